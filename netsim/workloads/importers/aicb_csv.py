@@ -36,10 +36,12 @@ COLLECTIVES = {
 }
 """Names of collectives in files and in netsim."""
 
-BARRIER, COMPUTE, SEND, RECEIVE, EPOCH = "barrier", "computation", "isend", "irecv", "epoch_end"
-TP, DP, EP, EP_DP, EP_TP = "tp_group", "dp_group", "ep_group", "ep_dp_group", "ep_tp_group"
+COMPUTE, SEND, RECEIVE, EPOCH = "computation", "isend", "irecv", "epoch_end"
 PP, EMBEDDING, ALL = "pp_group", "embedding_group", "all"
-GROUPS = (TP, DP, EP, EP_DP, EP_TP, PP, EMBEDDING, ALL)
+GROUPS = (
+    *("tp_group", "dp_group", "ep_group", "ep_dp_group", "ep_tp_group"),
+    *(PP, EMBEDDING, ALL),
+)
 """Groups of ranks; "all_nodes" is an alias of the last one."""
 
 NEXT, PREVIOUS = "next", "prev"

@@ -10,12 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.flows import Workload
 from netsim.units import written
-from netsim.workloads.importers.aicb import MICRO, NO_GROUP, PS_PER_NS, AicbRow, AicbWorkload, Phase
+from netsim.workloads.importers.aicb import MICRO, AicbRow, AicbWorkload, Phase
 from netsim.workloads.job.schedules import FORWARD, make_schedule
-from netsim.workloads.operations import CollectiveOptions, Operations, Wires
-from netsim.workloads.traffic._fit import Call
+from netsim.workloads.operations import CollectiveOptions
+from netsim.workloads.traffic._megatron import (
+    PS_PER_NS,
+    Call,
+    JobOperations,
+    JobPart,
+    replicas_of,
+)
 
 Ints = NDArray[np.int64]
 
@@ -25,106 +30,77 @@ COMPUTE, WEIGHTS = range(2)
 MIN_BYTES = 4096
 """Smallest forward collective, as in SimAI."""
 
-TP, DP, EP, DP_EP, PP = "tp", "dp", "ep", "dp_ep", "pp"
-SUFFIXES = {"_EP": EP, "_DP_EP": DP_EP}
+TP, DP, PP = "tp", "dp", "pp"
 
 
 @dataclass(frozen=True)
-class SimulatedShare:
-    """The simulated share: `dp` of `all_dp` replicas, `micro_batches` of `all_micro`.
+class SimaiPart(JobPart):
+    """The simulated part of a workload: its first `micro_batches`."""
 
-    `n_rows` is the number of rows per rank.
-    """
-
-    tp: int
-    ep: int
-    pp: int
-    dp: int
-    all_dp: int
+    work: AicbWorkload
     micro_batches: int
-    all_micro: int
-    n_rows: int
     schedule: str
 
-    @property
-    def n_ranks(self) -> int:
-        return self.tp * self.dp * self.pp
+    def other_tasks(self) -> int:
+        work = self.work
+        inner = self.micro_batches * len(work.micro_batches[0])
+        return 3 * self.n_ranks * (len(work.before) + inner + len(work.behind))
+
+    def calls(self) -> Iterator[Call]:
+        groups = self.groups(0)
+        inner = [(row, self.micro_batches) for row in self.work.micro_batches[0]]
+        outer = [(row, 1) for row in (*self.work.before, *self.work.behind)]
+        for row, times in [*outer, *inner]:
+            for phase, default in zip(row.phases, (TP, TP, DP), strict=True):
+                of = groups[_kind(phase, default)]
+                if phase.what:
+                    yield phase.what, phase.size_bytes, of[0], len(of) * self.pp * times
+
+    def smaller(self) -> Iterator[tuple[str, SimaiPart]]:
+        n = self.micro_batches
+        for micro in sorted({n, min(n, self.pp), 1})[::-1]:
+            for dp in self.fewer_replicas():
+                text = f"replicas = {dp}, micro_batches = {micro}"
+                yield text, replace(self, dp=dp, micro_batches=micro)
 
 
-def part_of(work: AicbWorkload, params: Mapping[str, Any], n_hosts: int) -> SimulatedShare:
-    """Return the share that the parameters select. Raises InputError if they are inconsistent."""
-    of = work.header
+def part_of(work: AicbWorkload, params: Mapping[str, Any], n_hosts: int) -> SimaiPart:
+    """Return the part that the parameters select. Raises InputError if they are inconsistent."""
+    of, file = work.header, f"{work.path}:1"
     tp, ep, pp = of["tp"], of["ep"], of["pp"]
     n_ranks = of.get("all_gpus", max(n_hosts // (tp * pp), 1) * tp * pp)
-    if n_ranks % (tp * pp):
-        raise _wrong(work, f"{n_ranks} GPUs are not {tp} x {pp} (tensor x pipeline) x replicas")
-    all_dp = n_ranks // (tp * pp)
-    if all_dp % ep:
-        raise _wrong(work, f"{all_dp} replicas are not groups of {ep} (ep)")
+    dp, all_dp = replicas_of((tp, ep, pp), n_ranks, None, params["replicas"], file)
     if pp > 1 and not of["pp_bytes"]:
-        raise _wrong(work, f"has {pp} stages but no bytes between them", "pp_comm: 4194304")
-    dp = params["replicas"] or all_dp
-    if dp > all_dp or dp % ep:
-        hint = f"at most {all_dp}, a multiple of {ep}"
-        raise InputError(f"{dp} of {all_dp} replicas", key="traffic.replicas", hint=hint)
+        what = f"has {pp} stages but no bytes between them"
+        raise InputError(what, file=file, hint="pp_comm: 4194304")
     all_micro = len(work.micro_batches)
     micro = params["micro_batches"] or all_micro
     if micro > all_micro:
         hint = f"at most {all_micro}"
         raise InputError(f"{micro} micro-batches", key="traffic.micro_batches", hint=hint)
-    n_rows = len(work.before) + micro * len(work.micro_batches[0]) + len(work.behind)
-    return SimulatedShare(tp, ep, pp, dp, all_dp, micro, all_micro, n_rows, params["schedule"])
+    return SimaiPart(tp, ep, pp, dp, all_dp, work, micro, params["schedule"])
 
 
-def _wrong(work: AicbWorkload, what: str, hint: str | None = None) -> InputError:
-    return InputError(what, file=f"{work.path}:1", hint=hint)
+def _kind(phase: Phase, default: str) -> str:
+    """Return the kind of the groups of a collective."""
+    return phase.group.removeprefix("_").lower() or default
 
 
-def calls(work: AicbWorkload, part: SimulatedShare) -> Iterator[Call]:
-    """Yield the collectives of all ranks, to count their tasks."""
-    groups = _groups(part, np.arange(part.dp * part.tp).reshape(part.dp, part.tp))
-    inner = [(row, part.micro_batches) for row in work.micro_batches[0]]
-    for row, times in [*((row, 1) for row in (*work.before, *work.behind)), *inner]:
-        for phase, default in zip(row.phases, (TP, TP, DP), strict=True):
-            of = groups[default if phase.group == NO_GROUP else SUFFIXES[phase.group]]
-            if phase.what:
-                yield phase.what, phase.size_bytes, of[0], len(of) * part.pp * times
+class SimaiOperations(JobOperations):
+    """A step as `Operations`."""
 
-
-def smaller(work: AicbWorkload, part: SimulatedShare) -> Iterator[tuple[str, SimulatedShare]]:
-    """Yield smaller parts of a workload: fewer replicas, then micro-batches."""
-    replicas = [part.dp]
-    while replicas[-1] > part.ep:
-        replicas.append(max(replicas[-1] // 2 // part.ep, 1) * part.ep)
-    for micro in sorted({part.micro_batches, min(part.micro_batches, part.pp), 1})[::-1]:
-        n_rows = part.n_rows - (part.micro_batches - micro) * len(work.micro_batches[0])
-        for dp in replicas:
-            text = f"replicas = {dp}, micro_batches = {micro}"
-            yield text, replace(part, dp=dp, micro_batches=micro, n_rows=n_rows)
-
-
-class SimaiOperations:
-    """A step as `Operations`; `ranks` is int64[pp, dp, tp]."""
-
-    def __init__(
-        self, work: AicbWorkload, part: SimulatedShare, hows: Mapping[str, CollectiveOptions]
-    ) -> None:
-        self.work, self.part, self.hows = work, part, hows
-        self.ops = Operations(part.n_ranks)
-        self.ranks = np.arange(part.n_ranks).reshape(part.pp, part.dp, part.tp)
-        self.groups = [_groups(part, ranks) for ranks in self.ranks]
+    def __init__(self, part: SimaiPart, hows: Mapping[str, CollectiveOptions]) -> None:
+        super().__init__(part, hows)
+        self.part, self.work, self.ranks = part, part.work, part.ranks
+        self.groups = [part.groups(stage) for stage in range(part.pp)]
         self.last = np.full(part.n_ranks, -1, np.int64)  # last operation of each rank in COMPUTE
-        if work.policy == MICRO:
+        if self.work.policy == MICRO:
             self._each_alone()
         elif part.pp == 1:
             self._forward(0, self._rows_of_all())
             self._backward(0, self._rows_of_all())
         else:
             self._pipeline()
-
-    def lower(self, hosts: Ints, wires: Wires) -> Workload:
-        load = self.ops.lower(hosts, reduction=wires.network.reduction, wires=wires)
-        return replace(load, notes=tuple(self._notes()))
 
     def _rows_of_all(self) -> list[tuple[AicbRow, str]]:
         """Return the rows of a step with their labels."""
@@ -207,7 +183,7 @@ class SimaiOperations:
 
     def _group(self, stage: int, phase: Phase, default: str) -> tuple[str, Ints] | None:
         """Return the kind and groups of a collective, None if there is none."""
-        kind = default if phase.group == NO_GROUP else SUFFIXES[phase.group]
+        kind = _kind(phase, default)
         groups = self.groups[stage][kind]
         return (kind, groups) if phase.what and groups.shape[1] > 1 else None
 
@@ -220,8 +196,7 @@ class SimaiOperations:
         )
         return made
 
-    def _notes(self) -> Iterator[str]:
-        """Yield notes on assumptions and omissions."""
+    def notes(self) -> Iterator[str]:
         part, name = self.part, written(self.work.path.name)
         if self.work.left_out:
             missing = ", ".join(self.work.left_out)
@@ -232,22 +207,12 @@ class SimaiOperations:
             yield f"{name}: BROADCAST is from each group's first rank; SimAI ignores it"
         if part.dp < part.all_dp:
             yield f"{name}: {part.dp:,} of {part.all_dp:,} replicas simulated"
-        if part.micro_batches < part.all_micro:
-            yield f"{name}: {part.micro_batches:,} of {part.all_micro:,} micro-batches simulated"
+        all_micro = len(self.work.micro_batches)
+        if part.micro_batches < all_micro:
+            yield f"{name}: {part.micro_batches:,} of {all_micro:,} micro-batches simulated"
 
 
 def _named(rows: Iterable[AicbRow], batch: int | None = None) -> list[tuple[AicbRow, str]]:
     """Return rows with their labels."""
     suffix = "" if batch is None else f" {batch}"
     return [(row, row.name + suffix) for row in rows]
-
-
-def _groups(part: SimulatedShare, ranks: Ints) -> dict[str, Ints]:
-    """Return the groups of a stage's ranks, int64[dp, tp], by kind: int64[g, n] each."""
-    experts = ranks.reshape(part.dp // part.ep, part.ep, part.tp)
-    return {
-        TP: ranks,
-        DP: ranks.T,
-        EP: experts.transpose(0, 2, 1).reshape(-1, part.ep),
-        DP_EP: experts.transpose(1, 2, 0).reshape(-1, part.dp // part.ep),
-    }

@@ -14,7 +14,6 @@ collectives are ignored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,25 +23,14 @@ from netsim.inputs import user_path
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.workloads.importers.aicb_csv import COLLECTIVES, read_aicb_csv
-from netsim.workloads.traffic._aicb_operations import (
-    AicbOperations,
-    Shape,
-    calls,
-    shape_of,
-    smaller,
-)
-from netsim.workloads.traffic._collectives import PARAMS as OF_COLLECTIVES
-from netsim.workloads.traffic._collectives import how_of, wires_of
-from netsim.workloads.traffic._fit import Counter, require_fit
-from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
-from netsim.workloads.traffic._ranks import hosts_of
+from netsim.workloads.traffic._aicb_operations import AicbOperations, part_of
+from netsim.workloads.traffic._megatron import PARAMS as OF_JOBS
+from netsim.workloads.traffic._megatron import workload_of
 
 PARAMS = [
     Param("file", "file", REQUIRED, "AICB workload, a .csv file"),
-    Param("replicas", "count", None, "data-parallel ranks to simulate; default: all", minimum=1),
     Param("rows", "count", None, "rows to simulate; default: all", minimum=1),
-    *OF_COLLECTIVES,
-    *OF_RANKS,
+    *OF_JOBS,
 ]
 
 
@@ -50,17 +38,5 @@ def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
     job = read_aicb_csv(user_path(params["file"], context.directory))
-    shape = shape_of(job, params["replicas"], params["rows"], network.n_hosts)
-    fits = network.n_hosts // (shape.tp * shape.pp * shape.ep) * shape.ep
-    hint = f"a larger network, or replicas = {fits}" if fits else None
-    hosts = hosts_of(params, shape.n_ranks, network.n_hosts, context.directory, rng, hint)
-    hows = {one: how_of(params, one) for one in COLLECTIVES.values()}
-    wires = wires_of(network, context)
-    count = Counter(hows, wires, hosts)
-
-    def tasks(one: Shape) -> int:
-        return count.tasks(calls(job, one)) + one.n_ranks * one.rows
-
-    parts = ((text, partial(tasks, one)) for text, one in smaller(shape))
-    require_fit(tasks(shape), parts)
-    return AicbOperations(job, shape, hows).lower(hosts, wires)
+    part = part_of(job, params["replicas"], params["rows"], network.n_hosts)
+    return workload_of(part, AicbOperations, COLLECTIVES.values(), params, network, rng, context)

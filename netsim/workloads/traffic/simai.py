@@ -21,7 +21,6 @@ forward pass, and in the previous stage after each backward pass; SimAI adds a f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,32 +30,15 @@ from netsim.inputs import user_path
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.workloads.importers.aicb import COLLECTIVES, read_aicb
-from netsim.workloads.traffic._collectives import PARAMS as OF_COLLECTIVES
-from netsim.workloads.traffic._collectives import how_of, wires_of
-from netsim.workloads.traffic._fit import Counter, require_fit
-from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
-from netsim.workloads.traffic._ranks import hosts_of
-from netsim.workloads.traffic._simai_operations import (
-    SimaiOperations,
-    SimulatedShare,
-    calls,
-    part_of,
-    smaller,
-)
+from netsim.workloads.traffic._megatron import PARAMS as OF_JOBS
+from netsim.workloads.traffic._megatron import workload_of
+from netsim.workloads.traffic._simai_operations import SimaiOperations, part_of
 
 PARAMS = [
     Param("file", "file", REQUIRED, "AICB workload, a .txt file"),
-    Param(
-        "schedule",
-        "choice",
-        "1f1b",
-        "pipeline schedule",
-        choices=("1f1b", "gpipe"),
-    ),
+    Param("schedule", "choice", "1f1b", "pipeline schedule", choices=("1f1b", "gpipe")),
     Param("micro_batches", "count", None, "micro-batches to simulate; default: all", minimum=1),
-    Param("replicas", "count", None, "data-parallel ranks to simulate; default: all", minimum=1),
-    *OF_COLLECTIVES,
-    *OF_RANKS,
+    *OF_JOBS,
 ]
 
 
@@ -65,16 +47,4 @@ def flows(
 ) -> Workload:
     work = read_aicb(user_path(params["file"], context.directory))
     part = part_of(work, params, network.n_hosts)
-    fits = network.n_hosts // (part.tp * part.pp * part.ep) * part.ep
-    hint = f"a larger network, or replicas = {fits}" if fits else None
-    hosts = hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng, hint)
-    hows = {one: how_of(params, one) for one in COLLECTIVES.values()}
-    wires = wires_of(network, context)
-    count = Counter(hows, wires, hosts)
-
-    def tasks(one: SimulatedShare) -> int:
-        return count.tasks(calls(work, one)) + 3 * one.n_ranks * one.n_rows
-
-    parts = ((text, partial(tasks, one)) for text, one in smaller(work, part))
-    require_fit(tasks(part), parts)
-    return SimaiOperations(work, part, hows).lower(hosts, wires)
+    return workload_of(part, SimaiOperations, COLLECTIVES.values(), params, network, rng, context)

@@ -1,0 +1,196 @@
+"""Jobs in AICB's files: ranks in Megatron's order, and which part of a job fits in memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.flows import TrafficContext, Workload
+from netsim.memory import require_room
+from netsim.network import Network
+from netsim.params import Param
+from netsim.workloads.collectives import CollectiveOptions, schedule
+from netsim.workloads.collectives.choose import most_sends
+from netsim.workloads.operations import Operations, Wires
+from netsim.workloads.operations.rows import TASK_BYTES
+from netsim.workloads.traffic import _collectives, _ranks
+
+Ints = NDArray[np.int64]
+
+Call = tuple[str, int, Ints, int]
+"""A collective, its size, the ranks of one group, and how often it runs in all groups."""
+
+PS_PER_NS = 1000
+
+MAX_EXACT_SENDS = 300_000
+"""Larger schedules are estimated instead of built."""
+
+IN_A_RUN = 5
+"""Memory of a task and its flow in a run, relative to table building."""
+
+SURELY = 40
+"""The same with transports and paths that hold much state per flow."""
+
+Part = TypeVar("Part", bound="JobPart")
+
+PARAMS = [
+    Param("replicas", "count", None, "data-parallel ranks to simulate; default: all", minimum=1),
+    *_collectives.PARAMS,
+    *_ranks.PARAMS,
+]
+
+
+@dataclass(frozen=True)
+class JobPart(ABC):
+    """The simulated part of a job: `dp` of `all_dp` replicas."""
+
+    tp: int
+    ep: int
+    pp: int
+    dp: int
+    all_dp: int
+
+    @property
+    def n_ranks(self) -> int:
+        return self.tp * self.dp * self.pp
+
+    @cached_property
+    def ranks(self) -> Ints:
+        """int64[pp, dp, tp], in Megatron's order."""
+        return np.arange(self.n_ranks).reshape(self.pp, self.dp, self.tp)
+
+    def groups(self, stage: int) -> dict[str, Ints]:
+        """int64[g, n]: the ranks of all groups within a stage, by AICB's and SimAI's names."""
+        ranks = self.ranks[stage]
+        experts = ranks.reshape(self.dp // self.ep, self.ep, self.tp)
+        between = experts.transpose(1, 2, 0).reshape(-1, self.dp // self.ep)
+        return {
+            "tp": ranks,
+            "dp": ranks.T,
+            "ep": experts.transpose(0, 2, 1).reshape(-1, self.ep),
+            "ep_dp": between,
+            "dp_ep": between,
+            "ep_tp": experts.reshape(-1, self.ep * self.tp),
+        }
+
+    def fewer_replicas(self) -> list[int]:
+        """Return numbers of replicas, from this part's down."""
+        found = [self.dp]
+        while found[-1] > self.ep:
+            found.append(max(found[-1] // 2 // self.ep, 1) * self.ep)
+        return found
+
+    @abstractmethod
+    def other_tasks(self) -> int:
+        """Return the number of tasks besides those of collectives."""
+
+    @abstractmethod
+    def calls(self) -> Iterator[Call]:
+        """Yield the collectives of all ranks, to count their tasks."""
+
+    @abstractmethod
+    def smaller(self) -> Iterator[tuple[str, JobPart]]:
+        """Yield smaller parts of the job with their settings, largest first."""
+
+
+def replicas_of(
+    sizes: tuple[int, int, int], n_ranks: int, dp: int | None, replicas: int | None, file: str
+) -> tuple[int, int]:
+    """Return the simulated replicas and all: `dp` if known, `replicas` if chosen.
+
+    `sizes` are tp, ep and pp. Raises InputError if they are inconsistent.
+    """
+    tp, ep, pp = sizes
+    all_dp = dp or n_ranks // (tp * pp)
+    if tp * all_dp * pp != n_ranks or all_dp % ep:
+        what = f"{n_ranks} ranks are not {tp} x {all_dp} x {pp} (tensor x data x pipeline)"
+        raise InputError(what + f", experts {ep}" * (ep > 1), file=file)
+    if replicas is not None and (replicas > all_dp or replicas % ep):
+        hint = f"at most {all_dp}, a multiple of {ep}"
+        raise InputError(f"{replicas} of {all_dp} replicas", key="traffic.replicas", hint=hint)
+    return replicas or all_dp, all_dp
+
+
+class JobOperations(ABC):
+    """The operations of a part of a job, with options `hows` of collectives."""
+
+    def __init__(self, part: JobPart, hows: Mapping[str, CollectiveOptions]) -> None:
+        self.hows = hows
+        self.ops = Operations(part.n_ranks)
+
+    @abstractmethod
+    def notes(self) -> Iterator[str]:
+        """Yield notes on assumptions and omissions."""
+
+
+def workload_of(
+    part: Part,
+    build: Callable[[Part, Mapping[str, CollectiveOptions]], JobOperations],
+    whats: Iterable[str],
+    params: Mapping[str, Any],
+    network: Network,
+    rng: np.random.Generator,
+    context: TrafficContext,
+) -> Workload:
+    """Return a part of a job, whose collectives are `whats`, as tasks and flows.
+
+    Raises InputError, with a smaller part that fits, if it needs too many hosts or too much memory.
+    """
+    fits = network.n_hosts // (part.tp * part.pp * part.ep) * part.ep
+    hint = f"a larger network, or replicas = {fits}" if fits else None
+    hosts = _ranks.hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng, hint)
+    hows = {what: _collectives.how_of(params, what) for what in whats}
+    wires = _collectives.wires_of(network, context)
+    _require_fit(part, _TaskCounter(hows, wires, hosts))
+    made = build(part, hows)
+    load = made.ops.lower(hosts, reduction=network.reduction, wires=wires)
+    return replace(load, notes=tuple(made.notes()))
+
+
+class _TaskCounter:
+    """Counts the tasks of a job at `hosts`, with options `hows` of collectives."""
+
+    def __init__(self, hows: Mapping[str, CollectiveOptions], wires: Wires, hosts: Ints) -> None:
+        self._hows, self._wires, self._hosts = hows, wires, hosts
+        self._sends: dict[tuple[str, int, int], int] = {}
+
+    def tasks(self, part: JobPart) -> int:
+        found = part.other_tasks()
+        for what, size, group, times in part.calls():
+            if group.size > 1:
+                found += times * (2 * self._sends_of(what, group, size) + 2 * group.size)
+        return found
+
+    def _sends_of(self, what: str, group: Ints, size: int) -> int:
+        n = group.size
+        key = what, n, size
+        if key not in self._sends:
+            how = self._wires.settled(what, self._hosts[group], size, self._hows[what])
+            most = most_sends(how.algorithm, n, size, how)
+            exact = most <= MAX_EXACT_SENDS
+            self._sends[key] = len(schedule(what, n, size, how)) if exact else most
+        return self._sends[key]
+
+
+def _require_fit(part: JobPart, count: _TaskCounter) -> None:
+    """Raise InputError if a part does not fit in memory; the error names a part that does."""
+    tasks = count.tasks(part)
+    try:
+        require_room(IN_A_RUN * tasks * TASK_BYTES, what=f"{tasks:,} tasks")
+    except InputError as error:
+        hint = None
+        for text, one in part.smaller():
+            try:
+                require_room(SURELY * count.tasks(one) * TASK_BYTES, what="")
+            except InputError:
+                continue
+            hint = f"this part fits: {text}"
+            break
+        raise error.replace(file=None, key="traffic.file", hint=hint) from None
