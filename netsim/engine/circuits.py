@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import CIRCUIT, DIRECT, FIBER, INF, LOSS, OPPORTUNISTIC, SLOT, VLB
+from netsim.engine.share import rows_of
 from netsim.engine.simulation import FeatureSet, Simulation
 from netsim.model import fabric as rules_of
 from netsim.model.circuit_times import light_times, start_times
@@ -116,8 +117,8 @@ def _turning(circuits: Circuits) -> list[tuple[Array, Array]]:
     dated = np.flatnonzero(circuits.calendar != NONE)
     count = np.diff(circuits.first_day)[circuits.calendar[dated]]
     port = np.repeat(dated, count)
-    row = np.arange(port.size) - np.repeat(np.cumsum(count) - count, count)
-    begins, ends = phase_schedule.slots[circuits.first_day[circuits.calendar[port]] + row].T
+    rows = rows_of(circuits.first_day[circuits.calendar[dated]], count)
+    begins, ends = phase_schedule.slots[rows].T
     none = np.zeros(0, np.int64)
     later = range(1, phase_schedule.n_slots)
     return [(none, none), *((port[ends == slot], port[begins == slot]) for slot in later)]
@@ -235,9 +236,7 @@ def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str,
         return {**links, "day_ports": none, "fibers": np.zeros(keys.size, FIBER)}
     count = state["last_start"] - state["first_start"]
     port = np.repeat(np.arange(network.n_ports), count)
-    behind = np.cumsum(count)
-    row = np.repeat(state["first_start"] - behind + count, count) + np.arange(port.size)
-    spans, fiber = days[row], state["fiber"][port]
+    spans, fiber = days[rows_of(state["first_start"], count)], state["fiber"][port]
     order = np.lexsort((spans[:, 0], fiber))
     fibers = np.zeros(keys.size, FIBER)
     end = len(days) + np.cumsum(np.bincount(fiber, minlength=keys.size))

@@ -17,6 +17,7 @@ import numpy as np
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import CACHE_LINE, INF, Crew, LinkState, Net, grouped
 from netsim.engine.records import aligned_zeros
+from netsim.engine.share import rank_of_each
 from netsim.model.flows import FlowTable
 
 PAIR = 2 * CACHE_LINE // 8  # int64 in two cache lines
@@ -159,8 +160,5 @@ def _spread(low: Array, high: Array) -> Array:
         np.stack([low, high]), axis=1, return_inverse=True, return_counts=True
     )
     group = group.reshape(-1)
-    order = np.argsort(group, kind="stable")
-    number = np.empty(order.size, np.int64)
-    number[order] = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    share: Array = low + (number + 0.5) / counts[group] * (high - low)
+    share: Array = low + (rank_of_each(group, counts) + 0.5) / counts[group] * (high - low)
     return share

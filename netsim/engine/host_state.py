@@ -24,9 +24,9 @@ from netsim.engine.kernels.layout import (
     HostState,
     grouped,
 )
-from netsim.engine.share import ALL, Rows, Share, rows_of
+from netsim.engine.share import ALL, Rows, Share, rank_of_each, ranks_within, rows_of
 from netsim.engine.simulation import Simulation
-from netsim.engine.tasks import Tasks, build_tasks, waiting
+from netsim.engine.tasks import build_tasks, waiting
 from netsim.limits import RATE_SHIFT
 from netsim.model.arithmetic import (
     PURPOSE_ENTROPY,
@@ -60,12 +60,12 @@ def build_hosts(
     nics = _nics(network, protocol, share)
     used_ports = port_pairs.src_port, port_pairs.dst_port
     flow_nics = tuple(network.nic_of_port[side[port_pairs.first[:-1]]] for side in used_ports)
-    found = waiting(simulation)
-    next_flow, next_flows = _successors(flows, found.elsewhere)
-    built = build_tasks(found.tasks, simulation, program)
+    task_table, elsewhere = waiting(simulation)
+    next_flow, next_flows = _successors(flows, elsewhere)
+    built = build_tasks(task_table, simulation, program)
     waits_for = np.bincount(next_flows[:-1], minlength=len(flows))
-    if found.tasks is not None:
-        waits_for[built.send_task >= 0] = 1
+    if task_table is not None:
+        waits_for[built["send_task"] >= 0] = 1
     tx["waits_for"][share.flows] = waits_for[share.flows]
     files = protocol, program
     timers, heap, first_timer = _build_timers(
@@ -92,7 +92,7 @@ def build_hosts(
         next_flow=next_flow,
         next_flows=next_flows,
         phase=phases(simulation),
-        **vars(built),
+        **built,
     )
     return state, first_timer
 
@@ -234,19 +234,11 @@ def _parameters(
     simulation: Simulation, protocol: Protocol, pars: Sequence[Mapping[str, int | float]]
 ) -> np.ndarray:
     """Return a record with one record per transport: ``transport0``, ..."""
-    packets = simulation.packets
-    common = {
-        "payload_bytes": packets.payload_bytes,
-        "header_bytes": packets.header_bytes,
-        "control_bytes": packets.control_bytes,
-        "seed": simulation.seed,
-        "pair_by_entropy": int(_pair_by_entropy(simulation)),
-    }
+    by_entropy = {"pair_by_entropy": int(_pair_by_entropy(simulation))}
     kinds = [(f"transport{i}", dtype) for i, dtype in enumerate(protocol.pars)]
     records = np.zeros(1, np.dtype(kinds, align=True))
-    for (name, _), par in zip(kinds, pars, strict=True):
-        for field, value in {**par, **common}.items():
-            records[name][field] = value
+    for (name, dtype), par in zip(kinds, pars, strict=True):
+        records[name] = simulation.parameters(dtype, {**par, **by_entropy})
     return records
 
 
@@ -267,7 +259,7 @@ def _build_timers(
     nics: Any,
     sides: tuple[Any, Any],
     flow_nics: Sequence[Array],
-    built: Tasks,
+    built: Mapping[str, Array],
     files: tuple[Protocol, Program],
     share: Share,
 ) -> tuple[Any, np.ndarray, Array]:
@@ -279,7 +271,7 @@ def _build_timers(
     of each host.
     """
     protocol, program = files
-    tasks: Any = built.tasks
+    tasks: Any = built["tasks"]
     n_nics, h = nics.shape[0], network.n_hosts
     host_of_nic = np.repeat(np.arange(h), np.diff(network.first_nic))
     (tx, rx), (tx_nic, rx_nic) = sides, flow_nics
@@ -292,7 +284,7 @@ def _build_timers(
     n_tasks = np.bincount(tasks["host"], minlength=h)
     begins = np.zeros(h, np.int64)
     if program.modules:
-        begins[built.program_hosts["n_tasks"] > 0] = 1
+        begins[built["program_hosts"]["n_tasks"] > 0] = 1
     behind = n_tasks + begins * (1 + program.timers)
     per_host = np.bincount(host_of_nic, per_nic, h).astype(np.int64) + behind
     first_of_host = np.cumsum(per_host) - per_host
@@ -304,19 +296,12 @@ def _build_timers(
     nics["n_timers"][at] = per_nic[at]
     nics["heap_off"][at] = heap_off[host_of_nic[at]]
 
-    def rank(owner: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Return the rank of each entry among those of its owner."""
-        order = np.argsort(owner, kind="stable")
-        ranks = np.empty(order.size, np.int64)
-        ranks[order] = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        return ranks
-
-    start = first[tx_nic] + own + rank(tx_nic, n_tx) * per_tx
-    first_rx = first[rx_nic] + own + (n_tx * per_tx)[rx_nic] + rank(rx_nic, n_rx) * per_rx
+    start = first[tx_nic] + own + rank_of_each(tx_nic, n_tx) * per_tx
+    first_rx = first[rx_nic] + own + (n_tx * per_tx)[rx_nic] + rank_of_each(rx_nic, n_rx) * per_rx
     at = share.flows
     tx["first_timer"][at], rx["first_timer"][at] = start[at] + 1, first_rx[at]
     after_nics = first_of_host + per_host - behind
-    tasks["timer"] = (after_nics + begins)[tasks["host"]] + rank(tasks["host"], n_tasks)
+    tasks["timer"] = (after_nics + begins)[tasks["host"]] + rank_of_each(tasks["host"], n_tasks)
     begin, begin_host = after_nics[begins == 1], np.flatnonzero(begins)
     # Padding, so that no search for a timer leaves the array.
     n_timers = int(per_host.sum())
@@ -343,7 +328,7 @@ def _build_timers(
         set_up(first_rx[share.received] + k, number[share.received], TIMER_RX + k)
     set_up(tasks["timer"], np.arange(tasks.size), TIMER_TASK)
     if program.modules:
-        built.program_hosts["first_timer"] = own_timers = after_nics + begins + n_tasks
+        built["program_hosts"]["first_timer"] = own_timers = after_nics + begins + n_tasks
         timers["code"][begin] = TIMER_BEGIN
         for k in range(program.timers):
             timers["code"][own_timers[begin_host] + k] = TIMER_PROGRAM - k
@@ -361,7 +346,7 @@ def _build_timers(
     order = np.lexsort((slots, at, hosts_of))
     host = hosts_of[order]
     counts = np.bincount(host, minlength=h)
-    pos = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    pos = ranks_within(counts)
     heap[heap_off[host] + pos] = slots[order]
     heap[heap_off[share.hosts] - 1] = counts[share.hosts]
     timers["pos"][slots[order]] = pos

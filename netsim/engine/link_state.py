@@ -8,6 +8,7 @@ import numpy as np
 
 from netsim.engine.circuits import build_circuits, fibers_of, with_days
 from netsim.engine.compiling.declarations import Discipline, Protocol
+from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.routing_declarations import RoutingAlgorithm
 from netsim.engine.kernels.ids import NO_PORT, Array
 from netsim.engine.kernels.layout import (
@@ -23,7 +24,7 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.trace import Trace
 from netsim.engine.records import aligned_zeros
-from netsim.engine.routing_state import build_routing, parameter_record
+from netsim.engine.routing_state import build_routing
 from netsim.engine.series import build_series
 from netsim.engine.share import Share
 from netsim.engine.simulation import Simulation
@@ -87,7 +88,12 @@ def build_links(
         queues=queues,
         switches=switches,
         discipline=np.concatenate(
-            [parameter_record(discipline.par, one.queue, simulation) for one in kinds]
+            [
+                simulation.parameters(
+                    discipline.par, plugin_parameters(one.queue.plugin, one.queue.params)
+                )
+                for one in kinds
+            ]
         ),
         size_kind=np.zeros(1, np.int64) if sized is None else sized.kind.copy(),
         first_new=first_new,

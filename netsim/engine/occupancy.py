@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.engine.kernels import rings
 from netsim.engine.kernels.ids import Array
-from netsim.engine.share import ALL, Rows
+from netsim.engine.share import ALL, Rows, rows_of
 from netsim.engine.state import State
 
 
@@ -54,13 +54,10 @@ def _positions(head: Any, tail: Any) -> tuple[Array, Array]:
     """Return the owner of each packet, and its position there."""
     length = tail - head
     owner = np.repeat(np.arange(length.size), length)
-    rank = np.arange(owner.size) - np.repeat(np.cumsum(length) - length, length)
-    return owner, head[owner] + rank
+    return owner, rows_of(head, length)
 
 
 def rows_written(state: State) -> Array:
     """Return the written rows of a program's log, host by host."""
     hosts: Any = np.asarray(state.hosts.program_hosts)
-    counts = hosts["next_row"] - hosts["first_row"]
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.asarray(np.repeat(hosts["first_row"], counts) + within)
+    return rows_of(hosts["first_row"], hosts["next_row"] - hosts["first_row"])

@@ -29,7 +29,6 @@ from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, byte_quotie
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.symmetry import heights
-from netsim.plugins.registry import PluginSpec
 from netsim.units import format_time
 
 NO_HOPS = 255  # of a switch that has no route
@@ -39,7 +38,7 @@ def build_routing(
     simulation: Simulation, routing: RoutingAlgorithm, share: Share
 ) -> dict[str, Array]:
     """Return the arrays of `LinkState` that belong to the routing algorithm."""
-    network, seed = simulation.network, simulation.seed
+    network, seed, use = simulation.network, simulation.seed, simulation.fabric.routing
     n, at = network.n_ports, share.ports
     number = np.arange(n, dtype=np.int64)[at]
     ports = share.zeros(n, routing.port)
@@ -53,7 +52,7 @@ def build_routing(
         "routers": _routers(simulation, routing),
         "flow_rows": untouched_zeros(max(1, tables * routing.n_rows), routing.row),
         "published": _published(simulation, routing),
-        "routing": parameter_record(routing.par, simulation.fabric.routing, simulation),
+        "routing": simulation.parameters(routing.par, plugin_parameters(use.plugin, use.params)),
     }
 
 
@@ -122,15 +121,6 @@ def _hops(network: Network) -> Array:
         found[(found < 0) | (found > NO_HOPS)] = NO_HOPS
         hops[network.switch_network == number, :n] = found
     return hops
-
-
-def parameter_record(record: np.dtype, use: PluginSpec, simulation: Simulation) -> np.ndarray:
-    """Return a plugin's parameters, with the fields of `CommonParameters`."""
-    rec = np.zeros(1, record)
-    own = plugin_parameters(use.plugin, use.params)
-    for name, value in {**own, **vars(simulation.packets), "seed": simulation.seed}.items():
-        rec[name] = value
-    return rec
 
 
 def memory_bytes(network: Network, fabric: Fabric) -> int:

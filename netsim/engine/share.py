@@ -102,3 +102,15 @@ def rows_of(first: Array, counts: Array | int) -> Array:
     begin = np.cumsum(counts) - counts
     rows: Array = np.repeat(first - begin, counts) + np.arange(int(counts.sum()))
     return rows
+
+
+def ranks_within(counts: Array) -> Array:
+    """Return the numbers 0 to ``count`` - 1 for each of ``counts``, one after the other."""
+    return rows_of(np.zeros(counts.size, np.int64), counts)
+
+
+def rank_of_each(owner: Array, counts: Array) -> Array:
+    """Return the rank of each entry among those of its owner, of which there are ``counts``."""
+    ranks = np.empty(owner.size, np.int64)
+    ranks[np.argsort(owner, kind="stable")] = ranks_within(counts)
+    return ranks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,6 +100,13 @@ class Simulation:
         """Engine features that it uses."""
         load = Workload(self.flows, self.tasks, program=self.program)
         return FeatureSet.of(self.network, load, self.faults, self.sampling, self.sizes)
+
+    def parameters(self, record: np.dtype, own: Mapping[str, int | float]) -> np.ndarray:
+        """Return a record of a plugin's ``own`` parameters and those of `CommonParameters`."""
+        rec = np.zeros(1, record)
+        for name, value in {**own, **vars(self.packets), "seed": self.seed}.items():
+            rec[name] = value
+        return rec
 
     @property
     def name(self) -> str:

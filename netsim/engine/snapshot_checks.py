@@ -15,6 +15,7 @@ import numpy as np
 from netsim.engine.kernels import layout, rings
 from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD, HostState, LinkState, annotated
 from netsim.engine.kernels.packets import PFC
+from netsim.engine.share import ranks_within
 from netsim.engine.state import State
 from netsim.limits import CLASSES
 
@@ -119,7 +120,7 @@ def _check_heaps(nics: Any, timers: Any, heap: Any) -> None:
     room = np.append(begins[1:] - 1, heap.size) - begins
     length = heap[begins - 1]
     _require(bool(((length >= 0) & (length <= room)).all()), "hosts.heap")
-    within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+    within = ranks_within(length)
     slots = heap[np.repeat(begins, length) + within]
     _within(slots, 0, timers.shape[0], "hosts.heap")
     _require(np.array_equal(timers["pos"][slots], within), "hosts.timers.pos")

@@ -6,8 +6,6 @@ those of the table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from netsim.engine.compiling.declarations import Program, program_parameters
@@ -21,40 +19,18 @@ from netsim.model.tasks import ACKED, RECEIVE, SEND, TaskTable
 from netsim.model.workload import Workload
 
 
-@dataclass(frozen=True)
-class Tasks:
-    """Arrays of `HostState` for tasks."""
+def waiting(simulation: Simulation) -> tuple[TaskTable | None, Array]:
+    """Split dependencies between flows into those their host sees and those out of band.
 
-    tasks: Array
-    next_task: Array
-    next_tasks: Array
-    send_task: Array
-    receive_task: Array
-    program: Array
-    program_hosts: Array
-    log: Array
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Dependencies of flows on flows.
-
-    ``tasks`` are those of the run and, after them, those of flows that wait for flows delivered at
-    their own source; None if there are none. ``elsewhere`` (bool[m], per ``after_flow``) marks
-    dependencies resolved out of band.
+    Return the tasks of the run, followed by those of flows that wait for flows delivered at their
+    own source, or None if there are none; and the dependencies resolved out of band, bool[m] per
+    ``after_flow``.
     """
-
-    tasks: TaskTable | None
-    elsewhere: Array
-
-
-def waiting(simulation: Simulation) -> Waiting:
-    """Split dependencies between flows into those their host sees and those out of band."""
     flows, here = simulation.flows, simulation.flows.waits_at_source()
     if flows.after_ptr is None or not here.any():
-        return Waiting(simulation.tasks, ~here)
+        return simulation.tasks, ~here
     waiter = np.repeat(np.arange(len(flows)), np.diff(flows.after_ptr))
-    return Waiting(_with_flows(simulation, waiter[here], here), ~here)
+    return _with_flows(simulation, waiter[here], here), ~here
 
 
 def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable:
@@ -80,13 +56,20 @@ def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable
     return both
 
 
-def build_tasks(table: TaskTable | None, simulation: Simulation, program: Program) -> Tasks:
-    """Return the arrays of tasks and of the program. Timers are numbered later."""
-    flows = simulation.flows
-    of_program = np.zeros(1, program.par), np.zeros(1, program.host), np.zeros((1, 1), np.int64)
+def build_tasks(
+    table: TaskTable | None, simulation: Simulation, program: Program
+) -> dict[str, Array]:
+    """Return the arrays of `HostState` for tasks and the program. Timers are numbered later."""
+    flows, one = simulation.flows, np.zeros(1, np.int64)
+    arrays = {
+        "tasks": np.zeros(0, TASK),
+        **dict.fromkeys(("next_task", "next_tasks", "send_task", "receive_task"), one),
+        "program": np.zeros(1, program.par),
+        "program_hosts": np.zeros(1, program.host),
+        "log": np.zeros((1, 1), np.int64),
+    }
     if table is None:
-        one = np.zeros(1, np.int64)
-        return Tasks(np.zeros(0, TASK), one, one, one, one, *of_program)
+        return arrays
     order = np.argsort(table.host, kind="stable")
     index = np.empty(order.size, np.int64)
     index[order] = np.arange(order.size)
@@ -106,23 +89,20 @@ def build_tasks(table: TaskTable | None, simulation: Simulation, program: Progra
     tasks["pending"][tasks["kind"] == RECEIVE] = 1
     if simulation.program is not None:
         tasks["pending"] += table.deferred[order]
-        of_program = _program_arrays(simulation, simulation.program, program, tasks)
+        arrays |= _program_arrays(simulation, simulation.program, program, tasks)
     counts = np.bincount(first, minlength=order.size)
-    return Tasks(
-        tasks=tasks,
-        next_task=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        next_tasks=np.concatenate([then[np.argsort(first, kind="stable")], [-1]]),
-        send_task=_indices(table, SEND, index, len(flows)),
-        receive_task=_indices(table, RECEIVE, index, len(flows)),
-        program=of_program[0],
-        program_hosts=of_program[1],
-        log=of_program[2],
-    )
+    return arrays | {
+        "tasks": tasks,
+        "next_task": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "next_tasks": np.concatenate([then[np.argsort(first, kind="stable")], [-1]]),
+        "send_task": _indices(table, SEND, index, len(flows)),
+        "receive_task": _indices(table, RECEIVE, index, len(flows)),
+    }
 
 
 def _program_arrays(
     simulation: Simulation, use: ProgramSpec, program: Program, tasks: Array
-) -> tuple[Array, Array, Array]:
+) -> dict[str, Array]:
     """Return a program's parameters, hosts and log; mark its tasks in ``tasks``."""
     assert simulation.tasks is not None
     end = use.first_task + use.n_tasks
@@ -147,7 +127,12 @@ def _program_arrays(
         hosts[name] = column
     hosts["end_row"] = np.cumsum(use.log_rows)
     hosts["first_row"] = hosts["next_row"] = hosts["end_row"] - use.log_rows
-    return _parameters(simulation, program, use), hosts, _log(use, program)
+    parameters = program_parameters(use.use.plugin, use.use.params)
+    return {
+        "program": simulation.parameters(program.par, parameters),
+        "program_hosts": hosts,
+        "log": _log(use, program),
+    }
 
 
 def _log(use: ProgramSpec, program: Program) -> Array:
@@ -159,22 +144,6 @@ def _log(use: ProgramSpec, program: Program) -> Array:
     except (OSError, ValueError) as error:
         raise MemoryError(f"the program's log_rows total {shape[0]:,} (reduce them)") from error
     return numbers.reshape(shape)
-
-
-def _parameters(simulation: Simulation, program: Program, use: ProgramSpec) -> Array:
-    """Return the record of a program's parameters."""
-    packets = simulation.packets
-    par = np.zeros(1, program.par)
-    values = {
-        **program_parameters(use.use.plugin, use.use.params),
-        "payload_bytes": packets.payload_bytes,
-        "header_bytes": packets.header_bytes,
-        "control_bytes": packets.control_bytes,
-        "seed": simulation.seed,
-    }
-    for name, value in values.items():
-        par[name] = value
-    return par
 
 
 def _indices(table: TaskTable, kind: int, index: Array, n_flows: int) -> Array:
