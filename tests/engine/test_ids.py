@@ -92,6 +92,7 @@ def quantities(links: LinkState, p: GlobalPort, pkt: PacketRecord, tx: TxRecord,
 """Kernels of a kind; behind a line that is wrong stands the code of mypy's error."""
 
 
+@pytest.mark.slow
 def test_mypy_tells_numbers_apart(tmp_path):
     pytest.importorskip("mypy")
     path = tmp_path / "kernels.py"

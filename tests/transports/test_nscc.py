@@ -10,13 +10,9 @@ from engine_runs import (
     PACKET,
     US,
     acked_ps,
-    assert_conserved,
     bdp_queues,
     build,
-    counter,
-    fabric_with,
     fat_tree,
-    fct_ps,
     flow_table,
     resolve,
     run,
@@ -89,15 +85,6 @@ def test_incast(rate: str, queue: tuple[int, int, int], n: int) -> None:
     assert got.sum() / PAYLOAD == pytest.approx(line_rate_packets, rel=0.005)
     assert got.sum() ** 2 / (n * (got**2).sum()) > 0.9
     assert np.mean(queued) == pytest.approx(0.75 * queue[0], rel=0.2)
-
-
-def test_drops_are_repaired_after_a_timeout() -> None:
-    drops = fabric_with("drop_tail", n_traffic_classes=2, queue_bytes=4 * PACKET, ecn_from_class=1)
-    flows = flow_table([(h, 0, 60 * PAYLOAD, 0) for h in range(1, 5)])
-    engine = run(build(fat_tree(8, 2, "100Gbps"), flows, "nscc", drops, jit=False))
-    assert_conserved(engine)
-    assert counter(engine, "drops") > 0
-    assert (fct_ps(engine) > 0).all()
 
 
 # -- the rules -----------------------------------------------------------------------------------

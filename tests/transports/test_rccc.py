@@ -101,17 +101,6 @@ def test_a_sender_of_several_flows_wants_a_share_for_each() -> None:
     assert np.ptp(one.flow_states().received_bytes) < 10 * PACKET
 
 
-def test_all_headers_lost() -> None:
-    """Nothing reports the losses: after a timeout senders ask for credit."""
-    fabric = inside_only()
-    tiny = {**fabric.queue.params, "queue_bytes": PACKET, "header_queue_bytes": 64}
-    fabric = replace(fabric, queue=replace(fabric.queue, params=tiny))
-    flows = flow_table([(h, 8, 40 * PAYLOAD, 0) for h in range(7)])
-    one = run(build(fat_tree(8, 2, "100Gbps"), flows, "rccc", fabric))
-    assert counter(one, "drops") > 0
-    assert (acked_ps(one) > 0).all()
-
-
 def test_the_pull_rate_of_an_oversubscribed_network() -> None:
     """Two uplinks for eight hosts that all send to the other leaf: a quarter of the rate."""
     network = fat_tree(8, 2, "100Gbps", spines=2)

@@ -16,9 +16,7 @@ from engine_runs import (
     bdp_queues,
     build,
     counter,
-    fabric_with,
     fat_tree,
-    fct_ps,
     flow_table,
     resolve,
     run,
@@ -188,17 +186,6 @@ def test_reps_leaves_a_dead_path() -> None:
     assert times["reps"].max() < usual[-1] + 2 * 100
     late = (times["oblivious"] < 0) | (times["oblivious"] > 2 * usual[-1])
     assert late.any()
-
-
-def test_timeouts_repair_what_is_dropped() -> None:
-    """Without trimming nothing tells of a loss but the timeout."""
-    drops = fabric_with("drop_tail", n_traffic_classes=2, queue_bytes=4 * PACKET, ecn_from_class=1)
-    flows = flow_table([(h, 0, 60 * PAYLOAD, 0) for h in range(1, 5)])
-    engine = run(build(fat_tree(8, 2, "100Gbps"), flows, "smartt", drops, jit=False))
-    assert_conserved(engine)
-    assert counter(engine, "drops") > 0
-    assert (fct_ps(engine) > 0).all()
-    assert fct_ps(engine).max() > 100 * US
 
 
 # -- the four cases ------------------------------------------------------------------------------
