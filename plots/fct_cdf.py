@@ -33,16 +33,17 @@ def draw(results: Sequence[Result]) -> Figure:
     Raises InputError if no flow is finished.
     """
     curves = seed_curves.curves(seed_curves.without_ideal(results))
+    markers = style.MARKERS if 1 < len(curves) < len(style.MARKERS) else ("",) * len(curves)
     times = [pooled(curve.results, "fct_ps") for curve in curves]
     if curves and not any(map(len, times)):
         raise InputError("no flow is finished: no completion times to plot")
     ideals = distinct_ideals(results)
     figure, (axes,) = style.new_figure()
     unit, scale = style.unit_of_all([*times, *ideals])
-    for curve, values in zip(curves, times, strict=True):
+    for curve, values, marker in zip(curves, times, markers, strict=False):
         flows = sum(len(result.flows) for result in curve.results)
         x, shares = distribution(values / scale, flows)
-        options = curve.curve_style.options(len(x))
+        options = curve.curve_style._replace(marker=marker).options(len(x))
         axes.step(x, shares, where="post", label=curve.label, **options)
         if len(curve.results) > 1:
             _band(axes, curve, scale)

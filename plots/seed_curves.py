@@ -72,7 +72,10 @@ def panels(found: Sequence[Curve], apart: Sequence[str] = ()) -> dict[str, list[
     for key, one in zip(keys, found, strict=True):
         split.setdefault(key, []).append(one)
     if len(split) < 2:
-        return {"": list(found)}
+        styles = [one.curve_style for one in found]
+        if len(found) < len(style.MARKERS):
+            styles = [style.distinct_in_grayscale(one, place) for place, one in enumerate(styles)]
+        return {"": [replace(one, curve_style=s) for one, s in zip(found, styles, strict=True)]}
     return {title: _on_its_own(curves, apart) for title, curves in split.items()}
 
 
@@ -82,12 +85,15 @@ def _split_by(found: Sequence[Curve], apart: Sequence[str]) -> list[str]:
         return [one.transport for one in found]
     axes = [one.results[0].experiment["axes"] for one in found]
     for axis in dict.fromkeys(axis for values in axes for axis in values):
-        # Labels of topologies, traffic and faults need no prefix.
-        prefix = f"{axis_name(axis)} " if "." in axis else ""
-        titles = [f"{prefix}{value_text(values.get(axis))}" for values in axes]
+        titles = [_told(axis, values.get(axis)) for values in axes]
         if axis not in (*apart, "seed") and 1 < len(set(titles)) < len(found):
             return titles
     return [""] * len(found)
+
+
+def _told(axis: str, value: Any) -> str:
+    """Return a value with its axis; labels of topologies, traffic and faults stand alone."""
+    return f"{axis_name(axis)} {value_text(value)}" if "." in axis else value_text(value)
 
 
 def _on_its_own(found: Sequence[Curve], apart: Sequence[str]) -> list[Curve]:
@@ -153,6 +159,7 @@ def title(results: Sequence[Result]) -> str:
     only one."""
     resolved_ = results[0].experiment["resolved"]
     text = str(resolved_.get("description") or resolved_.get("name", results[0].name))
+    text = text.partition(";")[0]
     kinds = for_people(list(short_names(_kind(result) for result in results).values()))
     return text if len(kinds) > 1 or kinds[0] in text else f"{text}: {kinds[0]}"
 
@@ -197,7 +204,7 @@ def _names(results: Sequence[Result], apart: Sequence[str], named: bool) -> list
     for result in results:
         values = result.experiment["axes"]
         parts = [kinds[_kind(result)]] if named else []
-        parts += [f"{axis_name(a)} {value_text(values[a])}" for a in varying if a in values]
+        parts += [_told(axis, values[axis]) for axis in varying if axis in values]
         names.append(", ".join(parts))
     return names
 

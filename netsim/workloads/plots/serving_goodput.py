@@ -73,7 +73,7 @@ def _bar(curve: seed_curves.Curve) -> GoodputBar:
         return spread
 
     return GoodputBar(
-        label=curve.label.removeprefix("traffic "),
+        label=curve.label,
         met=over_seeds("slo", "attainment"),
         capacity=over_seeds("failures", "available_gpu_share"),
         by_formula=by_formula(curve.results[0]),
