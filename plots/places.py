@@ -19,8 +19,8 @@ DECADE = 10
 MAX_TICKS = 12
 """Maximum number of labels on x."""
 
-WIDTH = 55
-"""Letters of all labels above which they are slanted."""
+LETTERS_PER_IN = 9
+"""Letters of all labels, by width of a panel, above which they are slanted."""
 
 UNITS: tuple[Callable[[object], int], ...] = (parse_time_ps, parse_bytes, parse_rate_bps)
 
@@ -64,7 +64,9 @@ def scale_x(axes: Axes, places: dict[Any, float]) -> None:
     step = 1 + (len(places) - 1) // MAX_TICKS
     shown = sorted(places, key=places.__getitem__)[::step]
     texts = [value_text(short[str(value)]) for value in shown]
-    long = sum(map(len, texts)) + 2 * len(texts) > WIDTH
+    figure = axes.get_figure()
+    room = 0.9 * LETTERS_PER_IN * figure.get_figwidth() / axes.get_gridspec().ncols
+    long = sum(map(len, texts)) + 2 * len(texts) > room
     axes.set_xticks(
         [places[value] for value in shown], texts, minor=False,
         rotation=30 if long else 0, ha="right" if long else "center",

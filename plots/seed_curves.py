@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from netsim.plots import style
 from netsim.plots.words import axis_name, for_people, value_text
+from netsim.results.files import SWEEP
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -46,8 +47,9 @@ def curves(
     begin with the transport.
     """
     groups: dict[str, dict[str, Result]] = {}
+    told = _axes if _are_of_one_sweep(results) else _makeup
     for result in results:
-        key = json.dumps(_makeup(result, apart), sort_keys=True)
+        key = json.dumps(told(result, apart), sort_keys=True)
         point = json.dumps([result.experiment["seed"], *(_value(result, axis) for axis in apart)])
         groups.setdefault(key, {}).setdefault(point, result)
     pooled = [tuple(group.values()) for group in groups.values()]
@@ -212,6 +214,18 @@ def _names(results: Sequence[Result], apart: Sequence[str], named: bool) -> list
 def _kind(result: Result) -> str:
     kind = result.experiment["axes"].get(TRANSPORT, resolved(result, "transport.kind"))
     return str(kind or transport(result))
+
+
+def _are_of_one_sweep(results: Sequence[Result]) -> bool:
+    """Return whether results are points of one sweep, so that axes tell them apart."""
+    folders = {Path(result.path).parent for result in results}
+    return len(folders) == 1 and (folders.pop() / SWEEP).is_file()
+
+
+def _axes(result: Result, apart: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a result on the axes of its sweep, without seed and `apart`."""
+    left_out = ("seed", *apart)
+    return {k: v for k, v in result.experiment["axes"].items() if k not in left_out}
 
 
 def _makeup(result: Result, apart: Sequence[str]) -> dict[str, Any]:

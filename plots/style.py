@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,6 +48,9 @@ TITLE_LETTER_IN = 0.077
 
 DECADES = 50
 """Ratio of largest to smallest value from which an axis is logarithmic."""
+
+SLANTED_IN = 0.5
+"""Height of slanted labels below a panel in print, in inches."""
 
 MIN_PANEL_IN = 2.6
 """Least width of a panel in print, in inches."""
@@ -273,7 +276,11 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
     grids = [grid for axes in panels if (grid := axes.get_gridspec()) is not None]
     columns = max((grid.ncols for grid in grids), default=1)
     has_bars = len(panels) < len(figure.axes)
-    legends = [(one, *_parts(one)) for one in figure.legends]
+    drawn: dict[str, Any] = {}
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        drawn |= dict(zip(for_people(labels), handles, strict=True))
+    legends = [(one, *_parts(one, drawn)) for one in figure.legends]
     height -= sum(LEGEND_ROW_IN * rows for *_, rows in legends)
     if columns > 1 and width_in / columns < MIN_PANEL_IN and not has_bars:
         grid = figure.add_gridspec(len(panels), 1)
@@ -281,7 +288,8 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
             axes.set_subplotspec(grid[place])
         height *= len(panels) / -(-len(panels) // columns)
         width /= columns
-    figure.set_size_inches(width_in, height * width_in / width)
+    slanted = any(text.get_rotation() for axes in panels for text in axes.get_xticklabels())
+    figure.set_size_inches(width_in, height * width_in / width + (SLANTED_IN if slanted else 0))
     for text in figure.findobj(Text):
         text.set_fontsize(min(float(text.get_fontsize()), 10.0) * 0.8)
     if figure.get_suptitle():
@@ -294,11 +302,12 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
         _add_below(figure, handles, texts, title, fontsize=7)
 
 
-def _parts(legend: Legend) -> tuple[list[Any], list[str], int]:
+def _parts(legend: Legend, drawn: Mapping[str, Any]) -> tuple[list[Any], list[str], int]:
     """Return the handles, the texts and the number of rows of a legend below the panels."""
     texts = [text.get_text() for text in legend.get_texts()]
     rows = -(-len(texts) // getattr(legend, "_ncols", 1)) + bool(legend.get_title().get_text())
-    return legend.legend_handles, texts, rows
+    handles = zip(texts, legend.legend_handles, strict=True)
+    return [drawn.get(text, handle) for text, handle in handles], texts, rows
 
 
 def save(figure: Figure, path: Path) -> Path:

@@ -98,12 +98,13 @@ def by_formula(result: Result) -> float | None:
         return seed_curves.resolved(result, f"traffic.{name}")
 
     roles = list(result.summary["serving"]["roles"].values())
-    if len(roles) != 1 or value("outages"):
+    if len(roles) != 1 or value("failure_trace"):
         return None
     if not value("mtbf"):
         return 1.0
     mtbf_ps, repair_ps, swap_ps, restart_ps = (
-        parse_time_ps(value(name) or "0ps") for name in ("mtbf", "repair", "swap", "restart")
+        parse_time_ps(value(name) or "0ps")
+        for name in ("mtbf", "repair_time", "swap_time", "restart_time")
     )
     policy = Policy(
         mtbf_ps, repair_ps, swap_ps, value("spares") or 0, value("on_failure"), restart_ps
@@ -118,13 +119,15 @@ def draw(comparison: GoodputComparison) -> Figure:
     figure, (left, right) = style.new_figure(columns=2)
     figure.set_figheight(max(2.6, 1.6 + 0.3 * len(bars)))
     unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
+    met = {bar.label: sweeps.scaled(bar.met, 0.01) for bar in bars}
+    sweeps.bars(left, met, [style.color(5)] * len(bars))
+    sweeps.names_below(right, list(met))
     for place, bar in enumerate(bars):
-        left.barh(place, 100 * bar.met.mean, height=0.62, color=style.color(5), alpha=0.75)
-        mean = bar.ttft_p99_ps.mean / scale
-        right.plot(mean, place, "o", color=style.color(0), markersize=8, markerfacecolor="none")
-        for axes, spread, factor in ((left, bar.met, 100.0), (right, bar.ttft_p99_ps, 1 / scale)):
-            dots = [value * factor for value in spread.values]
-            axes.plot(dots, [place] * len(dots), "k.", markersize=4)
+        ttft = sweeps.scaled(bar.ttft_p99_ps, scale)
+        right.plot(
+            ttft.mean, place, "o", color=style.color(0), markersize=8, markerfacecolor="none"
+        )
+        right.plot(ttft.values, [place] * len(ttft.values), "k.", markersize=4)
         first = place == 0
         left.plot(
             100 * bar.capacity.mean, place, "k|", markersize=13, markeredgewidth=1.6,
@@ -135,16 +138,12 @@ def draw(comparison: GoodputComparison) -> Figure:
                 100 * bar.by_formula, place, "kD", markersize=5.5, markerfacecolor="none",
                 label="GPUs in service, by formula" if first else None,
             )  # fmt: skip
-    for axes in (left, right):
-        axes.set_yticks(range(len(bars)), [bar.label for bar in bars] if axes is left else [])
-        axes.set_ylim(len(bars) - 0.5, -0.5)
     left.set_xlim(0, 102)
     left.set_xlabel("requests that met the SLO (%)")
     style.logarithmic(right, "x")
     right.set_xlabel(f"time to first token, 99th percentile ({unit})")
-    figure.suptitle(comparison.title, fontsize="medium")
-    style.legend(figure, left, style.OUTSIDE, "bars and rings: means of the seeds; dots: each seed")
-    return figure
+    caption = "bars and rings: means of the seeds; dots: each seed"
+    return style.finish(figure, left, comparison.title, style.OUTSIDE, caption)
 
 
 def _table(bars: Sequence[GoodputBar]) -> sweeps.Table:

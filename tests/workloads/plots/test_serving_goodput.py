@@ -13,11 +13,11 @@ from netsim.workloads.serving.failures import Policy
 from netsim.workloads.serving.metrics import expected_capacity
 
 S = 10**12
-NAMES = ("mtbf", "repair", "swap", "spares", "restart", "outages")
+NAMES = ("mtbf", "repair_time", "swap_time", "spares", "restart_time", "failure_trace")
 NO_FAILURES = {**dict.fromkeys(NAMES, "none"), "on_failure": "stop"}
-STOP = NO_FAILURES | {"mtbf": "80s", "repair": "2s", "swap": "50ms"}
+STOP = NO_FAILURES | {"mtbf": "80s", "repair_time": "2s", "swap_time": "50ms"}
 SPARE = STOP | {"spares": 1}
-SHRINK = STOP | {"on_failure": "shrink", "restart": "50ms"}
+SHRINK = STOP | {"on_failure": "shrink", "restart_time": "50ms"}
 
 
 def result(
@@ -81,7 +81,7 @@ def test_capacity_by_formula_is_that_of_the_policy() -> None:
     assert bars[0].by_formula == pytest.approx(10 / (10 + 2.05))
     split = result("split", 1, STOP, met=1.0, capacity=1.0, roles=2)
     assert serving_goodput.by_formula(split) is None
-    listed = NO_FAILURES | {"outages": "mine.csv"}
+    listed = NO_FAILURES | {"failure_trace": "mine.csv"}
     assert serving_goodput.by_formula(result("file", 1, listed, met=1.0, capacity=0.9)) is None
 
 
