@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
+from netsim import lint
 from netsim.errors import InputError
-from netsim.lint import check_transport
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
-from netsim.plugins.registry import Plugin
 
 SOUND = '''
 """A window of packets, each acknowledged."""
@@ -73,25 +70,17 @@ def on_timer(env, now, tx, k):
 '''
 
 
-Lint = Callable[[Plugin, Mapping[str, Any]], None]
-
-
-def mistakes(folder: Path, source: str, kind: str, lint: Lint) -> list[InputError]:
-    """What `lint` finds in a plugin of a kind with that source."""
+def check(folder: Path, source: str, kind: str = "transport") -> list[InputError]:
+    """The mistakes of a plugin of a kind with that source."""
     path = folder / "mine.py"
     path.write_text(source)
     plugin = registry.find(kind, str(path))
     params = resolve_params(plugin.params, plugin.presets, {}, None, file=None, key="")
     try:
-        lint(plugin, params)
+        lint.check(plugin, params)
     except InputError as error:
         return list(error.errors)
     return []
-
-
-def check(folder: Path, source: str) -> list[InputError]:
-    """The mistakes of a transport with that source."""
-    return mistakes(folder, source, "transport", check_transport)
 
 
 def line_of(source: str, text: str) -> int:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from netsim import lint
 from netsim.conformance.finding import ConformanceError
 from netsim.conformance.flow_patterns import incast_in_classes
-from netsim.conformance.testbed import LINTS, Run, Testbed, run_until
+from netsim.conformance.testbed import Run, Testbed, run_until
 from netsim.engine.compiling.declarations import read_discipline
 from netsim.errors import raise_all
 from netsim.experiment.resolve_fabric import fabric_of, fabric_table
@@ -54,7 +55,7 @@ class FabricTestbed(Testbed):
         probe = Testbed.of(PROBE, seed=seed, long=long)
         testbed = cls(probe.plugin, probe.params, seed, long, named=str(named), keys=keys or {})
         raise_all(list(fabric_table(testbed._table()).unknown.values()))
-        LINTS[cls.KIND](testbed.use.plugin, testbed.use.params)
+        lint.check(testbed.use.plugin, testbed.use.params)
         return testbed
 
     def _table(self) -> dict[str, Any]:
@@ -97,7 +98,7 @@ class FabricTestbed(Testbed):
 class QueueTestbed(FabricTestbed):
     """A queue discipline, with keys of [fabric], on small networks."""
 
-    KIND, CHOICE = "queue", "queue_discipline"
+    CHOICE = "queue_discipline"
 
     @property
     def n_traffic_classes(self) -> int:

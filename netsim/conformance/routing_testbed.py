@@ -26,7 +26,7 @@ from netsim.plugins.declarations import MAX_HOPS
 class RoutingTestbed(FabricTestbed):
     """A routing algorithm, with keys of [fabric], on small networks."""
 
-    KIND = CHOICE = "routing"
+    CHOICE = "routing"
 
     @property
     def defaults(self) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from netsim import lint
 from netsim.bounds.ideal import ideal_times
 from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError
@@ -18,7 +19,6 @@ from netsim.conformance.handler_monitor import HandlerMonitor, monitored_module
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
-from netsim.lint import check_program, check_queue, check_routing, check_transport
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
@@ -40,13 +40,6 @@ STALL_WINDOWS, STALL_PS = 2_500, 100 * 10**12
 
 HOPS_PER_IDEAL = 60
 """Multiple of the necessary packet-hops at which a run is aborted."""
-
-LINTS = {
-    "transport": check_transport,
-    "queue": check_queue,
-    "routing": check_routing,
-    "traffic": check_program,
-}
 
 COUNTED = ("drops", "trims", "ecn_marks", "pfc_pauses")
 
@@ -139,7 +132,7 @@ class Testbed:
         values = resolve_params(
             plugin.params, plugin.presets, given, preset, file=file, key=cls.KIND
         )
-        LINTS[cls.KIND](plugin, values)
+        lint.check(plugin, values)
         return cls(plugin, values, seed, long, preset)
 
     def packets(self, few: int) -> int:

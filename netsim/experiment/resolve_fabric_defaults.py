@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from netsim import lint
 from netsim.errors import CombinedInputError, InputError
 from netsim.experiment import resolve_fabric as fabrics
 from netsim.experiment.document import FABRIC_PLUGINS, ErrorCollector
 from netsim.experiment.resolve_fabric import FabricTable
 from netsim.experiment.resolve_plugins import PluginResolver
-from netsim.lint import check_queue, check_routing
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
@@ -90,8 +90,8 @@ class FabricResolver:
             fabric = fabrics.fabric_of(source, packets)
         except InputError as error:
             raise _declared_errors(transports[first], own, packets) or error from None
-        check_queue(fabric.queue.plugin, fabric.queue.params)
-        check_routing(fabric.routing.plugin, fabric.routing.params)
+        lint.check(fabric.queue.plugin, fabric.queue.params)
+        lint.check(fabric.routing.plugin, fabric.routing.params)
         if source.unknown.keys() - table.keys():
             _refuse_unknown(transports[first], own)
         for section, use in transports.items():

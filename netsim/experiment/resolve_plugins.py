@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from netsim import lint
 from netsim.errors import CombinedInputError, InputError, raise_all
 from netsim.experiment.document import CLASS_SECTIONS, ErrorCollector, Tree, category
 from netsim.experiment.model import FlowClass
 from netsim.inputs import is_file, path_problem, user_path
 from netsim.limits import TRANSPORTS
-from netsim.lint import check_program, check_transport
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginSpec
@@ -120,10 +120,7 @@ class PluginResolver:
         except InputError as error:
             errors.append(error)
         raise_all(errors)
-        if category(section) == "transport":
-            check_transport(plugin, params)
-        elif category(section) == "traffic":
-            check_program(plugin, params)
+        lint.check(plugin, params)
         for param in plugin.params:
             value = params[param.name]
             key = f"{section}.{param.name}"

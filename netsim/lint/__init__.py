@@ -37,41 +37,28 @@ from netsim.lint.records import (
 from netsim.model.programs import is_program
 from netsim.plugins.registry import Plugin
 
-__all__ = ["check_program", "check_queue", "check_routing", "check_transport"]
+__all__ = ["check"]
 
 Types = tuple[tuple[str, type], ...]
 """Names and types of a plugin's parameters: mostly the same at all points of a sweep."""
 
 
-def check_transport(plugin: Plugin, params: Mapping[str, Any]) -> None:
-    """Check a transport's declarations and handlers; `params` are resolved.
+def check(plugin: Plugin, params: Mapping[str, Any]) -> None:
+    """Check a plugin's declarations and handlers, if it has any; `params` are resolved.
 
     Raises InputError with the file and line of each mistake.
     """
-    if not getattr(plugin.module, "CLOSED_FORM", False):
-        raise_all(_errors("transport", plugin.module, plugin.name, _types(plugin, params)))
-
-
-def check_queue(plugin: Plugin, params: Mapping[str, Any]) -> None:
-    """Check a queue discipline, like `check_transport`."""
-    raise_all(_errors("queue", plugin.module, plugin.name, _types(plugin, params)))
-
-
-def check_routing(plugin: Plugin, params: Mapping[str, Any]) -> None:
-    """Check a routing algorithm, like `check_transport`."""
-    raise_all(_errors("routing", plugin.module, plugin.name, _types(plugin, params)))
-
-
-def check_program(plugin: Plugin, params: Mapping[str, Any]) -> None:
-    """Check a traffic pattern, like `check_transport`, if its file has handlers."""
-    if is_program(plugin.module):
+    numbers: Mapping[str, Any]
+    if plugin.kind not in _KINDS or getattr(plugin.module, "CLOSED_FORM", False):
+        return
+    if plugin.kind != "traffic":
+        numbers = plugin_parameters(plugin, params)
+    elif is_program(plugin.module):
         numbers = program_parameters(plugin, params)
-        types = tuple((name, type(value)) for name, value in numbers.items())
-        raise_all(_errors("program", plugin.module, plugin.name, types))
-
-
-def _types(plugin: Plugin, params: Mapping[str, Any]) -> Types:
-    return tuple((name, type(value)) for name, value in plugin_parameters(plugin, params).items())
+    else:
+        return
+    types = tuple((name, type(value)) for name, value in numbers.items())
+    raise_all(_errors(plugin.kind, plugin.module, plugin.name, types))
 
 
 _KINDS: dict[
@@ -80,7 +67,7 @@ _KINDS: dict[
     "transport": (read_protocol, HANDLERS, transport_records, DECLARATIONS),
     "queue": (read_discipline, QUEUE_HANDLERS, queue_records, QUEUE_DECLARATIONS),
     "routing": (read_routing, ROUTING_HANDLERS, routing_records, ROUTING_DECLARATIONS),
-    "program": (read_program, PROGRAM_HANDLERS, program_records, PROGRAM_DECLARATIONS),
+    "traffic": (read_program, PROGRAM_HANDLERS, program_records, PROGRAM_DECLARATIONS),
 }
 """Kind -> (reader of its file, its handlers, its records, its declarations)."""
 
@@ -88,7 +75,7 @@ _KINDS: dict[
 @lru_cache(maxsize=192)
 def _errors(kind: str, module: ModuleType, name: str, types: Types) -> tuple[InputError, ...]:
     read, handlers, records, declarations = _KINDS[kind]
-    known = (*handlers, "flows") if kind == "program" else handlers
+    known = (*handlers, "flows") if kind == "traffic" else handlers
     found = lookalikes(module, known, declarations)
     try:
         plugin = read(module, {param: number() for param, number in types}, name)

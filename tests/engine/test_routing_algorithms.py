@@ -9,9 +9,9 @@ import pytest
 from engine_runs import LOSSLESS, US, build, fabric_with, fat_tree, flow_table, run
 from raises_input import raises, raises_input
 
+from netsim import lint
 from netsim.engine.engine import Engine
 from netsim.errors import RunError
-from netsim.lint import check_routing
 from netsim.model.fabric import Fabric
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
@@ -212,7 +212,7 @@ def test_mistakes_are_found_before_the_run(
     tmp_path: Path, text: str, words: tuple[str, ...]
 ) -> None:
     with raises_input("mine.py", *words):
-        check_routing(algorithm(tmp_path, text).plugin, {})
+        lint.check(algorithm(tmp_path, text).plugin, {})
 
 
 def test_a_published_value_is_one_to_two_periods_old(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from lint_case import SOUND, check, line_of
 from raises_input import mentions
 
+from netsim import lint
 from netsim.engine.compiling.declarations import SETTABLE
-from netsim.lint import check_transport
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 
@@ -22,7 +22,7 @@ def test_what_is_shipped_is_sound():
     for name in registry.names("transport"):
         plugin = registry.find("transport", name)
         for preset in (None, *plugin.presets):
-            check_transport(
+            lint.check(
                 plugin, resolve_params(plugin.params, plugin.presets, {}, preset, file=None, key="")
             )
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lint_case import line_of, mistakes
+from lint_case import check, line_of
 from raises_input import mentions
 
-from netsim.errors import InputError
-from netsim.lint import check_program
+from netsim import lint
 from netsim.plugins import registry
 
 SOUND = '''
@@ -57,16 +56,11 @@ def helper(env, other):
 '''
 
 
-def check(folder: Path, source: str) -> list[InputError]:
-    """The mistakes of a program with that source."""
-    return mistakes(folder, source, "traffic", check_program)
-
-
 def test_what_is_sound_is_not_refused(tmp_path: Path) -> None:
-    assert check(tmp_path, SOUND) == []
+    assert check(tmp_path, SOUND, "traffic") == []
     for name in registry.names("traffic"):
         plugin = registry.find("traffic", name)
-        check_program(plugin, {one.name: 0 for one in plugin.params})
+        lint.check(plugin, {one.name: 0 for one in plugin.params})
 
 
 MISTAKES = [
@@ -92,7 +86,7 @@ MISTAKES = [
 def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
     for where, statement, expected in MISTAKES:
         source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
-        (found,) = check(tmp_path, source)
+        (found,) = check(tmp_path, source, "traffic")
         assert mentions(found.message, expected)
         assert found.file == f"{tmp_path / 'mine.py'}:{line_of(source, f'# {where}')}"
 
@@ -116,5 +110,5 @@ FILES = [
 
 def test_what_is_wrong_in_the_file(tmp_path: Path) -> None:
     for old, new, expected in FILES:
-        messages = [one.message for one in check(tmp_path, SOUND.replace(old, new, 1))]
+        messages = [one.message for one in check(tmp_path, SOUND.replace(old, new, 1), "traffic")]
         assert any(message.startswith(expected) for message in messages)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from lint_case import line_of, mistakes
+from lint_case import check, line_of
 from raises_input import mentions
 
+from netsim import lint
 from netsim.cli import app
-from netsim.errors import InputError
-from netsim.lint import check_queue
 from netsim.model.fabric import queue_spec
 from netsim.plugins import registry
 
@@ -76,16 +75,11 @@ def helper(env, port, other):
 '''
 
 
-def check(folder: Path, source: str) -> list[InputError]:
-    """The mistakes of a discipline with that source."""
-    return mistakes(folder, source, "queue", check_queue)
-
-
 def test_what_is_sound_is_not_refused(tmp_path):
-    assert check(tmp_path, SOUND) == []
-    assert check(tmp_path, (ROOT / "netsim/scaffold/my_queue.py").read_text()) == []
+    assert check(tmp_path, SOUND, "queue") == []
+    assert check(tmp_path, (ROOT / "netsim/scaffold/my_queue.py").read_text(), "queue") == []
     for name in registry.names("queue"):
-        check_queue(queue_spec(name).plugin, queue_spec(name).params)
+        lint.check(queue_spec(name).plugin, queue_spec(name).params)
 
 
 SETS = [
@@ -121,7 +115,7 @@ READS = [
 def test_a_mistake_is_told_with_its_line(tmp_path):
     for where, statement, expected in SETS + READS:
         source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
-        (found,) = check(tmp_path, source)
+        (found,) = check(tmp_path, source, "queue")
         assert mentions(found.message, expected)
         assert found.file == f"{tmp_path / 'mine.py'}:{line_of(source, f'# {where}')}"
 
@@ -141,7 +135,7 @@ FILES = [
 def test_what_a_file_must_not_declare(tmp_path):
     for text, instead, expected in FILES:
         assert SOUND.count(text) == 1
-        errors = check(tmp_path, SOUND.replace(text, instead))
+        errors = check(tmp_path, SOUND.replace(text, instead), "queue")
         assert any(expected in error.message for error in errors), errors
 
 

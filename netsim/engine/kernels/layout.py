@@ -78,7 +78,7 @@ def fields_of(declared: type[Declared]) -> tuple[str, ...]:
 def annotated(declared: type) -> dict[str, str]:
     """Return the types of a record's fields, or of a group's arrays, as written."""
     return {
-        name: getattr(kind, "__forward_arg__", kind)  # how NamedTuple keeps it
+        name: str(getattr(kind, "__forward_arg__", kind))  # how NamedTuple keeps it
         for cls in reversed(declared.__mro__)
         for name, kind in inspect.get_annotations(cls).items()
     }
