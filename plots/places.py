@@ -19,9 +19,6 @@ DECADE = 10
 MAX_TICKS = 12
 """Maximum number of labels on x."""
 
-LETTERS_PER_IN = 9
-"""Letters of all labels, by width of a panel, above which they are slanted."""
-
 UNITS: tuple[Callable[[object], int], ...] = (parse_time_ps, parse_bytes, parse_rate_bps)
 
 
@@ -64,13 +61,8 @@ def scale_x(axes: Axes, places: dict[Any, float]) -> None:
     step = 1 + (len(places) - 1) // MAX_TICKS
     shown = sorted(places, key=places.__getitem__)[::step]
     texts = [value_text(short[str(value)]) for value in shown]
-    figure = axes.get_figure()
-    room = 0.9 * LETTERS_PER_IN * figure.get_figwidth() / axes.get_gridspec().ncols
-    long = sum(map(len, texts)) + 2 * len(texts) > room
-    axes.set_xticks(
-        [places[value] for value in shown], texts, minor=False,
-        rotation=30 if long else 0, ha="right" if long else "center",
-    )  # fmt: skip
+    axes.set_xticks([places[value] for value in shown], texts, minor=False)
+    style.slant_if_crowded(axes)
     axes.minorticks_off()
 
 

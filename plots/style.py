@@ -49,6 +49,9 @@ TITLE_LETTER_IN = 0.077
 DECADES = 50
 """Ratio of largest to smallest value from which an axis is logarithmic."""
 
+LETTER_PT = 0.75
+"""Room for a letter of a label of x, by its size."""
+
 SLANTED_IN = 0.5
 """Height of slanted labels below a panel in print, in inches."""
 
@@ -191,6 +194,18 @@ def unit_of_all(times_ps: Sequence[Any]) -> tuple[str, float]:
     return time_unit(float(max(one)) for one in times_ps if len(one))
 
 
+def slant_if_crowded(axes: Axes) -> None:
+    """Slant the labels of x if they would touch in a panel of this width."""
+    texts = axes.get_xticklabels()
+    letters = sum(len(text.get_text()) + 2 for text in texts)
+    place, figure = axes.get_subplotspec(), axes.get_figure()
+    columns = 1 if place is None else place.get_gridspec().ncols
+    width_in = 0 if figure is None else 0.9 * figure.get_figwidth() / columns
+    if letters * max(text.get_fontsize() for text in texts) * LETTER_PT > 72 * width_in:
+        for text in texts:
+            text.set(rotation=30, ha="right")
+
+
 def thin(count: int) -> np.ndarray:
     """Return at most a few thousand indices, both ends included, of `count` sorted values."""
     import numpy as np
@@ -270,6 +285,7 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
     """Give a figure the width of a column: text of 8 pt or less, and panels below each other if
     they would be narrower than `MIN_PANEL_IN`."""
     from matplotlib.text import Text
+    from matplotlib.ticker import FixedLocator
 
     width, height = figure.get_size_inches()
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
@@ -288,10 +304,14 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
             axes.set_subplotspec(grid[place])
         height *= len(panels) / -(-len(panels) // columns)
         width /= columns
-    slanted = any(text.get_rotation() for axes in panels for text in axes.get_xticklabels())
-    figure.set_size_inches(width_in, height * width_in / width + (SLANTED_IN if slanted else 0))
+    figure.set_size_inches(width_in, height * width_in / width)
     for text in figure.findobj(Text):
         text.set_fontsize(min(float(text.get_fontsize()), 10.0) * 0.8)
+    for axes in panels:
+        if isinstance(axes.xaxis.get_major_locator(), FixedLocator):
+            slant_if_crowded(axes)
+        if any(text.get_rotation() for text in axes.get_xticklabels()):
+            figure.set_figheight(figure.get_figheight() + SLANTED_IN)
     if figure.get_suptitle():
         figure.suptitle(
             _wrapped(figure.get_suptitle(), width_in, 0.8 * TITLE_LETTER_IN), fontsize=8

@@ -13,6 +13,8 @@ from netsim.html_report.network import busiest_links
 from netsim.html_report.parts import Section
 from netsim.html_report.pauses import longest_pause
 from netsim.html_report.report import Point, Report, slowness
+from netsim.plots import seed_curves
+from netsim.plots.words import for_people
 from netsim.units import format_bytes, format_number, format_rate, format_time
 
 ORDER = 1
@@ -95,9 +97,10 @@ def _network(point: Point) -> str:
 def _transports(report: Report) -> list[str]:
     """Return the first line of the documentation of each transport that is part of netsim."""
     known = modules(FOLDERS["transport"])
-    names = dict.fromkeys(point.transport for point in report.simulated)
-    told = [f"{name}: {summary(known[name])}" for name in names if name in known]
-    return told[:FEW_POINTS]
+    names = dict.fromkeys(seed_curves.transport(point.result) for point in report.simulated)
+    told = [(for_people([name])[0], summary(known[name])) for name in names if name in known]
+    lines = [text if text.startswith(name) else f"{name}: {text}" for name, text in told]
+    return lines[:FEW_POINTS]
 
 
 def _last(point: Point) -> float:

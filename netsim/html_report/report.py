@@ -15,7 +15,7 @@ from netsim.errors import InputError
 from netsim.html_report.graph import Graph, graph_of
 from netsim.model.fabric import ECMP
 from netsim.plots import seed_curves, style
-from netsim.plots.words import axis_name, value_text
+from netsim.plots.words import axis_name, for_people, value_text
 from netsim.results import Result, Sweep, load
 from netsim.results.files import LINKS
 from netsim.units import format_number
@@ -45,7 +45,8 @@ class Point:
 
     @property
     def transport(self) -> str:
-        return seed_curves.transport(self.result)
+        """The name of its transport, as people write it."""
+        return for_people([seed_curves.transport(self.result)])[0]
 
     @cached_property
     def finished(self) -> pl.DataFrame:
@@ -150,7 +151,8 @@ class Report:
         if len(set(labels)) < len(labels):
             labels = [curve.label for curve in curves]
         self.curves = [
-            replace(curve, label=label) for curve, label in zip(curves, labels, strict=True)
+            replace(curve, label=label)
+            for curve, label in zip(curves, for_people(labels), strict=True)
         ]
         self.points = []
         for curve in self.curves:

@@ -12,7 +12,7 @@ from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.plots import seed_curves, style, sweep_xy, sweeps
 from netsim.plots.places import are_names, places_of
-from netsim.plots.words import axis_name, metric_name, value_text
+from netsim.plots.words import axis_name, for_people, metric_name, value_text
 from netsim.results.columns import Metric, metrics
 
 ORDER, AFTER = 5, 15
@@ -68,7 +68,7 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
     groups: dict[str, list[Point]] = {}
     for point in report.simulated:
         groups.setdefault(report.axes_text(point.result, without=axis), []).append(point)
-    shown = list(groups.items())[:MAX_LINES]
+    shown = list(zip(for_people(list(groups)), groups.values(), strict=True))[:MAX_LINES]
     values = list(dict.fromkeys(_value(point, axis) for point in report.simulated))
     places, names = places_of(values), []
     if any(isinstance(value, str) for value in values):  # names, or quantities with units
@@ -91,9 +91,9 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
             for (label, its), points, dash in zip(shown, found, styles, strict=True) if points
         ]  # fmt: skip
         title = metric.doc[:1].upper() + metric.doc[1:]
-        label = metric_name(metric.name) + (f" ({unit})" if unit else "")
+        unit = unit if unit or metric.unit == "1" else metric.unit
         log = "y" if style.spans_decades([means]) else ""
-        yield parts.chart(title, axis_name(axis), label, lines, log=log, names=names)
+        yield parts.chart(title, axis_name(axis), unit, lines, log=log, names=names)
 
 
 def _number(metric: Metric, point: Point) -> float | None:

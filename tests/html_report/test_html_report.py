@@ -140,10 +140,10 @@ def test_sections_are_those_that_the_results_have_data_for(results: Path) -> Non
     assert [one["key"] for one in incast["sections"]] == ["points", "completion"]
     labels = [one["label"] for one in incast["points"]]
     assert labels == [
-        "roce, flow size 20KB",
-        "roce, flow size 40KB",
-        "ndp, flow size 20KB",
-        "ndp, flow size 40KB",
+        "RoCE, flow size 20KB",
+        "RoCE, flow size 40KB",
+        "NDP, flow size 20KB",
+        "NDP, flow size 40KB",
     ]
     roce = keys(incast, 1)
     assert roce == ["causes", "network", "series", "pauses", "slowest", "provenance"]
@@ -162,7 +162,7 @@ def test_numbers_are_those_of_the_tables(results: Path) -> None:
     sweep = load(results / "incast")
     chart = part(data, "completion", "chart")
     for label, result in zip(
-        ["roce, flow size 20KB", "ndp, flow size 20KB"], sweep.points[::2], strict=True
+        ["RoCE, flow size 20KB", "NDP, flow size 20KB"], sweep.points[::2], strict=True
     ):
         (line,) = (one for one in chart["lines"] if one["name"] == label)
         times = np.unique(result.flows["fct_ps"].to_numpy().astype(np.float32) / 1e6)
@@ -257,7 +257,7 @@ def test_a_tree_of_pauses_begins_where_nobody_was_stopped() -> None:
 
 def test_flows_of_one_hashed_path_share_their_links(results: Path) -> None:
     point = next(
-        one for one in Report([results / "incast"]).points if one.label == "roce, flow size 40KB"
+        one for one in Report([results / "incast"]).points if one.label == "RoCE, flow size 40KB"
     )
     assert point.paths is not None
     last = [row[row >= 0][-1] for row in point.paths]
@@ -331,7 +331,7 @@ def test_in_a_browser(results: Path, tmp_path: Path) -> None:
         assert shown.run(mark) != plain
         shown.run("(s => { s.value = 3; s.dispatchEvent(new Event('change')) })"
                  "(document.querySelector('nav select'))")  # fmt: skip
-        assert "ndp, flow size 40KB" in shown.run("document.querySelector('h2.point').textContent")
+        assert "NDP, flow size 40KB" in shown.run("document.querySelector('h2.point').textContent")
         drawn, time_ms = shown.run(LARGE)
         assert drawn == 9
         assert time_ms < 100
