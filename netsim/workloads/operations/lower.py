@@ -19,7 +19,7 @@ from netsim.model.network import Reduction
 from netsim.model.tasks import Edges
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import CollectiveOptions, algorithm_of
-from netsim.workloads.operations.noted import UNIT, Collective, Ints, Noted
+from netsim.workloads.operations.operations import UNIT, Collective, Ints, Operations
 from netsim.workloads.operations.rows import OperationRows, Settled, place
 from netsim.workloads.operations.table import WHATS, OperationTable
 from netsim.workloads.operations.tables import TaskArrays
@@ -30,37 +30,37 @@ MAX_NAMED = 6
 
 
 def lower(
-    noted: Noted,
+    ops: Operations,
     hosts: ArrayLike,
     classes: Mapping[str, int],
     reduction: Reduction | None,
     wires: Wires | None,
 ) -> Workload:
-    columns = noted.columns()
-    table = _operations(noted, columns, hosts)
-    _check(noted, table, columns)
-    if any(call.has_unit for call in noted.collectives):
-        table = _with_units(noted, table, reduction)
+    columns = ops.columns()
+    table = _operations(ops, columns, hosts)
+    _check(ops, table, columns)
+    if any(call.has_unit for call in ops.collectives):
+        table = _with_units(ops, table, reduction)
     sends = np.zeros(len(table), bool)  # operations of collectives with flows
-    for call, first in noted.groups():
-        sends[first : first + call.groups * call.width] = True
+    for call in ops.collectives:
+        call.of(sends)[:] = True
     lone = np.isin(table.what, [WHATS.index(what) for what in ("join", "send", "receive")])
     computes = ~sends & ~lone
     split = np.zeros(len(table), bool)  # those with a separate first task
-    for one, _ in noted.after_start:
+    for one, _ in ops.starts:
         split[one] = True
     split &= ~sends
-    order = _order(noted, len(table))
+    order = _order(ops)
     by_order = None if order is None else order[computes[order]]
-    rows = place(noted, split, by_order, _settled(noted, table, wires))
+    rows = place(ops, split, by_order, _settled(table, wires))
     table = replace(table, begin_task=rows.begin, end_task=rows.end)
     own = rows.begin != rows.end
     edges = [_streams(table, order, computes & ~own), (rows.begin[own], rows.end[own])]
-    edges += [(rows.end[one], rows.begin[then]) for one, then in noted.after]
-    edges += [(rows.begin[one], rows.begin[then]) for one, then in noted.after_start]
+    edges += [(rows.end[one], rows.begin[then]) for one, then in ops.ends]
+    edges += [(rows.begin[one], rows.begin[then]) for one, then in ops.starts]
     tables = TaskArrays(table, rows)
     tables.compute(np.flatnonzero(computes), columns["duration_ps"])
-    for message, flow in zip(noted.messages, rows.message, strict=True):
+    for message, flow in zip(ops.messages, rows.message, strict=True):
         tables.messages(message.first, message.n, flow, columns["duration_ps"])
     for alike in rows.alike:
         edges += tables.collectives(alike)
@@ -69,17 +69,16 @@ def lower(
     return load.with_part(table.without(table.rank == UNIT))
 
 
-def _operations(noted: Noted, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:
+def _operations(ops: Operations, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:
     """Return the table of operations, still without tasks."""
-    n = noted.n_operations
-    at = column_of(np.atleast_1d(np.asarray(hosts)), noted.n_ranks, np.int32, "hosts of ranks")
+    at = column_of(np.atleast_1d(np.asarray(hosts)), ops.n_ranks, np.int32, "hosts of ranks")
     rank = columns["rank"]
-    for k in first_of((rank < 0) & ~_units(noted) | (rank >= noted.n_ranks)):
+    for k in first_of((rank < 0) & ~_units(ops) | (rank >= ops.n_ranks)):
         what = WHATS[columns["what"][k]]
-        raise InputError(f"{what} of rank {rank[k]}: ranks are 0..{noted.n_ranks - 1}")
+        raise InputError(f"{what} of rank {rank[k]}: ranks are 0..{ops.n_ranks - 1}")
     for k in first_of((columns["stream"] < -1) | (columns["stream"] >= 1 << 15)):
         raise InputError(f"stream {columns['stream'][k]} of rank {rank[k]}: streams are 0..32767")
-    texts = list(noted.names)
+    texts = list(ops.names)
     used, kind = np.unique(columns["kind"], return_inverse=True)
     label = None
     if columns["label"].any():
@@ -94,59 +93,59 @@ def _operations(noted: Noted, columns: dict[str, Ints], hosts: ArrayLike) -> Ope
         size_bytes=columns["size_bytes"],
         group=columns["group"],
         n=columns["n"].astype(np.int32),
-        begin_task=np.zeros(n, np.int64),
-        end_task=np.zeros(n, np.int64),
+        begin_task=np.zeros(len(ops), np.int64),
+        end_task=np.zeros(len(ops), np.int64),
         label=label,
     )
 
 
-def _units(noted: Noted) -> NDArray[np.bool_]:
+def _units(ops: Operations) -> NDArray[np.bool_]:
     """bool[n]: the operations of reduction units."""
-    found = np.zeros(noted.n_operations, bool)
-    for call, first in noted.groups():
-        if call.has_unit:
-            found[first + call.n : first + call.groups * call.width : call.width] = True
+    found = np.zeros(len(ops), bool)
+    for call in ops.collectives:
+        call.of(found)[:, call.n :] = True
     return found
 
 
-def _with_units(noted: Noted, table: OperationTable, reduction: Reduction | None) -> OperationTable:
+def _with_units(
+    ops: Operations, table: OperationTable, reduction: Reduction | None
+) -> OperationTable:
     """Return the table with the hosts of reduction units."""
     host = table.host.copy()
-    for call, first in noted.groups():
+    for call in ops.collectives:
         if not call.has_unit:
             continue
-        group = first + np.arange(call.groups * call.width).reshape(-1, call.width)
         if reduction is None:
             raise InputError(
-                f"{table.name(first)}: the network has no reduction units",
+                f"{table.name(call.first)}: the network has no reduction units",
                 hint="reduction_delay in [topology] of a fat_tree or multi_rail",
             )
-        unit = reduction.unit[host[group[:, :-1]]]
+        group = call.of(host)
+        unit = reduction.unit[group[:, :-1]]
         for row, k in np.argwhere(unit != unit[:, :1])[:1].tolist():
-            one, other = (table.rank[group[row, at]] for at in (0, k))
+            one, other = (call.of(table.rank)[row, at] for at in (0, k))
             raise InputError(
-                f"{table.name(group[row, 0])}: ranks {one} and {other} are on hosts of different "
-                "switches, which share no reduction unit",
+                f"{table.name(call.first + row * call.width)}: ranks {one} and {other} are on "
+                "hosts of different switches, which share no reduction unit",
                 hint="groups below one switch, or another algorithm",
             )
-        host[group[:, -1]] = unit[:, 0]
+        group[:, -1] = unit[:, 0]
     return replace(table, host=host)
 
 
-def _check(noted: Noted, table: OperationTable, columns: dict[str, Ints]) -> None:
+def _check(ops: Operations, table: OperationTable, columns: dict[str, Ints]) -> None:
     """Raise InputError for the first invalid operation."""
     for k in first_of(columns["duration_ps"] < 0):
         raise InputError(f"{table.name(k)}: negative duration {columns['duration_ps'][k]} ps")
     message = np.isin(table.what, [WHATS.index("send"), WHATS.index("receive")])
     for k in first_of((message & (table.size_bytes < 1)) | (table.size_bytes < 0)):
         raise InputError(f"{table.name(k)}: invalid size {table.size_bytes[k]} bytes")
-    for call, first in noted.groups():
-        ranks = table.rank[first : first + call.groups * call.width].reshape(-1, call.width)
-        ranks = np.sort(ranks)
+    for call in ops.collectives:
+        ranks = np.sort(call.of(table.rank))
         for group, k in np.argwhere(ranks[:, 1:] == ranks[:, :-1])[:1].tolist():
-            where = table.name(first + group * call.width)
+            where = table.name(call.first + group * call.width)
             raise InputError(f"{where}: duplicate rank {ranks[group, k]} in its group")
-    for pairs in (noted.after, noted.after_start):
+    for pairs in (ops.ends, ops.starts):
         for one, then in pairs:
             for side in (one, then):
                 for k in first_of((side < 0) | (side >= len(table))):
@@ -158,9 +157,8 @@ def _check(noted: Noted, table: OperationTable, columns: dict[str, Ints]) -> Non
                 )
 
 
-def _settled(noted: Noted, table: OperationTable, wires: Wires | None) -> Settled:
+def _settled(table: OperationTable, wires: Wires | None) -> Settled:
     """Return how to select the algorithm of each collective."""
-    begin = {call.batch: first for call, first in noted.groups()}
 
     def settled(call: Collective, size_bytes: int) -> CollectiveOptions:
         how = call.how
@@ -169,24 +167,21 @@ def _settled(noted: Noted, table: OperationTable, wires: Wires | None) -> Settle
         if size_bytes < 0:  # blocks of an all-to-all with individual sizes
             return replace(how, algorithm="direct")
         if wires is None:
-            name = algorithm_of(call.what, call.n, size_bytes, how)
-            return replace(how, algorithm=name)
-        first = begin[call.batch]
-        hosts = table.host[first : first + call.groups * call.n].reshape(-1, call.n)
+            return replace(how, algorithm=algorithm_of(call.what, call.n, size_bytes, how))
         try:
-            return wires.settled(call.what, hosts, size_bytes, how)
+            return wires.settled(call.what, call.of(table.host), size_bytes, how)
         except InputError as error:
-            raise error.with_suffix(table.name(first)) from None
+            raise error.with_suffix(table.name(call.first)) from None
 
     return settled
 
 
-def _order(noted: Noted, n: int) -> Ints | None:
+def _order(ops: Operations) -> Ints | None:
     """Return the operations in execution order; None: the order in which they were added."""
-    if not noted.order:
+    if not ops.orders:
         return None
-    order = np.zeros(n, np.int64)
-    for operations, given in noted.order:
+    order = np.zeros(len(ops), np.int64)
+    for operations, given in ops.orders:
         order[operations] = given
     return np.argsort(order, kind="stable")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from netsim.memory import require_room
 from netsim.workloads.collectives import CollectiveOptions, Steps, schedule
-from netsim.workloads.operations.noted import Collective, Ints, Noted
+from netsim.workloads.operations.operations import Collective, Ints, Operations
 
 TASK_BYTES = 300
 """Memory per task, with its share of flows and edges, while tables are built."""
@@ -69,29 +69,38 @@ Settled = Callable[[Collective, int], CollectiveOptions]
 """Selects a collective's algorithm for its size in bytes (-1: a matrix)."""
 
 
+_Key = tuple[str, int, int, CollectiveOptions]
+"""Collective, ranks, bytes (-1: a matrix), and options."""
+
+
 def place(
-    noted: Noted, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled
+    ops: Operations, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled
 ) -> OperationRows:
     """Number tasks batch by batch: first the separate first tasks, then sends, then the rest.
 
     `split` marks operations, except collectives, with a separate first task. `by_order` lists
     computing operations in execution order, if it differs from the order in which they were added:
-    their
-        tasks
-    follow it.
+    their tasks follow it. Identical collectives of several calls are joined.
     """
-    size = np.array([n for n, _ in noted.batches], np.int64)
+    size = np.array(ops.batch_sizes, np.int64)
     first = np.cumsum(size) - size
     of_batch = np.repeat(np.arange(size.size), size)
-    sends = _Sends(settled)
-    counts = [sends.counts(call) for call in noted.collectives]
     flows, split = np.zeros(size.size, np.int64), split.copy()
     inner = flows.copy()
-    for message in noted.messages:
+    for message in ops.messages:
         flows[message.batch] = message.n
-    for call, count in zip(noted.collectives, counts, strict=True):
+    keyed = [list(_keyed(call, settled)) for call in ops.collectives]
+    steps: dict[_Key, Steps] = {}
+    counts = []
+    for call, keys in zip(ops.collectives, keyed, strict=True):
+        count = np.empty(call.groups, np.int64)
+        for key, which in keys:
+            if key not in steps:
+                steps[key] = _steps(key)
+            count[which] = len(steps[key])
+        counts.append(count)
         flows[call.batch], inner[call.batch] = count.sum(), 2 * count.sum()
-        split[first[call.batch] : first[call.batch] + size[call.batch]] = True
+        call.of(split)[:] = True
     begins = np.bincount(of_batch[split], minlength=size.size)
     total = begins + inner + size
     n_tasks = int(total.sum())
@@ -103,82 +112,48 @@ def place(
     # Index of each separate first task within its batch.
     earlier = np.cumsum(begins) - begins
     begin = (task - earlier)[of_batch] + np.cumsum(split) - split
-    for call, count in zip(noted.collectives, counts, strict=True):
+    found: dict[_Key, list[tuple[Ints, ...]]] = {key: [] for key in steps}
+    for call, keys, count in zip(ops.collectives, keyed, counts, strict=True):
         b, before = call.batch, np.cumsum(count) - count
-        operation = first[b] + call.width * np.arange(call.groups)
-        sends.add(call, operation, task[b] + begins[b] + 2 * before, flow[b] + before)
+        operation = call.first + call.width * np.arange(call.groups)
+        where = (operation, task[b] + begins[b] + 2 * before, flow[b] + before)
+        for key, which in keys:
+            found[key].append((*(one[which] for one in where), call.size_bytes))
     return OperationRows(
         n_tasks=n_tasks,
         n_flows=int(flows.sum()),
         begin=np.where(split, begin, end),
         end=end,
-        message=[int(flow[message.batch]) for message in noted.messages],
-        alike=sends.alike(),
+        message=[int(flow[message.batch]) for message in ops.messages],
+        alike=[_alike(key, steps[key], parts) for key, parts in found.items()],
     )
 
 
-class _Sends:
-    """The sends of collectives; identical ones of several calls are joined."""
-
-    def __init__(self, settled: Settled) -> None:
-        self._settled = settled
-        self._steps: dict[_Key, Steps] = {}
-        self._found: dict[_Key, list[tuple[Ints, ...]]] = {}
-
-    def counts(self, call: Collective) -> Ints:
-        """int64[groups]: number of sends of each."""
-        if call.size_bytes.ndim != 1:
-            return np.full(call.groups, len(self._of(self._key(call))))
-        return np.array([len(self._of(self._key(call, k))) for k in range(call.groups)], np.int64)
-
-    def add(self, call: Collective, operation: Ints, task: Ints, flow: Ints) -> None:
-        """Add a call's collectives with their operations, tasks and flows."""
-        if call.size_bytes.ndim == 1:
-            for k in range(call.groups):
-                where = operation[k : k + 1], task[k : k + 1], flow[k : k + 1]
-                self._found[self._key(call, k)].append((*where, call.size_bytes))
-        else:
-            self._found[self._key(call)].append((operation, task, flow, call.size_bytes))
-
-    def alike(self) -> list[Alike]:
-        """Return them in order of first appearance."""
-        return [
-            Alike(
-                steps=self._steps[key],
-                how=key[3],
-                size_bytes=_sizes(self._steps[key], key[2], found),
-                **{
-                    name: np.concatenate([one[k] for one in found])
-                    for k, name in enumerate(("first", "task", "flow"))
-                },
-            )
-            for key, found in self._found.items()
-        ]
-
-    def _key(self, call: Collective, group: int = 0) -> _Key:
-        sizes = call.size_bytes
-        size = -1 if sizes.ndim > 1 else int(sizes[group] if sizes.ndim else sizes)
-        return (call.what, call.n, size, self._settled(call, size))
-
-    def _of(self, key: _Key) -> Steps:
-        if key not in self._steps:
-            what, n, size_bytes, how = key
-            if size_bytes < 0:  # blocks are not split
-                size_bytes, how = 0, replace(how, channels=1)
-            self._steps[key] = schedule(what, n, size_bytes, how)
-            self._found[key] = []
-        return self._steps[key]
+def _keyed(call: Collective, settled: Settled) -> Iterator[tuple[_Key, slice]]:
+    """Yield what determines the sends of a call's groups, and which groups."""
+    sizes = call.size_bytes
+    if sizes.ndim == 1:
+        parts = [(size, slice(k, k + 1)) for k, size in enumerate(sizes.tolist())]
+    else:
+        parts = [(-1 if sizes.ndim else int(sizes), slice(None))]
+    for size, which in parts:
+        yield (call.what, call.n, size, settled(call, size)), which
 
 
-_Key = tuple[str, int, int, CollectiveOptions]
-"""Collective, ranks, bytes (-1: a matrix), and options."""
+def _steps(key: _Key) -> Steps:
+    what, n, size_bytes, how = key
+    if size_bytes < 0:  # blocks are not split
+        size_bytes, how = 0, replace(how, channels=1)
+    return schedule(what, n, size_bytes, how)
 
 
-def _sizes(steps: Steps, size_bytes: int, found: list[tuple[Ints, ...]]) -> Ints:
-    if size_bytes >= 0:
-        return steps.size_bytes[None, :]
+def _alike(key: _Key, steps: Steps, parts: Sequence[tuple[Ints, ...]]) -> Alike:
+    """Join the parts of several calls: operations, tasks, flows and sizes."""
+    first, task, flow = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    if key[2] >= 0:
+        return Alike(steps, key[3], steps.size_bytes[None, :], first, task, flow)
     rows = []
-    for operation, _, _, matrix in found:
+    for operation, _, _, matrix in parts:
         blocks = np.broadcast_to(matrix, (operation.size, steps.n, steps.n))
         rows.append(steps.bytes_of(blocks.reshape(operation.size, -1)))
-    return np.concatenate(rows)
+    return Alike(steps, key[3], np.concatenate(rows), first, task, flow)
