@@ -58,6 +58,9 @@ MAX_SENDS = 1 << 22
 SEND_BYTES = 200
 """Memory of a send while its columns are built, in bytes."""
 
+WAIT_BYTES = 64
+"""The same of a send's wait for a delivery."""
+
 
 def algorithm_of(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> str:
     """Return the algorithm that `how` names, or for "auto" the fastest without a network."""
@@ -111,7 +114,13 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
     name, none = algorithm_of(what, n, size_bytes, how), np.zeros(0, np.int64)
     if n == 1:
         return steps(1, (none, none), Carried(none), np.array([size_bytes], np.int64))
-    require_room(most_sends(name, n, size_bytes, how) * SEND_BYTES, what=f"{what} of {n} by {name}")
+    n_bytes = most_sends(name, n, size_bytes, how) * SEND_BYTES
+    if (name, what) == (
+        "direct",
+        "all_reduce",
+    ):  # a position's second sends wait for all deliveries
+        n_bytes += n**3 * WAIT_BYTES
+    require_room(n_bytes, what=f"{what} of {n} by {name}")
     if name.endswith(SUFFIX):
         return from_file(name, what, n, size_bytes, how.root)
     made: Steps = ALGORITHMS[name].schedule(what, n, size_bytes, how)

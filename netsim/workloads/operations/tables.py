@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.limits import PS_BITS
+from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.columns import first_of
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable
@@ -69,7 +69,7 @@ class TaskArrays:
         adds = steps.adds & (steps.dst < steps.n - steps.units) & (of.how.reduce_bps is not None)
         if of.how.reduce_bps is not None:
             added = goes & adds
-            self._duration[receive[added]] += size[added] * PS_BITS // of.how.reduce_bps
+            self._duration[receive[added]] += _reduce_ps(size[added], of.how.reduce_bps)
         begin, end = self._rows.begin, self._rows.end
         starts, later = np.flatnonzero(steps.follows < 0), np.flatnonzero(steps.follows >= 0)
         delivered_to_send, delivered_to_receive = _waits(steps)
@@ -148,6 +148,15 @@ def _after_nothing(steps: Steps, goes: NDArray[np.bool_]) -> NDArray[np.bool_]:
         follows = np.where(follows >= 0, follows[follows], -1)
     found &= (steps.follows >= 0) & (np.diff(steps.after_ptr) == 0)
     return found
+
+
+def _reduce_ps(size_bytes: Ints, reduce_bps: int) -> Ints:
+    """Return the time to reduce each message. Raises InputError for a rate that is too low."""
+    sizes, of = np.unique(size_bytes, return_inverse=True)
+    times = [size * PS_BITS // reduce_bps for size in sizes.tolist()]
+    if max(times, default=0) >= HORIZON_PS:
+        raise InputError(f"reductions at {reduce_bps} bit/s take 20 h or more")
+    return np.array(times, np.int64)[of.reshape(-1)]
 
 
 def _waits(steps: Steps) -> tuple[Edges, Edges]:

@@ -63,6 +63,7 @@ from netsim.workloads.collectives import (
     closed_form_ps,
     hops_of,
 )
+from netsim.workloads.collectives.choose import most_sends
 from netsim.workloads.operations import Operations, Wires
 from netsim.workloads.traffic._collectives import wires_of
 
@@ -105,7 +106,8 @@ def flows(
         )
     if params["root"] >= n:
         raise InputError(f"root {params['root']} exceeds a group of {n}", key="traffic.root")
-    context.reserve(params["repeat"] * n_hosts, key="traffic.repeat")  # at least
+    key = "traffic.channels" if params["channels"] > 1 else "traffic.repeat"
+    context.reserve(params["repeat"] * n_hosts * params["channels"], key=key)
     algorithm = params["algorithm"]
     if algorithm.endswith(".csv"):
         algorithm = str(user_path(algorithm, context.directory))
@@ -127,6 +129,8 @@ def flows(
     try:
         check_algorithm(what, how)
         how = wires.settled(what, groups, size, how)
+        sends = len(groups) * most_sends(how.algorithm, n, size, how)
+        context.reserve(params["repeat"] * sends, key="traffic.algorithm")
         for _ in range(params["repeat"]):
             ops.collective(what, groups, size, how, stream=0, kind=what)
         load = ops.lower(hosts, reduction=network.reduction)

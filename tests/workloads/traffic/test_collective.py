@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from unittest.mock import patch
 
 from engine_runs import DROP_TAIL, build, run
 from part_of_load import operations_of
@@ -79,3 +81,23 @@ def test_mistakes() -> None:
     ]:
         with raises_input(message):
             made("collective", 4, **given)
+
+
+def test_memory_is_reserved_before_it_is_taken() -> None:
+    """Each second send of a direct all-reduce waits for all deliveries: n^3 waits."""
+    began = time.process_time()
+    with (
+        patch("netsim.memory.available_bytes", return_value=10**9),
+        raises_input("all_reduce", "400", key="traffic.algorithm"),
+    ):
+        made("collective", 400, algorithm="direct")
+    assert time.process_time() - began < 5
+
+
+def test_large_messages_reduce_at_the_rate() -> None:
+    """2 MB at 100 Gbps: 160 us, beyond 64 bits if bytes are multiplied by ps first."""
+    load = made("collective", 4, algorithm="ring", size="8MB", reduce_rate="100Gbps")
+    assert load.tasks is not None
+    assert set(load.tasks.duration_ps.tolist()) == {0, 160 * US}
+    with raises_input("1 bit/s", key="traffic.algorithm"):
+        made("collective", 4, algorithm="ring", reduce_rate="1bps")
