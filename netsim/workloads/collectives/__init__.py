@@ -19,8 +19,7 @@ from netsim.workloads.collectives.choose import (
     hops_of,
     schedule,
 )
-from netsim.workloads.collectives.options import RING_ORDERS, CollectiveOptions
-from netsim.workloads.collectives.steps import COLLECTIVES, Steps
+from netsim.workloads.collectives.steps import COLLECTIVES, RING_ORDERS, CollectiveOptions, Steps
 from netsim.workloads.collectives.wire import ONE_WAY, WHOLE_PACKETS, Hops, Wire
 
 __all__ = [

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.options import CollectiveOptions
-from netsim.workloads.collectives.steps import Carried, Steps, cut, pieces_of, steps
+from netsim.workloads.collectives.steps import (
+    Carried,
+    CollectiveOptions,
+    Steps,
+    cut,
+    pieces_of,
+    steps,
+)
 from netsim.workloads.collectives.wire import HopRow, Hops, Wire
 
 WHATS = ("broadcast", "reduce")

@@ -29,8 +29,14 @@ from netsim.workloads.collectives import (
     ring,
 )
 from netsim.workloads.collectives.custom import SUFFIX, from_file
-from netsim.workloads.collectives.options import CollectiveOptions
-from netsim.workloads.collectives.steps import COLLECTIVES, Carried, Steps, pieces_of, steps
+from netsim.workloads.collectives.steps import (
+    COLLECTIVES,
+    Carried,
+    CollectiveOptions,
+    Steps,
+    pieces_of,
+    steps,
+)
 from netsim.workloads.collectives.wire import Hops, Wire
 
 ALGORITHMS: dict[str, ModuleType] = {

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import (
     COLLECTIVES,
     Carried,
+    CollectiveOptions,
     Ints,
     Steps,
     cut,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.options import CollectiveOptions
-from netsim.workloads.collectives.steps import Carried, Steps, steps
+from netsim.workloads.collectives.steps import Carried, CollectiveOptions, Steps, steps
 from netsim.workloads.collectives.wire import Hops, Wire, shifted
 
 WHATS = ("barrier",)

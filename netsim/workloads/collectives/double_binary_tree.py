@@ -11,8 +11,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.options import CollectiveOptions
-from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
+from netsim.workloads.collectives.steps import (
+    Carried,
+    CollectiveOptions,
+    Ints,
+    Steps,
+    cut,
+    pieces_of,
+    steps,
+)
 from netsim.workloads.collectives.wire import HopRow, Hops, Wire
 
 WHATS = ("all_reduce",)

@@ -18,9 +18,9 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.workloads.collectives import ring
-from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import (
     Carried,
+    CollectiveOptions,
     Ints,
     Steps,
     cut,

@@ -16,9 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.workloads.collectives.options import CollectiveOptions
 from netsim.workloads.collectives.steps import (
     Carried,
+    CollectiveOptions,
     Ints,
     Steps,
     cut,

@@ -16,8 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.workloads.collectives.options import CollectiveOptions
-from netsim.workloads.collectives.steps import Carried, Steps, cut, pieces_of, steps
+from netsim.workloads.collectives.steps import (
+    Carried,
+    CollectiveOptions,
+    Steps,
+    cut,
+    pieces_of,
+    steps,
+)
 from netsim.workloads.collectives.wire import Hops, Wire, shifted
 
 WHATS = ("reduce_scatter", "all_gather")

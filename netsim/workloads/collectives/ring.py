@@ -21,8 +21,17 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.workloads.collectives.options import ALTERNATING, SAME, CollectiveOptions
-from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
+from netsim.workloads.collectives.steps import (
+    ALTERNATING,
+    SAME,
+    Carried,
+    CollectiveOptions,
+    Ints,
+    Steps,
+    cut,
+    pieces_of,
+    steps,
+)
 from netsim.workloads.collectives.wire import HopRow, Hops, Wire
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather")

@@ -117,8 +117,7 @@ def report(run: Run) -> dict[str, Any]:
     """Add the table of operations; return metrics of steps and collectives."""
     if not run.scenario.load.parts:
         return {}
-    from netsim.workloads.operations.job_metrics import job_metrics
-    from netsim.workloads.operations.operation_rows import operation_table
+    from netsim.workloads.operations.operation_rows import job_metrics, operation_table
     from netsim.workloads.operations.table import OperationTable
 
     operations = run.scenario.load.part(OperationTable)

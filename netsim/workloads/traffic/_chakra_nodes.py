@@ -22,8 +22,7 @@ from netsim.workloads.importers.chakra import (
 )
 from netsim.workloads.importers.chakra_attributes import MISSING, NUMBERS
 from netsim.workloads.importers.chakra_groups import ALL, Groups
-from netsim.workloads.importers.matching import PostedMessages, match
-from netsim.workloads.traffic._order import posted
+from netsim.workloads.importers.matching import PostedMessages, match, posted
 
 Ints = NDArray[np.int64]
 

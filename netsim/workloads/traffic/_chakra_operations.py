@@ -23,6 +23,7 @@ from netsim.workloads.importers.chakra import (
     SUFFIX,
 )
 from netsim.workloads.importers.chakra_attributes import MISSING
+from netsim.workloads.importers.matching import earliest
 from netsim.workloads.operations import CollectiveOptions, Operations, Wires
 from netsim.workloads.traffic._chakra_nodes import (
     OF_SHARDS,
@@ -32,7 +33,6 @@ from netsim.workloads.traffic._chakra_nodes import (
     messages,
     sized,
 )
-from netsim.workloads.traffic._order import earliest
 
 Ints = NDArray[np.int64]
 

@@ -14,9 +14,8 @@ from netsim.flows import Workload
 from netsim.limits import PS_BITS
 from netsim.units import written
 from netsim.workloads.importers.goal import CALC, PS_PER_NS, RECV, SEND, GoalSchedule
-from netsim.workloads.importers.matching import PostedMessages, match
+from netsim.workloads.importers.matching import PostedMessages, earliest, is_chain, match, posted
 from netsim.workloads.operations import Operations
-from netsim.workloads.traffic._order import earliest, is_chain, posted
 
 Ints = NDArray[np.int64]
 

@@ -20,7 +20,7 @@ from netsim.workloads.collectives import CollectiveOptions, schedule
 from netsim.workloads.collectives.choose import most_sends
 from netsim.workloads.operations import Operations, Wires
 from netsim.workloads.operations.rows import TASK_BYTES
-from netsim.workloads.traffic import _collectives, _ranks
+from netsim.workloads.traffic import _collectives, _placement
 
 Ints = NDArray[np.int64]
 
@@ -43,7 +43,7 @@ Part = TypeVar("Part", bound="JobPart")
 PARAMS = [
     Param("replicas", "count", None, "data-parallel ranks to simulate; default: all", minimum=1),
     *_collectives.PARAMS,
-    *_ranks.PARAMS,
+    *_placement.PARAMS,
 ]
 
 
@@ -145,7 +145,7 @@ def workload_of(
     """
     fits = network.n_hosts // (part.tp * part.pp * part.ep) * part.ep
     hint = f"a larger network, or replicas = {fits}" if fits else None
-    hosts = _ranks.hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng, hint)
+    hosts = _placement.hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng, hint)
     hows = {what: _collectives.how_of(params, what) for what in whats}
     wires = _collectives.wires_of(network, context)
     _require_fit(part, _TaskCounter(hows, wires, hosts))

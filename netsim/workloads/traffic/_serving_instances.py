@@ -19,7 +19,7 @@ from netsim.workloads.inference.roofline import weight_bytes
 from netsim.workloads.serving.data import DECODE, MIXED, PREFILL
 from netsim.workloads.serving.plan import Group, strided
 from netsim.workloads.serving.pool import POOLED, WEIGHTS, Pool
-from netsim.workloads.traffic._job_files import hosts_of_ranks
+from netsim.workloads.traffic._placement import hosts_of_ranks
 
 INSTANCE_PARAMS = [
     Param("instances", "count", None, "instances for both phases", minimum=1),

@@ -42,8 +42,8 @@ from netsim.workloads.traffic._chakra_nodes import WHATS, nodes_of
 from netsim.workloads.traffic._chakra_operations import ChakraOperations, ComputeRates
 from netsim.workloads.traffic._collectives import PARAMS as OF_COLLECTIVES
 from netsim.workloads.traffic._collectives import how_of, wires_of
-from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
-from netsim.workloads.traffic._ranks import hosts_of
+from netsim.workloads.traffic._placement import PARAMS as OF_RANKS
+from netsim.workloads.traffic._placement import hosts_of
 
 ONE_EACH, ALL = AT_ONCE = ("one_each", "all")
 

@@ -48,7 +48,7 @@ from netsim.units import format_time
 from netsim.workloads.collectives import ALGORITHMS
 from netsim.workloads.inference import Deployment, kv_capacity_tokens, load_deployment
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.traffic import _ranks
+from netsim.workloads.traffic import _placement
 from netsim.workloads.traffic._collectives import wires_of
 from netsim.workloads.traffic._inference_phases import DECODE, PHASES, PREFILL, Batches
 from netsim.workloads.traffic._inference_steps import (
@@ -149,7 +149,7 @@ PARAMS = [
         "software latency of each all-reduce step; default: the deployment's",
     ),
     Param("classes", "count", 0, "traffic class of messages", each=KINDS, maximum=7),
-    *_ranks.PARAMS,
+    *_placement.PARAMS,
 ]
 
 
@@ -165,7 +165,7 @@ def flows(
     if n_ranks > network.n_hosts:
         message = f"{n_ranks:,} GPUs and pool hosts exceed the {network.n_hosts:,} hosts"
         raise InputError(message, key="traffic.instances", hint="use a larger network")
-    hosts = _ranks.hosts_of(params, n_ranks, network.n_hosts, context.directory, rng)
+    hosts = _placement.hosts_of(params, n_ranks, network.n_hosts, context.directory, rng)
     _require_memory(params, batches)
     work = InferenceSteps(n_ranks)
     first, made = 0, []

@@ -27,8 +27,8 @@ from netsim.params import REQUIRED, Param
 from netsim.units import written
 from netsim.workloads.importers.msccl import RECEIVES, SENDS, Algorithm, read_msccl
 from netsim.workloads.operations import Operations
-from netsim.workloads.traffic._ranks import PARAMS as OF_RANKS
-from netsim.workloads.traffic._ranks import hosts_of
+from netsim.workloads.traffic._placement import PARAMS as OF_RANKS
+from netsim.workloads.traffic._placement import hosts_of
 
 PARAMS = [
     Param("file", "file", REQUIRED, "MSCCL algorithm, an .xml file"),

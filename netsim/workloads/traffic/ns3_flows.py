@@ -19,26 +19,30 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import FlowTable, TrafficContext, Workload
 from netsim.inputs import user_path, whole
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
 from netsim.workloads.importers.flow_text import ListedFlows, read_ns3_flows
-from netsim.workloads.traffic._listed import AS_WRITTEN, BEGIN, flow_table
+
+AS_WRITTEN, ZERO = BEGIN = ("as_given", "from_zero")
+"""Whether starts are as in the file, or shifted so that the first is 0."""
+
+START_TIMES = Param(
+    "start_times",
+    "choice",
+    AS_WRITTEN,
+    "start times as in the file, or shifted so that the first is 0",
+    choices=BEGIN,
+)
 
 PARAMS = [
     Param("file", "file", REQUIRED, "flow list, a flow.txt"),
-    Param(
-        "start_times",
-        "choice",
-        AS_WRITTEN,
-        "start times as in the file, or shifted so that the first is 0",
-        choices=BEGIN,
-    ),
+    START_TIMES,
     Param(
         "classes",
         "text",
@@ -89,3 +93,16 @@ def _notes(params: Mapping[str, Any], listed: ListedFlows) -> Iterator[str]:
     if listed.late_lines:
         what = f"{listed.late_lines} of {len(listed.src)} lines are out of order"
         yield f"{name}: {what}: they start at their times; in ns-3 they start later"
+
+
+def flow_table(
+    listed: ListedFlows, network: Network, context: TrafficContext, begin: str, cls: ArrayLike = 0
+) -> FlowTable:
+    """Return the flows; node k is host k. Raises InputError with a line."""
+    context.reserve(len(listed.src), key="traffic.file")
+    for what, host in (("source", listed.src), ("destination", listed.dst)):
+        for flow in np.flatnonzero((host < 0) | (host >= network.n_hosts))[:1].tolist():
+            last = network.n_hosts - 1
+            raise listed.error(flow, f"{what} {host[flow]} does not exist (hosts are 0..{last})")
+    first = listed.start_ps.min() if begin == ZERO else 0
+    return FlowTable(listed.src, listed.dst, listed.size_bytes, listed.start_ps - first, cls=cls)

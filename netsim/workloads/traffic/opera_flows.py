@@ -18,18 +18,9 @@ from netsim.inputs import user_path
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.workloads.importers.flow_text import read_opera_flows
-from netsim.workloads.traffic._listed import AS_WRITTEN, BEGIN, flow_table
+from netsim.workloads.traffic.ns3_flows import START_TIMES, flow_table
 
-PARAMS = [
-    Param("file", "file", REQUIRED, "flow list, such as flows.htsim"),
-    Param(
-        "start_times",
-        "choice",
-        AS_WRITTEN,
-        "start times as in the file, or shifted so that the first is 0",
-        choices=BEGIN,
-    ),
-]
+PARAMS = [Param("file", "file", REQUIRED, "flow list, such as flows.htsim"), START_TIMES]
 
 
 def flows(

@@ -37,7 +37,7 @@ from netsim.workloads.job.placement import PLACEMENTS, place
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.traffic._collectives import wires_of
-from netsim.workloads.traffic._job_files import placement_of, routing_of
+from netsim.workloads.traffic._placement import placement_of, routing_of
 from netsim.workloads.training.routing import Routing, zipf
 from netsim.workloads.training.sample import (
     ALWAYS_PACKETS,

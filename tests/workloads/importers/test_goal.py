@@ -15,8 +15,7 @@ from raises_input import mentions
 
 from netsim.errors import InputError
 from netsim.workloads.importers import goal_text
-from netsim.workloads.importers.goal import GoalSchedule
-from netsim.workloads.importers.goal_binary import is_binary, read_goal_binary
+from netsim.workloads.importers.goal import GoalSchedule, is_binary, read_goal_binary
 from netsim.workloads.importers.goal_text import read_goal_text
 
 SAME_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
