@@ -19,7 +19,7 @@ from netsim.model.network import Reduction
 from netsim.model.tasks import Edges
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import CollectiveOptions, algorithm_of
-from netsim.workloads.operations.operations import UNIT, Collective, Ints, Operations
+from netsim.workloads.operations.noted import UNIT, Collective, Ints, NotedOperations
 from netsim.workloads.operations.rows import OperationRows, Settled, place
 from netsim.workloads.operations.table import WHATS, OperationTable
 from netsim.workloads.operations.tables import TaskArrays
@@ -30,7 +30,7 @@ MAX_NAMED = 6
 
 
 def lower(
-    ops: Operations,
+    ops: NotedOperations,
     hosts: ArrayLike,
     classes: Mapping[str, int],
     reduction: Reduction | None,
@@ -69,7 +69,7 @@ def lower(
     return load.with_part(table.without(table.rank == UNIT))
 
 
-def _operations(ops: Operations, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:
+def _operations(ops: NotedOperations, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:
     """Return the table of operations, still without tasks."""
     at = column_of(np.atleast_1d(np.asarray(hosts)), ops.n_ranks, np.int32, "hosts of ranks")
     rank = columns["rank"]
@@ -99,7 +99,7 @@ def _operations(ops: Operations, columns: dict[str, Ints], hosts: ArrayLike) -> 
     )
 
 
-def _units(ops: Operations) -> NDArray[np.bool_]:
+def _units(ops: NotedOperations) -> NDArray[np.bool_]:
     """bool[n]: the operations of reduction units."""
     found = np.zeros(len(ops), bool)
     for call in ops.collectives:
@@ -108,7 +108,7 @@ def _units(ops: Operations) -> NDArray[np.bool_]:
 
 
 def _with_units(
-    ops: Operations, table: OperationTable, reduction: Reduction | None
+    ops: NotedOperations, table: OperationTable, reduction: Reduction | None
 ) -> OperationTable:
     """Return the table with the hosts of reduction units."""
     host = table.host.copy()
@@ -133,7 +133,7 @@ def _with_units(
     return replace(table, host=host)
 
 
-def _check(ops: Operations, table: OperationTable, columns: dict[str, Ints]) -> None:
+def _check(ops: NotedOperations, table: OperationTable, columns: dict[str, Ints]) -> None:
     """Raise InputError for the first invalid operation."""
     for k in first_of(columns["duration_ps"] < 0):
         raise InputError(f"{table.name(k)}: negative duration {columns['duration_ps'][k]} ps")
@@ -176,7 +176,7 @@ def _settled(table: OperationTable, wires: Wires | None) -> Settled:
     return settled
 
 
-def _order(ops: Operations) -> Ints | None:
+def _order(ops: NotedOperations) -> Ints | None:
     """Return the operations in execution order; None: the order in which they were added."""
     if not ops.orders:
         return None

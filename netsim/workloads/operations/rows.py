@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from netsim.memory import require_room
 from netsim.workloads.collectives import CollectiveOptions, Steps, schedule
-from netsim.workloads.operations.operations import Collective, Ints, Operations
+from netsim.workloads.operations.noted import Collective, Ints, NotedOperations
 
 TASK_BYTES = 300
 """Memory per task, with its share of flows and edges, while tables are built."""
@@ -74,7 +74,7 @@ _Key = tuple[str, int, int, CollectiveOptions]
 
 
 def place(
-    ops: Operations, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled
+    ops: NotedOperations, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled
 ) -> OperationRows:
     """Number tasks batch by batch: first the separate first tasks, then sends, then the rest.
 

@@ -15,7 +15,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import Steps
-from netsim.workloads.operations.operations import Ints
+from netsim.workloads.operations.noted import Ints
 from netsim.workloads.operations.rows import Alike, OperationRows
 from netsim.workloads.operations.table import OperationTable
 
