@@ -13,7 +13,7 @@ from netsim.engine.share import rows_of
 from netsim.engine.simulation import FeatureSet, Simulation
 from netsim.model import fabric as rules_of
 from netsim.model.circuit_times import light_times, start_times
-from netsim.model.circuits import Circuits
+from netsim.model.circuits import Circuits, PhaseSchedule
 from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.network import Network
 from netsim.model.schedules import NONE
@@ -24,11 +24,10 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     circuits."""
     network = simulation.network
     if not simulation.feature_set.circuits or network.circuits is None:
-        one = np.zeros(1, np.int64)
         return {
             "circuits": np.zeros(1, CIRCUIT),
             "days": np.zeros((1, 2), np.int64),
-            "reconfiguring_ports": one,
+            "reconfiguring_ports": np.zeros(1, np.int64),
         }
     circuits = network.circuits
     rules = simulation.fabric.circuits or CircuitRules()
@@ -36,11 +35,8 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     starts = start_times(network, circuits, rules, simulation.packets, simulation.seed)
     state = np.zeros(network.n_ports, CIRCUIT)
     state["first_up"], state["last_up"] = light.first[:-1], light.first[1:]
-    behind = len(light.spans_ps)
-    state["first_start"], state["last_start"] = (
-        behind + starts.first[:-1],
-        behind + starts.first[1:],
-    )
+    first_start = len(light.spans_ps) + starts.first
+    state["first_start"], state["last_start"] = first_start[:-1], first_start[1:]
     dated = circuits.calendar != NONE
     state["period_ps"][dated] = circuits.period_ps[circuits.calendar[dated]]
     # A circuit that is not always up looks up its current day at first use.
@@ -60,19 +56,12 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
 
 def build_slots(simulation: Simulation) -> Array:
     """Return `slots` of Clock; empty unless circuit switches are phase-driven."""
-    circuits = simulation.network.circuits
-    if (
-        not simulation.feature_set.phase_driven
-        or circuits is None
-        or circuits.phase_schedule is None
-    ):
+    circuits, phase_schedule = simulation.network.circuits, _phase_schedule(simulation)
+    if circuits is None or phase_schedule is None:
         return np.zeros(0, SLOT)
-    phase_schedule = circuits.phase_schedule
     slots = np.zeros(phase_schedule.n_slots, SLOT)
-    slots["control_delay_ps"], slots["night_ps"] = (
-        phase_schedule.control_delay_ps,
-        phase_schedule.night_ps,
-    )
+    slots["control_delay_ps"] = phase_schedule.control_delay_ps
+    slots["night_ps"] = phase_schedule.night_ps
     slots["begin_ps"][1:] = slots["up_ps"][1:] = INF
     of_flows = phases(simulation)
     slots["waits_for"] = np.bincount(of_flows[of_flows >= 0], minlength=phase_schedule.n_slots)
@@ -85,17 +74,20 @@ def build_slots(simulation: Simulation) -> Array:
 
 def phases(simulation: Simulation) -> Array:
     """Return `phase` of HostState: int64[n_flows], -1 for none; one entry without phases."""
-    circuits = simulation.network.circuits
-    if (
-        not simulation.feature_set.phase_driven
-        or circuits is None
-        or circuits.phase_schedule is None
-    ):
+    phase_schedule = _phase_schedule(simulation)
+    if phase_schedule is None:
         return np.zeros(1, np.int64)
-    given = circuits.phase_schedule.phase_of_flow
+    given = phase_schedule.phase_of_flow
     assert given is not None
     assert given.size == len(simulation.flows)
     return given
+
+
+def _phase_schedule(simulation: Simulation) -> PhaseSchedule | None:
+    circuits = simulation.network.circuits
+    if not simulation.feature_set.phase_driven or circuits is None:
+        return None
+    return circuits.phase_schedule
 
 
 def _begun(circuits: Circuits) -> tuple[Array, Array]:

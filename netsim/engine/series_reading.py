@@ -30,6 +30,7 @@ from netsim.model.sampling import Sampling
 Ints = NDArray[np.int64]
 
 PER_HUNDRED = 99  # percentile of queue levels that is reported
+COUNTED = ("sent_bytes", "drops", "trims", "ecn_marks")  # counters of queues in series
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def read_series(
     found = _queue_series(state, queues, n_traffic_classes, end_ps, now_ps)
     copies = _copies(state, end_ps)
     hosts = _of_hosts(copies[NIC], sampling, network)
-    ports = {name: _in_each(found[name]) for name in ("sent_bytes", "drops", "trims", "ecn_marks")}
+    ports = {name: _in_each(found[name]) for name in (*COUNTED, "paused_ps")}
     fields = {}
     for side, kind, first in (("tx", SENDER, len(TX_WORDS)), ("rx", RECEIVER, len(RX_WORDS))):
         record: Any = np.asarray(getattr(state.hosts, side)).dtype
@@ -100,11 +101,8 @@ def read_series(
         queues=queues,
         mean_bytes=found["mean_bytes"],
         max_bytes=found["max_bytes"],
-        queue_sent_bytes=ports["sent_bytes"],
-        drops=ports["drops"],
-        trims=ports["trims"],
-        ecn_marks=ports["ecn_marks"],
-        paused_ps=_in_each(found["paused_ps"]),
+        queue_sent_bytes=ports.pop("sent_bytes"),
+        **ports,
         hosts=sampling.hosts,
         host_sent_bytes=_in_each(hosts[:, :, 0]),
         host_received_bytes=_in_each(hosts[:, :, 1]),
@@ -161,15 +159,7 @@ def _queue_series(
     """Return per queue: totals at the interval ends; mean and maximum within intervals."""
     links, n = state.links, len(end_ps)
     if not queues.size or not n:
-        names = (
-            "sent_bytes",
-            "drops",
-            "trims",
-            "ecn_marks",
-            "paused_ps",
-            "max_bytes",
-            "mean_bytes",
-        )
+        names = (*COUNTED, "paused_ps", "max_bytes", "mean_bytes")
         return {name: np.zeros((n, queues.size), np.int64) for name in names}
     interval_ps = int(links.series_clock["interval_ps"][0])
     samples = np.asarray(links.samples).reshape(-1, queues.size)[:n]
@@ -184,9 +174,7 @@ def _queue_series(
     port, cls = np.divmod(queues, n_traffic_classes)
     records = np.asarray(links.queues)[queues]
     paused = (np.asarray(links.ports["paused"])[port] >> cls) & 1
-    found = {
-        name: filled(name, records[name]) for name in ("sent_bytes", "drops", "trims", "ecn_marks")
-    }
+    found = {name: filled(name, records[name]) for name in COUNTED}
     found["paused_ps"] = filled(
         "paused_ps", records["paused_ps"] + paused * (at - records["paused_since"])
     )
@@ -230,10 +218,8 @@ def queue_levels(state: State, n_traffic_classes: int, now_ps: int) -> QueueLeve
     """Return mean and percentile of every switch queue up to now. Changes nothing."""
     links = state.links
     n_ports = links.level_of.size
-    mean, p99 = (
-        np.zeros(n_ports * n_traffic_classes),
-        np.zeros(n_ports * n_traffic_classes, np.int64),
-    )
+    mean = np.zeros(n_ports * n_traffic_classes)
+    p99 = np.zeros(mean.size, np.int64)
     leaving = np.flatnonzero(links.level_of >= 0)
     queues = (leaving[:, None] * n_traffic_classes + np.arange(n_traffic_classes)).reshape(-1)
     if not queues.size or now_ps == 0:
