@@ -77,27 +77,59 @@ def read_presets(module: ModuleType, params: Sequence[Param], file: str) -> Pres
     return presets
 
 
+class Declarations:
+    """What a plugin's ``file`` declares."""
+
+    def __init__(self, module: ModuleType, file: str) -> None:
+        self.module, self.file = module, file
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a declared value."""
+        return getattr(self.module, name, default)
+
+    def wrong(self, name: str, message: str, hint: str | None = None) -> InputError:
+        """Return the error for a declaration."""
+        return InputError(message, file=self.file, key=name, hint=hint)
+
+    def flag(self, name: str) -> bool:
+        """Return a declared bool; False if it is missing."""
+        value = self.get(name, False)
+        if not isinstance(value, bool):
+            raise self.wrong(name, f"{_short(value)} is neither True nor False")
+        return value
+
+    def check_functions(self, names: Sequence[str]) -> None:
+        """Raise InputError if one of these names is declared and is no function."""
+        for name in names:
+            if not callable(self.get(name, len)):
+                raise self.wrong(name, "must be a function")
+
+
 def check_transport(module: ModuleType, presets: Presets, file: str) -> None:
     """Raise InputError if a transport's declarations, except its state, have a wrong type."""
-    fabric = getattr(module, "FABRIC", {})
+    declared = Declarations(module, file)
+    fabric = declared.get("FABRIC", {})
     if not _is_table(fabric):
         example = 'FABRIC = {"queue_discipline": "drop_tail"}'
-        raise InputError(f"{_short(fabric)} must be a dict", file=file, key="FABRIC", hint=example)
+        raise declared.wrong("FABRIC", f"{_short(fabric)} must be a dict", example)
     example = 'PRESET_FABRIC = {"fast": {"queue_discipline": "trim"}}'
     for preset in _tables(module, "PRESET_FABRIC", file, example):
         if preset not in presets:
-            hint, key = did_you_mean(preset, presets), f'PRESET_FABRIC["{preset}"]'
-            raise InputError("unknown preset", file=file, key=key, hint=hint)
+            hint = did_you_mean(preset, presets)
+            raise declared.wrong(f'PRESET_FABRIC["{preset}"]', "unknown preset", hint)
     for name in ("RELIABLE", "CLOSED_FORM", "KEEPS_RATE", "ROCEV2"):
-        value = getattr(module, name, False)
-        if not isinstance(value, bool):
-            raise InputError(f"{_short(value)} must be True or False", file=file, key=name)
-    _check_control(getattr(module, "CONTROL_PER_DATA", 1), file)
-    trace = getattr(module, "TRACE", None)
+        declared.flag(name)
+    control = declared.get("CONTROL_PER_DATA", 1)
+    is_number = isinstance(control, (int, float)) and not isinstance(control, bool)
+    if not is_number or not math.isfinite(control) or not 0 <= control <= MAX_CONTROL_PER_DATA:
+        hint = f"control packets per data packet, 0 to {MAX_CONTROL_PER_DATA} (default 1)"
+        message = f"{_short(control)} is not a number of packets"
+        raise declared.wrong("CONTROL_PER_DATA", message, hint)
+    trace = declared.get("TRACE")
     is_list = isinstance(trace, (list, tuple)) and all(isinstance(one, str) for one in trace)
     if trace is not None and not is_list:
         message = f"{_short(trace)} must be a tuple of names"
-        raise InputError(message, file=file, key="TRACE", hint='TRACE = ("window",)')
+        raise declared.wrong("TRACE", message, 'TRACE = ("window",)')
 
 
 def classes_of(module: Any) -> tuple[int, int] | None:
@@ -111,69 +143,39 @@ def classes_of(module: Any) -> tuple[int, int] | None:
 
 def check_queue(module: ModuleType, file: str) -> None:
     """Raise InputError if a queue discipline's declarations, except its state, are wrong."""
-    _check_functions(module, file, QUEUE_FUNCTIONS)
-    classes = getattr(module, "CLASSES", None)
-    ends: tuple[Any, ...] = (classes,)
-    if isinstance(classes, tuple) and len(classes) == 2:
-        ends = classes
-    counts = all(isinstance(end, int) and not isinstance(end, bool) for end in ends)
-    if classes is not None and not (counts and 1 <= ends[0] <= ends[-1] <= CLASSES):
-        raise InputError(
-            f"{_short(classes)} is not a number of classes",
-            file=file,
-            key="CLASSES",
-            hint=f"1 to {CLASSES}, or a range like (2, 4); remove it to use n_traffic_classes",
-        )
+    declared = Declarations(module, file)
+    declared.check_functions(QUEUE_FUNCTIONS)
+    classes = declared.get("CLASSES")
+    ends = classes if isinstance(classes, tuple) and len(classes) == 2 else (classes,)
+    if classes is not None and not (
+        all(_is_count(end, CLASSES) for end in ends) and ends[0] <= ends[-1]
+    ):
+        hint = f"1 to {CLASSES}, or a range like (2, 4); remove it to use n_traffic_classes"
+        raise declared.wrong("CLASSES", f"{_short(classes)} is not a number of classes", hint)
 
 
 def check_routing(module: ModuleType, file: str) -> None:
     """Raise InputError if a routing algorithm's declarations, except its state, are wrong."""
-    _check_functions(module, file, ROUTING_FUNCTIONS)
-    for name in ROUTING_FLAGS:
-        value = getattr(module, name, False)
-        if not isinstance(value, bool):
-            raise InputError(f"{_short(value)} must be True or False", file=file, key=name)
-    if getattr(module, "SYMMETRIC", False) and not getattr(module, "ONE_PATH", False):
+    declared = Declarations(module, file)
+    declared.check_functions(ROUTING_FUNCTIONS)
+    flags = {name: declared.flag(name) for name in ROUTING_FLAGS}
+    if flags["SYMMETRIC"] and not flags["ONE_PATH"]:
         raise InputError("requires ONE_PATH = True", file=file, key="SYMMETRIC", code="conflict")
-    levels = getattr(module, "LEVELS", 1)
+    levels, rows = declared.get("LEVELS", 1), declared.get("FLOW_ROWS", 1)
     if not _is_count(levels, CLASSES):
         hint = f"virtual channels, 1 to {CLASSES}"
-        raise InputError(
-            f"{_short(levels)} is not a number of levels", file=file, key="LEVELS", hint=hint
-        )
-    rows = getattr(module, "FLOW_ROWS", 1)
+        raise declared.wrong("LEVELS", f"{_short(levels)} is not a number of levels", hint)
     if not _is_count(rows, MAX_FLOW_ROWS) or rows & (rows - 1):
         hint = f"a power of two, at most {MAX_FLOW_ROWS}"
-        raise InputError(
-            f"{_short(rows)} is not a number of rows", file=file, key="FLOW_ROWS", hint=hint
-        )
-    hops = getattr(module, "MAX_HOPS", None)
+        raise declared.wrong("FLOW_ROWS", f"{_short(rows)} is not a number of rows", hint)
+    hops = declared.get("MAX_HOPS")
     if hops is not None and not callable(hops) and not _is_count(hops, MAX_HOPS):
         hint = f"links, 1 to {MAX_HOPS}, or a function of the network"
-        raise InputError(
-            f"{_short(hops)} is not a number of links", file=file, key="MAX_HOPS", hint=hint
-        )
-
-
-def _check_functions(module: ModuleType, file: str, names: tuple[str, ...]) -> None:
-    for name in names:
-        if not callable(getattr(module, name, check_queue)):
-            raise InputError("must be a function", file=file, key=name)
+        raise declared.wrong("MAX_HOPS", f"{_short(hops)} is not a number of links", hint)
 
 
 def _is_count(value: Any, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
-
-
-def _check_control(value: Any, file: str) -> None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not 0 <= value <= MAX_CONTROL_PER_DATA:
-        raise InputError(
-            f"{_short(value)} is not a number of packets",
-            file=file,
-            key="CONTROL_PER_DATA",
-            hint=f"control packets per data packet, 0 to {MAX_CONTROL_PER_DATA} (default 1)",
-        )
 
 
 def _tables(module: ModuleType, name: str, file: str, example: str) -> Presets:

@@ -18,6 +18,7 @@ from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.layout import Field, fields_of, padded_record_of, record_of
 from netsim.errors import InputError
 from netsim.inputs import at_line
+from netsim.plugins.declarations import Declarations
 from netsim.units import Bdp
 
 MAX_STATE_BYTES = 1 << 16
@@ -30,16 +31,11 @@ NOT_PLAIN = (
 """Flags of functions that cannot be handlers."""
 
 
-class PluginFile:
-    """File of a transport or a queue discipline."""
+class PluginFile(Declarations):
+    """File of a plugin whose handlers the engine compiles."""
 
     def __init__(self, module: ModuleType, name: str) -> None:
-        self.module = module
-        self.file = str(getattr(module, "__file__", None) or name)
-
-    def wrong(self, key: str, message: str, hint: str | None = None) -> InputError:
-        """Return the error for a declaration."""
-        return InputError(message, file=self.file, key=key, hint=hint)
+        super().__init__(module, str(getattr(module, "__file__", None) or name))
 
     def parameters(
         self, params: Mapping[str, Any], base: type[Declared] = CommonParameters
@@ -54,13 +50,6 @@ class PluginFile:
         """Return the record with the declared fields after the engine's."""
         own = self.fields(what, fields_of(base))
         return padded_record_of(base, *own) if padded else record_of(base, *own)
-
-    def flag(self, what: str) -> bool:
-        """Return a declared bool; False if it is missing."""
-        value = getattr(self.module, what, False)
-        if not isinstance(value, bool):
-            raise self.wrong(what, f"{value!r} is neither True nor False")
-        return value
 
     def count(self, what: str, most: int) -> int:
         """Return a declared number of timers or bitmaps."""
