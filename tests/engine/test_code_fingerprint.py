@@ -77,7 +77,7 @@ print(json.dumps(keys))
 NO_MATTER = {
     "a plot": ("plots/links.py", "import", "import json\nimport"),
     "the command line": ("cli/show.py", "import", "import json\nimport"),
-    "what drives the engine": ("engine/engine.py", "class Engine:", "SPARE = 1\n\n\nclass Engine:"),
+    "what drives the engine": ("engine/engine.py", "DEFAULT = ", "SPARE = 1\nDEFAULT = "),
     "a comment in a handler": ("transports/ndp.py", "def ready(", "# Said.\n\n\ndef ready("),
     "a docstring in a kernel": (
         "engine/kernels/nic.py",
