@@ -80,7 +80,7 @@ class Causes:
 
     def __init__(self, trace: FlowTrace, scenario: Scenario, log: PortLog) -> None:
         self.trace, self.scenario, self.log = trace, scenario, log
-        self.network, self.flow = scenario.network, trace.flow
+        self.network, self.flow = scenario.network, log.message_of(trace.flow)
         self.paths = Paths(scenario, trace.flow)
         self.parts: dict[tuple[str, str, int, int], Part] = {}
         self.missing: set[int] = set()
@@ -95,8 +95,8 @@ class Causes:
         paths = Paths(scenario, flow)
         return {*paths.src_ports, *paths.last_ports}
 
-    def run(self) -> list[Part]:
-        """Return the parts, longest first; they add up to the completion time.
+    def run(self, since_ps: int, until_ps: int) -> list[Part]:
+        """Return the parts of a time, longest first; they add up to it.
 
         `missing` are ports whose log is needed for a better answer.
         """
@@ -105,7 +105,14 @@ class Causes:
         while last and _of_last_packet(rows[last - 1]):
             last -= 1
         for place, row in enumerate(rows):
-            self._explain(row, is_last=place >= last)
+            inside = {
+                "start_ps": max(row["start_ps"], since_ps),
+                "end_ps": min(row["end_ps"], until_ps),
+            }
+            if inside["start_ps"] < inside["end_ps"]:
+                self._explain({**row, **inside}, is_last=place >= last)
+        acked_ps = until_ps - sum(part.time_ps for part in self.parts.values()) - since_ps
+        self._add("unexplained", "acknowledgments", -1, acked_ps)
         return sorted(self.parts.values(), key=lambda one: -one.time_ps)
 
     def ports(self) -> set[int]:

@@ -7,7 +7,7 @@ fill the time from 0 to the end without gaps, so only they determine when the ru
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,18 +57,27 @@ class Times:
     delivered_ps: Ints
 
 
+Program = Callable[[int, int], tuple[int, int]]
+"""Why a program started a task at a time: the task whose end led to it (-1: none), and from when on
+the host computed for it."""
+
+
 def path_segments(
-    tasks: TaskTable, flows: FlowTable, times: Times, last: int | None = None
+    tasks: TaskTable,
+    flows: FlowTable,
+    times: Times,
+    last: int | None = None,
+    program: Program | None = None,
 ) -> list[PathSegment]:
     """Return the segments up to the end of task `last` (default: the last end of all), in time
-    order.
+    order. Tasks that `program` starts are reached by a segment of computing.
 
     If several predecessors explain a start, prefer the delivery of a flow, then an awaited task,
     then the stream, then the lowest number. Return an empty list if nothing ended.
 
     Raises InputError if no predecessor explains a start: the times belong to other tasks.
     """
-    search = _PathSearch(tasks, flows, times)
+    search = _PathSearch(tasks, flows, times, program)
     end = search.find_last() if last is None else _Cause("", task=last)
     return [*search.walk_back(end)][::-1]
 
@@ -85,8 +94,10 @@ BEGIN = _Cause("begin")
 
 
 class _PathSearch:
-    def __init__(self, tasks: TaskTable, flows: FlowTable, times: Times) -> None:
-        self.tasks, self.flows, self.times = tasks, flows, times
+    def __init__(
+        self, tasks: TaskTable, flows: FlowTable, times: Times, program: Program | None
+    ) -> None:
+        self.tasks, self.flows, self.times, self.program = tasks, flows, times, program
         self.send = tasks.of_flows(SEND, len(flows))
         first, then = tasks.stream_edges()
         self.previous_in_stream = np.full(len(tasks), -1, np.int64)
@@ -119,15 +130,16 @@ class _PathSearch:
             own = PathSegment("send", "same_flow", int(self.tasks.host[k]), k, flow, begin, end)
             step, before = self._explain_start(flow)
             return step, [own, *before]
+        before: list[PathSegment] = []
         if kind == RECEIVE and int(times.delivered_ps[flow]) == start:
             step = _Cause("flow", flow=flow)
         elif kind == COMPUTE and start > times.ready_ps[k]:
             step = self._stream_cause(k, start)
         else:
-            step = self._task_cause(k, start)
+            step, before = self._task_cause(k, start)
         what = {COMPUTE: "compute", RECEIVE: "latency"}.get(kind, "join")
-        host = int(self.tasks.host[k])
-        return step, [PathSegment(what, step.start_reason, host, k, flow, start, end)]
+        host, reason = int(self.tasks.host[k]), "task" if before else step.start_reason
+        return step, [PathSegment(what, reason, host, k, flow, start, end), *before]
 
     def _explain_flow(self, flow: int) -> tuple[_Cause, list[PathSegment]]:
         """Return the cause of a flow, and the segments from there to its delivery, last first."""
@@ -142,8 +154,9 @@ class _PathSearch:
         start = int(self.times.flow_start_ps[flow])
         if task >= 0:
             begin = int(self.times.start_ps[task])
-            step = self._task_cause(task, begin)
-            return step, [PathSegment("latency", step.start_reason, host, task, flow, begin, start)]
+            step, before = self._task_cause(task, begin)
+            reason = "task" if before else step.start_reason
+            return step, [PathSegment("latency", reason, host, task, flow, begin, start), *before]
         awaited = self.flows.waits_for(flow)
         if awaited:
             begin, first = max((int(self.times.delivered_ps[g]), -g) for g in awaited)
@@ -159,18 +172,24 @@ class _PathSearch:
             raise _unexplained(self.tasks.name(k))
         return _Cause("stream", task=before)
 
-    def _task_cause(self, k: int, start: int) -> _Cause:
-        """Return the awaited task that ended when task k started."""
+    def _task_cause(self, k: int, start: int) -> tuple[_Cause, list[PathSegment]]:
+        """Return the awaited task that ended when task k started, or why the program started it and
+        the computing before that."""
         ptr, after = self.tasks.after_ptr, self.tasks.after_task
         awaited = np.zeros(0, np.int64)
         if ptr is not None and after is not None:
             awaited = after[ptr[k] : ptr[k + 1]]
-        if not awaited.size and start == 0:
-            return BEGIN
         last = awaited[self.times.end_ps[awaited] == start]
-        if not last.size:
+        if last.size:
+            return _Cause("task", task=int(last.min())), []
+        if not awaited.size and start == 0:
+            return BEGIN, []
+        if awaited.size or self.program is None:
             raise _unexplained(self.tasks.name(k))
-        return _Cause("task", task=int(last.min()))
+        before, since = self.program(k, start)
+        step = BEGIN if before < 0 else _Cause("task", task=before)
+        host = int(self.tasks.host[k])
+        return step, [PathSegment("compute", step.start_reason, host, k, -1, since, start)]
 
 
 def _unexplained(name: str) -> InputError:

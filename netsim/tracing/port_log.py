@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 
@@ -44,8 +45,13 @@ class _Rows:
 class PortLog:
     """The packets that arrived at recorded switch ports, and that recorded ports sent."""
 
-    def __init__(self, network: Network, entries: TraceEntries) -> None:
-        self.network = network
+    def __init__(
+        self,
+        network: Network,
+        entries: TraceEntries,
+        message_of: Callable[[int], int] = lambda flow: flow,
+    ) -> None:
+        self.network, self.message_of = network, message_of
         self.sent = _Rows(network, entries, LEAVES)
         self.arrived = _Rows(network, entries, (event.ARRIVED,))
 
@@ -62,12 +68,15 @@ class PortLog:
         return rows, inside
 
     def shares(self, port: int, start_ps: int, end_ps: int) -> Counter[int]:
-        """Return for how long each flow's packets occupied a port between two times, in ps."""
+        """Return for how long each message's packets occupied a port between two times, in ps."""
         rows, inside = self.sent_between(port, start_ps, end_ps)
         flows, place = np.unique(self.sent.flow[rows], return_inverse=True)
         sums = np.zeros(flows.size, np.int64)
         np.add.at(sums, place, inside)
-        return Counter(dict(zip(flows.tolist(), sums.tolist(), strict=True)))
+        found: Counter[int] = Counter()
+        for flow, time_ps in zip(flows.tolist(), sums.tolist(), strict=True):
+            found[self.message_of(flow)] += time_ps
+        return found
 
     def paused_ps(self, port: int, traffic_class: int, start_ps: int, end_ps: int) -> int:
         """Return about how long PFC paused a class of a port between two times: between the last

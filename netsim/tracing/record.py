@@ -60,6 +60,10 @@ def trace_flow(
     """
     recorded_flow(result, flow)
     replay = Replay.of(result, directory, trust=trust, progress=progress, should_stop=should_stop)
+    if replay.relay_of(flow) >= 0:
+        message = f"flow {flow} is relayed by host {replay.relay_of(flow)}, in several transfers"
+        hint = f"netsim why --flow {flow}, or relay_segments.parquet"
+        raise InputError(message, file=str(result.path), hint=hint)
     return replay.record([flow], until_ps=until_ps).trace(flow)
 
 
@@ -121,11 +125,11 @@ class Replay:
     ) -> Recording:
         """Simulate until all of `flows` are done or `until_ps` is reached (by default the end of
         the result's run), recording them and all packets at `ports`; or until `most` packets have
-        been sent since `since_ps` (0: any number).
+        been sent since `since_ps` (0: any number). Of a relayed message, name its `crossings`.
 
-        Raises InputError if a flow does not exist, has no packets or has changed.
+        Raises InputError if a flow does not exist or has changed.
         """
-        rows = [self._checked(flow) for flow in flows]
+        rows = [self._checked(self.message_of(flow)) for flow in flows]
         end_ps = min(until_ps or HORIZON_PS, int(self.result.summary["simulated_ps"]))
         goal_ps = end_ps
         if rows and all(row["fct_ps"] is not None and row["acked_ps"] is not None for row in rows):
@@ -136,14 +140,50 @@ class Replay:
         recording.simulate()
         return recording
 
+    def relay_of(self, message: int) -> int:
+        """Return the host that relays a message, or -1."""
+        segments = self.scenario.segments
+        return -1 if segments is None else int(segments.peer[message])
+
+    def message_of(self, flow: int) -> int:
+        """Return the message, a flow of the result, that a simulated flow belongs to."""
+        segments = self.scenario.segments
+        known = segments is not None and 0 <= flow < len(segments.message)
+        return int(segments.message[flow]) if segments is not None and known else flow
+
+    def crossings(self, message: int, start_ps: int, end_ps: int) -> list[tuple[int, int, int]]:
+        """Return what a message waited for between two times, the second of which is the end of one
+        of its transfers: simulated flows, each with the start and end of its part.
+
+        That is the message itself, unless it is relayed: then a chunk waits for its first transfer,
+        or until the chunk before it has left the same host.
+        """
+        table = self.result.relay_segments
+        if self.relay_of(message) < 0 or table is None:
+            return [(message, start_ps, end_ps)]
+        rows = table.filter(table["flow"] == message).drop_nulls("start_ps").to_dicts()
+        transfers = {(int(row["hop"]), row["chunk"]): row for row in rows}
+        ends = {
+            place: row["start_ps"] + row["fct_ps"]
+            for place, row in transfers.items()
+            if row["fct_ps"] is not None
+        }
+        place = max(
+            (place for place, at in ends.items() if at == end_ps),
+            default=(1, max(chunk for _, chunk in transfers)),  # it has left its source
+        )
+        found = []
+        while place in transfers and end_ps > start_ps:
+            row = transfers[place]
+            found.append((row["segment"], max(start_ps, row["start_ps"]), end_ps))
+            end_ps = row["start_ps"]
+            hop, chunk = place
+            place = (1, chunk) if hop == 2 and ends.get((1, chunk)) == end_ps else (hop, chunk - 1)
+        return found
+
     def _checked(self, flow: int) -> dict[str, Any]:
         """Return a flow's row in the result."""
         recorded, scenario, file = recorded_flow(self.result, flow), self.scenario, self.result.path
-        if scenario.segments is not None and scenario.segments.peer[flow] >= 0:
-            peer = int(scenario.segments.peer[flow])
-            hint = "see relay_segments.parquet for its segments"
-            message = f"flow {flow} is relayed by host {peer} and has no packets of its own"
-            raise InputError(message, file=str(file), hint=hint)
         flows, program = scenario.messages, scenario.load.program
         known = ["src", "dst", "size_bytes"]
         if program is not None and program_of(program.use).resizes:
@@ -187,6 +227,8 @@ class Recording:
     def _fct_warnings(self, trace: FlowTrace) -> list[str]:
         """Return a warning if the completion time differs from the recorded one."""
         if trace.stop_reason == INTERRUPTED or (self.until_ps is not None and trace.fct_ps is None):
+            return []
+        if self.replay.relay_of(self.replay.message_of(trace.flow)) >= 0:
             return []
         before = recorded_flow(self.replay.result, trace.flow)["fct_ps"]
         if trace.fct_ps == before:

@@ -52,7 +52,7 @@ SENTENCES = {
     "loss": "the loss of packets at {place}, and to recover from it{with_flows}",
     "receiver": "the receiver's pacing: it held back pulls, credits or grants while its link had "
     "room",
-    "nic": "the source's NIC, {place}, which was busy with {flows}",
+    "nic": "a busy NIC: {place} also carried {flows}",
     "window": "its own window: the sender waited for answers while nothing slowed it down",
     "pacing": "its own pacing and timers",
     "unexplained": "causes that the trace does not show",
@@ -174,48 +174,59 @@ def explain_flow(
 
     Raises InputError as `trace_flow`, and for a flow that did not finish.
     """
+    row = recorded_flow(result, flow)
+    if row["fct_ps"] is None:
+        message = f"flow {flow} did not finish ({result.status})"
+        hint = f"netsim trace --flow {flow} shows how far it came"
+        raise InputError(message, file=str(result.path), hint=hint)
     replay = Replay.of(result, directory, trust=trust, progress=progress)
-    return explain_flows(replay, [flow])[flow]
+    return explain_flows(replay, {flow: (row["start_ps"], row["start_ps"] + row["fct_ps"])})[flow]
 
 
-def explain_flows(replay: Replay, flows: Sequence[int]) -> dict[int, Explanation]:
-    """Explain the completion times of several flows of a run together. Raises InputError as
-    `explain_flow`."""
-    for flow in flows:
-        if recorded_flow(replay.result, flow)["fct_ps"] is None:
-            message = f"flow {flow} did not finish ({replay.result.status})"
-            hint = f"netsim trace --flow {flow} shows how far it came"
-            raise InputError(message, file=str(replay.result.path), hint=hint)
+def explain_flows(replay: Replay, windows: Mapping[int, tuple[int, int]]) -> dict[int, Explanation]:
+    """Explain the time of several flows of a run together, each from its start, or later, to its
+    delivery, or to another end of what waits for it. Raises InputError as `explain_flow`."""
     scenario = replay.scenario
-    ports = {port for flow in flows for port in Causes.ports_at_once(scenario, flow)}
+    crossings = {flow: replay.crossings(flow, *window) for flow, window in windows.items()}
+    flows = [one for these in crossings.values() for one, _, _ in these]
+    ports = {port for one in flows for port in Causes.ports_at_once(scenario, one)}
     for _ in range(PASSES):
         recording = replay.record(flows, sorted(ports))
-        log = PortLog(scenario.network, recording.entries)
-        traces = {flow: recording.trace(flow) for flow in flows}
-        found = {flow: Causes(trace, scenario, log) for flow, trace in traces.items()}
-        parts = {flow: one.run() for flow, one in found.items()}
-        needed = {port for one in found.values() for port in one.ports()}
+        log = PortLog(scenario.network, recording.entries, replay.message_of)
+        causes = {one: Causes(recording.trace(one), scenario, log) for one in flows}
+        parts = {
+            flow: [part for one, *times in these for part in causes[one].run(*times)]
+            for flow, these in crossings.items()
+        }
+        needed = {port for one in causes.values() for port in one.ports()}
         if needed <= ports:
             break
         ports |= needed
+    result = replay.result
+    ideals, warnings = (
+        result.flows["ideal_ps"],
+        {w for c in causes.values() for w in c.trace.warnings},
+    )
     return {
         flow: Explanation(
-            _subject(replay.result, flow),
-            trace.fct_ps or 0,
-            trace.ideal_ps,
-            budget_table(part_rows(parts[flow], scenario.network)),
-            replay.result.flows,
-            trace.warnings,
+            _subject(replay, flow),
+            windows[flow][1] - windows[flow][0],
+            ideals[flow],
+            budget_table(joined_rows(part_rows(these, scenario.network))),
+            result.flows,
+            tuple(sorted(warnings)),
         )
-        for flow, trace in traces.items()
+        for flow, these in parts.items()
     }
 
 
-def _subject(result: Result, flow: int) -> str:
-    """Return the flow, its run, its ends and its size."""
+def _subject(replay: Replay, flow: int) -> str:
+    """Return the flow, its run, its ends, its size and its relay."""
+    result, relay = replay.result, replay.relay_of(flow)
     name = flow_name(result.flows, flow).removesuffix(")")
     size = format_bytes(int(result.flows["size_bytes"][flow]), 4)
-    return f"{name.capitalize()}, {size}) of {result.name}"
+    by = f", relayed by h{relay}" if relay >= 0 else ""
+    return f"{name.capitalize()}, {size}{by}) of {result.name}"
 
 
 def part_rows(parts: Sequence[Part], network: Network) -> Iterator[dict[str, Any]]:

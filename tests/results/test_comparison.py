@@ -1,54 +1,34 @@
 """`netsim compare`: pairs, intervals, what changed, exit statuses."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from small_runs import fat_tree
 
 from netsim import load
-from netsim.cli import app
 from netsim.plugins import registry
 from netsim.results import results_in
 from netsim.results.comparison import compare
 from netsim.results.statistics import bootstrap_95, margin_95
 
-EXPERIMENT = """
-name = "small"
-transport = "{transport}"
-[topology]
-kind = "fat_tree"
-hosts_per_leaf = 2
-leaves = 3
-host_rate = "{rate}"
-[traffic]
-kind = "permutation"
-size = "{size}"
-"""
-
 
 @pytest.fixture
-def netsim(tmp_path, monkeypatch):
-    """Runs `netsim …` as plain Python; `make` writes a result."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+def make(netsim):
+    """Writes a result."""
 
-    def run(*arguments):
-        return CliRunner().invoke(app, list(arguments))
-
-    def make(out, *options, transport="ndp", rate="100Gbps", size="40KB"):
-        text = EXPERIMENT.format(transport=transport, rate=rate, size=size)
-        (tmp_path / "small.toml").write_text(text)
-        outcome = run("run", "small.toml", "--out", out, "--quiet", *options)
+    def make(out, *options, **changes):
+        Path("small.toml").write_text(fat_tree(**changes))
+        outcome = netsim("run", "small.toml", "--out", out, "--quiet", *options)
         assert outcome.exit_code == 0, outcome.output
 
-    run.make = make
-    return run
+    return make
 
 
-def test_results(netsim):
-    netsim.make("fast")
-    netsim.make("slow", rate="50Gbps")
+def test_results(netsim, make):
+    make("fast")
+    make("slow", rate="50Gbps")
     found = compare(results_in("fast"), results_in("slow"))
     before, after = (load(name).flows["fct_ps"].to_numpy() for name in ("fast", "slow"))
     for row in found.statistics.iter_rows(named=True):
@@ -79,9 +59,9 @@ def test_results(netsim):
     assert drawn.stdout.startswith("cdf.png")
 
 
-def test_sweeps_are_paired_by_seed(netsim):
-    netsim.make("fast", "--seed", "1..3")
-    netsim.make("slow", "--seed", "1..3", rate="50Gbps")
+def test_sweeps_are_paired_by_seed(make):
+    make("fast", "--seed", "1..3")
+    make("slow", "--seed", "1..3", rate="50Gbps")
     found = compare(results_in("fast"), results_in("slow"))
     pairs = [(pair.before.flows["fct_ps"], pair.after.flows["fct_ps"]) for pair in found.pairs]
     changes = [after.mean() / before.mean() - 1 for before, after in pairs]
@@ -93,12 +73,12 @@ def test_sweeps_are_paired_by_seed(netsim):
     assert found.experiment["points"].to_list() == [3]
 
 
-def test_plugins_are_diffed(netsim, tmp_path):
+def test_plugins_are_diffed(netsim, make, tmp_path):
     plugin = tmp_path / "mine.py"
     source = registry.find("transport", "ndp").path.read_text()
     for name in ("a", "b"):
         plugin.write_text(f"{source}\nVERSION_{name} = 1\n")
-        netsim.make(name, transport="./mine.py")
+        make(name, transport="./mine.py")
     found = compare(results_in("a"), results_in("b"))
     assert found.identical
     assert found.versions["name"].to_list() == ["transport ./mine.py"]
@@ -106,11 +86,11 @@ def test_plugins_are_diffed(netsim, tmp_path):
     assert "+VERSION_b = 1" in netsim("compare", "a", "b").stdout
 
 
-def test_unequal_shapes(netsim):
-    netsim.make("one")
-    netsim.make("size", size="20KB")
-    netsim.make("sweep", "--seed", "1..2")
-    netsim.make("other", "--seed", "2..3")
+def test_unequal_shapes(netsim, make):
+    make("one")
+    make("size", size="20KB")
+    make("sweep", "--seed", "1..2")
+    make("other", "--seed", "2..3")
     for before, after, message in (
         ("one", "size", "other traffic: flow 0"),
         ("one", "sweep", "different points"),
@@ -122,8 +102,8 @@ def test_unequal_shapes(netsim):
     assert netsim("compare", "one", "one", "--fail-above", "much").exit_code == 2
 
 
-def test_unfinished_flows_fail(netsim):
-    netsim.make("done")
+def test_unfinished_flows_fail(netsim, make):
+    make("done")
     (done,) = results_in("done")
     options = ("--set", "stop.max_time=6us")
     assert netsim("run", "small.toml", "--out", "cut", "--quiet", *options).exit_code == 0

@@ -2,49 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 from raises_input import mentions
+from small_runs import SERVED, Netsim
 
-from netsim.cli import app
 from netsim.results import COLUMNS, load_result, load_sweep
 
-EXPERIMENT = """
-name = "served"
-transport = "ndp"
-[topology]
-kind = "fat_tree"
-hosts_per_leaf = 2
-leaves = 2
-host_rate = "400Gbps"
-[packets]
-payload_bytes = "8192B"
-[traffic]
-kind = "serving"
-prefill_instances = 1
-decode_instances = 1
-arrival_process = "trace"
-trace = "trace.csv"
-length_distribution = "trace"
-slo_ttft = "1ms"
-slo_tbt = "100us"
-[traffic.deployment]
-machine = "h100_80gb"
-[traffic.deployment.model]
-hidden = 512
-feed_forward = 1024
-sequence = 512
-layers = 4
-heads = 4
-kv_heads = 1
-vocabulary = 1000
-[traffic.deployment.options]
-tp = 2
-"""
 TRACE = """# one for nothing, and another one much later
 arrived_at,num_prefill_tokens,num_decode_tokens
 0.0,300,4
@@ -54,17 +20,14 @@ arrived_at,num_prefill_tokens,num_decode_tokens
 """
 
 
-@pytest.fixture
-def netsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Runs `netsim ...` as plain Python in a directory with served.toml."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    Path("served.toml").write_text(EXPERIMENT)
+@pytest.fixture(autouse=True)
+def _served(netsim: Netsim) -> None:  # noqa: ARG001
+    """The files served.toml and trace.csv."""
+    Path("served.toml").write_text(SERVED)
     Path("trace.csv").write_text(TRACE)
-    return lambda *arguments: CliRunner().invoke(app, list(arguments))
 
 
-def test_a_run_has_tables_of_requests_and_iterations(netsim: Callable[..., Result]) -> None:
+def test_a_run_has_tables_of_requests_and_iterations(netsim: Netsim) -> None:
     outcome = netsim("run", "served.toml", "--out", "r")
     assert outcome.exit_code == 0, outcome.output
     for text in ("time to first token", "KV cache transfer", "decode", "goodput"):
@@ -84,7 +47,7 @@ def test_a_run_has_tables_of_requests_and_iterations(netsim: Callable[..., Resul
     assert result.iterations["prompt_tokens"].sum() == 600
 
 
-def test_the_story_of_a_request(netsim: Callable[..., Result]) -> None:
+def test_the_story_of_a_request(netsim: Netsim) -> None:
     assert netsim("run", "served.toml", "--out", "r").exit_code == 0
     outcome = netsim("trace", "r", "--request", "worst-ttft", "--csv", "story.csv")
     assert outcome.exit_code == 0, outcome.output
@@ -106,7 +69,7 @@ def test_the_story_of_a_request(netsim: Callable[..., Result]) -> None:
         assert drawn.exit_code == 0, drawn.output
 
 
-def test_a_sweep_has_the_figures_of_serving(netsim: Callable[..., Result]) -> None:
+def test_a_sweep_has_the_figures_of_serving(netsim: Netsim) -> None:
     outcome = netsim("run", "served.toml", "--set", "traffic.rate=[100.0, 1000000.0]", "--out", "s")
     assert outcome.exit_code == 0, outcome.output
     table = load_sweep("s").table

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-import pytest
-from click.testing import CliRunner, Result
 from engine_case import engine_for, flows_of, tasks_of
 from engine_runs import DROP_TAIL, build, run
 from raises_input import mentions, raises_input
 from reference.cases import random_case
+from small_runs import Netsim
 from traffic_cases import made, star
 
-from netsim.cli import app
 from netsim.engine.engine import Engine
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.results import COLUMNS, load_result
@@ -174,19 +171,11 @@ latency = "1us"
 """
 
 
-@pytest.fixture
-def netsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Runs `netsim ...` as plain Python in a directory of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    return lambda *arguments: CliRunner().invoke(app, list(arguments))
-
-
 def write(transport: str, traffic: str) -> None:
     Path("small.toml").write_text(EXPERIMENT.format(transport=transport, traffic=traffic))
 
 
-def test_the_command(netsim: Callable[..., Result]) -> None:
+def test_the_command(netsim: Netsim) -> None:
     write("ndp", PIPELINE)
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0
     outcome = netsim("trace", "r", "--critical-path", "--limit", "3")
@@ -212,7 +201,7 @@ def test_the_command(netsim: Callable[..., Result]) -> None:
     assert flows["ideal_ps"] > 0
 
 
-def test_what_has_no_critical_path(netsim: Callable[..., Result]) -> None:
+def test_what_has_no_critical_path(netsim: Netsim) -> None:
     def fails(*arguments: str) -> str:
         outcome = netsim("trace", *arguments)
         assert outcome.exit_code == 2, outcome.output
@@ -239,7 +228,7 @@ def test_what_has_no_critical_path(netsim: Callable[..., Result]) -> None:
     assert "traffic" in fails("r", "--critical-path")
 
 
-def test_messages_in_chunks_by_way_of_a_peer(netsim: Callable[..., Result]) -> None:
+def test_messages_in_chunks_by_way_of_a_peer(netsim: Netsim) -> None:
     text = EXPERIMENT.format(transport="ndp", traffic='kind = "ring_all_reduce"\nsize = "80KB"')
     rail = 'kind = "multi_rail"\ngpus_per_rack = 2\nrelay_chunk = "8KB"\n'
     rail += '[topology.rail]\nkind = "fat_tree"'

@@ -2,40 +2,24 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from engine_runs import PACKET, US
 from raises_input import mentions, raises_input
+from small_runs import fat_tree
 
-from netsim.cli import app
 from netsim.plugins import registry
 from netsim.results import COLUMNS, load
 from netsim.tracing import record, trace_flow
 from netsim.tracing.flow_trace import kind_names
 
-EXPERIMENT = """
-name = "small"
-transport = "{transport}"
-[topology]
-kind = "fat_tree"
-hosts_per_leaf = 2
-leaves = 3
-host_rate = "100Gbps"
-[traffic]
-kind = "permutation"
-size = "40KB"
-"""
 
-
-@pytest.fixture
-def netsim(tmp_path, monkeypatch):
-    """Runs `netsim …` as plain Python in a directory with small.toml."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    (tmp_path / "small.toml").write_text(EXPERIMENT.format(transport="ndp"))
-    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+@pytest.fixture(autouse=True)
+def small(netsim):  # noqa: ARG001
+    """The experiment small.toml."""
+    Path("small.toml").write_text(fat_tree())
 
 
 @pytest.fixture
@@ -147,7 +131,7 @@ class TestCommand:
         folder.mkdir()
         source = registry.find("transport", "ndp").path.read_text()
         (folder / "mine.py").write_text(source)
-        (folder / "e.toml").write_text(EXPERIMENT.format(transport="./mine.py"))
+        (folder / "e.toml").write_text(fat_tree("./mine.py"))
         assert netsim("run", "mine/e.toml", "--out", "r").exit_code == 0
         outcome = netsim("trace", "r", "--flow", "1")
         assert outcome.exit_code == 0, outcome.output
@@ -238,7 +222,7 @@ def test_a_flow_of_a_class_is_traced_with_its_own_transport(netsim, tmp_path):
 transport = "roce"
 traffic = { kind = "permutation", size = "20KB" }
 """
-    (tmp_path / "two.toml").write_text(EXPERIMENT.format(transport="ndp") + classes)
+    (tmp_path / "two.toml").write_text(fat_tree() + classes)
     outcome = netsim("run", "two.toml", "--out", "two")
     assert outcome.exit_code == 0, outcome.output
     traces = [trace_flow(load("two"), flow) for flow in (2, 8)]

@@ -1,16 +1,14 @@
 """`netsim why`: small runs whose causes are known, and budgets that add up."""
 
 import json
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from raises_input import raises_input
+from small_runs import SERVED
 
-from netsim import load
-from netsim.cli import app
 from netsim.plugins import registry
-from netsim.results import COLUMNS
+from netsim.results import COLUMNS, load_result
 from netsim.tracing.why import explain_flow
 from netsim.workloads.tracing.why_request import explain_request
 
@@ -38,6 +36,14 @@ ROTOR = """[topology]
 kind = "ocs"
 racks = 4
 hosts_per_rack = 3
+"""
+RAILS = """[topology]
+kind = "rail_only"
+racks = 3
+gpus_per_rack = 2
+rail_rate = "100Gbps"
+scale_up_rate = "400Gbps"
+relay_chunk = "16KB"
 """
 SMALL_QUEUES = '[fabric]\nqueue_bytes = "20KB"\n'
 
@@ -101,6 +107,24 @@ CASES = [
     *each("cubic", "window", LONG, "", set(), topology=FAR),
     *each("bbr", "pacing", LONG, "", set()),
     *each("ndp hpcc", "", ONE, "", set()),
+    *each("ndp roce", "", [(0, 3)], "", set(), topology=RAILS),
+    *each("ndp roce", "nic", [(0, 3), (1, 3)], "h1 -> rail1.switch", {1}, topology=RAILS),
+    *each("ndp roce", "incast", [(0, 3), (5, 3)], "rail1.switch -> h3", {1}, topology=RAILS),
+    *each(
+        "roce",
+        *("slow_link", [(0, 3)], "rack0.up0 -> h1", set()),
+        topology=RAILS,
+        more=slow("rack0.up0 -> h1", "10Gbps"),
+    ),
+    *each(
+        "ndp",
+        "loss",
+        [(0, 3, "40KB")],
+        "rail1.switch -> h3",
+        set(),
+        topology=RAILS,
+        more=lost("rail1.switch -> h3"),
+    ),
     *each("dctcp", "", SHORT, "", set(), more=lost("leaf0 -> h0", "0us", "20us")),
 ]
 """Transport, main cause of flow 0's delay, flows (src, dst, size, start), the place where most of
@@ -109,22 +133,17 @@ is lost (the last case) delays no completion."""
 
 
 @pytest.fixture
-def netsim(tmp_path, monkeypatch):
-    """Runs `netsim …` as plain Python in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+def made(netsim):
+    """Writes files, runs e.toml and returns the result."""
 
-    def run(*arguments):
-        return CliRunner().invoke(app, [*arguments, "--quiet"])
-
-    def result(text, **files):
+    def made(text, **files):
         for name, content in {"e.toml": text, **files}.items():
-            (tmp_path / name.replace("_", ".")).write_text(content)
-        outcome = run("run", "e.toml", "--out", "r")
+            Path(name.replace("_", ".")).write_text(content)
+        outcome = netsim("run", "e.toml", "--out", "r", "--quiet", "--force")
         assert outcome.exit_code == 0, outcome.output
-        return load("r")
+        return load_result("r")
 
-    return SimpleNamespace(run=run, result=result)
+    return made
 
 
 def experiment(transport, topology=TWO, more="", params="", kind="flow_list", file="f.csv"):
@@ -142,12 +161,12 @@ def names(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=names)
-def test_known_causes(netsim, case):
+def test_known_causes(made, case):
     transport, cause, flows, place, whose, changes = case
-    netsim.result(experiment(transport, **changes), f_csv=listed(flows))
-    found = explain_flow(load("r"), 0)
+    result = made(experiment(transport, **changes), f_csv=listed(flows))
+    found = explain_flow(result, 0)
     assert found.main_cause == cause, found.text()
-    assert found.budget["time_ps"].sum() == found.total_ps == load("r").flows["fct_ps"][0]
+    assert found.budget["time_ps"].sum() == found.total_ps == result.flows["fct_ps"][0]
     assert (found.budget["time_ps"] > 0).all()
     rows = [row for row in found.budget.to_dicts() if row["cause"] == cause]
     assert (rows[0]["place"] if rows else "") == place
@@ -180,11 +199,11 @@ compute,8,5us,,,,6 7 8,last
     ("slow_us", "size", "cause", "place"),
     [("30us", "20KB", "straggler", "h4"), ("10us", "60KB", "incast", "leaf2 -> h8")],
 )
-def test_tasks(netsim, slow_us, size, cause, place):
+def test_tasks(netsim, made, slow_us, size, cause, place):
     """A host that computes for longer than the others, and a fan-in of flows."""
     text = experiment("roce", kind="task_graph", file="t.csv")
-    result = netsim.result(text, t_csv=TASKS.format(slow=slow_us, size=size))
-    outcome = netsim.run("why", "r", "--json")
+    result = made(text, t_csv=TASKS.format(slow=slow_us, size=size))
+    outcome = netsim("why", "--quiet", "r", "--json")
     assert outcome.exit_code == 0, outcome.output
     found = json.loads(outcome.stdout)
     assert found["main_cause"] == cause
@@ -194,44 +213,12 @@ def test_tasks(netsim, slow_us, size, cause, place):
     assert {name for row in found["budget"] for name in row} == {*COLUMNS["budget"]}
 
 
-SERVED = """
-name = "served"
-transport = "ndp"
-[topology]
-kind = "fat_tree"
-hosts_per_leaf = 2
-leaves = 2
-host_rate = "400Gbps"
-[packets]
-payload_bytes = "8192B"
-[traffic]
-kind = "serving"
-prefill_instances = 1
-decode_instances = 1
-arrival_process = "trace"
-trace = "trace.csv"
-length_distribution = "trace"
-slo_ttft = "1ms"
-slo_tbt = "100us"
-[traffic.deployment]
-machine = "h100_80gb"
-[traffic.deployment.model]
-hidden = 512
-feed_forward = 1024
-sequence = 512
-layers = 4
-heads = 4
-kv_heads = 1
-vocabulary = 1000
-[traffic.deployment.options]
-tp = 2
-"""
 REQUESTS = "arrived_at,num_prefill_tokens,num_decode_tokens\n" + "0.0,300,4\n" * 2
 
 
-def test_requests(netsim):
+def test_requests(netsim, made):
     """Two requests are prefilled together, and so are their KV caches sent."""
-    result = netsim.result(SERVED, trace_csv=REQUESTS)
+    result = made(SERVED, trace_csv=REQUESTS)
     gap = explain_request(result, 1, "tbt")
     assert gap.main_cause == "kv_behind"
     assert gap.total_ps == gap.budget["time_ps"].sum() == result.requests["tbt_max_ps"][1]
@@ -246,13 +233,50 @@ def test_requests(netsim):
     assert whole.total_ps == whole.budget["time_ps"].sum() == ends
     with raises_input(key="--request"):
         explain_request(result, 2, "ttft")
-    text = netsim.run("why", "r")
+    text = netsim("why", "--quiet", "r")
     assert text.stdout.startswith("Time to first token of request")
 
 
-def test_output_and_wrong_input(netsim):
-    netsim.result(experiment("roce"), f_csv=listed(INCAST))
-    text = netsim.run("why", "r", "--flow", "0")
+def test_iterations_in_packets(made):
+    """Control messages, collectives and computing fill an iteration, whose all-reduce loses
+    packets."""
+    packets = SERVED.replace('kind = "serving"', 'kind = "serving"\nall_reduces = "packets"')
+    packets += lost("leaf0 -> h1", "13us", "16us")
+    result = made(packets, trace_csv=REQUESTS.replace(",300,", ",30,"))
+    gap = explain_request(result, 1, "tbt")
+    assert gap.budget["time_ps"].sum() == gap.total_ps == result.requests["tbt_max_ps"][1]
+    first = explain_request(result, 0, "ttft")
+    assert first.budget["time_ps"].sum() == first.total_ps == result.requests["ttft_ps"][0]
+    assert first.main_cause == "loss", first.text()
+    rows = first.budget.to_dicts()
+    loss = next(row for row in rows if row["cause"] == "loss")
+    assert (loss["place"], loss["manner"]) == ("leaf0 -> h1", "all_reduce, lost")
+    iteration = result.iterations.row(0, named=True)
+    computing_ps = iteration["end_ps"] - iteration["start_ps"] - iteration["network_ps"]
+    assert [row["time_ps"] for row in rows if row["cause"] == "prefill"] == [computing_ps]
+    assert "unexplained" not in first.by_cause()
+
+
+def test_relayed_messages_of_tasks(netsim, made):
+    """The last task waits for a message that another one holds up at its relay."""
+    tasks = """kind,host,duration,to,size,of,after
+send,0,,3,100KB,,
+send,1,,3,100KB,,
+receive,3,,,,0,
+compute,3,5us,,,,2
+"""
+    result = made(experiment("roce", RAILS, kind="task_graph", file="t.csv"), t_csv=tasks)
+    found = json.loads(netsim("why", "r", "--json").stdout)
+    assert found["main_cause"] == "nic"
+    rows = [row for row in found["budget"] if row["cause"] == "nic"]
+    assert (rows[0]["place"], rows[0]["flows"]) == ("h1 -> rail1.switch", [1])
+    total_ps = sum(row["time_ps"] for row in found["budget"])
+    assert total_ps == found["total_ps"] == result.tasks["end_ps"].max()
+
+
+def test_output_and_wrong_input(netsim, made):
+    made(experiment("roce"), f_csv=listed(INCAST))
+    text = netsim("why", "--quiet", "r", "--flow", "0")
     assert text.exit_code == 0
     assert "incast: leaf0 -> h0" in " ".join(text.stdout.split())
     assert "100.0 %" in text.stdout
@@ -263,18 +287,18 @@ def test_output_and_wrong_input(netsim):
         (("--step", "1"), "steps"),
         (("--request", "ttft"), "requests"),
     ):
-        outcome = netsim.run("why", "r", *arguments)
+        outcome = netsim("why", "--quiet", "r", *arguments)
         assert (outcome.exit_code, message in outcome.stderr) == (2, True), outcome.stderr
-    netsim.result(experiment("roce", more='[stop]\nmax_time = "5us"\n'), f_csv=listed(INCAST))
-    outcome = netsim.run("why", "r.partial", "--flow", "0")
+    made(experiment("roce", more='[stop]\nmax_time = "5us"\n'), f_csv=listed(INCAST))
+    outcome = netsim("why", "--quiet", "r.partial", "--flow", "0")
     assert (outcome.exit_code, "did not finish" in outcome.stderr) == (2, True), outcome.output
 
 
-def test_code_of_a_result_needs_trust(netsim, tmp_path):
+def test_code_of_a_result_needs_trust(netsim, made, tmp_path):
     plugin = tmp_path / "mine.py"
     plugin.write_text(registry.find("transport", "ndp").path.read_text())
-    netsim.result(experiment("./mine.py"), f_csv=listed(ONE))
+    made(experiment("./mine.py"), f_csv=listed(ONE))
     plugin.unlink()
-    outcome = netsim.run("why", "r", "--flow", "0")
+    outcome = netsim("why", "--quiet", "r", "--flow", "0")
     assert (outcome.exit_code, "--trust" in outcome.stderr) == (2, True), outcome.output
-    assert netsim.run("why", "r", "--flow", "0", "--trust").exit_code == 0
+    assert netsim("why", "--quiet", "r", "--flow", "0", "--trust").exit_code == 0

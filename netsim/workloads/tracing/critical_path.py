@@ -122,7 +122,7 @@ def critical_path(
     _same(result, tasks, flows)
     last, start_ps = (None, 0) if step is None else _of_step(result, scenario, tasks, step)
     try:
-        found = path_segments(tasks, flows, _times(result), last)
+        found = path_segments(tasks, flows, recorded_times(result), last)
     except InputError as error:
         raise error.at(file=file) from None
     found = [
@@ -174,7 +174,9 @@ def _same(result: Result, tasks: TaskTable, flows: FlowTable) -> None:
         )
 
 
-def _times(result: Result) -> Times:
+def recorded_times(result: Result) -> Times:
+    """Return the times of a result's tasks and flows."""
+
     def column(table: pl.DataFrame | None, name: str) -> Ints:
         if table is None:
             return np.zeros(0, np.int64)

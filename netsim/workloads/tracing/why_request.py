@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
 from netsim.tracing.causes import CAUSES
 from netsim.tracing.record import Replay
-from netsim.tracing.why import SENTENCES, Explanation, budget_table, explain_flows, joined_rows
+from netsim.tracing.why import SENTENCES, Explanation, budget_table, joined_rows
+from netsim.workloads.tracing.budget_rows import FlowRows, Row, budget_row
 from netsim.workloads.tracing.request_latency import (
     BY_ITERATION,
     GONE,
@@ -18,10 +21,12 @@ from netsim.workloads.tracing.request_latency import (
     LatencyBreakdown,
     request_latency,
 )
+from netsim.workloads.tracing.serving_path import ServingPaths
 
 if TYPE_CHECKING:
     from netsim.results import Result
     from netsim.running.point import Progress
+    from netsim.tracing.critical_path_search import PathSegment
 
 CAUSES_OF_REQUESTS = CAUSES | {
     "prefill": "prefill compute",
@@ -75,20 +80,18 @@ def explain_request(
         for row in breakdown.rows.iter_rows(named=True)
         if row["start_ps"] < end_ps and row["end_ps"] > start_ps
     ]
-    flows = sorted({row["flow"] for row in rows if row["stage"] == KV and row["flow"] is not None})
-    explained: dict[int, Explanation] = {}
-    if flows:
-        replay = Replay.of(result, directory, trust=trust, progress=progress)
-        explained = explain_flows(replay, flows)
+    request_rows = _RequestRows(
+        result, rows, request, lambda: Replay.of(result, directory, trust=trust, progress=progress)
+    )
     titles = {TTFT: "time to first token of ", TBT: "longest gap between tokens of "}
     subject = f"{titles.get(what, '')}request {request} of {result.name}"
     return Explanation(
         subject[0].upper() + subject[1:],
         end_ps - start_ps,
         None,
-        budget_table(joined_rows(_rows(rows, explained, result))),
+        budget_table(joined_rows(row for one in rows for row in request_rows.of(one))),
         result.flows,
-        tuple({text for one in explained.values() for text in one.warnings}),
+        request_rows.flows.warnings,
         CAUSES_OF_REQUESTS,
         SENTENCES_OF_REQUESTS,
     )
@@ -109,51 +112,100 @@ def _times(breakdown: LatencyBreakdown, what: str, file: str) -> tuple[int, int]
     return arrival, int(breakdown.rows["end_ps"][-1])
 
 
-def _rows(
-    rows: list[dict[str, Any]], explained: dict[int, Explanation], result: Result
-) -> Iterator[dict[str, Any]]:
-    """Yield rows of a budget that add up to the time of the rows of a breakdown."""
-    traffic = result.experiment["resolved"]["traffic"]
-    kind = "in packets" if traffic.get("all_reduces") == "packets" else "by formula"
-    for one in rows:
+class _RequestRows:
+    """Rows of the budget of a request: its stages, with the paths of its KV cache and of iterations
+    in packets."""
+
+    def __init__(
+        self,
+        result: Result,
+        rows: list[Row],
+        request: int,
+        replay: Callable[[], Replay],
+    ) -> None:
+        traffic = result.experiment["resolved"]["traffic"]
+        self.in_packets = traffic.get("all_reduces") == "packets"
+        self.kinds = result.flows["flow_kind"]
+        self.paths: dict[int, list[PathSegment]] = {}
+        stages = {KV, *(BY_ITERATION if self.in_packets else ())}
+        crossed = [row for row in rows if row["stage"] in stages]
+        replay = cache(replay)
+        if crossed:
+            paths = ServingPaths(result, replay().scenario)
+            for row in crossed:
+                window = row["start_ps"], row["end_ps"]
+                with suppress(InputError):  # times that are not those of one path
+                    self.paths[row["start_ps"]] = (
+                        paths.of_transfer(request, *window)
+                        if row["stage"] == KV
+                        else paths.of_iteration(row["instance"], *window)
+                    )
+        ideals = result.flows["ideal_ps"]
+        windows = {
+            one.flow: (one.start_ps, one.end_ps)
+            for path in self.paths.values()
+            for one in path
+            if one.segment_type in ("flow", "send")
+        }
+        self.flows = FlowRows(windows, {flow: int(ideals[flow]) for flow in windows}, replay)
+
+    def of(self, one: Row) -> Iterator[Row]:
+        """Yield rows that add up to the time of a row of the breakdown."""
         place, time_ps = f"instance {one['instance']}", one["end_ps"] - one["start_ps"]
         stage, down_ps = one["stage"], min(time_ps, one["down_ps"] or 0)
+        path = self.paths.get(one["start_ps"])
         if stage == KV:
-            yield from _of_kv(one, explained.get(one["flow"]), result)
+            yield from self._of_kv(path, time_ps)
+        elif stage in BY_ITERATION and path:
+            yield from self._of_iteration(one, path, place)
         elif stage in BY_ITERATION:
             network_ps = min(time_ps - down_ps, one["network_ps"])
             computing_ps = min(time_ps - down_ps - network_ps, one["computing_ps"])
-            yield _row("down", stage, place, down_ps)
-            yield _row("network", f"{stage}, {kind}", place, network_ps)
-            yield _row(stage, f"batch of {one['decode_batch']}", place, computing_ps)
-            yield _row("waiting", stage, place, time_ps - down_ps - network_ps - computing_ps)
+            kind = "in packets" if self.in_packets else "by formula"
+            yield budget_row("down", stage, place, down_ps)
+            yield budget_row("network", f"{stage}, {kind}", place, network_ps)
+            yield budget_row(stage, _work(one), place, computing_ps)
+            waiting_ps = time_ps - down_ps - network_ps - computing_ps
+            yield budget_row("waiting", stage, place, waiting_ps)
         else:
             cause = {QUEUEING: "queueing", GONE: "lost"}.get(stage, "waiting")
-            work = f"{one['prompt_tokens']:,} prompt tokens in {one['iterations']:,} iterations"
-            yield _row("down", stage, place, down_ps)
-            yield _row(cause, work, place, time_ps - down_ps)
+            yield budget_row("down", stage, place, down_ps)
+            yield budget_row(cause, _work(one), place, time_ps - down_ps)
+
+    def _of_iteration(self, one: Row, path: list[PathSegment], place: str) -> Iterator[Row]:
+        """Yield the rows of an iteration's path. Hosts compute, and wait for the latency of
+        all-reduces that are not sent."""
+        stage, begin_ps = one["stage"], path[0].start_ps
+        yield budget_row("waiting", stage, place, begin_ps - one["start_ps"])
+        own_ps = one["end_ps"] - begin_ps
+        for segment in path:
+            if segment.flow in self.flows.ideals and segment.segment_type in ("flow", "send"):
+                time_ps = segment.end_ps - segment.start_ps
+                own_ps -= time_ps
+                yield from self.flows.of(segment.flow, time_ps, self.kinds[segment.flow])
+        computing_ps = min(own_ps, one["computing_ps"])
+        yield budget_row(stage, _work(one), place, computing_ps)
+        latency_ps = own_ps - computing_ps
+        yield budget_row("network", f"{stage}, latency of all-reduces", place, latency_ps)
+
+    def _of_kv(self, path: list[PathSegment] | None, time_ps: int) -> Iterator[Row]:
+        """Yield the rows of a KV cache transfer."""
+        for segment in path or ():
+            if segment.segment_type in ("flow", "send"):
+                took_ps = segment.end_ps - segment.start_ps
+                time_ps -= took_ps
+                for row in self.flows.of(segment.flow, took_ps, self.kinds[segment.flow]):
+                    cause = "kv_behind" if row["cause"] in BEHIND else "kv_slow"
+                    cause = cause if row["cause"] in SENTENCES_OF_REQUESTS else "kv"
+                    title = CAUSES_OF_REQUESTS[row["cause"]]
+                    yield {**row, "cause": cause, "manner": f"{row['manner']}, {title}"}
+        yield budget_row("kv", "software" if path else "transfer", "", time_ps)
 
 
-def _of_kv(
-    one: dict[str, Any], explained: Explanation | None, result: Result
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a KV cache transfer: of the flow that was delivered last, and the rest."""
-    time_ps = one["end_ps"] - one["start_ps"]
-    if explained is None:
-        yield _row("kv", "transfer", "", time_ps)
-        return
-    start_ps = int(result.flows["start_ps"][one["flow"]])
-    inside = one["start_ps"] <= start_ps and start_ps + explained.total_ps <= one["end_ps"]
-    if not inside:  # layer by layer, it began before
-        yield _row("kv", f"flow {one['flow']}, which began earlier", "", time_ps)
-        return
-    yield _row("kv", "earlier flows and software", "", time_ps - explained.total_ps)
-    for row in explained.budget.iter_rows(named=True):
-        cause = "kv_behind" if row["cause"] in BEHIND else "kv_slow"
-        cause = cause if row["cause"] in SENTENCES else "kv"
-        yield {**row, "cause": cause, "manner": f"{CAUSES[row['cause']]}, {row['manner']}"}
-
-
-def _row(cause: str, manner: str, place: str, time_ps: int) -> dict[str, Any]:
-    base = {"cause": cause, "manner": manner, "place": place, "root": ""}
-    return {**base, "time_ps": time_ps, "flows": [], "flows_ps": []}
+def _work(one: Row) -> str:
+    """Return what was computed in a row of a breakdown."""
+    batch = one["decode_batch"] // max(1, one["iterations"])
+    work = [f"{batch:,} sequences"] * (batch > 0)
+    work += [f"{one['prompt_tokens']:,} prompt tokens"] * (one["prompt_tokens"] > 0)
+    many = f" in {one['iterations']:,} iterations" if one["iterations"] > 1 else ""
+    return f"{' and '.join(work) or 'nothing'}{many}"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.tracing.causes import CAUSES
 from netsim.tracing.record import Replay
-from netsim.tracing.why import SENTENCES, Explanation, budget_table, explain_flows, joined_rows
+from netsim.tracing.why import SENTENCES, Explanation, budget_table, joined_rows
+from netsim.workloads.tracing.budget_rows import FlowRows, Row, budget_row
 from netsim.workloads.tracing.critical_path import critical_path
 
 if TYPE_CHECKING:
@@ -35,9 +36,6 @@ SENTENCES_OF_STEPS = SENTENCES | {
     "network": "flows that were not traced, beyond their ideal times",
 }
 
-TRACED = 20
-"""Most flows of a path that are explained, those that waited longest."""
-
 NOTABLE = 1.05
 """A task that takes this multiple of the median of its peers is a straggler."""
 
@@ -58,64 +56,41 @@ def explain_step(
     import polars as pl
 
     path = critical_path(result, directory, step, trust=trust)
-    waited = path.segments.filter(segment_type="flow").with_columns(
-        ps=pl.col("end_ps") - pl.col("start_ps") - pl.col("ideal_ps")
+    crossing = path.segments.filter(pl.col("ideal_ps").is_not_null()).to_dicts()
+    flows = FlowRows(
+        {one["flow"]: (one["start_ps"], one["end_ps"]) for one in crossing},
+        {one["flow"]: one["ideal_ps"] for one in crossing},
+        lambda: Replay.of(result, directory, trust=trust, progress=progress),
     )
-    waited = waited.filter(pl.col("ps") > 0, pl.col("start_ps") > path.start_ps)
-    flows = waited.sort("ps", descending=True, maintain_order=True)["flow"].head(TRACED).to_list()
-    found: dict[int, Explanation] = {}
-    if flows:
-        replay = Replay.of(result, directory, trust=trust, progress=progress)
-        found = explain_flows(replay, flows)
-    rows = _Rows(result, found)
-    total_ps = path.end_ps - path.start_ps
     what = "The run" if step is None else f"Step {step}"
-    warnings = {*path.warnings, *(text for one in found.values() for text in one.warnings)}
     return Explanation(
         f"{what} of {result.name}",
-        total_ps,
+        path.end_ps - path.start_ps,
         None,
-        budget_table(joined_rows(rows.of_path(path.segments))),
+        budget_table(joined_rows(_rows(path.segments, flows, _Peers(result.tasks)))),
         result.flows,
-        tuple(sorted(warnings)),
+        (*path.warnings, *(text for text in flows.warnings if text not in path.warnings)),
         CAUSES_OF_STEPS,
         SENTENCES_OF_STEPS,
     )
 
 
-class _Rows:
-    """Rows of the budget of a critical path."""
-
-    def __init__(self, result: Result, explained: dict[int, Explanation]) -> None:
-        self.explained, self.flows = explained, result.flows
-        self.peers = _Peers(result.tasks)
-
-    def of_path(self, segments: pl.DataFrame) -> Iterator[dict[str, Any]]:
-        """Yield rows that add up to the time of the segments."""
-        for one in segments.iter_rows(named=True):
-            time_ps, kind = one["end_ps"] - one["start_ps"], one["kind"] or ""
-            place = f"h{one['host']}"
-            if one["segment_type"] == "compute":
-                more = min(time_ps, self.peers.excess_ps(one["task"], time_ps))
-                yield _row("straggler", kind or one["label"], place, more)
-                yield _row("compute", kind, "", time_ps - more)
-            elif one["segment_type"] in ("flow", "send"):
-                yield from self._of_flow(one, time_ps, kind)
-            else:
-                causes = {"formula": "formula", "start": "start"}
-                cause = causes.get(one["segment_type"], "software")
-                yield _row(cause, kind, place if cause == "start" else "", time_ps)
-
-    def _of_flow(self, one: dict[str, Any], time_ps: int, kind: str) -> Iterator[dict[str, Any]]:
-        explained = self.explained.get(one["flow"])
-        if explained is not None and explained.total_ps == time_ps:
-            for row in explained.budget.iter_rows(named=True):
-                manner = f"{kind}, {row['manner']}" if kind else row["manner"]
-                yield {**row, "manner": manner}
-            return
-        ideal_ps = min(time_ps, one["ideal_ps"] or 0)
-        yield _row("data", kind, "", ideal_ps)
-        yield _row("network", kind, "", time_ps - ideal_ps)
+def _rows(segments: pl.DataFrame, flows: FlowRows, peers: _Peers) -> Iterator[Row]:
+    """Yield rows that add up to the time of the segments of a critical path."""
+    for one in segments.iter_rows(named=True):
+        time_ps, kind = one["end_ps"] - one["start_ps"], one["kind"] or ""
+        place = f"h{one['host']}"
+        if one["segment_type"] == "compute":
+            more = min(time_ps, peers.excess_ps(one["task"], time_ps))
+            yield budget_row("straggler", kind or one["label"], place, more)
+            yield budget_row("compute", kind, "", time_ps - more)
+        elif one["segment_type"] in ("flow", "send"):
+            yield from flows.of(one["flow"], time_ps, kind)
+        elif one["segment_type"] == "start":
+            yield budget_row("start", kind, place, time_ps)
+        else:
+            cause = "formula" if one["segment_type"] == "formula" else "software"
+            yield budget_row(cause, kind, "", time_ps)
 
 
 class _Peers:
@@ -146,8 +121,3 @@ class _Peers:
                 usual = median_low(sorted(of_hosts.values()))
                 return time_ps - usual if time_ps > NOTABLE * usual else 0
         return 0
-
-
-def _row(cause: str, manner: str, place: str, time_ps: int) -> dict[str, Any]:
-    base = {"cause": cause, "manner": manner, "place": place, "root": ""}
-    return {**base, "time_ps": time_ps, "flows": [], "flows_ps": []}

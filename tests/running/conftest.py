@@ -1,0 +1,3 @@
+"""Fixtures of tests of running."""
+
+from small_runs import netsim  # noqa: F401
