@@ -1,18 +1,21 @@
-"""Make the pictures of gallery.md again: `python docs/gallery.py [NAME...]`, all by default.
+"""Make the pictures of gallery.md again: `python docs/gallery.py [--in FOLDER] [NAME...]`.
 
-A picture is followed by its commands, which run in a temporary directory. The last line that they
-print is the path of the picture; `netsim reproduce` prints it among others.
+All of them by default. A picture is followed by its commands, which run in FOLDER, by default a
+temporary one; results that are already there are not simulated again. The last line that the
+commands print is the path of the picture; `netsim reproduce` prints it among others.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from PIL import Image
 
 PAGE = Path(__file__).with_name("gallery.md")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]+\.png)\)\n\n((?: {4}netsim .+\n)+)")
@@ -26,28 +29,38 @@ def pictures() -> dict[Path, list[list[str]]]:
     }
 
 
-def make(picture: Path, commands: list[list[str]]) -> None:
-    """Run the commands of a picture and put it in its place. Raises CalledProcessError."""
-    with TemporaryDirectory() as folder:
-        printed = ""
-        for command in commands:
-            print("netsim", *command, flush=True)
-            run = [sys.executable, "-m", "netsim", *command]
-            printed = subprocess.run(
-                run, cwd=folder, check=True, stdout=subprocess.PIPE, text=True
-            ).stdout
-        made = re.findall(r"^(\S+\.png)$", printed, re.MULTILINE)[-1]
-        shutil.copyfile(Path(folder) / made, picture)
+def make(picture: Path, commands: list[list[str]], folder: Path) -> None:
+    """Run the commands of a picture and put it in its place, with 256 colors. Raises
+    CalledProcessError."""
+    printed = ""
+    for command in commands:
+        print("netsim", *command, flush=True)
+        if command[0] == "new-transport" and (folder / f"{command[1]}.py").exists():
+            continue
+        run = [sys.executable, "-m", "netsim", *command]
+        printed = subprocess.run(
+            run, cwd=folder, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+    made = re.findall(r"^(\S+\.png)$", printed, re.MULTILINE)[-1]
+    with Image.open(folder / made) as image:
+        few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        few.save(picture, optimize=True)
 
 
-def main(names: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Make the named pictures, or all."""
+    parser = argparse.ArgumentParser(description="Make the pictures of gallery.md again.")
+    parser.add_argument("--in", dest="folder", metavar="FOLDER", help="where to keep results")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="pictures; default: all")
+    asked = parser.parse_args(arguments)
     known = {picture.stem: picture for picture in pictures()}
-    if unknown := [name for name in names if name not in known]:
-        sys.exit(f"unknown picture {unknown[0]}: one of {', '.join(known)}")
-    for name, picture in known.items():
-        if not names or name in names:
-            make(picture, pictures()[picture])
+    if unknown := [name for name in asked.names if name not in known]:
+        parser.error(f"unknown picture {unknown[0]}: one of {', '.join(known)}")
+    with TemporaryDirectory() as temporary:
+        folder = Path(asked.folder or temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in asked.names or known:
+            make(known[name], pictures()[known[name]], folder)
 
 
 if __name__ == "__main__":

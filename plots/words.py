@@ -51,7 +51,7 @@ STATISTICS = {
 }  # fmt: skip
 
 TRANSPORTS = {
-    "bbr": "BBR", "cubic": "CUBIC", "dcqcn": "DCQCN", "dctcp": "DCTCP",
+    "bbr": "BBR", "cubic": "CUBIC", "datagram": "datagrams", "dcqcn": "DCQCN", "dctcp": "DCTCP",
     "expresspass": "ExpressPass", "homa": "Homa", "hpcc": "HPCC", "ndp": "NDP", "nscc": "NSCC",
     "pfabric": "pFabric", "rccc": "RCCC", "roce": "RoCE", "smartt": "SMaRTT", "swift": "Swift",
     "wan_fec": "FEC",
