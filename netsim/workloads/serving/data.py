@@ -72,6 +72,12 @@ class ServingInstances:
         """int32[tp]: the hosts of an instance."""
         return self.hosts[self.hosts_ptr[instance] : self.hosts_ptr[instance + 1]]
 
+    def led_by(self, hosts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the instance that each of these leaders leads."""
+        order = np.argsort(self.leader)
+        found: NDArray[np.int64] = order[np.searchsorted(self.leader, hosts, sorter=order)]
+        return found
+
     def name(self, instance: int) -> str:
         """Return the display name of an instance, such as "decode instance 5"."""
         return f"{ROLES[self.role[instance]]} instance {instance}"

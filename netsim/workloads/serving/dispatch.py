@@ -14,7 +14,7 @@ Decode instances are chosen in the same way, in the order in which prefills end 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,7 @@ ROUND_ROBIN, RANDOM, MIN_WORK = DISPATCH = ("round_robin", "random", "least_work
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Dispatched:
+class Dispatched(NamedTuple):
     """The instance of each of n requests, and the estimated end.
 
     Attributes:
@@ -54,22 +53,19 @@ def dispatch(
         instance[order] = np.arange(n) % n_instances
     elif how == RANDOM:
         instance[order] = rng.integers(0, n_instances, n)
-    done = np.zeros(n, np.int64)
-    free: list[tuple[int, int]] = [(0, one) for one in range(n_instances)]
-    chosen, ends = [], []
-    arrivals, work = at_ps[order].tolist(), work_ps[order].tolist()
-    if how == MIN_WORK:
-        for at, takes in zip(arrivals, work, strict=True):
-            free_at, one = free[0]
-            end = max(free_at, at) + takes
-            heapq.heapreplace(free, (end, one))
-            chosen.append(one)
-            ends.append(end)
-        instance[order] = chosen
-    else:
-        free_at_of = [0] * n_instances
-        for at, takes, one in zip(arrivals, work, instance[order].tolist(), strict=True):
-            free_at_of[one] = max(free_at_of[one], at) + takes
-            ends.append(free_at_of[one])
+    chosen, ends, free_ps = instance[order].tolist(), [], [0] * n_instances
+    soonest = [(0, one) for one in range(n_instances)]
+    for k, (at, takes) in enumerate(
+        zip(at_ps[order].tolist(), work_ps[order].tolist(), strict=True)
+    ):
+        if how == MIN_WORK:
+            chosen[k] = soonest[0][1]
+        one = chosen[k]
+        free_ps[one] = max(free_ps[one], at) + takes
+        ends.append(free_ps[one])
+        if how == MIN_WORK:
+            heapq.heapreplace(soonest, (free_ps[one], one))
+    done = np.empty(n, np.int64)
+    instance[order] = chosen
     done[order] = ends
     return Dispatched(instance, done)

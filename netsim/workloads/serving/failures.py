@@ -28,6 +28,7 @@ from netsim.inputs import at_line, read_lines, user_path, whole
 from netsim.limits import HORIZON_PS
 from netsim.params import Param
 from netsim.units import format_time, parse_time_ps, written
+from netsim.workloads.serving.given import check_used
 from netsim.workloads.serving.plan import Group
 from netsim.workloads.serving.state import DOWN, SHRUNK, WHOLE
 
@@ -136,20 +137,15 @@ def failures_of(
 def _check(params: Mapping[str, Any]) -> None:
     """Check that required parameters are present and that none is without effect."""
     drawn = params["mtbf"] is not None
-    if drawn and params["failure_trace"] is not None:
-        raise InputError("has no effect with failure_trace", key="traffic.mtbf", code="no_effect")
-    for name in ("repair_time", "spares", "swap_time", "failures_until", "restart_time"):
-        if params[name] is not None and not drawn:
-            raise InputError("has no effect", key=f"traffic.{name}", hint="it is for mtbf")
+    shrinks = drawn and params["on_failure"] == SHRINK
+    uses = {
+        "mtbf": (params["failure_trace"] is None, "runs without failure_trace"),
+        **dict.fromkeys(("repair_time", "spares", "swap_time", "failures_until"), (drawn, "mtbf")),
+        "restart_time": (shrinks, f'mtbf and on_failure = "{SHRINK}"'),
+    }
+    check_used(params, uses, optional=("mtbf", "spares", "swap_time", "failures_until"))
     if drawn and params["mtbf"] == 0:
         raise InputError("must be positive", key="traffic.mtbf", code="out_of_range")
-    shrinks = drawn and params["on_failure"] == SHRINK
-    if params["restart_time"] is not None and not shrinks:
-        hint = f'it is for on_failure = "{SHRINK}"'
-        raise InputError("has no effect", key="traffic.restart_time", hint=hint, code="no_effect")
-    for name, needed in (("repair_time", drawn), ("restart_time", shrinks)):
-        if needed and params[name] is None:
-            raise InputError("missing", key=f"traffic.{name}", hint='a time, such as "100ms"')
     if params["on_failure"] == SHRINK and not drawn:
         hint = "it is for mtbf; a failure trace has the times up and whole"
         raise InputError("has no effect", key="traffic.on_failure", hint=hint, code="no_effect")

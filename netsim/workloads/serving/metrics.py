@@ -150,7 +150,7 @@ def capacity_metrics(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) 
     rows = np.flatnonzero((log["event"] == DOWN) | (log["event"] == UP))
     rows = rows[np.lexsort((rows, log["time_ps"][rows], log["host"][rows]))]
     host, time_ps = log["host"][rows], log["time_ps"][rows]
-    instance = _instance_of(plan, host)
+    instance = plan.instances.led_by(host)
     begin = np.clip(time_ps, since_ps, until_ps)
     end = np.maximum(begin, _over_ps(plan, log, until_ps)[instance])
     end[:-1][host[1:] == host[:-1]] = begin[1:][host[1:] == host[:-1]]
@@ -160,20 +160,12 @@ def capacity_metrics(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) 
     return {"count": int(inside.sum()), "available_gpu_share": 1 - float(lost) / every}
 
 
-def _instance_of(plan: ServingPlan, hosts: Ints) -> Ints:
-    """Return the instance that each leader host leads."""
-    leader = plan.instances.leader
-    order = np.argsort(leader)
-    found: Ints = order[np.searchsorted(leader, hosts, sorter=order)]
-    return found
-
-
 def _over_ps(plan: ServingPlan, log: Log, until_ps: int) -> Ints:
     """int64[k]: when each instance finished its last request, at most `until_ps`.
 
     A prefill instance finishes a request with its first token, others with its last.
     """
-    k, instance = len(plan.instances), _instance_of(plan, log["host"])
+    k, instance = len(plan.instances), plan.instances.led_by(log["host"])
     comes = np.bincount(plan.prefill_instance, minlength=k)
     comes += np.bincount(plan.decode_instance[plan.decode_instance >= 0], minlength=k)
     leaves = np.where(plan.instances.role == PREFILL, FIRST_TOKEN, DONE)

@@ -143,7 +143,7 @@ def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
 
 def iteration_table(plan: ServingPlan, log: Log) -> Table:
     """Return one row per iteration, grouped by instance."""
-    instance = _instances(plan, log)
+    instance = plan.instances.led_by(log["host"])
     rows = np.flatnonzero(log["event"] == ITERATION)
     rows = rows[np.lexsort((log["time_ps"][rows], instance[rows]))]
     table: Table = {
@@ -158,13 +158,6 @@ def iteration_table(plan: ServingPlan, log: Log) -> Table:
         "attention_pairs": log["attention_pairs"][rows],
     }
     return {**table, "network_ps": _network(plan, table, _gpus(plan, log, table))}
-
-
-def _instances(plan: ServingPlan, log: Log) -> Ints:
-    """int64[rows]: the instance of each log row."""
-    instances = plan.instances
-    order = np.argsort(instances.leader)
-    return order[np.searchsorted(instances.leader[order], log["host"])]
 
 
 def _gpus(plan: ServingPlan, log: Log, table: Table) -> Ints:

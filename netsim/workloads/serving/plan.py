@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.limits import COUNT
+from netsim.limits import COUNT, HORIZON_PS
 from netsim.workloads.inference import Deployment, IterationCost, iteration_cost
 from netsim.workloads.inference.roofline import decode_ps, kv_room_tokens, prefill_ps
 from netsim.workloads.serving.data import (
@@ -69,22 +70,6 @@ class Group:
         return int(min(kv_room_tokens(one, gpus, pool.weights(one), token), elsewhere, COUNT))
 
 
-@dataclass(frozen=True)
-class Rules:
-    """Rules of dispatch, batching and the SLO.
-
-    Attributes:
-        max_batch: largest number of sequences of an instance.
-        ttft_ps, tbt_ps, stall_ps: SLO limits; None: unlimited.
-    """
-
-    dispatch: str
-    max_batch: int
-    ttft_ps: int | None
-    tbt_ps: int | None
-    stall_ps: int | None
-
-
 def place_instances(groups: Mapping[int, Group], hosts: Ints) -> ServingInstances:
     """Place instances role by role, GPU by GPU, on the given hosts."""
     role = np.repeat([group.role for group in groups.values()], [g.n for g in groups.values()])
@@ -115,25 +100,31 @@ def plan_of(
     groups: Mapping[int, Group],
     instances: ServingInstances,
     drawn: Drawn,
-    rules: Rules,
+    params: Mapping[str, Any],
     rng: np.random.Generator,
 ) -> ServingPlan:
-    """Plan a run. Raises InputError if a request does not fit into an instance's KV cache."""
-    requests = drawn.requests
+    """Plan a run by the parameters of serving.
+
+    Raises InputError if a request does not fit into an instance's KV cache.
+    """
+    requests, router, max_batch = drawn.requests, params["dispatch"], params["max_batch"]
+    tbt_ps, stall, stall_ps = params["slo_tbt"], params["stall"], None
+    if tbt_ps is not None and stall is not None:
+        stall_ps = min(round(tbt_ps * stall), HORIZON_PS)
     for group in groups.values():
         instance, prompts = f"a {ROLES[group.role]} instance", group.role == PREFILL
         drawn.check_room(group.capacity_tokens, instance, prompts=prompts)
     first = groups[MIXED] if MIXED in groups else groups[PREFILL]
     work = _prompt_work(first, requests)
     if first.role == MIXED:
-        work = work + _decode_work(first, requests, rules.max_batch)
-    given = dispatch(rules.dispatch, requests.arrival_ps, work, first.n, rng)
+        work = work + _decode_work(first, requests, max_batch)
+    given = dispatch(router, requests.arrival_ps, work, first.n, rng)
     expected_ps = max(int(given.done_ps.max()), _alone_ps(groups, first, requests))
     second = np.full(len(requests), -1, np.int32)
     if DECODE in groups:
         later = np.flatnonzero(requests.output_tokens > 1)
-        work = _decode_work(groups[DECODE], requests, rules.max_batch)
-        to = dispatch(rules.dispatch, given.done_ps[later], work[later], groups[DECODE].n, rng)
+        work = _decode_work(groups[DECODE], requests, max_batch)
+        to = dispatch(router, given.done_ps[later], work[later], groups[DECODE].n, rng)
         second[later] = first.n + to.instance
         expected_ps = max(expected_ps, int(to.done_ps.max(initial=0)))
     known = [groups.get(role) for role in range(len(ROLES))]
@@ -145,12 +136,12 @@ def plan_of(
         prefill_instance=given.instance,
         decode_instance=second,
         costs=(costs[MIXED], costs[PREFILL], costs[DECODE]),
-        ttft_ps=rules.ttft_ps,
-        tbt_ps=rules.tbt_ps,
+        ttft_ps=params["slo_ttft"],
+        tbt_ps=tbt_ps,
         kv_first_flow=nothing,
         kv_flows=nothing,
         expected_ps=expected_ps,
-        stall_ps=rules.stall_ps,
+        stall_ps=stall_ps,
     )
 
 

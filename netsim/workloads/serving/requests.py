@@ -39,6 +39,7 @@ from netsim.params import Param
 from netsim.units import written
 from netsim.workloads.importers.request_trace import RequestTrace, read_request_trace
 from netsim.workloads.serving.data import Requests
+from netsim.workloads.serving.given import check_used
 
 FIXED, UNIFORM, LOGNORMAL, ZIPF, TABLE, TRACE = LENGTHS = (
     "fixed",
@@ -211,30 +212,15 @@ def _check(params: Mapping[str, Any]) -> None:
         raise InputError("missing", key="traffic.rate", hint="requests per second, such as 10.0")
     if params["rate"] is not None and params["rate"] <= 0:
         raise InputError("must be positive", key="traffic.rate", code="out_of_range")
-    wanted = {
+    uses = {
         "burstiness": (arrivals == GAMMA, 'arrival_process = "gamma"'),
         "trace": (arrivals == OF_TRACE or TRACE in lengths.values(), 'arrival_process = "trace"'),
-        **{
-            part: (
-                lengths[part] in (FIXED, LOGNORMAL),
-                f'length_distribution = {{{part} = "{FIXED}"}}',
-            )
-            for part in PARTS
-        },
-        **{
-            f"{part}_table": (
-                lengths[part] == TABLE,
-                f'length_distribution = {{{part} = "{TABLE}"}}',
-            )
-            for part in PARTS
-        },
     }
-    for name, (used, how) in wanted.items():
-        given = params[name] is not None
-        if given and not used:
-            raise InputError("has no effect", key=f"traffic.{name}", hint=f"it is for {how}")
-        if used and not given and name not in DEFAULTS:
-            raise InputError("missing", key=f"traffic.{name}", hint=f"required by {how}")
+    for part in PARTS:
+        kind, hint = lengths[part], f"length_distribution = {{{part} = "
+        uses[part] = kind in (FIXED, LOGNORMAL), f'{hint}"{FIXED}"}}'
+        uses[f"{part}_table"] = kind == TABLE, f'{hint}"{TABLE}"}}'
+    check_used(params, uses, optional=DEFAULTS)
     _check_shapes(params)
 
 
@@ -307,72 +293,37 @@ def _tokens(
     kind = params["length_distribution"][part]
     if kind == TRACE and trace is not None:
         return np.resize(getattr(trace, f"{part}_tokens"), n)
-    table = params[f"{part}_table"]
-    shape = {
-        name: default if params[name][part] is None else params[name][part]
+    if kind == TABLE:
+        return _of_table(user_path(params[f"{part}_table"], directory), n, rng)
+    mean = params[part] or DEFAULTS[part]
+    if kind == FIXED:
+        return np.full(n, mean, np.int64)
+    cv, least, most, exponent = (
+        default if params[name][part] is None else params[name][part]
         for name, (default, _) in SHAPES.items()
-    }
-    lengths = Lengths(
-        kind,
-        mean=params[part] or DEFAULTS[part],
-        cv=shape["length_cv"],
-        least=shape["length_min"],
-        most=shape["length_max"],
-        exponent=shape["zipf_exponent"],
-        table=None if table is None else user_path(table, directory),
     )
-    try:
-        return lengths.draw(n, rng)
-    except InputError as error:
-        if error.file:
-            raise
-        raise InputError(
-            error.message, key=f"traffic.length_{error.key}.{part}", hint=error.hint
-        ) from None
+    if kind == LOGNORMAL:
+        spread = np.log1p(cv**2)
+        drawn = rng.lognormal(np.log(mean) - spread / 2, np.sqrt(spread), n)
+        return _rounded(np.minimum(drawn, MAX_TOKENS))
+    if most < least:
+        message = f"{most} is below the minimum, {least}"
+        raise InputError(message, key=f"traffic.length_max.{part}")
+    if kind == UNIFORM:
+        return rng.integers(least, most + 1, n)
+    weights = np.arange(1, most - least + 2) ** -float(exponent)
+    chances = np.cumsum(weights)
+    above = np.searchsorted(chances, rng.random(n) * chances[-1], side="right")
+    found: NDArray[np.int64] = (least + above).astype(np.int64)
+    return found
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """A distribution of tokens, as in the table above; a kind ignores the fields it does not use.
-
-    `mean` is for fixed and lognormal, `cv` for lognormal, `least` and `most` for uniform and zipf,
-    `exponent` for zipf, `table` for table.
-    """
-
-    kind: str
-    mean: int
-    cv: float
-    least: int
-    most: int
-    exponent: float
-    table: Path | None
-
-    def draw(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """int64[n], at least 1 each.
-
-        Raises InputError if `most` is below `least`, or for an invalid table.
-        """
-        if self.kind == FIXED:
-            return np.full(n, self.mean, np.int64)
-        if self.kind == LOGNORMAL:
-            spread = np.log1p(self.cv**2)
-            drawn = rng.lognormal(np.log(self.mean) - spread / 2, np.sqrt(spread), n)
-            return _rounded(np.minimum(drawn, MAX_TOKENS))
-        if self.kind == TABLE and self.table is not None:
-            tokens, below = read_table(self.table)
-            if tokens.size == 1:
-                return np.full(n, int(tokens[0]), np.int64)
-            return _rounded(np.interp(rng.random(n), below, tokens))
-        if self.most < self.least:
-            message = f"{self.most} is below the minimum, {self.least}"
-            raise InputError(message, key="max")
-        if self.kind == UNIFORM:
-            return rng.integers(self.least, self.most + 1, n)
-        weights = np.arange(1, self.most - self.least + 2) ** -float(self.exponent)
-        chances = np.cumsum(weights)
-        above = np.searchsorted(chances, rng.random(n) * chances[-1], side="right")
-        found: NDArray[np.int64] = (self.least + above).astype(np.int64)
-        return found
+def _of_table(path: Path, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """int64[n]: tokens drawn from a file's distribution."""
+    tokens, below = read_table(path)
+    if tokens.size == 1:
+        return np.full(n, int(tokens[0]), np.int64)
+    return _rounded(np.interp(rng.random(n), below, tokens))
 
 
 def _rounded(drawn: NDArray[np.float64]) -> NDArray[np.int64]:

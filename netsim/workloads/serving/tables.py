@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, TaskTable, Workload
-from netsim.workloads.serving.kv_partition import KvPartition
+from netsim.workloads.serving.kv_partition import partition
 
 Ints = NDArray[np.int64]
 
@@ -145,25 +145,6 @@ def _joined(rows: list[dict[str, Any]], name: str) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Transfer:
-    """KV caches to send between instances.
-
-    Attributes:
-        parts: number of parts of each, sent in sequence.
-        control_bytes: size of a message between GPUs of an instance.
-        from_hosts, to_hosts: int64[n, m] and int64[n, k], hosts of both instances of n requests.
-        size_bytes: int64[n], of the caches.
-    """
-
-    parts: int
-    control_bytes: int
-    from_hosts: Ints
-    to_hosts: Ints
-    size_bytes: Ints
-    partition: KvPartition
-
-
-@dataclass(frozen=True, eq=False)
 class Transferred:
     """The tasks and flows of n KV caches.
 
@@ -195,16 +176,22 @@ def add_arrivals(tables: ServingTasks, leader: Ints, arrival_ps: Ints) -> Ints:
     return tables.add_tasks(COMPUTE, leader, duration_ps=duration)
 
 
-def add_transfers(tables: ServingTasks, how: Transfer) -> Transferred:
-    """Add the tasks and flows of KV caches."""
-    n, parts, share = how.size_bytes.size, how.parts, how.partition
-    src = how.from_hosts[:, share.source][:, None, :]
-    dst = how.to_hosts[:, share.sink][:, None, :]
-    flows = tables.add_flows(src, dst, share.sizes(how.size_bytes, parts), KV)
-    leader, others = how.from_hosts[:, :1, None], how.from_hosts[:, None, 1:]
-    orders = tables.add_flows(
-        np.broadcast_to(leader, (n, parts, 1)), others, how.control_bytes, CONTROL
-    )
+def add_transfers(
+    tables: ServingTasks, sources: Ints, sinks: Ints, size_bytes: Ints, parts: int, control: int
+) -> Transferred:
+    """Add the tasks and flows of KV caches, sent in `parts` parts in sequence.
+
+    Args:
+        sources, sinks: int64[n, m] and int64[n, k], hosts of both instances of n requests.
+        size_bytes: int64[n], of the caches.
+        control: size of a message between GPUs of an instance.
+    """
+    n, share = size_bytes.size, partition(sources.shape[1], sinks.shape[1])
+    src = sources[:, share.source][:, None, :]
+    dst = sinks[:, share.sink][:, None, :]
+    flows = tables.add_flows(src, dst, share.sizes(size_bytes, parts), KV)
+    leader, others = sources[:, :1, None], sources[:, None, 1:]
+    orders = tables.add_flows(np.broadcast_to(leader, (n, parts, 1)), others, control, CONTROL)
     own = flows[:, :, share.source == 0]
     # A leader's own sends end on acknowledgment: then it frees that part of the cache.
     started = np.concatenate([own, orders], axis=2)
@@ -214,15 +201,15 @@ def add_transfers(tables: ServingTasks, how: Transfer) -> Transferred:
         mine = flows[:, :, share.source == gpu]
         sends = tables.add_tasks(SEND, others[:, :, gpu - 1, None], flow=mine)
         tables.wait(told[:, :, None], sends)
-    there = tables.add_tasks(JOIN, how.to_hosts[:, 0])
+    there = tables.add_tasks(JOIN, sinks[:, 0])
     for gpu in range(share.sinks):
-        host = how.to_hosts[:, gpu, None, None]
+        host = sinks[:, gpu, None, None]
         mine = flows[:, :, share.sink == gpu]
         arrived = tables.add_tasks(RECEIVE, host, flow=mine).reshape(n, -1)
         if gpu == 0:
             tables.wait(arrived, there[:, None])
             continue
-        reports = tables.add_flows(host[:, 0, 0], how.to_hosts[:, 0], how.control_bytes, CONTROL)
+        reports = tables.add_flows(host[:, 0, 0], sinks[:, 0], control, CONTROL)
         tables.wait(arrived, tables.add_tasks(SEND, host[:, 0, 0], flow=reports)[:, None])
-        tables.wait(tables.add_tasks(RECEIVE, how.to_hosts[:, 0], flow=reports), there)
+        tables.wait(tables.add_tasks(RECEIVE, sinks[:, 0], flow=reports), there)
     return Transferred(starts, starts[:, :, : own.shape[2]], there, flows)

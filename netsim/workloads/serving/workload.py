@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,51 +14,47 @@ from netsim.workloads.inference import kv_bytes_of_token
 from netsim.workloads.serving.all_reduces import ListedIterations, add_iterations
 from netsim.workloads.serving.data import DECODE, PREFILL, ServingPlan
 from netsim.workloads.serving.failures import Transitions
-from netsim.workloads.serving.kv_partition import partition
+from netsim.workloads.serving.given import check_used
 from netsim.workloads.serving.plan import Group
 from netsim.workloads.serving.pool import add_reads
 from netsim.workloads.serving.state import KV_SENT, REQUEST, TICKS, TRANSITION, WHOLE
 from netsim.workloads.serving.tables import (
     CONTROL,
     ServingTasks,
-    Transfer,
     add_arrivals,
     add_transfers,
 )
 
 Ints = NDArray[np.int64]
 
+AFTER_PREFILL, LAYERWISE = "after_prefill", "layerwise"
+"""When KV caches are sent."""
+
 LISTS = ("waiting", "filling", "decoding", "fresh")
 """Leaders' fields that are heads of lists of requests, initially empty."""
 
 
-@dataclass(frozen=True)
-class Sending:
-    """Sizes, classes and hosts of what is sent.
-
-    Attributes:
-        kv_parts: number of parts of a KV cache.
-        control_bytes: size of a message between the GPUs of an instance.
-        classes: the traffic class of each kind of flow (KINDS).
-        iterations: declared iterations of each role; empty for analytic all-reduces.
-        pool: hosts of the memory pool; empty if reads are analytic.
-    """
-
-    kv_parts: int
-    control_bytes: int
-    classes: tuple[int, ...]
-    iterations: Mapping[int, ListedIterations]
-    pool: Ints
+def kv_parts_of(params: Mapping[str, Any]) -> int:
+    """Return the number of parts in which a KV cache is sent."""
+    layerwise = params["kv_transfer"] == LAYERWISE
+    uses = {"kv_layer_groups": (layerwise, f'kv_transfer = "{LAYERWISE}"')}
+    check_used(params, uses, optional=uses)
+    return params["kv_layer_groups"] or 8 if layerwise else 1
 
 
 def workload_of(
     plan: ServingPlan,
     groups: Mapping[int, Group],
+    params: Mapping[str, Any],
     n_hosts: int,
-    sending: Sending,
+    packets: tuple[Mapping[int, ListedIterations], Ints],
     transitions: Transitions,
 ) -> Workload:
-    """Build the workload of a plan."""
+    """Build the workload of a plan by the parameters of serving.
+
+    `packets` are the declared iterations of each role, empty for analytic all-reduces, and the
+    hosts of the memory pool.
+    """
     tables = ServingTasks()
     leader = plan.instances.leader.astype(np.int64)
     _add_leaders(tables, plan, groups)
@@ -68,18 +64,19 @@ def workload_of(
     tables.set("kv", arrivals, -1)
     moved = np.flatnonzero(plan.decode_instance >= 0)
     if moved.size:
-        flows = _add_transfers(tables, plan, groups, sending, arrivals)
+        flows = _add_transfers(tables, plan, groups, params, arrivals)
         n = len(plan.requests)
         first, many = _spread(n, moved, flows[:, 0, 0]), _spread(n, moved, flows[0].size)
         plan = replace(plan, kv_first_flow=first, kv_flows=many)
-    for role, listed in sending.iterations.items():
+    listed, pool = packets
+    for role, iterations in listed.items():
         hosts = _hosts_of(plan, role)
-        add_iterations(tables, groups[role], hosts, listed, plan.requests)
-        _add_pool(tables, plan, groups[role], sending)
+        add_iterations(tables, groups[role], hosts, iterations, plan.requests)
+        _add_pool(tables, plan, groups[role], iterations, pool)
     _add_transitions(tables, plan, transitions)
     if not tables.n_flows:
         _one_flow(tables, plan, n_hosts)
-    load = tables.workload(n_hosts, sending.classes)
+    load = tables.workload(n_hosts, tuple(params["classes"].values()))
     return replace(load, parts=(plan,), log_rows=log_rows(plan, transitions, n_hosts))
 
 
@@ -96,7 +93,7 @@ def _add_transfers(
     tables: ServingTasks,
     plan: ServingPlan,
     groups: Mapping[int, Group],
-    sending: Sending,
+    params: Mapping[str, Any],
     arrivals: Ints,
 ) -> Ints:
     """Add KV caches of requests that change instance; return int64[n, parts, f], their flows."""
@@ -106,16 +103,15 @@ def _add_transfers(
         gpus = np.arange(groups[role].deployment.tp)
         ends.append(instances.hosts[instances.hosts_ptr[instance[moved]][:, None] + gpus])
     of_token = kv_bytes_of_token(groups[PREFILL].deployment)
+    parts = kv_parts_of(params)
+    size_bytes = np.ceil(plan.requests.prompt_tokens[moved] * of_token).astype(np.int64)
     made = add_transfers(
         tables,
-        Transfer(
-            parts=sending.kv_parts,
-            control_bytes=sending.control_bytes,
-            from_hosts=ends[0].astype(np.int64),
-            to_hosts=ends[1].astype(np.int64),
-            size_bytes=np.ceil(plan.requests.prompt_tokens[moved] * of_token).astype(np.int64),
-            partition=partition(ends[0].shape[1], ends[1].shape[1]),
-        ),
+        ends[0].astype(np.int64),
+        ends[1].astype(np.int64),
+        size_bytes,
+        parts,
+        params["control_message_size"],
     )
     request = arrivals[moved]
     tables.point("kv", request, made.starts[:, 0, 0])
@@ -126,7 +122,7 @@ def _add_transfers(
     tables.set("generated", made.there, 1)
     leaders = _hosts_of(plan, PREFILL)[:, 0]
     tables.set_host("starts", leaders, made.starts.shape[2])
-    tables.set_host("n_parts", leaders, sending.kv_parts)
+    tables.set_host("n_parts", leaders, parts)
     return made.flows
 
 
@@ -136,18 +132,20 @@ def max_context(group: Group, plan: ServingPlan, listed: ListedIterations) -> in
     return max(1, min(listed.max_batch * longest, group.capacity_tokens))
 
 
-def _add_pool(tables: ServingTasks, plan: ServingPlan, group: Group, sending: Sending) -> None:
-    """Add reads from the pool for the instances of a role."""
-    pool, one, listed = group.pool, group.deployment, sending.iterations[group.role]
+def _add_pool(
+    tables: ServingTasks, plan: ServingPlan, group: Group, listed: ListedIterations, hosts: Ints
+) -> None:
+    """Add reads from the pool's hosts for the instances of a role."""
+    pool, one = group.pool, group.deployment
     if pool is None:
         return
-    hosts, most = _hosts_of(plan, group.role), max_context(group, plan, listed)
+    readers, most = _hosts_of(plan, group.role), max_context(group, plan, listed)
     n_bytes = pool.weights(one) + pool.token(one) * most
     whole = max(1, round(n_bytes * one.tp))
-    asked = sending.control_bytes + TICKS
-    add_reads(tables, hosts, sending.pool, whole, listed.n_iterations, asked)
+    asked = listed.control_bytes + TICKS
+    add_reads(tables, readers, hosts, whole, listed.n_iterations, asked)
     if pool.token(one):
-        tables.set_host("max_context", hosts[:, 0], most)
+        tables.set_host("max_context", readers[:, 0], most)
 
 
 def _hosts_of(plan: ServingPlan, role: int) -> Ints:

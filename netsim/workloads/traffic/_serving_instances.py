@@ -17,8 +17,10 @@ from netsim.units import format_bytes
 from netsim.workloads.inference import Deployment, load_deployment
 from netsim.workloads.inference.roofline import weight_bytes
 from netsim.workloads.serving.data import DECODE, MIXED, PREFILL
+from netsim.workloads.serving.given import check_used
 from netsim.workloads.serving.plan import Group, strided
 from netsim.workloads.serving.pool import POOLED, WEIGHTS, Pool
+from netsim.workloads.serving.workload import LAYERWISE
 from netsim.workloads.traffic._placement import hosts_of_ranks
 
 INSTANCE_PARAMS = [
@@ -67,24 +69,18 @@ def groups_of(params: Mapping[str, Any], context: TrafficContext) -> dict[int, G
 
 def _pool(params: Mapping[str, Any]) -> Pool | None:
     of, sent = params["pooled"], params["all_reduces"] == "packets"
-    wanted = {
+    uses = {
         "pool_hosts": (of is not None and sent, 'pooled and all_reduces = "packets"'),
         "pool_read_rate": (of is not None and not sent, 'pooled and all_reduces = "formula"'),
         "pooled_fraction": (of is not None, "pooled"),
     }
-    for name, (used, how) in wanted.items():
-        if params[name] is not None and not used:
-            raise InputError("has no effect", key=f"traffic.{name}", hint=f"it is for {how}")
-        if params[name] is None and used and name != "pooled_fraction":
-            raise InputError("missing", key=f"traffic.{name}", hint=f"required by {how}")
+    check_used(params, uses, optional=("pooled_fraction",))
     share = 1.0 if params["pooled_fraction"] is None else params["pooled_fraction"]
     if share == 0:
         raise InputError("must be positive", key="traffic.pooled_fraction", hint="or no pooled")
-    return (
-        None
-        if of is None
-        else Pool(of, share, params["pool_hosts"] or 0, params["pool_read_rate"] or 0)
-    )
+    if of is None:
+        return None
+    return Pool(of, share, params["pool_hosts"] or 0, params["pool_read_rate"] or 0)
 
 
 def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
@@ -97,12 +93,10 @@ def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Gro
         raise InputError(problem, key="traffic.instances", hint=hint)
     both = _deployment(params, "deployment", context)
     if mixed is not None:
-        layers = params["kv_transfer"] == "layerwise"
-        of_split = ("decode_deployment", "kv_layer_groups", *(["kv_transfer"] if layers else []))
-        for name in of_split:
-            if params[name] is not None:
-                hint = "it is for prefill_instances and decode_instances"
-                raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
+        split = (False, "prefill_instances and decode_instances")
+        check_used(params, dict.fromkeys(("decode_deployment", "kv_layer_groups"), split))
+        if params["kv_transfer"] == LAYERWISE:
+            check_used(params, {"kv_transfer": split})
         return {MIXED: Group(MIXED, both, mixed)}
     for name, given in (("prefill_instances", prefill), ("decode_instances", decode)):
         if given is None:

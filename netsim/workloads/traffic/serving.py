@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
-from netsim.limits import HORIZON_PS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_time
@@ -41,8 +40,9 @@ from netsim.workloads.serving.failures import (
     failures_of,
     transitions_of,
 )
+from netsim.workloads.serving.given import check_used
 from netsim.workloads.serving.kv_partition import flows_between
-from netsim.workloads.serving.plan import Group, Rules, place_instances, plan_of
+from netsim.workloads.serving.plan import Group, place_instances, plan_of
 from netsim.workloads.serving.requests import REQUEST_PARAMS, draw_requests
 from netsim.workloads.serving.state import (
     ANNOUNCED,
@@ -60,7 +60,7 @@ from netsim.workloads.serving.state import (
     TRANSITION_TIMER,
 )
 from netsim.workloads.serving.tables import KINDS
-from netsim.workloads.serving.workload import Sending, workload_of
+from netsim.workloads.serving.workload import AFTER_PREFILL, LAYERWISE, kv_parts_of, workload_of
 from netsim.workloads.traffic._collectives import wires_of
 from netsim.workloads.traffic._serving_instances import (
     INSTANCE_PARAMS,
@@ -91,9 +91,9 @@ PARAMS = [
     Param(
         "kv_transfer",
         "choice",
-        "after_prefill",
+        AFTER_PREFILL,
         "when KV caches are sent: after the prompt, or layer by layer",
-        choices=("after_prefill", "layerwise"),
+        choices=(AFTER_PREFILL, LAYERWISE),
     ),
     Param("kv_layer_groups", "count", None, "layerwise: number of parts; default: 8", minimum=2),
     Param(
@@ -159,23 +159,13 @@ def flows(
     """
     of_router, of_failures = rng.spawn(2)
     groups = groups_of(params, context)
-    parts = _kv_parts(params)
+    parts = kv_parts_of(params)
     hosts, pool = hosts_of(params, groups, network, context)
     drawn = draw_requests(params, rng, context.directory)
     listed = _slots(params, groups, drawn.requests, hosts, network, context)
     later = int((drawn.requests.output_tokens > 1).sum())
     context.reserve(WITH_TASKS * later * _flows_of_request(groups, parts), key="traffic.requests")
-    rules = Rules(
-        dispatch=params["dispatch"],
-        max_batch=params["max_batch"],
-        ttft_ps=params["slo_ttft"],
-        tbt_ps=params["slo_tbt"],
-        stall_ps=_stall_ps(params["slo_tbt"], params["stall"]),
-    )
-    plan = plan_of(groups, place_instances(groups, hosts), drawn, rules, of_router)
-    sending = Sending(
-        parts, params["control_message_size"], tuple(params["classes"].values()), listed, pool
-    )
+    plan = plan_of(groups, place_instances(groups, hosts), drawn, params, of_router)
     last_ps = int(drawn.requests.arrival_ps[-1])
     outages = failures_of(params, plan.instances.size, last_ps, of_failures, context.directory)
     check_shrunk(outages, groups.values(), of_file=params["failure_trace"] is not None)
@@ -183,28 +173,9 @@ def flows(
         message = "conflicts with failures"
         raise InputError(message, key="traffic.all_reduces", hint='"formula"')
     check_iterations(plan, listed, params["token_budget"] if params["chunked"] else None)
-    load = workload_of(plan, groups, network.n_hosts, sending, transitions_of(outages))
+    transitions = transitions_of(outages)
+    load = workload_of(plan, groups, params, network.n_hosts, (listed, pool), transitions)
     return replace(load, notes=(*drawn.notes, *_notes(groups, listed)))
-
-
-def _stall_ps(tbt_ps: int | None, stall: float | None) -> int | None:
-    """Return the longest gap that meets the SLO."""
-    if tbt_ps is None or stall is None:
-        return None
-    return min(round(tbt_ps * stall), HORIZON_PS)
-
-
-def _kv_parts(params: Mapping[str, Any]) -> int:
-    """Return the number of parts of a KV cache."""
-    if params["kv_transfer"] == "layerwise":
-        return params["kv_layer_groups"] or 8
-    if params["kv_layer_groups"] is not None:
-        raise InputError(
-            "has no effect",
-            key="traffic.kv_layer_groups",
-            hint='it is for kv_transfer = "layerwise"',
-        )
-    return 1
 
 
 def _slots(
@@ -217,10 +188,8 @@ def _slots(
 ) -> dict[int, ListedIterations]:
     """Return the declared iterations of each role; empty for analytic all-reduces."""
     if params["all_reduces"] == "formula":
-        for name in ("all_reduces_per_iteration", "max_iterations", "algorithm", "latency"):
-            if params[name] is not None:
-                hint = 'it is for all_reduces = "packets"'
-                raise InputError("has no effect", key=f"traffic.{name}", hint=hint)
+        names = ("all_reduces_per_iteration", "max_iterations", "algorithm", "latency")
+        check_used(params, dict.fromkeys(names, (False, 'all_reduces = "packets"')))
         return {}
     found, first, n_flows = {}, 0, 0
     wires = wires_of(network, context)
