@@ -20,7 +20,7 @@ from netsim.workloads.inference import (
     prompt_pairs,
 )
 from netsim.workloads.inference.cost import compute_parts
-from netsim.workloads.inference.deployment import dense_parameters, on_gpus
+from netsim.workloads.inference.deployment import on_gpus
 from netsim.workloads.inference.limits import PHASES, best_batch, sizes
 from netsim.workloads.inference.lite import (
     ALL,
@@ -105,12 +105,12 @@ def best_json(best: Best | None) -> dict[str, Any] | None:
 def _deployment_summary(deployment: Deployment) -> Table:
     model, options, limits = deployment.model, deployment.options, deployment.limits
     kv = kv_bytes_of_token(deployment)
+    matrices = model.attention_parameters + model.mlp_parameters
     size = f"{options.tp} GPUs" if options.tp else "best number of GPUs"
     overlap = "overlapped with" if options.overlap else "after"
     rows = {
         "parameters": count_text(parameters(model).total),
-        "weight matrices": f"{count_text(dense_parameters(model))} per layer, {model.layers} "
-        "layers",
+        "weight matrices": f"{count_text(matrices)} per layer, {model.layers} layers",
         "KV cache": f"{format_bytes(round(kv), 4)} per token, "
         f"{format_bytes(round(kv * limits.prompt), 4)} per prompt of {limits.prompt:,}",
         "instance": f"{size}, all-reduces {overlap} compute ({options.all_reduce})",

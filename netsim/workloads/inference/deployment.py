@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from netsim.errors import InputError
 from netsim.workloads.job.keys import choice, count, flag, key, number, text, time
 from netsim.workloads.job.machine import FORMATS, Machine
-from netsim.workloads.job.model import Model, attention_parameters
+from netsim.workloads.job.model import Model
 
 ALL_REDUCES = ("ring", "direct")
 ATTENTIONS = ("causal", "full")
@@ -153,34 +153,4 @@ def on_gpus(deployment: Deployment, tp: int) -> Deployment:
 
 def kv_parts(model: Model) -> int:
     """Return the KV heads; latent attention has one."""
-    return 1 if model.attention == "latent" else model.kv_head_count
-
-
-def kv_width(model: Model) -> int:
-    """Return the KV cache elements per token and layer."""
-    if model.attention == "latent":
-        return model.kv_rank + model.rotary_size
-    return model.kv_head_count * (model.head_width + model.value_width)
-
-
-def kv_parameters(model: Model) -> int:
-    """Return the parameters of a layer's KV (or latent compression) projections."""
-    if model.attention == "latent":
-        return model.hidden * (model.query_rank + model.kv_rank + model.rotary_size)
-    return model.hidden * kv_width(model)
-
-
-def dense_parameters(model: Model) -> int:
-    """Return P_l, the matrix parameters of a dense layer."""
-    return attention_parameters(model) + model.feed_forward_matrices * model.hidden * model.width
-
-
-def expert_parameters(model: Model) -> int:
-    """Return the matrix parameters of an expert."""
-    return model.feed_forward_matrices * model.hidden * model.expert_width
-
-
-def moe_parameters(model: Model) -> int:
-    """Return the matrix parameters of an MoE layer without its routed experts."""
-    shared = model.shared_experts * expert_parameters(model)
-    return attention_parameters(model) + shared + model.hidden * model.experts
+    return 1 if model.latent else model.kv_head_count

@@ -13,15 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from netsim.workloads.inference.cost import IterationCost, iteration_ps, prompt_pairs
-from netsim.workloads.inference.deployment import (
-    Deployment,
-    dense_parameters,
-    expert_parameters,
-    kv_parameters,
-    kv_width,
-    moe_parameters,
-    on_gpus,
-)
+from netsim.workloads.inference.deployment import Deployment, on_gpus
 from netsim.workloads.job.machine import PS_PER_S
 from netsim.workloads.job.model import Model
 
@@ -31,10 +23,12 @@ ALL_REDUCES_PER_LAYER = 2
 def gpu_parameters(deployment: Deployment) -> tuple[float, float]:
     """Return the parameters at one GPU: without experts, and of experts."""
     model, tp = deployment.model, deployment.tp
-    met = (model.layers - model.moe_layers) * dense_parameters(model)
-    met += model.moe_layers * moe_parameters(model)
-    narrow = model.layers * kv_parameters(model)
-    experts = model.moe_layers * model.experts * expert_parameters(model)
+    expert, routers = model.expert_parameters, model.hidden * model.experts
+    met = model.layers * model.attention_parameters
+    met += (model.layers - model.moe_layers) * model.mlp_parameters
+    met += model.moe_layers * (model.shared_experts * expert + routers)
+    narrow = model.layers * model.hidden * (model.query_rank + model.kv_width_of())
+    experts = model.moe_layers * model.experts * expert
     return (met - narrow) / tp + narrow * deployment.kv_share, experts / tp
 
 
@@ -48,7 +42,7 @@ def context_flops(model: Model) -> int:
 
     Latent attention then works on compressed keys and values (DeepSeek-V2, section 2.1.2).
     """
-    if model.attention == "latent":
+    if model.latent:
         return 2 * model.heads * (2 * model.kv_rank + model.rotary_size)
     return pair_flops(model)
 
@@ -56,7 +50,7 @@ def context_flops(model: Model) -> int:
 def kv_bytes_of_token(deployment: Deployment) -> float:
     """Return the KV cache bytes per token, without replicas."""
     model = deployment.model
-    return model.layers * kv_width(model) * deployment.formats.bytes_of("kv")
+    return model.layers * model.kv_width_of() * deployment.formats.bytes_of("kv")
 
 
 class LayerCounts(NamedTuple):

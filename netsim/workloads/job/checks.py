@@ -45,7 +45,7 @@ def model_errors(model: Model) -> Iterator[InputError]:
         for name in ("active_experts", "shared_experts", "expert_feed_forward", "dense_layers"):
             if getattr(model, name):
                 yield _error(f"model.{name}", "requires experts", "set model.experts")
-    latent = model.attention == "latent"
+    latent = model.latent
     if latent and not (model.kv_rank and model.head_size):
         message = "latent attention requires kv_rank and head_size"
         yield _error("model.kv_rank", message, "such as 512 and 128")

@@ -8,7 +8,12 @@ from functools import lru_cache
 
 from netsim.workloads.job import schedules
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.model import attention_parameters, norm_parameters
+from netsim.workloads.job.model import (
+    Held,
+    embedding_parameters,
+    head_parameters,
+    layer_parameters,
+)
 from netsim.workloads.job.work import (
     Kernel,
     embedding_kernels,
@@ -16,31 +21,6 @@ from netsim.workloads.job.work import (
     layer_kernels,
     sizes_of,
 )
-
-
-@dataclass(frozen=True)
-class Held:
-    """Parameters at one GPU; fractions if the layout is uneven."""
-
-    dense: float
-    """Parameters replicated over data parallelism."""
-    expert: float
-    """Parameters of experts, sharded over `ep` GPUs."""
-
-    @property
-    def total(self) -> float:
-        return self.dense + self.expert
-
-    def __add__(self, other: Held) -> Held:
-        return Held(self.dense + other.dense, self.expert + other.expert)
-
-
-@dataclass(frozen=True)
-class StageParameters:
-    """Parameters at a GPU of a stage, and those its optimizer updates."""
-
-    held: Held
-    optimized: float
 
 
 @dataclass(frozen=True)
@@ -74,56 +54,26 @@ def bytes_of_parameter(job: Job) -> float:
 
 def layer_held(job: Job, experts: bool) -> Held:
     """Return the parameters of a layer at one GPU."""
-    model, tp = job.model, job.layout.tp
-    copied = 2.0 * norm_parameters(model)
-    shared = float(attention_parameters(model))
-    if model.attention == "latent":
-        narrow = model.hidden * (model.kv_rank + model.rotary_size + model.query_rank)
-        copied += narrow + model.kv_rank + model.query_rank
-        shared -= narrow
-    else:
-        both = 2 * model.hidden * model.head_width
-        copied += both * (model.kv_heads_of(tp) - model.kv_head_count / tp)
-    if experts:
-        one = model.feed_forward_matrices * model.hidden * model.expert_width
-        copied += model.hidden * model.experts
-        dense = copied + (shared + model.shared_experts * one) / tp
-        return Held(dense, model.experts / job.layout.ep * one / tp)
-    shared += model.feed_forward_matrices * model.hidden * model.width
-    if model.biases:  # of column-parallel matrices sharded, of row-parallel ones replicated
-        heads = (model.heads + 2 * model.kv_head_count) * model.head_width
-        shared += heads + (model.feed_forward_matrices - 1) * model.width
-        copied += 2 * model.hidden
-    return Held(copied + shared / tp, 0.0)
-
-
-def embedding_held(job: Job) -> Held:
-    """Return the parameters of the embedding at one GPU."""
-    model = job.model
-    positions = model.sequence * model.hidden if model.positions == "learned" else 0
-    return Held(model.vocabulary * model.hidden / job.layout.tp + positions, 0.0)
-
-
-def head_held(job: Job) -> Held:
-    """Return the parameters of the head at one GPU; tied ones count once."""
-    model = job.model
-    again = model.tied_embeddings and job.layout.pp == 1
-    matrix = 0.0 if again else model.vocabulary * model.hidden / job.layout.tp
-    return Held(matrix + norm_parameters(model), 0.0)
+    return layer_parameters(job.model, experts, job.layout.tp, job.layout.ep)
 
 
 @lru_cache(maxsize=1024)
-def stage_parameters(job: Job, stage: int) -> StageParameters:
-    """Return the parameters of a stage, from 0."""
+def stage_parameters(job: Job, stage: int) -> Held:
+    """Return the parameters of a stage, from 0, at one GPU."""
     layout = job.layout
-    held = Held(0.0, 0.0)
+    held = Held()
     for layer in job.layers_of_stage(stage):
         held += layer_held(job, job.model.has_experts(layer))
     if stage == 0:
-        held += embedding_held(job)
+        held += embedding_parameters(job.model, layout.tp)
     if stage == layout.pp - 1:
-        held += head_held(job)
-    return StageParameters(held, _sharded(job, held, zero_stage=1))
+        held += head_parameters(job.model, layout.tp, layout.pp)
+    return held
+
+
+def optimized_parameters(job: Job, stage: int) -> float:
+    """Return the parameters of a stage that the optimizer of one GPU updates."""
+    return _sharded(job, stage_parameters(job, stage), zero_stage=1)
 
 
 def _sharded(job: Job, held: Held, zero_stage: int) -> float:
@@ -166,14 +116,14 @@ def _kept(kernels: Iterable[Kernel]) -> float:
 def stage_memory(job: Job, stage: int) -> StageMemory:
     """Return the memory of a GPU of a stage, from 0."""
     precision = job.precision
-    numbers = stage_parameters(job, stage)
+    held = stage_parameters(job, stage)
     moments = job.optimizer.moments * precision.bytes_of("optimizer")
     layers = job.layers_of_stage(stage)
     kept = sum(layer_kept(job, job.model.has_experts(layer)) for layer in layers)
     return StageMemory(
-        weights=_sharded(job, numbers.held, zero_stage=3) * precision.bytes_of("weights"),
-        gradients=_sharded(job, numbers.held, zero_stage=2) * precision.bytes_of("gradients"),
-        optimizer=numbers.optimized * (precision.bytes_of("master") + moments),
+        weights=_sharded(job, held, zero_stage=3) * precision.bytes_of("weights"),
+        gradients=_sharded(job, held, zero_stage=2) * precision.bytes_of("gradients"),
+        optimizer=optimized_parameters(job, stage) * (precision.bytes_of("master") + moments),
         activations=kept * in_flight(job, stage),
         working=_working(job, stage, layers),
     )

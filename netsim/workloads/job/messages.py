@@ -9,7 +9,8 @@ from functools import lru_cache
 from netsim.workloads.job.curves import Shape
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.machine import Link
-from netsim.workloads.job.memory import Held, embedding_held, head_held, layer_held
+from netsim.workloads.job.memory import layer_held
+from netsim.workloads.job.model import Held, embedding_parameters, head_parameters
 from netsim.workloads.job.work import sizes_of
 
 
@@ -164,11 +165,7 @@ def _tensor(job: Job) -> Iterator[Message]:
 def _context(job: Job) -> Iterator[Message]:
     """Yield context-parallel messages: keys and values; backward, also gradients."""
     sizes, model, layout = sizes_of(job), job.model, job.layout
-    if model.attention == "latent":
-        width = float(model.kv_rank + model.rotary_size)
-    else:
-        width = model.kv_heads_of(layout.tp) * (model.head_width + model.value_width)
-    size = sizes.activation * sizes.tokens * width * layout.cp
+    size = sizes.activation * sizes.tokens * model.kv_width_of(layout.tp) * layout.cp
     passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
     for when in (*passes, "backward_input"):
         yield _message(job, "cp", "all_gather", size, when=when, per="layer")
@@ -201,15 +198,16 @@ def _pipeline(job: Job) -> Iterator[Message]:
 
 def _data(job: Job) -> Iterator[Message]:
     """Yield gradient reductions, and gathers of weights sharded by ZeRO."""
-    model = job.model
+    model, layout = job.model, job.layout
+    embedding = embedding_parameters(model, layout.tp)
     if model.layers > model.moe_layers:
         yield from _gradients(job, layer_held(job, False), "dense_layer")
     if model.moe_layers:
         yield from _gradients(job, layer_held(job, True), "moe_layer")
-    yield from _gradients(job, embedding_held(job), "embedding")
-    yield from _gradients(job, head_held(job), "head")
-    if model.tied_embeddings and job.layout.pp > 1:
-        size = embedding_held(job).total * job.precision.bytes_of("reduce")
+    yield from _gradients(job, embedding, "embedding")
+    yield from _gradients(job, head_parameters(model, layout.tp, layout.pp), "head")
+    if model.tied_embeddings and layout.pp > 1:
+        size = embedding.total * job.precision.bytes_of("reduce")
         yield _message(job, "embedding", "all_reduce", size, when="step", per="embedding")
 
 

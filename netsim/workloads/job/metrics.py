@@ -15,7 +15,7 @@ from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.memory import bytes_of_parameter, layer_held
 from netsim.workloads.job.messages import Message, messages
-from netsim.workloads.job.model import attention_parameters, parameters
+from netsim.workloads.job.model import parameters
 from netsim.workloads.job.paper import (
     BASE,
     JOBS,
@@ -201,7 +201,7 @@ def _moe() -> dict[str, float]:
     routers = model.layers * h * model.experts
     held = layer_held(job, True).total
     stages = stage_seconds(job)
-    one_expert = attention_parameters(model) + model.feed_forward_matrices * h * model.expert_width
+    one_expert = model.attention_parameters + model.expert_parameters
     activations = s * h * job.precision.bytes_of("activations")
     return _stages(job, "_moe") | {
         "mem_total_moe": bytes_of_parameter(job) * all_of.total / 1e12,

@@ -77,10 +77,20 @@ class Model:
         return max(self.kv_head_count / tp, 1.0)
 
     @property
+    def latent(self) -> bool:
+        return self.attention == "latent"
+
+    def kv_width_of(self, tp: int = 1) -> float:
+        """Return the KV cache elements per token and layer of one of `tp` GPUs."""
+        if self.latent:
+            return float(self.kv_rank + self.rotary_size)
+        return self.kv_heads_of(tp) * (self.head_width + self.value_width)
+
+    @property
     def head_width(self) -> int:
         """Width of a head's query and key, with the rotary part of latent attention."""
         plain = self.head_size or self.hidden // self.heads
-        return plain + (self.rotary_size if self.attention == "latent" else 0)
+        return plain + (self.rotary_size if self.latent else 0)
 
     @property
     def value_width(self) -> int:
@@ -101,6 +111,34 @@ class Model:
         return self.expert_feed_forward or self.width
 
     @property
+    def attention_parameters(self) -> int:
+        """Matrix parameters of attention in a layer."""
+        h, a, width = self.hidden, self.heads, self.head_width
+        if not self.latent:
+            return 2 * h * a * width + 2 * h * self.kv_head_count * width
+        plain, queries = width - self.rotary_size, a * width
+        made = h * queries
+        if self.query_rank:
+            made = h * self.query_rank + self.query_rank * queries
+        compressed = h * (self.kv_rank + self.rotary_size)
+        expanded = self.kv_rank * a * (plain + self.value_width)
+        return made + compressed + expanded + a * self.value_width * h
+
+    @property
+    def mlp_parameters(self) -> int:
+        """Matrix parameters of the MLP of a dense layer."""
+        return self.feed_forward_matrices * self.hidden * self.width
+
+    @property
+    def expert_parameters(self) -> int:
+        """Matrix parameters of an expert."""
+        return self.feed_forward_matrices * self.hidden * self.expert_width
+
+    @property
+    def norm_parameters(self) -> int:
+        return self.hidden * (2 if self.norm == "layer" else 1)
+
+    @property
     def moe_layers(self) -> int:
         """Number of layers with experts."""
         return self.layers - self.dense_layers if self.experts else 0
@@ -108,6 +146,59 @@ class Model:
     def has_experts(self, layer: int) -> bool:
         """Return whether a layer, from 0, has experts."""
         return self.experts > 0 and layer >= self.dense_layers
+
+
+@dataclass(frozen=True)
+class Held:
+    """Parameters at one GPU; fractions if the layout is uneven."""
+
+    dense: float = 0.0
+    """Parameters replicated over data parallelism."""
+    expert: float = 0.0
+    """Parameters of experts, sharded over `ep` GPUs."""
+
+    @property
+    def total(self) -> float:
+        return self.dense + self.expert
+
+    def __add__(self, other: Held) -> Held:
+        return Held(self.dense + other.dense, self.expert + other.expert)
+
+
+def layer_parameters(model: Model, experts: bool, tp: int = 1, ep: int = 1) -> Held:
+    """Return the parameters of a layer at one of `tp` x `ep` GPUs."""
+    copied, shared = 2.0 * model.norm_parameters, float(model.attention_parameters)
+    if model.latent:
+        narrow = model.hidden * (model.kv_rank + model.rotary_size + model.query_rank)
+        copied += narrow + model.kv_rank + model.query_rank
+        shared -= narrow
+    else:
+        both = 2 * model.hidden * model.head_width
+        copied += both * (model.kv_heads_of(tp) - model.kv_head_count / tp)
+    if experts:
+        one = model.expert_parameters
+        copied += model.hidden * model.experts
+        dense = copied + (shared + model.shared_experts * one) / tp
+        return Held(dense, model.experts / ep * one / tp)
+    shared += model.mlp_parameters
+    if model.biases:  # of column-parallel matrices sharded, of row-parallel ones replicated
+        heads = (model.heads + 2 * model.kv_head_count) * model.head_width
+        shared += heads + (model.feed_forward_matrices - 1) * model.width
+        copied += 2 * model.hidden
+    return Held(copied + shared / tp)
+
+
+def embedding_parameters(model: Model, tp: int = 1) -> Held:
+    """Return the parameters of the embedding at one of `tp` GPUs."""
+    positions = model.sequence * model.hidden if model.positions == "learned" else 0
+    return Held(model.vocabulary * model.hidden / tp + positions)
+
+
+def head_parameters(model: Model, tp: int = 1, pp: int = 1) -> Held:
+    """Return the parameters of the head at one of `tp` GPUs; tied ones count once per GPU."""
+    again = model.tied_embeddings and pp == 1
+    matrix = 0.0 if again else model.vocabulary * model.hidden / tp
+    return Held(matrix + model.norm_parameters)
 
 
 @dataclass(frozen=True)
@@ -122,50 +213,12 @@ class Parameters:
     active: int
 
 
-def attention_parameters(model: Model) -> int:
-    """Return the attention parameters of a layer, without biases."""
-    h, a = model.hidden, model.heads
-    if model.attention == "multi_head":
-        width = model.head_width
-        return 2 * h * a * width + 2 * h * model.kv_head_count * width
-    plain = model.head_width - model.rotary_size
-    queries = a * model.head_width
-    made = h * queries
-    if model.query_rank:
-        made = h * model.query_rank + model.query_rank * queries
-    compressed = h * (model.kv_rank + model.rotary_size)
-    expanded = model.kv_rank * a * (plain + model.value_width)
-    return made + compressed + expanded + a * model.value_width * h
-
-
-def norm_parameters(model: Model) -> int:
-    """Return the parameters of a norm."""
-    return model.hidden * (2 if model.norm == "layer" else 1)
-
-
-def bias_parameters(model: Model) -> int:
-    """Return the biases of a dense layer."""
-    if not model.biases:
-        return 0
-    made = (model.heads + 2 * model.kv_head_count) * model.head_width + model.hidden
-    return made + (model.feed_forward_matrices - 1) * model.width + model.hidden
-
-
 def parameters(model: Model) -> Parameters:
     """Return the parameters of a model."""
-    h = model.hidden
-    shared = attention_parameters(model) + 2 * norm_parameters(model)
-    if model.attention == "latent":  # norms of compressed queries, keys and values
-        shared += model.query_rank + model.kv_rank
-    dense = shared + model.feed_forward_matrices * h * model.width + bias_parameters(model)
-    expert = model.feed_forward_matrices * h * model.expert_width
-    experts = model.experts + model.shared_experts
-    moe = shared + experts * expert + h * model.experts if model.experts else 0
-    idle = max(0, model.experts - model.active_experts) * expert
-    embedding = model.vocabulary * h
-    if model.positions == "learned":
-        embedding += model.sequence * h
-    head = norm_parameters(model) + (0 if model.tied_embeddings else model.vocabulary * h)
+    dense = int(layer_parameters(model, False).total)
+    moe = int(layer_parameters(model, True).total) if model.experts else 0
+    embedding, head = int(embedding_parameters(model).total), int(head_parameters(model).total)
     n_moe = model.moe_layers
     total = (model.layers - n_moe) * dense + n_moe * moe + embedding + head
+    idle = max(0, model.experts - model.active_experts) * model.expert_parameters
     return Parameters(dense, moe, embedding, head, total, total - n_moe * idle)

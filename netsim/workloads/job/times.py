@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.memory import stage_parameters
+from netsim.workloads.job.memory import optimized_parameters
 from netsim.workloads.job.work import Kernel, Work, embedding_kernels, head_kernels, layer_kernels
 
 
@@ -120,7 +120,7 @@ def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTime
 
 def _optimizer_ps(job: Job, stage: int) -> int:
     """Return a stage's optimizer time at one GPU: reads gradients, updates states and weights."""
-    n = stage_parameters(job, stage).optimized
+    n = optimized_parameters(job, stage)
     precision = job.precision
     kept = precision.bytes_of("optimizer") * job.optimizer.moments
     changed = 2 * (kept + precision.bytes_of("master")) + precision.bytes_of("weights")

@@ -86,8 +86,11 @@ def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
     """Return the kernels of a layer in forward order."""
     sizes = sizes_of(job)
     first = (_norm(job.model, sizes, "attention norm"), *_gather(job.model, sizes, "attention"))
-    latent = job.model.attention == "latent"
-    made = _latent_projections(job.model, sizes) if latent else _projections(job.model, sizes)
+    made = (
+        _latent_projections(job.model, sizes)
+        if job.model.latent
+        else _projections(job.model, sizes)
+    )
     attention = (*first, *made, *_attention(job), *_after_block(job, sizes, "attention"))
     second = (
         _norm(job.model, sizes, "feed-forward norm"),
@@ -212,7 +215,7 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
     """Return the kernels of attention and its output projection."""
     model, sizes = job.model, sizes_of(job)
     a, heads = sizes.activation, model.heads / sizes.tp
-    keys = model.kv_heads_of(sizes.tp) if model.attention == "multi_head" else heads
+    keys = model.kv_heads_of(sizes.tp) if not model.latent else heads
     pairs = sizes.tokens * model.sequence * heads
     share = model.attention_flops / 4
     back = model.backward_factor

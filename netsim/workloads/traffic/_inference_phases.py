@@ -16,7 +16,7 @@ from netsim.workloads.inference.cost import (
 )
 from netsim.workloads.inference.deployment import Deployment
 from netsim.workloads.inference.roofline import gpu_parameters, iteration_cost, kv_bytes_of_token
-from netsim.workloads.job.model import attention_parameters, parameters
+from netsim.workloads.job.model import parameters
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic._inference_steps import BLOCKS, InferencePhase, cut
 
@@ -118,7 +118,7 @@ class Batches:
         model = self.deployment.model
         known = parameters(model)
         matrices = known.active - known.embedding - known.head
-        share = model.layers * attention_parameters(model) / matrices
+        share = model.layers * model.attention_parameters / matrices
         parts = self.rows.size
         found = np.empty((parts, self.lengths.size, BLOCKS * self.layers), np.int64)
         layer = np.arange(self.layers)[:, None]

@@ -20,7 +20,6 @@ from netsim.workloads.inference import (
     network_ps,
     prompt_pairs,
 )
-from netsim.workloads.inference.deployment import dense_parameters
 from netsim.workloads.inference.roofline import layer_counts
 
 
@@ -54,7 +53,7 @@ def deployment(model, **options):
 def test_operations_of_prefill_and_decode(model):
     shape, one = MODELS[model], deployment(model)
     p = 2 * shape.h**2 + 2 * shape.h * shape.kvd + shape.n * shape.h * shape.f
-    assert dense_parameters(one.model) == p == shape.parameters
+    assert one.model.attention_parameters + one.model.mlp_parameters == p == shape.parameters
     cost, rate = iteration_cost(one), 2000e12 * TP
     for b in (1, 3):
         prefill = 2 * b * S * p + 2 * b * S**2 * shape.h
