@@ -10,7 +10,7 @@ import numpy as np
 from netsim.model.circuit_times import time_up_ps
 from netsim.model.fabric import OPPORTUNISTIC
 from netsim.model.schedules import NONE
-from netsim.results.columns import Column, Metric, TableSpec
+from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import Column as Cells
 from netsim.terminal import any_of, count, number
@@ -26,41 +26,20 @@ if TYPE_CHECKING:
 NAMED = 5
 """Maximum number of flows in a message; it counts the others."""
 
-CIRCUIT_SLOTS = TableSpec(
+CIRCUIT_SLOTS = TableSpec.of(
     "circuit_slots",
-    (
-        Column("slot", "index", "slot, numbered as its phase"),
-        Column("flows", "flows", "flows of the phase"),
-        Column("bytes", "B", "payload of these flows"),
-        Column(
-            "reconfiguration_start_ps",
-            "ps",
-            "when the switches began to reconfigure; null if they did not",
-            null_below_zero=True,
-        ),
-        Column(
-            "circuit_up_ps", "ps", "when the circuits of all switches are up", null_below_zero=True
-        ),
-        Column(
-            "start_ps",
-            "ps",
-            "when the first flow of the phase started; null if none did",
-            null_below_zero=True,
-        ),
-        Column(
-            "exposed_wait_ps",
-            "ps",
-            "time from that start to circuit_up_ps: 0 if the reconfiguration was hidden; null if "
-            "one of the two did not happen",
-            null_below_zero=True,
-        ),
-        Column(
-            "end_ps",
-            "ps",
-            "when the last flow of the phase was delivered; null if one is missing",
-            null_below_zero=True,
-        ),
-    ),
+    """
+    slot                       index  slot, numbered as its phase
+    flows                      flows  flows of the phase
+    bytes                      B      payload of these flows
+    reconfiguration_start_ps?  ps     when the switches began to reconfigure; null if they did not
+    circuit_up_ps?             ps     when the circuits of all switches are up
+    start_ps?                  ps     when the first flow of the phase started; null if none did
+    exposed_wait_ps?           ps     time from that start to circuit_up_ps: 0 if the
+        reconfiguration was hidden; null if one of the two did not happen
+    end_ps?                    ps     when the last flow of the phase was delivered; null if one is
+        missing
+    """,
 )
 
 TABLES = (CIRCUIT_SLOTS,)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.model.deadlock import NAMED, link_names, short_cycle
-from netsim.results.columns import Column, TableSpec
+from netsim.results.columns import TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import time_text
 from netsim.units import format_bytes
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
-DEADLOCK = TableSpec(
+DEADLOCK = TableSpec.of(
     "deadlock",
-    (
-        Column("link", "index", "link that is stopped, in the order of the cycle"),
-        Column("port", "", "name of the port that feeds it, such as leaf3:12"),
-        Column("traffic_class", "", "traffic class that is paused"),
-        Column("waits_for_port", "", "the next port: packets that came by the link wait there"),
-        Column("waits_for_class", "", "traffic class in which they wait there"),
-        Column("held_bytes", "B", "those packets together"),
-        Column("paused_since_ps", "ps", "since when the link is paused"),
-    ),
+    """
+    link             index  link that is stopped, in the order of the cycle
+    port             -      name of the port that feeds it, such as leaf3:12
+    traffic_class    -      traffic class that is paused
+    waits_for_port   -      the next port: packets that came by the link wait there
+    waits_for_class  -      traffic class in which they wait there
+    held_bytes       B      those packets together
+    paused_since_ps  ps     since when the link is paused
+    """,
 )
 
 TABLES = (DEADLOCK,)

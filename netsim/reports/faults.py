@@ -10,34 +10,26 @@ import numpy as np
 from netsim.limits import INT64
 from netsim.model.faults import NOMINAL, LinkFaults
 from netsim.model.routing import NO_ROUTE
-from netsim.results.columns import Column, TableSpec
+from netsim.results.columns import TableSpec
 from netsim.results.run_result import Run, Table
 
 if TYPE_CHECKING:
     from netsim.model.network import Network
 
-FAULTS = TableSpec(
+FAULTS = TableSpec.of(
     "faults",
-    (
-        Column(
-            "event",
-            "",
-            "down: the link was down; rate: it had another rate; loss: it lost packets; reroute: "
-            "a switch had new routes",
-        ),
-        Column("link", "index", "link; null for a switch", null_below_zero=True),
-        Column("node", "node", "node whose port feeds the link, or the switch"),
-        Column("node_name", "", "name of node"),
-        Column("to_name", "", "name of the node at the end of the link"),
-        Column("start_ps", "ps", "start"),
-        Column("end_ps", "ps", "end; null without one", null_below_zero=True),
-        Column(
-            "value",
-            "1",
-            "rate: bit/s; loss: probability for a packet of one byte; reroute: edge switches "
-            "without a route",
-        ),
-    ),
+    """
+    event      -      down: the link was down; rate: it had another rate; loss: it lost packets;
+        reroute: a switch had new routes
+    link?      index  link; null for a switch
+    node       node   node whose port feeds the link, or the switch
+    node_name  -      name of node
+    to_name    -      name of the node at the end of the link
+    start_ps   ps     start
+    end_ps?    ps     end; null without one
+    value      1      rate: bit/s; loss: probability for a packet of one byte; reroute: edge
+        switches without a route
+    """,
 )
 
 TABLES = (FAULTS,)

@@ -12,7 +12,7 @@ from netsim.bounds.ideal import ideal_times
 from netsim.errors import InputError
 from netsim.model.fabric import ECMP, packet_counts
 from netsim.model.port_pairs import DEALT_EVENLY, ENTROPY
-from netsim.results.columns import Column, Metric, TableSpec
+from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 
 if TYPE_CHECKING:
@@ -24,74 +24,47 @@ if TYPE_CHECKING:
     from netsim.results.run_result import Table
 
 
-FLOWS = TableSpec(
+FLOWS = TableSpec.of(
     "flows",
-    (
-        Column("flow", "index", "flow, in the order of the traffic"),
-        Column("src", "host", "source"),
-        Column("dst", "host", "destination"),
-        Column("size_bytes", "B", "payload, without headers"),
-        Column("start_ps", "ps", "start; null if the flow did not start", null_below_zero=True),
-        Column(
-            "fct_ps",
-            "ps",
-            "flow completion time: from the start until the receiver has every byte; null if "
-            "unfinished",
-            null_below_zero=True,
-        ),
-        Column(
-            "acked_ps",
-            "ps",
-            "from the start until every byte is acknowledged; null if unfinished",
-            null_below_zero=True,
-        ),
-        Column("ideal_ps", "ps", "completion time of the flow alone in the network"),
-        Column("slowdown", "1", "fct_ps / ideal_ps; null if unfinished"),
-        Column("packets", "packets", "data packets of the flow"),
-        Column("packets_sent", "packets", "data packets sent, including retransmissions"),
-        Column("retransmits", "packets", "data packets retransmitted"),
-        Column("delivered_bytes", "B", "payload that the receiver has at the end", optional=True),
-        Column("window_bytes", "B", "payload delivered in the window of [measure]", optional=True),
-        Column(
-            "flow_kind",
-            "",
-            "kind of the flow, such as tp or pp; empty if the traffic names none",
-            optional=True,
-        ),
-        Column("flow_class", "", "name of the flow class, or empty", optional=True),
-        Column("traffic_class", "index", "traffic class of the data, 0 is the highest"),
-        Column(
-            "routing_table",
-            "",
-            "routing table of the data, if the network has several",
-            optional=True,
-        ),
-        Column("label", "", "name of the flow in the traffic", optional=True),
-    ),
+    """
+    flow              index    flow, in the order of the traffic
+    src               host     source
+    dst               host     destination
+    size_bytes        B        payload, without headers
+    start_ps?         ps       start; null if the flow did not start
+    fct_ps?           ps       flow completion time: from the start until the receiver has every
+        byte; null if unfinished
+    acked_ps?         ps       from the start until every byte is acknowledged; null if unfinished
+    ideal_ps          ps       completion time of the flow alone in the network
+    slowdown          1        fct_ps / ideal_ps; null if unfinished
+    packets           packets  data packets of the flow
+    packets_sent      packets  data packets sent, including retransmissions
+    retransmits       packets  data packets retransmitted
+    delivered_bytes*  B        payload that the receiver has at the end
+    window_bytes*     B        payload delivered in the window of [measure]
+    flow_kind*        -        kind of the flow, such as tp or pp; empty if the traffic names none
+    flow_class*       -        name of the flow class, or empty
+    traffic_class     index    traffic class of the data, 0 is the highest
+    routing_table*    -        routing table of the data, if the network has several
+    label*            -        name of the flow in the traffic
+    """,
     hash_order=1,
 )
 
-RELAY_SEGMENTS = TableSpec(
+RELAY_SEGMENTS = TableSpec.of(
     "relay_segments",
-    (
-        Column(
-            "segment", "index", "segment; the first one of a message has the number of its flow"
-        ),
-        Column("flow", "index", "flow (flows.parquet) that is relayed"),
-        Column("chunk", "index", "chunk of the flow, in the order of sending"),
-        Column("hop", "", "1: from the source to the relay; 2: from the relay to the destination"),
-        Column("src", "host", "host that sends the segment"),
-        Column("dst", "host", "host that receives it"),
-        Column("size_bytes", "B", "payload, without headers"),
-        Column("start_ps", "ps", "start; null if the segment did not start", null_below_zero=True),
-        Column(
-            "fct_ps",
-            "ps",
-            "from the start until the receiver has every byte; null if unfinished",
-            null_below_zero=True,
-        ),
-        Column("ideal_ps", "ps", "completion time of the segment alone in the network"),
-    ),
+    """
+    segment     index  segment; the first one of a message has the number of its flow
+    flow        index  flow (flows.parquet) that is relayed
+    chunk       index  chunk of the flow, in the order of sending
+    hop         -      1: from the source to the relay; 2: from the relay to the destination
+    src         host   host that sends the segment
+    dst         host   host that receives it
+    size_bytes  B      payload, without headers
+    start_ps?   ps     start; null if the segment did not start
+    fct_ps?     ps     from the start until the receiver has every byte; null if unfinished
+    ideal_ps    ps     completion time of the segment alone in the network
+    """,
 )
 
 TABLES = (FLOWS, RELAY_SEGMENTS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.errors import RunError
-from netsim.results.columns import Column, Metric, TableSpec
+from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 
 if TYPE_CHECKING:
@@ -16,65 +16,37 @@ if TYPE_CHECKING:
     from netsim.model.network import Network
     from netsim.results.run_result import Table
 
-LINKS = TableSpec(
+LINKS = TableSpec.of(
     "links",
-    (
-        Column("link", "index", "directed link, numbered as the port that feeds it"),
-        Column("from_node", "node", "node whose port feeds the link; hosts come first"),
-        Column("to_node", "node", "node at the end of the link"),
-        Column("from_name", "", 'name of from_node; "h3:1" is port 1 of a host with several'),
-        Column("to_name", "", "name of to_node, likewise"),
-        Column("traffic_class", "index", "traffic class, 0 is the highest"),
-        Column("rate_bps", "bit/s", "line rate"),
-        Column("bytes", "B", "bytes sent, including headers"),
-        Column("packets", "packets", "packets sent, data and control"),
-        Column("drops", "packets", "packets dropped at the port's queue"),
-        Column("drop_bytes", "B", "bytes of the dropped packets"),
-        Column("lost", "packets", "packets lost on the link: bit errors, random loss, link down"),
-        Column("lost_bytes", "B", "bytes of the lost packets"),
-        Column(
-            "circuit_switch",
-            "",
-            "circuit switch that the link goes through, or empty",
-            optional=True,
-        ),
-        Column(
-            "no_circuit_drops",
-            "packets",
-            "packets lost because no circuit was up; included in lost",
-            optional=True,
-        ),
-        Column("no_circuit_bytes", "B", "bytes of these packets", optional=True),
-        Column(
-            "unroutable",
-            "packets",
-            "packets that arrived by the port and had no route",
-            optional=True,
-        ),
-        Column("unroutable_bytes", "B", "bytes of these packets", optional=True),
-        Column("trims", "packets", "packets trimmed to their header at the port's queue"),
-        Column("ecn_marks", "packets", "packets marked by ECN at the port"),
-        Column("max_queue_bytes", "B", "largest queue, including the packet in transmission"),
-        Column("pfc_pauses_sent", "frames", "PFC frames sent on the link that pause this class"),
-        Column("paused_ps", "ps", "time for which this class of the port was paused"),
-        Column(
-            "utilization",
-            "1",
-            "share of the line rate used, over the simulated time or the window of [measure]",
-        ),
-        Column(
-            "mean_queue_bytes",
-            "B",
-            "time-weighted mean of the queue, over the simulated time",
-            optional=True,
-        ),
-        Column(
-            "p99_queue_bytes",
-            "B",
-            "time-weighted 99th percentile of the queue, within 1/32",
-            optional=True,
-        ),
-    ),
+    """
+    link               index    directed link, numbered as the port that feeds it
+    from_node          node     node whose port feeds the link; hosts come first
+    to_node            node     node at the end of the link
+    from_name          -        name of from_node; "h3:1" is port 1 of a host with several
+    to_name            -        name of to_node, likewise
+    traffic_class      index    traffic class, 0 is the highest
+    rate_bps           bit/s    line rate
+    bytes              B        bytes sent, including headers
+    packets            packets  packets sent, data and control
+    drops              packets  packets dropped at the port's queue
+    drop_bytes         B        bytes of the dropped packets
+    lost               packets  packets lost on the link: bit errors, random loss, link down
+    lost_bytes         B        bytes of the lost packets
+    circuit_switch*    -        circuit switch that the link goes through, or empty
+    no_circuit_drops*  packets  packets lost because no circuit was up; included in lost
+    no_circuit_bytes*  B        bytes of these packets
+    unroutable*        packets  packets that arrived by the port and had no route
+    unroutable_bytes*  B        bytes of these packets
+    trims              packets  packets trimmed to their header at the port's queue
+    ecn_marks          packets  packets marked by ECN at the port
+    max_queue_bytes    B        largest queue, including the packet in transmission
+    pfc_pauses_sent    frames   PFC frames sent on the link that pause this class
+    paused_ps          ps       time for which this class of the port was paused
+    utilization        1        share of the line rate used, over the simulated time or the window
+        of [measure]
+    mean_queue_bytes*  B        time-weighted mean of the queue, over the simulated time
+    p99_queue_bytes*   B        time-weighted 99th percentile of the queue, within 1/32
+    """,
     hash_order=2,
 )
 

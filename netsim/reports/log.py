@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from netsim.results.columns import Column, TableSpec
+from netsim.results.columns import TableSpec
 from netsim.results.run_result import Run
 
-LOG = TableSpec(
+LOG = TableSpec.of(
     "log",
-    (
-        Column("host", "host", "host whose program logged the row; the program's columns follow"),
-        Column("time_ps", "ps", "time of the row"),
-    ),
+    """
+    host     host  host whose program logged the row; the program's columns follow
+    time_ps  ps    time of the row
+    """,
     hash_order=6,
 )
 

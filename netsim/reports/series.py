@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.results.columns import Column, TableSpec
+from netsim.results.columns import TableSpec
 from netsim.results.run_result import Run
 from netsim.units import format_time
 
@@ -16,30 +16,25 @@ if TYPE_CHECKING:
     from netsim.engine.series_reading import SeriesReading
     from netsim.results.run_result import Table
 
-SERIES = TableSpec(
+SERIES = TableSpec.of(
     "series",
-    (
-        Column("time_ps", "ps", "end of the interval, since the start of the run"),
-        Column("interval_ps", "ps", "length of the interval; the last one may be shorter"),
-        Column("entity", "", "port, host or flow"),
-        Column("entity_index", "index", "number of the port (that of its link), host or flow"),
-        Column("name", "", "name of the port (node and number there), the host or the flow"),
-        Column(
-            "traffic_class",
-            "index",
-            "traffic class of the port; null otherwise",
-            null_below_zero=True,
-        ),
-        Column("mean_queue_bytes", "B", "port: time-weighted mean of the queue", optional=True),
-        Column("max_queue_bytes", "B", "port: largest queue in the interval", null_below_zero=True),
-        Column("sent_bytes", "B", "bytes whose transmission began, with headers; flow: data only"),
-        Column("drops", "packets", "port: packets dropped", null_below_zero=True),
-        Column("trims", "packets", "port: packets trimmed to their header", null_below_zero=True),
-        Column("ecn_marks", "packets", "port: packets marked by ECN", null_below_zero=True),
-        Column("paused_ps", "ps", "port: time for which it was paused", null_below_zero=True),
-        Column("received_bytes", "B", "host: bytes received, with headers", null_below_zero=True),
-        Column("delivered_bytes", "B", "host, flow: payload delivered", null_below_zero=True),
-    ),
+    """
+    time_ps            ps       end of the interval, since the start of the run
+    interval_ps        ps       length of the interval; the last one may be shorter
+    entity             -        port, host or flow
+    entity_index       index    number of the port (that of its link), host or flow
+    name               -        name of the port (node and number there), the host or the flow
+    traffic_class?     index    traffic class of the port; null otherwise
+    mean_queue_bytes*  B        port: time-weighted mean of the queue
+    max_queue_bytes?   B        port: largest queue in the interval
+    sent_bytes         B        bytes whose transmission began, with headers; flow: data only
+    drops?             packets  port: packets dropped
+    trims?             packets  port: packets trimmed to their header
+    ecn_marks?         packets  port: packets marked by ECN
+    paused_ps?         ps       port: time for which it was paused
+    received_bytes?    B        host: bytes received, with headers
+    delivered_bytes?   B        host, flow: payload delivered
+    """,
     hash_order=5,
 )
 

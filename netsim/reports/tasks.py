@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.model.tasks import COMPUTE, KINDS
-from netsim.results.columns import Column, TableSpec
+from netsim.results.columns import TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import done_of
 
@@ -17,41 +17,21 @@ if TYPE_CHECKING:
     from netsim.experiment.scenario import Scenario
     from netsim.results.run_result import Table
 
-TASKS = TableSpec(
+TASKS = TableSpec.of(
     "tasks",
-    (
-        Column("task", "index", "task, in the order of the traffic"),
-        Column("host", "host", "host of the task"),
-        Column("kind", "", "compute, send, receive or join"),
-        Column(
-            "stream",
-            "index",
-            "stream of a compute task; tasks of a host's stream run in sequence; else null",
-            null_below_zero=True,
-        ),
-        Column(
-            "flow",
-            "index",
-            "flow that a send task starts and a receive task waits for; else null",
-            null_below_zero=True,
-        ),
-        Column(
-            "ready_ps",
-            "ps",
-            "when the tasks that it waits for were done; null if they are not",
-            null_below_zero=True,
-        ),
-        Column(
-            "start_ps",
-            "ps",
-            "when its stream was free, or its flow delivered; null if it did not start",
-            null_below_zero=True,
-        ),
-        Column("end_ps", "ps", "end; null if it is not done", null_below_zero=True),
-        Column("runs", "runs", "number of runs; start_ps is that of the first", optional=True),
-        Column("busy_ps", "ps", "duration of all its runs", optional=True),
-        Column("label", "", "name of the task in the traffic", optional=True),
-    ),
+    """
+    task       index  task, in the order of the traffic
+    host       host   host of the task
+    kind       -      compute, send, receive or join
+    stream?    index  stream of a compute task; tasks of a host's stream run in sequence; else null
+    flow?      index  flow that a send task starts and a receive task waits for; else null
+    ready_ps?  ps     when the tasks that it waits for were done; null if they are not
+    start_ps?  ps     when its stream was free, or its flow delivered; null if it did not start
+    end_ps?    ps     end; null if it is not done
+    runs*      runs   number of runs; start_ps is that of the first
+    busy_ps*   ps     duration of all its runs
+    label*     -      name of the task in the traffic
+    """,
     hash_order=3,
 )
 

@@ -14,7 +14,7 @@ from netsim.inventory.link_loads import pattern_saturation
 from netsim.model.fabric import packet_counts
 from netsim.model.patterns import destinations
 from netsim.plugins.calls import legs_of
-from netsim.results.columns import Column, Metric, TableSpec
+from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.results.statistics import margin_95
 from netsim.terminal import time_text
@@ -26,36 +26,33 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MEASURED_HOSTS = TableSpec(
+MEASURED_HOSTS = TableSpec.of(
     "measured_hosts",
-    (
-        Column("host", "host", "host"),
-        Column("name", "", "its name"),
-        Column("offered_bytes", "B", "payload of the flows that it started in the window"),
-        Column("offered_load", "1", "the same with headers, as a share of its rate"),
-        Column("accepted_bytes", "B", "payload of its flows that was delivered in the window"),
-        Column("accepted_load", "1", "the same with headers, as a share of its rate"),
-        Column("received_bytes", "B", "payload that was delivered to it in the window"),
-        Column("received_load", "1", "the same with headers, as a share of its rate"),
-        Column(
-            "latency_mean_ps",
-            "ps",
-            "mean completion time of the flows that it started in the window, if delivered",
-        ),
-    ),
+    """
+    host             host  host
+    name             -     its name
+    offered_bytes    B     payload of the flows that it started in the window
+    offered_load     1     the same with headers, as a share of its rate
+    accepted_bytes   B     payload of its flows that was delivered in the window
+    accepted_load    1     the same with headers, as a share of its rate
+    received_bytes   B     payload that was delivered to it in the window
+    received_load    1     the same with headers, as a share of its rate
+    latency_mean_ps  ps    mean completion time of the flows that it started in the window, if
+        delivered
+    """,
 )
 
-MEASURED_BATCHES = TableSpec(
+MEASURED_BATCHES = TableSpec.of(
     "measured_batches",
-    (
-        Column("window_batch", "index", "batch of the window"),
-        Column("start_ps", "ps", "start of the batch"),
-        Column("end_ps", "ps", "end of the batch"),
-        Column("flow_class", "", "name of the flow class, or empty", optional=True),
-        Column("offered_load", "1", "load of the flows that started in the batch"),
-        Column("accepted_load", "1", "load that was delivered in the batch"),
-        Column("latency_mean_ps", "ps", "mean completion time of the flows that started in it"),
-    ),
+    """
+    window_batch     index  batch of the window
+    start_ps         ps     start of the batch
+    end_ps           ps     end of the batch
+    flow_class*      -      name of the flow class, or empty
+    offered_load     1      load of the flows that started in the batch
+    accepted_load    1      load that was delivered in the batch
+    latency_mean_ps  ps     mean completion time of the flows that started in it
+    """,
 )
 
 TABLES = (MEASURED_HOSTS, MEASURED_BATCHES)

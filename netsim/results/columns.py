@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from textwrap import dedent
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,25 @@ class TableSpec:
     hash_order: int = 0
     of_run: bool = True
     """Whether runs write it; `netsim trace` writes the others."""
+
+    @classmethod
+    def of(cls, name: str, text: str, *, hash_order: int = 0, of_run: bool = True) -> TableSpec:
+        """Return a table from lines of name, unit ("-" for none) and meaning, with spaces between.
+
+        A meaning continues on lines that are indented more. `?` after a name is `null_below_zero`,
+        `*` is `optional`.
+        """
+        rows: list[list[str]] = []
+        for line in dedent(text).strip("\n").split("\n"):
+            if line.startswith(" "):
+                rows[-1][2] += f" {line.strip()}"
+            else:
+                rows.append(line.split(maxsplit=2))
+        columns = tuple(
+            Column(written.rstrip("?*"), unit.strip("-"), doc, "?" in written, "*" in written)
+            for written, unit, doc in rows
+        )
+        return cls(name, columns, hash_order, of_run)
 
     @property
     def file(self) -> str:

@@ -7,82 +7,39 @@ from typing import Any
 
 import numpy as np
 
-from netsim.results.columns import Column as TableColumn
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import Column, Wide, any_of, common_unit, count, number
 from netsim.units import format_bytes
 
-OPERATIONS = TableSpec(
+OPERATIONS = TableSpec.of(
     "operations",
-    (
-        TableColumn("operation", "index", "operation, in the order of the traffic"),
-        TableColumn("rank", "index", "rank that performs it"),
-        TableColumn("host", "host", "host of the rank"),
-        TableColumn(
-            "stream",
-            "index",
-            "stream; operations of a rank's stream run in sequence; null without one",
-            null_below_zero=True,
-        ),
-        TableColumn("step", "index", "its step"),
-        TableColumn("kind", "", "purpose, such as tp, pp or dp; the kind of its flows"),
-        TableColumn(
-            "operation_type", "", "compute, join, send, receive, or a collective, as all_reduce"
-        ),
-        TableColumn("size_bytes", "B", "size of the message, or of the collective's buffer"),
-        TableColumn(
-            "group",
-            "index",
-            "message or collective that it is part of; null for others",
-            null_below_zero=True,
-        ),
-        TableColumn("ranks", "ranks", "ranks that take part in the message or collective"),
-        TableColumn(
-            "ready_ps",
-            "ps",
-            "when the operations that it waits for at its rank were done; null if they are not",
-            null_below_zero=True,
-        ),
-        TableColumn(
-            "start_ps",
-            "ps",
-            "start; for a receive, when its message left; null if it did not start",
-            null_below_zero=True,
-        ),
-        TableColumn(
-            "end_ps",
-            "ps",
-            "end: a send when handed over to the network, a receive when "
-            "delivered, a collective when "
-            "both hold for all its messages at this rank; null if it is not done",
-            null_below_zero=True,
-        ),
-        TableColumn(
-            "blocked_by",
-            "index",
-            "operation of the same rank that ended last of those it waited for; null without any",
-            null_below_zero=True,
-        ),
-        TableColumn(
-            "is_analytic", "", "whether it is a collective timed by a formula, without packets"
-        ),
-        TableColumn(
-            "algbw_bps",
-            "bit/s",
-            "algorithm bandwidth of a message or collective: size over "
-            "the time from the last rank's "
-            "start to the last rank's end; null if timed by a formula",
-        ),
-        TableColumn(
-            "busbw_bps",
-            "bit/s",
-            "bus bandwidth: algbw_bps times 2 (n - 1) / n (all_reduce among n ranks), (n - 1) / n "
-            "(reduce_scatter, all_gather, all_to_all, gather, scatter) "
-            "or 1; comparable to link rates",
-        ),
-        TableColumn("label", "", "name of the operation in the traffic", optional=True),
-    ),
+    """
+    operation       index  operation, in the order of the traffic
+    rank            index  rank that performs it
+    host            host   host of the rank
+    stream?         index  stream; operations of a rank's stream run in sequence; null without one
+    step            index  its step
+    kind            -      purpose, such as tp, pp or dp; the kind of its flows
+    operation_type  -      compute, join, send, receive, or a collective, as all_reduce
+    size_bytes      B      size of the message, or of the collective's buffer
+    group?          index  message or collective that it is part of; null for others
+    ranks           ranks  ranks that take part in the message or collective
+    ready_ps?       ps     when the operations that it waits for at its rank were done; null if they
+        are not
+    start_ps?       ps     start; for a receive, when its message left; null if it did not start
+    end_ps?         ps     end: a send when handed over to the network, a receive when delivered, a
+        collective when both hold for all its messages at this rank; null if it is not done
+    blocked_by?     index  operation of the same rank that ended last of those it waited for; null
+        without any
+    is_analytic     -      whether it is a collective timed by a formula, without packets
+    algbw_bps       bit/s  algorithm bandwidth of a message or collective: size over the time from
+        the last rank's start to the last rank's end; null if timed by a formula
+    busbw_bps       bit/s  bus bandwidth: algbw_bps times 2 (n - 1) / n (all_reduce among n ranks),
+        (n - 1) / n (reduce_scatter, all_gather, all_to_all, gather, scatter) or 1; comparable to
+        link rates
+    label*          -      name of the operation in the traffic
+    """,
     hash_order=4,
 )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from netsim.results.columns import Column as TableColumn
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import Column, Wide, any_of, common_unit, count, number
@@ -16,195 +15,88 @@ if TYPE_CHECKING:
     from netsim.results.run_result import Table
 
 
-REQUESTS = TableSpec(
+REQUESTS = TableSpec.of(
     "requests",
-    (
-        TableColumn("request", "index", "request, in order of arrival"),
-        TableColumn("arrival_ps", "ps", "arrival"),
-        TableColumn("prompt_tokens", "tokens", "tokens of the prompt"),
-        TableColumn("output_tokens", "tokens", "tokens to generate"),
-        TableColumn("prefill_instance", "index", "instance that computes the prompt"),
-        TableColumn(
-            "decode_instance",
-            "index",
-            "instance that decodes; null if it is prefill_instance",
-            null_below_zero=True,
-        ),
-        TableColumn(
-            "kv_first_flow",
-            "index",
-            "first flow of the KV-cache transfer; null without one",
-            null_below_zero=True,
-        ),
-        TableColumn("kv_flows", "flows", "flows of the KV-cache transfer, numbered consecutively"),
-        TableColumn(
-            "prefill_start_ps",
-            "ps",
-            "start of the prefill; null if it did not start, as for the times below",
-            null_below_zero=True,
-        ),
-        TableColumn(
-            "first_token_ps", "ps", "when the first token was generated", null_below_zero=True
-        ),
-        TableColumn(
-            "kv_transfer_start_ps",
-            "ps",
-            "start of the first flow of the KV cache; null without a transfer",
-            null_below_zero=True,
-        ),
-        TableColumn(
-            "kv_transfer_end_ps",
-            "ps",
-            "when the decode instance had the whole KV cache and was notified",
-            null_below_zero=True,
-        ),
-        TableColumn(
-            "decode_start_ps",
-            "ps",
-            "start of the first iteration that decoded the request",
-            null_below_zero=True,
-        ),
-        TableColumn("end_ps", "ps", "when the last token was generated", null_below_zero=True),
-        TableColumn("queueing_ps", "ps", "from arrival to prefill_start_ps", null_below_zero=True),
-        TableColumn("ttft_ps", "ps", "time to first token, from arrival", null_below_zero=True),
-        TableColumn("generated_tokens", "tokens", "tokens generated"),
-        TableColumn(
-            "second_token_ps",
-            "ps",
-            "from the first token to the second, with the KV-cache transfer; null below two tokens",
-            null_below_zero=True,
-        ),
-        TableColumn(
-            "tbt_p50_ps",
-            "ps",
-            "median time between tokens, including the first gap",
-            null_below_zero=True,
-        ),
-        TableColumn(
-            "tbt_p99_ps",
-            "ps",
-            "99th percentile of the time between tokens, which the SLO limits",
-            null_below_zero=True,
-        ),
-        TableColumn("tbt_max_ps", "ps", "longest time between tokens", null_below_zero=True),
-        TableColumn(
-            "tpot_ps", "ps", "mean time between tokens: time per output token after the first"
-        ),
-        TableColumn("restarts", "restarts", "instance failures while the request was in progress"),
-    ),
+    """
+    request                index     request, in order of arrival
+    arrival_ps             ps        arrival
+    prompt_tokens          tokens    tokens of the prompt
+    output_tokens          tokens    tokens to generate
+    prefill_instance       index     instance that computes the prompt
+    decode_instance?       index     instance that decodes; null if it is prefill_instance
+    kv_first_flow?         index     first flow of the KV-cache transfer; null without one
+    kv_flows               flows     flows of the KV-cache transfer, numbered consecutively
+    prefill_start_ps?      ps        start of the prefill; null if it did not start, as for the
+        times below
+    first_token_ps?        ps        when the first token was generated
+    kv_transfer_start_ps?  ps        start of the first flow of the KV cache; null without a
+        transfer
+    kv_transfer_end_ps?    ps        when the decode instance had the whole KV cache and was
+        notified
+    decode_start_ps?       ps        start of the first iteration that decoded the request
+    end_ps?                ps        when the last token was generated
+    queueing_ps?           ps        from arrival to prefill_start_ps
+    ttft_ps?               ps        time to first token, from arrival
+    generated_tokens       tokens    tokens generated
+    second_token_ps?       ps        from the first token to the second, with the KV-cache transfer;
+        null below two tokens
+    tbt_p50_ps?            ps        median time between tokens, including the first gap
+    tbt_p99_ps?            ps        99th percentile of the time between tokens, which the SLO
+        limits
+    tbt_max_ps?            ps        longest time between tokens
+    tpot_ps                ps        mean time between tokens: time per output token after the first
+    restarts               restarts  instance failures while the request was in progress
+    """,
 )
 
-ITERATIONS = TableSpec(
+ITERATIONS = TableSpec.of(
     "iterations",
-    (
-        TableColumn("instance", "index", "instance that computes"),
-        TableColumn("host", "host", "first host of the instance, its leader"),
-        TableColumn("role", "", "role of the instance: mixed, prefill or decode"),
-        TableColumn("start_ps", "ps", "start of the iteration"),
-        TableColumn("end_ps", "ps", "end of the iteration, when its tokens are generated"),
-        TableColumn("decode_batch", "sequences", "sequences that decode; each gets a token"),
-        TableColumn("prompt_tokens", "tokens", "prompt tokens computed"),
-        TableColumn("context_tokens", "tokens", "tokens before the decoding sequences, summed"),
-        TableColumn(
-            "attention_pairs", "pairs", "pairs of a query and a key, for the prompt tokens"
-        ),
-        TableColumn(
-            "network_ps",
-            "ps",
-            "communication not overlapped with compute: all-reduces, by formula or in packets, and "
-            "reads from a memory pool",
-        ),
-    ),
+    """
+    instance         index      instance that computes
+    host             host       first host of the instance, its leader
+    role             -          role of the instance: mixed, prefill or decode
+    start_ps         ps         start of the iteration
+    end_ps           ps         end of the iteration, when its tokens are generated
+    decode_batch     sequences  sequences that decode; each gets a token
+    prompt_tokens    tokens     prompt tokens computed
+    context_tokens   tokens     tokens before the decoding sequences, summed
+    attention_pairs  pairs      pairs of a query and a key, for the prompt tokens
+    network_ps       ps         communication not overlapped with compute: all-reduces, by formula
+        or in packets, and reads from a memory pool
+    """,
 )
 
 TABLES = (REQUESTS, ITERATIONS)
 ORDER = 32
 
-SWEEP = (
-    Metric(
-        "offered_per_s", "1/s", "requests that arrived, per second", path="serving.offered_per_s"
-    ),
-    Metric(
-        "requests_per_s", "1/s", "requests completed, per second", path="serving.requests_per_s"
-    ),
-    Metric("tokens_per_s", "1/s", "tokens generated, per second", path="serving.tokens_per_s"),
-    Metric(
-        "goodput_per_s",
-        "1/s",
-        "requests that met the SLO, per second of arrivals",
-        path="serving.slo.goodput_per_s",
-    ),
-    Metric(
-        "slo_attainment",
-        "1",
-        "share of all requests that met the SLO",
-        path="serving.slo.attainment",
-    ),
-    Metric(
-        "stalled",
-        "requests",
-        "requests with a time between tokens above the stall limit",
-        path="serving.slo.stalled",
-    ),
-    Metric(
-        "queueing_p99_ps",
-        "ps",
-        "99th percentile of the time from arrival to prefill",
-        path="serving.queueing_ps.p99",
-        whole=True,
-    ),
-    Metric(
-        "ttft_p50_ps", "ps", "median time to first token", path="serving.ttft_ps.p50", whole=True
-    ),
-    Metric(
-        "ttft_p99_ps",
-        "ps",
-        "99th percentile of the time to first token",
-        path="serving.ttft_ps.p99",
-        whole=True,
-    ),
-    Metric(
-        "tbt_p50_ps",
-        "ps",
-        "median time between tokens, over all requests",
-        path="serving.tbt_ps.p50",
-        whole=True,
-    ),
-    Metric(
-        "tbt_p99_ps",
-        "ps",
-        "99th percentile of the time between tokens",
-        path="serving.tbt_ps.p99",
-        whole=True,
-    ),
-    Metric(
-        "tbt_max_ps", "ps", "longest time between tokens", path="serving.tbt_ps.max", whole=True
-    ),
-    Metric(
-        "second_token_p99_ps",
-        "ps",
-        "99th percentile of the time from first to second token",
-        path="serving.second_token_ps.p99",
-        whole=True,
-    ),
-    Metric(
-        "network_share",
-        "1",
-        "share of iteration time that is not compute",
-        path="serving.network.iterations",
-    ),
-    Metric(
-        "restarts",
-        "restarts",
-        "requests lost to failures of instances, and restarted",
-        path="serving.restarts",
-    ),
-    Metric(
-        "available_gpu_share",
-        "1",
-        "mean share of the GPUs that failures left available",
-        path="serving.failures.available_gpu_share",
-    ),
+_METRICS = (
+    ("offered_per_s", "1/s", "offered_per_s", "requests that arrived, per second"),
+    ("requests_per_s", "1/s", "requests_per_s", "requests completed, per second"),
+    ("tokens_per_s", "1/s", "tokens_per_s", "tokens generated, per second"),
+    ("goodput_per_s", "1/s", "slo.goodput_per_s",
+     "requests that met the SLO, per second of arrivals"),
+    ("slo_attainment", "1", "slo.attainment", "share of all requests that met the SLO"),
+    ("stalled", "requests", "slo.stalled",
+     "requests with a time between tokens above the stall limit"),
+    ("queueing_p99_ps", "ps", "queueing_ps.p99",
+     "99th percentile of the time from arrival to prefill"),
+    ("ttft_p50_ps", "ps", "ttft_ps.p50", "median time to first token"),
+    ("ttft_p99_ps", "ps", "ttft_ps.p99", "99th percentile of the time to first token"),
+    ("tbt_p50_ps", "ps", "tbt_ps.p50", "median time between tokens, over all requests"),
+    ("tbt_p99_ps", "ps", "tbt_ps.p99", "99th percentile of the time between tokens"),
+    ("tbt_max_ps", "ps", "tbt_ps.max", "longest time between tokens"),
+    ("second_token_p99_ps", "ps", "second_token_ps.p99",
+     "99th percentile of the time from first to second token"),
+    ("network_share", "1", "network.iterations", "share of iteration time that is not compute"),
+    ("restarts", "restarts", "restarts", "requests lost to failures of instances, and restarted"),
+    ("available_gpu_share", "1", "failures.available_gpu_share",
+     "mean share of the GPUs that failures left available"),
+)  # fmt: skip
+"""Name, unit, path in the summary's `serving`, meaning."""
+
+SWEEP = tuple(
+    Metric(name, unit, doc, path=f"serving.{path}", whole=unit == "ps")
+    for name, unit, path, doc in _METRICS
 )
 
 
