@@ -214,7 +214,7 @@ def test_traces_of_a_prefix(tmp_path: Path) -> None:
 
 
 def test_long_traces_load_in_seconds(tmp_path: Path) -> None:
-    n = 20_000
+    n = 6_000
     more = {"is_cpu_op": False, "num_ops": 10**9, "tensor_size": 10**6}
     one = [Node(k, COMP, more, (k - 1,) if k else (), (), 3, f"kernel {k}") for k in range(n)]
     others = [Node(k, COMP) for k in range(n, 5 * n)]

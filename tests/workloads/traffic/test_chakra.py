@@ -111,11 +111,9 @@ def benchmark(directory: Path, what: str, n: int) -> Workload:
 
 
 @pytest.mark.parametrize("what", BENCHMARKS)
-@pytest.mark.parametrize("n", [4, 8, pytest.param(16, marks=pytest.mark.slow)])
-def test_microbenchmarks_take_as_long_as_their_closed_forms(
-    tmp_path: Path, what: str, n: int
-) -> None:
+def test_microbenchmarks_take_as_long_as_their_closed_forms(tmp_path: Path, what: str) -> None:
     """Rings: 1 MiB is the buffer that is reduced, the shard that is gathered, all that is sent."""
+    n = 4
     load = benchmark(tmp_path, what, n)
     told = times(load, n, packets=LARGE)
     took = max(end for _, end in told.values())
@@ -331,7 +329,7 @@ def test_collectives_of_some_dimensions_are_refused(tmp_path: Path) -> None:
 
 
 def test_long_traces_become_tasks_in_seconds(tmp_path: Path) -> None:
-    n = 3000
+    n = 1000
     nodes: list[Node] = []
     for k in range(n):
         nodes.append(Node(2 * k, COMP, GPU, (2 * k - 2,) if k else (), duration_us=1))
@@ -339,5 +337,5 @@ def test_long_traces_become_tasks_in_seconds(tmp_path: Path) -> None:
     write(tmp_path, "t", [nodes] * 4)
     began = time.process_time()
     load = made("chakra", 4, directory=tmp_path, file="t", algorithm=RINGS)
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 4
     assert len(load.flows) == n * 4 * 6

@@ -37,6 +37,7 @@ MODEL = {
     "feed_forward_matrices": 3,
 }
 PREFILL_ROWS = {"tokens": 512, "pairs": prompt_pairs(True, 0, 512), "batch": 0, "context": 0}
+FEW_ROWS = {"tokens": 32, "pairs": prompt_pairs(True, 0, 32), "batch": 0, "context": 0}
 
 
 def deployed(tp: int = 4, **overheads: Any) -> dict[str, Any]:
@@ -78,15 +79,15 @@ def wire(last_bytes: int) -> Wire:
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_alone_a_step_is_its_layers_and_their_all_reduces(phase: str, algorithm: str) -> None:
     cost = iteration_cost(load_deployment(deployed()))
-    tokens, batch, times = 512, 512, 2 if algorithm == "ring" else 1
+    tokens, batch, times = 32, 32, 2 if algorithm == "ring" else 1
     given: dict[str, Any] = {"phase": phase, "batch": {phase: 1 if phase == "prefill" else batch}}
-    given |= {"prompt": 512} if phase == "prefill" else {"context": 100}
+    given |= {"prompt": 32} if phase == "prefill" else {"context": 100}
     load = inference(4, algorithm=algorithm, latency="1us", steps=times, **given)
     shard = all_reduce_bytes(cost, tokens) // 4
     how = CollectiveOptions(algorithm, latency_ps=10**6)
     reduce_ps = closed_form_ps("all_reduce", 4, 4 * shard, wire(4096), how)
     if phase == "prefill":
-        computing = compute_ps(cost, **PREFILL_ROWS)
+        computing = compute_ps(cost, **FEW_ROWS)
     else:
         computing = compute_ps(cost, batch, 0, batch, batch * 100)
     assert shard % 4096 == 0

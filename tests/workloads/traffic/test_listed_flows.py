@@ -117,7 +117,7 @@ def test_a_cut_or_altered_file_is_one_error_or_other_flows(
 
 
 def test_long_lists_load_in_seconds(tmp_path: Path) -> None:
-    n = 200_000
+    n = 50_000
     rng = np.random.default_rng(1)
     src = rng.integers(0, 16, n)
     dst = (src + 1 + rng.integers(0, 15, n)) % 16
@@ -128,5 +128,5 @@ def test_long_lists_load_in_seconds(tmp_path: Path) -> None:
     (tmp_path / "flow.txt").write_text("\n".join([str(n), *lines]))
     began = time.process_time()
     load = made("ns3_flows", 16, directory=tmp_path, file="flow.txt")
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 2
     assert (np.diff(load.flows.start_ps) == 1000).all()

@@ -151,7 +151,9 @@ def test_less_than_a_byte_for_a_chunk(tmp_path: Path) -> None:
         msccl(tmp_path, ring(4), size="3B")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30
+)
 @given(place=st.integers(0, len(RING) - 1), more=st.text(max_size=2))
 def test_an_altered_file_is_refused_or_means_something(
     tmp_path: Path, place: int, more: str
