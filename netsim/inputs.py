@@ -12,6 +12,7 @@ import re
 import stat
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +211,24 @@ def whole(word: str) -> int:
 def at_line(path: Path, line: int, message: str, hint: str | None = None) -> InputError:
     """Return an error that names a file and a line."""
     return InputError(message, file=f"{path}:{line}", hint=hint)
+
+
+@contextmanager
+def reading(path: Path, line: int) -> Iterator[None]:
+    """Let errors of the block name a file and a line."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at(file=f"{path}:{line}") from None
+
+
+def bounded(what: str, word: str, least: int = 0, below: int = 1 << 31) -> int:
+    """Return the whole number in a word. Raises InputError unless it is in bounds."""
+    try:
+        number = whole(word)
+    except ValueError:
+        number = least - 1
+    if not least <= number < below:
+        hint = f"a whole number from {least} to {below - 1:,}"
+        raise InputError(f"{what}: {written(word)}", hint=hint)
+    return number

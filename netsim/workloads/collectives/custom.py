@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_lines, whole
+from netsim.inputs import at_line, bounded, read_lines, reading
 from netsim.memory import require_room
 from netsim.workloads.collectives.steps import Carried, Steps, cut, steps
 
@@ -90,27 +90,26 @@ def _read(path: Path) -> list[_Row]:
     lines = [(line, [one.strip() for one in text.split(",")]) for line, text in read_lines(path)]
     if len(lines) < 2:
         raise InputError("has no sends", file=str(path))
-    names = lines[0][1]
+    header, names = lines[0]
     for column in NEEDED:
         if column not in names:
-            raise at_line(path, lines[0][0], f"missing column {column}")
+            raise at_line(path, header, f"missing column {column}")
+    known = (*NEEDED, *OPTIONAL)
     for column in names:
-        if column not in (*NEEDED, *OPTIONAL) or names.count(column) > 1:
-            known = ", ".join((*NEEDED, *OPTIONAL))
-            raise at_line(path, lines[0][0], f"unknown or duplicate column {column!r}", hint=known)
+        if column not in known or names.count(column) > 1:
+            what = f"unknown or duplicate column {column!r}"
+            raise at_line(path, header, what, ", ".join(known))
     rows: list[_Row] = []
     for line, cells in lines[1:]:
-        if len(cells) != len(names):
-            raise at_line(path, line, f"has {len(cells)} values for {len(names)} columns")
-        try:
+        with reading(path, line):
+            if len(cells) != len(names):
+                raise InputError(f"has {len(cells)} values for {len(names)} columns")
             rows.append(_row(line, dict(zip(names, cells, strict=True)), rows))
-        except InputError as error:
-            raise at_line(path, line, error.message, error.hint) from None
     return rows
 
 
 def _row(line: int, cells: dict[str, str], before: list[_Row]) -> _Row:
-    src, dst = (_number(cells[name], name) for name in ("src", "dst"))
+    src, dst = (bounded(name, cells[name], below=1 << 20) for name in ("src", "dst"))
     if src == dst:
         raise InputError(f"position {src} sends to itself")
     found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6})(?:/(\d{1,6}))?)?", cells["pieces"])
@@ -134,24 +133,8 @@ def _row(line: int, cells: dict[str, str], before: list[_Row]) -> _Row:
     return _Row(line, src, dst, range(first, last + 1, step), adds == "yes", after, follows)
 
 
-def _number(word: str, name: str) -> int:
-    try:
-        value = whole(word)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 1 << 20:
-        raise InputError(f"{name} {word!r} is not a position", hint="an integer from 0")
-    return value
-
-
 def _earlier(word: str, before: list[_Row]) -> int:
-    try:
-        value = whole(word)
-    except ValueError:
-        value = -1
-    if not 0 <= value < len(before):
-        raise InputError(f"{word!r} is not an earlier send", hint="sends are numbered from 0")
-    return value
+    return bounded("an earlier send", word, below=len(before))
 
 
 def _check(path: Path, rows: list[_Row], what: str, n: int, n_pieces: int, root: int) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_text, whole
+from netsim.inputs import bounded, read_text, reading
 from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.units import written
 
@@ -125,96 +125,86 @@ def read_aicb(path: Path) -> AicbWorkload:
             "ends before its first row", file=str(path), hint="a policy, a number of rows, rows"
         )
     (first, words), (second, count) = lines[:2]
-    policy = words[0]
-    if policy not in POLICIES:
-        known = policy in OTHER_POLICIES
-        what = (
-            f"policy {policy} is not supported" if known else f"{written(policy)} is not a policy"
-        )
-        raise at_line(path, first, what, f"one of {', '.join(POLICIES)}")
-    header = _header(path, first, words[1:])
-    n_rows = _number(path, second, "the number of rows", count[0]) if len(count) == 1 else -1
-    if n_rows < 1:
-        raise at_line(path, second, f"{written(' '.join(count))} is not a row count")
-    if n_rows != len(lines) - 2:
-        hint = f"{len(lines) - 2} in this line, unless the file was cut"
-        raise at_line(path, second, f"{n_rows} rows announced, {len(lines) - 2} found", hint)
-    rows = [_row(path, number, cells) for number, cells in lines[2:]]
+    with reading(path, first):
+        policy, header = _policy(words[0]), _header(words[1:])
+    with reading(path, second):
+        n_rows = bounded("the number of rows", " ".join(count), least=1)
+        if n_rows != len(lines) - 2:
+            hint = f"{len(lines) - 2} in this line, unless the file was cut"
+            raise InputError(f"{n_rows} rows announced, {len(lines) - 2} found", hint=hint)
+    rows = []
+    for number, cells in lines[2:]:
+        with reading(path, number):
+            rows.append(_row(number, cells))
     needed = ("tp", "ep", "pp", "vpp", "ga", "all_gpus") if policy != MICRO else ()
     left_out = tuple(name for name in needed if name not in header)
     header = {**dict.fromkeys(("tp", "ep", "pp", "vpp", "ga"), 1), "pp_bytes": 0, **header}
-    parts = _micro_batches(path, second, rows, header["ga"])
+    with reading(path, second):
+        parts = _micro_batches(rows, header["ga"])
     return AicbWorkload(path, policy, header, left_out, *parts)
 
 
-def _header(path: Path, line: int, words: Sequence[str]) -> dict[str, int]:
+def _policy(word: str) -> str:
+    if word in POLICIES:
+        return word
+    what = f"{written(word)} is not a policy"
+    if word in OTHER_POLICIES:
+        what = f"policy {word} is not supported"
+    raise InputError(what, hint=f"one of {', '.join(POLICIES)}")
+
+
+def _header(words: Sequence[str]) -> dict[str, int]:
     """Return the numbers of the first line, by netsim's names."""
     found: dict[str, int] = {}
-    at = 0
-    while at < len(words):
-        key = words[at].removesuffix(":")
+    rest = iter(words)
+    for word in rest:
+        key = word.removesuffix(":")
         if key not in COUNTS and key not in LISTS:
             known = ", ".join([*COUNTS, *LISTS])
-            raise at_line(path, line, f"{written(words[at])} is not a key", known)
-        if at + 1 == len(words):
-            raise at_line(path, line, f"{key} has no number")
-        number = _number(path, line, key, words[at + 1])
-        at += 2
+            raise InputError(f"{written(word)} is not a key", hint=known)
+        name = COUNTS.get(key, "")
+        least = 0 if name in ("", "pp_bytes") else 1
+        number = _number(key, next(rest, ""), least)
         if key in LISTS and number:
             what = f"{key}: {number} layers with recomputation, which is not supported"
-            raise at_line(path, line, what, "checkpoints: 0 checkpoint_initiates: 0")
-        if key in COUNTS:
-            name = COUNTS[key]
-            least = 0 if name == "pp_bytes" else 1
-            if number < least or found.setdefault(name, number) != number:
-                raise at_line(path, line, f"{key} is {number}", f"{least} or more, and once")
+            raise InputError(what, hint="checkpoints: 0 checkpoint_initiates: 0")
+        if name and found.setdefault(name, number) != number:
+            raise InputError(f"{key} is {number}", hint=f"{found[name]}, as before")
     return found
 
 
-def _row(path: Path, line: int, cells: Sequence[str]) -> AicbRow:
+def _row(line: int, cells: Sequence[str]) -> AicbRow:
     if len(cells) != WIDTH:
         hint = "a name, -1, three times ns, collective and bytes, ns of an update"
-        raise at_line(path, line, f"has {len(cells)} columns, not {WIDTH}", hint)
+        raise InputError(f"has {len(cells)} columns, not {WIDTH}", hint=hint)
     if cells[1] != "-1":
-        raise at_line(path, line, f"depends on {written(cells[1])}, which is not supported", "-1")
-    forward, of_input, of_weight = (_phase(path, line, cells[k : k + 3]) for k in (2, 5, 8))
-    return AicbRow(line, cells[0], forward, of_input, of_weight, _time(path, line, cells[11]))
+        raise InputError(f"depends on {written(cells[1])}, which is not supported", hint="-1")
+    forward, of_input, of_weight = (_phase(*cells[k : k + 3]) for k in (2, 5, 8))
+    return AicbRow(line, cells[0], forward, of_input, of_weight, _time(cells[11]))
 
 
-def _phase(path: Path, line: int, cells: Sequence[str]) -> Phase:
-    ns, size = _time(path, line, cells[0]), _number(path, line, "bytes", cells[2])
-    name = cells[1]
+def _phase(time: str, name: str, n_bytes: str) -> Phase:
+    ns, size = _time(time), _number("bytes", n_bytes, below=SIZE_BYTES)
     group = next((one for one in reversed(GROUPS) if name.endswith(one)), NO_GROUP)
     plain = name.removesuffix(group)
     if plain != NONE and plain not in COLLECTIVES:
         hint = f"{', '.join([NONE, *COLLECTIVES])}, with {' or '.join(GROUPS[1:])} as suffix"
-        raise at_line(path, line, f"{written(name)} is not a supported collective", hint)
-    if size >= SIZE_BYTES:
-        raise at_line(path, line, f"{size} bytes", "less than 1 PiB")
+        raise InputError(f"{written(name)} is not a supported collective", hint=hint)
     what = COLLECTIVES.get(plain, "") if size else ""
     return Phase(ns, what, group, size if what else 0)
 
 
-def _time(path: Path, line: int, word: str) -> int:
-    ns = _number(path, line, "time", word)
-    if ns >= LONGEST_NS:
-        raise at_line(path, line, f"{ns} ns", "less than 20 h")
-    return ns
+def _time(word: str) -> int:
+    return _number("ns", word, below=LONGEST_NS)
 
 
-def _number(path: Path, line: int, what: str, word: str) -> int:
+def _number(what: str, word: str, least: int = 0, below: int = SIZE_BYTES) -> int:
     """Return a number, which Python may have written with ".0"."""
-    try:
-        number = whole(word.removesuffix(".0"))
-    except ValueError:
-        number = -1
-    if number < 0:
-        raise at_line(path, line, f"{what}: {written(word)} is not a non-negative integer")
-    return number
+    return bounded(what, word.removesuffix(".0"), least, below)
 
 
 def _micro_batches(
-    path: Path, line: int, rows: Sequence[AicbRow], n: int
+    rows: Sequence[AicbRow], n: int
 ) -> tuple[Sequence[AicbRow], Sequence[Sequence[AicbRow]], Sequence[AicbRow]]:
     """Split rows into those before all micro-batches, those of each, and those after.
 
@@ -228,5 +218,5 @@ def _micro_batches(
     if len(names) != 1:
         what = f"its {ends - begin} rows from line {rows[begin].line} on are not {n} micro-batches"
         hint = f"{n} times (ga) the same rows, beginning with {FIRST_ROW}"
-        raise at_line(path, line, what, hint)
+        raise InputError(what, hint=hint)
     return rows[:begin], [rows[k : k + each] for k in bounds], rows[ends:]

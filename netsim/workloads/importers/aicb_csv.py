@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_text, whole
-from netsim.limits import COUNT, HORIZON_PS, SIZE_BYTES
+from netsim.inputs import at_line, bounded, read_text, reading
+from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.units import written
 
 COLLECTIVES = {
@@ -102,18 +102,19 @@ def read_aicb_csv(path: Path) -> AicbJob:
     for line, text in enumerate(read_text(path).splitlines(), 1):
         if not text.strip():
             continue
-        if text.lstrip().startswith("["):
-            n_ranks += _ranks(path, line, text.strip(), len(stages))
-            columns = {}
-            continue
-        cells = text.split(",")
-        if not columns:
-            columns = _columns(path, line, cells)
-            stages.append([])
-            continue
-        if len(cells) != len(columns):
-            raise at_line(path, line, f"has {len(cells)} cells for {len(columns)} columns")
-        row = _row(path, line, {name: cells[k].strip() for name, k in columns.items()})
+        with reading(path, line):
+            if text.lstrip().startswith("["):
+                n_ranks += _ranks(text.strip(), len(stages))
+                columns = {}
+                continue
+            cells = text.split(",")
+            if not columns:
+                columns = _columns(cells)
+                stages.append([])
+                continue
+            if len(cells) != len(columns):
+                raise InputError(f"has {len(cells)} cells for {len(columns)} columns")
+            row = _row(line, {name: cells[k].strip() for name, k in columns.items()})
         if row is not None:
             shapes += row.what == COMPUTE and not row.size
             stages[-1].append(row)
@@ -122,7 +123,7 @@ def read_aicb_csv(path: Path) -> AicbJob:
     return AicbJob(path, stages, n_ranks, shapes)
 
 
-def _ranks(path: Path, line: int, text: str, n_stages: int) -> int:
+def _ranks(text: str, n_stages: int) -> int:
     """Return the number of ranks in a line before column names."""
     if match := _RANKS.fullmatch(text):
         first, last = int(match[1]), int(match[2])
@@ -131,19 +132,19 @@ def _ranks(path: Path, line: int, text: str, n_stages: int) -> int:
     elif (match := _STAGE.fullmatch(text)) and int(match[1]) == n_stages:
         return match[2].count("rank")
     hint = "[rank0 ~ rank127], or [ pp_stage0: [rank0, rank1] ] for each stage in order"
-    raise at_line(path, line, f"{written(text)} does not list ranks", hint)
+    raise InputError(f"{written(text)} does not list ranks", hint=hint)
 
 
-def _columns(path: Path, line: int, cells: Sequence[str]) -> dict[str, int]:
+def _columns(cells: Sequence[str]) -> dict[str, int]:
     found = {name.strip(): k for k, name in enumerate(cells)}
     missing = [name for name in NEEDED if name not in found]
     if missing or len(found) < len(cells):
         what = f"has no column {missing[0]}" if missing else "names a column twice"
-        raise at_line(path, line, what, "comm_type,comm_group,comm_group_size,msg_size,...")
+        raise InputError(what, hint="comm_type,comm_group,comm_group_size,msg_size,...")
     return found
 
 
-def _row(path: Path, line: int, cell: dict[str, str]) -> CsvRow | None:
+def _row(line: int, cell: dict[str, str]) -> CsvRow | None:
     """Return one row; None for rows without effect."""
     what = cell["comm_type"].removeprefix("CommType.")
     label = f"{what} {cell.get('stage', '')}".strip()
@@ -151,33 +152,26 @@ def _row(path: Path, line: int, cell: dict[str, str]) -> CsvRow | None:
         return None
     if what == COMPUTE:
         time = cell.get("_elapsed_time", "None")
-        ns = 0 if time in ("None", "") else _number(path, line, "_elapsed_time", time, MAX_NS)
+        ns = (
+            0
+            if time in ("None", "")
+            else bounded("_elapsed_time", time.partition(".")[0], below=MAX_NS)
+        )
         return CsvRow(line, what, "", 0, ns, label)
     if what not in (*COLLECTIVES, SEND, RECEIVE):
         hint = ", ".join([*COLLECTIVES, COMPUTE, SEND, RECEIVE, EPOCH])
-        raise at_line(path, line, f"{written(what)} is not a supported comm_type", hint)
+        raise InputError(f"{written(what)} is not a supported comm_type", hint=hint)
     group = cell["comm_group"].removeprefix("CommGroup.")
     group = ALL if group == "all_nodes" else group
     if group not in GROUPS:
-        raise at_line(path, line, f"{written(group)} is not a comm_group", ", ".join(GROUPS))
+        raise InputError(f"{written(group)} is not a comm_group", hint=", ".join(GROUPS))
     given = cell.get("comm_group_size", "None")
-    n = 0 if given == "None" else _number(path, line, "comm_group_size", given, COUNT)
-    size = _number(path, line, "msg_size", cell["msg_size"], SIZE_BYTES)
+    n = 0 if given == "None" else bounded("comm_group_size", given)
+    size = bounded("msg_size", cell["msg_size"], below=SIZE_BYTES)
     if what in COLLECTIVES:
         return CsvRow(line, COLLECTIVES[what], group, n, size, label)
     way, _, to = cell["additional"].partition("_")
     if way != {SEND: "send", RECEIVE: "recv"}[what] or to not in (NEXT, PREVIOUS):
         hint = "send_next, send_prev, recv_next or recv_prev"
-        raise at_line(path, line, f"{what} and {written(cell['additional'])}", hint)
+        raise InputError(f"{what} and {written(cell['additional'])}", hint=hint)
     return CsvRow(line, what, group, n, size, label, to)
-
-
-def _number(path: Path, line: int, what: str, word: str, below: int) -> int:
-    """Return a non-negative integer, which Python may have written with a fraction."""
-    try:
-        number = whole(word.partition(".")[0] if what == "_elapsed_time" else word)
-    except ValueError:
-        number = -1
-    if not 0 <= number < below:
-        raise at_line(path, line, f"{what}: {written(word)}", f"a whole number below {below}")
-    return number

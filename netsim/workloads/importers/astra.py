@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_json, read_lines, whole
-from netsim.limits import COUNT, DELAY_PS, RATE_BPS
+from netsim.inputs import at_line, bounded, read_json, read_lines, reading
+from netsim.limits import DELAY_PS, RATE_BPS
 from netsim.units import written
 
 RING, SWITCH, FULL = SHAPES = ("Ring", "Switch", "FullyConnected")
@@ -121,23 +121,21 @@ def _dimension(path: Path, row: Sequence[tuple[int, str]]) -> Dimension:
     (line, shape), count, rate, latency = row
     if shape not in SHAPES:
         raise at_line(path, line, f"{written(shape)} is not a topology", ", ".join(SHAPES))
-    try:
-        n = whole(count[1])
-    except ValueError:
-        n = 0
-    if not 1 < n < COUNT:
-        raise at_line(path, count[0], f"{written(count[1])} NPUs", "2 or more")
-    rate_bps = round(_real(path, *rate, RATE_BPS / BITS_PER_GB) * BITS_PER_GB)
-    return Dimension(shape, n, rate_bps, round(_real(path, *latency, DELAY_PS / 1000) * 1000))
+    with reading(path, count[0]):
+        n = bounded("NPUs", count[1], least=2)
+    with reading(path, rate[0]):
+        rate_bps = round(_real(rate[1], RATE_BPS / BITS_PER_GB) * BITS_PER_GB)
+    with reading(path, latency[0]):
+        return Dimension(shape, n, rate_bps, round(_real(latency[1], DELAY_PS / 1000) * 1000))
 
 
-def _real(path: Path, line: int, word: str, below: float) -> float:
+def _real(word: str, below: float) -> float:
     try:
         number = float(word) if len(word) < 30 else math.nan
     except ValueError:
         number = math.nan
     if not 0 < number < below:
-        raise at_line(path, line, f"{written(word)} is not a number above 0 and below {below:.0f}")
+        raise InputError(f"{written(word)} is not a number above 0 and below {below:.0f}")
     return number
 
 

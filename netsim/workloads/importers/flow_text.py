@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_lines, require_file, whole
+from netsim.inputs import at_line, bounded, read_lines, reading, require_file, whole
 from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.units import written
 
@@ -75,12 +75,8 @@ def read_ns3_flows(path: Path) -> ListedFlows:
             "is empty", file=str(path), hint="the number of flows, then one line per flow"
         )
     number, line = first[0]
-    try:
-        count = whole(line)
-    except ValueError:
-        count = -1
-    if count < 1:
-        raise at_line(path, number, f"{written(line)} is not a number of flows")
+    with reading(path, number):
+        count = bounded("the number of flows", line, least=1)
     width = len(first[1][1].split()) if len(first) > 1 else len(NS3)
     flows = _flows(path, NS3_SHORT if width == len(NS3_SHORT) else NS3, header=True)
     if len(flows.src) != count:

@@ -13,13 +13,12 @@ MSCCL's parser; astra-sim/astra-sim, examples/system/custom_collectives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 from netsim.errors import InputError
-from netsim.inputs import read_bytes, whole
+from netsim.inputs import bounded, read_bytes
 from netsim.units import written
 
 SENDS = ("s", "rcs", "rrs", "rrcs")
@@ -162,13 +161,6 @@ def _children(of: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
 
 def _number(of: ElementTree.Element, key: str, least: int = 0) -> int:
     """Return an integer attribute."""
-    given: Mapping[str, str] = of.attrib
-    try:
-        number = whole(given[key])
-    except KeyError:
-        raise InputError(f"<{of.tag}> has no {key}") from None
-    except ValueError:
-        number = least - 1
-    if not least <= number < 1 << 31:
-        raise InputError(f"{key} of <{of.tag}> is {written(given[key])}", hint=f"{least} or more")
-    return number
+    if key not in of.attrib:
+        raise InputError(f"<{of.tag}> has no {key}")
+    return bounded(f"{key} of <{of.tag}>", of.attrib[key], least)

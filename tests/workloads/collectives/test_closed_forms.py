@@ -110,7 +110,7 @@ def test_rails_take_as_long_as_the_closed_form_on_wires_that_are_measured() -> N
 
 
 def test_channels_of_a_ring_go_by_rails_of_their_own() -> None:
-    network, size = rails(), 16 * 4 * 2 * PAYLOAD
+    network, size = rails(), 16 * 4 * 3 * PAYLOAD
     wires, took = Wires(network, PAYLOAD, HEADER), {}
     for order in RING_ORDERS:
         how = CollectiveOptions("ring", channels=4, node=4, ring_order=order)

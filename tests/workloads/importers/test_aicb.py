@@ -89,9 +89,9 @@ def test_mistakes(tmp_path: Path) -> None:
             'w.txt:1: "TRANSFORMER" is not a policy (one of HYB',
         ),
         (MINIMAL.replace("vpp", "vvpp"), 'w.txt:1: "vvpp:" is not a key'),
-        (MINIMAL.replace("pp_comm: 0", "pp_comm:"), "w.txt:1: pp_comm has no number"),
-        (MINIMAL.replace("ep: 1", "ep: 0"), "w.txt:1: ep is 0"),
-        (MINIMAL.replace("ep: 1", "ep: one"), 'w.txt:1: ep: "one" is not a non-negative integer'),
+        (MINIMAL.replace("pp_comm: 0", "pp_comm:"), 'w.txt:1: pp_comm: ""'),
+        (MINIMAL.replace("ep: 1", "ep: 0"), 'w.txt:1: ep: "0"'),
+        (MINIMAL.replace("ep: 1", "ep: one"), 'w.txt:1: ep: "one"'),
         (MINIMAL.replace("ep: 1", "ep: 1 ep: 2"), "w.txt:1: ep is 2"),
         (
             MINIMAL.replace("checkpoints: 0", "checkpoints: 2 0 3"),
@@ -101,11 +101,8 @@ def test_mistakes(tmp_path: Path) -> None:
         (MINIMAL.replace("\n1\n", "\none\n"), 'w.txt:2: the number of rows: "one"'),
         (MINIMAL + " 5", "w.txt:3: has 13 columns, not 12"),
         (MINIMAL.replace("-1", "0"), 'w.txt:3: depends on "0", which is not supported'),
-        (
-            MINIMAL.replace("\t1000\tA", "\t-5\tA"),
-            'w.txt:3: time: "-5" is not a non-negative integer',
-        ),
-        (MINIMAL.replace("1000\tA", "9" * 17 + "\tA"), "w.txt:3: 99999999999999999 ns"),
+        (MINIMAL.replace("\t1000\tA", "\t-5\tA"), 'w.txt:3: ns: "-5"'),
+        (MINIMAL.replace("1000\tA", "9" * 17 + "\tA"), 'w.txt:3: ns: "99999999999999999"'),
         (
             MINIMAL.replace("ALLREDUCE\t4", "ALLREDUCEALLTOALL_EP\t4"),
             'w.txt:3: "ALLREDUCEALLTOALL_EP" is not a supported collecti',

@@ -112,7 +112,7 @@ def test_mistakes(tmp_path: Path) -> None:
         ("<ring/>", "a.xml: starts with <ring>"),
         (RING.replace('ngpus="2"', 'ngpus="3"'), "a.xml: has 2 of 3 GPUs (ngpus)"),
         (RING.replace('ngpus="2"', 'ngpus="1"'), "a.xml: gpu 0, tb 0: invalid peer GPU 1"),
-        (RING.replace('ngpus="2"', 'ngpus="two"'), 'a.xml: ngpus of <algo> is "two" (1 or more)'),
+        (RING.replace('ngpus="2"', 'ngpus="two"'), 'a.xml: ngpus of <algo>: "two"'),
         (RING.replace('nchunksperloop="2"', ""), "a.xml: <algo> has no nchunksperloop"),
         (RING.replace('gpu id="1"', 'gpu id="0"'), "a.xml: gpu 0 is duplicate"),
         (RING.replace("tb", "threadblock"), "a.xml: <threadblock> in <gpu> (<tb>)"),
