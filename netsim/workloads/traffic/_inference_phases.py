@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.workloads.collectives.steps import cut
 from netsim.workloads.inference.cost import (
     IterationCost,
     all_reduce_bytes,
@@ -18,7 +19,7 @@ from netsim.workloads.inference.deployment import Deployment
 from netsim.workloads.inference.roofline import gpu_parameters, iteration_cost, kv_bytes_of_token
 from netsim.workloads.job.model import parameters
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.traffic._inference_steps import BLOCKS, InferencePhase, cut
+from netsim.workloads.traffic._inference_steps import BLOCKS, InferencePhase
 
 Ints = NDArray[np.int64]
 

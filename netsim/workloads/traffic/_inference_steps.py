@@ -8,7 +8,7 @@ instances, ranks].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ TP, KV, POOL, CONTROL = KINDS = ("tp", "kv", "pool", "control")
 """Kinds of messages: all-reduces, KV caches, pool reads, and their requests."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class InferencePhase:
     """The work of all instances of one phase.
 
@@ -48,6 +48,8 @@ class InferencePhase:
         all_reduce_bytes: int64[parts], size of each all-reduce.
         how: algorithm and options of all-reduces.
         all_reduce_ps: int64[parts], duration of each all-reduce; None: simulated in packets.
+        computed, reduced: int64[parts, n, blocks, instances, tp], the operations, once added;
+            all-reduces of instances of one rank are their computations.
     """
 
     name: str
@@ -58,6 +60,8 @@ class InferencePhase:
     how: CollectiveOptions
     all_reduce_ps: Ints | None = None
     chunked: bool = False
+    computed: Ints = field(init=False)
+    reduced: Ints = field(init=False)
 
     @property
     def tp(self) -> int:
@@ -69,19 +73,6 @@ class InferencePhase:
         return int(self.compute_ps.shape[2]) // BLOCKS
 
 
-@dataclass(frozen=True, eq=False)
-class PhaseOperations:
-    """Operation ids of a phase.
-
-    Attributes:
-        computed: int64[parts, n, blocks, instances, tp].
-        reduced: the same for all-reduces; equal to `computed` for instances of one rank.
-    """
-
-    computed: Ints
-    reduced: Ints
-
-
 class InferenceSteps:
     """Collects operations and the step of each."""
 
@@ -91,16 +82,16 @@ class InferenceSteps:
         """Kinds of the messages."""
         self._recorded: list[tuple[Ints, Ints]] = []
 
-    def add(self, phase: InferencePhase) -> PhaseOperations:
+    def add(self, phase: InferencePhase) -> None:
         """Add all iterations of a phase, back to back at each rank."""
         parts, n, blocks = phase.compute_ps.shape
-        if not n:
-            nothing = np.zeros((parts, n, blocks, *phase.ranks.shape), np.int64)
-            return PhaseOperations(nothing, nothing)
         shape = (n, blocks, *phase.ranks.shape)
+        computed, reduced = np.empty((2, parts, *shape), np.int64)
+        phase.computed, phase.reduced = computed, reduced
+        if not n:
+            return
         ranks = np.broadcast_to(phase.ranks, shape)
         turn = parts * np.arange(n * blocks).reshape(n, blocks, 1, 1)
-        computed, reduced = np.empty((2, parts, *shape), np.int64)
         for part in range(parts):
             made = self.ops.compute(
                 ranks,
@@ -120,7 +111,6 @@ class InferenceSteps:
         for part in range(parts):
             # The next iteration needs the tokens of all parts of the batch.
             self.ops.after(reduced[:, :-1, -1], computed[part][None, 1:, 0])
-        return PhaseOperations(computed, reduced)
 
     def _all_reduce(
         self, phase: InferencePhase, part: int, shape: tuple[int, ...], turn: Ints
@@ -143,8 +133,8 @@ class InferenceSteps:
 
     def send_caches(
         self,
-        prefill: tuple[InferencePhase, PhaseOperations],
-        decode: tuple[InferencePhase, PhaseOperations],
+        phase: InferencePhase,
+        to: InferencePhase,
         n_bytes: Ints,
         *,
         per_layer: bool,
@@ -154,15 +144,13 @@ class InferenceSteps:
         They are sent after the iteration, or layer by layer after attention. The decode instance's
         first iteration of the next step waits for them. `n_bytes`: int64[parts], per iteration.
         """
-        phase, done = prefill
-        to, then = decode
         self.kinds.add(KV)
         share = partition(phase.tp, to.tp)
         src, dst = share.source, share.sink
         for part in range(len(phase.compute_ps)):
             messages = phase.layers if per_layer else 1
             # [n, messages, instances, len(share)]
-            before = done.computed[part][:, ::BLOCKS] if per_layer else done.reduced[part][:, -1:]
+            before = phase.computed[part][:, ::BLOCKS] if per_layer else phase.reduced[part][:, -1:]
             size = share.sizes(n_bytes[part : part + 1], messages)[:, :, None]
             shape = (len(phase.step), messages, len(phase.ranks), len(share))
             sent, received = self.ops.send(
@@ -177,23 +165,17 @@ class InferenceSteps:
             first = np.searchsorted(to.step, phase.step, "right")
             has_next = np.flatnonzero(first < len(to.step))
             for k in has_next.tolist():
-                starts = then.computed[:, first[k], 0][:, None, :, dst]
+                starts = to.computed[:, first[k], 0][:, None, :, dst]
                 self.ops.after(received[k][None], starts)
 
     def read_pool(
-        self,
-        of: tuple[InferencePhase, PhaseOperations],
-        pool: Ints,
-        layer_bytes: Ints,
-        *,
-        prefetch: bool,
+        self, phase: InferencePhase, pool: Ints, layer_bytes: Ints, *, prefetch: bool
     ) -> None:
         """Have every rank read from the ranks `pool` before each layer.
 
         `layer_bytes`: int64[n * layers], read by one instance before each layer. With `prefetch`,
         the request is sent when the previous layer starts, otherwise when it ends.
         """
-        phase, done = of
         self.kinds |= {CONTROL, POOL}
         share = partition(pool.size, phase.tp)
         dst, m = share.sink, len(share)
@@ -209,13 +191,13 @@ class InferenceSteps:
         for made in (requests, requested, sent, received):
             self._record(made, phase.step)
         self.ops.after(requested, sent)
-        starts = done.computed[0][:, ::BLOCKS].reshape(n * layers, k, phase.tp)[..., dst]
+        starts = phase.computed[0][:, ::BLOCKS].reshape(n * layers, k, phase.tp)[..., dst]
         self.ops.after(received.reshape(starts.shape), starts)
         request = requests.reshape(starts.shape)[1:]
         if prefetch:
             self.ops.after_start(starts[:-1], request)
             return
-        for part in done.reduced:
+        for part in phase.reduced:
             over = part[:, BLOCKS - 1 :: BLOCKS].reshape(n * layers, k, phase.tp)[..., dst]
             self.ops.after(over[:-1], request)
 
@@ -237,11 +219,4 @@ def _labels(shape: tuple[int, ...]) -> list[str]:
     n, blocks, *others = shape
     names = [f"layer {b // BLOCKS} {('attention', 'mlp')[b % BLOCKS]}" for b in range(blocks)]
     found: list[str] = np.tile(np.repeat(np.array(names, object), np.prod(others)), n).tolist()
-    return found
-
-
-def cut(whole: int | Ints, parts: int) -> Ints:
-    """int64[..., parts]: a number split into parts that differ by at most one."""
-    each = np.asarray(whole, np.int64)[..., None]
-    found: Ints = each // parts + (np.arange(parts) < each % parts)
     return found

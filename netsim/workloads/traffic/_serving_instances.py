@@ -91,7 +91,7 @@ def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Gro
         hint = "give instances, or prefill_instances and decode_instances"
         problem = "missing" if mixed is None else "conflicts with prefill_instances"
         raise InputError(problem, key="traffic.instances", hint=hint)
-    both = _deployment(params, "deployment", context)
+    both = deployment_of(params, "deployment", context)
     if mixed is not None:
         split = (False, "prefill_instances and decode_instances")
         check_used(params, dict.fromkeys(("decode_deployment", "kv_layer_groups"), split))
@@ -103,20 +103,21 @@ def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Gro
             raise InputError("missing", key=f"traffic.{name}", hint="required with the other one")
     other = both
     if params["decode_deployment"] is not None:
-        other = _deployment(params, "decode_deployment", context)
+        other = deployment_of(params, "decode_deployment", context)
     check_same_cache(both, other)
     return {PREFILL: Group(PREFILL, both, prefill), DECODE: Group(DECODE, other, decode)}
 
 
-def _deployment(params: Mapping[str, Any], name: str, context: TrafficContext) -> Deployment:
+def deployment_of(params: Mapping[str, Any], name: str, context: TrafficContext) -> Deployment:
+    """Return the deployment that a parameter gives. Raises InputError with its key."""
     key, given = f"traffic.{name}", params[name]
     try:
         found = load_deployment(given, context.directory)
     except InputError as error:
         raise (error.under(key) if isinstance(given, Mapping) else error.at(key=key)) from None
-    if found.options.tp == 0:
-        message = "missing number of GPUs per instance"
-        raise InputError(message, key=key, hint="options.tp")
+    if not found.options.tp:
+        where = f"{key}.options.tp"
+        raise InputError("missing", key=where, hint="GPUs per instance", code="missing")
     return found
 
 

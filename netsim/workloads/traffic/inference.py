@@ -46,8 +46,9 @@ from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_time
 from netsim.workloads.collectives import ALGORITHMS
-from netsim.workloads.inference import Deployment, kv_capacity_tokens, load_deployment
+from netsim.workloads.inference import Deployment, kv_capacity_tokens
 from netsim.workloads.operations import CollectiveOptions
+from netsim.workloads.serving.given import check_used
 from netsim.workloads.traffic import _placement
 from netsim.workloads.traffic._collectives import wires_of
 from netsim.workloads.traffic._inference_phases import DECODE, PHASES, PREFILL, Batches
@@ -56,9 +57,8 @@ from netsim.workloads.traffic._inference_steps import (
     KINDS,
     InferencePhase,
     InferenceSteps,
-    PhaseOperations,
 )
-from netsim.workloads.traffic._serving_instances import check_same_cache
+from netsim.workloads.traffic._serving_instances import check_same_cache, deployment_of
 
 AFTER_PREFILL, LAYERWISE = KV_TRANSFERS = ("after_prefill", "layerwise")
 WEIGHTS, CACHE = ("weights", "kv")
@@ -174,13 +174,12 @@ def flows(
         step = np.repeat(np.arange(steps), one.lengths.size // steps)
         formula = params["fidelity"] == "formula"
         phase = one.phase_of(ranks, step, _collective_options(params, one), by_formula=formula)
-        made.append((one, phase, work.add(phase)))
+        work.add(phase)
+        made.append((one, phase))
         first += size
     if params["phase"] == SPLIT:
-        prefill, decode = (one[1:] for one in made)
-        work.send_caches(
-            prefill, decode, batches[0].kv_bytes(), per_layer=params["kv_transfer"] == LAYERWISE
-        )
+        layerwise = params["kv_transfer"] == LAYERWISE
+        work.send_caches(made[0][1], made[1][1], batches[0].kv_bytes(), per_layer=layerwise)
     if params["pool_hosts"]:
         _read_pool(params, work, made, np.arange(first, n_ranks))
     if not work.kinds:
@@ -201,20 +200,16 @@ def _check(params: Mapping[str, Any]) -> None:
     split, pool, phase = params["phase"] == SPLIT, params["pool_hosts"] > 0, params["phase"]
     packets = params["fidelity"] == "packets"
     decode, prefill = 'phase = "decode" or "split"', 'phase = "prefill" or "split"'
-    for key, has_effect, hint in (
-        ("kv_transfer", split, 'phase = "split"'),
-        ("tokens", split, 'phase = "split"'),
-        ("decode_deployment", split, 'deployment, or phase = "split"'),
-        ("prompt", phase != DECODE, prefill),
-        ("context", phase != PREFILL, decode),
-        ("block_chunks", params["overlap"] == CHUNKS, 'overlap = "chunks"'),
-        ("pooled", pool, "pool_hosts = 1 or more"),
-        ("pooled_fraction", pool, "pool_hosts = 1 or more"),
-        ("pool_read", pool, "pool_hosts = 1 or more"),
-        *((key, packets, 'fidelity = "packets"') for key in PACKET_KEYS),
-    ):
-        if params[key] is not None and not has_effect:
-            raise InputError(NO_EFFECT, key=f"traffic.{key}", hint=hint, code="no_effect")
+    with_pool = (pool, "pool_hosts")
+    effects = {
+        **dict.fromkeys(("kv_transfer", "tokens", "decode_deployment"), (split, 'phase = "split"')),
+        "prompt": (phase != DECODE, prefill),
+        "context": (phase != PREFILL, decode),
+        "block_chunks": (params["overlap"] == CHUNKS, 'overlap = "chunks"'),
+        **dict.fromkeys(("pooled", "pooled_fraction", "pool_read"), with_pool),
+        **dict.fromkeys(PACKET_KEYS, (packets, 'fidelity = "packets"')),
+    }
+    check_used(params, effects)
     if params["context_grows"] and phase == PREFILL:
         raise InputError(NO_EFFECT, key="traffic.context_grows", hint=decode, code="no_effect")
     for other, value in params["batch"].items():
@@ -240,7 +235,7 @@ def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches
     for phase in PHASES if split else (params["phase"],):
         decodes = phase == DECODE
         key = "decode_deployment" if decodes and params["decode_deployment"] else "deployment"
-        deployment = _deployment(params, key, context)
+        deployment = deployment_of(params, key, context)
         n = params["steps"]
         if split and decodes and params["tokens"] is not None:
             n *= params["tokens"]
@@ -259,19 +254,6 @@ def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches
         _check_capacity(params, found[-1])
     if split:
         check_same_cache(*(one.deployment for one in found))
-    return found
-
-
-def _deployment(params: Mapping[str, Any], key: str, context: TrafficContext) -> Deployment:
-    given = params[key]
-    try:
-        found = load_deployment(given, context.directory)
-    except InputError as error:
-        where = f"traffic.{key}"
-        raise (error.under(where) if isinstance(given, Mapping) else error.at(key=where)) from None
-    if not found.options.tp:
-        where = f"traffic.{key}.options.tp"
-        raise InputError("missing", key=where, hint="GPUs per instance", code="missing")
     return found
 
 
@@ -342,13 +324,13 @@ def _collective_options(params: Mapping[str, Any], batches: Batches) -> Collecti
 def _read_pool(
     params: Mapping[str, Any],
     work: InferenceSteps,
-    made: Sequence[tuple[Batches, InferencePhase, PhaseOperations]],
+    made: Sequence[tuple[Batches, InferencePhase]],
     pool: NDArray[np.int64],
 ) -> None:
     """Add the reads of all instances that use the pool."""
     share = 1.0 if params["pooled_fraction"] is None else params["pooled_fraction"]
     prefetch = params["pool_read"] != ON_DEMAND
-    for batches, phase, done in made:
+    for batches, phase in made:
         if params["pooled"] == WEIGHTS:
             n_bytes = batches.layer_weight_bytes()
         elif batches.phase == DECODE:
@@ -356,15 +338,13 @@ def _read_pool(
         else:
             continue
         sizes = np.repeat(np.ceil(n_bytes * share).astype(np.int64), batches.layers)
-        work.read_pool((phase, done), pool, sizes, prefetch=prefetch)
+        work.read_pool(phase, pool, sizes, prefetch=prefetch)
 
 
-def _notes(
-    params: Mapping[str, Any], made: Sequence[tuple[Batches, InferencePhase, PhaseOperations]]
-) -> list[str]:
+def _notes(params: Mapping[str, Any], made: Sequence[tuple[Batches, InferencePhase]]) -> list[str]:
     """Describe the instances and the simulated layers."""
     found = []
-    for batches, phase, _ in made:
+    for batches, phase in made:
         n, of, rows = len(phase.ranks), batches.deployment, int(batches.rows.sum())
         who = f"{n:,} {batches.phase} instance{'s' * (n != 1)} of {of.tp:,} GPUs, {of.name}"
         if not batches.lengths.size:
