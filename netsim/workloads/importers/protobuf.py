@@ -28,12 +28,11 @@ _DIGITS = 10
 FEW = 32
 """Up to this many messages are decoded one by one instead of field by field."""
 
+MANY = 1 << 16
+"""Fields of one message after which memory is checked again."""
+
 FIELD_BYTES = 400
 """Memory per field while decoding, in bytes."""
-
-STREAK, WINDOW = 64, 1 << 16
-"""After this many numeric fields of one message, decode runs of them within a window of this
-size."""
 
 _64_BITS = (1 << 64) - 1
 
@@ -151,16 +150,8 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
 def _fields_of_one(data: Bytes, message: int, at: int, end: int) -> tuple[NDArray[Any], ...]:
     """Decode the remaining fields of one message, as a round of `fields_of`."""
     content = memoryview(data)[:end]  # type: ignore[arg-type]
-    runs: list[tuple[NDArray[Any], ...]] = []
     found: list[tuple[int, int, int, int, int]] = []  # number, wire, value, begin, end
     while at < end:
-        if len(found) == STREAK:
-            runs.append(_columns(message, found))
-            if all(wire == VARINT for _, wire, *_ in found):
-                runs.append(_varint_fields(data, message, at, min(at + WINDOW, end)))
-                at = int(runs[-1][-1][-1]) if runs[-1][0].size else at
-            found = []
-            continue
         tag, at = _varint(content, at, message)
         number, wire = tag >> 3, tag & 7
         value, begin = 0, at
@@ -168,8 +159,8 @@ def _fields_of_one(data: Bytes, message: int, at: int, end: int) -> tuple[NDArra
             value, at = _varint(content, at, message)
             begin = at
         elif wire == BYTES:
-            value, begin = _varint(content, at, message)
-            at = begin + value
+            size, begin = _varint(content, at, message)
+            at = begin + size
         elif wire in (FIXED64, FIXED32):
             at += 8 if wire == FIXED64 else 4
             value = int.from_bytes(content[begin:at], "little")
@@ -177,34 +168,13 @@ def _fields_of_one(data: Bytes, message: int, at: int, end: int) -> tuple[NDArra
             raise DamagedMessageError(message, f"has field {number} of wire type {wire}")
         if at > end:
             raise DamagedMessageError(message, f"ends within its field {number}")
-        found.append((number, wire, 0 if wire == BYTES else value, begin, at))
-    runs.append(_columns(message, found))
-    columns: list[NDArray[Any]] = [np.concatenate(one) for one in zip(*runs, strict=True)]
-    return tuple(columns)
-
-
-def _columns(message: int, found: list[tuple[int, int, int, int, int]]) -> tuple[NDArray[Any], ...]:
-    """Return fields of a message (number, wire, value, begin, end) as columns."""
-    number, wire, value, begin, end = zip(*found, strict=True) if found else ((),) * 5
-    ints = (np.array(one, np.int64) for one in (begin, end))
-    columns = np.array(number, np.int64), np.array(wire, np.int8), np.array(value, np.uint64)
-    return np.full(len(found), message), *columns, *ints
-
-
-def _varint_fields(data: Bytes, message: int, at: int, end: int) -> tuple[NDArray[Any], ...]:
-    """Decode consecutive VARINT fields from `at` that end before `end`."""
-    starts = _starts(data, at, end)
-    tag_at = starts[: starts.size - starts.size % 2 : 2]
-    other = np.flatnonzero(data[tag_at] & np.uint8(7) != VARINT)
-    n = int(other[0]) if other.size else tag_at.size
-    tag_at, value_at = tag_at[:n], starts[1 : 2 * n : 2]
-    of, ends = np.full(n, message), np.full(n, end)
-    tag, _ = _varints(data, tag_at, ends, of)
-    value, after = _varints(data, value_at, ends, of)
-    number = (tag >> np.uint64(3)).astype(np.int64)
-    if not number.all():
-        raise DamagedMessageError(message, "has field 0 of wire type 0")
-    return of, number, np.zeros(n, np.int8), value, after, after
+        found.append((number, wire, value, begin, at))
+        if len(found) % MANY == 0:
+            require_room(FIELD_BYTES * len(found), what=f"{len(found):,} fields")
+    columns = zip(*found, strict=True)
+    kinds = (np.int64, np.int8, np.uint64, np.int64, np.int64)
+    arrays = (np.array(one, kind) for one, kind in zip(columns, kinds, strict=True))
+    return np.full(len(found), message), *arrays
 
 
 def _starts(data: Bytes, at: int, end: int) -> Ints:
