@@ -15,6 +15,7 @@ from netsim.params import Param
 from netsim.traffic._rows import Rows, each, fail_at, read_csv
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.ranks import AXES, Ranks
+from netsim.workloads.serving.given import check_used
 from netsim.workloads.training.routing import Routing, recorded
 
 CONSECUTIVE, RANDOM, FILE = PLACEMENTS = ("consecutive", "random", "file")
@@ -48,12 +49,10 @@ def hosts_of(
             key="traffic.file",
             hint=hint or "a larger network",
         )
-    how, file = params["placement"], params["placement_file"]
-    if (how == FILE) != (file is not None):
-        what = "missing" if file is None else f"has no effect with placement = {how}"
-        raise InputError(what, key="traffic.placement_file", hint="with placement = file")
+    how = params["placement"]
+    check_used(params, {"placement_file": (how == FILE, 'placement = "file"')})
     if how == FILE:
-        return hosts_of_ranks(file, directory, n_ranks, n_hosts)
+        return hosts_of_ranks(params["placement_file"], directory, n_ranks, n_hosts)
     return rng.permutation(n_hosts)[:n_ranks] if how == RANDOM else np.arange(n_ranks)
 
 

@@ -209,7 +209,7 @@ def _check(params: Mapping[str, Any]) -> None:
         **dict.fromkeys(("pooled", "pooled_fraction", "pool_read"), with_pool),
         **dict.fromkeys(PACKET_KEYS, (packets, 'fidelity = "packets"')),
     }
-    check_used(params, effects)
+    check_used(params, effects, optional=effects)
     if params["context_grows"] and phase == PREFILL:
         raise InputError(NO_EFFECT, key="traffic.context_grows", hint=decode, code="no_effect")
     for other, value in params["batch"].items():

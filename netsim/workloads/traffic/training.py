@@ -36,6 +36,7 @@ from netsim.workloads.job.load import load_job
 from netsim.workloads.job.placement import PLACEMENTS, place
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.operations.table import OperationTable
+from netsim.workloads.serving.given import check_used
 from netsim.workloads.traffic._collectives import wires_of
 from netsim.workloads.traffic._placement import placement_of, routing_of
 from netsim.workloads.training.routing import Routing, zipf
@@ -127,7 +128,11 @@ def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
     """Return the steps of the sample."""
-    _check_files(params)
+    uses = {
+        "placement_file": (params["placement"] == "file", 'placement = "file"'),
+        "routing_file": (params["routing"] == "recorded", 'routing = "recorded"'),
+    }
+    check_used(params, uses)
     job = _job(params, context)
     sample = _sample(params, job, context)
     hosts = _hosts(params, sample, network, rng, context)
@@ -148,20 +153,6 @@ def flows(
     load = ops.lower(hosts, classes, network.reduction, wires_of(network, context))
     load = replace(load, notes=(*load.notes, *sample_notes(sample, steps)))
     return steps_of(sample, steps, len(load.part(OperationTable) or ())).add_to(load)
-
-
-def _check_files(params: Mapping[str, Any]) -> None:
-    """Raise InputError for a missing or an unused file."""
-    for key, file, word in (
-        ("placement", "placement_file", "file"),
-        ("routing", "routing_file", "recorded"),
-    ):
-        needed, present = params[key] == word, params[file] is not None
-        if needed and not present:
-            raise InputError("missing", key=f"traffic.{file}", hint="a .csv file", code="missing")
-        if present and not needed:
-            hint = f'{key} = "{word}"'
-            raise InputError(f"has no effect with {params[key]}", key=f"traffic.{file}", hint=hint)
 
 
 def _job(params: Mapping[str, Any], context: TrafficContext) -> Job:
