@@ -133,7 +133,8 @@ CLASSES = {
 class TestExperiment:
     def test_a_run(self, tmp_path, monkeypatch):
         monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
-        (point,) = load(tmp_path, text(**CLASSES)).points()
+        small = {"traffic": 'kind = "permutation"\nsize = "40KB"'}
+        (point,) = load(tmp_path, text(**small, **CLASSES)).points()
         result = simulate(point)
         assert result.complete
         names = result.flows["flow_class"].tolist()

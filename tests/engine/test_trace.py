@@ -119,7 +119,7 @@ def test_every_departure_is_recorded():
 def test_ports_record_all_their_packets():
     """PFC frames too, and the flows that are not traced."""
     for setting in ("trimming", "pfc"):
-        flows = flow_table([(i, 13, 40 * 4096, 0) for i in range(12)])
+        flows = flow_table([(i, 13, 20 * 4096, 0) for i in range(12)])
         traced = keep_sent(engine(setting, flows=flows, trace_ports=range(NETWORK.n_ports)))
         raw = record_all(traced)
         leaves = np.isin(raw.entries[:, WHAT], (SENT, FORWARDED))
