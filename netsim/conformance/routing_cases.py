@@ -56,7 +56,10 @@ def changing_routes(testbed: RoutingTestbed) -> str:
         delays_ps = np.full(network.n_switches, CONVERGE_PS)
         found = replace(fault, routes=follow_failures(network, fault, delays_ps))
         starts_ps = (0, *(time + SLACK_PS for time in DOWN_PS))
-        parts = [everybody(network.n_hosts, 10, start_ps=start) for start in starts_ps]
+        parts = [
+            everybody(network.n_hosts, n_packets, start_ps=start_ps)
+            for n_packets, start_ps in zip((10, 3, 3), starts_ps, strict=True)
+        ]
         run = testbed.run(FlowTable.join(parts), network, faults=found)
         missing = run.engine.flows.size_bytes - run.engine.flow_states().received_bytes
         late = missing[len(parts[0]) :]

@@ -17,8 +17,8 @@ from netsim.conformance.metrics import jain
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
 
-LIKE_OTHERS = ("planes", "shuffled planes", "least loaded plane")
-"""To a transport these are "permutation" and "planes in turn"."""
+LIKE_OTHERS = ("planes", "planes in turn", "shuffled planes", "least loaded plane")
+"""To a transport these are "permutation" and "uneven planes"."""
 PLAIN = [case.name for case in CASES if COMPILED not in case.needs and case.name not in LIKE_OTHERS]
 OTHERS = [case.name for case in CASES if case.name not in PLAIN]
 

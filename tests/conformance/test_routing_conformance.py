@@ -13,13 +13,14 @@ from raises_input import mentions, raises_input
 
 from netsim.cli import app
 from netsim.conformance import ROUTING_CASES, RoutingTestbed, check_routing, failures
-from netsim.conformance.cases import COMPILED
+from netsim.conformance.cases import DETERMINISM
 from netsim.conformance.networks import dragonfly, three_tiers, torus, tree
 from netsim.conformance.routing_testbed import longest_way
 from netsim.flows import FlowTable
 from netsim.plugins import registry
 
-PLAIN = [case.name for case in ROUTING_CASES if COMPILED not in case.needs]
+PLAIN = [case.name for case in ROUTING_CASES if case not in DETERMINISM]
+"""The slow reference tries the others with every algorithm of the package."""
 SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_routing.py"
 NAMES = [*registry.names("routing"), str(SCAFFOLD)]
 
@@ -57,7 +58,7 @@ def test_what_is_shipped_passes(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_shipped_passes_compiled(name):
-    assert not failures(check_routing(name, cases=["compiled", "threads"]))
+    assert not failures(check_routing(name, cases=[case.name for case in DETERMINISM]))
 
 
 def test_the_longest_ways():
