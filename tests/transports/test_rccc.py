@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from engine_runs import (
-    PACKET,
     US,
     acked_ps,
     assert_conserved,
@@ -79,26 +77,6 @@ def test_an_incast_ends_with_the_pulls_for_it(n: int) -> None:
     last = n * (28 + paced / 0.99) * PACKET_PS + 4 * US
     assert fct_ps(one).max() == pytest.approx(last, rel=0.02)
     assert fct_ps(one).min() > 0.95 * fct_ps(one).max()
-
-
-def test_credit_is_for_what_is_wanted() -> None:
-    """A flow within its first window is pulled for what it has sent, not more."""
-    one = engine([(0, 8, 10 * PAYLOAD, 0)])
-    run(one, 7 * US)
-    rx = one.state.hosts.rx[0]
-    wanted = sum(-(-PACKET * k // 256) - -(-PACKET * (k - 1) // 256) for k in range(1, 11))
-    assert 0 < rx["granted"] <= wanted
-
-
-def test_a_sender_of_several_flows_wants_a_share_for_each() -> None:
-    """Four flows of a host to four others: every receiver learns of a quarter of a window."""
-    one = engine([(0, 8 + k, 400 * PAYLOAD, 0) for k in range(4)])
-    run(one, 60 * US)
-    hosts = one.state.hosts
-    pending = hosts.rx["target"] - hosts.rx["granted"]
-    window = int(hosts.tx["most_credit_bytes"][0]) // 256
-    assert pending.max() <= window // 2
-    assert np.ptp(one.flow_states().received_bytes) < 10 * PACKET
 
 
 def test_the_pull_rate_of_an_oversubscribed_network() -> None:
