@@ -11,19 +11,20 @@ from netsim.params import Param
 from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, RING_ORDERS
 from netsim.workloads.operations import CollectiveOptions, Wires
 
+CHOICES = ("auto", *ALGORITHMS)
+
+
+def params_of(each: tuple[str, ...]) -> list[Param]:
+    """Return parameters that may differ between kinds of messages or collectives."""
+    return [
+        Param("algorithm", "choice", "auto", "collective algorithm", choices=CHOICES, each=each),
+        Param("channels", "count", 1, "channels of a collective", minimum=1, each=each),
+        Param("chunk", "bytes", None, "unit of forwarding; default: all", minimum="1B", each=each),
+    ]
+
+
 PARAMS = [
-    Param(
-        "algorithm",
-        "choice",
-        "auto",
-        "collective algorithm",
-        choices=("auto", *ALGORITHMS),
-        each=COLLECTIVES,
-    ),
-    Param("channels", "count", 1, "channels of a collective", minimum=1, each=COLLECTIVES),
-    Param(
-        "chunk", "bytes", None, "chunk that is forwarded at a time", minimum="1B", each=COLLECTIVES
-    ),
+    *params_of(COLLECTIVES),
     Param("latency", "time", "0us", "software latency of each step", each=COLLECTIVES),
     Param("node", "count", None, "ranks per node, for hierarchical", minimum=1),
     Param(

@@ -25,7 +25,7 @@ PARAMS = [
         "placement",
         "choice",
         CONSECUTIVE,
-        "rank r on host r, on a random host, or from a file",
+        "rank r on host r, random, or a file",
         choices=PLACEMENTS,
     ),
     Param("placement_file", "file", None, "file: CSV file with the columns rank and host"),

@@ -51,12 +51,7 @@ PARAMS = [
     Param("file", "file", REQUIRED, "prefix of the traces, the part before .0.et"),
     Param("groups", "file", None, "JSON file of process groups, if traces lack them"),
     Param("concurrency", "choice", ONE_EACH, "concurrent nodes of a rank", choices=AT_ONCE),
-    Param(
-        "tflops",
-        "ratio",
-        None,
-        "compute rate of a rank in 10^12 operations/s, for nodes with num_ops",
-    ),
+    Param("tflops", "ratio", None, "10^12 operations/s of a rank, for nodes with num_ops"),
     Param("memory", "rate", None, "memory bandwidth of a rank, for memory-bound nodes"),
     Param("system", "file", None, "ASTRA-sim system file, with defaults"),
     *OF_COLLECTIVES,

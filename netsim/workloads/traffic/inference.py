@@ -45,12 +45,11 @@ from netsim.memory import require_room
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_time
-from netsim.workloads.collectives import ALGORITHMS
 from netsim.workloads.inference import Deployment, kv_capacity_tokens
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.serving.given import check_used
 from netsim.workloads.traffic import _placement
-from netsim.workloads.traffic._collectives import wires_of
+from netsim.workloads.traffic._collectives import CHOICES, wires_of
 from netsim.workloads.traffic._inference_phases import DECODE, PHASES, PREFILL, Batches
 from netsim.workloads.traffic._inference_steps import (
     BLOCKS,
@@ -67,6 +66,8 @@ SPLIT = "split"
 NONE, HALVES, CHUNKS = OVERLAPS = ("none", "half_batches", "chunks")
 N_CHUNKS = 4
 
+PACKETS, FORMULA = FIDELITIES = ("packets", "formula")
+
 NO_EFFECT = "has no effect here"
 
 PACKET_KEYS = ("algorithm", "channels", "chunk", "latency")
@@ -79,35 +80,18 @@ MESSAGE_BYTES = 400
 """Estimated memory of one operation while the traffic is built."""
 
 PARAMS = [
-    Param(
-        "deployment", "job", REQUIRED, "model and GPUs: a preset, a file, or [traffic.deployment]"
-    ),
+    Param("deployment", "job", REQUIRED, "model and GPUs: preset, file, or [traffic.deployment]"),
     Param("decode_deployment", "job", None, "deployment of decode instances; default: the same"),
     Param("phase", "choice", PREFILL, "simulated phases", choices=(*PHASES, SPLIT)),
     Param("instances", "count", 1, "instances per phase", minimum=1),
     Param("steps", "count", 1, "steps in sequence", minimum=1),
-    Param(
-        "batch",
-        "count",
-        None,
-        "prompts or sequences per iteration; default: 1",
-        minimum=1,
-        each=PHASES,
-    ),
+    Param("batch", "count", None, "prompts or sequences; default: 1", minimum=1, each=PHASES),
     Param("prompt", "count", None, "tokens of each prompt; default: 1500", minimum=1),
-    Param(
-        "context", "count", None, "tokens before each sequence's next one; default: 1500", minimum=1
-    ),
+    Param("context", "count", None, "tokens before the next one; default: 1500", minimum=1),
     Param("context_grows", "bool", False, "whether the context grows by one token per iteration"),
     Param("layers", "count", None, "simulated layers; default: all", minimum=1),
     Param("overlap", "choice", NONE, "how all-reduces overlap compute", choices=OVERLAPS),
-    Param(
-        "block_chunks",
-        "count",
-        None,
-        "chunks of a block, with overlap = chunks; default: 4",
-        minimum=2,
-    ),
+    Param("block_chunks", "count", None, "overlap = chunks: per block; default: 4", minimum=2),
     Param(
         "kv_transfer",
         "choice",
@@ -126,28 +110,17 @@ PARAMS = [
         "when a layer requests its read from the pool; default: prefetch",
         choices=POOL_READS,
     ),
-    Param(
-        "fidelity",
-        "choice",
-        "packets",
-        "how all-reduces are simulated",
-        choices=("packets", "formula"),
-    ),
+    Param("fidelity", "choice", PACKETS, "how all-reduces are simulated", choices=FIDELITIES),
     Param(
         "algorithm",
         "choice",
         None,
         "all-reduce algorithm; default: the deployment's",
-        choices=("auto", *ALGORITHMS),
+        choices=CHOICES,
     ),
     Param("channels", "count", None, "channels of an all-reduce; default: 1", minimum=1),
     Param("chunk", "bytes", None, "forwarding unit; default: whole messages", minimum="1B"),
-    Param(
-        "latency",
-        "time",
-        None,
-        "software latency of each all-reduce step; default: the deployment's",
-    ),
+    Param("latency", "time", None, "software latency of a step; default: the deployment's"),
     Param("classes", "count", 0, "traffic class of messages", each=KINDS, maximum=7),
     *_placement.PARAMS,
 ]
@@ -172,7 +145,7 @@ def flows(
     for one, size in zip(batches, sizes, strict=True):
         ranks = first + np.arange(size).reshape(n_instances, -1)
         step = np.repeat(np.arange(steps), one.lengths.size // steps)
-        formula = params["fidelity"] == "formula"
+        formula = params["fidelity"] == FORMULA
         phase = one.phase_of(ranks, step, _collective_options(params, one), by_formula=formula)
         work.add(phase)
         made.append((one, phase))
@@ -198,7 +171,7 @@ def flows(
 def _check(params: Mapping[str, Any]) -> None:
     """Raise InputError for parameters without effect."""
     split, pool, phase = params["phase"] == SPLIT, params["pool_hosts"] > 0, params["phase"]
-    packets = params["fidelity"] == "packets"
+    packets = params["fidelity"] == PACKETS
     decode, prefill = 'phase = "decode" or "split"', 'phase = "prefill" or "split"'
     with_pool = (pool, "pool_hosts")
     effects = {
@@ -305,7 +278,7 @@ def _require_memory(params: Mapping[str, Any], batches: Sequence[Batches]) -> No
     for one in batches:
         tp = one.deployment.tp
         channels = params["channels"] or 1
-        sends = 1 if params["fidelity"] == "formula" else 4 * (tp - 1) * channels
+        sends = 1 if params["fidelity"] == FORMULA else 4 * (tp - 1) * channels
         blocks = one.lengths.size * one.layers * BLOCKS * one.rows.size * one.chunks
         n += params["instances"] * tp * blocks * (1 + sends)
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.layers")
@@ -366,6 +339,6 @@ def _notes(params: Mapping[str, Any], made: Sequence[tuple[Batches, InferencePha
                 f"{batches.layers:,} of {whole:,} layers are simulated: multiply times and bytes "
                 f"by {whole / batches.layers:,.4g}."
             )
-    if params["fidelity"] == "formula":
+    if params["fidelity"] == FORMULA:
         found.append("All-reduces are timed by formula and send no packets.")
     return found

@@ -78,13 +78,7 @@ PARAMS = [
     Param("deployment", "job", REQUIRED, "model and GPUs: a preset, a file, or a table"),
     *INSTANCE_PARAMS,
     *REQUEST_PARAMS,
-    Param(
-        "dispatch",
-        "choice",
-        DISPATCH[0],
-        "how requests are assigned to instances",
-        choices=DISPATCH,
-    ),
+    Param("dispatch", "choice", DISPATCH[0], "how requests are assigned", choices=DISPATCH),
     Param("token_budget", "count", 2048, "maximum tokens of an iteration", minimum=1),
     Param("chunked", "bool", True, "whether a prompt may be split over iterations"),
     Param("max_batch", "count", 256, "maximum sequences of an instance", minimum=1),
@@ -118,11 +112,7 @@ PARAMS = [
         minimum=1,
     ),
     Param(
-        "max_iterations",
-        "count",
-        None,
-        "packets: maximum iterations of an instance; default: 100",
-        minimum=1,
+        "max_iterations", "count", None, "packets: maximum of an instance; default: 100", minimum=1
     ),
     Param(
         "algorithm",
@@ -131,9 +121,7 @@ PARAMS = [
         "packets: all-reduce algorithm; default: the deployment's",
         choices=tuple(name for name in ALGORITHMS if name != "in_network"),
     ),
-    Param(
-        "latency", "time", None, "packets: software latency of each step; default: the deployment's"
-    ),
+    Param("latency", "time", None, "packets: software latency of a step; default: deployment's"),
     *POOL_PARAMS,
     Param("slo_ttft", "time", None, "SLO: time to first token"),
     Param("slo_tbt", "time", None, "SLO: time between tokens, for 99 % of a request's gaps"),

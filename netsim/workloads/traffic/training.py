@@ -30,14 +30,13 @@ from netsim.flows import TrafficContext, Workload
 from netsim.memory import require_room
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.workloads.collectives import ALGORITHMS
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.placement import PLACEMENTS, place
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.serving.given import check_used
-from netsim.workloads.traffic._collectives import wires_of
+from netsim.workloads.traffic._collectives import params_of, wires_of
 from netsim.workloads.traffic._placement import placement_of, routing_of
 from netsim.workloads.training.routing import Routing, zipf
 from netsim.workloads.training.sample import (
@@ -55,6 +54,8 @@ MESSAGE_BYTES = 400
 
 COLLECTIVE_KINDS = tuple(kind for kind in KINDS if kind != ALWAYS_PACKETS)
 
+ROUTINGS = ("uniform", "zipf", "recorded")
+
 PARAMS = [
     Param("job", "job", REQUIRED, "job: a file, a preset, or [traffic.job]"),
     Param("steps", "count", 1, "steps in sequence", minimum=1),
@@ -71,20 +72,9 @@ PARAMS = [
     Param("rack_replicas", "count", None, "simulated replicas per rack; default: all", minimum=1),
     Param("racks", "count", None, "simulated racks per stage and site; default: all", minimum=1),
     Param("sites", "count", None, "simulated datacenters; default: all", minimum=1),
-    Param(
-        "tensor_ranks", "count", None, "simulated ranks of each tp group; default: all", minimum=1
-    ),
-    Param(
-        "micro_batches", "count", None, "simulated micro-batches per step; default: all", minimum=1
-    ),
-    Param(
-        "message_scale",
-        "ratio",
-        1.0,
-        "factor for all bytes and host times",
-        minimum=1e-6,
-        maximum=1,
-    ),
+    Param("tensor_ranks", "count", None, "simulated ranks per tp group; default: all", minimum=1),
+    Param("micro_batches", "count", None, "simulated micro-batches; default: all", minimum=1),
+    Param("message_scale", "ratio", 1.0, "factor of bytes and host times", minimum=1e-6, maximum=1),
     Param(
         "fidelity",
         "choice",
@@ -94,31 +84,9 @@ PARAMS = [
         each=COLLECTIVE_KINDS,
     ),
     Param("classes", "count", 0, "traffic class of messages", each=KINDS),
-    Param(
-        "algorithm",
-        "choice",
-        "auto",
-        "algorithm of collectives",
-        choices=("auto", *ALGORITHMS),
-        each=COLLECTIVE_KINDS,
-    ),
-    Param("channels", "count", 1, "channels of collectives", minimum=1, each=COLLECTIVE_KINDS),
-    Param(
-        "chunk",
-        "bytes",
-        None,
-        "forwarding unit of collectives; default: whole messages",
-        minimum="1B",
-        each=COLLECTIVE_KINDS,
-    ),
+    *params_of(COLLECTIVE_KINDS),
     Param("buckets", "count", 1, "buckets of each layer's gradient", minimum=1),
-    Param(
-        "routing",
-        "choice",
-        "uniform",
-        "routing of tokens to experts",
-        choices=("uniform", "zipf", "recorded"),
-    ),
+    Param("routing", "choice", "uniform", "routing of tokens to experts", choices=ROUTINGS),
     Param("zipf_exponent", "ratio", 1.0, "skew, for routing = zipf; 0 is uniform"),
     Param("routing_file", "file", None, "CSV file of tokens, for routing = recorded"),
 ]
