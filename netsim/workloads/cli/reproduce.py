@@ -28,6 +28,9 @@ FIGURES = ("fig1", "fig2", "fig3a", "fig3b", "fig3c", "fig4", "fig5", "fig6", "e
 ALL = "all"
 QUICK, FULL = "quick", "full"
 
+Settings = tuple[int | None, bool, float | None]
+"""Threads, --force, and seconds between checkpoints."""
+
 
 @click.command("reproduce")
 @click.argument("figures", metavar="FIGURE...", nargs=-1, required=True)
@@ -95,8 +98,9 @@ def command(
         raise InputError("conflicts with --results", key=conflicts[0])
     form = QUICK if quick else FULL
     directory = out or Path("results") / f"reproduce_{form}"
-    simulation = _Simulation(directory, form, threads, jobs, force)
-    simulation.checkpoint_s = checkpoint_seconds(checkpoint)
+    settings = (threads, force, checkpoint_seconds(checkpoint))
+    done: dict[Sweep, list[Result]] = {}
+    failed = False
     from netsim.results import results_in
     from netsim.workloads.plots.paper_figure import write
 
@@ -106,12 +110,15 @@ def command(
             raise InputError(f"{name} has no simulation results", key="--results")
         results = [point for path in given for point in results_in(path)]
         for sweep in () if given else figure.SWEEPS:
-            results += simulation.results_of(sweep)
+            if sweep not in done:
+                done[sweep], some_failed = _simulated(sweep, form, directory, settings, jobs)
+                failed = failed or some_failed
+            results += done[sweep]
         made: PaperFigure = figure.make(results)
         _show(name, made)
         for path in write(made, directory, name):
             click.echo(path)
-    if simulation.failed:
+    if failed:
         raise SystemExit(FAILED)
 
 
@@ -123,56 +130,35 @@ def _chosen(figures: Sequence[str]) -> list[str]:
     return [name for name in FIGURES if name in figures or ALL in figures]
 
 
-class _Simulation:
-    """Runs the sweeps of figures; `failed` if a point failed."""
+def _simulated(
+    sweep: Sweep, form: str, out: Path, settings: Settings, jobs: int | None
+) -> tuple[list[Result], bool]:
+    """Return the complete results of a sweep, simulated if missing, and whether a point failed."""
+    from netsim.cli.points import simulate_points
+    from netsim.experiment import Experiment, locate
+    from netsim.results import load_result
+    from netsim.running.executors import executor_of
+    from netsim.running.point_run import RunOptions
+    from netsim.running.run_manifest import Checkpoints, RunManifest
 
-    def __init__(
-        self,
-        directory: Path,
-        form: str,
-        threads: int | None,
-        jobs: int | None,
-        force: bool,
-    ) -> None:
-        self.directory, self.form, self.force = directory, form, force
-        self.threads, self.jobs = threads, jobs
-        self.checkpoint_s: float | None = None
-        self.failed = False
-        self._done: dict[Sweep, list[Result]] = {}
-
-    def results_of(self, sweep: Sweep) -> list[Result]:
-        """Return the complete results of a sweep, simulated if missing."""
-        if sweep not in self._done:
-            self._done[sweep] = self._simulated(sweep)
-        return self._done[sweep]
-
-    def _simulated(self, sweep: Sweep) -> list[Result]:
-        from netsim.cli.points import simulate_points
-        from netsim.experiment import Experiment, locate
-        from netsim.results import load_result
-        from netsim.running.executors import executor_of
-        from netsim.running.point_run import RunOptions
-        from netsim.running.run_manifest import Checkpoints, RunManifest
-
-        loaded = Experiment.load(locate(sweep.experiment), getattr(sweep, self.form))
-        start = None if self.checkpoint_s is None else RunManifest.of(loaded, self.checkpoint_s)
-        options = RunOptions(self.threads, force=self.force, checkpoints=Checkpoints(start))
-        points, executor = loaded.points(), executor_of(self.jobs, self.threads)
-        directory = self.directory / sweep.name
-        outcomes, interruption = simulate_points(points, directory, options, executor)
-        for outcome in outcomes:
-            if outcome.error:
-                click.echo(f"error: {outcome.error}", err=True)
-                self.failed = True
-        complete = [outcome for outcome in outcomes if outcome.complete]
-        if interruption():
-            click.echo(
-                f"interrupted: {len(complete)} of {len(points)} points complete; "
-                "the same command resumes",
-                err=True,
-            )
-            raise SystemExit(interruption.exit_code)
-        return [load_result(outcome.directory) for outcome in complete]
+    loaded = Experiment.load(locate(sweep.experiment), getattr(sweep, form))
+    threads, force, checkpoint_s = settings
+    start = None if checkpoint_s is None else RunManifest.of(loaded, checkpoint_s)
+    options = RunOptions(threads, force=force, checkpoints=Checkpoints(start))
+    points, executor = loaded.points(), executor_of(jobs, threads)
+    outcomes, interruption = simulate_points(points, out / sweep.name, options, executor)
+    errors = [outcome.error for outcome in outcomes if outcome.error]
+    for error in errors:
+        click.echo(f"error: {error}", err=True)
+    complete = [outcome for outcome in outcomes if outcome.complete]
+    if interruption():
+        click.echo(
+            f"interrupted: {len(complete)} of {len(points)} points complete; "
+            "the same command resumes",
+            err=True,
+        )
+        raise SystemExit(interruption.exit_code)
+    return [load_result(outcome.directory) for outcome in complete], bool(errors)
 
 
 def _show(name: str, made: PaperFigure) -> None:

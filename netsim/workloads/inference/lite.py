@@ -52,22 +52,16 @@ class Assumption:
     @property
     def name(self) -> str:
         """Description of the assumptions."""
-        found = []
-        if self.overlap:
-            found.append("overlap")
-        if self.kv_shared:
-            found.append("KV shared")
-        if self.tp_searched:
-            found.append("tp searched")
-        if self.attention is not None:
-            found.append(f"{self.attention} attention")
-        if self.roofline is not None:
-            found.append(f"one roofline a {self.roofline}")
-        if self.overheads is not None:
-            found.append("measured overheads")
-        if self.all_reduce is not None:
-            found.append(f"{self.all_reduce} all-reduce")
-        return ", ".join(found) or "none of them"
+        given = {
+            "overlap": self.overlap,
+            "KV shared": self.kv_shared,
+            "tp searched": self.tp_searched,
+            f"{self.attention} attention": self.attention,
+            f"one roofline a {self.roofline}": self.roofline,
+            "measured overheads": self.overheads,
+            f"{self.all_reduce} all-reduce": self.all_reduce,
+        }
+        return ", ".join(name for name, value in given.items() if value) or "none of them"
 
 
 ALL = Assumption(overlap=True, kv_shared=True, tp_searched=True)

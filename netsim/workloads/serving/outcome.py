@@ -74,8 +74,13 @@ def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> ServingTables:
 def _earliest(n: int, log: Log, what: int) -> Ints:
     """int64[n]: time of each request's first event of a kind; -1: none."""
     rows = log["event"] == what
+    return _least(n, log["request"][rows], log["time_ps"][rows])
+
+
+def _least(n: int, which: Ints, values: Ints) -> Ints:
+    """int64[n]: the least of the values with each index; -1: none."""
     found = np.full(n, NEVER, np.int64)
-    np.minimum.at(found, log["request"][rows], log["time_ps"][rows])
+    np.minimum.at(found, which, values)
     found[found == NEVER] = -1
     return found
 
@@ -90,10 +95,7 @@ def kv_start(plan: ServingPlan, flow_start_ps: Ints) -> Ints:
     request = np.repeat(np.arange(n), many)
     before = np.arange(request.size) - np.repeat(np.cumsum(many) - many, many)
     start = flow_start_ps[np.repeat(plan.kv_first_flow, many) + before]
-    found = np.full(n, NEVER, np.int64)
-    np.minimum.at(found, request, np.where(start < 0, NEVER, start))
-    found[found == NEVER] = -1
-    return found
+    return _least(n, request[start >= 0], start[start >= 0])
 
 
 def gaps_of(n: int, log: Log) -> CountedValues:

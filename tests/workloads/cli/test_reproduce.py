@@ -9,7 +9,7 @@ from raises_input import mentions
 from netsim.plots import sweeps
 from netsim.workloads.cli.reproduce import FIGURES
 from netsim.workloads.job.metrics import figures
-from netsim.workloads.plots import exposed, fig5
+from netsim.workloads.plots import exposed, fig5, paper_figure
 from netsim.workloads.plots.paper_figure import Sweep
 
 TREE = ("topology.hosts_per_leaf=2", "topology.leaves=4", "topology.spines=2")
@@ -21,7 +21,18 @@ QUICK, FULL = "results/reproduce_quick", "results/reproduce_full"
 
 
 @pytest.fixture
-def small(monkeypatch):
+def undrawn(monkeypatch):
+    """Pictures are empty files."""
+
+    def save(_, path):
+        path.write_bytes(b"")
+        return path
+
+    monkeypatch.setattr(paper_figure, "save", save)
+
+
+@pytest.fixture
+def small(monkeypatch, undrawn):  # noqa: ARG001
     """Figure 5 of eight hosts, in both forms, with few draws of fair shares."""
     small = Sweep("pipeline", "p2p_8192", SMALL, (*SMALL, "seed=[1, 2]"))
     monkeypatch.setattr(fig5, "SWEEPS", (small,))
@@ -133,6 +144,7 @@ def test_every_figure_can_be_made():
         assert all(isinstance(sweep, Sweep) for sweep in module.SWEEPS)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_figures_of_the_model_take_no_simulation(netsim, fake, tmp_path):
     names = ["fig1", "fig3a", "fig3b", "fig3c", "lite"]
     result = netsim("reproduce", *reversed(names))

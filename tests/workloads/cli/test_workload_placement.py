@@ -9,17 +9,18 @@ def lines(result):
     return [" ".join(line.split()) for line in result.stdout.splitlines()]
 
 
-def test_the_racks_of_the_paper(netsim, tmp_path):
-    picture = tmp_path / "racks.png"
-    found = lines(netsim("workload", "show", "moe", "--placement", "paper", "--out", str(picture)))
+def test_the_racks_of_the_paper(netsim):
+    found = lines(netsim("workload", "show", "moe", "--placement", "paper"))
     assert "0 0..71 0 0..3 0 0..17" in found
     assert "23127 1665144..1665215 117 780..783 0 0..17" in found
     assert "23,112 more racks" in found
+
+
+def test_a_job_of_a_few_racks_is_told_whole(netsim, tmp_path):
+    picture = tmp_path / "racks.png"
+    placed = ("--placement", "consecutive", "--out", str(picture))
+    found = lines(netsim("workload", "show", "gpt3_175b", *placed))
     assert picture.stat().st_size > 1000
-
-
-def test_a_job_of_a_few_racks_is_told_whole(netsim):
-    found = lines(netsim("workload", "show", "gpt3_175b", "--placement", "consecutive"))
     racks = [line for line in found if line[:1].isdigit()]
     assert racks == [f"{k} {8 * k}..{8 * k + 7} {k} 0 0 0..7" for k in range(8)]
     assert netsim("workload", "show", "gpt3_175b", "--placement", "random").exit_code == 0

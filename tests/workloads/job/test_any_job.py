@@ -46,7 +46,7 @@ def loaded(tree, fits):
 
 
 def test_any_job_is_refused_with_its_keys_or_has_a_step():
-    for seed in range(4):
+    for seed in range(2):
         rng = random.Random(seed)
         right = 0
         for _ in range(100):

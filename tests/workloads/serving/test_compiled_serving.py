@@ -84,18 +84,8 @@ def pollaczek_khinchine_ps(rate_per_ps: float, *service_ps: int) -> float:
     return float(rate_per_ps * (times**2).mean() / (2 * (1 - load)))
 
 
-def test_prompts_of_one_length_wait_as_in_m_d_1(tmp_path: Path) -> None:
-    takes = takes_ps(1500)
-    rate = LOAD / takes
-    asked = f"requests = {REQUESTS}", f"rate = {rate * 1e12}", "prompt = 1500", "output = 1"
-    found, requests = waits(point(tmp_path, *asked))
-    exact = one_after_the_other(requests["arrival_ps"].tolist(), [takes] * REQUESTS)
-    assert found.tolist() == exact
-    assert abs(found.mean() / pollaczek_khinchine_ps(rate, takes) - 1) < 0.03
-
-
-def test_prompts_of_two_lengths_wait_as_in_m_g_1(tmp_path: Path) -> None:
-    lengths = (300, 3000)
+@pytest.mark.parametrize("lengths", [(1500,), (300, 3000)])
+def test_prompts_wait_as_in_m_d_1_and_m_g_1(tmp_path: Path, lengths: tuple[int, ...]) -> None:
     takes = tuple(map(takes_ps, lengths))
     rate = LOAD / float(np.mean(takes))
     prompt = np.random.default_rng(3).choice(lengths, REQUESTS)
@@ -106,7 +96,7 @@ def test_prompts_of_two_lengths_wait_as_in_m_g_1(tmp_path: Path) -> None:
         point(tmp_path, *asked, 'length_distribution = "trace"', 'trace = "trace.csv"')
     )
     assert requests["prompt_tokens"].tolist() == prompt.tolist()
-    service = np.where(prompt == lengths[0], *takes).tolist()
+    service = np.array(takes)[np.searchsorted(lengths, prompt)].tolist()
     assert found.tolist() == one_after_the_other(requests["arrival_ps"].tolist(), service)
     assert abs(found.mean() / pollaczek_khinchine_ps(rate, *takes) - 1) < 0.03
 
