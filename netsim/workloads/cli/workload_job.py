@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -38,14 +39,6 @@ STAGES = (
     ("s4_s", "S4, across racks"),
     ("s5_s", "S5, in the rack"),
 )
-
-AGREEMENT_TEXTS = {
-    "yes": "to the printed digits",
-    "approx": "close, or an input was chosen to match",
-    "no": "not reproduced",
-    "derived": "not printed in the paper",
-    "input": "an input",
-}
 
 
 def job_tables(job: Job) -> Iterator[Table | Wide | str]:
@@ -292,6 +285,8 @@ def _stages(plan: JobPlan) -> Table:
 
 def paper_tables(found: Sequence[Figure]) -> Iterator[Table | Wide | str]:
     """Yield the paper's numbers and ours."""
+    from netsim.workloads.job.metrics import AGREEMENTS
+
     yield Wide(
         [
             Column("figure", [one.name for one in found], left=True),
@@ -306,8 +301,8 @@ def paper_tables(found: Sequence[Figure]) -> Iterator[Table | Wide | str]:
         ],
         elsewhere="--json has all",
     )
-    counts = {name: sum(one.agreement == name for one in found) for name in AGREEMENT_TEXTS}
-    yield "; ".join(f"{name} ({counts[name]}): {t}" for name, t in AGREEMENT_TEXTS.items()) + "."
+    counts = Counter(one.agreement for one in found)
+    yield "; ".join(f"{name} ({counts[name]}): {text}" for name, text in AGREEMENTS.items()) + "."
     yield "POST-HOC: an input or a formula was chosen to match the paper; it validates nothing."
 
 

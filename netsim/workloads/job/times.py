@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
+from operator import add
 
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.memory import optimized_parameters
@@ -30,12 +31,7 @@ class LayerTimes:
         return self.recompute_ps + self.backward_input_ps + self.backward_weight_ps
 
     def __add__(self, other: LayerTimes) -> LayerTimes:
-        return LayerTimes(
-            self.forward_ps + other.forward_ps,
-            self.backward_input_ps + other.backward_input_ps,
-            self.backward_weight_ps + other.backward_weight_ps,
-            self.recompute_ps + other.recompute_ps,
-        )
+        return LayerTimes(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)

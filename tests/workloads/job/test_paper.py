@@ -97,10 +97,21 @@ def test_the_wide_area_shows_below_the_rate_that_it_needs(name, round_trips):
     assert wan_needed_bps(late) == float("inf")
 
 
+def agrees(one):
+    """Whether ours matches, rounded or truncated to the last digit, or meets the bound."""
+    if one.number is None:
+        return False
+    if one.stated[0] in "<>":
+        return (one.ours > one.number) == (one.stated[0] == ">")
+    digits, _, power = one.stated.partition("e")
+    last = 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+    return -0.5 <= (one.ours - one.number) / last < 1  # truncation loses up to a digit
+
+
 def test_every_figure_that_is_marked_yes_agrees_to_its_last_digit():
     found = {one.name: one for one in figures()}
     assert len(found) == 86
-    wrong = [one for one in found.values() if one.agreement == "yes" and not one.agrees]
+    wrong = [one for one in found.values() if one.agreement == "yes" and not agrees(one)]
     assert wrong == []
     assert {one.agreement for one in found.values()} == set(AGREEMENTS)
     marks = Counter(one.agreement for one in found.values())
@@ -110,7 +121,7 @@ def test_every_figure_that_is_marked_yes_agrees_to_its_last_digit():
 def test_what_is_not_reproduced_is_not_claimed():
     for one in figures():
         if one.agreement == "no":
-            assert not one.agrees, one.name
+            assert not agrees(one), one.name
         if one.agreement in ("derived", "input"):
             assert (one.stated == "") == (one.agreement == "derived"), one.name
         if one.name.startswith(("exp_", "exposed_")):
