@@ -26,8 +26,8 @@ def draw(comparison: Comparison, names: tuple[str, str]) -> Figure:
     keys = dict.fromkeys(pair.key for pair in comparison.pairs)
     for pair in comparison.pairs:
         key = pair.key if len(keys) <= MOST else f"{len(keys)} points"
-        for side in ("before_ps", "after_ps"):
-            found.setdefault((key, side), []).append(pair.flows[side].to_numpy().astype(float))
+        for side, values in zip(("before_ps", "after_ps"), pair.times, strict=True):
+            found.setdefault((key, side), []).append(values)
     times = {key: np.concatenate(parts) for key, parts in found.items()}
     if not any(map(len, times.values())):
         raise InputError("no flow is finished on both sides: no completion times to plot")
@@ -39,7 +39,7 @@ def draw(comparison: Comparison, names: tuple[str, str]) -> Figure:
         options = {"color": style.color(number // 2), "linestyle": line, "label": label}
         axes.step(*distribution(values / scale), where="post", **options)
     axes.set_xlabel(f"flow completion time ({unit})")
-    axes.set_ylabel("share of flows finished in both")
+    axes.set_ylabel("share of finished flows")
     axes.set_ylim(0, 1.02)
     style.fit_axis(axes, "x", list(times.values()))
     return style.finish(figure, axes, "", "best")

@@ -64,8 +64,9 @@ def command(
 ) -> None:
     """Compare two results, or two sweeps point by point.
 
-    Seeds are paired by point and flows by number. The 95 % intervals of changes are over seeds, or,
-    for one seed, over its flows: what another seed would give is then unknown.
+    Seeds are paired by point, and flows by number if the traffic is the same. The 95 % intervals of
+    changes are over seeds, or, for one seed, over its flows: what another seed would give is then
+    unknown.
     """
     from netsim.results import results_in
     from netsim.results.comparison import compare
@@ -82,7 +83,8 @@ def command(
         tables = ("statistics", "metrics", "experiment", "versions")
         content: dict[str, Any] = {name: getattr(found, name).to_dicts() for name in tables}
         content |= {"moved": moved.to_dicts(), "diffs": found.diffs, "failures": failures}
-        print_json({"identical": found.identical, "unfinished": found.unfinished, **content})
+        sides = {"unpaired": found.unpaired, "unfinished": found.unfinished}
+        print_json({"identical": found.identical, **sides, **content})
     else:
         _print(found, moved)
     if failures:
@@ -103,26 +105,40 @@ def _print(found: Comparison, moved: pl.DataFrame) -> None:
         click.echo("identical results: every table has the same hash")
     elif len(found.statistics):
         show(_statistics_table(found.statistics))
+    for text in found.unpaired:
+        click.echo(f"other traffic, flows are not paired: {text}")
     if any(found.unfinished):
         counts = " and ".join(f"{count:,}" for count in found.unfinished)
-        click.echo(f"unfinished flows, left out on both sides: {counts}")
+        click.echo(f"unfinished flows, left out: {counts}")
     if len(found.metrics):
         show(_metrics_table(found.metrics))
     if len(moved):
         show(_moved_table(moved))
+        click.echo("netsim why RESULT --flow N says why a flow took its time")
     for title, table in (
         ("Experiment", found.experiment),
         ("Versions and plugins", found.versions),
     ):
-        if len(table):
-            names = [Column(table.columns[0], table[table.columns[0]].to_list(), left=True)]
-            sides = [Column(name, table[name].to_list(), left=True) for name in ("before", "after")]
-            show(Wide([*names, *sides], title=title))
+        _show_changes(title, table)
     for text in found.diffs:
         lines = text.splitlines()
         click.echo("\n".join(lines[:LINES]))
         if len(lines) > LINES:
             click.echo(f"... and {len(lines) - LINES:,} more lines (--json has all)")
+
+
+def _show_changes(title: str, table: pl.DataFrame) -> None:
+    """Print what differs; what only one side has, such as parameters of its transport, only by
+    number."""
+    rows = table.to_dicts()
+    both = [row for row in rows if "-" not in (row["before"], row["after"])]
+    if both:
+        names = (table.columns[0], "before", "after")
+        cells = {name: [row[name] for row in both] for name in names}
+        show(Wide([Column(name, cells[name], left=True) for name in names], title=title))
+    if len(both) < len(rows):
+        more = f"{title}: {len(rows) - len(both):,} that only one side has (--json lists them)"
+        click.echo(more)
 
 
 def _statistics_table(table: pl.DataFrame) -> Wide:
@@ -174,4 +190,4 @@ def _moved_table(table: pl.DataFrame) -> Wide:
     for name in ("before", "after", "change"):
         cells = [number(row[f"{name}_ps"], scale) for row in rows]
         columns.append(Column(f"{name}\n{unit}", cells))
-    return Wide(columns, title="Flows that moved most (netsim why RESULT --flow N says why)")
+    return Wide(columns, title="Flows that moved most")

@@ -46,19 +46,46 @@ class Pair:
     after: Result
 
     @cached_property
+    def difference(self) -> str:
+        """How the flows of both sides differ, so that they are not paired; "" if they do not."""
+        import numpy as np
+
+        before, after = self.before.flows, self.after.flows
+        if len(before) != len(after):
+            return f"{len(before):,} and {len(after):,} flows"
+        for name in ("src", "dst", "size_bytes"):
+            differs = np.flatnonzero(before[name].to_numpy() != after[name].to_numpy())
+            if differs.size:
+                values = " and ".join(str(one[name][int(differs[0])]) for one in (before, after))
+                return f"flow {differs[0]} has {name} {values}"
+        return ""
+
+    @cached_property
     def flows(self) -> pl.DataFrame:
-        """Flows that both finished: flow, src, dst, size_bytes, before_ps, after_ps."""
+        """Flows that both finished: flow, src, dst, size_bytes, before_ps, after_ps; none if they
+        are not paired."""
         import polars as pl
 
         columns = ("flow", "src", "dst", "size_bytes")
         after = self.after.flows.select("flow", after_ps="fct_ps")
         before = self.before.flows.select(*columns, before_ps="fct_ps")
+        if self.difference:
+            before = before.clear()
         return (
             before.join(after, on="flow")
             .drop_nulls()
             .sort("flow")
             .cast(dict.fromkeys(("before_ps", "after_ps"), pl.Int64))
         )
+
+    @property
+    def times(self) -> list[np.ndarray]:
+        """Completion times of both sides: of the flows that both finished, or of all that did if
+        they are not paired."""
+        if not self.difference:
+            return [*self.flows.select("before_ps", "after_ps").to_numpy().T.astype(float)]
+        sides = (self.before, self.after)
+        return [one.flows["fct_ps"].drop_nulls().to_numpy().astype(float) for one in sides]
 
     @property
     def unfinished(self) -> tuple[int, int]:
@@ -76,8 +103,8 @@ class Comparison:
         statistics: a row per point and statistic of completion times: point, statistic, seeds,
             flows, before_ps, after_ps (means over seeds), change (relative), and low and high, its
             95 % interval: over seeds (Student's t on the changes of each seed), or for one seed
-            over its flows (bootstrap), null
-            for a single flow and the maximum.
+            over its flows (bootstrap); null for a single flow, the maximum, and flows that are not
+            paired.
         metrics: metrics of the summaries that differ: point, metric, unit, before, after, change.
         experiment: keys that differ: key, before, after, points (how many).
         versions: name, before and after of versions, commits and hashes of plugins that differ.
@@ -95,6 +122,11 @@ class Comparison:
     def identical(self) -> bool:
         """Whether all tables are the same."""
         return all(pair.before.summary["hash"] == pair.after.summary["hash"] for pair in self.pairs)
+
+    @property
+    def unpaired(self) -> list[str]:
+        """Points whose flows are not paired, and how the traffic of both sides differs."""
+        return [f"{pair.key}: {pair.difference}" for pair in self.pairs if pair.difference]
 
     @property
     def unfinished(self) -> tuple[int, int]:
@@ -124,8 +156,8 @@ class Comparison:
 
     def slower_than(self, share: float) -> list[str]:
         """Return why the second side fails a limit: points whose mean or p99 completion time grew
-        by more than a share, and points with more unfinished flows."""
-        found = []
+        by more than a share, points with more unfinished flows, and points with other traffic."""
+        found = [f"other traffic: {text}" for text in self.unpaired]
         for row in self.statistics.iter_rows(named=True):
             if row["statistic"] in ("mean", "p99") and row["change"] > share:
                 found.append(f"{row['point']}: FCT {row['statistic']} {row['change']:+.2%}")
@@ -140,12 +172,10 @@ class Comparison:
 def compare(before: Sequence[Result], after: Sequence[Result]) -> Comparison:
     """Compare results: those of one point each, or those of two sweeps.
 
-    Points of sweeps are paired by name, flows by number. Raises InputError if a point has no
-    partner, or the flows differ in number, ends or size.
+    Points of sweeps are paired by name, flows by number, unless they differ in number, ends or
+    size. Raises InputError if a point has no partner.
     """
     pairs = _pairs(before, after)
-    for pair in pairs:
-        _check_flows(pair)
     groups: dict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.key].append(pair)
@@ -187,24 +217,6 @@ def _key(result: Result) -> str:
     return ",".join(parts) or "all seeds"
 
 
-def _check_flows(pair: Pair) -> None:
-    """Raise InputError if the flows of a pair do not correspond."""
-    import numpy as np
-
-    before, after = pair.before.flows, pair.after.flows
-    file, hint = str(pair.after.path), "compare runs of the same traffic"
-    if len(before) != len(after):
-        message = f"{len(after):,} flows, but {len(before):,} in {pair.before.path}"
-        raise InputError(message, file=file, hint=hint)
-    for name in ("src", "dst", "size_bytes"):
-        differs = np.flatnonzero(before[name].to_numpy() != after[name].to_numpy())
-        if differs.size:
-            flow = int(differs[0])
-            values = [f"{name} {one[name][flow]}" for one in (after, before)]
-            message = f"other traffic: flow {flow} has {values[0]}, but {values[1]}"
-            raise InputError(f"{message} in {pair.before.path}", file=file, hint=hint)
-
-
 def _mean(times: np.ndarray) -> Any:
     return times.mean(axis=-1)
 
@@ -230,22 +242,20 @@ def _statistics(key: str, group: Sequence[Pair]) -> Iterator[dict[str, Any]]:
     """Yield the statistics of the completion times of a point over its seeds."""
     import numpy as np
 
-    times = [
-        pair.flows.select("before_ps", "after_ps").to_numpy().T.astype(float) for pair in group
-    ]
-    times = [one for one in times if one.shape[1]]
+    times = [both for both in (pair.times for pair in group) if both[0].size and both[1].size]
+    is_paired = not any(pair.difference for pair in group)
     for name, statistic in STATISTICS.items() if times else ():
-        values = np.array([statistic(one) for one in times])
+        values = np.array([[statistic(one) for one in both] for both in times])
         changes = (values[:, 1] / values[:, 0] - 1).tolist()
         mean = sum(changes) / len(changes)
         low = high = None
         if len(changes) > 1:
             margin = margin_95(changes) or 0.0
             low, high = mean - margin, mean + margin
-        elif times[0].shape[1] > 1 and name != "max":  # no bootstrap finds a larger one
-            low, high = bootstrap_95(times[0], statistic)
+        elif is_paired and times[0][0].size > 1 and name != "max":  # no bootstrap finds a larger
+            low, high = bootstrap_95(np.stack(times[0]), statistic)
         before, after = values.mean(axis=0).tolist()
-        flows = sum(one.shape[1] for one in times)
+        flows = sum(one.size for _, one in times)
         row = (key, name, len(times), flows, before, after, mean, low, high)
         yield dict(zip(_STATISTICS, row, strict=True))
 

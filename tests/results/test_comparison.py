@@ -92,7 +92,6 @@ def test_unequal_shapes(netsim, make):
     make("sweep", "--seed", "1..2")
     make("other", "--seed", "2..3")
     for before, after, message in (
-        ("one", "size", "other traffic: flow 0"),
         ("one", "sweep", "different points"),
         ("sweep", "other", "lacks seed=1"),
         ("one", "nowhere", "nowhere"),
@@ -100,6 +99,14 @@ def test_unequal_shapes(netsim, make):
         outcome = netsim("compare", before, after)
         assert (outcome.exit_code, message in outcome.stderr) == (2, True), outcome.output
     assert netsim("compare", "one", "one", "--fail-above", "much").exit_code == 2
+    assert "flow 0 has size_bytes 40000 and 20000" in netsim("compare", "one", "size").stdout
+    outcome = netsim("compare", "one", "size", "--fail-above", "9", "--plot", "cdf.png")
+    assert (outcome.exit_code, "other traffic" in outcome.stderr) == (1, True)
+    found = compare(results_in("one"), results_in("size"))
+    means = [load(name).flows["fct_ps"].mean() for name in ("one", "size")]
+    mean = found.statistics.row(0, named=True)
+    assert (mean["before_ps"], mean["after_ps"], mean["low"]) == (*means, None)
+    assert len(found.moved(3)) == 0
 
 
 def test_unfinished_flows_fail(netsim, make):
