@@ -24,8 +24,10 @@ def of_point(report: Report, point: Point) -> Iterator[Section]:
     """Yield the explained flows of the worst point."""
     if not report.explain or point is not report.worst:
         return
-    finished = point.result.flows["fct_ps"].is_not_null()
-    chosen = [flow for flow in slowest_flows(point, report.explain) if finished[flow]]
+    flows = point.result.flows
+    times = ((flow, flows["start_ps"][flow], flows["fct_ps"][flow])
+             for flow in slowest_flows(point, report.explain))  # fmt: skip
+    chosen = {flow: (start, start + fct) for flow, start, fct in times if fct is not None}
     if not chosen:
         return
     found = explain_flows(Replay.of(point.result, trust=point.trust), chosen)
