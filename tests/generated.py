@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from netsim.accuracy.page import percent, rows_of
+from netsim.cli import bench
 from netsim.cli.app import app, groups
 from netsim.discovery import GROUPS, stated_time
 from netsim.experiment import built_in, schema
@@ -358,6 +359,50 @@ def accuracy(detail: str = "") -> Iterator[str]:
     return _table(head + ["nine in ten within", "failures explained"] * bool(detail), rows)
 
 
+Speeds = dict[tuple[str, int, int], str]
+"""Transport, hosts, threads -> million packet-hops per second."""
+
+
+def benchmarks() -> Iterator[tuple[str, Speeds]]:
+    """Yield date and commit of each version measured, the oldest first, and its speeds."""
+    for path in sorted((ROOT / "docs" / "benchmarks").glob("*.json")):
+        speeds = {
+            (case["transport"], case["hosts"], case["threads"]): (
+                f"{case['packet_hops_per_s'] / 1e6:.1f}"
+            )
+            for case in json.loads(path.read_text("utf-8"))["cases"]
+        }
+        yield path.stem, speeds
+
+
+def speed(*transports: str) -> Iterator[str]:
+    """The newest speeds of all transports, or of these at 8,192 hosts as one row."""
+    newest: dict[tuple[str, int], tuple[str, str, str]] = {}
+    for name, speeds in benchmarks():
+        for (transport, hosts, threads), value in speeds.items():
+            if threads == 1:
+                two = speeds.get((transport, hosts, 2), "")
+                newest[transport, hosts] = (value, two, f"`{name.rpartition('-')[2]}`")
+    if transports:
+        cells = (newest[transport, 8192] for transport in transports)
+        return _table(transports, [[f"{one} ({two})" for one, two, _ in cells]])
+    order = sorted(newest.items(), key=lambda item: (item[0][1], -float(item[1][0])))
+    rows = ((transport, f"{hosts:,}", *row) for (transport, hosts), row in order)
+    return _table(("transport", "hosts", "1 thread", "2 threads", "commit"), rows)
+
+
+def speed_history() -> Iterator[str]:
+    """Speeds of the standard cases of `netsim bench` by version, one thread (two threads)."""
+    cases = [(transport, hosts) for transport in bench.TRANSPORTS for hosts in bench.HOSTS]
+    rows = []
+    for name, speeds in benchmarks():
+        date, _, commit = name.rpartition("-")
+        cells = (f"{speeds[*case, 1]} ({speeds[*case, 2]})" for case in cases)
+        rows.append((date[:10], f"`{commit}`", *cells))
+    head = (f"{transport}, {hosts:,} hosts" for transport, hosts in cases)
+    return _table(("date", "commit", *head), rows)
+
+
 TABLES: dict[str, Any] = {
     "accuracy": accuracy,
     "parameters": parameters,
@@ -370,6 +415,8 @@ TABLES: dict[str, Any] = {
     "cli": cli,
     "steps": steps,
     "patterns": patterns,
+    "speed": speed,
+    "speed_history": speed_history,
 }
 
 if __name__ == "__main__":

@@ -189,7 +189,7 @@ def _at_circuits(engine: Engine) -> Ints:
 def not_done(engine: Engine) -> Ints:
     """Return the unfinished tasks, except those that a program has not started."""
     states = engine.task_states()
-    return np.flatnonzero((states.end_ps < 0) & ((states.start_ps >= 0) | ~engine.has_program))
+    return np.flatnonzero((states.end_ps < 0) & ((states.start_ps >= 0) | (not engine.has_program)))
 
 
 def waiting_tasks(engine: Engine) -> str:

@@ -71,7 +71,7 @@ def test_at_import(tmp_path, kind, statement):
     ("content", "message"),
     [
         (b"x = 1\0", "null bytes"),
-        (b"x = '\xff\xfe'", "SyntaxError: (unicode error) 'utf-8' codec can't decode byte 0xff"),
+        (b"x = '\xff\xfe'", "SyntaxError: "),
         (b"def f():\n    return f()\nf()\n", "RecursionError: maximum recursion depth exceeded at"),
         (b"import nothing_of_this_name", "ModuleNotFoundError: No module named"),
         (b"from netsim.transport import sned", "ImportError: cannot import name 'sned'"),
