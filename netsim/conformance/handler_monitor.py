@@ -12,6 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -146,50 +147,26 @@ def monitored_module(module: ModuleType, monitor: HandlerMonitor) -> ModuleType:
     copy = ModuleType(module.__name__)
     copy.__dict__.update(vars(module))
     for name, handler in HANDLERS.items():
-        count = len(handler.arguments)
         function = getattr(module, name, None)
         if not isinstance(function, FunctionType):
             continue
-        if function.__code__.co_argcount == count:  # else the engine says what is wrong
-            setattr(copy, name, _wrapper(name, function, monitor, count))
+        if function.__code__.co_argcount == len(handler.arguments):  # else the engine says so
+            setattr(copy, name, _wrapper(name, function, monitor))
     return copy
 
 
-def _wrapper(
-    name: str, function: FunctionType, monitor: HandlerMonitor, count: int
-) -> FunctionType:
-    # The engine copies functions by code and global names, so closures do not work. It also copies
-    # the handler, a global name of the wrapper, because its callees may have unbound constants.
-    template = {2: _two, 3: _three, 4: _four}[count]
-    names = {"_probe": _HandlerCall(monitor, name), "_handler": function, "__name__": __name__}
-    wrapper = FunctionType(template.__code__, names, name)
-    wrapper.__module__ = __name__
-    return wrapper
+def _wrapper(name: str, handler: FunctionType, monitor: HandlerMonitor) -> Callable[..., Any]:
+    """Return a function with as many arguments as a handler, which reports its calls. The engine
+    copies it with its closure: the handler too, because its callees may have unbound constants."""
+    call = partial(monitor.call, name)
 
+    def two(a: Any, b: Any) -> Any:
+        return call(handler, (a, b))
 
-class _HandlerCall:
-    def __init__(self, monitor: HandlerMonitor, name: str) -> None:
-        self.monitor, self.name = monitor, name
+    def three(a: Any, b: Any, c: Any) -> Any:
+        return call(handler, (a, b, c))
 
-    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self.monitor.call(self.name, function, arguments)
+    def four(a: Any, b: Any, c: Any, d: Any) -> Any:
+        return call(handler, (a, b, c, d))
 
-
-def _probe(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Placeholder for a handler's `_HandlerCall` in the copies of the functions below."""
-
-
-def _handler(*arguments: Any) -> Any:
-    """Placeholder for the transport's own handler in the copies of the functions below."""
-
-
-def _two(a: Any, b: Any) -> Any:
-    return _probe(_handler, a, b)
-
-
-def _three(a: Any, b: Any, c: Any) -> Any:
-    return _probe(_handler, a, b, c)
-
-
-def _four(a: Any, b: Any, c: Any, d: Any) -> Any:
-    return _probe(_handler, a, b, c, d)
+    return {2: two, 3: three, 4: four}[handler.__code__.co_argcount]
