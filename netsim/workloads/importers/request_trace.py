@@ -27,19 +27,22 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_bytes, unpacked, unreadable, whole
+from netsim.inputs import at_line, bounded, read_bytes, reading, unpacked, unreadable
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.units import written
+
+Ints = NDArray[np.int64]
 
 ARRIVAL = {
     "arrival_s": 10**12,
@@ -75,10 +78,10 @@ class RequestTrace:
     """
 
     path: Path
-    arrival_ps: NDArray[np.int64]
-    prompt_tokens: NDArray[np.int64]
-    output_tokens: NDArray[np.int64]
-    lines: NDArray[np.int64]
+    arrival_ps: Ints
+    prompt_tokens: Ints
+    output_tokens: Ints
+    lines: Ints
     without_output: int
     out_of_order: int
 
@@ -103,36 +106,47 @@ def read_request_trace(path: Path) -> RequestTrace:
 
     Raises InputError with line and column.
     """
-    rows, lines = _rows(path)
-    header, body = rows[0], rows[1:]
-    names = [cell.strip().lower() for cell in header]
-    when, prompt, output = (
-        _column(path, lines[0], names, known, what)
-        for known, what in (
-            (tuple(ARRIVAL), "the arrival"),
-            (PROMPT, "the prompt's tokens"),
-            (OUTPUT, "the output's tokens"),
+    (first, header), *body = _rows(path)
+    names = [cell.strip() for cell in header]
+    with reading(path, first):
+        when, prompt, output = (
+            _column(names, known, what)
+            for known, what in (
+                (tuple(ARRIVAL), "the arrival"),
+                (PROMPT, "the prompt's tokens"),
+                (OUTPUT, "the output's tokens"),
+            )
         )
-    )
-    for cells, line in zip(body, lines[1:], strict=True):
-        if len(cells) != len(header):
-            raise at_line(path, line, f"has {len(cells)} values for {len(header)} columns")
     if not body:
         raise InputError(
             "has no requests", file=str(path), hint="one line per request below the header"
         )
-    place = _CellLocations(path, header, lines[1:])
-    tokens = [np.array(place.each(body, column, _tokens), np.int64) for column in (prompt, output)]
-    if not tokens[0].all():
-        raise place.error(int(np.argmin(tokens[0])), prompt, "a prompt needs tokens", "at least 1")
-    return _sorted(path, _arrivals(place, body, when, names[when]), tokens, lines[1:])
+    unit_ps = ARRIVAL[names[when].lower()]
+    first_arrival = "".join(body[0][1][when : when + 1]).strip()
+    dated = names[when].lower() == "timestamp" and _WHEN.fullmatch(first_arrival)
+    to_ps = _clock_ps if dated else partial(_time_ps, scale=unit_ps)
+    for line, cells in body:
+        if len(cells) != len(names):
+            raise at_line(path, line, f"has {len(cells)} values for {len(names)} columns")
+    converters = {when: to_ps, prompt: partial(_tokens, least=1), output: _tokens}
+    found: dict[int, list[int]] = {}
+    for column, convert in converters.items():
+        found[column] = []
+        try:
+            for _, cells in body:
+                found[column].append(convert(cells[column]))
+        except InputError as error:
+            line = body[len(found[column])][0]
+            raise error.at(file=f"{path}:{line}", key=names[column]) from None
+    lines = [line for line, _ in body]
+    arrival = _since_first(path, lines, names[when], found[when]) if dated else found[when]
+    columns = (arrival, found[prompt], found[output], lines)
+    return _sorted(path, *(np.array(column, np.int64) for column in columns))
 
 
-def _sorted(
-    path: Path, arrival: NDArray[np.int64], tokens: list[NDArray[np.int64]], lines: list[int]
-) -> RequestTrace:
+def _sorted(path: Path, arrival: Ints, prompt: Ints, output: Ints, lines: Ints) -> RequestTrace:
     """Return the requests with output tokens, in order of arrival."""
-    some = np.flatnonzero(tokens[1])
+    some = np.flatnonzero(output)
     if not some.size:
         raise InputError("has no request with output tokens", file=str(path))
     late = arrival[some] < np.maximum.accumulate(arrival[some])
@@ -140,98 +154,60 @@ def _sorted(
     return RequestTrace(
         path,
         arrival[order],
-        tokens[0][order],
-        tokens[1][order],
-        np.array(lines, np.int64)[order],
+        prompt[order],
+        output[order],
+        lines[order],
         without_output=arrival.size - some.size,
         out_of_order=int(late.sum()),
     )
 
 
-def _rows(path: Path) -> tuple[list[list[str]], list[int]]:
-    """Return the non-empty rows of a CSV file, header first, and their lines."""
+def _rows(path: Path) -> list[tuple[int, list[str]]]:
+    """Return the non-empty rows of a CSV file with their lines, header first."""
     try:
         text = unpacked(path, read_bytes(path)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise unreadable(path, error) from None
-    rows: list[list[str]] = []
-    lines: list[int] = []
+    rows: list[tuple[int, list[str]]] = []
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for cells in reader:
             if cells and not cells[0].lstrip().startswith("#"):
-                rows.append(cells)
-                lines.append(reader.line_num)
+                rows.append((reader.line_num, cells))
     except csv.Error as error:
         raise at_line(path, reader.line_num, f"is not CSV: {error}") from None
     if not rows:
         raise InputError("is empty", file=str(path), hint=f"the first line names columns, {HEADER}")
-    return rows, lines
+    return rows
 
 
-def _column(path: Path, line: int, names: list[str], known: Sequence[str], what: str) -> int:
+def _column(names: list[str], known: Sequence[str], what: str) -> int:
     """Return the column with one of the known names."""
-    found = [column for column, name in enumerate(names) if name in known]
+    found = [column for column, name in enumerate(names) if name.lower() in known]
     if len(found) > 1:
         both = " and ".join(written(names[column]) for column in found[:2])
-        raise at_line(path, line, f"{both} are both {what}", hint="one column")
+        raise InputError(f"{both} are both {what}", hint="one column")
     if not found:
         columns = ", ".join(written(name) for name in names[:8])
         hint = f"one of {', '.join(known)}"
-        raise at_line(path, line, f"has no column of {what}, but {columns}", hint=hint)
+        raise InputError(f"has no column of {what}, but {columns}", hint=hint)
     return found[0]
 
 
-@dataclass(frozen=True)
-class _CellLocations:
-    """Locations of a file's cells."""
-
-    path: Path
-    header: list[str]
-    lines: list[int]
-
-    def error(self, row: int, column: int, message: str, hint: str | None = None) -> InputError:
-        name = self.header[column].strip()
-        return at_line(self.path, self.lines[row], f"{name}: {message}", hint)
-
-    def each(self, body: list[list[str]], column: int, convert: Callable[[str], int]) -> list[int]:
-        """Convert a column's cells; errors get their location."""
-        found = []
-        for row, cells in enumerate(body):
-            try:
-                found.append(convert(cells[column]))
-            except InputError as error:
-                raise self.error(row, column, error.message, error.hint) from None
-        return found
+def _tokens(cell: str, least: int = 0) -> int:
+    return bounded("tokens", cell, least, COUNT + 1)
 
 
-def _tokens(cell: str) -> int:
-    try:
-        tokens = whole(cell)
-    except ValueError:
-        raise InputError(f"{written(cell)} is not a whole number", hint="tokens") from None
-    if tokens < 0:
-        raise InputError(f"{tokens} is negative", hint="tokens", code="out_of_range")
-    if tokens > COUNT:
-        raise InputError(f"{tokens} is too large", hint=f"at most {COUNT} tokens")
-    return tokens
-
-
-def _arrivals(
-    place: _CellLocations, body: list[list[str]], column: int, name: str
-) -> NDArray[np.int64]:
-    """int64[n], in ps; dates count from the earliest one."""
-    if name == "timestamp" and _WHEN.fullmatch(body[0][column].strip()):
-        times = np.array(place.each(body, column, _clock_ps), object)
-        since = times - times.min()
-        if since.max() >= HORIZON_PS:
-            row = int(since.argmax())
-            hours = int(since[row]) / 3.6e15
-            message = f"is {hours:,.1f} hours after the first request"
-            raise place.error(row, column, message, "a trace of less than 20 hours")
-        return np.array(since, np.int64)
-    scale = ARRIVAL[name]
-    return np.array(place.each(body, column, lambda cell: _time_ps(cell, scale)), np.int64)
+def _since_first(path: Path, lines: list[int], column: str, times: list[int]) -> list[int]:
+    """Return times from the earliest one on."""
+    first = min(times)
+    since = [time - first for time in times]
+    last = max(since)
+    if last >= HORIZON_PS:
+        message = f"{column}: is {last / 3.6e15:,.1f} hours after the first request"
+        line = lines[since.index(last)]
+        raise at_line(path, line, message, "a trace of less than 20 hours")
+    return since
 
 
 def _time_ps(cell: str, scale: int) -> int:

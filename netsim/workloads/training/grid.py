@@ -21,9 +21,6 @@ from netsim.workloads.training.sample import KINDS, JobSample
 
 Ints = NDArray[np.int64]
 
-RINGS = ("all_reduce", "reduce_scatter", "all_gather")
-"""Collectives that rings implement."""
-
 COMPUTE = 0
 """Stream of compute; `stream_of` gives those of messages."""
 
