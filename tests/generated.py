@@ -262,11 +262,11 @@ def _default(field: Any) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if isinstance(value, tuple) or value == NEVER:
+    if value in ((("*", NEVER),), NEVER):
         value = "never"
     if isinstance(value, int) and value >= 10**6:
         value = format_bytes(value)
-    return "" if value in ("", None, {}) else _value(value)
+    return "" if value in ("", None, {}, ()) else _value(value)
 
 
 SECTIONS = {

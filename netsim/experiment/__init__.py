@@ -6,6 +6,6 @@ for point in experiment.points(): ...
 
 from netsim.discovery import built_in
 from netsim.experiment.load import Experiment, locate
-from netsim.experiment.model import Outputs, Point, StopCondition
+from netsim.experiment.model import Point
 
-__all__ = ["Experiment", "Outputs", "Point", "StopCondition", "built_in", "locate"]
+__all__ = ["Experiment", "Point", "built_in", "locate"]

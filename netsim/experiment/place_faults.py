@@ -11,17 +11,17 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
-from netsim.experiment.schema import LINK_PATTERN
+from netsim.experiment.schema import LINK_PATTERN, FaultSection
 from netsim.limits import HORIZON_PS
 from netsim.memory import require_room
 from netsim.model import checks
-from netsim.model.faults import NOMINAL, OUTAGE_BYTES, LinkFault, LinkFaults, combine
+from netsim.model.faults import OUTAGE_BYTES, LinkFault, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
 from netsim.model.routing import NEVER
 
 if TYPE_CHECKING:
-    from netsim.experiment.model import FaultSpec, Point
+    from netsim.experiment.model import Point
 
 FAILURE_STREAM = 0x6661
 """Separates the random numbers of failures from other uses of the seed."""
@@ -36,7 +36,7 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
     """
     if not point.faults:
         soonest = {
-            "convergence_delay": min(time for _, time in point.routing.convergence_delay_ps),
+            "convergence_delay": min(time for _, time in point.routing.convergence_delay),
             "carrier_delay": point.routing.carrier.own_ps,
         }
         for key, time in soonest.items():
@@ -45,25 +45,26 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
                 raise InputError("has no effect without faults", key=f"routing.{key}", hint=hint)
         return None
     found, outages = [], []
-    for use in point.faults:
-        parts = parts_named(use.links, use.node, f"faults.{use.name}", network)
+    for name, use in point.faults.items():
+        parts = parts_named(use.links, use.node, f"faults.{name}", network)
         ports = np.concatenate(parts)
-        _check_rate(use, ports, network, point)
+        if use.rate is not None:
+            _check_rate(f"faults.{name}.rate", use.rate, ports, network, point)
         fault = LinkFault(
             ports=ports,
             loss=use.loss_rate,
             bit_error_rate=use.bit_error_rate,
             outages_ps=use.outages_ps,
             rate_bps=use.rate_bps,
-            at_ps=use.at_ps,
+            at_ps=use.at,
             until_ps=use.until_ps,
         )
         found.append(fault)
-        if use.mtbf_ps is not None:
-            outages.append(_random_outages(use, parts, point))
+        if use.mtbf is not None:
+            outages.append(_random_outages(name, use, parts, point))
     faults = combine(found, network.n_ports, np.concatenate(outages) if outages else None)
-    convergence_delay_ps = _convergence_delays(point.routing.convergence_delay_ps, network)
-    if not any(use.takes_down for use in point.faults):
+    convergence_delay_ps = _convergence_delays(point.routing.convergence_delay, network)
+    if not any(use.takes_down for use in point.faults.values()):
         return faults
     if point.routing.carrier.own_ps != NEVER:
         faults = replace(faults, carrier=point.routing.carrier)
@@ -82,9 +83,9 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
 def queue_rates(point: Point, network: Network) -> Ints:
     """Return int64[n_ports], the rate of each link that sizes in bdp are for."""
     rates_bps = network.port_rate_bps.copy()
-    for use in point.faults:
+    for name, use in point.faults.items():
         if use.resize_queues:
-            ports = np.concatenate(parts_named(use.links, use.node, f"faults.{use.name}", network))
+            ports = np.concatenate(parts_named(use.links, use.node, f"faults.{name}", network))
             rates_bps[ports] = use.rate_bps
     return rates_bps
 
@@ -175,23 +176,19 @@ def _by_circuit_switch(
     return parts
 
 
-def _check_rate(use: FaultSpec, ports: Ints, network: Network, point: Point) -> None:
+def _check_rate(key: str, rate_bps: int, ports: Ints, network: Network, point: Point) -> None:
     """Raise InputError for a rate that links of this network cannot have."""
-    if use.rate_bps == NOMINAL:
-        return
     circuits = network.circuits
     for port in ports[circuits.calendar[ports] >= 0][:1].tolist() if circuits else ():
         message = f"{network.port_name(port)} is a circuit, whose rate is fixed"
         hint = "choose other links; circuits can lose packets or go down"
-        raise InputError(message, key=f"faults.{use.name}.rate", hint=hint)
+        raise InputError(message, key=key, hint=hint)
     rates_bps = network.port_rate_bps.copy()
-    rates_bps[ports] = use.rate_bps
+    rates_bps[ports] = rate_bps
+    changed = replace(network, port_rate_bps=rates_bps)
     try:
-        checks.check_links(
-            replace(network, port_rate_bps=rates_bps), point.packets, point.fabric, {}
-        )
+        checks.check_links(changed, point.packets, point.fabric, {})
     except InputError as error:
-        key = f"faults.{use.name}.rate"
         raise error.replace(file=None, key=key) from None
 
 
@@ -206,28 +203,28 @@ def _no_match(pattern: str, what: str, key: str, names: np.ndarray, network: Net
     return InputError(f'"{pattern}" matches {what} of this network', key=key, hint=hint)
 
 
-def _random_outages(use: FaultSpec, parts: list[Ints], point: Point) -> Ints:
+def _random_outages(name: str, use: FaultSection, parts: list[Ints], point: Point) -> Ints:
     """Return rows of (port, from, until): each part fails and recovers after exponential times.
 
     The outages of a part depend only on the seed, the section's name and the part's first port.
     """
-    assert use.mtbf_ps is not None
-    assert use.mttr_ps is not None
+    assert use.mtbf is not None
+    assert use.mttr is not None
     stop_ps = HORIZON_PS if point.end_ps is None else point.end_ps
     end_ps = min(use.until_ps, stop_ps)
     if end_ps >= HORIZON_PS:
         message = "missing: random failures need an end"
         hint = 'such as until = "10ms", or set stop.max_time'
-        raise InputError(message, key=f"faults.{use.name}.until", hint=hint)
+        raise InputError(message, key=f"faults.{name}.until", hint=hint)
     links = sum(part.size for part in parts)
-    expected = links * (max(0, end_ps - use.at_ps) / (use.mtbf_ps + use.mttr_ps) + 1)
+    expected = links * (max(0, end_ps - use.at) / (use.mtbf + use.mttr) + 1)
     what = f"{expected:,.0f} outages"
-    require_room(expected * OUTAGE_BYTES, what=what, key=f"faults.{use.name}.mtbf")
+    require_room(expected * OUTAGE_BYTES, what=what, key=f"faults.{name}.mtbf")
     rows = [np.zeros((0, 3), np.int64)]
     for part in parts:
-        entropy = [point.seed, FAILURE_STREAM, zlib.crc32(use.name.encode()), int(part.min())]
+        entropy = [point.seed, FAILURE_STREAM, zlib.crc32(name.encode()), int(part.min())]
         rng = np.random.Generator(np.random.Philox(entropy))
-        times = _history(rng, (use.mtbf_ps, use.mttr_ps), use.at_ps, end_ps)
+        times = _history(rng, (use.mtbf, use.mttr), use.at, end_ps)
         block = np.empty((part.size * len(times), 3), np.int64)
         block[:, 0] = np.repeat(part, len(times))
         block[:, 1:] = np.tile(times, (part.size, 1))

@@ -15,19 +15,12 @@ from netsim.experiment.model import Point
 from netsim.experiment.reference import SECTION, axis_problem, resolve_reference
 from netsim.experiment.resolve_fabric import describe_fabric, describe_packets, resolve_packets
 from netsim.experiment.resolve_fabric_defaults import FabricResolver
-from netsim.experiment.resolve_faults import (
-    describe_faults,
-    describe_routing,
-    resolve_faults,
-    resolve_routing,
-)
 from netsim.experiment.resolve_plugins import PluginResolver
-from netsim.experiment.resolve_run import (
-    describe_measure,
-    describe_outputs,
-    describe_stop,
+from netsim.experiment.resolve_sections import (
+    resolve_faults,
     resolve_measure,
     resolve_outputs,
+    resolve_routing,
     resolve_seed,
     resolve_stop,
 )
@@ -107,7 +100,7 @@ class Resolver:
 
     def _describe(self, tree: Tree, title: str, fields: Mapping[str, Any]) -> Tree:
         """Return the equivalent experiment file with every value explicit."""
-        describe, faults = self._plugins.describe, fields["faults"]
+        describe = self._plugins.describe
         resolved = {
             "name": title,
             "description": tree.get("description", ""),
@@ -117,13 +110,13 @@ class Resolver:
             "packets": describe_packets(fields["packets"]),
             "fabric": describe_fabric(fields["fabric"]),
         }
-        if faults:
-            resolved["faults"] = describe_faults(faults)
-            resolved["routing"] = describe_routing(fields["routing"])
-        resolved["stop"] = describe_stop(fields["stop"])
-        if fields["measure"] is not None:
-            resolved["measure"] = describe_measure(fields["measure"])
-        resolved["outputs"] = describe_outputs(fields["outputs"])
+        sections = ["stop", "measure", "outputs"]
+        if fields["faults"]:
+            resolved["faults"] = {name: one.described() for name, one in fields["faults"].items()}
+            sections.insert(0, "routing")
+        for name in sections:
+            if fields[name] is not None:
+                resolved[name] = fields[name].described()
         return resolved | ({SECTION: tree[SECTION]} if tree.get(SECTION) else {})
 
     def note_reference(self, tree: Tree, points: Sequence[Point]) -> None:

@@ -14,7 +14,7 @@ from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults, queue_rates
 from netsim.experiment.resolve_fabric import wrong_sizes
-from netsim.experiment.resolve_run import sampling_of
+from netsim.experiment.sampling import sampling_of
 from netsim.inventory.inventory import shares_of_networks
 from netsim.limits import TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
@@ -158,7 +158,7 @@ def prepare(point: Point) -> Scenario:
         pfc = _pfc(point, network, faults)
         _check_timeouts(point, network, port_pairs, classes)
         modules = [use.module for use in point.transport_of_class]
-        sampling = sampling_of(point.outputs.series, network, flows, modules)
+        sampling = sampling_of(point.outputs, network, flows, modules)
     except InputError as error:
         raise _located(error, point) from None
     except MemoryError as error:

@@ -1,34 +1,44 @@
 """The fixed sections of an experiment file, as pydantic models.
 
-Plugins declare the parameters of topology, transport and traffic. Values are converted by the same
-functions as plugin parameters, so error messages agree.
+Plugins declare the parameters of topology, transport and traffic.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
     create_model,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
 from netsim.errors import CombinedInputError, InputError, did_you_mean
-from netsim.experiment.model import BATCHES
-from netsim.limits import PACKET_BYTES
+from netsim.experiment.validators import (
+    DELAY,
+    Chosen,
+    Convert,
+    ConvertQueue,
+    Delays,
+    Interval,
+    require,
+)
+from netsim.limits import INT64, PACKET_BYTES
 from netsim.model.fabric import REQUIRED as REQUIRED_KEY
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, Key, keys_of
+from netsim.model.faults import NOMINAL, CarrierDelays
 from netsim.model.routing import NEVER
-from netsim.plugins.params import REQUIRED, Param
-from netsim.units import parse_port_size, written
+from netsim.units import written
+
+BATCHES = 20
+"""Equal parts of a measured window, whose means give the interval of the mean."""
 
 LARGEST = f"{PACKET_BYTES}B"
 
@@ -36,85 +46,53 @@ LINK_PATTERN = re.compile(r"all|\s*(?P<a>\S+)\s+(?P<arrow>->|-)\s+(?P<b>\S+)\s*"
 """Pattern of links: "all", "A - B" for both directions of cables, "A -> B" for one."""
 
 
-class _Convert:
-    """A validator that converts a value like a plugin parameter."""
-
-    def __init__(self, unit: str, **rules: Any) -> None:
-        self.param = Param("value", unit, REQUIRED, "", **rules)
-
-    def __call__(self, value: Any) -> Any:
-        return _as_pydantic(self.param.convert, value)
-
-
-class _ConvertQueue:
-    """A validator for a size, also in packets ("35pkt") or bandwidth-delay products ("0.2bdp")."""
-
-    def __call__(self, value: Any, info: ValidationInfo) -> Any:
-        packet_bytes: int = (info.context or {})["packet_bytes"]
-        return _as_pydantic(lambda value: parse_port_size(value, packet_bytes), value)
-
-
-def _as_pydantic(convert: Callable[[Any], Any], value: Any) -> Any:
-    try:
-        return convert(value)
-    except InputError as error:
-        context = {"message": error.message, "hint": error.hint or "", "code": error.code}
-        raise PydanticCustomError("netsim", "{message}", context) from None
-
-
-def _require(is_valid: Callable[[Any], object], message: str, hint: str) -> BeforeValidator:
-    """Return a validator that refuses values: "VALUE message (hint)"."""
-
-    def check(value: Any) -> Any:
-        if is_valid(value):
-            return value
-        context = {"message": f"{written(value)} {message}", "hint": hint}
-        raise PydanticCustomError("netsim", "{message}", context)
-
-    return BeforeValidator(check)
-
-
-_NAME = _require(
+_NAME = require(
     lambda value: (
         isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][\w.+-]{0,99}", value, re.ASCII)
     ),
     "is not a valid name",
     "up to 100 letters, digits and . _ + -",
 )
-_LINKS = _require(
+_LINKS = require(
     lambda value: isinstance(value, str) and LINK_PATTERN.fullmatch(value),
     "is not a pattern of links",
     '"all", "leaf0 - spine*" (both ways) or "leaf0 -> spine1"; * matches any text',
 )
-_KINDS = _require(
+_KINDS = require(
     lambda value: isinstance(value, list) and value and all(isinstance(one, str) for one in value),
     "is not a list of names",
     'such as ["tp", "pp"]',
 )
-_PAIRS = _require(
+_PAIRS = require(
     lambda value: isinstance(value, list) and value,
     "is not a list of pairs",
     "such as [[0.3, 2.5]]",
 )
-_Text = Annotated[str, BeforeValidator(_Convert("text"))]
-_Bool = Annotated[bool, BeforeValidator(_Convert("bool"))]
-_Fraction = Annotated[float, BeforeValidator(_Convert("fraction"))]
-_Size = Annotated[int, BeforeValidator(_Convert("bytes", minimum="1B", maximum=LARGEST))]
-_Limit = Annotated[int | None, BeforeValidator(_Convert("time", minimum="1ps", optional=True))]
-
-
-def _interval(value: Any) -> Any:
-    return value if value == "auto" else _as_pydantic(_INTERVAL.convert, value)
-
-
-_INTERVAL = Param("value", "time", REQUIRED, "", minimum="1ps", optional=True)
+_Text = Annotated[str, BeforeValidator(Convert("text"))]
+_Bool = Annotated[bool, BeforeValidator(Convert("bool"))]
+_Fraction = Annotated[float, BeforeValidator(Convert("fraction"))]
+_Size = Annotated[int, BeforeValidator(Convert("bytes", minimum="1B", maximum=LARGEST))]
+_Limit = Annotated[int | None, BeforeValidator(Convert("time", minimum="1ps", optional=True))]
 
 
 _S = TypeVar("_S", bound=BaseModel)
 
 
 class _Section(BaseModel):
+    """A section of a file; times in ps, rates in bit/s, sizes in bytes."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def described(self) -> dict[str, Any]:
+        """Return the equivalent table with every key that has an effect."""
+        return {
+            key: _format(field.metadata[0].func, getattr(self, key))
+            for key, field in type(self).model_fields.items()
+        }
+
+
+def _format(convert: Any, value: Any) -> Any:
+    return convert.format(value) if hasattr(convert, "format") else value
 
 
 class PacketsSection(_Section):
@@ -122,7 +100,7 @@ class PacketsSection(_Section):
 
     payload_bytes: _Size = 4096
     """data bytes of a full packet"""
-    header_bytes: Annotated[int, BeforeValidator(_Convert("bytes", maximum=LARGEST))] = 64
+    header_bytes: Annotated[int, BeforeValidator(Convert("bytes", maximum=LARGEST))] = 64
     """header of a data packet"""
     control_bytes: _Size = 64
     """an ACK, NACK, PULL or trimmed header"""
@@ -134,7 +112,7 @@ def _no_ecn(value: Any) -> Any:
 
 def _converted(key: Key) -> Any:
     """Return the type of a key of [fabric], which converts its value."""
-    convert = _ConvertQueue() if key.unit == "queue" else _Convert(key.unit, **key.rules)
+    convert = ConvertQueue() if key.unit == "queue" else Convert(key.unit, **key.rules)
     return Annotated[Any, BeforeValidator(convert)]
 
 
@@ -180,13 +158,13 @@ class FaultSection(_Section):
 
     links: Annotated[str | None, _LINKS] = None
     """links that fail: "all", "A - B" (both directions) or "A -> B"; * matches any text"""
-    node: Annotated[str | None, BeforeValidator(_Convert("text"))] = None
+    node: Annotated[str | None, BeforeValidator(Convert("text"))] = None
     """instead of links: every link of the matching switches or hosts"""
     loss_rate: _Fraction = 0.0
     """probability that a packet of any size is lost"""
     bit_error_rate: _Fraction = 0.0
     """probability that a bit is wrong; the packet is then lost"""
-    rate: Annotated[int | None, BeforeValidator(_Convert("rate", optional=True))] = None
+    rate: Annotated[int | None, BeforeValidator(Convert("rate", optional=True))] = None
     """reduced or raised link rate; the lowest counts if several apply"""
     resize_queues: _Bool = False
     """sizes in bdp are of `rate`, which then lasts from the start to the end"""
@@ -194,38 +172,57 @@ class FaultSection(_Section):
     """mean time between random failures"""
     mttr: _Limit = None
     """mean time to repair"""
-    at: Annotated[int, BeforeValidator(_Convert("time"))] = 0
+    at: Annotated[int, BeforeValidator(Convert("time"))] = 0
     """start of loss, bit errors, the changed rate or random failures"""
     until: _Limit = None
     """end of loss, bit errors, the changed rate or random failures"""
-    down: Annotated[int | None, BeforeValidator(_Convert("time", optional=True))] = None
+    down: Annotated[int | None, BeforeValidator(Convert("time", optional=True))] = None
     """time at which the link goes down"""
     up: _Limit = None
     """time at which the link comes back"""
 
+    @property
+    def rate_bps(self) -> int:
+        """The rate of the links, or NOMINAL."""
+        return NOMINAL if self.rate is None else self.rate
 
-def _converge(value: Any) -> Any:
-    if isinstance(value, dict):
-        return tuple((pattern, _converge_one(time)) for pattern, time in value.items())
-    return (("*", _converge_one(value)),)
+    @property
+    def until_ps(self) -> int:
+        return INT64 if self.until is None else self.until
 
+    @property
+    def outages_ps(self) -> tuple[tuple[int, int], ...]:
+        """Start and end of the outage, if there is one."""
+        return () if self.down is None else ((self.down, INT64 if self.up is None else self.up),)
 
-def _converge_one(value: Any) -> int:
-    time: int = NEVER if value == "never" else _Convert("time")(value)
-    return time
+    @property
+    def takes_down(self) -> bool:
+        return self.down is not None or self.mtbf is not None
+
+    def described(self) -> dict[str, Any]:
+        unset = {key for key, value in vars(self).items() if value is None or value is False}
+        unset -= {"up"} if self.down is not None else set()
+        always = (self.at, self.until) == (0, None)
+        unset = unset | {"at"} if always else unset - {"until"}
+        return {key: value for key, value in super().described().items() if key not in unset}
 
 
 class RoutingSection(_Section):
     """[routing]: delays until switches have new routes and hosts know of ports without carrier"""
 
-    convergence_delay: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_converge)] = (
+    convergence_delay: Annotated[tuple[tuple[str, int], ...], BeforeValidator(Delays())] = (
         ("*", NEVER),
     )
     """delay from a link change until switches have new routes, or a table by switch pattern"""
-    carrier_delay: Annotated[int, BeforeValidator(_converge_one)] = NEVER
+    carrier_delay: Annotated[int, BeforeValidator(DELAY)] = NEVER
     """delay until a host knows that one of its ports lost or regained carrier"""
-    peer_carrier_delay: Annotated[int | None, BeforeValidator(_converge_one)] = None
+    peer_carrier_delay: Annotated[int | None, BeforeValidator(DELAY)] = None
     """the same for a port of the peer host; default: carrier_delay"""
+
+    @property
+    def carrier(self) -> CarrierDelays:
+        own, peer = self.carrier_delay, self.peer_carrier_delay
+        return CarrierDelays(own, own if peer is None else peer)
 
 
 class StopSection(_Section):
@@ -242,12 +239,29 @@ class StopSection(_Section):
 class MeasureSection(_Section):
     """[measure]: measure throughput and latency; the run ends with the drain"""
 
-    warmup: Annotated[int, BeforeValidator(_Convert("time"))]
+    warmup: Annotated[int, BeforeValidator(Convert("time"))]
     """time from the start of the run to the window"""
-    window: Annotated[int, BeforeValidator(_Convert("time", minimum=f"{BATCHES}ps"))]
+    window: Annotated[int, BeforeValidator(Convert("time", minimum=f"{BATCHES}ps"))]
     """time in which loads are measured; what is injected in it is measured until the end"""
-    drain: Annotated[int | None, BeforeValidator(_Convert("time", optional=True))] = None
+    drain: Annotated[int | None, BeforeValidator(Convert("time", optional=True))] = None
     """time after the window, in which traffic goes on; default: as long as the window"""
+
+    @property
+    def end_ps(self) -> int:
+        """The end of the run."""
+        return self.warmup + self.window + (self.window if self.drain is None else self.drain)
+
+    @property
+    def edges_ps(self) -> NDArray[np.int64]:
+        """The edges of the window's batches, int64[BATCHES + 1]."""
+        edges = range(BATCHES + 1)
+        return np.array([self.warmup + self.window * k // BATCHES for k in edges], np.int64)
+
+
+_PORTS = Chosen("ports", 'such as ["leaf0:*", "leaf0 -> spine*"], or a number', str)
+_HOSTS = Chosen("hosts", 'such as ["h3", "h1*"], or a number', str)
+_FLOWS = Chosen("flows", 'such as [0, "5..9"], or a number', int, str)
+_FIELDS = Chosen("fields", 'such as ["cwnd", "rate"]', str, counts=False)
 
 
 class OutputsSection(_Section):
@@ -257,20 +271,29 @@ class OutputsSection(_Section):
     """result directory, relative to the current one; default: results/NAME"""
     links: _Bool = True
     """write links.parquet"""
-    sample_interval: Annotated[int | str | None, BeforeValidator(_interval)] = None
+    sample_interval: Annotated[int | str | None, BeforeValidator(Interval())] = None
     '''length of an interval of series.parquet, or "auto"'''
-    ports: Any = None
-    """ports to sample: patterns or a number; default: 256 of the switches"""
-    hosts: Any = None
-    """hosts to sample: patterns or a number; default: 64"""
-    flows: Any = None
-    """flows to sample: indices, ranges or a number; default: 64"""
-    fields: Any = None
+    ports: Annotated[Any, BeforeValidator(_PORTS)] = 256
+    """ports to sample: patterns or a number, evenly spaced among those of the switches"""
+    hosts: Annotated[Any, BeforeValidator(_HOSTS)] = 64
+    """hosts to sample: patterns or a number, evenly spaced"""
+    flows: Annotated[Any, BeforeValidator(_FLOWS)] = 64
+    """flows to sample: indices, ranges or a number, evenly spaced"""
+    fields: Annotated[tuple[str, ...], BeforeValidator(_FIELDS)] = ()
     """transport state to sample for these flows"""
-    sample_budget: Annotated[int, BeforeValidator(_Convert("bytes", minimum="1KB"))] = 64_000_000
+    sample_budget: Annotated[int, BeforeValidator(Convert("bytes", minimum="1KB"))] = 64_000_000
     """memory for samples; beyond it, intervals are merged"""
     queue_stats: _Bool = False
     """add the mean and 99th percentile of queues to links.parquet"""
+
+    @property
+    def samples(self) -> bool:
+        """Whether the run samples anything."""
+        return self.sample_interval is not None or self.queue_stats
+
+    def described(self) -> dict[str, Any]:
+        table = super().described()
+        return table if self.samples else {key: table[key] for key in ("directory", "links")}
 
 
 class ReferenceSection(_Section):

@@ -278,7 +278,7 @@ class _Simulation:
 
     def _stall(self, no_progress: bool) -> str | None:
         """Return STALLED if flows exceed the flow timeout or make no progress."""
-        timeout_ps = self.stop.flow_timeout_ps
+        timeout_ps = self.stop.flow_timeout
         if timeout_ps is not None and (late := stall.overdue(self.engine, timeout_ps)).size:
             return self._stalled("flow timeout exceeded", late)
         if not no_progress or stall.may_progress_again(self.engine):

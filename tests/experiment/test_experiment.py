@@ -33,7 +33,7 @@ def test_a_minimal_file_is_complete(tmp_path):
     assert point.traffic.params["size"] == 2 * 10**6
     assert point.packets == PacketFormat(4096, 64, 64)
     assert point.fabric.queue_discipline == "trim"
-    assert point.stop.max_time_ps is None
+    assert point.stop.max_time is None
     assert point.outputs.directory == "results/e"
     assert point.directory == tmp_path
 

@@ -72,7 +72,7 @@ def test_a_section_may_be_called_label(tmp_path):
     section = '[faults.label]\nlinks = "all"\nloss_rate = 0.5\n'
     (point,) = load(tmp_path, experiment(section)).points()
     assert point.axes == {"faults": "label"}
-    assert point.faults[0].loss_rate == 0.5
+    assert point.faults["label"].loss_rate == 0.5
 
 
 def test_lists_in_a_table_are_axes_of_their_own(tmp_path):
@@ -87,7 +87,7 @@ def test_lists_in_a_table_are_axes_of_their_own(tmp_path):
 def test_overrides_reach_the_tables_that_have_the_section(tmp_path):
     text = experiment(NONE, SPINE, HOST)
     ends = [
-        [fault.outages_ps for fault in point.faults]
+        [fault.outages_ps for fault in point.faults.values()]
         for point in load(tmp_path, text, "faults.broken.up=40us").points()
     ]
     assert ends == [[], [((5_000_000, 40_000_000),)], [((5_000_000, 40_000_000),), ()]]

@@ -182,7 +182,7 @@ class TestExperiment:
 
     def test_loss_is_an_axis(self, tmp_path):
         content = text(**{"faults.some": 'links = "all"\nloss_rate = [0.1, 0.2]'})
-        assert [p.faults[0].loss_rate for p in load(tmp_path, content).points()] == [0.1, 0.2]
+        assert [p.faults["some"].loss_rate for p in load(tmp_path, content).points()] == [0.1, 0.2]
 
     def test_what_is_written_back_is_what_was_read(self, tmp_path):
         content = text(**{"faults.cut": 'links = "leaf0 - spine0"\ndown = "1us"\nup = "2ms"'})
