@@ -13,7 +13,7 @@ from marked import marked
 from netsim.cli import app
 
 ROOT = Path(__file__).parent.parent
-MADE_BY_TESTS = {".pytest_cache/"}
+MADE_BY_TESTS = {".pytest_cache/", "dist/"}
 """Folders that a page names and a fresh clone does not have."""
 
 FOLDERS = (
