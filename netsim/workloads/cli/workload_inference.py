@@ -193,8 +193,8 @@ def find_comparison(overrides: Sequence[str]) -> Comparison:
         if model is not None and not isinstance(model, str):
             raise InputError(f"{written(model)} is not a model's name", key="model")
         options = tree.get("options")
-        for name in VARIED if isinstance(options, Mapping) else ():
-            if name in options:
+        for name in options if isinstance(options, Mapping) else ():
+            if name in VARIED:
                 hint = "the comparison shows all its values"
                 raise InputError("cannot be set", key=f"options.{name}", hint=hint, code="conflict")
         return comparison(MODELS if model is None else (model,), tree)

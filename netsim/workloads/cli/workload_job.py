@@ -67,6 +67,10 @@ def job_json(job: Job) -> dict[str, Any]:
     }
 
 
+SITE = ("racks", "gpus", "flops", "compute_watts", "it_watts", "total_watts")
+"""Sizes of a site that follow from its keys."""
+
+
 def pairs_table(title: str, rows: Mapping[str, str]) -> Table:
     """A table of names and values without a header."""
     table = plain_table("", "", title=title)
@@ -222,12 +226,7 @@ def plan_json(plan: JobPlan) -> dict[str, Any]:
     return {
         "site": asdict(site),
         "plan": asdict(plan.target),
-        "racks": site.racks,
-        "gpus": site.gpus,
-        "flops": site.flops,
-        "compute_watts": site.compute_watts,
-        "it_watts": site.it_watts,
-        "total_watts": site.total_watts,
+        **{name: getattr(site, name) for name in SITE},
         "parameters_by_law": plan.by_law,
         "model": asdict(plan.job.model),
         "parameters": asdict(parameters(plan.job.model)),

@@ -7,7 +7,7 @@ hold a layer, and replicas for all racks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,7 +87,7 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> JobPlan:
     Raises InputError, without a file, with all errors.
     """
     known = ("site", "plan", *PARTS, "name", "description")
-    reads = {
+    reads: dict[str, Callable[[], Any]] = {
         "site": partial(read_part, Infrastructure, tree.get("site", {})),
         "plan": partial(read_part, TrainingTarget, tree.get("plan", {})),
     }

@@ -78,28 +78,23 @@ class ServingTasks:
 
     def wait(self, first: ArrayLike, then: ArrayLike) -> None:
         """Make each task `then` wait for `first`, as broadcast."""
-        one, other = np.broadcast_arrays(first, then)
-        self.edges.append((one.reshape(-1), other.reshape(-1)))
+        self.edges.append(_pairs(first, then))
 
     def set(self, name: str, tasks: Ints, values: ArrayLike) -> None:
         """Set a program field of tasks."""
-        one, value = np.broadcast_arrays(tasks, values)
-        self.state.append((name, one.reshape(-1), value.reshape(-1)))
+        self.state.append((name, *_pairs(tasks, values)))
 
     def point(self, name: str, tasks: Ints, to: Ints) -> None:
         """Set a program field of tasks to the local index of another task at the same host."""
-        one, other = np.broadcast_arrays(tasks, to)
-        self.pointers.append((name, one.reshape(-1), other.reshape(-1)))
+        self.pointers.append((name, *_pairs(tasks, to)))
 
     def set_host(self, name: str, hosts: Ints, values: ArrayLike) -> None:
         """Set a program field of hosts."""
-        one, value = np.broadcast_arrays(hosts, values)
-        self.host_state.append((name, one.reshape(-1), value.reshape(-1)))
+        self.host_state.append((name, *_pairs(hosts, values)))
 
     def point_host(self, name: str, hosts: Ints, to: Ints) -> None:
         """Set a program field of hosts to the local index of one of their tasks."""
-        one, other = np.broadcast_arrays(hosts, to)
-        self.host_pointers.append((name, one.reshape(-1), other.reshape(-1)))
+        self.host_pointers.append((name, *_pairs(hosts, to)))
 
     def workload(self, n_hosts: int, classes: ArrayLike) -> Workload:
         """Build the workload; `classes` is the traffic class of each kind of flow."""
@@ -128,6 +123,12 @@ class ServingTasks:
         if self.edges:
             table.wait_for_pairs(*(np.concatenate(side) for side in zip(*self.edges, strict=True)))
         return table
+
+
+def _pairs(one: ArrayLike, other: ArrayLike) -> tuple[Ints, Ints]:
+    """Return two arrays, broadcast, in one dimension."""
+    first, second = np.broadcast_arrays(one, other)
+    return first.reshape(-1), second.reshape(-1)
 
 
 def _columns(fields: Sequence[tuple[str, Ints, NDArray[Any]]], n: int) -> dict[str, NDArray[Any]]:

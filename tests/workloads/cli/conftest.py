@@ -1,3 +1,17 @@
 """Fixtures of tests of commands."""
 
+import pytest
 from cli_fixtures import *  # noqa: F403
+
+
+@pytest.fixture
+def lines(netsim):
+    """The lines that a command prints, each with single spaces, after `--set` of changes."""
+
+    def printed(*arguments, changes=()):
+        overrides = [one for change in changes for one in ("--set", change)]
+        result = netsim(*arguments, *overrides)
+        assert result.exit_code == 0, result.output
+        return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+    return printed

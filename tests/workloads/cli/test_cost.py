@@ -5,20 +5,15 @@ import json
 from cli_outcome import fails
 
 
-def lines(result):
-    assert result.exit_code == 0, result.output
-    return [" ".join(line.split()) for line in result.stdout.splitlines()]
-
-
-def test_the_preset_is_shown(netsim):
-    found = lines(netsim("cost"))
+def test_the_preset_is_shown(lines):
+    found = lines("cost")
     assert "h100 814 59 42.4 % 64.5 % 446 0.548 1,360 1,669 0 3,475 1.00 0 0.000" in found
     assert "lite 4,096 32 345,200 0.285 99.993 % 99.778 % 0.781 % 0.024 %" in found
     assert "lite 0 (0) 0 (0) 2 (0.5) 1 (0.25) 0 (0) 3 (0.75)" in found
-    assert lines(netsim("cost", "lite")) == found
+    assert lines("cost", "lite") == found
 
 
-def test_values_are_changed_and_files_read(netsim, tmp_path):
+def test_values_are_changed_and_files_read(netsim, lines, tmp_path):
     (tmp_path / "mine.toml").write_text(netsim("show", "cost", "lite").stdout)
     changes = ("wafer.yield_model=murphy", "gpu.lite.link=pluggable", "failures.swap_hours=20")
     overrides = [one for change in changes for one in ("--set", change)]
@@ -27,7 +22,7 @@ def test_values_are_changed_and_files_read(netsim, tmp_path):
     lite = told["gpus"][1]
     assert (lite["link"], lite["link_usd"]) == ("pluggable", 1.25 * 900)
     assert lite["spares"][1]["stop"] is None
-    assert any("- 0 (0)" in line for line in lines(netsim("cost", *overrides)))
+    assert any("- 0 (0)" in line for line in lines("cost", *overrides))
 
 
 def test_what_is_refused(netsim, tmp_path):

@@ -19,13 +19,8 @@ recompute = "full"
 """
 
 
-def lines(result):
-    assert result.exit_code == 0, result.output
-    return [" ".join(line.split()) for line in result.stdout.splitlines()]
-
-
-def test_a_preset(netsim):
-    found = lines(netsim("workload", "show", "gpt3_175b"))
+def test_a_preset(lines):
+    found = lines("workload", "show", "gpt3_175b")
     assert "parameters 174.6 B" in found
     assert mentions(found, "GPUs 64", "8", "1")
     assert any(has(line, "send 8", "scale_out", "virtual_stage", "1") for line in found)
@@ -61,8 +56,8 @@ def test_files_of_jobs_and_of_experiments(netsim, tmp_path, monkeypatch, what):
     assert (told["layout"]["global_batch"], told["gpus"]) == (64 if what == "named" else 32, 64)
 
 
-def test_the_papers_figures(netsim):
-    found = lines(netsim("workload", "paper"))
+def test_the_papers_figures(netsim, lines):
+    found = lines("workload", "paper")
     assert any(has(line, "fwd_moe", "5", "45.18", "45.178", "0.00") for line in found)
     assert any(has(line, "dp_s4_moe", "5", "66.1", "56.114", "15.11") for line in found)
     assert any(has(line, "N_50T", "3.1", "50", "52.632", "5.26", "POST", "HOC") for line in found)
@@ -120,8 +115,8 @@ def test_values_are_changed(netsim):
     assert fails(netsim("workload", "show", "gpt3_175b", "--set", "layout.tpp=5"), 2, "layout.tpp")
 
 
-def test_what_a_budget_comes_to(netsim, tmp_path):
-    found = lines(netsim("workload", "plan", "--set", "plan.parameters=17e12"))
+def test_what_a_budget_comes_to(netsim, lines, tmp_path):
+    found = lines("workload", "plan", "--set", "plan.parameters=17e12")
     assert mentions(found, "118", "109,568")
     assert mentions(found, "23,333", "23,300")
     file = tmp_path / "mine.toml"

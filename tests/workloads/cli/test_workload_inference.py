@@ -12,13 +12,8 @@ from netsim.workloads.inference import load_deployment
 from netsim.workloads.inference.lite import ASSUMPTIONS, MACHINES, MODELS
 
 
-def lines(result):
-    assert result.exit_code == 0, result.output
-    return [" ".join(line.split()) for line in result.stdout.splitlines()]
-
-
-def test_a_deployment(netsim):
-    found = lines(netsim("workload", "show", "llama3_70b_lite"))
+def test_a_deployment(lines):
+    found = lines("workload", "show", "llama3_70b_lite")
     assert mentions(found, "855.6", "80")
     assert mentions(found, "32")
     assert any(has(line, "32", "2.265GB", "865,970", "577", "732") for line in found)
@@ -117,8 +112,8 @@ def test_an_experiment_whose_deployment_is_wrong(netsim, tmp_path):
     assert fails(wrong, 2, "run.toml", "traffic.deployment.machine")
 
 
-def test_the_comparison(netsim):
-    found = lines(netsim("workload", "lite-gpu"))
+def test_the_comparison(lines):
+    found = lines("workload", "lite-gpu")
     assert any(line.startswith("llama3_405b 126 3,187,671,040 9,636.741 6.474") for line in found)
     assert any(has(line, "llama3_405b", "h100", "lite_netbw") for line in found)
     assert mentions(found, "KV", "lite_netbw", "lite_membw_netbw", "lite_netbw_flops")
@@ -133,17 +128,16 @@ def test_the_comparison_as_json(netsim):
     assert {row["machine"] for row in told["sizes"]} == set(MACHINES)
 
 
-def test_the_comparison_of_another_model(netsim):
-    found = lines(netsim("workload", "lite-gpu", "--set", "model=mixtral_8x7b"))
+def test_the_comparison_of_another_model(lines):
+    found = lines("workload", "lite-gpu", "--set", "model=mixtral_8x7b")
     assert any(has(line, "mixtral_8x7b", "lite_netbw", "16") for line in found)
 
 
-def test_a_model_that_none_can_serve(netsim):
-    (told,) = lines(netsim("workload", "lite-gpu", "--set", "model=deepseek_v3"))
+def test_a_model_that_none_can_serve(lines):
+    (told,) = lines("workload", "lite-gpu", "--set", "model=deepseek_v3")
     assert mentions(told, "8", "675.6GB", "fp8", "h100", "640GB")
     changes = ("model=deepseek_v3", "formats.weights=fp4")
-    overrides = [one for change in changes for one in ("--set", change)]
-    found = lines(netsim("workload", "lite-gpu", *overrides))
+    found = lines("workload", "lite-gpu", changes=changes)
     assert any(line.startswith("deepseek_v3 lite 32") for line in found)
 
 
@@ -155,9 +149,8 @@ def test_a_model_that_none_can_serve(netsim):
         (["limits.prompt=100000000", "model=gpt3_175b"], ["gpt3_175b"], "100,000,000 tokens"),
     ],
 )
-def test_what_no_request_keeps_to(netsim, changes, models, text):
-    overrides = [one for change in changes for one in ("--set", change)]
-    found = lines(netsim("workload", "lite-gpu", *overrides))
+def test_what_no_request_keeps_to(lines, changes, models, text):
+    found = lines("workload", "lite-gpu", changes=changes)
     assert [line.partition(":")[0] for line in found] == [*models]
     assert all(text in line and "weights" not in line for line in found)
 

@@ -4,22 +4,17 @@ import pytest
 from cli_outcome import fails
 
 
-def lines(result):
-    assert result.exit_code == 0, result.output
-    return [" ".join(line.split()) for line in result.stdout.splitlines()]
-
-
-def test_the_racks_of_the_paper(netsim):
-    found = lines(netsim("workload", "show", "moe", "--placement", "paper"))
+def test_the_racks_of_the_paper(lines):
+    found = lines("workload", "show", "moe", "--placement", "paper")
     assert "0 0..71 0 0..3 0 0..17" in found
     assert "23127 1665144..1665215 117 780..783 0 0..17" in found
     assert "23,112 more racks" in found
 
 
-def test_a_job_of_a_few_racks_is_told_whole(netsim, tmp_path):
+def test_a_job_of_a_few_racks_is_told_whole(netsim, lines, tmp_path):
     picture = tmp_path / "racks.png"
     placed = ("--placement", "consecutive", "--out", str(picture))
-    found = lines(netsim("workload", "show", "gpt3_175b", *placed))
+    found = lines("workload", "show", "gpt3_175b", *placed)
     assert picture.stat().st_size > 1000
     racks = [line for line in found if line[:1].isdigit()]
     assert racks == [f"{k} {8 * k}..{8 * k + 7} {k} 0 0 0..7" for k in range(8)]
