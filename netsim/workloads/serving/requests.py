@@ -55,7 +55,8 @@ MAX_TOKENS = 1 << 24
 
 POISSON, GAMMA, EVEN, OF_TRACE = ARRIVALS = ("poisson", "gamma", "even", "trace")
 
-PARTS = ("prompt", "output")
+ONE_PART = {"prompt": "a prompt", "output": "an output"}
+PARTS = tuple(ONE_PART)
 
 REQUEST_BYTES = 400
 """Bytes per request while requests are drawn."""
@@ -100,21 +101,16 @@ REQUEST_PARAMS = [
         choices=LENGTHS,
         each=PARTS,
     ),
-    Param(
-        "prompt",
-        "count",
-        None,
-        "fixed: tokens of a prompt, lognormal: their mean; default: 1500",
-        minimum=1,
-        maximum=MAX_TOKENS,
-    ),
-    Param(
-        "output",
-        "count",
-        None,
-        "fixed: tokens of an output, lognormal: their mean; default: 200",
-        minimum=1,
-        maximum=MAX_TOKENS,
+    *(
+        Param(
+            part,
+            "count",
+            None,
+            f"fixed: tokens of {one}, lognormal: their mean; default: {DEFAULTS[part]}",
+            minimum=1,
+            maximum=MAX_TOKENS,
+        )
+        for part, one in ONE_PART.items()
     ),
     Param(
         "length_cv",
@@ -124,30 +120,27 @@ REQUEST_PARAMS = [
         maximum=100,
         each=PARTS,
     ),
-    Param(
-        "length_min",
-        "count",
-        None,
-        "uniform, zipf: fewest tokens; default: 1",
-        minimum=1,
-        maximum=MAX_TOKENS,
-        each=PARTS,
-    ),
-    Param(
-        "length_max",
-        "count",
-        None,
-        "uniform, zipf: most tokens; default: 4096",
-        minimum=1,
-        maximum=MAX_TOKENS,
-        each=PARTS,
+    *(
+        Param(
+            name,
+            "count",
+            None,
+            f"uniform, zipf: {which} tokens; default: {SHAPES[name][0]}",
+            minimum=1,
+            maximum=MAX_TOKENS,
+            each=PARTS,
+        )
+        for name, which in (("length_min", "fewest"), ("length_max", "most"))
     ),
     Param("zipf_exponent", "ratio", None, "zipf: exponent; 0 is uniform; default: 1", each=PARTS),
-    Param(
-        "prompt_table", "file", None, "table: file of prompt tokens and cumulative probabilities"
-    ),
-    Param(
-        "output_table", "file", None, "table: file of output tokens and cumulative probabilities"
+    *(
+        Param(
+            f"{part}_table",
+            "file",
+            None,
+            f"table: file of {part} tokens and cumulative probabilities",
+        )
+        for part in PARTS
     ),
 ]
 
