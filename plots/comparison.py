@@ -36,8 +36,9 @@ def draw(comparison: Comparison, names: tuple[str, str]) -> Figure:
     for number, ((key, side), values) in enumerate(times.items()):
         name, line = (names[0], "-") if side == "before_ps" else (names[1], "--")
         label = name if len(times) == 2 else f"{key}, {name}"
-        options = {"color": style.color(number // 2), "linestyle": line, "label": label}
-        axes.step(*distribution(values / scale), where="post", **options)
+        x, shares = distribution(values / scale)
+        color = style.color(number // 2)
+        axes.step(x, shares, where="post", color=color, linestyle=line, label=label)
     axes.set_xlabel(f"flow completion time ({unit})")
     axes.set_ylabel("share of finished flows")
     axes.set_ylim(0, 1.02)

@@ -198,10 +198,10 @@ def slant_if_crowded(axes: Axes) -> None:
     """Slant the labels of x if they would touch in a panel of this width."""
     texts = axes.get_xticklabels()
     letters = sum(len(text.get_text()) + 2 for text in texts)
-    place, figure = axes.get_subplotspec(), axes.get_figure()
+    place, figure = axes.get_subplotspec(), axes.get_figure(root=True)
     columns = 1 if place is None else place.get_gridspec().ncols
-    width_in = 0 if figure is None else 0.9 * figure.get_figwidth() / columns
-    if letters * max(text.get_fontsize() for text in texts) * LETTER_PT > 72 * width_in:
+    width_in = 0 if figure is None else 0.9 * figure.get_size_inches()[0] / columns
+    if letters * max(float(text.get_fontsize()) for text in texts) * LETTER_PT > 72 * width_in:
         for text in texts:
             text.set(rotation=30, ha="right")
 

@@ -13,7 +13,7 @@ from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.units import format_time
-from netsim.workloads.plots.timeline import COMMUNICATION, COMPUTES, MAX_ROWS, RESOLUTION
+from netsim.workloads.plots.timeline import MAX_ROWS, RESOLUTION, bar_styles
 from netsim.workloads.plots.timeline_bars import Timeline, View, timeline_of
 from netsim.workloads.plots.timeline_path import path_line
 from netsim.workloads.tracing.critical_path import CriticalPath, critical_path
@@ -77,13 +77,8 @@ def _drawing(found: Timeline, path: CriticalPath | None) -> dict[str, Any]:
     """Return rows, bars and the path's line."""
     bars = found.bars
     unit, scale = unit_of([found.to_ps])
-    colors = {True: iter(c for c, _ in COMMUNICATION * 8), False: iter(COMPUTES * 8)}
-    kinds = bars.sort("communicates", "start_ps").unique("category", maintain_order=True)
-    chosen = {
-        row["category"]: next(colors[row["communicates"]], "#888888")
-        for row in kinds.iter_rows(named=True)
-    }
-    names = list(chosen)
+    styles = bar_styles(bars)
+    names = list(styles)
     number = {name: k for k, name in enumerate(names)}
     x, y = np.zeros(0), np.zeros(0)
     if path is not None:
@@ -101,7 +96,7 @@ def _drawing(found: Timeline, path: CriticalPath | None) -> dict[str, Any]:
         "place": parts.array(bars["place"].to_numpy(), "u1"),
         "category": parts.array([min(number[c], 255) for c in bars["category"].to_list()], "u1"),
         "categories": names,
-        "colors": list(chosen.values()),
+        "colors": [one.color for one in styles.values()],
         "path_x": parts.array(x / scale, "f8"),
         "path_y": parts.array(y, "f4"),
     }

@@ -197,13 +197,11 @@ def _draw(cases: Sequence[ExposedCase], about: str) -> Figure:
         )
         for percent, color, line, label in lines:
             axes.axvline(percent, color=color, linestyle=line, linewidth=1.2, label=label)
-        axes.set_yticks(range(len(names)), names if axes is panels[0] else [""] * len(names))
-        axes.set_ylim(len(names) - 0.5, -0.5)
+        sweeps.names_below(axes, names)
         axes.set_xlim(left=0)
         axes.set_xlabel(f"exposed communication, {model} (% of the step)")
-    figure.suptitle(f"Exposed communication: {about}", fontsize="medium")
-    style.legend(figure, panels[0], style.OUTSIDE, f"bars: {LAST}")
-    return figure
+    title, caption = f"Exposed communication: {about}", f"bars: {LAST}"
+    return style.finish(figure, panels[0], title, style.OUTSIDE, caption)
 
 
 def _draw_model(axes: Axes, cases: Sequence[ExposedCase], names: Sequence[str]) -> None:

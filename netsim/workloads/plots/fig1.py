@@ -10,7 +10,7 @@ import numpy as np
 from netsim.plots import style
 from netsim.workloads.job.paper import Infrastructure
 from netsim.workloads.job.scaling import LAWS, YEAR_S, optimal_parameters
-from netsim.workloads.plots.paper_figure import POST_HOC, PaperFigure, Sweep, stated
+from netsim.workloads.plots.paper_figure import POST_HOC, PaperFigure, Sweep, columns, stated
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -48,14 +48,13 @@ def make(_: Sequence[Result]) -> PaperFigure:
     axes.set_xlabel("training time (years)")
     axes.set_ylabel("parameters (trillions)")
     about = f"the compute-optimal model, trained with {flops / 1e21:.4g}e21 FLOP/s"
-    figure.suptitle(f"Figure 1: {about}", fontsize="medium")
-    style.legend(figure, axes, "upper left")
+    style.finish(figure, axes, f"Figure 1: {about}", "upper left")
     notes = [
         f"{POST_HOC}: the law, its start and the duration were chosen to give these sizes",
         "constants of the laws: netsim/workloads/job/scaling.py",
     ]
     header = ("law", "years", "trillion_parameters")
-    drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+    drawn = columns(header, rows)
     return PaperFigure(figure, values, drawn, about, notes)
 
 

@@ -19,7 +19,7 @@ from netsim.workloads.job import Job, Message, messages
 from netsim.workloads.job.paper import paper_job
 from netsim.workloads.job.times import kernels_ps
 from netsim.workloads.job.work import Kernel, layer_kernels
-from netsim.workloads.plots.paper_figure import POST_HOC, PaperFigure, Sweep, Value, stated
+from netsim.workloads.plots.paper_figure import POST_HOC, PaperFigure, Sweep, Value, columns, stated
 from netsim.workloads.plots.sensitivity import JOBS
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def make(results: Sequence[Result]) -> PaperFigure:
     about = "forward and backward pass of one layer at one GPU, from the model and simulated"
     figure.suptitle(f"Figure 2: {about}", fontsize="medium")
     header = ("model", "source", "row", "what", "start_ms", "end_ms")
-    drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+    drawn = columns(header, rows)
     notes = [
         f"S1 to S5: gradients in {CHUNKS} chunks, produced evenly over the backward pass; "
         "other layers' passes can hide the rest",

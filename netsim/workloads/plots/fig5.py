@@ -20,6 +20,7 @@ from netsim.workloads.plots.paper_figure import (
     PaperFigure,
     Sweep,
     Value,
+    columns,
     stated,
 )
 
@@ -103,9 +104,7 @@ def _drawn(comparison: fct_by_transport.Comparison) -> dict[str, list[object]]:
     ]
     lines = {seed_curves.IDEAL: comparison.ideal_ps, fct_by_transport.FAIR: comparison.fair_ps}
     rows += [(name, "", *(line[key] for key in STATISTICS)) for name, line in lines.items() if line]
-    columns = zip(*rows, strict=True)
-    header = ("transport", "seed", "last_flow_ps", "mean_ps")
-    return {name: list(column) for name, column in zip(header, columns, strict=True)}
+    return columns(("transport", "seed", "last_flow_ps", "mean_ps"), rows)
 
 
 def scenario(result: Result) -> str:

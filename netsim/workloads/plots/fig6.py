@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from netsim.plots import fct_vs_load, seed_curves, sweeps
 from netsim.plots.fct_vs_load import FAIR, STATISTICS
 from netsim.units import format_bytes, parse_bytes
-from netsim.workloads.plots.paper_figure import MORE_THAN, SMALLER, PaperFigure, Sweep, Value
+from netsim.workloads.plots.paper_figure import (
+    MORE_THAN,
+    SMALLER,
+    PaperFigure,
+    Sweep,
+    Value,
+    columns,
+)
 
 if TYPE_CHECKING:
     from netsim.results import Result
@@ -59,9 +66,7 @@ def _drawn(comparison: fct_vs_load.Comparison) -> dict[str, list[object]]:
             ]
         rows += [(FAIR, key, load, "", at, at, at) for load, at in comparison.fair[key].items()]
     header = ("transport", "statistic", "load", "seeds", "mean", "lowest_seed", "highest_seed")
-    return {
-        name: list(column) for name, column in zip(header, zip(*rows, strict=True), strict=True)
-    }
+    return columns(header, rows)
 
 
 def hosts_of(result: Result) -> int:

@@ -32,7 +32,14 @@ from netsim.workloads.inference.lite import (
     lite_table,
     measured,
 )
-from netsim.workloads.plots.paper_figure import AT_LEAST, UNVERIFIED, PaperFigure, Sweep, Value
+from netsim.workloads.plots.paper_figure import (
+    AT_LEAST,
+    UNVERIFIED,
+    PaperFigure,
+    Sweep,
+    Value,
+    columns,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -245,19 +252,8 @@ def _notes(rows: Sequence[LiteRow]) -> list[str]:
 
 
 def _drawn(rows: Sequence[LiteRow]) -> dict[str, list[object]]:
-    header = (
-        *(
-            "model",
-            "phase",
-            "machine",
-            *THREE,
-            "roofline",
-            "overheads",
-            "tokens_per_s_sm",
-            "ratio_to_h100",
-        ),
-        *("matches", "tp", "batch", "limit"),
-    )
+    header = [*["model", "phase", "machine"], *THREE, *["roofline", "overheads"]]
+    header += ["tokens_per_s_sm", "ratio_to_h100", "matches", "tp", "batch", "limit"]
     table = [
         (
             *(row.model, row.phase, row.machine),
@@ -271,6 +267,4 @@ def _drawn(rows: Sequence[LiteRow]) -> dict[str, list[object]]:
         )
         for row in rows
     ]
-    return {
-        name: list(column) for name, column in zip(header, zip(*table, strict=True), strict=True)
-    }
+    return columns(header, table)

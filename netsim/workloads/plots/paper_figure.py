@@ -125,6 +125,11 @@ class PaperFigure:
     table: sweeps.Table | None = None
 
 
+def columns(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the values of rows by column."""
+    return {name: list(one) for name, one in zip(header, zip(*rows, strict=True), strict=True)}
+
+
 def write(made: PaperFigure, directory: Path, name: str) -> list[Path]:
     """Write NAME.png, NAME.pdf, NAME.csv (drawn values) and NAME_stated.csv (comparison).
 

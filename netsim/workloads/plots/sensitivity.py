@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from netsim.plots import style
 from netsim.workloads.job.paper import PaperNetwork, exposed_fraction, paper_job, stage_seconds
-from netsim.workloads.plots.paper_figure import PaperFigure, Value, stated
+from netsim.workloads.plots.paper_figure import PaperFigure, Value, columns, stated
 
 JOBS = {"dense": "dense", "MoE": "moe"}
 """The paper's names of its models, and their jobs."""
@@ -82,8 +82,7 @@ def reproduce(
     axes.set_ylim(0, 100)
     axes.set_xlabel(f"{one.axis} ({one.unit})")
     axes.set_ylabel("exposed communication (% of the step)")
-    figure.suptitle(f"Figure {one.name}: {one.axis}", fontsize="medium")
-    style.legend(figure, axes, "upper right")
+    style.finish(figure, axes, f"Figure {one.name}: {one.axis}", "upper right")
     header = ("model", f"{one.axis} {one.unit}".replace(" ", "_"), "exposed_percent")
-    drawn = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+    drawn = columns(header, rows)
     return PaperFigure(figure, [*values, *more], drawn, ABOUT, notes)

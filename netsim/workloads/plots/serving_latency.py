@@ -66,8 +66,9 @@ def samples(result: Result, name: str) -> tuple[Floats, Ints]:
     if table is None or (name == BETWEEN and result.log is None):
         return np.zeros(0), np.zeros(0, np.int64)
     if name == BETWEEN:
-        return gaps_of(len(table), log_of(result.log)).table()
-    times = table[FIGURES[name]].drop_nulls().to_numpy()
+        values, counts = gaps_of(len(table), log_of(result.log)).table()
+        return values.astype(float), counts
+    times = table[FIGURES[name]].drop_nulls().to_numpy().astype(float)
     return times, np.ones(len(times), np.int64)
 
 

@@ -95,7 +95,7 @@ def draw(
     unit, scale = style.time_unit([to_ps])
     figure, (axes,) = style.new_figure()
     figure.set_size_inches(WIDE_IN, 1.3 + ROW_IN * max(6, len(found.rows)))
-    styles = _bar_styles(found.bars)
+    styles = bar_styles(found.bars)
     for category, bar_style in styles.items():
         its = found.bars.filter(pl.col("category") == category)
         _fill(axes, its, category, bar_style, scale, (to_ps - from_ps) / THIN)
@@ -106,12 +106,10 @@ def draw(
     axes.set_xlim(from_ps / scale, to_ps / scale)
     axes.set_xlabel(f"time ({unit})")
     _part_ranks(axes, found.rows)
-    figure.suptitle(seed_curves.title(results), fontsize="medium")
     notes = list(_notes(results[0], found))
     if view.path is not None and not path_is_seen:
         notes.append("the critical path is in other rows or at other times")
-    style.legend(figure, axes, style.OUTSIDE, "; ".join(notes))
-    return figure
+    return style.finish(figure, axes, seed_curves.title(results), style.OUTSIDE, "; ".join(notes))
 
 
 def write(results: Sequence[Result], path: Path, **asked: Any) -> Path:
@@ -135,7 +133,7 @@ def _notes(result: Result, found: Timeline) -> Iterator[str]:
         yield f"messages, compute and software are scaled by {scale:g}, delays of links are not"
 
 
-def _bar_styles(bars: pl.DataFrame) -> dict[str, BarStyle]:
+def bar_styles(bars: pl.DataFrame) -> dict[str, BarStyle]:
     """Return the style of each category, computes first, each in order of time."""
     import polars as pl
 
