@@ -88,5 +88,5 @@ def pauses(testbed: QueueTestbed) -> str:
 
 
 def _everybody(testbed: QueueTestbed, few: int) -> FlowTable:
-    n_packets, n_classes = testbed.packets(few), testbed.n_traffic_classes
-    return everybody(HOSTS, n_packets, n_traffic_classes=n_classes)
+    classes = testbed.n_traffic_classes
+    return everybody(HOSTS, testbed.packets(few), n_traffic_classes=classes)
