@@ -10,48 +10,35 @@ while the next is in S1. With ZeRO, ranks update their shards of the weights and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.workloads.job.messages import Message
-from netsim.workloads.job.schedules import PipelineSchedule
 from netsim.workloads.training.grid import Grid
 from netsim.workloads.training.segments import DATA, NO_EVENT, Segments
 
 Ints = NDArray[np.int64]
 
 
-@dataclass
-class Gathered:
-    """Gathers of updated weights that the next step waits for, by part of the model."""
-
-    part: list[Ints] = field(default_factory=list)
-    stage: list[Ints] = field(default_factory=list)
-    done: list[Ints] = field(default_factory=list)
-
-    def add(self, part: Ints, stage: Ints, done: Ints) -> None:
-        self.part.append(part)
-        self.stage.append(stage)
-        self.done.append(done)
+Gathered = list[tuple[Ints, Ints, Ints]]
+"""Gathers of updated weights that the next step waits for: parts of the model, stages, ends."""
 
 
 class GradientReduction:
     """Adds the gradient reduction of one step."""
 
-    def __init__(
-        self, grid: Grid, schedule: PipelineSchedule, segments: Segments, order: Ints
-    ) -> None:
+    def __init__(self, grid: Grid, segments: Segments, order: Ints) -> None:
         self._grid = grid
         self._segments = segments
         self._order = order
         job = grid.sample.job
         self._n_layers = job.model.layers
-        self._triggers = segments.gradients(schedule, self._n_layers + 2, grid.sample.buckets)
-        self._whole = segments.last_of_stage(schedule)
+        self._triggers = segments.gradients(self._n_layers + 2, grid.sample.buckets)
+        self._whole = segments.last_of_stage()
         # Gather weights in the order of their use in the next step.
-        needed = segments.first_forward(schedule, self._n_layers + 2)
+        needed = segments.first_forward(self._n_layers + 2)
         self._rank_of_use = np.argsort(np.argsort(needed))
 
     def add(self, computed: Ints, event_ends: Ints) -> list[tuple[Ints, Ints]]:
@@ -85,7 +72,7 @@ class GradientReduction:
 
     def gather(self, optimized: Ints) -> Gathered:
         """Add the gathers of the weights that each stage's optimizer has updated."""
-        gathered = Gathered()
+        gathered: Gathered = []
         for parts, messages in self._sorts():
             stage = self._segments.stage[self._triggers[parts, -1]]
             for message in messages:
@@ -94,7 +81,7 @@ class GradientReduction:
                 order = self._order[-1] + 1 + self._rank_of_use[parts]
                 begin, end = self._grid.collective(message, stage, order)
                 self._grid.ops.after(optimized[stage], begin)
-                gathered.add(parts, stage, end)
+                gathered.append((parts, stage, end))
         return gathered
 
     def _sorts(self) -> Iterator[tuple[Ints, list[Message]]]:

@@ -77,6 +77,7 @@ class Segments:
     """n segments in schedule order: by stage, then by operation.
 
     Attributes:
+        schedule: the schedule.
         operation: int64[n], row of the schedule.
         stage: int64[n], ascending.
         duration_ps: int64[n].
@@ -86,6 +87,7 @@ class Segments:
         events: distinct events.
     """
 
+    schedule: PipelineSchedule
     operation: NDArray[np.int64]
     stage: NDArray[np.int64]
     duration_ps: NDArray[np.int64]
@@ -105,27 +107,29 @@ class Segments:
         """Return the last segment of each operation."""
         return np.append(self.first_of_operation()[1:], len(self)) - 1
 
-    def last_of_stage(self, schedule: PipelineSchedule) -> NDArray[np.int64]:
+    def last_of_stage(self) -> NDArray[np.int64]:
         """Return the last segment of each stage."""
-        ends = np.searchsorted(self.stage, np.arange(schedule.stages), side="right")
+        ends = np.searchsorted(self.stage, np.arange(self.schedule.stages), side="right")
         return ends.astype(np.int64) - 1
 
-    def first_forward(self, schedule: PipelineSchedule, n_parts: int) -> NDArray[np.int64]:
+    def kind(self) -> NDArray[np.int8]:
+        """Return the kind of work of each segment."""
+        return self.schedule.kind[self.operation]
+
+    def first_forward(self, n_parts: int) -> NDArray[np.int64]:
         """int64[parts]: the first forward segment of each part, or -1."""
-        rows = np.flatnonzero(schedule.kind[self.operation] == FORWARD)[::-1]
+        rows = np.flatnonzero(self.kind() == FORWARD)[::-1]
         found = np.full(n_parts, -1, np.int64)
         found[self.part[rows]] = rows
         return found
 
-    def gradients(
-        self, schedule: PipelineSchedule, n_parts: int, buckets: int
-    ) -> NDArray[np.int64]:
+    def gradients(self, n_parts: int, buckets: int) -> NDArray[np.int64]:
         """int64[parts, buckets]: the segments that complete each bucket of a part's gradient.
 
         The segments of the last operation that adds to the gradient complete equal shares of it.
         -1 for missing parts.
         """
-        rows = np.flatnonzero(np.isin(schedule.kind[self.operation], GRADIENTS))
+        rows = np.flatnonzero(np.isin(self.kind(), GRADIENTS))
         last = np.full(n_parts, -1, np.int64)
         last[self.part[rows]] = rows  # the last one stays
         same = self.operation[rows] == self.operation[last[self.part[rows]]]
@@ -151,6 +155,7 @@ def segments_of(sample: JobSample) -> Segments:
     first = np.cumsum(count) - count
     row = start[inverse][operation] + np.arange(operation.size) - first[operation]
     return Segments(
+        schedule,
         operation,
         schedule.stage[operation].astype(np.int64),
         duration_ps[row],

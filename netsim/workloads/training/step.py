@@ -16,7 +16,6 @@ from netsim.workloads.job.schedules import (
     BACKWARD_INPUT,
     BACKWARD_WEIGHT,
     FORWARD,
-    PipelineSchedule,
 )
 from netsim.workloads.job.times import stage_times
 from netsim.workloads.operations import Operations
@@ -42,7 +41,7 @@ def operations_of(sample: JobSample, steps: int = 1) -> Operations:
     ops = Operations(len(sample.ranks))
     grid = Grid(ops, sample)
     segments = segments_of(sample)
-    gathered = Gathered()
+    gathered: Gathered = []
     # A step's segments are followed by its gathers, by part of the model, and its end.
     length = len(segments) + sample.job.model.layers + 4
     for step in range(steps):
@@ -61,59 +60,55 @@ def steps_of(sample: JobSample, steps: int, n_operations: int) -> JobSteps:
 
 def _add_step(grid: Grid, segments: Segments, order: Ints, gathered: Gathered) -> Gathered:
     """Add one step, which waits for the weights that the previous one gathered."""
-    sample, ops, schedule = grid.sample, grid.ops, grid.sample.schedule
-    computed = _computed(grid, schedule, segments, order)
-    events = add_events(grid, schedule, segments, order)
-    add_edges(grid, segments, computed, events)
-    add_transfers(grid, schedule, segments, order, computed, events[1])
-    _await_weights(grid, schedule, segments, computed, gathered)
-    reduction = GradientReduction(grid, schedule, segments, order)
-    reduced = reduction.add(computed, events[1])
+    sample, ops = grid.sample, grid.ops
+    computed = _computed(grid, segments, order)
+    begins, ends = add_events(grid, segments, order)
+    add_edges(grid, segments, computed, (begins, ends))
+    add_transfers(grid, segments, order, computed, ends)
+    _await_weights(grid, segments, computed, gathered)
+    reduction = GradientReduction(grid, segments, order)
+    reduced = reduction.add(computed, ends)
     stages = np.arange(sample.ranks.pp)
     times = stage_times(sample.job).optimizer_ps
     duration = np.array([sample.time_ps(times[stage]) for stage in stages], np.int64)
     at_end = np.full(stages.size, order[-1] + 1)
     optimized = grid.compute(stages, duration, at_end, "optimizer", [""] * stages.size)
-    for stage, ends in reduced:
-        ops.after(ends, optimized[stage])
+    for stage, done in reduced:
+        ops.after(done, optimized[stage])
     for number, event in enumerate(segments.events):
         # Deferred events, and the events of the last segment of a stage.
         rows = np.flatnonzero(segments.event == number)
         if event.blocks:
-            rows = np.intersect1d(rows, segments.last_of_stage(schedule))
-        ops.after(events[1][rows], optimized[segments.stage[rows]])
+            rows = np.intersect1d(rows, segments.last_of_stage())
+        ops.after(ends[rows], optimized[segments.stage[rows]])
     return reduction.gather(optimized)
 
 
-def _computed(grid: Grid, schedule: PipelineSchedule, segments: Segments, order: Ints) -> Ints:
+def _computed(grid: Grid, segments: Segments, order: Ints) -> Ints:
     """Add the compute of segments, int64[segments, n]."""
     found = np.empty((len(segments), grid.n), np.int64)
-    kinds = schedule.kind[segments.operation]
+    kinds = segments.kind()
     for kind in np.unique(kinds):
         rows = np.flatnonzero(kinds == kind)
         name = NAMES[int(kind)]
-        batches = schedule.micro_batch[segments.operation[rows]].tolist()
+        batches = segments.schedule.micro_batch[segments.operation[rows]].tolist()
         labels = [f"{name} {batch}" for batch in batches]
         stage = segments.stage[rows]
         found[rows] = grid.compute(stage, segments.duration_ps[rows], order[rows], name, labels)
     return found
 
 
-def _await_weights(
-    grid: Grid, schedule: PipelineSchedule, segments: Segments, computed: Ints, gathered: Gathered
-) -> None:
+def _await_weights(grid: Grid, segments: Segments, computed: Ints, gathered: Gathered) -> None:
     """Have each layer's first forward, or the stage's, wait for gathered weights."""
-    first_of_part = segments.first_forward(schedule, grid.sample.job.model.layers + 2)
+    first_of_part = segments.first_forward(grid.sample.job.model.layers + 2)
     first_of_stage = np.searchsorted(segments.stage, np.arange(grid.sample.ranks.pp))
-    for part, stage, done in zip(gathered.part, gathered.stage, gathered.done, strict=True):
+    for part, stage, done in gathered:
         overlap = grid.sample.job.overlap.param_gather
         rows = first_of_part[part] if overlap else first_of_stage[stage]
         grid.ops.after(done, computed[rows])
 
 
-def add_events(
-    grid: Grid, schedule: PipelineSchedule, segments: Segments, order: Ints
-) -> tuple[Ints, Ints]:
+def add_events(grid: Grid, segments: Segments, order: Ints) -> tuple[Ints, Ints]:
     """Add the events; return what starts and what ends each, int64[segments, n], or -1."""
     shape = (len(segments), grid.n)
     begin, end = (np.full(shape, -1, np.int64) for _ in range(2))
@@ -123,22 +118,20 @@ def add_events(
         stage = segments.stage[rows]
         size_bytes = None
         if event.message.kind == "ep" and back is not None:
-            size_bytes = _routed_bytes(grid, schedule, segments, rows, back[rows])
+            size_bytes = _routed_bytes(grid, segments, rows, back[rows])
         begin[rows], end[rows] = grid.collective(
             event.message, stage, order[rows], times=event.times, size_bytes=size_bytes
         )
     return begin, end
 
 
-def _routed_bytes(
-    grid: Grid, schedule: PipelineSchedule, segments: Segments, rows: Ints, back: NDArray[np.bool_]
-) -> Ints:
+def _routed_bytes(grid: Grid, segments: Segments, rows: Ints, back: NDArray[np.bool_]) -> Ints:
     """int64[rows, groups, m, m]: bytes between expert-parallel ranks."""
     sample, event = grid.sample, segments.events[segments.event[rows[0]]]
     assert sample.routing is not None
     forth = sample.routing.bytes_of(
         segments.part[rows],
-        schedule.micro_batch[segments.operation[rows]].astype(np.int64),
+        segments.schedule.micro_batch[segments.operation[rows]].astype(np.int64),
         grid.groups(event.message).shape[0],
         sample.bytes_of(event.message),
     )
@@ -182,19 +175,14 @@ def add_edges(grid: Grid, segments: Segments, computed: Ints, events: tuple[Ints
 
 
 def add_transfers(
-    grid: Grid,
-    schedule: PipelineSchedule,
-    segments: Segments,
-    order: Ints,
-    computed: Ints,
-    event_ends: Ints,
+    grid: Grid, segments: Segments, order: Ints, computed: Ints, event_ends: Ints
 ) -> None:
     """Add the messages between pipeline stages: activations forward, gradients backward.
 
     Each rank sends to the same rank of the adjacent stage when its operation is done. Unless these
     transfers overlap, it computes again only when the network has accepted the message.
     """
-    sample, ops = grid.sample, grid.ops
+    sample, ops, schedule = grid.sample, grid.ops, segments.schedule
     first, then = schedule.waits()
     for when in ("forward", "backward_input"):
         forward = (schedule.kind[first] == FORWARD) & (schedule.kind[then] == FORWARD)
