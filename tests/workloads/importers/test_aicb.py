@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.workloads.importers.aicb import AicbRow, AicbWorkload, Phase, read_aicb
@@ -113,24 +110,3 @@ def test_mistakes(tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             read(tmp_path, text)
         assert message in str(caught.value)
-
-
-def test_a_workload_may_be_cut_anywhere(tmp_path: Path) -> None:
-    """But for its last column, of which nobody knows how long it was to be."""
-    for end in range(len(MINIMAL) - 2):
-        with raises_input("w.txt"):
-            read(tmp_path, MINIMAL[:end])
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(place=st.integers(0, len(MINIMAL) - 1), more=st.binary(max_size=2))
-def test_an_altered_workload_is_refused_or_means_something(
-    tmp_path: Path, place: int, more: bytes
-) -> None:
-    told = ""
-    try:
-        work = read(tmp_path, MINIMAL.encode()[:place] + more + MINIMAL.encode()[place + 1 :])
-        assert len(work.rows) == 1
-    except InputError as error:
-        told = str(error)
-    assert not told or (told.startswith(str(tmp_path / "w.txt")) and "\n" not in told)

@@ -192,14 +192,6 @@ def test_a_trace_may_be_cut_anywhere(tmp_path: Path, content: bytes) -> None:
         assert message == "read" or message.startswith(str(tmp_path / "t.0.et"))
 
 
-@SAME_FILE
-@given(place=st.integers(0, len(RANK_0) - 1), byte=st.binary(max_size=2))
-def test_an_altered_trace_is_refused_or_means_something(
-    tmp_path: Path, place: int, byte: bytes
-) -> None:
-    assert told(tmp_path, RANK_0[:place] + byte + RANK_0[place + 1 :])
-
-
 def test_traces_of_a_prefix(tmp_path: Path) -> None:
     prefix = write(tmp_path, "a[1]", [[Node(0, COMP)]] * 3)
     (tmp_path / "a[1].x.et").touch()

@@ -7,7 +7,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from foreign_goal import CALC, RECV, SEND, Op, Rank, as_binary, as_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -189,34 +188,6 @@ def test_mistakes_in_texts(tmp_path: Path) -> None:
 def test_labels_are_of_their_rank(tmp_path: Path) -> None:
     text = "num_ranks 2\nrank 0 {\na: calc 1\n}\nrank 1 {\nb: calc 1\nb requires a\n}\n"
     assert mentions(told(tmp_path, text), "7", "a")
-
-
-def test_a_binary_file_may_be_cut_anywhere(tmp_path: Path) -> None:
-    for end in range(len(BINARY)):
-        message = told(tmp_path, BINARY[:end])
-        assert message.startswith(str(tmp_path / "s.goal")), end
-
-
-@pytest.mark.parametrize("text", [TEXT, as_text([Rank([Op(SEND, 3, 0, 5, 1, 1)], [])])])
-def test_a_text_may_be_cut_anywhere(tmp_path: Path, text: str) -> None:
-    for end in range(len(text) - 2):
-        assert told(tmp_path, text[:end]).startswith(str(tmp_path / "s.goal")), end
-
-
-@SAME_FILE
-@given(place=st.integers(0, len(BINARY) - 1), byte=st.integers(0, 255))
-def test_an_altered_binary_file_is_refused_or_means_something(
-    tmp_path: Path, place: int, byte: int
-) -> None:
-    told(tmp_path, BINARY[:place] + bytes([byte]) + BINARY[place + 1 :])
-
-
-@SAME_FILE
-@given(place=st.integers(0, len(TEXT) - 1), more=st.binary(max_size=2))
-def test_an_altered_text_is_refused_or_means_something(
-    tmp_path: Path, place: int, more: bytes
-) -> None:
-    told(tmp_path, TEXT[:place].encode() + more + TEXT[place + 1 :].encode())
 
 
 def test_mistakes_in_binary_files(tmp_path: Path) -> None:

@@ -6,12 +6,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from raises_input import mentions, raises_input
 from traffic_cases import made, make, pairs
 
-from netsim.errors import InputError
 from netsim.model.workload import Workload
 
 NS3 = "2\n0 2 3 100 1000000 2.000000000\n1 2 3 100 1000000 2.000000000\n"
@@ -98,22 +95,6 @@ def test_opera_flows(tmp_path: Path) -> None:
         (tmp_path / "f.htsim").write_text(text)
         with raises_input(message):
             make("opera_flows", 4, directory=tmp_path, file="f.htsim")
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(place=st.integers(0, len(NS3) - 1), byte=st.binary(min_size=0, max_size=1))
-def test_a_cut_or_altered_file_is_one_error_or_other_flows(
-    tmp_path: Path, place: int, byte: bytes
-) -> None:
-    text = NS3.encode()
-    altered = text[:place] + byte + (text[place + 1 :] if byte else b"")
-    (tmp_path / "cut.txt").write_bytes(altered)
-    told = ""
-    try:
-        made("ns3_flows", 4, directory=tmp_path, file="cut.txt")
-    except InputError as error:
-        told = str(error)
-    assert not told or (told.startswith(str(tmp_path / "cut.txt")) and "\n" not in told)
 
 
 def test_long_lists_load_in_seconds(tmp_path: Path) -> None:

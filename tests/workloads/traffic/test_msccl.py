@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from engine_runs import DROP_TAIL, US, build, run
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from raises_input import mentions, raises_input
 from traffic_cases import GBPS, made, star
 
@@ -149,19 +147,3 @@ def test_mistakes(tmp_path: Path) -> None:
 def test_less_than_a_byte_for_a_chunk(tmp_path: Path) -> None:
     with raises_input(key="traffic.size"):
         msccl(tmp_path, ring(4), size="3B")
-
-
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30
-)
-@given(place=st.integers(0, len(RING) - 1), more=st.text(max_size=2))
-def test_an_altered_file_is_refused_or_means_something(
-    tmp_path: Path, place: int, more: str
-) -> None:
-    (tmp_path / "a.xml").write_text(RING[:place] + more + RING[place + 1 :], "utf-8")
-    told = ""
-    try:
-        made("msccl", 2, directory=tmp_path, file="a.xml", size="8192B")
-    except InputError as error:
-        told = str(error)
-    assert not told or (str(tmp_path / "a.xml") in told and "\n" not in told)
