@@ -6,10 +6,13 @@ Every flow takes as long as its bytes at one rate, and a delay; a host sends any
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from engine_runs import DROP_TAIL, build, run
 from numpy.typing import NDArray
 from part_of_load import operations_of
+from traffic_cases import star
 
 from netsim.flows import RECEIVE, SEND, Workload
 from netsim.limits import PS_BITS
@@ -46,6 +49,25 @@ class Times:
         table = operations_of(self.load)
         assert table is not None
         return self.start[table.begin_task[rows]], self.end[table.end_task[rows]]
+
+    def by_name(self) -> dict[tuple[str, int, str], tuple[int, int]]:
+        """When each operation begins and ends, by what it is, its rank and label."""
+        table = operations_of(self.load)
+        begins, ends = (side.tolist() for side in self.span(np.arange(len(table))))
+        labels = table.label or [""] * len(table)
+        return {
+            (WHATS[table.what[k]], int(table.rank[k]), labels[k]): (begins[k], ends[k])
+            for k in range(len(table))
+        }
+
+
+def simulated(load: Workload, n_hosts: int, **more: Any) -> Times:
+    """Packet by packet, around one switch of 100 Gbps."""
+    more = {"tasks": load.tasks, "jit": False, **more}
+    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, **more)
+    states = run(engine).task_states()
+    assert (states.end_ps >= 0).all()
+    return Times(load, states.start_ps, states.end_ps)
 
 
 def run_alone(

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from engine_runs import DROP_TAIL, US, build, run
+from engine_runs import US
 from raises_input import raises_input
-from traffic_cases import GBPS, made, star
+from task_times import simulated
+from traffic_cases import GBPS, made
 
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
@@ -31,13 +32,6 @@ def aicb(directory: Path, *lines: str, n_hosts: int = 4, **given: Any) -> Worklo
     return made("aicb", n_hosts, directory=directory, file="w.csv", algorithm=RINGS, **given)
 
 
-def ends(load: Workload, n_hosts: int = 4) -> int:
-    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
-    states = run(engine).task_states()
-    assert (states.end_ps >= 0).all()
-    return int(states.end_ps.max())
-
-
 def test_rows_are_done_one_after_the_other(tmp_path: Path) -> None:
     lines = [
         "[rank0 ~ rank3]",
@@ -50,7 +44,7 @@ def test_rows_are_done_one_after_the_other(tmp_path: Path) -> None:
     load = aicb(tmp_path, *lines)
     took = [closed_form_ps(what, 2, size, WIRE, CollectiveOptions("ring")) for what, size in
             (("all_reduce", 8192), ("all_gather", 16384))]  # fmt: skip
-    assert ends(load) == sum(took) + 3 * US
+    assert simulated(load, 4).makespan == sum(took) + 3 * US
     pairs = set(zip(load.flows.src.tolist(), load.flows.dst.tolist(), strict=True))
     assert pairs == {(0, 1), (1, 0), (2, 3), (3, 2), (0, 2), (2, 0), (1, 3), (3, 1)}
     part = aicb(tmp_path, *lines, replicas=1)
@@ -94,7 +88,7 @@ def test_stages_send_to_one_another(tmp_path: Path) -> None:
         closed_form_ps("all_reduce", 2, size, WIRE, CollectiveOptions("ring")) for size in (100, 50)
     ]
     # Stage 1 has handed its message over, and goes on to reduce, before stage 0 has received it.
-    assert sum(there) + max(reduced) < ends(load) <= sum(there) + sum(reduced)
+    assert sum(there) + max(reduced) < simulated(load, 4).makespan <= sum(there) + sum(reduced)
     with raises_input("stage 1", "0", "stage 0", "1"):
         aicb(tmp_path, *(line for line in lines if "send_prev" not in line))
     one_stage = [line for line in lines[:4] if not line.startswith("[")]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_runs import DROP_TAIL, US, build, run
+from engine_runs import US
 from foreign_chakra import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -22,15 +22,14 @@ from foreign_chakra import (
     trace,
     write,
 )
-from part_of_load import operations_of
 from raises_input import mentions, raises_input
-from traffic_cases import GBPS, made, star
+from task_times import simulated
+from traffic_cases import GBPS, made
 
 from netsim.errors import InputError
 from netsim.model.fabric import PacketFormat
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
-from netsim.workloads.operations.table import WHATS
 
 PACKET_PS = 4160 * 80
 ONE_PACKET = 2 * (PACKET_PS + 1 * US)
@@ -44,24 +43,6 @@ def chakra(directory: Path, ranks: list[list[Node]], n_hosts: int = 4, **given: 
     write(directory, "t", ranks)
     more = {"algorithm": RINGS, **given}
     return made("chakra", n_hosts, directory=directory, file="t", **more)
-
-
-def times(
-    load: Workload, n_hosts: int = 4, **more: Any
-) -> dict[tuple[str, int, str], tuple[int, int]]:
-    """When each operation begins and ends, by what it is, its rank and the node's name."""
-    more = {"tasks": load.tasks, "jit": False, **more}
-    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, **more)
-    states = run(engine).task_states()
-    table = operations_of(load)
-    assert table is not None
-    assert (states.end_ps >= 0).all()
-    begins, ends = states.start_ps[table.begin_task], states.end_ps[table.end_task]
-    labels = table.label or [""] * len(table)
-    return {
-        (WHATS[table.what[k]], int(table.rank[k]), labels[k]): (int(begins[k]), int(ends[k]))
-        for k in range(len(table))
-    }
 
 
 def collective(kind: int, size: int, **more: Any) -> dict[str, object]:
@@ -81,7 +62,7 @@ def test_a_message_behind_a_computation(tmp_path: Path) -> None:
     one = [Node(0, COMP, GPU, duration_us=5), Node(1, SEND, sends(1), data_deps=(0,))]
     load = chakra(tmp_path, [one, [Node(0, RECV, takes(0))]])
     assert load.notes == ()
-    told = times(load)
+    told = simulated(load, 4).by_name()
     assert told["compute", 0, ""] == (0, 5 * US)
     assert told["receive", 1, ""][1] == 5 * US + ONE_PACKET
 
@@ -115,7 +96,7 @@ def test_microbenchmarks_take_as_long_as_their_closed_forms(tmp_path: Path, what
     """Rings: 1 MiB is the buffer that is reduced, the shard that is gathered, all that is sent."""
     n = 4
     load = benchmark(tmp_path, what, n)
-    told = times(load, n, packets=LARGE)
+    told = simulated(load, n, packets=LARGE).by_name()
     took = max(end for _, end in told.values())
     whole = MIB * n if what == "all_gather" else MIB
     wire = Wire(100 * GBPS, 2 * US + LARGE_PS, LARGE.payload_bytes, LARGE.header_bytes)
@@ -140,11 +121,11 @@ def test_microbenchmarks_of_16_ranks_become_their_messages(tmp_path: Path) -> No
 
 def test_algorithms_are_named_for_each_collective(tmp_path: Path) -> None:
     ranks = [[Node(0, COLLECTIVE, collective(ALL_GATHER, 4096))] for _ in range(4)]
-    ring = times(chakra(tmp_path, ranks))
-    direct = times(chakra(tmp_path, ranks, algorithm={"all_gather": "direct"}))
+    ring = simulated(chakra(tmp_path, ranks), 4).by_name()
+    direct = simulated(chakra(tmp_path, ranks, algorithm={"all_gather": "direct"}), 4).by_name()
     assert max(ring.values())[1] == 3 * ONE_PACKET
     assert max(end for _, end in direct.values()) == 2 * PACKET_PS + ONE_PACKET
-    late = times(chakra(tmp_path, ranks, latency={"all_gather": "1us"}))
+    late = simulated(chakra(tmp_path, ranks, latency={"all_gather": "1us"}), 4).by_name()
     assert max(end for _, end in late.values()) == 3 * (ONE_PACKET + 1 * US)
 
 
@@ -156,10 +137,10 @@ def test_a_rank_runs_one_of_each_sort_at_a_time(tmp_path: Path) -> None:
         Node(3, COMP, GPU, duration_us=3, name="g1"),
     ]
     load = [nodes, [Node(0, RECV, takes(2))], [Node(5, SEND, sends(1))]]
-    told = times(chakra(tmp_path, load))
+    told = simulated(chakra(tmp_path, load), 4).by_name()
     assert told["compute", 0, "h1"] == (2 * US, 4 * US)
     assert told["compute", 0, "g1"] == (3 * US, 6 * US)
-    told = times(chakra(tmp_path, load, concurrency="all"))
+    told = simulated(chakra(tmp_path, load, concurrency="all"), 4).by_name()
     assert told["compute", 0, "h1"] == (0, 2 * US)
     assert told["compute", 0, "g1"] == (0, 3 * US)
 
@@ -173,7 +154,7 @@ def test_what_is_ready_later_does_not_keep_a_stream_from_what_it_waits_for(tmp_p
         Node(9, RECV, takes(1, 8)),
     ]
     other = [Node(0, RECV, takes(0)), Node(1, SEND, sends(0, 8), (0,))]
-    told = times(chakra(tmp_path, [one, other]))
+    told = simulated(chakra(tmp_path, [one, other]), 4).by_name()
     assert told["compute", 0, "early"] == (0, 3 * US)
     assert told["compute", 0, "late"][0] == 3 * US + 2 * ONE_PACKET
 
@@ -187,7 +168,7 @@ def test_collectives_of_several_groups_at_once_do_not_hang(tmp_path: Path) -> No
     slow = Node(1, COMP, GPU, duration_us=9)
     wait = Node(2, COLLECTIVE, collective(ALL_REDUCE, 8192, pg_name="2"), (1,), name="two")
     load = chakra(tmp_path, [[of_one], [of_two, of_one], [slow, wait]], groups="g.json")
-    told = times(load)
+    told = simulated(load, 4).by_name()
     assert told["all_reduce", 0, "one"][1] == 2 * ONE_PACKET
     assert told["all_reduce", 2, "two"] == (9 * US, 9 * US + 2 * ONE_PACKET)
 
@@ -201,7 +182,7 @@ def test_groups_of_metadata_nodes(tmp_path: Path) -> None:
     late = Node(1, COMP, GPU, duration_us=1)
     load = chakra(tmp_path, [[meta, node, every], [meta, node, every], [meta, late, every]])
     assert len(load.flows) == 2 + 3 * 2
-    told = times(load)
+    told = simulated(load, 4).by_name()
     assert told["all_gather", 2, ""][1] == 3 * ONE_PACKET
 
 
@@ -213,7 +194,9 @@ def test_operations_take_as_long_as_a_roofline_says(tmp_path: Path) -> None:
         Node(3, SEND, sends(1)),
     ]
     load = chakra(tmp_path, [nodes, [Node(0, RECV, takes(0))]], tflops=2, memory="8Tbps")
-    lasts = {label: end - begin for (_, _, label), (begin, end) in times(load).items()}
+    lasts = {
+        label: end - begin for (_, _, label), (begin, end) in simulated(load, 4).by_name().items()
+    }
     assert (lasts["dense"], lasts["thin"], lasts["other"]) == (3 * US, 1 * US, 1 * US)
     assert mentions(load.notes, "t", "1", "5", "num_ops")
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_runs import DROP_TAIL, build, run
 from numpy.typing import NDArray
 from part_of_load import operations_of, steps_of
 from raises_input import mentions
-from task_times import Times, run_alone
-from traffic_cases import GBPS, made, star
+from task_times import run_alone, simulated
+from traffic_cases import GBPS, made
 
 from netsim.errors import InputError
 from netsim.flows import Workload
@@ -63,13 +62,6 @@ def kinds(load: Workload) -> set[str]:
     return {kind for kind in load.flows.kinds if of_kind(load, kind).any()}
 
 
-def ends(load: Workload, n_hosts: int) -> Times:
-    """Simulated, packet by packet, around one switch of 100 Gbps."""
-    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
-    states = run(engine).task_states()
-    return Times(load, states.start_ps, states.end_ps)
-
-
 def wire(last_bytes: int) -> Wire:
     """Two links of 1 us and a switch in between, which sends the last packet once more."""
     return Wire(RATE, (last_bytes + 64) * 80 + 2 * 10**6, 4096, 64)
@@ -92,7 +84,7 @@ def test_alone_a_step_is_its_layers_and_their_all_reduces(phase: str, algorithm:
         computing = compute_ps(cost, batch, 0, batch, batch * 100)
     assert shard % 4096 == 0
     expected = times * (computing + 8 * reduce_ps)
-    assert ends(load, 4).makespan == expected
+    assert simulated(load, 4).makespan == expected
 
 
 def test_a_part_of_the_layers_takes_its_share_of_the_time() -> None:
@@ -129,7 +121,7 @@ def test_caches_are_handed_over_whole_and_take_their_closed_form() -> None:
         assert len(load.flows) == max(tp, decode_tp)
         assert set(load.flows.src.tolist()) == set(range(tp))
         assert set(load.flows.dst.tolist()) == set(range(tp, tp + decode_tp))
-        times = ends(load, tp + decode_tp)
+        times = simulated(load, tp + decode_tp)
         begin, end = times.span(times.rows("receive", "kv"))
         sent = times.span(times.rows("send", "kv"))[0]
         a_gpu = int(n_bytes) // min(tp, decode_tp)  # through its port

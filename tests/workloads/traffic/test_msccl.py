@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_runs import DROP_TAIL, US, build, run
+from engine_runs import US
 from raises_input import mentions, raises_input
-from traffic_cases import GBPS, made, star
+from task_times import simulated
+from traffic_cases import GBPS, made
 
 from netsim.errors import InputError
 from netsim.model.workload import Workload
@@ -49,19 +50,11 @@ def msccl(directory: Path, text: str, n_hosts: int = 4, **given: Any) -> Workloa
     return made("msccl", n_hosts, directory=directory, file="a.xml", **given)
 
 
-def takes(load: Workload, n_hosts: int = 4) -> int:
-    """When all is done."""
-    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
-    states = run(engine).task_states()
-    assert (states.end_ps >= 0).all()
-    return int(states.end_ps.max())
-
-
 def test_a_ring_takes_as_long_as_its_closed_form(tmp_path: Path) -> None:
     for n in [2, 4, 8]:
         load = msccl(tmp_path, ring(n), n, size=f"{n * 8192}B")
         assert len(load.flows) == n * 2 * (n - 1)
-        assert takes(load, n) == closed_form_ps(
+        assert simulated(load, n).makespan == closed_form_ps(
             "all_reduce", n, n * 8192, WIRE, CollectiveOptions("ring")
         )
         assert mentions(load.notes, "a.xml", "mine", len(load.flows))
@@ -69,7 +62,7 @@ def test_a_ring_takes_as_long_as_its_closed_form(tmp_path: Path) -> None:
 
 def test_latency_is_of_each_message(tmp_path: Path) -> None:
     load = msccl(tmp_path, ring(2), 2, size="8192B", latency="1us")
-    assert takes(load, 2) == 2 * (1 * US + ONE_PACKET)
+    assert simulated(load, 2).makespan == 2 * (1 * US + ONE_PACKET)
 
 
 def test_steps_wait_for_steps_of_other_blocks_and_thread_blocks_run_at_once(
@@ -88,7 +81,7 @@ def test_steps_wait_for_steps_of_other_blocks_and_thread_blocks_run_at_once(
     ]
     load = msccl(tmp_path, algo(gpus, 2), size="8192B")
     assert load.flows.size_bytes.tolist() == [8192, 4096, 4096]
-    assert takes(load) == PACKET_PS + 2 * ONE_PACKET
+    assert simulated(load, 4).makespan == PACKET_PS + 2 * ONE_PACKET
 
 
 def test_a_step_that_receives_and_sends_on(tmp_path: Path) -> None:
@@ -97,7 +90,8 @@ def test_a_step_that_receives_and_sends_on(tmp_path: Path) -> None:
         [block(0, 2, 0, step(0, "rcs"))],
         [block(0, -1, 1, step(0, "r"))],
     ]
-    assert takes(msccl(tmp_path, algo(gpus, 1, "broadcast"), size="4096B")) == 2 * ONE_PACKET
+    load = msccl(tmp_path, algo(gpus, 1, "broadcast"), size="4096B")
+    assert simulated(load, 4).makespan == 2 * ONE_PACKET
 
 
 RING = ring(2)

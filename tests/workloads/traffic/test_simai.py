@@ -7,22 +7,19 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from engine_runs import DROP_TAIL, US, build, run
-from part_of_load import operations_of
+from engine_runs import US
 from raises_input import mentions, raises_input
-from traffic_cases import GBPS, made, star
+from task_times import simulated
+from traffic_cases import GBPS, made
 
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
-from netsim.workloads.operations.table import WHATS
 
 PACKET_PS = 4160 * 80
 ONE_PACKET = 2 * (PACKET_PS + 1 * US)
 WIRE = Wire(100 * GBPS, 2 * US + PACKET_PS, 4096, 64)
 RINGS = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), "ring")
 POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
-
-Times = dict[tuple[str, int, str], tuple[int, int]]
 
 
 def text(rows: list[str], **header: int) -> str:
@@ -37,21 +34,6 @@ def simai(directory: Path, content: str, n_hosts: int = 4, **given: Any) -> Work
     return made("simai", n_hosts, directory=directory, file="w.txt", **more)
 
 
-def times(load: Workload, n_hosts: int = 4) -> Times:
-    """When each operation begins and ends, by what it is, its rank and label."""
-    engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
-    states = run(engine).task_states()
-    table = operations_of(load)
-    assert table is not None
-    assert table.label is not None
-    assert (states.end_ps >= 0).all()
-    begins, ends = states.start_ps[table.begin_task], states.end_ps[table.end_task]
-    return {
-        (WHATS[table.what[k]], int(table.rank[k]), table.label[k]): (int(begins[k]), int(ends[k]))
-        for k in range(len(table))
-    }
-
-
 def ring_ps(what: str, n: int, size: int) -> int:
     return closed_form_ps(what, n, size, WIRE, CollectiveOptions("ring"))
 
@@ -60,7 +42,7 @@ def test_a_row_forward_and_backward(tmp_path: Path) -> None:
     """Two pairs of neighbors reduce within themselves, then each with its like."""
     row = "layer0 -1 1000 ALLREDUCE 8192 2000 ALLGATHER 16384 3000 ALLREDUCE 32768 100"
     load = simai(tmp_path, text([row]))
-    told = times(load)
+    told = simulated(load, 4).by_name()
     forward = 1 * US + ring_ps("all_reduce", 2, 8192)
     backward = forward + 2 * US + ring_ps("all_gather", 2, 16384)
     weights = backward + 3 * US + ring_ps("all_reduce", 2, 32768)
@@ -80,7 +62,7 @@ def test_a_row_forward_and_backward(tmp_path: Path) -> None:
 def test_collectives_of_weights_hold_nothing_up(tmp_path: Path) -> None:
     rows = ["a -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 8192 100"]
     rows += ["b -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 409600 100"]
-    told = times(simai(tmp_path, text(rows)))
+    told = simulated(simai(tmp_path, text(rows)), 4).by_name()
     assert told["compute", 0, "a 0 weight gradient"] == (5 * US, 6 * US)
     first = told["all_reduce", 0, "b 0 weight gradient"]
     assert first == (4 * US, 4 * US + ring_ps("all_reduce", 2, 409600))
@@ -145,7 +127,7 @@ def test_a_pipeline_is_simulated(tmp_path: Path) -> None:
         load = simai(tmp_path, text(block * batches, **header, pp_comm=4096))
         assert len(load.flows) == 2 * (stages - 1) * batches
         assert set(load.flows.size_bytes.tolist()) == {4096}
-        told = times(load)
+        told = simulated(load, 4).by_name()
         expected = one_f_one_b(stages, batches, 3 * US, 4 * US, ONE_PACKET)
         assert max(end for _, end in told.values()) == expected
         assert mentions(load.notes, "w.txt", stages, "1")
@@ -160,7 +142,7 @@ def test_a_pipeline_of_several_ranks_and_rows_of_the_step(tmp_path: Path) -> Non
     kind = np.array(load.flows.kinds)[load.flows.kind]
     sends = set(zip(load.flows.src[kind == "pp"], load.flows.dst[kind == "pp"], strict=True))
     assert sends == {(k, k + 4) for k in range(4)} | {(k + 4, k) for k in range(4)}
-    told = times(load, 8)
+    told = simulated(load, 8).by_name()
     last = max(end for (_, _, label), (_, end) in told.items() if "embedding" in label)
     assert told["all_gather", 0, "grad_gather weight gradient"][0] >= last
 
@@ -180,7 +162,7 @@ def test_a_part_of_a_step(tmp_path: Path) -> None:
 
 def test_microbenchmarks(tmp_path: Path) -> None:
     rows = ["micro_test -1 1 NONE 0 1 NONE 0 1000 ALLREDUCE 16384 1"] * 2
-    told = times(simai(tmp_path, "\n".join(["MICRO", "2", *rows])))
+    told = simulated(simai(tmp_path, "\n".join(["MICRO", "2", *rows])), 4).by_name()
     one = 1 * US + ring_ps("all_reduce", 4, 16384)
     assert max(end for _, end in told.values()) == 2 * one
 
