@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 NOT_COMPARED = ("name", "description", "reference", "seed")
 """Keys of an experiment that do not affect results; seeds are paired."""
 
-OF_FLOWS = ("mean", "p50", "p99", "max")
-"""Statistics of completion times."""
-
 OF_MACHINE = ("wall_s", "compile_s", "packet_hops_per_s")
 """Metrics of the machine that ran it."""
 

@@ -41,10 +41,7 @@ def shell(tmp_path):
     return shell
 
 
-@pytest.mark.parametrize(
-    "how",
-    ["| true", "--threads 1 2>&-", "<&- >&- 2>&-", "2>&1 | true"],
-)
+@pytest.mark.parametrize("how", ["<&- >&- 2>&-", "2>&1 | true"])
 def test_a_run_ends_well(shell, tmp_path, how):
     status, said = shell(f"$netsim run e.toml --out r {how}")
     assert (status, "Traceback" in said, "error" in said) == (0, False, False), said
@@ -52,7 +49,7 @@ def test_a_run_ends_well(shell, tmp_path, how):
     assert len(load(tmp_path / "r").flows) == 4
 
 
-@pytest.mark.parametrize("command", ["list | true", "check e.toml >&- 2>&-", "--help | true"])
+@pytest.mark.parametrize("command", ["check e.toml >&- 2>&-", "--help | true"])
 def test_so_do_other_commands(shell, command):
     status, said = shell(f"$netsim {command}")
     assert (status, said) == (0, "")
