@@ -56,9 +56,6 @@ class TestSeeds:
         assert [panel.get_title() for panel in panels] == ["NDP", "RoCE"]
         assert all(len(panel.get_legend().texts) == 6 for panel in panels)
 
-    def test_one_seed_needs_no_caption(self, make):
-        assert fct_cdf.draw([make()]).get_supxlabel() == ""
-
 
 def vertices(collection):
     return np.concatenate([path.vertices for path in collection.get_paths()])
