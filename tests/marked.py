@@ -25,3 +25,8 @@ def values(page):
     found = re.findall(r"<!-- value: ([\w-]+) -->(.*?)<!-- /value -->", page, re.DOTALL)
     assert len(found) == len(dict(found)), "a value is marked twice"
     return {name: " ".join(text.split()) for name, text in found}
+
+
+def blocks(page, language):
+    """Return the code blocks of a page that are in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)

@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+from collections import defaultdict
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -11,18 +12,16 @@ import click
 from marked import marked
 
 from netsim.cli import app
+from netsim.experiment import Experiment, built_in
 
 ROOT = Path(__file__).parent.parent
 MADE_BY_TESTS = {".pytest_cache/", "dist/"}
 """Folders that a page names and a fresh clone does not have."""
 
-FOLDERS = (
-    *("", "docs", "experiments", "netsim", "netsim/workloads/cost", "netsim/engine"),
-    *("netsim/workloads/inference", "netsim/workloads/job", "netsim/queues"),
-    "netsim/routing_algorithms",
-    *("tests/fuzz", "tests/reference"),
+FOLDERS = ("docs", "experiments", "netsim", "tests", "topologies", "transports")
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(one for name in FOLDERS for one in (ROOT / name).rglob("*.md"))]
 )
-PAGES = sorted(path for folder in (*FOLDERS, "transports") for path in (ROOT / folder).glob("*.md"))
 INSIDE = ("CONTRIBUTING.md", "netsim/README.md", "netsim/engine/README.md")
 """Pages about the code, in which every path is one of the repository."""
 
@@ -105,15 +104,30 @@ def test_the_way_of_a_run_is_that_of_the_code():
 
 
 def commands_are_understood(page):
+    """Commands and options are there; experiments take the changes; points of results exist."""
     if name_of(page) == "CHANGELOG.md":  # its commands were right at their time
         return
     text = page.read_text("utf-8")
+    points = defaultdict(set)
     for line in COMMAND.findall(text) + INLINE_COMMAND.findall(text):
         name, *arguments = shlex.split(line.replace("\\\n", ""), comments=True)
         command = app.get_command(click.Context(app), name)
         assert command is not None, line
         with suppress(click.MissingParameter):  # in a sentence: `netsim run --force`
-            command.make_context(name, arguments)
+            values = command.make_context(name, arguments).params
+            experiment = values.get("experiment")
+            if experiment in built_in():
+                seed = values.get("seed")
+                changes = [*values["overrides"], *([f"seed={seed}"] if seed else [])]
+                points[experiment] |= point_names(experiment, changes)
+    for name, point in re.findall(r"results/(\w+)/(\w+=[\w.,=-]+)", text):
+        if name in built_in():
+            known = points[name] | point_names(name)
+            assert point.rstrip(".,") in known, f"results/{name}/{point}"
+
+
+def point_names(experiment, changes=()):
+    return {one.name for one in Experiment.load(built_in()[experiment], changes).points()}
 
 
 def test_every_page():

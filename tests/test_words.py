@@ -45,7 +45,7 @@ PHRASES = {
 """Phrase -> how often it may occur at most; lower a bound when its phrase has become rarer."""
 
 STILL_USED = {"at_once", "--full", "--directory", "in_flight", "size_of", "waited_ps"}
-STILL_USED |= {"load_balancing"}
+STILL_USED |= {"load_balancing", "n_classes"}
 """Former names that now mean something else, such as an experiment."""
 
 NO_BEGINNING = {"Of", "What", "Who", "Where", "That", "Those", "Is", "If", "Which", "Likewise"}
