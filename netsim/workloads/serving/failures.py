@@ -84,11 +84,6 @@ class Outages:
         return int(self.instance.size)
 
 
-NO_OUTAGES = Outages(
-    np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
-)
-
-
 @dataclass(frozen=True)
 class Policy:
     """The failure model. `restart_ps` is for "shrink"."""
@@ -116,7 +111,7 @@ def failures_of(
     if params["failure_trace"] is not None:
         return read_outages(user_path(params["failure_trace"], directory), gpus.size)
     if params["mtbf"] is None:
-        return NO_OUTAGES
+        return _table([])
     policy = Policy(
         mtbf_ps=params["mtbf"],
         repair_ps=params["repair_time"],
