@@ -4,7 +4,6 @@ Formulas are functions of plain numbers; `compare` applies them to GPUs at equal
 """
 
 from netsim.workloads.cost.compare import GpuCost, compare
-from netsim.workloads.cost.cost_tables import CostTables
-from netsim.workloads.cost.load import load_cost_tables
+from netsim.workloads.cost.cost_tables import CostTables, load_cost_tables
 
 __all__ = ["CostTables", "GpuCost", "compare", "load_cost_tables"]

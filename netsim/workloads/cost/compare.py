@@ -13,13 +13,7 @@ from netsim.workloads.cost.availability import (
     spares_for_capacity,
     spares_for_goodput,
 )
-from netsim.workloads.cost.cost_tables import AREA, CostTables, Gpu
-from netsim.workloads.cost.dies import (
-    cost_of_good_die_usd,
-    die_yield,
-    dies_per_wafer,
-    salvaged_yield,
-)
+from netsim.workloads.cost.cost_tables import AREA, CostTables, Gpu, die_of
 
 BPS_PER_GBPS = 1e9
 BYTES_PER_GB = 1e9
@@ -158,24 +152,6 @@ def mtbf_of(costs: CostTables, gpu: Gpu) -> float:
     """Return the MTBF of a GPU in hours."""
     by_area = costs.failures.rate_by == AREA
     return costs.failures.mtbf_hours * (costs.reference.die_mm2 / gpu.die_mm2 if by_area else 1)
-
-
-def die_of(costs: CostTables, gpu: Gpu) -> tuple[int, float, float, float]:
-    """Return dies per wafer, shares without defects and sold, and price of a die."""
-    wafer = costs.wafer
-    dies = dies_per_wafer(gpu.die_mm2, wafer.diameter_mm, wafer.edge_mm, wafer.scribe_mm)
-    defect_free = die_yield(gpu.die_mm2, wafer.defects_per_cm2, *wafer.yield_model)
-    share = defect_free
-    if gpu.units_share is not None:
-        share = salvaged_yield(
-            gpu.die_mm2,
-            wafer.defects_per_cm2,
-            *wafer.yield_model,
-            units=gpu.units,
-            needed=gpu.units_needed,
-            share=gpu.units_share,
-        )
-    return dies, defect_free, share, cost_of_good_die_usd(wafer.usd, dies, share)
 
 
 def _memory_usd(costs: CostTables, gpu: Gpu) -> float:
