@@ -24,10 +24,8 @@ def of_point(report: Report, point: Point) -> Iterator[Section]:
     """Yield the explained flows of the worst point."""
     if not report.explain or point is not report.worst:
         return
-    flows = point.result.flows
-    times = ((flow, flows["start_ps"][flow], flows["fct_ps"][flow])
-             for flow in slowest_flows(point, report.explain))  # fmt: skip
-    chosen = {flow: (start, start + fct) for flow, start, fct in times if fct is not None}
+    times = point.result.flows["fct_ps"]
+    chosen = [flow for flow in slowest_flows(point, report.explain) if times[flow] is not None]
     if not chosen:
         return
     found = explain_flows(Replay.of(point.result, trust=point.trust), chosen)

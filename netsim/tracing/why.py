@@ -174,18 +174,29 @@ def explain_flow(
 
     Raises InputError as `trace_flow`, and for a flow that did not finish.
     """
-    row = recorded_flow(result, flow)
-    if row["fct_ps"] is None:
-        message = f"flow {flow} did not finish ({result.status})"
-        hint = f"netsim trace --flow {flow} shows how far it came"
-        raise InputError(message, file=str(result.path), hint=hint)
     replay = Replay.of(result, directory, trust=trust, progress=progress)
-    return explain_flows(replay, {flow: (row["start_ps"], row["start_ps"] + row["fct_ps"])})[flow]
+    return explain_flows(replay, [flow])[flow]
 
 
-def explain_flows(replay: Replay, windows: Mapping[int, tuple[int, int]]) -> dict[int, Explanation]:
-    """Explain the time of several flows of a run together, each from its start, or later, to its
-    delivery, or to another end of what waits for it. Raises InputError as `explain_flow`."""
+def explain_flows(replay: Replay, flows: Iterable[int]) -> dict[int, Explanation]:
+    """Explain the completion times of several flows of a run together. Raises InputError as
+    `explain_flow`."""
+    result, windows = replay.result, {}
+    for flow in flows:
+        row = recorded_flow(result, flow)
+        if row["fct_ps"] is None:
+            message = f"flow {flow} did not finish ({result.status})"
+            hint = f"netsim trace --flow {flow} shows how far it came"
+            raise InputError(message, file=str(result.path), hint=hint)
+        windows[flow] = row["start_ps"], row["start_ps"] + row["fct_ps"]
+    return explain_windows(replay, windows)
+
+
+def explain_windows(
+    replay: Replay, windows: Mapping[int, tuple[int, int]]
+) -> dict[int, Explanation]:
+    """Explain the time of flows, each from its start, or later, to its delivery, or to another end
+    of what waits for it. Raises InputError as `trace_flow`."""
     scenario = replay.scenario
     crossings = {flow: replay.crossings(flow, *window) for flow, window in windows.items()}
     flows = [one for these in crossings.values() for one, _, _ in these]

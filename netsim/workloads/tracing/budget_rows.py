@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from netsim.tracing.record import Replay
-from netsim.tracing.why import Explanation, explain_flows
+from netsim.tracing.why import Explanation, explain_windows
 
 TRACED = 20
 """Most flows of a path that are traced, those that waited longest."""
@@ -39,7 +39,7 @@ class FlowRows:
         waited = {flow: end - start - ideals[flow] for flow, (start, end) in windows.items()}
         longest = sorted(windows, key=lambda flow: -waited[flow])[:TRACED]
         traced = {flow: windows[flow] for flow in longest if waited[flow] > 0}
-        self.traced: dict[int, Explanation] = explain_flows(replay(), traced) if traced else {}
+        self.traced: dict[int, Explanation] = explain_windows(replay(), traced) if traced else {}
 
     @property
     def warnings(self) -> tuple[str, ...]:
