@@ -142,7 +142,9 @@ class _GoalParser:
         if self.rank + 1 < self.n_ranks:
             what = f"ends after {self.rank + 1} of {self.n_ranks} ranks"
             raise at_line(self.path, self.last_line, what)
-        columns = {name: np.concatenate(parts) for name, parts in self.columns.items()}
+        columns: dict[str, Any] = {
+            name: np.concatenate(parts) for name, parts in self.columns.items()
+        }
         first, then, at_start = self._dependencies(columns["rank"], columns["place"])
         return GoalSchedule(
             path=self.path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from netsim.errors import InputError
 from netsim.flows import TrafficContext
 from netsim.network import Network
 from netsim.params import Param
@@ -52,3 +53,13 @@ def how_of(params: Mapping[str, Any], what: str) -> CollectiveOptions:
 
 def wires_of(network: Network, context: TrafficContext) -> Wires:
     return Wires(network, context.payload_bytes, context.header_bytes)
+
+
+def group_size_of(params: Mapping[str, Any], network: Network) -> int:
+    """Return `group_size`, all hosts by default. Raises InputError if groups do not fill them."""
+    n_hosts = network.n_hosts
+    n: int = params["group_size"] or n_hosts
+    if n_hosts % n or n_hosts < 2:
+        what = f"groups of {n} hosts do not fill {n_hosts} hosts"
+        raise InputError(what, key="traffic.group_size", hint=f"a divisor of {n_hosts}")
+    return n

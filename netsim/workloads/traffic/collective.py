@@ -65,7 +65,7 @@ from netsim.workloads.collectives import (
 )
 from netsim.workloads.collectives.choose import most_sends
 from netsim.workloads.operations import Operations, Wires
-from netsim.workloads.traffic._collectives import wires_of
+from netsim.workloads.traffic._collectives import group_size_of, wires_of
 
 BLOCKS, STRIDED = GROUPS = ("blocks", "strided")
 
@@ -97,13 +97,7 @@ def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
     n_hosts, what, size = network.n_hosts, params["what"], params["size"]
-    n = params["group_size"] or n_hosts
-    if n_hosts % n or n_hosts < 2:
-        raise InputError(
-            f"groups of {n} hosts do not fill {n_hosts} hosts",
-            key="traffic.group_size",
-            hint=f"a divisor of {n_hosts}",
-        )
+    n = group_size_of(params, network)
     if params["root"] >= n:
         raise InputError(f"root {params['root']} exceeds a group of {n}", key="traffic.root")
     key = "traffic.channels" if params["channels"] > 1 else "traffic.repeat"

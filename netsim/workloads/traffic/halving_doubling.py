@@ -23,6 +23,7 @@ from netsim.flows import FlowTable, TrafficContext
 from netsim.network import Network
 from netsim.params import Param
 from netsim.workloads.collectives import CollectiveOptions, schedule
+from netsim.workloads.traffic._collectives import group_size_of
 
 PARAMS = [
     Param("size", "bytes", "8MB", "bytes that each host has", minimum="1B"),
@@ -36,13 +37,10 @@ def flows(
 ) -> FlowTable:
     """Return one flow per step and host, in this order."""
     n_hosts, size = network.n_hosts, params["size"]
-    n = params["group_size"] or n_hosts
-    if n_hosts % n or n & (n - 1) or n < 2:
-        raise InputError(
-            f"groups of {n} hosts must be a power of two and fill {n_hosts} hosts",
-            key="traffic.group_size",
-            hint=f"a power of two that divides {n_hosts}",
-        )
+    n = group_size_of(params, network)
+    if n & (n - 1):
+        what = f"groups of {n} hosts must be a power of two"
+        raise InputError(what, key="traffic.group_size", hint=f"one that divides {n_hosts}")
     if size < n:
         raise InputError(
             f"{size} bytes cannot be cut into {n} shares",

@@ -22,6 +22,7 @@ from netsim.flows import TrafficContext, Workload
 from netsim.network import Network
 from netsim.params import Param
 from netsim.workloads.operations import CollectiveOptions, Operations
+from netsim.workloads.traffic._collectives import group_size_of
 
 PARAMS = [
     Param("size", "bytes", "8MB", "bytes that each host has", minimum="1B"),
@@ -36,13 +37,7 @@ def flows(
 ) -> Workload:
     """Return one flow per group, step, host and chunk, in this order."""
     n_hosts, chunks = network.n_hosts, params["chunks"]
-    n = params["group_size"] or n_hosts
-    if n_hosts % n or n_hosts < 2:
-        raise InputError(
-            f"rings of {n} hosts do not fill {n_hosts} hosts",
-            key="traffic.group_size",
-            hint=f"a divisor of {n_hosts}",
-        )
+    n = group_size_of(params, network)
     if params["size"] < n * chunks:
         raise InputError(
             f"{params['size']} bytes cannot be cut into {n * chunks} chunks",
