@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.columns import indices, rounds_in_order
+from netsim.model.columns import longest_chains
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import RECEIVE, SEND, TaskTable
 
@@ -25,22 +25,7 @@ def longest_chain_ps(tasks: TaskTable, flows: FlowTable, fct_ps: Ints, left_ps: 
             has left its sender.
     """
     n, first, then, takes_ps = _links(tasks, flows, fct_ps, left_ps)
-    by_first = np.argsort(first, kind="stable")
-    begins = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=n))])
-    followers, steps_ps = then[by_first], takes_ps[by_first]
-    done_ps = np.zeros(n, np.int64)
-    begin, follower, step, done = begins.data, followers.data, steps_ps.data, done_ps.data
-    for some, apart in rounds_in_order(n, then, first):
-        if apart:
-            links = indices(begins, some)
-            ends_ps = np.repeat(done_ps[some], begins[some + 1] - begins[some]) + steps_ps[links]
-            np.maximum.at(done_ps, followers[links], ends_ps)
-            continue
-        for one in some.tolist():
-            at = done[one]
-            for k in range(begin[one], begin[one + 1]):
-                done[follower[k]] = max(done[follower[k]], at + step[k])
-    return int(done_ps.max(initial=0))
+    return int(longest_chains(n, first, then, takes_ps).max(initial=0))
 
 
 def _links(

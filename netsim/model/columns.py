@@ -110,3 +110,23 @@ def indices(first: Ints, some: Ints) -> Ints:
     found: Ints = np.repeat(first[some] - np.cumsum(counts) + counts, counts)
     found += np.arange(found.size)
     return found
+
+
+def longest_chains(n: int, first: Ints, then: Ints, length: Ints) -> Ints:
+    """Return int64[n], the longest chain of links up to each item, 0 without any. Link k leads from
+    `first[k]` to `then[k]` and has `length[k]`; items of a cycle keep what leads to it."""
+    by_first = np.argsort(first, kind="stable")
+    begins = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=n))])
+    followers, lengths, found = then[by_first], length[by_first], np.zeros(n, np.int64)
+    begin, follower, step, reached = begins.data, followers.data, lengths.data, found.data
+    for some, apart in rounds_in_order(n, then, first):
+        if apart:
+            links = indices(begins, some)
+            ends = np.repeat(found[some], begins[some + 1] - begins[some]) + lengths[links]
+            np.maximum.at(found, followers[links], ends)
+            continue
+        for one in some.tolist():
+            at = reached[one]
+            for k in range(begin[one], begin[one + 1]):
+                reached[follower[k]] = max(reached[follower[k]], at + step[k])
+    return found

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.model.columns import longest_chains
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -99,24 +100,5 @@ def levels(flows: FlowTable, tasks: TaskTable | None) -> Ints:
         then += [tasks.flow[sends], n + receives]
     if not first:
         return np.zeros(n, np.int64)
-    return _longest_lines(np.concatenate(first), np.concatenate(then), size, n)
-
-
-def _longest_lines(first: Ints, then: Ints, size: int, n_flows: int) -> Ints:
-    """Return `levels` for the edges from `first` to `then`; the first n_flows nodes are flows."""
-    order = np.argsort(first, kind="stable")
-    then = then[order]
-    ends = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=size))])
-    missing = np.bincount(then, minlength=size)
-    level = np.zeros(size, np.int64)
-    ready = np.flatnonzero(missing == 0)
-    while ready.size:
-        counts = ends[ready + 1] - ends[ready]
-        start = np.repeat(ends[ready] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-        reached = then[start + np.arange(counts.sum())]
-        passed = np.repeat(level[ready] + (ready < n_flows), counts)
-        np.maximum.at(level, reached, passed)
-        np.subtract.at(missing, reached, 1)
-        reached = np.unique(reached)
-        ready = reached[missing[reached] == 0]
-    return level[:n_flows]
+    before, after = np.concatenate(first), np.concatenate(then)
+    return longest_chains(size, before, after, (before < n).astype(np.int64))[:n]
