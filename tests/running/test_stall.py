@@ -134,6 +134,7 @@ def test_a_deadlock_in_a_measured_run(ring: Path) -> None:
 def test_levels_avoid_the_deadlock(ring: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packets go on at level 1 from the link that closes the ring."""
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+    (ring / "two_on.py").write_text(TWO_ON.replace("4_000_000", "400_000"))
     tiny = '[fabric]\nxoff_bytes = "2pkt"\nxon_bytes = "1pkt"\nrouting = "dateline"'
     result = run(ring, "roce", more=tiny)
     assert result.complete
@@ -173,6 +174,7 @@ def test_a_run_that_repeats_itself_is_told(
 ) -> None:
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
     monkeypatch.setattr("netsim.running.point.FIRST_CHECK_HOPS", 1)
+    monkeypatch.setattr("netsim.running.drive.CHUNK_S", 60.0)  # the same steps on any machine
     monkeypatch.setattr("netsim.running.stall.MIN_RETRANSMITTED", 0.5)
     tree = "hosts_per_leaf = 1\nleaves = 2\nplanes = 4"
     experiment = text(
