@@ -53,7 +53,7 @@ def loaded(tree):
 
 
 def test_any_deployment_is_refused_with_its_keys_or_has_times():
-    for seed in range(4):
+    for seed in range(2):
         rng = random.Random(seed)
         right = 0
         for _ in range(150):
