@@ -74,12 +74,13 @@ function chartBox(part) {
   };
   const place = el("div", { on: { mouseleave: tip.hide } }), box = el("div", { className: "chart" }, el("h3", {}, part.title), place);
   let last = 0;
-  new ResizeObserver(() => {
+  // In the next frame: a chart changes the layout, which an observer must not.
+  new ResizeObserver(() => requestAnimationFrame(() => {
     if (!place.clientWidth || place.clientWidth === last) return;
     last = place.clientWidth;
     if (box.chart) box.chart.setSize({ width: last, height: options.height });
     else box.chart = new uPlot({ ...options, width: last }, data, place);
-  }).observe(place);
+  })).observe(place);
   return box;
 }
 

@@ -77,9 +77,9 @@ function canvas(height, draw) {
     draw(context, width, tall);
   };
   let last = 0;
-  new ResizeObserver(() => {
+  new ResizeObserver(() => requestAnimationFrame(() => {
     if (made.clientWidth !== last) { last = made.clientWidth; made.redraw(); }
-  }).observe(made);
+  })).observe(made);
   return made;
 }
 
