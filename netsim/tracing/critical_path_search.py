@@ -125,12 +125,12 @@ class _PathSearch:
         """Return the cause of task k, and the segments from there to its end, last first."""
         times, kind, flow = self.times, int(self.tasks.kind[k]), int(self.tasks.flow[k])
         start, end = int(times.start_ps[k]), int(times.end_ps[k])
+        before: list[PathSegment] = []
         if kind == SEND:
             begin = int(times.flow_start_ps[flow])
             own = PathSegment("send", "same_flow", int(self.tasks.host[k]), k, flow, begin, end)
             step, before = self._explain_start(flow)
             return step, [own, *before]
-        before: list[PathSegment] = []
         if kind == RECEIVE and int(times.delivered_ps[flow]) == start:
             step = _Cause("flow", flow=flow)
         elif kind == COMPUTE and start > times.ready_ps[k]:
