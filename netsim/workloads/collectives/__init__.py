@@ -19,8 +19,15 @@ from netsim.workloads.collectives.choose import (
     hops_of,
     schedule,
 )
-from netsim.workloads.collectives.steps import COLLECTIVES, RING_ORDERS, CollectiveOptions, Steps
-from netsim.workloads.collectives.wire import ONE_WAY, WHOLE_PACKETS, Hops, Wire
+from netsim.workloads.collectives.steps import COLLECTIVES, Steps
+from netsim.workloads.collectives.wire import (
+    ONE_WAY,
+    RING_ORDERS,
+    WHOLE_PACKETS,
+    CollectiveOptions,
+    Hops,
+    Wire,
+)
 
 __all__ = [
     "ALGORITHMS",

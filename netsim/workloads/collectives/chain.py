@@ -8,15 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.steps import (
-    Carried,
-    CollectiveOptions,
-    Steps,
-    cut,
-    pieces_of,
-    steps,
-)
-from netsim.workloads.collectives.wire import HopRow, Hops, Wire
+from netsim.workloads.collectives.steps import Carried, Steps, cut, pieces_of, steps
+from netsim.workloads.collectives.wire import CollectiveOptions, HopRow, Hops, Wire
 
 WHATS = ("broadcast", "reduce")
 

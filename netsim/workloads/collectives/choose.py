@@ -29,15 +29,8 @@ from netsim.workloads.collectives import (
     ring,
 )
 from netsim.workloads.collectives.custom import SUFFIX, from_file
-from netsim.workloads.collectives.steps import (
-    COLLECTIVES,
-    Carried,
-    CollectiveOptions,
-    Steps,
-    pieces_of,
-    steps,
-)
-from netsim.workloads.collectives.wire import Hops, Wire
+from netsim.workloads.collectives.steps import COLLECTIVES, Carried, Steps, pieces_of, steps
+from netsim.workloads.collectives.wire import CollectiveOptions, Hops, Wire
 
 ALGORITHMS: dict[str, ModuleType] = {
     "ring": ring,

@@ -12,14 +12,20 @@ import numpy as np
 from netsim.workloads.collectives.steps import (
     COLLECTIVES,
     Carried,
-    CollectiveOptions,
     Ints,
     Steps,
     cut,
     one_after_the_other,
     steps,
 )
-from netsim.workloads.collectives.wire import HopRow, Hops, Wire, shifted, some_of
+from netsim.workloads.collectives.wire import (
+    CollectiveOptions,
+    HopRow,
+    Hops,
+    Wire,
+    shifted,
+    some_of,
+)
 
 WHATS = COLLECTIVES
 

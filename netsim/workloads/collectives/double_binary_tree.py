@@ -11,16 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.steps import (
-    Carried,
-    CollectiveOptions,
-    Ints,
-    Steps,
-    cut,
-    pieces_of,
-    steps,
-)
-from netsim.workloads.collectives.wire import HopRow, Hops, Wire
+from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
+from netsim.workloads.collectives.wire import CollectiveOptions, HopRow, Hops, Wire
 
 WHATS = ("all_reduce",)
 

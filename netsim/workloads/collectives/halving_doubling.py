@@ -14,15 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.workloads.collectives.steps import (
-    Carried,
-    CollectiveOptions,
-    Ints,
-    Steps,
-    one_after_the_other,
-    steps,
-)
-from netsim.workloads.collectives.wire import HopRow, Hops, Wire
+from netsim.workloads.collectives.steps import Carried, Ints, Steps, one_after_the_other, steps
+from netsim.workloads.collectives.wire import CollectiveOptions, HopRow, Hops, Wire
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather")
 

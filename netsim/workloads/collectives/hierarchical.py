@@ -20,7 +20,6 @@ from netsim.errors import InputError
 from netsim.workloads.collectives import ring
 from netsim.workloads.collectives.steps import (
     Carried,
-    CollectiveOptions,
     Ints,
     Steps,
     cut,
@@ -29,7 +28,7 @@ from netsim.workloads.collectives.steps import (
     side_by_side,
     steps,
 )
-from netsim.workloads.collectives.wire import HopRow, Hops, Wire, some_of
+from netsim.workloads.collectives.wire import CollectiveOptions, HopRow, Hops, Wire, some_of
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
 

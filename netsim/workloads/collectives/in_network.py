@@ -18,7 +18,6 @@ import numpy as np
 
 from netsim.workloads.collectives.steps import (
     Carried,
-    CollectiveOptions,
     Ints,
     Steps,
     cut,
@@ -26,7 +25,7 @@ from netsim.workloads.collectives.steps import (
     side_by_side,
     steps,
 )
-from netsim.workloads.collectives.wire import Wire
+from netsim.workloads.collectives.wire import CollectiveOptions, Wire
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier")
 

@@ -16,15 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.workloads.collectives.steps import (
-    Carried,
-    CollectiveOptions,
-    Steps,
-    cut,
-    pieces_of,
-    steps,
-)
-from netsim.workloads.collectives.wire import Hops, Wire, shifted
+from netsim.workloads.collectives.steps import Carried, Steps, cut, pieces_of, steps
+from netsim.workloads.collectives.wire import CollectiveOptions, Hops, Wire, shifted
 
 WHATS = ("reduce_scatter", "all_gather")
 

@@ -21,18 +21,15 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.workloads.collectives.steps import (
+from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
+from netsim.workloads.collectives.wire import (
     ALTERNATING,
     SAME,
-    Carried,
     CollectiveOptions,
-    Ints,
-    Steps,
-    cut,
-    pieces_of,
-    steps,
+    HopRow,
+    Hops,
+    Wire,
 )
-from netsim.workloads.collectives.wire import HopRow, Hops, Wire
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather")
 

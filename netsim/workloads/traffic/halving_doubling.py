@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext
@@ -52,14 +53,14 @@ def flows(
     steps = schedule("all_reduce", n, size, CollectiveOptions("halving_doubling"))
     # All flows of each step, group by group.
     group = np.arange(0, n_hosts, n)[:, None]
-    src, dst, sizes = (
-        np.broadcast_to(column.reshape(n_steps, 1, n), (n_steps, n_hosts // n, n))
-        for column in (steps.src, steps.dst, steps.size_bytes)
-    )
+
+    def of_all(column: NDArray[Any]) -> NDArray[Any]:
+        return np.broadcast_to(column.reshape(n_steps, 1, n), (n_steps, n_hosts // n, n))
+
     table = FlowTable(
-        (src + group).reshape(-1),
-        (dst + group).reshape(-1),
-        sizes.reshape(-1),
+        (of_all(steps.src) + group).reshape(-1),
+        (of_all(steps.dst) + group).reshape(-1),
+        of_all(steps.size_bytes).reshape(-1),
         np.repeat(np.where(np.arange(n_steps) > 0, params["compute"], 0), n_hosts),
     )
     # A host's next flow waits for its partner's flow of the previous step.
