@@ -26,6 +26,12 @@ def _compiled_code(request: pytest.FixtureRequest) -> None:
     os.environ["NETSIM_CACHE_DIR"] = str(made("compiled"))
 
 
+@pytest.fixture
+def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compiled: so little is simulated that compiling would take longer."""
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
 SLOW_GROUPS = {
     "slow_reference": ("_against_reference.py", "test_compiled_cases.py"),
     "slow_experiments": ("_experiments.py", "test_validate.py", "test_reproduce.py"),

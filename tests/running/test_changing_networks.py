@@ -24,9 +24,7 @@ NETWORK = {
 }
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch):
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def point_of(tmp_path: Path, **sections: str) -> Point:

@@ -40,9 +40,7 @@ STAR = {
 }
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch):
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> Point:

@@ -33,9 +33,7 @@ queue_bytes = "{queue}"
 """
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch):
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 @pytest.fixture

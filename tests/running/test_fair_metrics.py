@@ -15,9 +15,7 @@ N_BYTES = 40 * 4096
 INCAST = f'kind = "incast"\nfan_in = 3\nsize = "{N_BYTES}B"'
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch):
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def figures(tmp_path: Path, transport: str, traffic: str, *overrides: str) -> dict[str, object]:

@@ -69,9 +69,7 @@ SECTIONS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch):
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def point_of(tmp_path: Path, *overrides: str) -> Point:

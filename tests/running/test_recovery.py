@@ -48,9 +48,7 @@ def result_of(
     return result, sweep_row(point, {**result.summary, "hash": "", "stop_reason": "", "flows": 2})
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch):
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 DOWN = 'links = "h0 - leaf0"\ndown = "20us"\nup = "40us"'

@@ -131,9 +131,9 @@ def test_a_deadlock_in_a_measured_run(ring: Path) -> None:
     assert len(result.summary["deadlock"]["cycle"]) == 4
 
 
-def test_levels_avoid_the_deadlock(ring: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("plain_python")
+def test_levels_avoid_the_deadlock(ring: Path) -> None:
     """Packets go on at level 1 from the link that closes the ring."""
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
     (ring / "two_on.py").write_text(TWO_ON.replace("4_000_000", "400_000"))
     tiny = '[fabric]\nxoff_bytes = "2pkt"\nxon_bytes = "1pkt"\nrouting = "dateline"'
     result = run(ring, "roce", more=tiny)
@@ -168,11 +168,11 @@ def test_a_time_limit_is_no_stall(ring: Path) -> None:
     assert result.summary["simulated_ps"] == 100_000_000
 
 
+@pytest.mark.usefixtures("plain_python")
 @pytest.mark.parametrize("planes", ["permutation", "hash"])
 def test_a_run_that_repeats_itself_is_told(
     planes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
     monkeypatch.setattr("netsim.running.point.FIRST_CHECK_HOPS", 1)
     monkeypatch.setattr("netsim.running.drive.CHUNK_S", 60.0)  # the same steps on any machine
     monkeypatch.setattr("netsim.running.stall.MIN_RETRANSMITTED", 0.5)

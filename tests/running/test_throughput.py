@@ -27,9 +27,7 @@ EXPERIMENT = {
 FIRST, LAST = 5 * US, 55 * US
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch):
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def point(**sections):

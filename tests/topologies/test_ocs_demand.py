@@ -20,9 +20,7 @@ FULL = 4160
 """Bytes of a full packet on the wire."""
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch):
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def point_of(

@@ -21,9 +21,7 @@ US = 10**6
 SWITCHING, CONTROL = 25 * US, 20 * US
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch):
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def point_of(tmp_path: Path, transport: str = "datagram", traffic: str = "", **given: Any):
