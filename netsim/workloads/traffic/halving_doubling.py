@@ -51,10 +51,10 @@ def flows(
     n_steps = 2 * (n.bit_length() - 1)
     context.reserve(n_steps * n_hosts, key="traffic.group_size")
     steps = schedule("all_reduce", n, size, CollectiveOptions("halving_doubling"))
-    # All flows of each step, group by group.
     group = np.arange(0, n_hosts, n)[:, None]
 
     def of_all(column: NDArray[Any]) -> NDArray[Any]:
+        """Return a column for all flows of each step, group by group."""
         return np.broadcast_to(column.reshape(n_steps, 1, n), (n_steps, n_hosts // n, n))
 
     table = FlowTable(
