@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent, indent
+from textwrap import indent
 
 import numpy as np
 from part_of_load import operations_of
@@ -15,8 +15,8 @@ from netsim.workloads.operations import Operations
 def test_the_example_of_the_guide() -> None:
     guide = Path(netsim.traffic.__path__[0]) / "README.md"
     section = guide.read_text("utf-8").partition("\n## Ranks\n")[2].partition("\n## ")[0]
-    code = "\n".join(line for line in section.splitlines() if line.startswith("    "))
-    text = f"def example(n_ranks):\n{indent(dedent(code), '    ')}\n"
+    code = section.partition("```python\n")[2].partition("```")[0]
+    text = f"def example(n_ranks):\n{indent(code, '    ')}\n"
     names = {"np": np, "Operations": Operations}
     exec(compile(text, str(guide), "exec"), names)
     load = names["example"](16)
