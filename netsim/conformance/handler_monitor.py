@@ -169,4 +169,5 @@ def _wrapper(name: str, handler: FunctionType, monitor: HandlerMonitor) -> Calla
     def four(a: Any, b: Any, c: Any, d: Any) -> Any:
         return call(handler, (a, b, c, d))
 
-    return {2: two, 3: three, 4: four}[handler.__code__.co_argcount]
+    by_arguments: dict[int, Callable[..., Any]] = {2: two, 3: three, 4: four}
+    return by_arguments[handler.__code__.co_argcount]
