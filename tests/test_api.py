@@ -1,7 +1,6 @@
 """The Python interface: what examples show, and what it says to mistakes."""
 
 import json
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -42,9 +41,8 @@ def test_a_single_point_has_its_tables(tmp_path):
 def test_the_example_of_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # it writes report.html
     page = (Path(__file__).parent.parent / "docs" / "python.md").read_text("utf-8")
-    block = page.partition("\n\n    import netsim\n")[2].partition("\n\nThe arguments")[0]
-    scope = {"netsim": netsim}
-    exec(textwrap.dedent(block), scope)
+    scope = {}
+    exec(page.partition("```python\n")[2].partition("```")[0], scope)
     assert scope["results"].table["status"].to_list() == ["finished"] * 2
 
 
