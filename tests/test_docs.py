@@ -2,7 +2,10 @@
 
 import ast
 import builtins
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -85,6 +88,36 @@ def test_python_blocks_use_names_that_exist():
         assert missing == set(), page
         found += len(parts)
     assert found >= 25
+
+
+@pytest.mark.slow
+def test_commands_of_get_started_run_and_print_what_it_quotes(tmp_path):
+    """In the order of the page, with its TOML as mine.toml; a page may leave out columns."""
+    page = (ROOT / "docs" / "get-started.md").read_text("utf-8")
+    for block in blocks(page, "toml"):
+        (tmp_path / "mine.toml").write_text(block, "utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    printed = ""
+    prose = re.sub(r"^```.*?^```", "", page, flags=re.M | re.S)
+    for block in re.findall(r"(?:^ {4}.*\n)+", prose, re.M):
+        if block.startswith("    netsim"):
+            done = subprocess.run(
+                ["bash", "-ec", block],
+                cwd=tmp_path,
+                env={**os.environ, "PATH": path, "COLUMNS": "250"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            printed += done.stdout
+        elif not block.startswith("    python3"):
+            for line in re.findall(r".*\d\.\d.*", block):
+                pattern = r"\s.*?".join(map(re.escape, line.split()))
+                assert re.search(pattern, printed), line
+    for quote in re.findall(r"(?:^> .*\n)+", page, re.M):
+        words = re.sub(r"^> |\.\.\.", "", quote, flags=re.M).split()
+        assert " ".join(words) in " ".join(printed.split())
 
 
 def test_every_picture_is_in_the_gallery():
