@@ -1,4 +1,4 @@
-"""CoDel: its control law, and what it makes of an overload."""
+"""CoDel: its control law, and its behavior under overload."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from netsim.queues.codel import gap_ps
 TARGET, INTERVAL = 5 * US, 50 * US
 CODEL = fabric_with("codel", queue_bytes=10**9, target=TARGET, interval=INTERVAL)
 PS_PER_PACKET = 1_664_000
-"""Of a full packet, at the bottleneck's 20 Gbps."""
+"""Serialization time of a full packet at the bottleneck's 20 Gbps."""
 
 
-def test_the_gap_is_the_interval_over_a_square_root_in_whole_ns() -> None:
+def test_gap_is_interval_over_square_root_in_whole_ns() -> None:
     for interval in [1_000, 1_999, 100 * US, 10**12]:
         ns = interval // 1000
         for count in [*range(1, 300), 10**6, 10**9, 2**40]:
@@ -37,9 +37,9 @@ def test_the_gap_is_the_interval_over_a_square_root_in_whole_ns() -> None:
 
 
 def standing_queue(fabric: Fabric) -> tuple[np.ndarray, int]:
-    """Bytes held at a link that is offered 10 % too much for 2 ms, every 10 us of the second half.
+    """Offer 110 % of a link's rate for 2 ms; return its queue in bytes, and all dropped packets.
 
-    And how many packets were dropped by then.
+    The queue is sampled every 10 us of the second half.
     """
     network = dumbbell(
         hosts=2,
@@ -57,10 +57,10 @@ def standing_queue(fabric: Fabric) -> tuple[np.ndarray, int]:
     return np.array(held), counter(engine, "drops")
 
 
-def test_an_overload_waits_for_about_the_target() -> None:
-    """Nobody slows down, so that CoDel has to drop one packet in eleven, and no more.
+def test_overload_keeps_delay_near_the_target() -> None:
+    """Senders do not slow down, so CoDel must drop one packet in eleven.
 
-    Without it 2 Gbps stay behind: 250 to 500 KB.
+    With drop-tail queues the excess 2 Gbps accumulates to 250 to 500 KB.
     """
     bytes_of_target = TARGET * PACKET // PS_PER_PACKET
     held, drops = standing_queue(CODEL)
