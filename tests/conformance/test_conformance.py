@@ -1,4 +1,4 @@
-"""The suite that every transport passes, and that it finds what is wrong with broken ones."""
+"""Every transport passes the conformance suite; a broken one fails with the reason."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from netsim.model.flows import FlowTable
 from netsim.plugins import registry
 
 LIKE_OTHERS = ("planes", "planes in turn", "shuffled planes", "least loaded plane")
-"""To a transport these are "permutation" and "uneven planes"."""
+"""Cases that look to a transport like "permutation" and "uneven planes"."""
 PLAIN = [case.name for case in CASES if COMPILED not in case.needs and case.name not in LIKE_OTHERS]
 OTHERS = [case.name for case in CASES if case.name not in PLAIN]
 
 
 @pytest.mark.parametrize("name", registry.names("transport"))
-def test_transports_of_the_package(name: str) -> None:
+def test_built_in_transports_pass(name: str) -> None:
     assert not failures(check(name, cases=PLAIN))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", registry.names("transport"))
-def test_transports_of_the_package_compiled(name: str) -> None:
+def test_built_in_transports_pass_compiled(name: str) -> None:
     findings = check(name, cases=OTHERS)
     assert not failures(findings)
     compiled = {finding.status for finding in findings if finding.case not in LIKE_OTHERS}
     assert len(compiled) <= 2
 
 
-def test_a_sound_transport_passes_every_case(tmp_path: Path) -> None:
+def test_correct_transport_passes_every_case(tmp_path: Path) -> None:
     path = variant(tmp_path)
     findings = {finding.case: finding for finding in check(path)}
     assert list(findings) == [case.name for case in CASES]
@@ -54,29 +54,28 @@ def test_a_sound_transport_passes_every_case(tmp_path: Path) -> None:
 
 
 class TestBroken:
-    def test_nothing_is_sent_again(self, tmp_path: Path) -> None:
+    def test_missing_retransmission_fails(self, tmp_path: Path) -> None:
         found = tried(tmp_path, ["incast", "full queues"], ("    tx.next_seq = first\n", ""))
         assert found["incast"].status == PASS
         assert found["full queues"].failed
         assert "progress" in found["full queues"].detail
         assert "of 81920 bytes" in found["full queues"].detail
 
-    def test_bytes_of_a_packet_that_came_twice_count_twice(self, tmp_path: Path) -> None:
+    def test_counting_duplicate_packets_fails(self, tmp_path: Path) -> None:
         change = ("if bit_set(env, rx, 0, int(pkt.seq)):\n        deliver", "deliver")
         found = tried(tmp_path, ["incast", "full queues"], change)
         assert found["incast"].status == PASS
         assert "once" in found["full queues"].detail
 
-    def test_more_is_delivered_than_was_sent(self, tmp_path: Path) -> None:
+    def test_delivering_more_than_was_sent_fails(self, tmp_path: Path) -> None:
         found = tried(tmp_path, ["sizes"], ("header_bytes)", "header_bytes + 1)"))
         assert mentions(found["sizes"].detail, "65", "64")
 
-    def test_the_sender_never_learns(self, tmp_path: Path) -> None:
+    def test_missing_finish_fails(self, tmp_path: Path) -> None:
         found = tried(tmp_path, ["sizes"], ("        finish(env, now, tx)\n", ""))
         assert mentions(found["sizes"].detail, "finish()")
 
-    def test_what_the_source_tells(self, tmp_path: Path) -> None:
-        """Such a transport is not tried at all."""
+    def test_lint_errors_stop_the_suite_before_any_case(self, tmp_path: Path) -> None:
         for change, message in (
             (('"acked"', '"ackd"'), "tx has no field acked"),
             (("tx.next_seq += 1\n", "tx.last_bytes = 1\n"), "tx.last_bytes belongs to the engine"),
@@ -85,36 +84,36 @@ class TestBroken:
             with raises_input(message):
                 tried(tmp_path, ["sizes"], change)
 
-    def test_a_timeout_too_short_for_three_tiers(self, tmp_path: Path) -> None:
+    def test_timeout_too_short_for_three_tiers_fails(self, tmp_path: Path) -> None:
         found = tried(tmp_path, ["three tiers"], ("100_000_000", "12_000_000"))
         assert mentions(found["three tiers"].detail, "flow 15")
 
-    def test_what_a_transport_cannot_go_by_is_not_asked_of_it(self) -> None:
+    def test_case_that_conflicts_with_the_fabric_is_skipped(self) -> None:
         (found,) = check("expresspass", cases=["planes in turn"])
         assert found.status == SKIP
         assert mentions(found.detail, "ecmp_symmetric")
 
-    def test_pport_pairs_that_differ_are_tried_by_flows_where_packets_cannot(self) -> None:
+    def test_expresspass_runs_uneven_planes_per_flow(self) -> None:
         found = check("expresspass", cases=["uneven planes", "plane down"])
         assert [one.status for one in found] == [PASS, PASS]
 
-    def test_state_of_another_host(self, tmp_path: Path) -> None:
+    def test_access_to_another_host_fails(self, tmp_path: Path) -> None:
         change = ("tx.acked += 1", "tx.acked = env.rx[tx.flow].received_bytes // 4096")
         found = tried(tmp_path, ["permutation"], change)
         assert mentions(found["permutation"].detail, "on_control", "host 3", "env.rx[3]")
 
-    def test_a_field_of_the_engine(self, tmp_path: Path) -> None:
-        """What the source does not show: the name of the field is not written there."""
+    def test_hidden_write_to_an_engine_field_fails(self, tmp_path: Path) -> None:
+        """Lint cannot see it, because the field's name is not spelled out in the source."""
         hidden = '    setattr(tx, "last_" + "bytes", 1)\n'
         found = tried(
             tmp_path, ["permutation"], ("    tx.next_seq += 1\n", f"    tx.next_seq += 1\n{hidden}")
         )
         assert mentions(found["permutation"].detail, "tx.last_bytes")
 
-    def test_state_that_is_hidden_in_the_module(self, tmp_path: Path) -> None:
+    def test_state_in_the_module_fails(self, tmp_path: Path) -> None:
         changes = (
             ("TX_TIMERS = 1", "TX_TIMERS = 1\nCALLS = [0]"),
-            # So that the compiler comes upon it soon.
+            # In `setup`, so that the compiler fails early.
             ("def ready", "def setup(env, tx, rx):\n    CALLS[0] += 0\n\n\ndef ready"),
             ("    pkt.seq = tx", "    CALLS[0] += 1\n    pkt.entropy = CALLS[0]\n    pkt.seq = tx"),
         )
@@ -123,7 +122,7 @@ class TestBroken:
         assert found["windows"].detail
         assert "compile" in found["compiled"].detail
 
-    def test_chance_that_the_seed_does_not_decide(self, tmp_path: Path) -> None:
+    def test_random_numbers_not_from_the_seed_fail(self, tmp_path: Path) -> None:
         changes = (
             ("from netsim.plugins.params", "import random\n\nfrom netsim.plugins.params"),
             (
@@ -133,7 +132,7 @@ class TestBroken:
         )
         assert "different results" in tried(tmp_path, ["windows"], *changes)["windows"].detail
 
-    def test_an_error_in_a_handler(self, tmp_path: Path) -> None:
+    def test_exception_in_a_handler_fails_only_cases_that_call_it(self, tmp_path: Path) -> None:
         found = tried(tmp_path, ["sizes"], ("    first = 0", "    first = 0\n    k = 1 // k"))
         assert found["sizes"].status == PASS
         found = tried(tmp_path, ["full queues"], ("    first = 0", "    first = 0\n    k = 1 // k"))
@@ -141,7 +140,9 @@ class TestBroken:
 
 
 class TestCommand:
-    def test_the_table(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_command_prints_a_row_per_case(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.chdir(tmp_path)
         variant(tmp_path)
         arguments = ["check-transport", "variant.py", "--case", "sizes", "--set", "window=3"]
@@ -150,7 +151,7 @@ class TestCommand:
         assert "pass" in result.stdout
         assert "43 packets" in result.stdout
 
-    def test_a_failure_is_exit_status_1(self, tmp_path: Path) -> None:
+    def test_failed_case_exits_with_status_1(self, tmp_path: Path) -> None:
         path = variant(tmp_path, ("        finish(env, now, tx)\n", ""))
         result = CliRunner().invoke(app, ["check-transport", str(path), "--case", "sizes"])
         assert result.exit_code == 1
@@ -158,7 +159,7 @@ class TestCommand:
         assert "fails 1 of 1" in result.stderr
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "words"),
         [
             (["npd"], '"ndp"'),
             (["./nothing.py"], "nothing.py"),
@@ -166,15 +167,15 @@ class TestCommand:
             (["ndp", "--case", "size"], '"sizes"'),
         ],
     )
-    def test_wrong_input_is_exit_status_2(self, arguments: list[str], said: str) -> None:
+    def test_invalid_input_exits_with_status_2(self, arguments: list[str], words: str) -> None:
         result = CliRunner().invoke(app, ["check-transport", *arguments])
         assert result.exit_code == 2
-        assert said in result.stderr
+        assert words in result.stderr
         assert "Traceback" not in result.output
 
 
-def test_a_lab_for_tests_of_ones_own(tmp_path: Path) -> None:
-    """Stop and wait: a round trip over four links for each packet."""
+def test_testbed_runs_a_custom_flow_table(tmp_path: Path) -> None:
+    """With a window of 1, each packet takes a round trip over four links."""
     testbed = Testbed.of(variant(tmp_path), params={"window": 1})
     run = testbed.run(FlowTable([0], [7], 5 * 4096))
     round_trip = 4 * (4160 * 80 + 1_000_000) + 4 * (64 * 80 + 1_000_000)
@@ -183,7 +184,7 @@ def test_a_lab_for_tests_of_ones_own(tmp_path: Path) -> None:
         Testbed.of(variant(tmp_path), params={"windw": 1})
 
 
-def test_jain_index() -> None:
+def test_jain_index_of_equal_and_extreme_shares() -> None:
     import numpy as np
 
     assert jain(np.array([3.0, 3.0, 3.0])) == pytest.approx(1)

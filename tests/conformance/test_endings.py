@@ -1,4 +1,4 @@
-"""The suite goes on, whatever a handler does, and says where it did it."""
+"""The suite continues whatever a handler does, and reports the handler and line."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ NEXT = "    tx.next_seq += 1\n"
 
 
 @pytest.mark.parametrize("case", ["sizes", "windows"])
-def test_an_error_is_told_with_its_line(tmp_path: Path, case: str) -> None:
+def test_exception_is_reported_with_its_line(tmp_path: Path, case: str) -> None:
     (finding,) = tried(tmp_path, [case], (NEXT, NEXT + "    tx.next_seq //= tx.acked\n")).values()
     assert finding.failed
     assert mentions(finding.detail, "build_packet")
     assert mentions(finding.detail, "variant.py", "line 30", "tx.next_seq", "tx.acked")
 
 
-def test_what_ready_returns(tmp_path: Path) -> None:
+def test_invalid_return_value_of_ready_is_reported(tmp_path: Path) -> None:
     found = tried(tmp_path, ["sizes"], ("return BLOCKED", "return cancel_timer(env, tx, 0)"))
     assert mentions(found["sizes"].detail, "BLOCKED")
     found = tried(tmp_path, ["sizes"], ("return BLOCKED", 'return "never"'))
     assert "returned 'never'" in found["sizes"].detail
 
 
-def test_an_exit_is_not_one_of_the_suite(tmp_path: Path) -> None:
+def test_exit_in_a_handler_does_not_end_the_suite(tmp_path: Path) -> None:
     changes = (
         (NEXT, NEXT + "    sys.exit(0)\n"),
         ("from netsim.plugins.params", "import sys\nfrom netsim.plugins.params"),
@@ -42,7 +42,7 @@ def test_an_exit_is_not_one_of_the_suite(tmp_path: Path) -> None:
     assert mentions(found["windows"].detail, "size")
 
 
-def test_an_endless_loop_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_loop_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler_monitor, "TIMEOUT_S", 0.3)
     change = ("    tx.next_seq = first\n", "    while first >= 0:\n        first += 1\n")
     found = tried(tmp_path, ["sizes", "full queues", "windows"], change)
@@ -50,14 +50,14 @@ def test_an_endless_loop_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert mentions(found["full queues"].detail, "on_timer", "variant.py", "line 5")
 
 
-def test_telemetry_is_watched(tmp_path: Path) -> None:
+def test_exception_in_on_forward_is_reported(tmp_path: Path) -> None:
     handler = "def on_forward(now, pkt, port, queue):\n    queue.bytes // 0\n\n\ndef build_packet("
     found = tried(tmp_path, ["sizes"], ("def build_packet(", handler))
     assert mentions(found["sizes"].detail, "on_forward")
 
 
-def test_rows_are_shown_as_cases_end(tmp_path: Path) -> None:
-    """Ctrl-C comes in the second case."""
+def test_rows_are_printed_as_cases_finish(tmp_path: Path) -> None:
+    """Ctrl-C during the second case leaves the row of the first."""
     path = variant(tmp_path, (FIRST, FIRST + "    raise KeyboardInterrupt\n"))
     arguments = ["check-transport", str(path), "--case", "sizes", "--case", "full queues"]
     result = CliRunner().invoke(app, arguments)

@@ -1,4 +1,4 @@
-"""Every queue discipline passes the suite; one with a fault is told what it does wrong."""
+"""Every queue discipline passes the suite; a broken one fails with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from netsim.plugins import registry
 
 PLAIN = [case.name for case in QUEUE_CASES if case not in DETERMINISM]
 OTHERS = [case.name for case in DETERMINISM]
-"""The slow reference tries the others with every discipline of the package."""
+"""Determinism cases, which slow tests against the reference simulator also cover."""
 SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_queue.py"
 
 FIFO = '''
@@ -38,7 +38,7 @@ def admit(env, now, port, pkt):
 '''
 
 
-def test_what_is_shipped_passes():
+def test_built_in_disciplines_pass():
     for name in [*registry.names("queue"), "my_queue"]:
         findings = check_queue(SCAFFOLD if name == "my_queue" else name, cases=PLAIN)
         assert [finding.case for finding in findings] == PLAIN
@@ -47,13 +47,13 @@ def test_what_is_shipped_passes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*registry.names("queue"), "my_queue"])
-def test_what_is_shipped_passes_compiled(name):
+def test_built_in_disciplines_pass_compiled(name):
     findings = check_queue(SCAFFOLD if name == "my_queue" else name, cases=OTHERS)
     assert [finding.status for finding in findings] == ["pass"] * len(OTHERS)
 
 
-def one(tmp_path: Path, source: str, case: str, **keys: object) -> str:
-    """What the suite says of a discipline in one case, which it fails."""
+def failure_detail(tmp_path: Path, source: str, case: str, **keys: object) -> str:
+    """Run one case, which the discipline must fail, and return the reason."""
     path = tmp_path / "mine.py"
     path.write_text(source)
     (finding,) = check_queue(path, cases=[case], keys=keys)
@@ -61,7 +61,7 @@ def one(tmp_path: Path, source: str, case: str, **keys: object) -> str:
     return finding.detail
 
 
-def test_a_fifo_passes(tmp_path):
+def test_fifo_passes(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(FIFO)
     testbed = QueueTestbed.of(path, keys={"n_traffic_classes": 2})
@@ -70,7 +70,7 @@ def test_a_fifo_passes(tmp_path):
 
 
 FAULTS = {
-    "waits for ever": (
+    "waits forever": (
         "def choose_class(env, now, port):\n"
         "    if now < 0:\n        wait_until(env, now, port, 5)\n"
         "    return NO_CLASS\n",
@@ -82,13 +82,13 @@ FAULTS = {
         "lone packets",
         "empty network",
     ),
-    "pauses for ever": (
+    "pauses forever": (
         "COUPLED = True\n"
         "def on_arrival(env, now, port, pkt):\n    pause(env, port, 0)\n    return 0\n",
         "lone packets",
         "stays paused",
     ),
-    "drops in spite of pauses": (
+    "drops despite pauses": (
         "COUPLED = True\n"
         "def on_arrival(env, now, port, pkt):\n"
         "    if now < 0:\n        pause(env, port, 0)\n    return 0\n",
@@ -100,17 +100,17 @@ FAULTS = {
         "order",
         "packets of a flow are reordered",
     ),
-    "another class than are open": (
+    "class out of range": (
         "def choose_class(env, now, port):\n    return 7\n",
         "incast",
         "choose_class",
     ),
-    "an exception": (
+    "exception": (
         "def on_send(env, now, port, queue, pkt):\n    port.n = 1 // 0\n",
         "incast",
         "port.n = 1 // 0",
     ),
-    "state in a module": (
+    "state in the module": (
         "SEEN = [0]\n\n\ndef admit(env, now, port, pkt):\n"
         "    SEEN[0] += 1\n    return DROP if SEEN[0] % 9 == 0 else int(pkt.prio)\n",
         "windows",
@@ -119,13 +119,13 @@ FAULTS = {
 }
 
 
-def test_a_fault_is_told(tmp_path):
+def test_broken_discipline_fails_with_the_reason(tmp_path):
     for code, case, expected in FAULTS.values():
-        assert expected in one(tmp_path, f"{FIFO}\n\n{code}", case)
+        assert expected in failure_detail(tmp_path, f"{FIFO}\n\n{code}", case)
 
 
-def test_a_port_that_idles_is_told(tmp_path, monkeypatch):
-    """One that sends a packet in two microseconds; what shapes may do so."""
+def test_idle_port_fails_unless_the_queue_is_a_shaper(tmp_path, monkeypatch):
+    """The discipline sends a packet every two microseconds, which only a shaper may do."""
     code = (
         "def choose_class(env, now, port):\n"
         "    if now < port.n:\n        wait_until(env, now, port, port.n)\n"
@@ -137,18 +137,18 @@ def test_a_port_that_idles_is_told(tmp_path, monkeypatch):
     (finding,) = check_queue(tmp_path / "mine.py", cases=["busy"])
     assert finding.status == "not applicable"
     monkeypatch.setattr(QueueTestbed, "features", {"IS_SHAPED": False})
-    assert mentions(one(tmp_path, source, "busy"), "port")
+    assert mentions(failure_detail(tmp_path, source, "busy"), "port")
 
 
-def test_a_closed_form_of_the_lab():
-    """Two packets of two hosts meet at the third one's port: the second waits for the first."""
+def test_testbed_matches_closed_form():
+    """Packets of two hosts meet at the third host's port: the second waits for the first."""
     flows = FlowTable([0, 1], 2, 4096)
     run = QueueTestbed.of("drop_tail").run(flows, star(3))
     packet_ps = 4160 * 80
     assert sorted(run.fct_ps().tolist()) == [2 * packet_ps + 2_000_000, 3 * packet_ps + 2_000_000]
 
 
-def test_keys_and_cases_that_are_not_there():
+def test_unknown_keys_and_cases_are_rejected():
     with raises_input(key="fabric.room", code="unknown_key"):
         check_queue("drop_tail", keys={"room": "5pkt"})
     with raises_input("trim", key="fabric.header_ratio", code="no_effect"):
@@ -159,7 +159,7 @@ def test_keys_and_cases_that_are_not_there():
         check_queue("drop_tale")
 
 
-def test_the_command(tmp_path):
+def test_command_exits_with_status_1_if_a_case_fails(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(FIFO)
     arguments = ["check-queue", str(path), "--case", "lone packets", "--set", "room=3pkt"]

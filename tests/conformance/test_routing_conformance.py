@@ -1,4 +1,4 @@
-"""Every routing algorithm passes the suite; one with a fault is told what it does wrong."""
+"""Every routing algorithm passes the suite; a broken one fails with the reason."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from netsim.flows import FlowTable
 from netsim.plugins import registry
 
 PLAIN = [case.name for case in ROUTING_CASES if case not in DETERMINISM]
-"""The slow reference tries the others with every algorithm of the package."""
+"""All but determinism, which slow tests against the reference simulator also cover."""
 SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_routing.py"
 NAMES = [*registry.names("routing"), str(SCAFFOLD)]
 
 RANDOM = '''
-"""A random port, via a random group."""
+"""Choose a random port, via a random group."""
 
 from netsim.routing import below, group_of, held, mix, n_groups, rand32, set_level, set_via, via_of
 from netsim.params import Param
@@ -49,7 +49,7 @@ def choose(env, now, port, pkt, first, n):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_shipped_passes(name):
+def test_built_in_algorithms_pass(name):
     findings = check_routing(name, cases=PLAIN)
     assert [finding.case for finding in findings] == PLAIN
     assert not failures(findings)
@@ -57,11 +57,11 @@ def test_what_is_shipped_passes(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_shipped_passes_compiled(name):
+def test_built_in_algorithms_pass_compiled(name):
     assert not failures(check_routing(name, cases=[case.name for case in DETERMINISM]))
 
 
-def test_the_longest_ways():
+def test_longest_way_of_each_network():
     assert [longest_way(build()) for build in (tree, three_tiers, dragonfly, torus)] == [2, 4, 3, 4]
 
 
@@ -80,10 +80,10 @@ IN_THE_GUIDE = {
         {"tick": "2us"},
     ),
 }
-"""Parts of the guide that make up a file, its other lines, and keys."""
+"""For each file: the marked parts of the guide it consists of, its other lines, its keys."""
 
 
-def test_the_algorithms_of_the_guide_are_whole(tmp_path):
+def test_algorithms_of_the_guide_pass(tmp_path):
     guide = (SCAFFOLD.parents[1] / "routing_algorithms" / "README.md").read_text("utf-8")
     path = tmp_path / "mine.py"
     for name, (parts, more, keys) in IN_THE_GUIDE.items():
@@ -95,40 +95,40 @@ def test_the_algorithms_of_the_guide_are_whole(tmp_path):
 
 
 FAULTS = {
-    "an index that there is not": (
+    "index out of range": (
         "def choose(env, now, port, pkt, first, n):\n    return n\n",
         "tree",
         ("choose", "candidate 2"),
     ),
-    "a group that there is not": (
+    "group out of range": (
         "def at_source(env, now, port, pkt):\n    set_via(env, pkt, n_groups(env))\n",
         "tree",
         ("at_source", "group 4"),
     ),
-    "a loop": (
+    "routing loop": (
         "def at_switch(env, now, port, pkt):\n"
         "    set_via(env, pkt, (group_of(env, pkt) + 1 + (env.switch.group & 1)) % 3)\n",
         "dragonfly",
         ("dragonfly_6", "links"),
     ),
-    "packets on few links": (
+    "exception": (
         "def choose(env, now, port, pkt, first, n):\n    return 1 // 0\n",
         "tree",
         ("choose", "division"),
     ),
-    "state in a module": (
+    "state in the module": (
         "SEEN = [0]\n\n\ndef choose(env, now, port, pkt, first, n):\n"
         "    SEEN[0] += 1\n    return SEEN[0] % n\n",
         "resumed",
         ("a continued run differs",),
     ),
-    "levels beside bytes held": (
+    "levels from queue lengths": (
         "COUPLED = True\nLEVELS = 2\n\n\ndef on_route(env, now, port, out, pkt):\n"
         "    set_level(env, pkt, min(held(env, 0), 1))\n",
         "deadlock",
         ("on_route", "cannot follow levels"),
     ),
-    "levels that are not known before": (
+    "levels from flow numbers": (
         "LEVELS = 2\n\n\ndef on_route(env, now, port, out, pkt):\n"
         "    set_level(env, pkt, int(pkt.flow) % 2)\n",
         "deadlock",
@@ -137,7 +137,7 @@ FAULTS = {
 }
 
 
-def test_a_fault_is_told(tmp_path):
+def test_broken_algorithm_fails_with_the_reason(tmp_path):
     for code, case, expected in FAULTS.values():
         path = tmp_path / "mine.py"
         path.write_text(f"{RANDOM}\n\n{code}")
@@ -146,8 +146,8 @@ def test_a_fault_is_told(tmp_path):
         assert mentions(finding.detail, *expected), finding.detail
 
 
-def test_bounds_of_the_file(tmp_path):
-    """A way via another group may be twice as long, unless the file says otherwise."""
+def test_max_hops_overrides_the_default_bound(tmp_path):
+    """By default a route via another group may be twice as long as a minimal one."""
     path, network = tmp_path / "mine.py", dragonfly()
     for line, most in (("", 8), ("MAX_HOPS = 5", 5), ("def MAX_HOPS(network): return 7", 7)):
         path.write_text(f"{RANDOM}\n{line}\n")
@@ -157,15 +157,15 @@ def test_bounds_of_the_file(tmp_path):
     assert mentions(finding.detail, "more than 5 links", "MAX_HOPS")
 
 
-def test_a_closed_form():
-    """Two packets of two hosts meet at the third one's port: the second waits for the first."""
+def test_testbed_matches_closed_form():
+    """Packets of two hosts meet at the third host's port: the second waits for the first."""
     run = RoutingTestbed.of("ecmp").run(FlowTable([0, 1], 2, 4096), tree())
     packet_ps = 4160 * 80
     assert run.fct_ps().max() - run.fct_ps().min() in (0, packet_ps)
     assert np.array_equal(np.sort(run.fct_ps())[:1], [4 * packet_ps + 4_000_000])
 
 
-def test_keys_and_cases_that_are_not_there():
+def test_unknown_keys_and_cases_are_rejected():
     with raises_input(key="fabric.gap", code="unknown_key"):
         check_routing("ecmp", keys={"gap": "5us"})
     with raises_input("trre"):
@@ -174,13 +174,13 @@ def test_keys_and_cases_that_are_not_there():
         check_routing("ecpm")
 
 
-def test_the_command(tmp_path):
+def test_command_exits_with_status_1_if_a_case_fails(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(RANDOM)
     arguments = ["check-routing", str(path), "--case", "dragonfly", "--set", "queue_bytes=90pkt"]
     result = CliRunner().invoke(app, arguments)
     assert (result.exit_code, "pass" in result.stdout) == (0, True)
-    path.write_text(f"{RANDOM}\n\n{FAULTS['a loop'][0]}")
+    path.write_text(f"{RANDOM}\n\n{FAULTS['routing loop'][0]}")
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
     assert mentions(result.stderr, "1")

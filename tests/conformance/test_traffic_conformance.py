@@ -1,4 +1,4 @@
-"""Every traffic pattern passes the suite; one with a fault is told what it does wrong."""
+"""Every traffic pattern passes the suite; a broken one fails with the reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def flows(params, network, rng, context):
 """
 
 
-def test_what_is_shipped_passes() -> None:
+def test_built_in_patterns_pass() -> None:
     for traffic, params in [
         (SCAFFOLD, {}),
         ("poisson", OPEN),
@@ -54,8 +54,8 @@ def test_what_is_shipped_passes() -> None:
         assert (findings[2].status == "pass") == ("load" in params or traffic == SCAFFOLD)
 
 
-def found(tmp_path: Path, change: str, case: str) -> str:
-    """What the suite says of a pattern in one case, which it fails."""
+def failure_detail(tmp_path: Path, change: str, case: str) -> str:
+    """Run one case, which the pattern must fail, and return the reason."""
     path = tmp_path / "mine.py"
     path.write_text(PATTERN.format(change=change))
     (finding,) = check_traffic(path, cases=[case])
@@ -63,11 +63,11 @@ def found(tmp_path: Path, change: str, case: str) -> str:
     return finding.detail
 
 
-def test_faults_are_named(tmp_path: Path) -> None:
+def test_broken_pattern_fails_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(PATTERN.format(change="pass"))
     assert not failures(check_traffic(path))
-    for change, case, told in [
+    for change, case, words in [
         ("return None", "flows", "NoneType"),
         ("src[0] = n", "flows", ("source", "does not exist")),
         ("raise InputError('no', key='traffic')", "flows", ("every network is refused", "no")),
@@ -81,16 +81,16 @@ def test_faults_are_named(tmp_path: Path) -> None:
         ("np.ones(1 << 28)", "scale", "context.reserve"),
         ("np.ones(10**9 * (params['steps'] > 5))", "parameters", "context.reserve"),
     ]:  # fmt: skip
-        assert mentions(found(tmp_path, change, case), told), change
+        assert mentions(failure_detail(tmp_path, change, case), words), change
 
 
-def test_the_testbed_gives_flows_and_refuses_what_is_unknown() -> None:
+def test_testbed_returns_flows_and_rejects_unknown_values() -> None:
     testbed = TrafficTestbed.of("pattern", params={"pattern": "bit_complement"})
     assert testbed.flows(star(4)).dst.tolist() == [3, 2, 1, 0]
-    for traffic, params, told in [
+    for traffic, params, words in [
         ("patern", {}, "pattern"),
         ("pattern", {"size": "x"}, "traffic.size"),
         ("pattern", {"sise": "1MB"}, "size"),
     ]:
-        with raises_input(told):
+        with raises_input(words):
             TrafficTestbed.of(traffic, params=params)
