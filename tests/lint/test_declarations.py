@@ -1,4 +1,4 @@
-"""What a transport declares: its state, its handlers, its parameters."""
+"""Declarations of a transport: state, handlers, parameters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from netsim.errors import InputError
         ("TX_TIMERS, RTO = 1, 0", "TX_BITMAPS, RTO = 'x', 0", "TX_BITMAPS", "x"),
     ],
 )  # fmt: skip
-def test_declarations_of_state_and_handlers(tmp_path, before, after, key, message):
+def test_invalid_state_and_handlers_are_reported(tmp_path, before, after, key, message):
     assert before in SOUND
     errors = check(tmp_path, SOUND.replace(before, after, 1))
     if message is None:
@@ -45,7 +45,7 @@ def test_declarations_of_state_and_handlers(tmp_path, before, after, key, messag
     assert str(error.file).partition(":")[0] == str(tmp_path / "mine.py")
 
 
-def test_other_declarations(tmp_path):
+def test_invalid_constants_of_the_module_are_rejected(tmp_path):
     for declared, key, message in [
         ("PRESETS = 3", "PRESETS", "3"),
         ("PRESETS = {3: {}}", "PRESETS", "3"),
@@ -78,7 +78,7 @@ def test_other_declarations(tmp_path):
         assert caught.value.file == str(tmp_path / "mine.py")
 
 
-def test_parameters(tmp_path):
+def test_invalid_params_are_rejected(tmp_path):
     for arguments, message in [
         ('3, "count", 1, "doc"', "3"),
         ('"my-window", "count", 1, "doc"', "my-window"),
@@ -92,8 +92,8 @@ def test_parameters(tmp_path):
         assert mentions(caught.value.message, message)
 
 
-def test_a_field_named_as_python_names_things(tmp_path):
-    """In plain Python a record is an object, and these were names of its own."""
+def test_fields_may_be_named_like_attributes_of_records(tmp_path):
+    """In plain Python a record is an object, which once had attributes `at` and `views`."""
     from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 
     source = SOUND.replace('"next_seq"', '"next_seq", "at", "views"')

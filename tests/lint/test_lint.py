@@ -1,4 +1,4 @@
-"""A transport that breaks a rule is refused when it is loaded for use, with the line."""
+"""A transport that breaks a rule is rejected with the line when it is loaded for use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from netsim.plugins.params import resolve_params
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_what_is_shipped_is_sound():
+def test_built_in_transports_have_no_errors():
     for name in registry.names("transport"):
         plugin = registry.find("transport", name)
         for preset in (None, *plugin.presets):
@@ -27,7 +27,7 @@ def test_what_is_shipped_is_sound():
             )
 
 
-def test_the_scaffold_is_sound(tmp_path):
+def test_scaffold_has_no_errors(tmp_path):
     assert check(tmp_path, (ROOT / "netsim/scaffold/my_transport.py").read_text()) == []
 
 
@@ -69,7 +69,7 @@ READS = [
 ]
 
 
-def test_a_line_that_breaks_a_rule(tmp_path):
+def test_broken_rule_is_reported_with_its_line(tmp_path):
     for where, statement, message in SETS + READS:
         source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
         errors = check(tmp_path, source)
@@ -94,20 +94,19 @@ FINE = [
 ]
 
 
-def test_what_a_handler_may_do(tmp_path):
+def test_allowed_statements_have_no_errors(tmp_path):
     for where, statement in FINE:
         assert check(tmp_path, SOUND.replace(f"pass  # {where}\n", f"{statement}\n")) == []
 
 
-def test_all_mistakes_are_told_at_once(tmp_path):
+def test_all_errors_are_reported_at_once(tmp_path):
     source = SOUND.replace("pass  # build_packet", "pkt.flow = 1; tx.host = 2").replace(
         "pass  # on_forward", "port.tail = 1"
     )
     assert len(check(tmp_path, source)) == 3
 
 
-def test_functions_of_other_files(tmp_path):
-    """Beside the transport; the mistake is told there."""
+def test_error_in_an_imported_module_is_reported_there(tmp_path):
     (tmp_path / "beside.py").write_text("def count(host, tx):\n    host.n = 1\n    tx.acked = 1\n")
     source = SOUND.replace("pass  # build_packet", "beside.count(env.host, tx)")
     (error,) = check(
@@ -117,7 +116,7 @@ def test_functions_of_other_files(tmp_path):
     assert mentions(error.message, "env.host")
 
 
-def test_ready_returns_a_time(tmp_path):
+def test_ready_must_return_a_time_on_every_path(tmp_path):
     for body, line in [
         ("if now > 3:\n        return now", 0),
         ("if now > 3:\n        return now\n    return", 3),
@@ -135,7 +134,7 @@ def test_ready_returns_a_time(tmp_path):
         assert "BLOCKED" in str(error)
 
 
-def test_ready_that_always_returns(tmp_path):
+def test_ready_that_always_returns_has_no_errors(tmp_path):
     for body in [
         "while True:\n        return now",
         "if now > 3:\n        return now\n    else:\n        return 3",
@@ -146,7 +145,7 @@ def test_ready_that_always_returns(tmp_path):
         assert check(tmp_path, f"{before}def ready(env, now, tx):\n    {body}\n\n\n{after}") == []
 
 
-def test_names_that_look_like_the_engines(tmp_path):
+def test_misspelled_handlers_and_declarations_are_reported(tmp_path):
     for added, message, hint in [
         ("def on_ack(env, now, tx, pkt):\n    pass", "on_ack is not a handler", "on_"),
         ("def on_nack(env, now, tx, pkt):\n    pass", "on_nack is not a handler", "on_"),
@@ -167,7 +166,7 @@ def test_names_that_look_like_the_engines(tmp_path):
         assert error.file == f"{tmp_path}/mine.py:{line_of(source, added.splitlines()[0])}"
 
 
-def test_names_of_ones_own(tmp_path):
+def test_unrelated_names_have_no_errors(tmp_path):
     for added in [
         "def on_ack(env):\n    pass\n\n\nHANDLERS = (on_ack,)",
         "def _on_ack(env):\n    pass",
@@ -192,13 +191,13 @@ kind = "./mine.py"
 """
 
 
-def test_every_command_refuses(tmp_path):
+def test_every_command_rejects_a_broken_transport(tmp_path):
     for command in ["check", "run", "check-transport"]:
         (tmp_path / "mine.py").write_text(SOUND.replace("pass  # on_forward", "port.delay_ps = 1"))
         (tmp_path / "mine.toml").write_text(EXPERIMENT)
-        what = "mine.py" if command == "check-transport" else "mine.toml"
+        argument = "mine.py" if command == "check-transport" else "mine.toml"
         done = subprocess.run(
-            [sys.executable, "-m", "netsim", command, what],
+            [sys.executable, "-m", "netsim", command, argument],
             cwd=tmp_path,
             capture_output=True,
             check=False,
@@ -210,7 +209,7 @@ def test_every_command_refuses(tmp_path):
         assert mentions(done.stderr, tmp_path, "mine.py", line, "port.delay_ps")
 
 
-def test_the_page_for_authors_has_what_may_be_set():
+def test_guide_lists_the_settable_fields():
     page = (ROOT / "transports" / "README.md").read_text()
     table = page[page.index("| may be set |") :].partition("\n\n")[0]
     rows = [row.split("|")[2] for row in table.splitlines()[2:]]

@@ -1,4 +1,4 @@
-"""A program that breaks a rule is refused when its experiment is read, with the line."""
+"""A program that breaks a rule is rejected with the line when its experiment is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netsim import lint
 from netsim.plugins import registry
 
 SOUND = '''
-"""Whoever is done starts the next one."""
+"""Each task starts the next one when it is done."""
 
 from netsim.params import Param
 from netsim.program import armed, cancel_timer, log_row, set_duration, set_timer
@@ -56,7 +56,7 @@ def helper(env, other):
 '''
 
 
-def test_what_is_sound_is_not_refused(tmp_path: Path) -> None:
+def test_correct_programs_have_no_errors(tmp_path: Path) -> None:
     assert check(tmp_path, SOUND, "traffic") == []
     for name in registry.names("traffic"):
         plugin = registry.find("traffic", name)
@@ -83,7 +83,7 @@ MISTAKES = [
 ]
 
 
-def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+def test_broken_rule_is_reported_with_its_line(tmp_path: Path) -> None:
     for where, statement, expected in MISTAKES:
         source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
         (found,) = check(tmp_path, source, "traffic")
@@ -108,7 +108,7 @@ FILES = [
 ]
 
 
-def test_what_is_wrong_in_the_file(tmp_path: Path) -> None:
+def test_invalid_declarations_are_reported(tmp_path: Path) -> None:
     for old, new, expected in FILES:
         messages = [one.message for one in check(tmp_path, SOUND.replace(old, new, 1), "traffic")]
         assert any(message.startswith(expected) for message in messages)

@@ -1,4 +1,4 @@
-"""A queue discipline that breaks a rule is refused when it is loaded for use, with the line."""
+"""A queue discipline that breaks a rule is rejected with the line when it is loaded for use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netsim.plugins import registry
 ROOT = Path(__file__).resolve().parents[2]
 
 SOUND = '''
-"""The fewer bytes are left, the better."""
+"""Prefer packets of flows with fewer bytes left."""
 
 from netsim.params import Param
 from netsim.queue import DROP, NO_CLASS, class_of, peek, pop_tail, drop, queue_length, wait_until
@@ -75,7 +75,7 @@ def helper(env, port, other):
 '''
 
 
-def test_what_is_sound_is_not_refused(tmp_path):
+def test_correct_disciplines_have_no_errors(tmp_path):
     assert check(tmp_path, SOUND, "queue") == []
     assert check(tmp_path, (ROOT / "netsim/scaffold/my_queue.py").read_text(), "queue") == []
     for name in registry.names("queue"):
@@ -112,7 +112,7 @@ READS = [
 ]
 
 
-def test_a_mistake_is_told_with_its_line(tmp_path):
+def test_broken_rule_is_reported_with_its_line(tmp_path):
     for where, statement, expected in SETS + READS:
         source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
         (found,) = check(tmp_path, source, "queue")
@@ -132,7 +132,7 @@ FILES = [
 ]
 
 
-def test_what_a_file_must_not_declare(tmp_path):
+def test_invalid_declarations_are_reported(tmp_path):
     for text, instead, expected in FILES:
         assert SOUND.count(text) == 1
         errors = check(tmp_path, SOUND.replace(text, instead), "queue")
@@ -140,15 +140,15 @@ def test_what_a_file_must_not_declare(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["check", "run", "check-queue"])
-def test_every_command_refuses_it(tmp_path, monkeypatch, command):
+def test_every_command_rejects_a_broken_discipline(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(SOUND.replace("pass  # admit", "queue.bytes = 0"))
     (tmp_path / "mine.toml").write_text(
         'transport = "datagram"\n[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
         '[traffic]\nkind = "permutation"\n[fabric]\nqueue_discipline = "mine.py"\n'
     )
-    what = "mine.py" if command == "check-queue" else "mine.toml"
-    result = CliRunner().invoke(app, [command, what])
+    argument = "mine.py" if command == "check-queue" else "mine.toml"
+    result = CliRunner().invoke(app, [command, argument])
     assert result.exit_code == 2
     line = line_of((tmp_path / "mine.py").read_text(), "queue.bytes = 0")
     assert mentions(result.stderr, "mine.py", line, "queue.bytes")
