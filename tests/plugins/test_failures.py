@@ -1,4 +1,4 @@
-"""Whatever the code of a plugin does while it is used ends in one message that names it."""
+"""Whatever a plugin's code does, a failure ends in one message that names the plugin."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Odd(BaseException):
 
 @pytest.mark.parametrize("statement", EXITS)
 @pytest.mark.parametrize("kind", ["transport", "topology", "traffic"])
-def test_at_import(tmp_path, kind, statement):
+def test_exception_at_import_is_reported_with_its_line(tmp_path, kind, statement):
     source = {"transport": TRANSPORT, "topology": TOPOLOGY, "traffic": TRAFFIC}[kind]
     path = tmp_path / "mine.py"
     path.write_text(f"{source}\nimport sys\n{ODD}\n{statement}\n")
@@ -84,7 +84,9 @@ def test_at_import(tmp_path, kind, statement):
         (b"x = " + b"(" * 5000 + b")" * 5000, "cannot load the plugin"),
     ],
 )
-def test_files(tmp_path, monkeypatch, content, message):
+def test_file_that_cannot_be_loaded_is_reported_in_one_line(
+    tmp_path, monkeypatch, content, message
+):
     path = tmp_path / "mine.py"
     path.write_bytes(content)
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -94,15 +96,7 @@ def test_files(tmp_path, monkeypatch, content, message):
     assert "\n" not in str(caught.value)
 
 
-def test_places_that_are_no_files(tmp_path):
-    (tmp_path / "folder.py").mkdir()
-    os.mkfifo(tmp_path / "pipe.py")
-    for name in ("folder.py", "pipe.py", "nothing.py"):
-        with raises_input(name):
-            registry.find("transport", str(tmp_path / name))
-
-
-def test_an_expression_that_is_too_deep_to_check(tmp_path):
+def test_expression_too_deep_for_lint_is_an_input_error(tmp_path):
     deep = TRANSPORT.replace("pkt.seq = 0", "pkt.seq = " + " + ".join(["1"] * 1500))
     (tmp_path / "mine.py").write_text(deep)
     content = text(top='transport = "./mine.py"')
@@ -112,7 +106,7 @@ def test_an_expression_that_is_too_deep_to_check(tmp_path):
 
 @pytest.mark.parametrize("statement", EXITS)
 @pytest.mark.parametrize(("name", "function"), [("pair", "build"), ("one", "flows")])
-def test_in_a_function(tmp_path, name, function, statement):
+def test_exception_in_build_or_flows_is_reported_with_its_line(tmp_path, name, function, statement):
     (tmp_path / "pair.py").write_text(ODD + TOPOLOGY)
     (tmp_path / "one.py").write_text(ODD + TRAFFIC)
     path = tmp_path / f"{name}.py"
@@ -129,7 +123,7 @@ def test_in_a_function(tmp_path, name, function, statement):
     assert caught.value.message.startswith(f"{function}() raised ")
 
 
-def test_what_a_function_returns(tmp_path):
+def test_invalid_return_value_of_build_or_flows_is_rejected(tmp_path):
     for returned in ["None", "3", "params"]:
         (tmp_path / "pair.py").write_text(TOPOLOGY)
         (tmp_path / "one.py").write_text(TRAFFIC)
@@ -150,7 +144,7 @@ def test_what_a_function_returns(tmp_path):
                 prepare(point)
 
 
-def test_faults_of_netsim_show_their_traceback(tmp_path, monkeypatch):
+def test_exception_in_netsim_itself_is_not_converted(tmp_path, monkeypatch):
     from netsim.transports import __name__ as package
 
     assert package == "netsim.transports"
@@ -165,8 +159,8 @@ def test_faults_of_netsim_show_their_traceback(tmp_path, monkeypatch):
         prepare(point)
 
 
-def test_in_a_handler_in_plain_python(tmp_path):
-    """An exit that a handler asks for ended the run, with status 0 and without a word."""
+def test_exception_in_a_plain_python_handler_ends_the_run(tmp_path):
+    """sys.exit(0) in a handler must not end the run silently with status 0."""
     for handler, statement in [
         ("build_packet", "sys.exit(0)"),
         ("build_packet", "now // (now - now)"),

@@ -11,7 +11,7 @@ from netsim.errors import InputError
 from netsim.plugins.params import REQUIRED, UNITS, Param, resolve_params
 
 
-def test_convert_and_format():
+def test_values_convert_and_format_back():
     for unit, written, value in [
         ("time", "1us", 10**6),
         ("bytes", "2MB", 2 * 10**6),
@@ -32,7 +32,7 @@ def test_convert_and_format():
         assert param.convert(param.format(value)) == value
 
 
-def test_refused():
+def test_invalid_values_are_rejected():
     for param, written, message in [
         (Param("p", "time", "1us", ""), 1, ("1", "1.5us")),
         (Param("p", "count", 1, ""), 1.0, ("1.0", "15")),
@@ -88,7 +88,7 @@ def test_refused():
             param.convert(written)
 
 
-def test_optional():
+def test_optional_parameter_accepts_none():
     param = Param("rate", "rate", None, "pace")
     assert param.optional
     assert param.convert("none") is None
@@ -96,7 +96,7 @@ def test_optional():
     assert param.convert("1bps") == 1
 
 
-def test_wrong_declarations():
+def test_invalid_declarations_are_rejected():
     for arguments, message in [
         (
             {"unit": "tim", "default": 1},
@@ -126,12 +126,12 @@ def resolve(given, preset=None):
     return resolve_params(PARAMS, PRESETS, given, preset, file="a.toml", key="transport")
 
 
-def test_given_over_preset_over_default():
+def test_given_values_override_presets_and_defaults():
     assert resolve({"size": "1B"}) == {"rto": 10**9, "window": 8, "size": 1}
     assert resolve({"size": "1B", "window": 3}, "fast") == {"rto": 10**7, "window": 3, "size": 1}
 
 
-def test_everything_wrong_is_told_at_once():
+def test_all_errors_are_reported_at_once():
     with pytest.raises(InputError) as caught:
         resolve({"rot": "1ms", "window": "8"}, "fsat")
     assert mentions(
@@ -162,7 +162,7 @@ ANYTHING = st.recursive(
 
 
 @given(st.sampled_from([unit for unit in UNITS if unit != "choice"]), ANYTHING)
-def test_whatever_is_written_converts_or_is_an_input_error(unit, value):
+def test_any_value_converts_or_is_an_input_error(unit, value):
     param = Param("p", unit, REQUIRED, "")
     try:
         converted = param.convert(value)
@@ -171,7 +171,7 @@ def test_whatever_is_written_converts_or_is_an_input_error(unit, value):
     assert param.convert(param.format(converted)) == converted
 
 
-def test_a_number_too_long_to_be_written_is_an_input_error():
+def test_number_too_long_to_print_is_an_input_error():
     for unit in ["count", "fraction", "ratio", "time", "bytes", "bool", "text"]:
         default = {"time": "1us", "bytes": "1B", "bool": True, "text": ""}.get(unit, 1)
         param = Param("p", unit, default, "")

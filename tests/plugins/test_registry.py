@@ -1,4 +1,4 @@
-"""Finding plugins: built in, installed, and single files that are never stale."""
+"""Finding plugins: built in, installed, and single files, reloaded when they change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_built_in_plugins_are_found_by_their_file():
+def test_built_in_plugins_are_found_by_name():
     plugin = registry.find("topology", "fat_tree")
     assert (plugin.kind, plugin.name) == ("topology", "fat_tree")
     assert plugin.module.__name__ == "netsim.topologies.fat_tree"
@@ -53,18 +53,18 @@ def test_every_built_in_plugin_loads():
     ("name", "hint"),
     [("fattree", '"fat_tree"'), ("./fat_tree", ".py")],
 )
-def test_unknown_names(name, hint):
+def test_unknown_name_suggests_a_similar_one(name, hint):
     with raises_input(name, hint):
         registry.find("topology", name)
 
 
-def test_unknown_names_list_what_there_is():
+def test_unknown_name_lists_all_names():
     with pytest.raises(InputError) as caught:
         registry.find("topology", "xyzzy")
     assert caught.value.hint == "there are: " + ", ".join(registry.names("topology"))
 
 
-def test_file_plugins(tmp_path):
+def test_plugin_file_is_loaded_once(tmp_path):
     write(tmp_path / "mine.py", TRANSPORT)
     plugin = registry.find("transport", "mine.py", relative_to=tmp_path)
     assert plugin.summary == "A test transport."
@@ -75,7 +75,7 @@ def test_file_plugins(tmp_path):
     assert registry.find("transport", "./mine.py", relative_to=tmp_path).module is plugin.module
 
 
-def test_a_changed_file_is_loaded_anew(tmp_path):
+def test_changed_file_is_reloaded(tmp_path):
     file = write(tmp_path / "mine.py", TRANSPORT)
     first = registry.find("transport", str(file))
     write(file, TRANSPORT.replace("1ms", "2ms"))
@@ -85,7 +85,7 @@ def test_a_changed_file_is_loaded_anew(tmp_path):
     assert sys.modules[second.module.__name__] is second.module
 
 
-def test_modules_beside_a_file_may_be_imported_and_changed(tmp_path):
+def test_changed_module_next_to_a_file_is_reloaded(tmp_path):
     text = "import beside\n" + TRANSPORT.replace('"1ms"', "beside.RTO")
     path = list(sys.path)
     for folder, value in [("a", "1ms"), ("b", "2ms")]:
@@ -101,7 +101,7 @@ def test_modules_beside_a_file_may_be_imported_and_changed(tmp_path):
     assert sys.path == path
 
 
-def test_broken_files(tmp_path):
+def test_broken_files_are_rejected(tmp_path):
     for kind, text, message in [
         ("transport", "x = (", ("(", "line 1")),
         ("transport", "\nimport nothing_of_this_name", ("nothing_of_this_name", "line 2")),
@@ -121,14 +121,14 @@ def test_broken_files(tmp_path):
             registry.find(kind, "mine.py", relative_to=tmp_path)
 
 
-def test_missing_file(tmp_path):
+def test_missing_file_is_reported_with_its_folder(tmp_path):
     with pytest.raises(InputError) as caught:
         registry.find("transport", "no.py", relative_to=tmp_path)
     assert mentions(str(caught.value), "no.py", tmp_path)
 
 
-def test_what_is_no_file_is_refused_unread(tmp_path):
-    """Reading a pipe would wait for ever."""
+def test_paths_that_are_not_files_are_rejected_unread(tmp_path):
+    """Reading a pipe would block forever."""
     os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / "folder.py").mkdir()
     for name in ("pipe.py", "folder.py"):
@@ -136,7 +136,7 @@ def test_what_is_no_file_is_refused_unread(tmp_path):
             registry.find("transport", name, relative_to=tmp_path)
 
 
-def test_installed_plugins(tmp_path, monkeypatch):
+def test_installed_plugins_are_found_by_entry_point(tmp_path, monkeypatch):
     write(tmp_path / "installed_one.py", TRANSPORT)
     write(tmp_path / "installed_two.py", "1 / 0")
     group = "netsim.transports"
@@ -161,7 +161,7 @@ def test_installed_plugins(tmp_path, monkeypatch):
     }
 
 
-def test_split_preset():
+def test_preset_is_split_from_the_name():
     for name, parts in [
         ("ndp", ("ndp", None)),
         ("dcqcn:paper-40g", ("dcqcn", "paper-40g")),
