@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from marked import marked
+from marked import blocks, marked
 from raises_input import mentions, raises_input
 
 from netsim.cli import app
@@ -87,7 +86,9 @@ def test_algorithms_of_the_guide_pass(tmp_path):
     guide = (SCAFFOLD.parents[1] / "routing_algorithms" / "README.md").read_text("utf-8")
     path = tmp_path / "mine.py"
     for name, (parts, more, keys) in IN_THE_GUIDE.items():
-        code = "\n\n".join(textwrap.dedent(marked(guide, part)) for part in parts)
+        code = "\n\n".join(
+            block for part in parts for block in blocks(marked(guide, part), "python")
+        )
         head = "from netsim.params import Param\nfrom netsim.routing import *"
         path.write_text(f"{head}\n{more}\n\n{code}")
         findings = check_routing(path, keys=keys, cases=["tree", "planes", "dragonfly", "resumed"])
