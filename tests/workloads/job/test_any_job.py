@@ -1,4 +1,4 @@
-"""Jobs with keys changed at random: each is refused with its key, or a step whose parts add up."""
+"""Jobs with random key changes: each is rejected with its key or has a consistent step time."""
 
 import random
 
@@ -22,7 +22,7 @@ OTHERS = (
 
 
 def changed(rng):
-    """A preset with one or two keys changed."""
+    """Return a preset job with one or two keys changed."""
     tree = read_toml(presets()[rng.choice(sorted(presets()))])
     for part in WITH_PRESETS:
         if isinstance(tree.get(part), str):
@@ -45,17 +45,17 @@ def loaded(tree, fits):
         return None, error.errors
 
 
-def test_any_job_is_refused_with_its_keys_or_has_a_step():
+def test_random_job_is_rejected_with_keys_or_has_consistent_step():
     for seed in range(2):
         rng = random.Random(seed)
-        right = 0
+        valid = 0
         for _ in range(100):
             tree = changed(rng)
-            job, mistakes = loaded(tree, fits=rng.random() < 0.5)
-            assert all(one.key for one in mistakes), mistakes
+            job, errors = loaded(tree, fits=rng.random() < 0.5)
+            assert all(one.key for one in errors), errors
             if job is None:
                 continue
-            right += 1
+            valid += 1
             step = step_time(job)
             parts = (step.compute_ps, step.recompute_ps, step.bubble_ps, step.optimizer_ps)
             assert sum(parts) + sum(step.exposed.values()) == pytest.approx(step.total_ps)
@@ -63,4 +63,4 @@ def test_any_job_is_refused_with_its_keys_or_has_a_step():
             assert 0 < step.mfu <= 1
             assert all(one.size_bytes > 0 and one.n > 1 for one in messages(job))
             assert stage_memory(job, 0).total > 0
-        assert right > 5
+        assert valid > 5

@@ -1,4 +1,4 @@
-"""Parameters, memory, times and messages of jobs against what is published or follows by hand."""
+"""Parameters, memory, times and messages of jobs against published and hand-computed values."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ PUBLISHED = {
 }
 
 
-def test_models_have_the_parameters_that_are_published():
+def test_model_parameter_counts_match_published_counts():
     for name, sizes in PUBLISHED.items():
         total, active = sizes
         counted = parameters(model(name))
@@ -44,7 +44,7 @@ def test_models_have_the_parameters_that_are_published():
         assert counted.active == pytest.approx(active or total, rel=5e-3)
 
 
-def test_every_model_has_its_row():
+def test_every_model_preset_has_a_published_count():
     assert set(files_of("models")) == set(PUBLISHED)
 
 
@@ -53,7 +53,7 @@ NOTHING_KEPT = {"recompute": "none", "sp": False}
 
 @pytest.mark.parametrize("name", ["megatron_22b", "gpt3_175b", "megatron_530b", "megatron_1t"])
 @pytest.mark.parametrize("kind", ["none", "sp, selective"])
-def test_activations_are_those_of_the_paper_on_recomputation(name, kind):
+def test_activation_memory_matches_published_formula(name, kind):
     """Korthikanti et al. 2022, equations 2 and 6, and section 4.2.3 for interleaved stages."""
     tree = dict(read_toml(files_of()[name]))
     if kind == "none":
@@ -69,7 +69,7 @@ def test_activations_are_those_of_the_paper_on_recomputation(name, kind):
     assert stage_memory(job, 0).activations == pytest.approx(expected, rel=1e-9)
 
 
-def test_layers_have_the_operations_of_the_closed_form():
+def test_layer_flops_match_closed_form():
     """Forward 24 s h^2 + 4 s^2 h a layer, 2 s h V the logits: Narayanan et al. 2021, appendix."""
     job = load_job("gpt3_175b")
     s, h, v, t = job.model.sequence, job.model.hidden, job.model.vocabulary, job.layout.tp
@@ -81,8 +81,8 @@ def test_layers_have_the_operations_of_the_closed_form():
     assert [k.forward.flops for k in head_kernels(job) if k.unit == "head"] == [2 * s * h * v / t]
 
 
-def test_attention_and_fp8_have_efficiencies_of_their_own():
-    """The H200 is an H100 with another memory; attention and logits compute in 16 bits."""
+def test_attention_and_fp8_have_separate_efficiencies():
+    """The H200 differs from the H100 only in memory; attention and logits compute in 16 bits."""
     model = {"preset": "llama3_8b", "sequence": 4096}
     times = {}
     for name in ("h100_80gb_measured", "h200_141gb_measured"):
@@ -104,7 +104,7 @@ def test_attention_and_fp8_have_efficiencies_of_their_own():
             assert times[name, compute, kernel] == pytest.approx(1e12 * flops / rate, rel=1e-3)
 
 
-def test_experts_work_on_all_routed_tokens():
+def test_expert_flops_cover_all_routed_tokens():
     job = load_job("mixtral_8x7b")
     shape = job.model
     kernels = [one for one in layer_kernels(job, True) if one.unit == "matrix"]
@@ -114,28 +114,28 @@ def test_experts_work_on_all_routed_tokens():
     assert flops == pytest.approx(6 * tokens * shape.hidden * shape.feed_forward)
 
 
-def test_the_papers_forward_passes_come_from_the_same_code():
-    """132.82 and 45.18 ms are stated; the former is what two inputs were solved from."""
+def test_paper_forward_times_are_reproduced():
+    """The paper states 132.82 and 45.18 ms; two inputs were solved from the former."""
     assert stage_times(load_job("dense")).layer.forward_ps == pytest.approx(132.80e9, rel=1e-4)
     assert stage_times(load_job("moe")).moe_layer.forward_ps == pytest.approx(45.18e9, rel=1e-4)
 
 
-def test_virtual_stages_hold_all_layers_once():
+def test_virtual_stages_partition_the_layers():
     for name in ("gpt3_175b", "llama3_405b", "deepseek_v3"):
         job, times = load_job(name), stage_times(load_job(name))
         layers = [layer for stage in range(job.layout.pp) for layer in job.layers_of_stage(stage)]
         assert sorted(layers) == list(range(job.model.layers))
-        alone = sum(times.of_layer(layer).forward_ps for layer in layers)
+        layers_ps = sum(times.of_layer(layer).forward_ps for layer in layers)
         ends = times.embedding.forward_ps + times.head.forward_ps
-        assert sum(one.forward_ps for one in times.virtual_stages) == alone + ends
+        assert sum(one.forward_ps for one in times.virtual_stages) == layers_ps + ends
 
 
-def sent(job, **wanted):
-    found = [one for one in messages(job) if all(getattr(one, k) == v for k, v in wanted.items())]
+def sent(job, **fields):
+    found = [one for one in messages(job) if all(getattr(one, k) == v for k, v in fields.items())]
     return [(one.what, one.size_bytes, one.times) for one in found]
 
 
-def test_tensor_parallel_messages():
+def test_tensor_and_pipeline_message_sizes():
     job = load_job("gpt3_175b")
     size = 2048 * 12288 * 2
     per_pass = [("all_gather", size, 2), ("reduce_scatter", size, 2)]
@@ -148,8 +148,8 @@ def test_tensor_parallel_messages():
 @pytest.mark.parametrize(
     ("accounting", "reduce"), [("paper", "all_reduce"), ("hierarchical", "reduce_scatter")]
 )
-def test_five_stages_of_gradients(accounting, reduce):
-    """PAPER section 4.1: bytes of each stage of one layer at one GPU."""
+def test_hierarchical_gradient_stages_have_published_sizes(accounting, reduce):
+    """PAPER section 4.1: bytes that one GPU sends per layer in each stage."""
     tree = read_toml(files_of()["dense"])
     job = load_job({**tree, "layout": tree["layout"] | {"accounting": accounting}})
     g = 12 * job.model.hidden**2 * 0.5 / 18
@@ -164,7 +164,7 @@ def test_five_stages_of_gradients(accounting, reduce):
     assert networks == ["scale_up", "scale_out", "wan", "scale_out", "scale_up"]
 
 
-def test_zero_stages_send_what_they_share():
+def test_zero_stages_set_messages_and_memory():
     tree = read_toml(files_of()["llama3_8b"])
     found = {}
     for zero in range(4):
@@ -181,16 +181,16 @@ def test_zero_stages_send_what_they_share():
     assert found[3] == [("reduce_scatter", 1), ("all_gather", 1), ("all_gather", 1)]
 
 
-def test_experts_exchange_tokens_and_share_gradients():
+def test_expert_messages_carry_routed_tokens_and_gradients():
     job = load_job("mixtral_8x7b")
     routed = 4096 * 2 * 4096 * 2
     assert sent(job, kind="ep", when="forward") == 2 * [("all_to_all", routed, 1)]
     assert (group_sizes(job)["dp"], group_sizes(job)["expert_dp"]) == (32, 4)
-    experts = 3 * 4096 * 14336  # one expert a GPU
+    experts = 3 * 4096 * 14336  # one expert per GPU
     assert sent(job, kind="expert_dp", when="step")[0] == ("reduce_scatter", 4 * experts, 1)
 
 
-def test_a_context_ring_carries_keys_and_values():
+def test_context_parallel_messages_carry_keys_and_values():
     tree = read_toml(files_of()["llama3_8b"])
     job = load_job({**tree, "layout": tree["layout"] | {"cp": 4, "dp": 16}}, fits=False)
     whole = 2 * 8192 * 2 * 8 * 128
@@ -200,14 +200,14 @@ def test_a_context_ring_carries_keys_and_values():
     ]
 
 
-def test_messages_take_their_closed_forms():
+def test_message_time_matches_closed_form():
     job = load_job("gpt3_175b")
     gather = next(one for one in messages(job) if one.what == "all_gather")
     wire = 1.5 * 7 / 8 * gather.size_bytes * 8 / (2400e9 * 0.65)
     assert gather.time_ps(job) == pytest.approx(10e6 + 1e12 * wire)
 
 
-def test_groups_are_as_large_as_those_of_the_ranks():
+def test_group_sizes_match_rank_groups():
     for name in ("moe", "deepseek_v3", "llama3_70b"):
         job = load_job(name)
         layout = job.layout
@@ -221,15 +221,15 @@ def test_groups_are_as_large_as_those_of_the_ranks():
             assert ranks.groups(group).shape[1] == n, group
 
 
-def test_a_token_crosses_once_to_each_domain_of_its_experts():
+def test_token_is_sent_once_per_expert_domain():
     job = load_job("deepseek_v3")
     numbers = 4096 * 4 * 7168  # eight experts in four domains
     assert sent(job, kind="ep", when="forward") == [
-        *(("all_to_all", numbers, 1), ("all_to_all", 2 * numbers, 1))  # there in FP8
+        *(("all_to_all", numbers, 1), ("all_to_all", 2 * numbers, 1))  # dispatch in FP8
     ]
 
 
-def test_heads_of_keys_and_values_are_copied_where_they_are_fewer():
+def test_kv_heads_are_replicated_when_fewer_than_tp():
     tree = read_toml(files_of()["llama3_70b"])
     held = {}
     for tp in (8, 16):
@@ -239,5 +239,5 @@ def test_heads_of_keys_and_values_are_copied_where_they_are_fewer():
         held[tp] = layer_held(job, False).total
         width = (64 / tp + 2 * max(8 / tp, 1)) * 128
         assert layer_kernels(job, False)[2].forward.flops == 2 * 8192 * 8192 * width
-    shared = 16 * (held[8] - 2 * 8192) / 2  # without the norms, which all have
+    shared = 16 * (held[8] - 2 * 8192) / 2  # without the norms, which every rank holds
     assert 16 * (held[16] - 2 * 8192) == shared + 16 * 2 * 8192 * 128 / 2

@@ -29,13 +29,13 @@ from netsim.workloads.job.scaling import (
 )
 
 
-def test_more_compute_pays_for_a_larger_model():
+def test_optimal_model_size_grows_with_compute():
     for law in LAWS:
         sizes = [optimal_parameters(law, 10.0**power) for power in range(20, 30)]
         assert sizes == sorted(sizes)
 
 
-def test_the_third_law_is_the_minimum_of_its_loss():
+def test_hoffmann3_minimizes_its_loss():
     flops = 5.76e23
 
     def loss(n):
@@ -45,21 +45,21 @@ def test_the_third_law_is_the_minimum_of_its_loss():
     assert loss(best) < min(loss(best * 1.01), loss(best / 1.01))
 
 
-def test_width_is_the_one_that_its_source_tells_of():
+def test_optimal_width_matches_its_source():
     """30K is optimal for 10^12 parameters: the abstract of Levine et al."""
     layers = ideal_layers(1e12)
     assert 12 * layers * width(layers) ** 2 == pytest.approx(1e12)
     assert width(layers) == pytest.approx(30_000, rel=0.02)
 
 
-def test_shapes_are_even_layers_and_multiples_of_256():
-    assert shape(17e12) == (118, 109_568)  # of the paper, section 5
+def test_shape_has_even_layers_and_width_divisible_by_256():
+    assert shape(17e12) == (118, 109_568)  # PAPER, section 5
     layers, hidden = shape(95e12)
     assert (layers % 2, hidden % 256) == (0, 0)
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_hierarchical_stages_are_half_of_full_all_reduces(name):
+def test_hierarchical_stages_take_half_of_full_all_reduces(name):
     full, parts = (stage_seconds(paper_job(name, how)) for how in ("paper", "hierarchical"))
     assert parts.s1_s == pytest.approx(full.s1_s / 2)
     assert parts.s2_s == pytest.approx(full.s2_s / 2)
@@ -68,7 +68,7 @@ def test_hierarchical_stages_are_half_of_full_all_reduces(name):
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_exposure_by_hand(name):
+def test_exposed_time_matches_hand_calculation(name):
     stages = stage_seconds(paper_job(name))
     always = 2 * stages.tp_s + 2 * stages.pp_s
     late = max(0.0, stages.s2_s - stages.backward_s)
@@ -86,19 +86,19 @@ def test_exposure_by_hand(name):
 
 @pytest.mark.parametrize("name", JOBS)
 @pytest.mark.parametrize("round_trips", [0, 1])
-def test_the_wide_area_shows_below_the_rate_that_it_needs(name, round_trips):
+def test_wan_time_is_exposed_below_needed_rate(name, round_trips):
     stages = stage_seconds(paper_job(name))
     needed = wan_needed_bps(stages, round_trips)
     hidden = exposed_seconds(stages)
-    for share, shows in ((1.001, False), (0.9, True)):
+    for share, is_exposed in ((1.001, False), (0.9, True)):
         network = replace(BASE, wan_bps=share * needed, wan_round_trips=round_trips)
-        assert (exposed_seconds(stages, network) > hidden + 1e-6) == shows
+        assert (exposed_seconds(stages, network) > hidden + 1e-6) == is_exposed
     late = replace(stages, forward_s=WAN_DELAY_S / 4, s2_s=0.0)
     assert wan_needed_bps(late) == float("inf")
 
 
 def agrees(one):
-    """Whether ours matches, rounded or truncated to the last digit, or meets the bound."""
+    """Return whether our value, rounded or truncated, equals the stated one or meets its bound."""
     if one.number is None:
         return False
     if one.stated[0] in "<>":
@@ -108,7 +108,7 @@ def agrees(one):
     return -0.5 <= (one.ours - one.number) / last < 1  # truncation loses up to a digit
 
 
-def test_every_figure_that_is_marked_yes_agrees_to_its_last_digit():
+def test_figures_marked_yes_match_all_stated_digits():
     found = {one.name: one for one in figures()}
     assert len(found) == 86
     wrong = [one for one in found.values() if one.agreement == "yes" and not agrees(one)]
@@ -118,7 +118,7 @@ def test_every_figure_that_is_marked_yes_agrees_to_its_last_digit():
     assert (marks["yes"], marks["approx"], marks["no"]) == (46, 28, 5)
 
 
-def test_what_is_not_reproduced_is_not_claimed():
+def test_figure_marks_and_notes_are_consistent():
     for one in figures():
         if one.agreement == "no":
             assert not agrees(one), one.name
@@ -129,7 +129,7 @@ def test_what_is_not_reproduced_is_not_claimed():
         assert one.agreement == "yes" or one.note, one.name
 
 
-def test_figures_hold_by_other_ways():
+def test_figures_agree_with_independent_calculations():
     ours = computed()
     assert ours["mem_grad"] + ours["mem_model"] + ours["mem_opt"] == pytest.approx(
         ours["mem_total_dense"]
@@ -137,5 +137,5 @@ def test_figures_hold_by_other_ways():
     assert ours["dp_s4"] == pytest.approx(ours["dp_s2"] / 2)
     assert ours["dp_s5_moe"] == pytest.approx(ours["dp_s1_moe"] / 2)
     assert ours["devices_per_dc"] * 2 == paper_job("dense").layout.gpus
-    # The 7 ms of a single path are about as many times the 0.974 ms of a free one.
+    # The paper's 7 ms on a single path are about 7 times the 0.974 ms of an idle path.
     assert 6 < fullest_link(trials=20, seed=5) < 8

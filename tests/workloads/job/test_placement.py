@@ -1,4 +1,4 @@
-"""Which ranks form a group, and on which hosts they are."""
+"""Rank groups and the placement of ranks on hosts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def placed(name: str, ranks: Ranks, rack_hosts: int, n_hosts: int | None = None)
     return place(name, ranks, rack_hosts, n_hosts or len(ranks), np.random.default_rng(1))
 
 
-def test_every_rank_is_in_one_group_of_a_kind() -> None:
+def test_groups_of_each_kind_partition_the_ranks() -> None:
     for kind in GROUPS:
         groups = SMALL.groups(kind)
         assert sorted(groups.reshape(-1)) == list(range(len(SMALL)))
         assert (np.diff(groups, axis=1) > 0).all()
 
 
-def test_groups_differ_along_their_axis_alone() -> None:
+def test_ranks_of_a_group_differ_only_along_its_axis() -> None:
     coordinates = SMALL.coordinates()
     for kind, axes in (("tp", "tp"), ("cp", "cp"), ("pp", "pp"), ("dp", "dp cp"), ("ep", "dp")):
         for axis, values in coordinates.items():
@@ -31,8 +31,8 @@ def test_groups_differ_along_their_axis_alone() -> None:
             assert alike == (axis not in axes.split())
 
 
-def test_the_levels_of_data_parallelism_make_up_the_whole() -> None:
-    # From any rank, over S1, then S2, then S3, one comes to its whole group, each rank once.
+def test_data_parallel_levels_together_reach_the_whole_group() -> None:
+    # From any rank, S1, then S2, then S3 reach every rank of its data-parallel group.
     reached = {0}
     for kind in ("s1", "s2", "s3"):
         of_rank = {rank: group for group in SMALL.groups(kind).tolist() for rank in group}
@@ -44,13 +44,13 @@ def test_the_levels_of_data_parallelism_make_up_the_whole() -> None:
     assert dp[SMALL.groups("s3")[0]].tolist() == [0, 4]
 
 
-def test_experts_are_shared_by_neighboring_replicas() -> None:
+def test_expert_groups_contain_neighboring_replicas() -> None:
     dp = SMALL.coordinates()["dp"]
     assert dp[SMALL.groups("ep")[0]].tolist() == [0, 1, 2, 3]
     assert sorted(set(dp[SMALL.groups("expert_dp")[0]])) == [0, 4]
 
 
-def test_no_host_has_two_ranks() -> None:
+def test_ranks_are_placed_on_distinct_hosts() -> None:
     for name in PLACEMENTS:
         hosts = placed(name, SMALL, 12, 200)
         assert np.unique(hosts).size == len(SMALL)
@@ -58,8 +58,8 @@ def test_no_host_has_two_ranks() -> None:
         assert hosts.max() < 200
 
 
-def test_the_paper_has_replicas_of_one_layer_in_a_rack() -> None:
-    # Four replicas of 18 tensor ranks, 5 racks a site and layer, two sites, 3 layers.
+def test_paper_placement_fills_racks_with_replicas_of_one_stage() -> None:
+    # Four replicas of 18 tensor ranks, 5 racks per site and stage, two sites, 3 layers.
     ranks = Ranks(tp=18, dp=40, pp=3, levels=(4, 5, 2))
     hosts = placed("paper", ranks, 72)
     assert sorted(hosts) == list(range(len(ranks)))
@@ -77,7 +77,7 @@ def test_the_paper_has_replicas_of_one_layer_in_a_rack() -> None:
     assert set(rack[at["dp"] < 20]) == set(range(15))  # the first site
 
 
-def test_rails_carry_data_parallelism() -> None:
+def test_rail_aligned_placement_puts_dp_groups_on_rails() -> None:
     ranks = Ranks(tp=4, dp=6, pp=4)
     rack, number = np.divmod(placed("rail_aligned", ranks, 8), 8)
     on = number[ranks.groups("dp")]
@@ -87,7 +87,7 @@ def test_rails_carry_data_parallelism() -> None:
     assert (on == on[:, :1]).all()
 
 
-def test_a_random_placement_is_that_of_its_seed() -> None:
+def test_random_placement_depends_only_on_seed() -> None:
     ranks = Ranks(tp=4, dp=6)
     one, again = (placed("random", ranks, 8) for _ in range(2))
     other = place("random", ranks, 8, 24, np.random.default_rng(2))
@@ -95,7 +95,7 @@ def test_a_random_placement_is_that_of_its_seed() -> None:
     assert (one != other).any()
 
 
-def test_who_stands_where() -> None:
+def test_describe_lists_hosts_and_coordinates_per_rack() -> None:
     ranks = Ranks(tp=4, dp=2, pp=2)
     assert describe(ranks, placed("consecutive", ranks, 8), 8) == (
         [
@@ -113,7 +113,7 @@ def test_who_stands_where() -> None:
     assert more == 35
 
 
-def test_what_has_no_place() -> None:
+def test_impossible_placements_are_rejected() -> None:
     for name, ranks, message in [
         ("paper", Ranks(tp=4, dp=4, levels=(4, 1, 1)), "4"),
         ("rail_aligned", Ranks(tp=4, dp=4), ("4", "8")),
@@ -125,7 +125,7 @@ def test_what_has_no_place() -> None:
             placed(name, ranks, 8, 16)
 
 
-def test_groups_that_do_not_divide() -> None:
+def test_indivisible_group_sizes_are_rejected() -> None:
     with raises_input("2", "1", "8", key="layout.dp_levels"):
         Ranks(dp=8, levels=(2, 2, 1))
     with raises_input("8", "3", key="layout.ep"):

@@ -1,4 +1,4 @@
-"""From a budget to a job: the paper's own, and others."""
+"""Plans that derive a job from a budget: the paper's and others."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ def plan(**tree):
     return make_plan(tree, "plan", HERE)
 
 
-def test_the_papers_budget_and_size_give_its_job():
-    """95 T is the size that was chosen for the paper's shape (POST-HOC)."""
+def test_paper_budget_and_size_yield_the_paper_job():
+    """The size 95 T was chosen to yield the paper's shape (POST-HOC)."""
     found = plan(plan={"parameters": 95e12})
     paper = paper_job("dense")
     assert found.job.layout == paper.layout
@@ -25,21 +25,21 @@ def test_the_papers_budget_and_size_give_its_job():
     assert found.site.gpus == 1_677_600
 
 
-def test_half_the_budget_buys_half_of_everything():
+def test_half_the_budget_halves_racks_and_power():
     whole, half = (plan(site={"budget_usd": usd}) for usd in (100e9, 50e9))
     assert half.site.racks == whole.site.racks / 2
     assert half.site.it_watts == pytest.approx(whole.site.it_watts / 2)
     ratio = half.by_law["hoffmann1"] / whole.by_law["hoffmann1"]
-    assert ratio == pytest.approx(0.5**0.5, rel=5e-3)  # racks are cut off to three digits
+    assert ratio == pytest.approx(0.5**0.5, rel=5e-3)  # rack counts are truncated to three digits
 
 
-def test_a_smaller_model_has_more_replicas_of_fewer_gpus():
+def test_smaller_model_has_more_replicas_and_smaller_tp():
     large, small = (plan(plan={"parameters": n}) for n in (95e12, 1e12))
     assert small.job.layout.tp < large.job.layout.tp
     assert small.job.layout.replicas > large.job.layout.replicas
 
 
-def test_other_machines_have_formats_of_their_own():
+def test_plan_uses_formats_and_domain_of_the_machine():
     found = plan(
         machine="h100_80gb",
         site={"rack_gpus": 8, "rack_usd": 300e3, "rack_flops": "7.9PFLOP/s", "datacenters": 1},
@@ -54,21 +54,21 @@ def test_other_machines_have_formats_of_their_own():
 WRONG = {
     "an unknown key": ({"site": {"budget": 1}}, "site.budget"),
     "an unknown table": ({"layout": {}}, "layout"),
-    "a law": ({"plan": {"law": "moore"}}, "plan.law"),
-    "no money": ({"site": {"budget_usd": 0}}, "site.budget_usd"),
-    "a share": ({"site": {"compute_share": 2}}, "site.compute_share"),
-    "too small": ({"site": {"budget_usd": 1e6}}, "plan.parameters"),
+    "unknown law": ({"plan": {"law": "moore"}}, "plan.law"),
+    "zero budget": ({"site": {"budget_usd": 0}}, "site.budget_usd"),
+    "share above 1": ({"site": {"compute_share": 2}}, "site.compute_share"),
+    "budget too small": ({"site": {"budget_usd": 1e6}}, "plan.parameters"),
     "too few racks": (
         {"site": {"budget_usd": 1e8}, "plan": {"parameters": 1e13}},
         "plan.parameters",
     ),
-    "too wide": ({"plan": {"parameters": 1e16}}, "machine.memory"),
-    "a machine": ({"machine": "b300"}, "machine"),
+    "model exceeds memory": ({"plan": {"parameters": 1e16}}, "machine.memory"),
+    "unknown machine": ({"machine": "b300"}, "machine"),
 }
 
 
 @pytest.mark.parametrize(("tree", "key"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told_with_its_key(tree, key):
+def test_invalid_value_is_reported_with_its_key(tree, key):
     with pytest.raises(InputError) as caught:
         plan(**tree)
     assert [one.key for one in caught.value.errors] == [key]

@@ -1,4 +1,4 @@
-"""Pipeline schedules against the closed forms of their bubble and of what they hold in memory."""
+"""Pipeline schedules against closed forms of their bubble and their micro-batches in flight."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from netsim.workloads.job.schedules import (
 )
 
 TIMES = [(10, 10, 10), (10, 12, 8), (10, 20, 5), (12, 10, 11), (8, 10, 12), (5, 10, 10)]
-"""Forward, backward for the input and for the weights of a chunk; last, where W is longest."""
+"""Forward and backward for input and weights of a chunk (F, B, W); last, W is longer than F."""
 
 
 @pytest.mark.parametrize("p", [1, 3, 8])
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_the_bubble_is_that_of_the_formula(name: str, p: int) -> None:
+def test_bubble_and_in_flight_match_formulas(name: str, p: int) -> None:
     for v, batches in product((1, 2, 3) if name == "interleaved" else (1,), (p, 2 * p, 5 * p)):
         m = max(batches, 2 * p - 1) if name == "zb_h2" else batches
         schedule = make_schedule(name, p, m, v)
@@ -40,7 +40,7 @@ def test_the_bubble_is_that_of_the_formula(name: str, p: int) -> None:
                 assert ran.most_in_flight(stage) / v == in_flight(name, p, stage, m, v)
 
 
-def test_no_stage_of_zb_h2_is_idle_while_it_works() -> None:
+def test_zb_h2_stages_have_no_idle_time() -> None:
     for p in [2, 4, 8]:
         for m in (2 * p - 1, 4 * p):
             ran = work_through(make_schedule("zb_h2", p, m), 10, 10, 10)
@@ -49,12 +49,12 @@ def test_no_stage_of_zb_h2_is_idle_while_it_works() -> None:
 
 @pytest.mark.parametrize("name", ["gpipe", "1f1b"])
 @pytest.mark.parametrize("m", [1, 2, 3, 5, 9, 11])
-def test_any_number_of_micro_batches(name: str, m: int) -> None:
+def test_makespan_matches_formula_for_any_micro_batch_count(name: str, m: int) -> None:
     ran = work_through(make_schedule(name, 4, m), 10, 12, 8)
     assert ran.makespan == (m + 3) * 30
 
 
-def test_every_micro_batch_once_in_each_chunk() -> None:
+def test_each_chunk_processes_every_micro_batch_once() -> None:
     for name in SCHEDULES:
         schedule = make_schedule(name, 4, 8, 3 if name == "interleaved" else 1)
         splits = name.startswith("zb")
@@ -71,7 +71,7 @@ def _places(schedule: PipelineSchedule) -> np.ndarray:
     return schedule.position[schedule.stage, schedule.chunk]
 
 
-def test_what_operations_wait_for() -> None:
+def test_operations_wait_for_the_adjacent_stage() -> None:
     for name in SCHEDULES:
         schedule = make_schedule(name, 3, 6, 2 if name == "interleaved" else 1)
         place, kind = _places(schedule), schedule.kind
@@ -83,13 +83,13 @@ def test_what_operations_wait_for() -> None:
         assert (
             place[then] - place[first] == np.where(forward, 1, np.where(place[then] == last, 0, -1))
         ).all()
-        # One for all but the forwards at the first place, and the weights, which wait for none.
+        # Each waits for one operation; forwards of the first stage and weight gradients for none.
         waiting = (kind != BACKWARD_WEIGHT) & ~((kind == FORWARD) & (place == 0))
         assert sorted(then) == np.flatnonzero(waiting).tolist()
 
 
-def test_interleaving_goes_by_groups() -> None:
-    # Two stages, two chunks, four micro-batches: what Narayanan et al. draw in figure 4.
+def test_interleaved_order_matches_published_example() -> None:
+    # Two stages, two chunks, four micro-batches: Narayanan et al., figure 4.
     schedule = make_schedule("interleaved", 2, 4, 2)
     of_first = schedule.stage == 0
     order = zip(
@@ -106,7 +106,7 @@ def test_interleaving_goes_by_groups() -> None:
     ]
 
 
-def test_a_large_pipeline_is_made_at_once() -> None:
+def test_large_schedule_is_built_in_two_seconds() -> None:
     start = time.process_time()
     schedule = make_schedule("zb_h1", 128, 1024)
     schedule.waits()
@@ -114,7 +114,7 @@ def test_a_large_pipeline_is_made_at_once() -> None:
     assert time.process_time() - start < 2
 
 
-def test_what_there_is_no_schedule_for() -> None:
+def test_invalid_schedules_are_rejected() -> None:
     for given, message in [
         (("1f2b", 4, 8), "1f2b"),
         (("1f1b", 4, 8, 2), ("2", "1")),

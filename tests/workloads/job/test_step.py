@@ -1,4 +1,4 @@
-"""The analytic step: its parts add up, and follow the formulas of schedules and overlaps."""
+"""The analytic step time: its parts, and the formulas of schedules and overlaps."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def laid_out(name, **changes):
     return replace(job, layout=replace(job.layout, **changes))
 
 
-def test_the_parts_add_up():
+def test_step_parts_sum_to_total():
     for name in presets():
         step = step_time(load_job(name))
         parts = (step.compute_ps, step.recompute_ps, step.bubble_ps, step.optimizer_ps)
@@ -24,8 +24,8 @@ def test_the_parts_add_up():
         assert 0 < step.mfu < 1
 
 
-def test_operations_are_those_of_the_closed_form():
-    """Narayanan et al. 2021, section 5.1, with 72 in place of 96: nothing is computed twice."""
+def test_model_flops_match_closed_form():
+    """Narayanan et al. 2021, section 5.1, with factor 72, not 96: without recomputation."""
     job = load_job("gpt3_175b")
     shape, batch = job.model, job.layout.global_batch
     s, h, n, v = shape.sequence, shape.hidden, shape.layers, shape.vocabulary
@@ -35,8 +35,8 @@ def test_operations_are_those_of_the_closed_form():
     assert model_flops(whole) == model_flops(job)
 
 
-def alone(schedule, chunks=1):
-    """A pipeline of equal stages: without embedding, head, messages and optimizer to speak of."""
+def equal_stages(schedule, chunks=1):
+    """Return a job of equal stages; embedding, head, messages and optimizer are negligible."""
     job = laid_out("gpt3_175b", schedule=schedule, virtual_stages=chunks, recompute="none")
     machine = replace(
         job.machine,
@@ -47,22 +47,22 @@ def alone(schedule, chunks=1):
     return replace(job, model=model, machine=machine)
 
 
-def test_the_bubble_is_the_formulas():
+def test_pipeline_bubble_matches_formula():
     for schedule, chunks in [("gpipe", 1), ("1f1b", 1), ("interleaved", 3)]:
-        job = alone(schedule, chunks)
+        job = equal_stages(schedule, chunks)
         layer = stage_times(job).layer
         once = 12 * (layer.forward_ps + layer.backward_ps)
         assert step_time(job).bubble_ps == pytest.approx(7 / chunks * once, rel=0.01)
 
 
-def test_zero_bubble_is_shorter_by_the_weights_gradients():
-    layer = stage_times(alone("zb_h1")).layer
+def test_zb_h1_shortens_step_by_weight_gradient_time():
+    layer = stage_times(equal_stages("zb_h1")).layer
     saved = 2 * 7 * 12 * layer.backward_weight_ps
-    shorter = step_time(alone("1f1b")).total_ps - step_time(alone("zb_h1")).total_ps
+    shorter = step_time(equal_stages("1f1b")).total_ps - step_time(equal_stages("zb_h1")).total_ps
     assert shorter == pytest.approx(saved, rel=0.01)
 
 
-def test_what_overlaps_shows_less():
+def test_overlap_reduces_only_its_own_exposed_time():
     for what in ["grad_reduce", "param_gather", "tp_comm", "p2p_comm"]:
         job = laid_out("gpt3_175b", dp=8, global_batch=512, zero=1)
         shown = step_time(job)
@@ -77,8 +77,8 @@ def test_what_overlaps_shows_less():
         }
 
 
-def test_gradients_of_the_paper_show_what_the_backward_pass_does_not_hide():
-    """As in `netsim.workloads.job.paper`, for the layers of a stage in the middle."""
+def test_gradient_time_beyond_backward_pass_is_exposed():
+    """The exposed time is at least that of `netsim.workloads.job.paper`, for a middle stage."""
     job = paper_job("moe")
     stages = stage_seconds(job)
     late = stages.s2_s - stages.backward_s
@@ -90,22 +90,22 @@ def test_gradients_of_the_paper_show_what_the_backward_pass_does_not_hide():
     assert "dp_s2" not in step_time(hidden).exposed
 
 
-def test_a_ring_over_nodes_leaves_each_by_all_its_ports():
+def test_multi_node_ring_uses_all_ports_of_a_node():
     job = replace(load_job("llama3_8b"), machine=load_machine("h100_80gb"))
     gather = next(one for one in messages(job) if one.what == "all_gather")
     wire = 63 / 64 * gather.size_bytes * 8 / (8 * 400e9 * 0.9)
     assert gather.time_ps(job) == pytest.approx(20e6 + 1e12 * wire)
 
 
-def test_published_step_times():
-    """The bar: what Calculon reaches on these rows is 3.65 % in the mean and 8.87 % at most."""
+def test_step_times_match_published_times():
+    """For comparison, Calculon's error on these rows is 3.65 % on average and 8.87 % at most."""
     average, worst = errors("megatron")
     assert average <= 0.04
     assert worst <= 0.10
     assert len([row for row in rows() if row.group == "megatron"]) == 8
 
 
-def test_published_memory():
+def test_memory_matches_published_memory():
     assert len(memory_rows()) == 12
     for row in memory_rows():
         tolerance = 1e-3 if row.what.startswith("parameters") else 1e-9  # biases and norms
