@@ -1,4 +1,4 @@
-"""Figures of many points: seeds, the ideal, styles and names."""
+"""Curves of figures with many points: pooled seeds, the ideal curve, styles and labels."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ __all__ = ["make"]
 
 
 class TestSeeds:
-    def test_are_pooled_with_a_band(self, make):
+    def test_seeds_are_pooled_into_one_curve_with_band(self, make):
         results = [
             varied(make, "traffic.load", 1, transport, seed, n_flows=50)
             for transport in ("ndp", "roce")
@@ -28,7 +28,7 @@ class TestSeeds:
         assert vertices(axes.collections[0])[:, 0].max() == pytest.approx(high)
         assert "2 seeds" in figure.get_supxlabel()
 
-    def test_that_did_not_finish_alike(self, make):
+    def test_band_ends_at_the_least_finished_seed(self, make):
         results = [
             varied(make, "traffic.load", 1, seed=seed, n_flows=10, unfinished=left, complete=False)
             for seed, left in ((1, 0), (2, 6))
@@ -38,7 +38,7 @@ class TestSeeds:
         none = varied(make, "traffic.load", 1, seed=3, n_flows=10, unfinished=10, complete=False)
         assert not fct_cdf.draw([results[0], none]).axes[0].collections
 
-    def test_of_slowdowns_stand_together_by_rank(self, make):
+    def test_slowdowns_of_seeds_are_ranked_together(self, make):
         results = [varied(make, "traffic.load", 1, seed=seed, n_flows=10) for seed in (1, 2)]
         figure = slowdown.draw(slowdown.compare(results))
         x, y = curve(figure, "ndp")
@@ -46,7 +46,7 @@ class TestSeeds:
         assert (np.diff(x) >= 0).all()
         assert (np.diff(y) < 0).all()
 
-    def test_many_curves_of_slowdowns_have_a_panel_for_each_transport(self, make):
+    def test_many_slowdown_curves_get_one_panel_per_transport(self, make):
         results = [
             varied(make, "traffic.load", load, seed=1, n_flows=10, transport=transport)
             for transport in ("ndp", "roce")
@@ -62,7 +62,7 @@ def vertices(collection):
 
 
 class TestIdeal:
-    def test_stands_once_in_the_legend(self, make):
+    def test_ideal_appears_once_in_the_legend(self, make):
         results = [make("i", {"transport": "ideal"}, transport="ideal")]
         results.append(make("n", {"transport": "ndp"}))
         for figure in (fct_cdf.draw(results), slowdown.draw(slowdown.compare(results))):
@@ -70,7 +70,7 @@ class TestIdeal:
             assert shown == ["NDP", "ideal"]
         curve(fct_cdf.draw(results[:1]), "ideal")
 
-    def test_of_each_traffic(self, make):
+    def test_ideal_curve_is_drawn_once_per_distinct_traffic(self, make):
         results = [varied(make, "traffic.size", size) for size in ("1MB", "2MB", "4MB")]
         for result, factor in zip(results, (1, 1.001, 2), strict=True):
             result.flows = result.flows.with_columns(result.flows["ideal_ps"] * factor)
@@ -81,12 +81,12 @@ class TestIdeal:
         assert dashed[1].get_label().startswith("_")
 
 
-class TestLooks:
-    def test_no_two_curves_look_the_same(self):
+class TestCurveStyles:
+    def test_curve_styles_are_unique(self):
         for kinds in [["ndp"] * 28, ["ndp", "roce", "mine"] * 28, ["ndp"] * 280]:
             assert len(set(style.curve_styles(kinds))) == len(kinds)
 
-    def test_a_transport_has_one_color_on_every_figure(self):
+    def test_transport_color_is_independent_of_other_curves(self):
         shipped = ["ndp", "roce", "smartt", "homa", "dcqcn", "nscc", "dctcp", "hpcc", "swift"]
         styles = style.curve_styles(shipped)
         assert len({curve_style.color for curve_style in styles}) == len(shipped)
@@ -99,13 +99,13 @@ class TestLooks:
         )
         assert alone.color == beside.color
 
-    def test_transports_whose_colors_clash_differ(self):
+    def test_transports_with_clashing_colors_get_different_ones(self):
         first, second = style.curve_styles(["homa", "wan_fec"])
         assert first.color != second.color
         many = style.curve_styles([f"t{number}" for number in range(14)])
         assert len(set(many)) == 14
 
-    def test_variants_of_a_transport_differ_in_line(self, make):
+    def test_variants_of_a_transport_differ_in_line_style(self, make):
         results = [
             varied(make, "traffic.load", load, transport)
             for transport in ("ndp", "roce")
@@ -115,7 +115,7 @@ class TestLooks:
         assert styles[0].color == styles[1].color != styles[2].color
         assert styles[0].line != styles[1].line
 
-    def test_a_legend_of_very_many_says_how_many_more(self, make, monkeypatch):
+    def test_long_legend_counts_the_omitted_curves(self, make, monkeypatch):
         monkeypatch.setattr(style, "MAX_LEGEND", 9)
         results = [varied(make, "traffic.load", load, n_flows=3) for load in range(12)]
         rows = [text.get_text() for text in fct_cdf.draw(results).legends[0].get_texts()]
@@ -123,7 +123,7 @@ class TestLooks:
         assert rows[-2:] == ["and 5 more", "ideal"]
 
 
-def test_plugins_are_called_by_their_short_names(make):
+def test_plugin_labels_are_the_shortest_unique_names(make):
     short = seed_curves.short_names(["./mine.py", "b/mine.py:careful", "ndp:800g", "/x/y/other.py"])
     assert list(short.values()) == ["mine", "mine:careful", "ndp:800g", "other"]
     assert list(seed_curves.short_names(["a/mine.py", "b/mine.py"]).values()) == [
@@ -138,7 +138,7 @@ def test_plugins_are_called_by_their_short_names(make):
     assert [one.label for one in seed_curves.curves(results)] == ["mine:careful", "ndp"]
 
 
-def test_titles_stand_over_the_middle_of_two_panels(make):
+def test_title_is_centered_over_two_panels(make):
     results = [make("ndp", {"transport": "ndp"}), make("roce", {"transport": "roce"}, "roce")]
     figure = links.draw(results)
     figure.canvas.draw()
@@ -147,7 +147,7 @@ def test_titles_stand_over_the_middle_of_two_panels(make):
     assert figure._suptitle.get_position()[0] == pytest.approx(middle, abs=0.05)
 
 
-def test_throughput_ends_at_all_finished_flows(make):
+def test_throughput_cdf_counts_finished_flows_only(make):
     (axes,) = throughput_cdf.draw([make(n_flows=10, unfinished=4, complete=False)]).axes
     (line,) = axes.lines
     assert line.get_ydata().tolist()[-1] == 1.0

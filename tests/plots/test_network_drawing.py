@@ -1,4 +1,4 @@
-"""Which nodes of a network are drawn, where they stand, and what is written beside them."""
+"""Network drawings: which nodes are shown, their positions and their labels."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from netsim.plots.network_layout import few, lay_out
 from netsim.plugins import registry
 
 
-def built(kind: str, **given: object) -> Network:
+def build(kind: str, **given: object) -> Network:
     plugin = registry.find("topology", kind)
     network: Network = plugin.module.build(resolve(plugin, given))
     return network
 
 
-def test_few_are_the_ends_and_what_is_wanted() -> None:
+def test_few_selects_both_ends_and_requested_items() -> None:
     assert few(range(4), 4) == [0, 1, 2, 3]
     assert few(range(9), 3) == [0, 1, 8]
     assert few(range(9), 3, {5}) == [0, 5, 8]
@@ -37,12 +37,12 @@ def test_few_are_the_ends_and_what_is_wanted() -> None:
     "network",
     [
         three_tiers(4),
-        built("fat_tree", hosts_per_leaf=4, leaves=6, planes=2),
-        built("dumbbell", hosts=3),
+        build("fat_tree", hosts_per_leaf=4, leaves=6, planes=2),
+        build("dumbbell", hosts=3),
     ],
     ids=lambda network: network.name,
 )
-def test_a_small_network_is_drawn_in_full(network: Network) -> None:
+def test_small_network_is_drawn_in_full(network: Network) -> None:
     drawing = lay_out(network)
     assert sorted(drawing.x) == list(range(network.n_nodes))
     assert sorted([*drawing.hosts, *drawing.switches]) == list(range(network.n_nodes))
@@ -54,7 +54,7 @@ def test_a_small_network_is_drawn_in_full(network: Network) -> None:
         assert height == network.tier[node] + 1
 
 
-def test_of_a_large_network_the_ends_of_each_kind_are_drawn() -> None:
+def test_large_network_shows_first_and_last_nodes_of_each_kind() -> None:
     network = three_tiers(16)  # 1,024 hosts, 128 leaves in 16 pods of 8
     drawing = lay_out(network)
     names = {network.node_name(node) for node in drawing.switches}
@@ -65,19 +65,19 @@ def test_of_a_large_network_the_ends_of_each_kind_are_drawn() -> None:
     assert len(drawing.x) < 80
     heights = {y for _, y in drawing.dots}
     assert heights == {0.0, 1.0, 2.0, 3.0}
-    # What is drawn hangs together: every switch has a line to one that is drawn above or below.
+    # The drawing is connected: every node drawn is the end of a wire.
     joined = {end for wire in wires(network, drawing) for end in wire.points}
     assert all((drawing.x[node], drawing.y[node]) in joined for node in drawing.x)
 
 
-def test_what_is_wanted_is_among_them() -> None:
-    network = built("fat_tree", hosts_per_leaf=32, leaves=64)
+def test_requested_nodes_are_drawn() -> None:
+    network = build("fat_tree", hosts_per_leaf=32, leaves=64)
     host, leaf, spine = 40 * 32 + 17, network.n_hosts + 40, network.n_hosts + 64 + 20
     assert not {host, leaf, spine} & set(lay_out(network).x)
     assert {host, leaf, spine} <= set(lay_out(network, {host, leaf, spine}).x)
 
 
-def test_pport_pairs_stand_side_by_side_and_racks_below() -> None:
+def test_rail_planes_are_side_by_side_above_rack_switches() -> None:
     network = rail_racks(4, 2, planes=2)
     drawing = lay_out(network)
     ups = [node for node in drawing.switches if network.node_name(node).endswith(".up")]
@@ -103,15 +103,15 @@ def ring_of(n: int) -> Network:
     return builder.build("ring")
 
 
-def test_cables_at_one_height_are_arcs() -> None:
+def test_wires_that_would_cross_a_node_are_arcs() -> None:
     network = ring_of(3)
     drawn = [wire for wire in wires(network, lay_out(network)) if len(wire.points) > 2]
-    assert len(drawn) == 1  # of three in a row, over the one in the middle
+    assert len(drawn) == 1  # the wire between the outer two of three switches
     assert max(y for _, y in drawn[0].points) > 1
 
 
 @pytest.mark.parametrize(("n", "hosts"), [(8, 8), (80, 0)])
-def test_a_mesh_stands_around_a_circle(n: int, hosts: int) -> None:
+def test_switch_ring_is_drawn_on_a_circle(n: int, hosts: int) -> None:
     network = ring_of(n)
     drawing = lay_out(network)
     assert (len(drawing.switches), len(drawing.hosts)) == (n, hosts)
@@ -123,8 +123,8 @@ def test_a_mesh_stands_around_a_circle(n: int, hosts: int) -> None:
 
 
 @pytest.mark.parametrize("stagger", [False, True])
-def test_matchings_are_those_of_the_schedule(stagger: bool) -> None:
-    network = built("ocs", racks=7, hosts_per_rack=1, circuit_switches=2, stagger=stagger)
+def test_drawn_matchings_equal_the_circuit_schedule(stagger: bool) -> None:
+    network = build("ocs", racks=7, hosts_per_rack=1, circuit_switches=2, stagger=stagger)
     rounds = round_robin_matchings(7)
     for number in (0, 1):
         expected = {
@@ -144,17 +144,17 @@ def test_matchings_are_those_of_the_schedule(stagger: bool) -> None:
     assert len(fibers) == 2 * 7
 
 
-def test_circuits_that_stay_are_drawn_switch_by_switch() -> None:
-    network = built("ocs", racks=10, hosts_per_rack=1, circuit_switches=9, schedule="static")
+def test_static_circuits_get_one_panel_per_circuit_switch() -> None:
+    network = build("ocs", racks=10, hosts_per_rack=1, circuit_switches=9, schedule="static")
     *_, first, second, _, _, _, last = draw_networks([Panel("mesh", network)]).axes
     assert (first.get_title(), second.get_title()) == ("ocs0 always", "ocs1 always")
     assert last.get_title() == "ocs5 always\nand 3 more"
     assert [len(circle.lines) for circle in (first, second, last)] == [5, 5, 5]
 
 
-def test_the_figure_says_how_many_there_are(tmp_path) -> None:
-    tree = built("fat_tree", hosts_per_leaf=32, leaves=64)
-    rotor = built("ocs", racks=20, hosts_per_rack=2, circuit_switches=2)
+def test_figure_labels_count_nodes_and_links(tmp_path) -> None:
+    tree = build("fat_tree", hosts_per_leaf=32, leaves=64)
+    rotor = build("ocs", racks=20, hosts_per_rack=2, circuit_switches=2)
     figure = draw_networks([Panel("a tree", tree), Panel("rotors", rotor)])
     first, second, *circles = figure.axes
     texts = [text.get_text() for text in first.texts]

@@ -1,4 +1,4 @@
-"""Figures: drawn from results of every shape, with what they must show on them."""
+"""FCT, slowdown and link figures: the values they draw and the results they reject."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from netsim.plots.style import MAX_POINTS, thin
 __all__ = ["make", "point"]
 
 
-def test_fct_cdf_is_the_distribution(make):
+def test_fct_cdf_draws_the_empirical_distribution(make):
     result = make(n_flows=10)
     figure = fct_cdf.draw([result])
     x, y = curve(figure, "ndp")
@@ -31,18 +31,18 @@ def test_fct_cdf_is_the_distribution(make):
     assert y[-1] == 1.0
 
 
-def test_fct_cdf_of_unfinished_flows_does_not_reach_one(make):
+def test_fct_cdf_with_unfinished_flows_ends_below_one(make):
     figure = fct_cdf.draw([make(n_flows=10, unfinished=4, complete=False)])
     assert curve(figure, "ndp (partial)")[1][-1] == pytest.approx(0.6)
 
 
 @pytest.mark.parametrize("draw", [fct_cdf.draw, slowdown.compare])
-def test_nothing_to_draw_is_said(make, draw):
+def test_result_without_finished_flows_is_rejected(make, draw):
     with raises_input("flow"):
         draw([make(n_flows=3, unfinished=3)])
 
 
-def test_slowdown_of_flows_of_one_size_by_rank(make):
+def test_slowdown_of_equal_flows_is_drawn_by_rank(make):
     result = make(n_flows=10)
     compared = slowdown.compare([result])
     x, y = curve(slowdown.draw(compared), "ndp")
@@ -54,7 +54,7 @@ def test_slowdown_of_flows_of_one_size_by_rank(make):
     assert size.endswith("B")
 
 
-def test_slowdown_of_flows_of_many_sizes_by_size(make):
+def test_slowdown_of_unequal_flows_is_drawn_by_size(make):
     sizes = np.random.default_rng(1).integers(100, 10**6, 1000)
     compared = slowdown.compare([make(n_flows=1000, sizes=sizes)])
     (axes,) = slowdown.draw(compared).axes
@@ -67,7 +67,7 @@ def test_slowdown_of_flows_of_many_sizes_by_size(make):
     assert low <= float(decades[-1][3]) <= high
 
 
-def test_links_add_up_classes_and_part_stages(make):
+def test_link_statistics_sum_classes_and_group_by_stage(make):
     result = make()
     table = links.stages(result.links)
     assert table["stage"].to_list() == ["host to leaf"] * 2 + ["leaf to host"] * 2
@@ -77,12 +77,12 @@ def test_links_add_up_classes_and_part_stages(make):
     assert curve(figure, "leaf to host")[1].tolist() == [0.5, 0.5]
 
 
-def test_too_many_results_for_one_figure_of_links(make):
+def test_links_figure_rejects_too_many_results(make):
     with raises_input():
         links.draw([varied(make, "traffic.load", load) for load in range(5)])
 
 
-def test_links_of_a_sweep_with_ideal_are_those_of_the_others(make):
+def test_links_figure_skips_results_without_links(make):
     ideal = make("ideal", {"transport": "ideal"}, transport="ideal")
     (ideal.path / "links.parquet").unlink()
     ndp = make("ndp", {"transport": "ndp"})
@@ -92,13 +92,13 @@ def test_links_of_a_sweep_with_ideal_are_those_of_the_others(make):
         links.draw([ideal])
 
 
-def test_links_of_several_seeds_are_taken_together(make):
+def test_links_of_seeds_are_pooled(make):
     results = [varied(make, "traffic.load", 1, seed=seed) for seed in (1, 2, 3)]
     lines = links.draw(results).axes[0].get_lines()
     assert [len(line.get_xdata()) for line in lines] == [6, 6]
 
 
-def test_thinning_keeps_both_ends():
+def test_thin_keeps_first_and_last_point():
     for count in [1, 5, MAX_POINTS, 10 * MAX_POINTS]:
         chosen = thin(count)
         assert chosen[0] == 0
@@ -106,7 +106,7 @@ def test_thinning_keeps_both_ends():
         assert len(chosen) <= MAX_POINTS
 
 
-def test_saving(make, tmp_path):
+def test_figures_are_saved_as_png_pdf_and_svg(make, tmp_path):
     figure = fct_cdf.draw([make()])
     for ending in ("png", "pdf", "svg"):
         assert save(figure, tmp_path / f"figure.{ending}").stat().st_size > 1000
@@ -117,7 +117,7 @@ def test_saving(make, tmp_path):
         save(figure, tmp_path / "nowhere" / "figure.png")
 
 
-def test_a_long_legend_stands_beside_the_figure(make):
+def test_long_legend_is_placed_outside_the_axes(make):
     results = [varied(make, "traffic.load", load, n_flows=3) for load in range(12)]
     figure = fct_cdf.draw(results)
     assert figure.axes[0].get_legend() is None
@@ -128,7 +128,7 @@ def test_a_long_legend_stands_beside_the_figure(make):
 
 
 class TestComparisons:
-    """Sweeps of a hundred flows with made-up times, and the figures made of them."""
+    """Comparison figures of sweeps whose results have synthetic completion times."""
 
     @pytest.fixture
     def loads(self, point):
@@ -139,7 +139,7 @@ class TestComparisons:
             for seed in (1, 2)
         ]
 
-    def test_load_has_the_mean_over_the_seeds_and_their_range(self, loads):
+    def test_fct_vs_load_shows_mean_and_range_of_seeds(self, loads):
         comparison = fct_vs_load.compare(loads)
         assert list(comparison.ours["max"]) == ["roce", "ndp"]
         last = [loads[6].summary["slowdown"]["max"], loads[7].summary["slowdown"]["max"]]
@@ -156,11 +156,11 @@ class TestComparisons:
             == comparison.ours["mean"]["roce"][0.5].mean
         )
 
-    def test_load_stands_beside_fair_shares_of_this_network(self, loads):
+    def test_fct_vs_load_compares_with_fair_shares(self, loads):
         comparison = fct_vs_load.compare(loads)
         fair = comparison.fair["max"]
         assert list(fair) == [0.25, 0.5, 1.0]
-        # Sixteen hosts: the last of 4, 8 and 16 flows on four uplinks a leaf.
+        # 16 hosts, four uplinks per leaf: the slowest of 4, 8 and 16 flows.
         assert 1 < fair[0.25] < fair[0.5] < fair[1.0] < 4
         assert all(comparison.fair["mean"][at] < fair[at] for at in fair)
         drawn = curve(fct_vs_load.draw(comparison), "one path, fair shares")[1]
@@ -174,7 +174,7 @@ class TestComparisons:
         assert len(rows) == 6
         assert len(comparison.table.headers) == len(row)
 
-    def test_load_without_fair_shares_says_why(self, point):
+    def test_fct_vs_load_explains_missing_fair_shares(self, point):
         poisson = {"kind": "poisson", "size": None, "sizes": "1MB", "n_flows": 50}
         results = [point("ndp", traffic={"load": at, **poisson}) for at in (0.5, 1.0)]
         comparison = fct_vs_load.compare(results)
@@ -187,13 +187,13 @@ class TestComparisons:
         ]
         assert mentions(fct_vs_load.compare(results).table.notes[0], "topology.spines")
 
-    def test_load_needs_loads(self, point):
+    def test_fct_vs_load_requires_several_numeric_loads(self, point):
         with raises_input("traffic.load"):
             fct_vs_load.compare([point("ndp", seed) for seed in (1, 2)])
         with raises_input("traffic.load"):
             fct_vs_load.compare([point("ndp", traffic={"load": at}) for at in ("none", 1.0)])
 
-    def test_transports_have_a_bar_each_and_a_dot_for_each_seed(self, point):
+    def test_fct_by_transport_draws_bars_with_seed_dots(self, point):
         results = [
             point(name, seed) for name in ("ideal", "ndp:800g", "roce") for seed in (1, 2, 3)
         ]
@@ -212,7 +212,7 @@ class TestComparisons:
         assert row[5] == f"{100 * (expected / 1e6 - 1):+.1f}"
         assert all(len(row) == len(comparison.table.headers) for row in comparison.table.rows)
 
-    def test_parameters_of_a_transport_are_told_apart(self, point):
+    def test_transport_parameters_on_an_axis_are_distinguished(self, point):
         results = [
             point("smartt", params={"paths": paths}, axes={"transport.paths": paths})
             for paths in ("ecmp", "reps")
@@ -222,35 +222,35 @@ class TestComparisons:
             "smartt, paths reps",
         ]
 
-    def test_what_no_axis_tells_apart_is_named(self, point):
+    def test_transport_parameters_not_on_an_axis_are_distinguished(self, point):
         results = [
             point("smartt", params={"paths": "ecmp", "rto": rto}) for rto in ("4ms", "1ms", "4ms")
         ]
         comparison = fct_by_transport.compare(results)
         assert list(comparison.ours["max"]) == ["smartt, rto 4ms", "smartt, rto 1ms"]
 
-    def test_code_that_has_changed_is_another_transport(self, point):
+    def test_transports_with_changed_code_are_distinguished(self, point):
         results = [point("ndp"), point("ndp")]
         results[1].experiment["plugins"][1]["sha256"] = "0123456789"
         first, second = fct_by_transport.compare(results).ours["max"]
         assert first.startswith("ndp, code ")
         assert second == "ndp, code 012345"
 
-    def test_a_point_that_was_run_twice_counts_once(self, point):
+    def test_duplicate_points_count_once(self, point):
         results = [point(name, seed) for name in ("ndp", "roce", "ndp") for seed in (1, 2)]
         (row, _) = fct_by_transport.compare(results).table.rows
         assert row[:2] == ("ndp", "2")
 
-    def test_one_transport_is_no_comparison(self, point):
+    def test_fct_by_transport_rejects_a_single_transport(self, point):
         with raises_input("ndp"):
             fct_by_transport.compare([point("ndp"), point("ideal")])
 
-    def test_transports_are_compared_at_one_load(self, loads):
+    def test_fct_by_transport_rejects_several_loads(self, loads):
         with raises_input("traffic.load", "--kind", "fct_vs_load"):
             fct_by_transport.compare(loads)
 
     @pytest.mark.parametrize("compare", [fct_by_transport.compare, fct_vs_load.compare])
-    def test_partial_points_are_marked_and_unfinished_ones_left_out(self, point, compare):
+    def test_partial_points_are_labeled_and_unfinished_ones_omitted(self, point, compare):
         def points(at):
             return [
                 point("ndp", traffic=at, unfinished=4, complete=False),

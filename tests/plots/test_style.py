@@ -1,4 +1,4 @@
-"""Figures for print: as wide as asked, with text that can be read, nothing lost."""
+"""Figures for print keep the requested width, readable text and all legend entries; labels."""
 
 from matplotlib.text import Text
 
@@ -7,7 +7,7 @@ from netsim.plots.style import OUTSIDE, legend, new_figure
 from netsim.plots.words import for_people, metric_name
 
 
-def test_figures_fit_a_column():
+def test_print_figure_fits_a_column():
     figure, panels = new_figure(columns=2)
     names = [f"transport {k}" for k in range(5)]
     for axes in panels:
@@ -21,7 +21,7 @@ def test_figures_fit_a_column():
     assert height < 8
     assert max(text.get_fontsize() for text in figure.findobj(Text)) <= 8
     boxes = [axes.get_subplotspec().get_position(figure) for axes in panels]
-    assert boxes[0].y0 > boxes[1].y1  # below each other
+    assert boxes[0].y0 > boxes[1].y1  # the panels are stacked
     (drawn,) = figure.legends
     assert [text.get_text() for text in drawn.get_texts()] == names
     assert drawn.get_title().get_text() == "a caption"
@@ -30,7 +30,7 @@ def test_figures_fit_a_column():
     assert beside[0].get_gridspec().ncols == 2
 
 
-def test_transports_have_their_own_names_and_presets_where_they_tell_apart():
+def test_labels_show_transport_names_and_ambiguous_presets():
     assert for_people(["ndp:800g", "roce, load 1"]) == ["NDP", "RoCE, load 1"]
     assert for_people(["ndp:800g", "ndp:paper", "mine:fast"]) == [
         "NDP:800g",

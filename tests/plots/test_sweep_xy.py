@@ -1,4 +1,4 @@
-"""`netsim plot --x AXIS --y COLUMN`: any figure of a sweep against any axis."""
+"""`netsim plot --x AXIS --y COLUMN`: any column of a sweep over any axis."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from netsim.plots import sweep_xy, sweeps
 __all__ = ["make"]
 
 
-class TestAgainst:
+class TestSweepXY:
     @pytest.fixture
     def incast(self, make):
         return [
@@ -21,7 +21,7 @@ class TestAgainst:
             for seed in (1, 2)
         ]
 
-    def test_a_line_for_each_transport_with_its_range(self, incast):
+    def test_each_transport_has_a_line_with_seed_range(self, incast):
         comparison = sweep_xy.compare(incast, "fan_in", "fct_p99")
         assert (comparison.x, comparison.y) == ("traffic.fan_in", "fct_p99")
         assert list(comparison.lines) == ["ndp", "roce"]
@@ -39,7 +39,7 @@ class TestAgainst:
         assert [text.get_text() for text in axes.get_xticklabels()] == ["4", "16", "64"]
         assert "2 seeds" in figure.get_supxlabel()
 
-    def test_what_lines_have_in_common_is_in_the_title_and_many_are_named_below(self, make):
+    def test_common_transport_is_in_title_and_legend_is_outside(self, make):
         points = [
             varied(make, "traffic.fan_in", fan_in, "ndp", seed, n_flows=20)
             for fan_in in (4, 16, 64, 128, 256)
@@ -52,7 +52,7 @@ class TestAgainst:
         assert figure.axes[0].get_legend() is None
         assert len(figure.legends[0].get_texts()) == 5
 
-    def test_many_lines_are_parted_into_panels_that_lose_none(self, make):
+    def test_many_lines_are_split_into_panels(self, make):
         points = []
         for overlap in ("none", "pieces", "halves"):
             for algorithm in ("ring", "direct", "tree"):
@@ -78,7 +78,7 @@ class TestAgainst:
         (legend,) = figure.legends
         assert len(legend.get_texts()) == len(figure.axes[0].get_lines())
 
-    def test_a_reference_is_a_dashed_line_and_two_columns(self, incast):
+    def test_reference_is_drawn_and_adds_two_table_columns(self, incast):
         table = {
             "axis": "traffic.fan_in",
             "column": "fct_mean",
@@ -104,7 +104,7 @@ class TestAgainst:
         assert caught.value.file
         assert caught.value.key == "reference.values"
 
-    def test_its_table(self, incast):
+    def test_table_has_a_row_per_point_with_range(self, incast):
         table = sweep_xy.compare(incast, "traffic.fan_in", "fct_mean_ps").table
         assert len(table.rows) == 6
         assert all(len(row) == len(table.headers) for row in table.rows)
@@ -114,7 +114,7 @@ class TestAgainst:
         assert single.rows[0][4] == "-"
         assert " to " not in single.rows[0][5]
 
-    def test_counters_and_other_columns(self, incast):
+    def test_counters_and_other_columns_are_accepted(self, incast):
         comparison = sweep_xy.compare(incast, "fan_in", "trims")
         assert comparison.lines["roce"][64].mean == 12
         assert not comparison.ideal
@@ -122,7 +122,7 @@ class TestAgainst:
         assert sweep_xy.compare(incast, "fan_in", "slowdown_max").lines["ndp"][4].mean > 1
         assert sweep_xy.compare(incast, "fan_in", "simulated_ps").lines["ndp"][4].mean == 2e6
 
-    def test_figures_of_a_flow_class(self, incast):
+    def test_columns_of_a_flow_class_are_accepted(self, incast):
         for result in incast:
             wan = {"flow_class": "wan", "fct_ps": {"p99": 5e9}, "ideal_ps": {"p99": 1e9}}
             result.summary["flow_classes"] = [{**wan, "flow_class": ""}, wan]
@@ -132,19 +132,19 @@ class TestAgainst:
         assert label.startswith("wan")
         assert label.endswith("99th percentile (ms)")
 
-    def test_values_with_units_stand_in_their_order_and_names_side_by_side(self, make):
+    def test_axis_with_units_is_numeric_and_names_are_categorical(self, make):
         results = [varied(make, "traffic.size", size) for size in ("1MB", "64KB", "2MB")]
         figure = sweep_xy.draw(sweep_xy.compare(results, "size", "fct_mean"))
         x, _ = curve(figure, "ndp")
         assert list(x) == [64e3, 1e6, 2e6]
         ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
         assert ticks == ["64KB", "1MB", "2MB"]
-        # Names stand side by side.
+        # Names are placed at 0, 1, ...
         results = [varied(make, "fabric.routing", how) for how in ("ecmp", "spray_round_robin")]
         axes = sweep_xy.draw(sweep_xy.compare(results, "routing", "drops")).axes[0]
         assert list(axes.get_xticks()) == [0, 1]
 
-    def test_transports_on_x_are_one_line_with_what_belongs_to_them(self, make):
+    def test_transport_axis_has_one_line_per_load(self, make):
         results = [
             varied(make, "traffic.load", load, transport)
             for transport in ("ndp", "roce")
@@ -161,16 +161,16 @@ class TestAgainst:
             ("fan_in", "fct_p98", "fct_p98"),
         ],
     )
-    def test_what_is_not_there(self, incast, x, y, text):
+    def test_unknown_axis_or_column_is_rejected(self, incast, x, y, text):
         with raises_input(text):
             sweep_xy.compare(incast, x, y)
 
-    def test_a_word_that_two_axes_end_with(self, make):
+    def test_ambiguous_axis_suffix_is_rejected(self, make):
         result = make("p", {"traffic.size": "1MB", "flow_classes.b.traffic.size": "2MB"})
         with raises_input("traffic.size", "flow_classes.b.traffic.size"):
             sweep_xy.compare([result], "size", "drops")
 
-    def test_the_confidence_interval_of_a_mean(self):
+    def test_confidence_interval_uses_student_t(self):
         point = sweeps.spread_of([1.0, 2.0, 3.0, 4.0])
         # Student's t for 3 degrees of freedom is 3.182, the standard error 0.6455.
         assert point.margin == pytest.approx(3.182 * 0.6455, rel=1e-3)

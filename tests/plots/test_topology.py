@@ -1,4 +1,4 @@
-"""Networks of results: what lines are colored by, and failures."""
+"""The topology figure colors links by a column of the result and marks failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TREE: dict[str, Any] = {
 
 
 class Stub:
-    """A result with made-up links."""
+    """A result with synthetic link statistics."""
 
     faults: pl.DataFrame | None = None
 
@@ -48,7 +48,7 @@ def lines_of(figure) -> LineCollection:
     return found
 
 
-def test_each_half_of_a_line_has_the_color_of_its_link(network, tmp_path) -> None:
+def test_each_half_of_a_line_is_colored_by_its_direction(network, tmp_path) -> None:
     busy = np.zeros(network.n_ports)
     busy[0] = 1.0  # host 0 to its leaf
     figure = topology.draw([Stub(tmp_path, utilization=busy)])
@@ -57,13 +57,13 @@ def test_each_half_of_a_line_has_the_color_of_its_link(network, tmp_path) -> Non
     grey = to_rgba(topology.NOTHING)
     shades = [tuple(shade) for shade in lines.get_colors()]
     assert [shade == grey for shade in shades] == [True] * (network.n_ports - 1) + [False]
-    assert lines.get_segments()[-1][0][1] == 0  # it begins at the host
+    assert lines.get_segments()[-1][0][1] == 0  # its first end is the host
     texts = [text.get_text() for text in figure.axes[1].texts]
     assert mentions(texts, "host")
     assert "mean 0.25, max 1" in texts
 
 
-def test_what_is_counted_has_a_scale_of_its_own(network, tmp_path) -> None:
+def test_counters_have_their_own_color_scale(network, tmp_path) -> None:
     drops = np.arange(network.n_ports)
     figure = topology.draw([Stub(tmp_path, drops=drops)], "drops")
     bar = figure.axes[-1]
@@ -73,7 +73,7 @@ def test_what_is_counted_has_a_scale_of_its_own(network, tmp_path) -> None:
     assert paused.axes[-1].get_ylim()[1] == network.n_ports - 1
 
 
-def test_failures_are_marked(network, tmp_path) -> None:
+def test_failed_link_is_marked_and_counted(network, tmp_path) -> None:
     result = Stub(tmp_path, utilization=np.zeros(network.n_ports))
     peer = int(network.port_peer[0])
     result.faults = pl.DataFrame({"event": ["down", "down", "reroute"], "link": [0, peer, None]})
@@ -83,7 +83,7 @@ def test_failures_are_marked(network, tmp_path) -> None:
     assert any(has(text.get_text(), "2", "1") for text in axes.texts)
 
 
-def test_what_cannot_be_drawn_is_refused(network, tmp_path) -> None:
+def test_invalid_column_or_result_is_rejected(network, tmp_path) -> None:
     right = Stub(tmp_path, utilization=np.zeros(network.n_ports))
     with raises_input("dropps", "drops", key="--y"):
         topology.draw([right], "dropps")
