@@ -1,4 +1,4 @@
-"""BBR on a dumbbell: what the article and the draft say it does."""
+"""BBR on a dumbbell, compared with the BBR article and the IETF draft."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ G = 10**9
 MS = 10**9
 S = 10**12
 ENDLESS = 10**10
-"""Bytes of a flow that does not end within a test."""
+"""Size of a flow that no test finishes, in bytes."""
 STARTUP, DRAIN, PROBE_BW, PROBE_RTT = range(4)
 
 
@@ -28,9 +28,9 @@ def bottleneck(network: Network) -> int:
 
 
 def wan(transport: str = "bbr", *, loss: float = 0.0, queue: int = 40_000, **given: Any) -> Engine:
-    """One endless flow, or those that start at ``starts``; ``queue`` in packets.
+    """One endless flow, or one per entry of ``starts``; ``queue`` is the buffer in packets.
 
-    Packets are lost on the bottleneck or, ``ahead`` of it, on the first host's link.
+    Packets are lost on the bottleneck or, with ``ahead``, on the first host's link before it.
     """
     starts, ahead = given.pop("starts", [0]), given.pop("ahead", False)
     options = {name: given.pop(name) for name in ("seed", "packets") if name in given}
@@ -43,7 +43,7 @@ def wan(transport: str = "bbr", *, loss: float = 0.0, queue: int = 40_000, **giv
 
 
 def rates_bps(engine: Engine, since_ps: int, until_ps: int) -> np.ndarray:
-    """Each flow's goodput from ``since_ps`` to ``until_ps``, on the wire's scale."""
+    """Each flow's goodput from ``since_ps`` to ``until_ps``, headers included."""
     run(engine, since_ps)
     before = np.array(engine.flow_states().received_bytes)
     run(engine, until_ps)
@@ -53,8 +53,9 @@ def rates_bps(engine: Engine, since_ps: int, until_ps: int) -> np.ndarray:
     return got * on_the_wire * 8 * S / (until_ps - since_ps)
 
 
-def test_startup_doubles_every_round_trip() -> None:
-    """The window and, a round trip behind, the bandwidth; until the pipe is full."""
+def test_startup_doubles_the_window_every_round_trip() -> None:
+    """Until the pipe is full the window doubles, and the bandwidth estimate one round trip
+    later."""
     engine = wan()
     tx = engine.state.hosts.tx
     windows, rates = [], []
@@ -68,9 +69,9 @@ def test_startup_doubles_every_round_trip() -> None:
     assert all(1.7 < b / a < 2.5 for a, b in pairwise(rates))
 
 
-def test_fills_a_clean_path_with_a_small_queue() -> None:
-    """10 Gbps x 60 ms: Startup fills the buffer up to its gain, Drain empties it; then the queue
-    is 1/4 of the bandwidth-delay product in one of eight round trips, and nearly empty else."""
+def test_lossless_path_is_full_with_a_small_queue() -> None:
+    """At 10 Gbps x 60 ms Startup fills the buffer and Drain empties it. After that the queue is 1/4
+    of the bandwidth-delay product in one of eight round trips and nearly empty in the others."""
     engine = wan()
     tx, port = engine.state.hosts.tx, bottleneck(engine.network)
     queue = engine.state.links.queues
@@ -93,8 +94,8 @@ def test_fills_a_clean_path_with_a_small_queue() -> None:
     assert int(queue["drops"][port]) == 0
 
 
-def test_fills_a_lossy_path() -> None:
-    """10 Gbps x 60 ms with 1 % random loss: 90 % of the link, where CUBIC has not one percent."""
+def test_bbr_uses_a_lossy_link_where_cubic_cannot() -> None:
+    """At 10 Gbps x 60 ms and 1 % random loss BBR uses 90 % of the link, CUBIC less than 1 %."""
     bbr, cubic = (
         rates_bps(wan(transport, loss=0.01), 3000 * MS, 4000 * MS)[0]
         for transport in ("bbr", "cubic")
@@ -106,9 +107,9 @@ def test_fills_a_lossy_path() -> None:
 ARTICLE = {"host_rate": "1Gbps", "bottleneck_rate": "100Mbps", "bottleneck_delay": "50ms"}
 
 
-def test_loss_costs_twice_behind_the_bottleneck() -> None:
-    """BBR paces at its delivery rate. Loss behind the bottleneck lowers that rate by 1 - loss, and
-    then loses the same share again; loss ahead of it does not lower the rate."""
+def test_loss_after_the_bottleneck_reduces_goodput_twice() -> None:
+    """BBR paces at its delivery rate. Loss after the bottleneck lowers that rate by 1 - loss and
+    then loses the same share again; loss before the bottleneck does not lower the rate."""
     loss = 0.15
     for ahead, arrives in ((False, (1 - loss) ** 2), (True, 1 - loss)):
         engine = wan(loss=loss, ahead=ahead, packets=PacketFormat(1448, 52), **ARTICLE)
@@ -116,9 +117,9 @@ def test_loss_costs_twice_behind_the_bottleneck() -> None:
         assert share == pytest.approx(arrives, rel=0.08)
 
 
-def test_goodput_under_loss() -> None:
-    """The article's flows on 100 Mbps and 100 ms, for 30 s: CUBIC loses a factor of ten at 0.1 %
-    and stalls above 1 %; BBR does not keep up where more is lost than its probing adds (1/4)."""
+def test_goodput_under_loss_matches_the_article() -> None:
+    """The article's flows on 100 Mbps and 100 ms for 30 s: CUBIC drops to a tenth at 0.1 % loss and
+    stalls above 1 %; BBR collapses when more is lost than its probing adds (1/4)."""
     for transport, loss, least, most in [
         ("bbr", 0.25, 0.0, 0.3),
         ("cubic", 0.001, 0.03, 0.15),
@@ -129,9 +130,9 @@ def test_goodput_under_loss() -> None:
         assert least < share <= most
 
 
-def test_five_flows_converge() -> None:
-    """The article's five flows of 100 Mbps and 10 ms, which start 2 s apart: they share fairly
-    after the first ProbeRTT, some ten seconds after the last has begun."""
+def test_five_flows_converge_to_fair_shares() -> None:
+    """The article's five flows on 100 Mbps and 10 ms start 2 s apart. They share fairly after the
+    first ProbeRTT, about ten seconds after the last start."""
     engine = wan(
         starts=[2 * S * i for i in range(5)],
         host_rate="1Gbps",
@@ -146,9 +147,9 @@ def test_five_flows_converge() -> None:
     assert early.max() > 4 * early.min()
 
 
-def test_probe_rtt_empties_the_pipe() -> None:
-    """Two flows keep a queue; ten seconds after their start they cut their windows to four
-    packets for 200 ms, see the propagation delay, and go on with the windows they had."""
+def test_probe_rtt_drains_the_queue_and_restores_windows() -> None:
+    """Two flows keep a queue. Ten seconds after their start they cut their windows to four packets
+    for 200 ms, measure the propagation delay and return to their previous windows."""
     engine = wan(
         starts=[0, 300 * MS],
         host_rate="1Gbps",
@@ -169,6 +170,6 @@ def test_probe_rtt_empties_the_pipe() -> None:
         seen.append(PROBE_RTT in tx["state"].tolist())
     assert smallest.tolist() == [4.0, 4.0]
     assert states == {PROBE_BW, PROBE_RTT}
-    assert 20 <= sum(seen) <= 60  # 200 ms at least, and what it takes to drain two windows
+    assert 20 <= sum(seen) <= 60  # at least 200 ms, plus the time to drain two windows
     assert tx["rtprop_ps"].tolist() == pytest.approx([61 * MS, 61 * MS], rel=0.02)
     assert (np.array(tx["cwnd"]) > 0.5 * before).all()

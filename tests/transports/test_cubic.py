@@ -1,4 +1,4 @@
-"""TCP CUBIC on a dumbbell: its window against RFC 9438, and its throughput."""
+"""TCP CUBIC on a dumbbell: window and throughput compared with RFC 9438."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_cube_root() -> None:
 
 
 def test_slow_start_doubles_every_round_trip() -> None:
-    """10, 20, 40, 80 packets and 50 more: five rounds to arrive, six to be acknowledged."""
+    """The rounds send 10, 20, 40, 80 and 50 packets: five rounds to deliver, six to acknowledge."""
     engine = run(transfer(path(60), [200]))
     assert_conserved(engine)
     assert 270 * MS < fct_ps(engine)[0] < 271 * MS
@@ -31,13 +31,14 @@ def test_slow_start_doubles_every_round_trip() -> None:
 
 
 def w_cubic(t_s: float, w_max: float) -> float:
-    """The window t after a loss at w_max, from beta * w_max on."""
+    """The window t seconds after a loss at w_max; it starts at beta * w_max."""
     k = (w_max * (1 - BETA) / C) ** (1 / 3)
     return C * (t_s - k) ** 3 + w_max
 
 
-def test_the_window_after_a_loss_follows_the_cubic() -> None:
-    """One packet of the first round is lost; K = 9.6 s; the path has room for 8,334 packets."""
+def test_window_after_a_loss_follows_the_cubic_function() -> None:
+    """One packet of the first round is lost. K is 9.6 s and the path holds 8,334 packets, so
+    nothing else limits the window."""
     hit = 3 * MS  # while the first thousand packets are on the bottleneck
     engine = transfer(path(60), [10**7], hits=((hit, hit + 1),), initial_window=1000)
     run(engine, int(2.5 * RTT))
@@ -55,8 +56,8 @@ def test_the_window_after_a_loss_follows_the_cubic() -> None:
     assert (lost(engine), counter(engine, "drops")) == (1, 0)
 
 
-def test_fast_convergence_aims_below_the_last_window() -> None:
-    """Two losses a second apart: the second comes far below the first w_max (section 4.7)."""
+def test_fast_convergence_lowers_w_max_after_a_second_loss() -> None:
+    """Two losses a second apart: the second happens far below the first w_max (section 4.7)."""
     hits = tuple((t, t + 1) for t in (3 * MS, int(16 * RTT) + 3 * MS))
     w_max = {}
     for fast in (True, False):
@@ -68,7 +69,7 @@ def test_fast_convergence_aims_below_the_last_window() -> None:
     assert w_max == pytest.approx({True: (1 + BETA) / 2, False: 1})
 
 
-def test_periodic_losses_give_the_throughput_of_the_rfc() -> None:
+def test_periodic_losses_give_the_window_of_the_rfc() -> None:
     """Section 5.1: with 1/p packets between losses the mean window is 1.054 (RTT / p^1/3)^3/4."""
     w_max = 1300
     period = round(((w_max * (1 - BETA) / C) ** (1 / 3) * S + 2 * RTT) / RTT)  # in round trips
@@ -93,7 +94,7 @@ def mean_window(p: Any, rtt_s: float) -> Any:
 
 
 def mean_window_of_random_losses(p: float, rtt_s: float, n_losses: int) -> float:
-    """CUBIC without packets: a window per round trip, losses at random, found a round later."""
+    """CUBIC without a network: a window per round trip and random losses, found a round later."""
     rng = np.random.default_rng(1)
     w_max = prior = est = w = mean_window(p, rtt_s)
     alpha = 3 * (1 - BETA) / (1 + BETA)
@@ -128,18 +129,18 @@ def mean_window_of_random_losses(p: float, rtt_s: float, n_losses: int) -> float
     return sent / rounds
 
 
-def test_random_losses() -> None:
+def test_random_losses_give_the_expected_window() -> None:
     check_random_losses(200, 1e-4, 3_000_000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rtt_ms", "p", "n"), [(200, 3e-5, 10**7), (60, 1e-5, 2 * 10**7)])
-def test_random_losses_of_other_rates(rtt_ms: int, p: float, n: int) -> None:
+def test_other_random_loss_rates_give_the_expected_window(rtt_ms: int, p: float, n: int) -> None:
     check_random_losses(rtt_ms, p, n)
 
 
 def check_random_losses(rtt_ms: int, p: float, n: int) -> None:
-    """Within 20 % of the RFC's formula, which is for even spacing, and 8 % of one for random."""
+    """Compare with the RFC's formula, which assumes even spacing, and a model of random losses."""
     window = mean_window(p, rtt_ms / 1e3)
     engine = transfer(path(rtt_ms, rate="100Gbps"), [n], loss=p, initial_window=round(window))
     now = 0
@@ -160,8 +161,8 @@ def check_random_losses(rtt_ms: int, p: float, n: int) -> None:
 # -- the path ------------------------------------------------------------------------------------
 
 
-def test_without_loss_the_path_is_full() -> None:
-    """Slow start ends by delay (HyStart++), the bottleneck is never idle again, nothing drops."""
+def test_flow_without_loss_fills_the_path() -> None:
+    """HyStart++ ends slow start by delay; then the bottleneck is never idle and nothing drops."""
     engine = transfer(path(60), [10**6])
     run(engine, 3 * S)
     assert 8_334 < sender(engine, "ssthresh") < 1e18
@@ -177,8 +178,9 @@ def counter_of_bottleneck(engine: Engine) -> int:
     return int(engine.link_counters().sent_bytes[bottleneck(engine.network)])
 
 
-def test_flows_share_the_bottleneck() -> None:
-    """Eight flows over 1 Gbps, started one after the other: busy, and nearly equal shares."""
+def test_staggered_flows_share_the_bottleneck_fairly() -> None:
+    """Eight flows over 1 Gbps start 370 ms apart: the link stays busy and shares are nearly
+    equal."""
     network = path(22, hosts=8, rate="1Gbps")
     starts = [i * 370 * MS for i in range(8)]
     engine = transfer(network, [10**6] * 8, starts_ps=starts, buffer_bytes=2_750_000)

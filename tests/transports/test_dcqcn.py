@@ -1,4 +1,4 @@
-"""DCQCN: rates step by step, the fixed point on one bottleneck, and what it does to PFC."""
+"""DCQCN: rate changes step by step, the fixed point on one bottleneck, and the effect on PFC."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ NEVER = 10**18
 
 
 def lossless(ecn: Ecn | None) -> Fabric:
-    """A switch of the paper's: 12 MB, XOFF at what is left of it (section 4, beta = 8)."""
+    """The paper's switch: 12 MB shared buffer with dynamic XOFF thresholds (section 4, beta =
+    8)."""
     return fabric_with(
         "lossless",
         n_traffic_classes=2,
@@ -52,7 +53,7 @@ def lossless(ecn: Ecn | None) -> Fabric:
 
 
 def star(n_hosts: int, rate_bps: int, last_bps: int | None = None) -> Network:
-    """One switch, links of 1 us; the last host's may be another one."""
+    """One switch with links of 1 us; the last host may have another rate."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n_hosts)
     switch = builder.add_switch()
@@ -83,13 +84,13 @@ def build(
 
 
 def queue_bytes(engine: Engine, host: int) -> int:
-    """Bytes held at the switch's port to a host, of the class of data."""
+    """Bytes of the data class queued at the switch's port to a host."""
     port = int(engine.network.port_peer[engine.network.node_first_port[host]])
     return int(engine.link_counters().queue_bytes[port * engine.fabric.n_traffic_classes + 1])
 
 
 def mean_queue(engine: Engine, host: int, until_ps: int, every_ps: int) -> float:
-    """Run to `until_ps`; the mean of the queue to `host`, looked at once in `every_ps`."""
+    """Run to `until_ps` and return the mean queue to `host`, sampled once in `every_ps`."""
     queue = []
     for t in range(engine.now_ps + every_ps, until_ps + 1, every_ps):
         run(engine, t)
@@ -98,18 +99,18 @@ def mean_queue(engine: Engine, host: int, until_ps: int, every_ps: int) -> float
 
 
 def jain(rates: NDArray[Any]) -> float:
-    """1 if all are equal, 1/n if one has all."""
+    """Jain's fairness index: 1 if all rates are equal, 1/n if one flow has everything."""
     return float(rates.sum() ** 2 / (rates.size * (rates.astype(float) ** 2).sum()))
 
 
-# -- the reaction point, step by step ------------------------------------------------------------
+# -- reaction point, step by step ----------------------------------------------------------------
 
 
 class Reference:
-    """One flow that is marked all the time, written from the paper: rates over time.
+    """Rates over time of one flow whose packets are all marked, written from the paper.
 
-    Every packet arrives a fixed time after it was sent and may cause a CNP, which comes back a
-    fixed time later. The gap between two packets is that of the rate now.
+    Every packet arrives a fixed time after it was sent and may cause a CNP, which arrives another
+    fixed time later. The gap between two packets follows from the current rate.
     """
 
     def __init__(self, line: int, there_ps: int, back_ps: int, size: int, n: int, **p: Any) -> None:
@@ -125,7 +126,7 @@ class Reference:
         return 8 * 10**12 * self.size // self.rate
 
     def run(self, until: int) -> None:
-        """All that happens before `until`."""
+        """Process all events before `until`."""
         while True:
             send = max(self.base + self.gap(), self.changed) if self.n else NEVER
             cnp = self.cnps[0] if self.cnps else NEVER
@@ -184,11 +185,10 @@ class Reference:
         self.rate = -(-(self.target + self.rate) // 2)
 
 
-def test_rates_after_each_event() -> None:
-    """Cuts, fast recovery, additive and hyper increase by timer and bytes: to the bit.
+def test_rates_match_the_paper_after_each_event() -> None:
+    """Cuts, fast recovery, additive and hyper increase by timer and byte counter match to the bit.
 
-    A CNP every 60 us brings the rate down; then they come every 1.5 ms, and it climbs, by bytes
-    as well.
+    A CNP every 60 us brings the rate down; then one every 1.5 ms lets it rise, also by bytes.
     """
     line, size, a = 40 * G, 1048, 64 * 200
     given = {"byte_counter": "10MB", "fast_recovery": 2, "g": 0.1, "min_rate": "100Mbps"}
@@ -240,7 +240,7 @@ def test_rates_after_each_event() -> None:
     assert tx["rate_bps"][0] > 10 * G
 
 
-def test_fast_recovery_closed_form() -> None:
+def test_fast_recovery_halves_the_missing_rate() -> None:
     """One CNP halves the rate (alpha is 1); each timer event then halves what is missing."""
     line = 40 * G
     engine = build(
@@ -256,8 +256,8 @@ def test_fast_recovery_closed_form() -> None:
         assert engine.state.hosts.tx["rate_bps"][0] == pytest.approx(line * (1 - 0.5 ** (k + 1)))
 
 
-def test_alpha_by_timer() -> None:
-    """As Mellanox does it: alpha rises in each interval with a CNP and decays in the others."""
+def test_alpha_rises_and_decays_by_timer() -> None:
+    """As in Mellanox NICs, alpha rises in each interval with a CNP and decays in the others."""
     env = SimpleNamespace(par=SimpleNamespace(alpha_interval=US, g=1 / 256))
     tx = SimpleNamespace(alpha=0.25, alpha_ps=3 * US, cnp_came=1)
     dcqcn.settle_alpha(env, 3 * US + 999_999, tx)
@@ -268,11 +268,11 @@ def test_alpha_by_timer() -> None:
     assert (tx.alpha_ps, tx.cnp_came) == (1003 * US, 0)
 
 
-# -- the notification point ----------------------------------------------------------------------
+# -- notification point --------------------------------------------------------------------------
 
 
-def test_cnps_keep_their_distance() -> None:
-    """Every packet is marked: one CNP at once, and one in each 50 us from then on."""
+def test_cnps_are_at_least_one_interval_apart() -> None:
+    """Every packet is marked: one CNP goes at once, then one per 50 us."""
     engine = build(
         star(2, 40 * G),
         [(0, 1, 10**9, 0)],
@@ -285,10 +285,10 @@ def test_cnps_keep_their_distance() -> None:
 
 
 @pytest.mark.parametrize("own_class", [True, False])
-def test_pauses_do_not_hold_back_cnps_in_a_class_of_their_own(own_class: bool) -> None:
-    """Host 1 is paused, as it sends to a slow host, and packets from host 0 to it are marked.
+def test_pfc_does_not_delay_cnps_in_their_own_class(own_class: bool) -> None:
+    """Host 1 is paused because it sends to a slow host; packets from host 0 to it are marked.
 
-    Its CNP takes the ideal time where it has class 0 to itself, as it does by default.
+    Its CNP takes the ideal time if it has class 0 to itself, as by default.
     """
     fabric = fabric_with(
         "lossless", n_traffic_classes=2, xoff_bytes=8 * 1048, xon_bytes=4 * 1048, ecn=EVERY_PACKET
@@ -303,7 +303,8 @@ def test_pauses_do_not_hold_back_cnps_in_a_class_of_their_own(own_class: bool) -
 
 
 def test_unmarked_flows_are_as_fast_as_roce() -> None:
-    """No marks, no limit but the line; SimAI's window of one round trip is just enough."""
+    """Without marks only the line rate limits a flow; SimAI's window of one round trip just
+    suffices."""
     network, flows = fat_tree(4, 2, "40Gbps"), [(0, 7, 100_500, 0), (1, 2, 500, US)]
     roce = run(build(network, flows, lossless(None), transport="roce", jit=False))
     for preset in ["paper-40g", "author-ns3", "cx4", "cx4-100g", "simai-400g"]:
@@ -312,8 +313,8 @@ def test_unmarked_flows_are_as_fast_as_roce() -> None:
         assert (fct_ps(fast) - fct_ps(roce) <= late).all()
 
 
-def test_the_preset_brings_its_fabric() -> None:
-    """The switch of the tests below is what paper-40g expects."""
+def test_preset_sets_the_fabric_of_the_paper() -> None:
+    """The switch of the tests below is the one that preset paper-40g declares."""
     expected, used = resolve_fabric(fabric_defaults(dcqcn, "paper-40g"), KB), lossless(PAPER_ECN)
     assert expected.ecn == used.ecn
     assert expected.queue.name == used.queue.name
@@ -326,7 +327,7 @@ def test_the_preset_brings_its_fabric() -> None:
 
 
 def fixed_point_bytes(n: int, rate_bps: int, size: int) -> float:
-    """The queue at which N flows are marked as often as their increases make up for.
+    """The queue at which marks balance the rate increases of n flows.
 
     Zhu et al., "ECN or Delay: Lessons Learnt from Analysis of DCQCN and TIMELY", CoNEXT 2016,
     equation 14, in packets: p^3 = R_AI N^2 / (tau' C^2) * (1 / B + N / (T C))^2.
@@ -338,11 +339,11 @@ def fixed_point_bytes(n: int, rate_bps: int, size: int) -> float:
     return ecn.kmin_bytes + p / ecn.pmax * (ecn.kmax_bytes - ecn.kmin_bytes)
 
 
-def test_fair_shares_and_queue() -> None:
-    """Long flows to one host at 40 Gbps, the paper's parameters.
+def test_long_flows_share_fairly_at_the_modeled_queue() -> None:
+    """Long flows to one host at 40 Gbps with the paper's parameters.
 
-    With few flows the queue is that of the fluid model's fixed point. With 8 it swings between
-    empty and Kmax already, with 16, as here, the model needs more marks than Pmax allows.
+    With few flows the queue is at the fluid model's fixed point. With 8 it swings between empty and
+    Kmax; with 16, as here, the model needs more marks than Pmax allows.
     """
     for n in [4, 16]:
         engine = build(
@@ -369,9 +370,9 @@ def test_fair_shares_and_queue() -> None:
         assert_conserved(engine)
 
 
-def test_incast_without_pauses() -> None:
-    """32 to 1: once the first burst has drained nothing is paused, where unmarked flows always are,
-    which are as fast as RoCE's."""
+def test_incast_causes_no_pauses_after_the_first_burst() -> None:
+    """In a 32-to-1 incast nothing is paused once the first burst has drained. Unmarked flows, which
+    are as fast as RoCE's, are always paused."""
     network = fat_tree(8, 8, "40Gbps")
     flows = [(63 - i, 0, 10**10, 0) for i in range(32)]
     pauses, bytes_late = {}, {}

@@ -1,4 +1,4 @@
-"""DCTCP: its estimator, the sawtooth of the queue, fair shares, and losses."""
+"""DCTCP: the estimator, the queue's sawtooth, fair shares, and losses."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ RTT_PS = 100 * US
 
 
 def path(hosts: int) -> Network:
-    """40 Gbps hosts on either side of a link of 10 Gbps; 100 us there and back."""
+    """40 Gbps hosts on both sides of a 10 Gbps link; the round trip is 100 us."""
     delays = {"host_delay": "10us", "bottleneck_delay": "30us"}
     return dumbbell(hosts=hosts, host_rate="40Gbps", bottleneck_rate="10Gbps", **delays)
 
 
 def marking(k: int, queue: int = 1000) -> Fabric:
-    """Single threshold K, both in packets."""
+    """A single marking threshold ``k``; it and ``queue`` are in packets."""
     return fabric_with(queue_bytes=queue * FULL, ecn=Ecn(k * FULL, k * FULL))
 
 
-# -- the estimator -------------------------------------------------------------------------------
+# -- estimator -----------------------------------------------------------------------------------
 
 
 def sender(**given: float) -> SimpleNamespace:
@@ -50,8 +50,9 @@ def sender(**given: float) -> SimpleNamespace:
     return SimpleNamespace(**{**state, "cut_until": 0, "cwnd": 100.0, "ssthresh": 0.0, **given})
 
 
-def test_alpha_is_an_average_of_the_marked_fraction() -> None:
-    """With a fraction F marked in every window: F + (alpha_0 - F) (1 - g)^m after m windows."""
+def test_alpha_converges_to_the_marked_fraction() -> None:
+    """With a fraction F marked in every window alpha is F + (alpha_0 - F) (1 - g)^m after m
+    windows."""
     env = SimpleNamespace(par=SimpleNamespace(g=1 / 16))
     tx = sender(window_end=20)
     for m in range(40):
@@ -61,8 +62,8 @@ def test_alpha_is_an_average_of_the_marked_fraction() -> None:
         assert tx.alpha == pytest.approx(0.25 + 0.75 * (15 / 16) ** (m + 1))
 
 
-def test_one_cut_in_a_window() -> None:
-    """By alpha / 2, and again only for a packet that was sent after the cut."""
+def test_window_is_cut_once_per_window() -> None:
+    """The cut is by alpha / 2; only a packet sent after the cut can cause another one."""
     env = SimpleNamespace(par=SimpleNamespace(min_window=2))
     tx = sender(next_seq=100)
     dctcp.cut(env, tx, 30, 0.5)
@@ -77,8 +78,8 @@ def test_one_cut_in_a_window() -> None:
     assert tx.cwnd == 2.0
 
 
-def test_slow_start_doubles() -> None:
-    """A lone flow that is not marked sends 10, 20, 40, 80 packets in successive round trips."""
+def test_slow_start_doubles_every_round_trip() -> None:
+    """A single unmarked flow sends 10, 20, 40, 80 packets in successive round trips."""
     network = path(1)
     n = 10 * (2**4 - 1)
     flows = flow_table([(0, 1, n * PACKETS.payload_bytes, 0)])
@@ -91,14 +92,14 @@ def test_slow_start_doubles() -> None:
     assert fct_ps(run(engine))[0] > 0
 
 
-# -- the queue -----------------------------------------------------------------------------------
+# -- queue ---------------------------------------------------------------------------------------
 
 
-def test_sawtooth() -> None:
+def test_queue_follows_the_sawtooth_of_the_paper() -> None:
     """The queue swings below K + N by 1/2 sqrt(2 N (C RTT + K)), all in packets.
 
-    Alizadeh et al., SIGCOMM 2010, section 3.3, for flows in step. They are not quite in step
-    here, nor are windows continuous, so that the extremes are met to a few packets.
+    Alizadeh et al., SIGCOMM 2010, section 3.3, for synchronized flows. Here they are only nearly
+    synchronized and windows are whole packets, so the extremes match to a few packets.
     """
     for n, k in [(2, 40), (16, 65)]:
         network = path(n)
@@ -116,8 +117,8 @@ def test_sawtooth() -> None:
         assert_conserved(engine)
 
 
-def test_a_threshold_below_a_seventh_wastes_the_link() -> None:
-    """Section 3.4: K > C RTT / 7 keeps the link busy; with K = 1 of 83 packets it is not."""
+def test_threshold_below_a_seventh_underuses_the_link() -> None:
+    """Section 3.4: K > C RTT / 7 keeps the link busy; K = 1 on a path of 83 packets does not."""
     network = path(2)
     flows = flow_table([(i, 2 + i, 10**10, 0) for i in range(2)])
     engine = build(network, flows, "dctcp", marking(1), packets=PACKETS)
@@ -128,8 +129,8 @@ def test_a_threshold_below_a_seventh_wastes_the_link() -> None:
 # -- losses --------------------------------------------------------------------------------------
 
 
-def test_losses_are_repaired() -> None:
-    """No marks and a short queue: packets are dropped, and each that was is sent again."""
+def test_each_dropped_packet_is_sent_again_once() -> None:
+    """Without marks a short queue drops packets."""
     network = path(4)
     size = 3000 * PACKETS.payload_bytes
     flows = flow_table([(i, 4 + i, size, 0) for i in range(4)])
@@ -141,8 +142,9 @@ def test_losses_are_repaired() -> None:
     assert_conserved(engine)
 
 
-def test_timeouts_in_a_row_leave_half_of_the_first_ones_window() -> None:
-    """RFC 5681, equation 4: ssthresh is not computed again for what timed out before."""
+def test_repeated_timeouts_keep_the_first_ssthresh() -> None:
+    """RFC 5681, equation 4: a repeated timeout does not compute ssthresh again, so it stays half of
+    the window before the first one."""
     network = path(1)
     down = LinkFault(np.arange(network.n_ports), outages_ps=((MS, 10**13),))
     engine = build(

@@ -1,4 +1,4 @@
-"""Homa: exact times, order of service, buffers, recovery, and what priorities are worth."""
+"""Homa: exact times, service order, buffers, loss recovery, and the benefit of priorities."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from netsim.traffic._sizes import BUILT_IN, SizeDistribution
 
 PAYLOAD = 4096
 FULL = 332_800
-"""A full packet at 100 Gbps, ps."""
+"""Transmission time of a full packet at 100 Gbps, ps."""
 CONTROL = 5_120
 TIMEOUT = 100 * US
 FAR = 43
@@ -50,14 +50,14 @@ def homa(
     faults: list[LinkFault] | None = None,
     **params: object,
 ) -> Engine:
-    """Run messages of (src, dst, bytes, start_ps) until the last sender knows.
+    """Run messages of (src, dst, bytes, start_ps) until all senders are acknowledged.
 
-    By bytes left alone, unless a share is given to the oldest.
+    The oldest message gets no share unless ``fifo_share`` is given: grants go by remaining bytes.
     """
     params.setdefault("fifo_share", 0.0)
     if faults:
         params["resend_timeout"] = "100us"
-    # Without any, too: the engine would be compiled once more for networks that cannot have them.
+    # Pass faults even if there are none: all tests then share one compiled engine.
     broken = combine(faults or [], network.n_ports)
     engine = run(build(network, flow_table(flows), "homa", fabric, params=params, faults=broken))
     assert (fct_ps(engine) > 0).all()
@@ -65,8 +65,8 @@ def homa(
     return engine
 
 
-def alone_ps(n_packets: int, links: int = 4) -> int:
-    """Of a message of full packets that has the network to itself."""
+def ideal_ps(n_packets: int, links: int = 4) -> int:
+    """Completion time of a message of full packets in an idle network."""
     return (n_packets + links - 1) * FULL + links * US
 
 
@@ -80,71 +80,74 @@ def sent_in_class(engine: Engine, port: int) -> list[int]:
 
 
 def downlink(network: Network, host: int) -> int:
-    """The switch's port that feeds the host."""
+    """The switch's port to the host."""
     return int(network.port_peer[network.node_first_port[host]])
 
 
-# -- alone ---------------------------------------------------------------------------------------
+# -- single message ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_packets", [1, 2, FAR, FAR + 1, 500])
 @pytest.mark.parametrize(("dst", "links"), [(7, 4), (1, 2)])
-def test_alone_a_message_takes_the_ideal_time(n_packets: int, dst: int, links: int) -> None:
-    """Also when it is longer than RTTbytes: grants come in time."""
+def test_single_message_takes_the_ideal_time(n_packets: int, dst: int, links: int) -> None:
+    """Messages longer than RTTbytes do too, since grants arrive in time."""
     engine = homa([(0, dst, n_packets * PAYLOAD, 0)])
-    assert fct_ps(engine)[0] == alone_ps(n_packets, links)
-    assert acked_ps(engine)[0] == alone_ps(n_packets, links) + links * (CONTROL + US)
+    assert fct_ps(engine)[0] == ideal_ps(n_packets, links)
+    assert acked_ps(engine)[0] == ideal_ps(n_packets, links) + links * (CONTROL + US)
     assert retransmits(engine) == 0
 
 
-def test_too_small_rtt_bytes_leave_the_link_idle() -> None:
-    """With a window of w packets, w go in each round trip."""
+def test_small_rtt_bytes_leave_the_link_idle() -> None:
+    """With a window of w packets, w are sent per round trip."""
     window = 10
     engine = homa([(0, 7, 100 * PAYLOAD, 0)], rtt_bytes=f"{window * PACKET}B")
     round_trip = 4 * (FULL + US) + 4 * (CONTROL + US)
-    assert fct_ps(engine)[0] == 9 * round_trip + alone_ps(window)
+    assert fct_ps(engine)[0] == 9 * round_trip + ideal_ps(window)
 
 
 # -- shortest first ------------------------------------------------------------------------------
 
 
-def test_two_senders_the_shorter_message_first() -> None:
-    """Unscheduled packets come from both in turns; then the receiver grants the shorter one."""
+def test_receiver_grants_the_shorter_message_first() -> None:
+    """Unscheduled packets of both senders alternate; then the receiver grants the shorter
+    message."""
     engine = homa([(0, 7, 500 * PAYLOAD, 0), (1, 7, 100 * PAYLOAD, 0)])
     long, short = fct_ps(engine)
-    assert short == alone_ps(100 + FAR)
-    assert long == alone_ps(100 + 500)
+    assert short == ideal_ps(100 + FAR)
+    assert long == ideal_ps(100 + 500)
 
 
-def test_the_receiver_changes_to_a_shorter_message() -> None:
-    """What is granted already still comes, at a lower priority than the newcomer."""
+def test_receiver_switches_to_a_shorter_message() -> None:
+    """Packets that are already granted still arrive, at a lower priority than the new message."""
     at = 100 * US
     engine = homa([(0, 7, 2000 * PAYLOAD, 0), (1, 7, 200 * PAYLOAD, at)])
     long, short = fct_ps(engine)
-    assert long == alone_ps(2000 + 200)
-    assert alone_ps(200) <= short <= alone_ps(200) + 2 * FULL
+    assert long == ideal_ps(2000 + 200)
+    assert ideal_ps(200) <= short <= ideal_ps(200) + 2 * FULL
 
 
 def test_a_sender_serves_its_shortest_message_first() -> None:
     at = 50 * US
     engine = homa([(0, 7, 1000 * PAYLOAD, 0), (0, 6, 30 * PAYLOAD, at)])
     long, short = fct_ps(engine)
-    assert alone_ps(30) <= short <= alone_ps(30) + 2 * FULL
-    assert long <= alone_ps(1000 + 30 + 2)
+    assert ideal_ps(30) <= short <= ideal_ps(30) + 2 * FULL
+    assert long <= ideal_ps(1000 + 30 + 2)
 
 
-def test_one_message_of_a_sender_is_granted_at_a_time() -> None:
-    """Also with room for seven: the second of a sender waits, that of another does not."""
+def test_receiver_grants_one_message_per_sender() -> None:
+    """The second message of a sender waits, although seven may be granted; another sender's does
+    not."""
     size = 400 * PAYLOAD
     engine = homa([(0, 7, size, 0), (0, 7, size, 0), (1, 7, size, 0)])
     first, second, other = fct_ps(engine)
     assert first < second
     assert other < second
-    assert second == pytest.approx(alone_ps(1200), rel=0.01)
+    assert second == pytest.approx(ideal_ps(1200), rel=0.01)
 
 
-def test_the_oldest_message_has_its_share() -> None:
-    """While shorter ones take the link it gets one packet in 1 / share, and nothing without."""
+def test_oldest_message_gets_its_fifo_share() -> None:
+    """While shorter messages use the link it gets ``share`` of the packets, and none if that is
+    0."""
     for share in [0.0, 0.05, 0.1]:
         flows = [(0, 7, 4000 * PAYLOAD, 0), *((1 + i, 7, 400 * PAYLOAD, 50 * US) for i in range(3))]
         params, faults = {"fifo_share": share}, combine([], NETWORK.n_ports)
@@ -177,7 +180,7 @@ def test_cutoffs_choose_the_class_of_unscheduled_packets() -> None:
         assert sent[:7] == [unscheduled * (c == chosen) for c in range(7)]
 
 
-def test_fewer_priorities() -> None:
+def test_fewer_priorities_use_the_highest_classes() -> None:
     for levels in [1, 2, 4]:
         cuts = {"cutoff_1": "1KB", "cutoff_2": "8KB", "cutoff_3": "9KB"}
         flows = [(src, 7, size, 0) for src, size in enumerate((500, 5_000, 10_000, 10**6))]
@@ -186,8 +189,9 @@ def test_fewer_priorities() -> None:
         assert all(n > 0 for n in sent[:levels])
 
 
-def test_cutoffs_of_the_presets() -> None:
-    """Section 3.4: as many classes as the share of unscheduled bytes, all with equally many."""
+def test_preset_cutoffs_split_unscheduled_bytes_evenly() -> None:
+    """Section 3.4: the share of classes equals the share of unscheduled bytes; all classes carry
+    equally many bytes."""
     for preset in ["w1", "w2", "w3", "w4", "w5"]:
         rtt_bytes = 9_700
         drawn = SizeDistribution.from_points(BUILT_IN[f"homa_{preset}"]).draw(
@@ -208,10 +212,10 @@ def test_cutoffs_of_the_presets() -> None:
 
 
 @pytest.mark.parametrize("n_senders", [3, 12])
-def test_an_incast_needs_a_bounded_buffer(n_senders: int) -> None:
-    """RTTbytes of every sender unasked, and then no more than overcommit * RTTbytes.
+def test_incast_buffer_is_bounded(n_senders: int) -> None:
+    """Unscheduled data is RTTbytes per sender; granted data is at most overcommit * RTTbytes.
 
-    All is in one class, whose largest queue is counted; it drops nothing if it is no larger.
+    Everything is in one class, whose largest queue is counted. A buffer of the bound drops nothing.
     """
     network = fat_tree(4, 4, "100Gbps")
     flows = [(src, 15, 300 * PAYLOAD, 0) for src in range(n_senders)]
@@ -221,22 +225,23 @@ def test_an_incast_needs_a_bounded_buffer(n_senders: int) -> None:
     assert engine.link_counters().max_queue_bytes.max() > most / 2
     assert counter(engine, "drops") == 0
     assert retransmits(engine) == 0
-    assert fct_ps(engine).max() <= alone_ps(300 * n_senders + 2)
+    assert fct_ps(engine).max() <= ideal_ps(300 * n_senders + 2)
 
 
-def test_many_messages_little_longer_than_rtt_bytes_are_not_granted_at_once() -> None:
+def test_overcommit_bounds_grants_to_messages_near_rtt_bytes() -> None:
     network = fat_tree(4, 4, "100Gbps")
     flows = [(src, 15, 60 * PAYLOAD, 0) for src in range(12)]
     engine = homa(flows, network=network, overcommit=2)
     scheduled = engine.link_counters().max_queue_bytes.reshape(-1, 8)[:, 1:]
     assert scheduled.max() <= 2 * FAR * PACKET
-    assert fct_ps(engine).max() == pytest.approx(alone_ps(60 * 12), rel=0.02)
+    assert fct_ps(engine).max() == pytest.approx(ideal_ps(60 * 12), rel=0.02)
 
 
-def test_a_message_that_starves_is_not_asked_for() -> None:
-    """Eight long messages one after the other: the last waits for 60 silences. Nothing is lost.
+def test_waiting_message_is_not_resent() -> None:
+    """Eight long messages run one after the other, so the last is silent for 60 timeouts. Nothing
+    is lost.
 
-    At most one packet of each is sent twice, if it waits in a class that its message had before.
+    At most one packet per message is sent twice: one that waits in a class its message had before.
     """
     timeout, n_packets = 30 * US, 800
     network = fat_tree(8, 2, "100Gbps")
@@ -252,7 +257,7 @@ def test_a_message_that_starves_is_not_asked_for() -> None:
 
 
 def lost(port: int, first: int, n: int = 1, start_ps: int = 0) -> LinkFault:
-    """Packets ``first`` to ``first + n - 1`` that leave back to back on the port from a start."""
+    """Lose packets ``first`` to ``first + n - 1`` of those sent back to back from ``start_ps``."""
     since = start_ps + first * FULL
     return hit(port, since + 1, since + n * FULL - 1, FULL)
 
@@ -261,7 +266,7 @@ UP = int(NETWORK.node_first_port[0])
 """Host 0's link to its leaf."""
 
 
-def test_lost_packets_are_asked_for_once() -> None:
+def test_lost_packets_are_sent_again_once() -> None:
     for n_packets, first, n_lost in [
         (20, 10, 3),
         (200, FAR - 1, 2),
@@ -270,31 +275,32 @@ def test_lost_packets_are_asked_for_once() -> None:
     ]:
         engine = homa([(0, 7, n_packets * PAYLOAD, 0)], faults=[lost(UP, first, n_lost)])
         assert retransmits(engine) == n_lost
-        assert TIMEOUT < fct_ps(engine)[0] < alone_ps(n_packets) + TIMEOUT + 20 * US
+        assert TIMEOUT < fct_ps(engine)[0] < ideal_ps(n_packets) + TIMEOUT + 20 * US
 
 
-def test_many_gaps_are_all_asked_for_after_one_silence() -> None:
-    """Every other one of the first packets is lost, in more gaps than one call may ask for."""
+def test_many_gaps_are_repaired_after_one_timeout() -> None:
+    """Every other packet is lost at the start: more gaps than one handler call may request."""
     gaps = [lost(UP, first) for first in range(0, 40, 2)]
     engine = homa([(0, 7, 200 * PAYLOAD, 0)], faults=gaps)
     assert retransmits(engine) == len(gaps) == 20
-    assert TIMEOUT < fct_ps(engine)[0] < alone_ps(200) + TIMEOUT + 30 * US
+    assert TIMEOUT < fct_ps(engine)[0] < ideal_ps(200) + TIMEOUT + 30 * US
 
 
-def test_nothing_arrives_at_all() -> None:
-    """The sender asks, the receiver knows nothing and has all unscheduled packets sent again."""
+def test_loss_of_all_unscheduled_packets_is_repaired() -> None:
+    """The sender asks after a timeout; the receiver, which knows nothing of the message, requests
+    all unscheduled packets."""
     for n_packets in [1, 2, 20]:
         engine = homa([(0, 7, n_packets * PAYLOAD, 0)], faults=[lost(UP, 0, n_packets)])
         assert retransmits(engine) == n_packets
         last_sent = (n_packets - 1) * FULL
         asked = last_sent + TIMEOUT + 8 * (CONTROL + US)
-        assert fct_ps(engine)[0] == asked + alone_ps(n_packets)
+        assert fct_ps(engine)[0] == asked + ideal_ps(n_packets)
 
 
-def test_lost_acknowledgment() -> None:
-    """The sender asks after a silence, and the answer is the acknowledgment."""
+def test_lost_acknowledgment_is_sent_again() -> None:
+    """The sender asks after a timeout, and the receiver answers with the acknowledgment."""
     back = int(NETWORK.node_first_port[7])
-    done = alone_ps(20)
+    done = ideal_ps(20)
     ack = hit(back, done, done + 1, CONTROL)
     engine = homa([(0, 7, 20 * PAYLOAD, 0)], faults=[ack])
     assert fct_ps(engine)[0] == done
@@ -302,27 +308,27 @@ def test_lost_acknowledgment() -> None:
     assert retransmits(engine) == 0
 
 
-def test_lost_grants() -> None:
-    """A few are made up for by the next; if all are lost, RESEND grants as well."""
+def test_lost_grants_are_recovered() -> None:
+    """The next grant makes up for a few lost ones; if all are lost, RESEND grants too."""
     back = int(NETWORK.node_first_port[7])
     few = hit(back, 20 * US, 22 * US, CONTROL)
     engine = homa([(0, 7, 200 * PAYLOAD, 0)], faults=[few])
-    assert fct_ps(engine)[0] < alone_ps(200) + 5 * US
+    assert fct_ps(engine)[0] < ideal_ps(200) + 5 * US
     every = hit(back, 0, 50 * US, CONTROL)
     engine = homa([(0, 7, 200 * PAYLOAD, 0)], faults=[every])
-    assert TIMEOUT < fct_ps(engine)[0] < alone_ps(200) + TIMEOUT + 20 * US
+    assert TIMEOUT < fct_ps(engine)[0] < ideal_ps(200) + TIMEOUT + 20 * US
     assert retransmits(engine) == 0
 
 
 # -- whole networks ------------------------------------------------------------------------------
 
 
-def test_a_permutation_costs_its_grants() -> None:
-    """Each link carries a grant for every packet the other way: 64 bytes in 4,224, 1.5 %."""
+def test_permutation_is_slowed_only_by_its_grants() -> None:
+    """Each link carries a grant for every packet of the opposite direction: 64 of 4,224 bytes."""
     network = fat_tree(4, 4, "100Gbps")
     n = 1000
     engine = homa([(src, (src + 5) % 16, n * PAYLOAD, 0) for src in range(16)], network=network)
-    slowdown = fct_ps(engine) / alone_ps(n)
+    slowdown = fct_ps(engine) / ideal_ps(n)
     assert 1.01 < slowdown.max() < 1.03
 
 
@@ -337,12 +343,12 @@ def poisson(network: Network, workload: str, n_flows: int, packets: PacketFormat
 
 
 @pytest.mark.parametrize(("preset", "n_flows", "gain"), [("w3", 20_000, 4), ("w4", 5_000, 4)])
-def test_priorities_shorten_the_tail_of_short_messages(
+def test_priorities_reduce_the_tail_of_short_messages(
     preset: str, n_flows: int, gain: float
 ) -> None:
     """99th percentile of the slowdown of the shorter half of the messages, at 80 % load.
 
-    Figure 12 of the paper has about 2 for them.
+    The paper's figure 12 shows about 2 for them.
     """
     network = fat_tree(
         8,

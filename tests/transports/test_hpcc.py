@@ -1,4 +1,4 @@
-"""HPCC: its window against algorithm 1 written again, alone, sharing a link, and under incast."""
+"""HPCC: the window compared with a second version of algorithm 1; one flow, many, incast."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ hpcc: Any = HPCC.module
 
 @dataclass(frozen=True)
 class Link:
-    """What a switch tells of the link it sends on."""
+    """A switch's telemetry about the link it sends on."""
 
     ts_s: float
     tx_bytes: int
@@ -106,7 +106,8 @@ RATES = (100 * G, 400 * G, 200 * G)
 
 
 def acknowledgments(seed: int, n: int) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
-    """A made-up history of three links: now and per link (ps, bytes sent, bytes waiting)."""
+    """Random telemetry of three links: time, sequence, and (ps, bytes sent, bytes queued) per
+    link."""
     rng = np.random.Generator(np.random.Philox(seed))
     now, sent, waiting = 50 * US, [10**9 + 7, 3 * 10**12, 0], [0, 0, 0]
     history = []
@@ -123,8 +124,8 @@ def acknowledgments(seed: int, n: int) -> list[tuple[int, int, list[tuple[int, i
 
 
 @pytest.mark.parametrize(("eta", "max_stage"), [(0.95, 5), (0.99, 0), (0.9, 2)])
-def test_the_window_is_algorithm_1(eta: float, max_stage: int) -> None:
-    """Within what the rounding of notes, 256 ps and 8 ns of queue, allows."""
+def test_window_follows_algorithm_1(eta: float, max_stage: int) -> None:
+    """The tolerance covers the rounding of notes: 256 ps of time and 8 ns of queue."""
     p = par(eta=eta, max_stage=max_stage, w_ai="80B", base_rtt="13us", min_rate="100Mbps")
     tx = flow_state(p)
     paper = Algorithm1(12.5e9, 13e-6, 80, eta, max_stage)
@@ -137,13 +138,13 @@ def test_the_window_is_algorithm_1(eta: float, max_stage: int) -> None:
             for (ts, sent, waiting), rate in zip(links, RATES, strict=True)
         ]
         hpcc.react(p, now, tx, SimpleNamespace(seq=seq, aux=3, notes=notes))
-        told = [
+        links_now = [
             Link(ts / 1e12, sent, waiting, rate / 8)
             for (ts, sent, waiting), rate in zip(links, RATES, strict=True)
         ]
-        paper.new_ack(seq, seq + 20, told)
+        paper.new_ack(seq, seq + 20, links_now)
         assert tx.load == pytest.approx(paper.U, rel=4e-3)
-        # A load next to eta may be taken for one on the other side of it.
+        # Rounding may put a load near eta on the other side of it.
         if abs(paper.U / eta - 1) < 4e-3:
             tx.window, tx.reference, tx.stage = paper.W, paper.Wc, paper.inc_stage
         assert tx.window == pytest.approx(paper.W, rel=6e-3)
@@ -153,8 +154,9 @@ def test_the_window_is_algorithm_1(eta: float, max_stage: int) -> None:
     assert lowest < 0.7 * paper.W_max
 
 
-def test_notes_wrap() -> None:
-    """Differences hold over the wrap of a note's clock; silence for half of it starts anew."""
+def test_note_clock_may_wrap() -> None:
+    """Differences stay correct when a note's clock wraps; after half a wrap without notes
+    measurement restarts."""
     tx = flow_state(par(base_rtt="10us"))
     wrap = 1 << 32
 
@@ -173,8 +175,8 @@ def test_notes_wrap() -> None:
 
 
 @pytest.mark.parametrize("rate_gbps", [100, 800])
-def test_a_lone_flow_settles_at_eta(rate_gbps: int) -> None:
-    """The busiest link is its own first one; the additive step lifts it a little above eta."""
+def test_single_flow_settles_at_eta(rate_gbps: int) -> None:
+    """The host's own link is the busiest; the additive step lifts the load slightly above eta."""
     network = fat_tree(8, 4, f"{rate_gbps}Gbps")
     engine = build(network, flow_table([(0, 31, 10**9, 0)]), "hpcc", SHARED)
     seen = measure(engine, 0, 300 * US, 800 * US, 500 * US)
@@ -186,8 +188,8 @@ def test_a_lone_flow_settles_at_eta(rate_gbps: int) -> None:
     assert (notes[3:] == 0).all()
 
 
-def test_fair_shares_with_small_packets() -> None:
-    """Flows that start one after the other, packets of 1000 bytes as in the paper."""
+def test_staggered_flows_with_small_packets_share_fairly() -> None:
+    """Flows start one after the other; packets have 1000 bytes as in the paper."""
     n = 8
     network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
@@ -200,8 +202,9 @@ def test_fair_shares_with_small_packets() -> None:
     assert counter(engine, "drops") == counter(engine, "pfc_pauses") == 0
 
 
-def test_fair_shares_with_the_papers_additive_step() -> None:
-    """W_AI of (1 - eta) / n of the largest window: fair in a millisecond, hardly a queue."""
+def test_staggered_flows_with_the_papers_step_share_fairly() -> None:
+    """With W_AI of (1 - eta) / n of the largest window shares are fair within a millisecond and
+    queues short."""
     n = 8
     network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
@@ -213,8 +216,8 @@ def test_fair_shares_with_the_papers_additive_step() -> None:
     assert counter(engine, "drops") == counter(engine, "pfc_pauses") == 0
 
 
-def test_load_is_that_of_the_whole_port() -> None:
-    """Beside half a link of a higher class, two flows take what is left of eta, without a queue."""
+def test_load_counts_all_classes_of_a_port() -> None:
+    """A higher class uses half of the link; two flows share the rest up to eta without a queue."""
     network = even_dumbbell(3, "100Gbps")
     datagram = registry.find("transport", "datagram")
     engine = build(
@@ -233,8 +236,9 @@ def test_load_is_that_of_the_whole_port() -> None:
 
 
 @pytest.mark.parametrize(("rate_gbps", "packets"), [(100, 250), (25, 15)])
-def test_incast(rate_gbps: int, packets: int) -> None:
-    """The first round trip's burst drains, and the slowest pace keeps the link busy behind it."""
+def test_incast_drains_and_keeps_the_link_busy(rate_gbps: int, packets: int) -> None:
+    """The burst of the first round trip drains, and the minimum rate keeps the link busy
+    afterwards."""
     n = 32
     network = fat_tree(33, 1, f"{rate_gbps}Gbps", spines=1, uplinks=1)
     flows = flow_table([(n - i, 0, packets * PAYLOAD, 0) for i in range(n)])
@@ -246,8 +250,8 @@ def test_incast(rate_gbps: int, packets: int) -> None:
     assert_conserved(engine)
 
 
-def test_once_per_round_trip_is_slower_to_answer() -> None:
-    """Without reactions to every acknowledgment a new flow's burst takes longer to drain."""
+def test_reacting_once_per_round_trip_drains_bursts_slower() -> None:
+    """With ``per_ack = false`` the burst of a new flow takes longer to drain."""
     n = 8
     network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])

@@ -1,4 +1,4 @@
-"""NDP: what its trimming and pulling must not lose."""
+"""NDP: pulls and retransmissions that must not be lost."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from netsim.model.faults import LinkFault, combine
 from netsim.transport import ACK, BLOCKED, NACK, PULL
 
 
-def test_a_pull_that_overtakes_its_nack_is_not_lost():
-    """All is sent but one packet is refused, and its pull comes first, over a shorter path."""
+def test_pull_that_overtakes_its_nack_is_not_lost():
+    """All packets are sent and one is trimmed; its pull arrives before the NACK, over a shorter
+    path."""
     flows = flow_table([(0, 4, 3 * 4096, 0)])
     engine = run(build(fat_tree(4, 2, "100Gbps"), flows, "ndp", TRIM, jit=False), 3 * US)
     hosts, links = engine.state.hosts, engine.state.links
     tx = hosts.tx[0]
     env = env_of(hosts.nics[0], hosts.pars[0].transport0, hosts, links)
     assert (tx.next_seq, tx.credit, tx.n_acked) == (3, 0, 0)
-    # Copies of the handlers, as the engine calls them when nothing is traced.
+    # The handlers as the engine compiles them without tracing.
     plain = Specializer(Bindings({"TRACE": False}, engine.protocol.modules), "plain", jit=False)
     on_control = plain.copy(engine.protocol.handlers["on_control"])
     ready = plain.copy(engine.protocol.handlers["ready"])
 
     def control(kind: int, seq: int, pull_no: int = 0) -> None:
-        """Of a pull, `seq` is the number of refused packets that were pulled."""
+        """Deliver a control packet; the `seq` of a pull counts the trimmed packets it covers."""
         packet = SimpleNamespace(kind=kind, seq=seq, aux=pull_no)
         on_control(env, 3 * US, tx, packet)
 
@@ -38,13 +39,14 @@ def test_a_pull_that_overtakes_its_nack_is_not_lost():
     assert tx.credit == 0
     control(PULL, 1, 3)
     assert ready(env, 3 * US, tx) == BLOCKED
-    assert tx.credit == 1  # of one packet nothing is known yet
+    assert tx.credit == 1  # one packet has neither ACK nor NACK yet
     control(NACK, 1)
     assert ready(env, 3 * US, tx) == 3 * US
 
 
-def test_after_a_timeout_as_many_are_sent_as_were_lost():
-    """Nothing of the first window arrives: it goes again at line rate, not one a round trip."""
+def test_timeout_resends_the_lost_window_at_line_rate():
+    """No packet of the first window arrives; all are sent again back to back, not one per round
+    trip."""
     network = fat_tree(4, 2, "100Gbps")
     down = LinkFault(np.array([0]), outages_ps=((0, 5 * US),))
     flows = flow_table([(0, 4, 10 * 4096, 0)])

@@ -1,4 +1,4 @@
-"""NSCC: alone, in an incast, and its rules one by one."""
+"""NSCC: a single flow, an incast, and the window rules one by one."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from netsim.plugins import registry
 PAYLOAD = 4096
 FLOW_BYTES = 489 * PAYLOAD
 PACKET_US = 0.3328
-"""Of a full packet at 100 Gbps."""
+"""Transmission time of a full packet at 100 Gbps."""
 
 
-# -- alone, and in an incast ---------------------------------------------------------------------
+# -- single flow and incast ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("rate", "far_us"), [("100Gbps", 171.758), ("800Gbps", 28.470)])
-def test_a_lone_flow(rate: str, far_us: float) -> None:
+def test_single_flow_takes_the_ideal_time(rate: str, far_us: float) -> None:
     flows = flow_table([(0, 31, FLOW_BYTES, 0)])
     engine = run(build(fat_tree(8, 4, rate), flows, "nscc", bdp_queues()))
     assert acked_ps(engine)[0] / US == pytest.approx(far_us, abs=0.001)
 
 
-def test_acknowledgments_cover_four_packets() -> None:
-    """489 packets: one ACK for the first, then every fourth, and one for the last."""
+def test_each_acknowledgment_covers_four_packets() -> None:
+    """489 packets cause one ACK for the first, one per four packets, and one for the last."""
     flows = flow_table([(0, 31, FLOW_BYTES, 0)])
     engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", bdp_queues()))
     assert engine.control_counts() == {"acks": 1 + 488 // 4, "nacks": 0, "pulls": 0}
@@ -48,8 +48,9 @@ def test_acknowledgments_cover_four_packets() -> None:
     assert engine.control_counts()["acks"] == 489
 
 
-def test_a_base_round_trip_of_the_network() -> None:
-    """Within a rack a flow has the network's window first, and its own once it has measured."""
+def test_given_base_rtt_sets_only_the_first_window() -> None:
+    """Within a rack a flow starts with the network's window and uses its own once it has
+    measured."""
     flows = flow_table([(0, 1, FLOW_BYTES, 0)])
     params = {"base_rtt": "9.35us", "ack_report": "all", "paths": "mixed"}
     engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", bdp_queues(), params=params))
@@ -67,10 +68,12 @@ def received(engine: Engine) -> np.ndarray:
 @pytest.mark.parametrize(
     ("rate", "queue", "n"), [("100Gbps", (29, 6, 24), 8), ("800Gbps", (197, 40, 158), 32)]
 )
-def test_incast(rate: str, queue: tuple[int, int, int], n: int) -> None:
-    """The receiver's link is full, shares are equal, and the queue is near the target.
+def test_incast_fills_the_link_near_the_target_queue(
+    rate: str, queue: tuple[int, int, int], n: int
+) -> None:
+    """Shares are equal, and the queue is near the target.
 
-    That is three quarters of the bandwidth-delay product, 21 packets or 148.
+    The target is three quarters of the bandwidth-delay product: 21 or 148 packets.
     """
     flows = flow_table([(8 + i * 119 // n, 0, 48000 // n * PAYLOAD, i * 1000) for i in range(n)])
     engine = build(fat_tree(8, 16, rate), flows, "nscc", bdp_queues(*queue))
@@ -87,13 +90,14 @@ def test_incast(rate: str, queue: tuple[int, int, int], n: int) -> None:
     assert np.mean(queued) == pytest.approx(0.75 * queue[0], rel=0.2)
 
 
-# -- the rules -----------------------------------------------------------------------------------
+# -- window rules --------------------------------------------------------------------------------
 
 N_BYTES = 4 * PACKET
 
 
 def sender(window_packets: int = 20) -> SimpleNamespace:
-    """At 100 Gbps, base round trip 12 us, target 9 us: the network that gains are given for."""
+    """A sender at 100 Gbps, base round trip 12 us, target 9 us: the network the gains are given
+    for."""
     params = resolve(registry.find("transport", "nscc"), {})
     par = SimpleNamespace(**params, payload_bytes=4096, header_bytes=64, control_bytes=64, seed=1)
     par.pair_by_entropy = 0
@@ -107,12 +111,13 @@ def sender(window_packets: int = 20) -> SimpleNamespace:
 
 
 def hear(s: SimpleNamespace, marked: bool, delay_us: float, now_us: float = 1.0) -> None:
-    """An ACK of four packets."""
+    """Deliver an ACK of four packets."""
     ultra_ethernet.adjust_window(s.env, int(now_us * US), s.tx, marked, int(delay_us * US), N_BYTES)
 
 
-def test_increases_are_added_up() -> None:
-    """And take effect with more than eight packets: 5 payloads per window, and to 4 if early."""
+def test_increases_take_effect_after_eight_packets() -> None:
+    """Increases add up and take effect after more than eight packets: 5 payloads per window, up to
+    4 if early."""
     for delay_us, gain in ((10.0, 5.0), (3.0, 4.0 * 6 / 12)):
         s = sender()
         window = s.tx.cwnd_bytes
@@ -124,8 +129,8 @@ def test_increases_are_added_up() -> None:
         assert s.tx.cwnd_bytes - window == pytest.approx(grown, abs=2)
 
 
-def test_increases_on_a_path_of_seconds_stay_within_an_integer() -> None:
-    """800 Gbps and a round trip of 2 s: an acknowledgment asks for more than 2**63."""
+def test_increase_does_not_overflow_on_a_path_of_seconds() -> None:
+    """At 800 Gbps and a round trip of 2 s an acknowledgment asks for more than 2**63."""
     s = sender()
     s.tx.base_ps = s.tx.network_ps = 2 * 10**12
     s.tx.network_bytes = 200 * 10**9
@@ -136,7 +141,7 @@ def test_increases_on_a_path_of_seconds_stay_within_an_integer() -> None:
         assert 0 < s.tx.increase < 2**62
 
 
-def test_eta_once_per_round_trip() -> None:
+def test_eta_is_added_once_per_round_trip() -> None:
     s = sender()
     hear(s, True, 3.0, now_us=13.0)
     assert s.tx.cwnd_bytes == 20 * PACKET + int(0.15 * PAYLOAD)
@@ -144,20 +149,20 @@ def test_eta_once_per_round_trip() -> None:
     assert s.tx.cwnd_bytes == 20 * PACKET + int(0.15 * PAYLOAD)
 
 
-def test_decrease_once_per_round_trip() -> None:
-    """By how far the average is above the target; at most by half."""
+def test_window_decreases_once_per_round_trip() -> None:
+    """The decrease follows the average delay above the target and is at most one half."""
     for average_us, factor in ((12.0, 1 - 0.8 * 3 / 12), (90.0, 0.5)):
         s = sender()
         s.tx.delay_ps = average_us * US
         hear(s, True, average_us, now_us=13.0)
-        # The round trip's eta comes on top.
+        # The same acknowledgment also adds eta.
         shrunk = s.tx.cwnd_bytes - int(0.15 * PAYLOAD)
         assert shrunk == pytest.approx(20 * PACKET * factor, abs=2)
         hear(s, True, average_us, now_us=14.0)
         assert s.tx.cwnd_bytes == shrunk + int(0.15 * PAYLOAD)
 
 
-def test_marked_and_early_changes_nothing() -> None:
+def test_marked_early_acknowledgment_keeps_the_window() -> None:
     s = sender()
     s.tx.delay_ps = 12.0 * US
     hear(s, True, 3.0)
@@ -165,8 +170,8 @@ def test_marked_and_early_changes_nothing() -> None:
     assert s.tx.increase == 0
 
 
-def test_fast_increase() -> None:
-    """After a window without a queue, a quarter of what is acknowledged, until a queue is met."""
+def test_fast_increase_follows_a_window_without_queue() -> None:
+    """The window then grows by a quarter of the acknowledged bytes until a queue is seen."""
     s = sender(8)
     s.tx.adjusted_ps = US
     for _ in range(2):
@@ -178,8 +183,8 @@ def test_fast_increase() -> None:
     assert s.tx.growing == 0
 
 
-def test_quick_adapt() -> None:
-    """After a loss the window becomes what got through, if little; marks of before are ignored."""
+def test_quick_adapt_sets_the_window_to_delivered_bytes() -> None:
+    """It follows a loss if little was delivered; marks of earlier packets are then ignored."""
     s = sender(40)
     s.tx.next_seq = 40
     s.tx.period_end_ps, s.tx.period_bytes, s.tx.lost = 10 * US, PACKET, 1
@@ -190,7 +195,7 @@ def test_quick_adapt() -> None:
     assert s.tx.cwnd_bytes == PACKET + N_BYTES
 
 
-def test_quick_adapt_leaves_alone_what_gets_through() -> None:
+def test_quick_adapt_keeps_the_window_if_enough_was_delivered() -> None:
     s = sender(40)
     s.tx.period_end_ps, s.tx.period_bytes, s.tx.lost = 10 * US, 7 * PACKET, 1
     hear(s, True, 3.0, now_us=11.0)

@@ -1,4 +1,4 @@
-"""pFabric: short flows go as if there were no long ones, and what is lost is found."""
+"""pFabric: short flows are not delayed by long ones, and lost packets are found."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ FABRIC = fabric_with("pfabric", routing="spray_round_robin", queue_bytes=60 * PA
 PACKET_PS = serialization_ps(PACKET, int(byte_quotient(100 * 10**9)))
 
 
-def test_short_flows_wait_for_packets_in_transmission_only() -> None:
-    """An elephant fills the link to a host to which others send 3 to 10 packets, one by one.
+def test_short_flow_waits_only_for_packets_in_transmission() -> None:
+    """A long flow fills the link to a host to which others send 3 to 10 packets, one after the
+    other.
 
-    They share that link with it, and one before it: there is a packet of it on each at most.
+    They share that link and the one before it, and wait for at most one of its packets on each.
     """
     network = fat_tree(4, 4, "100Gbps")
     mice = [(1 + i % 3, 15, (3 + i) * 4096, (20 + 12 * i) * US) for i in range(8)]
@@ -37,13 +38,14 @@ def test_short_flows_wait_for_packets_in_transmission_only() -> None:
     ideal = ideal_times(network, flows, PacketFormat(), multipath=True).fct_ps
     late = fct_ps(engine) - ideal
     assert np.all((late[1:] >= 0) & (late[1:] <= 2 * PACKET_PS))
-    # The elephant loses the time of their packets, and no more than one for each flow besides.
+    # The long flow loses the time of their packets and at most one packet time per short flow.
     assert sum(range(3, 11)) * PACKET_PS <= late[0] <= (sum(range(3, 11)) + 8) * PACKET_PS
     assert counter(engine, "drops") == 0
 
 
-def test_flows_are_done_in_the_order_of_their_sizes() -> None:
-    """Each when all that are shorter are done, and it; timeouts of those that are not take time."""
+def test_flows_finish_in_order_of_size() -> None:
+    """Each flow takes the time of itself and all shorter ones; timeouts of the waiting flows add
+    some."""
     sizes = np.array([300, 100, 400, 200])
     flows = flow_table([(h, 15, int(sizes[h]) * 4096, 0) for h in range(4)])
     engine = run(build(fat_tree(4, 4, "100Gbps"), flows, "pfabric", FABRIC, jit=False))
@@ -53,11 +55,11 @@ def test_flows_are_done_in_the_order_of_their_sizes() -> None:
     assert counter(engine, "drops") > 0
 
 
-def test_a_starved_flow_probes_and_comes_back() -> None:
-    """A queue of one packet, which a flow of 1000 has first: one of 1001 is down to probing.
+def test_starved_flow_probes_and_recovers() -> None:
+    """The queue holds one packet, so a flow of 1000 packets starves one of 1001, which only probes.
 
-    The longer flow starts 1 ns later. If packets of both arrived at one instant, they would take
-    turns, and whichever is first at an idle port goes out at once, whatever its priority.
+    The longer flow starts 1 ns later. If packets of both arrived at the same instant they would
+    alternate, as the first packet at an idle port is sent at once, whatever its priority.
     """
     network = dumbbell(hosts=2, host_delay="1us", bottleneck_delay="1us")
     flows = flow_table([(0, 2, 1000 * 4096, 0), (1, 3, 1001 * 4096, NS)])

@@ -1,6 +1,6 @@
-"""RCCC: alone, in incasts, under oversubscription, and together with NSCC's window.
+"""RCCC: a single flow, incasts, oversubscription, and use together with NSCC's window.
 
-The reference simulator has its rules (``tests/reference/rccc.py``).
+The rules themselves are tested by the reference simulator (``tests/reference/rccc.py``).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ PACKET_PS, HEADER_PS = 332_800, 5_120
 PULL = 16_384
 
 
-def inside_only() -> Fabric:
-    """Ports to hosts do not mark."""
+def no_marks_at_last_hop() -> Fabric:
+    """A fabric whose ports to hosts do not mark."""
     fabric = bdp_queues()
     assert fabric.ecn is not None
     return replace(fabric, ecn=replace(fabric.ecn, last_hop=False))
@@ -38,19 +38,20 @@ def inside_only() -> Fabric:
 
 def engine(flows: list[tuple[int, int, int, int]], leaves: int = 2, **params: object) -> Engine:
     network = fat_tree(8, leaves, "100Gbps")
-    return build(network, flow_table(flows), "rccc", inside_only(), params=params)
+    return build(network, flow_table(flows), "rccc", no_marks_at_last_hop(), params=params)
 
 
 @pytest.mark.parametrize("packets", [1, 10, 45, 100])
-def test_a_lone_flow_is_never_slowed(packets: int) -> None:
-    """Its first window lasts until the first pulls come, which are faster than the link."""
+def test_single_flow_takes_the_ideal_time(packets: int) -> None:
+    """The first window lasts until the first pulls arrive, which grant more than the link's
+    rate."""
     one = run(engine([(0, 8, packets * PAYLOAD, 0)]))
     assert acked_ps(one)[0] == (packets + 3) * PACKET_PS + 8 * US + 4 * HEADER_PS
     assert one.control_counts()["nacks"] == 0
 
 
-def test_pulls_come_at_their_rate() -> None:
-    """Each pull has credit for 16 KiB, and there is one in the time of so much at 0.99."""
+def test_receiver_sends_pulls_at_their_rate() -> None:
+    """Each pull grants 16 KiB, so one goes per time of 16 KiB at 0.99 of the link rate."""
     one = engine([(0, 8, 4000 * PAYLOAD, 0)])
     run(one, 200 * US)
     before = one.control_counts()["pulls"]
@@ -63,8 +64,8 @@ def gap_ps() -> float:
 
 
 @pytest.mark.parametrize("n", [2, 4, 7])
-def test_an_incast_ends_with_the_pulls_for_it(n: int) -> None:
-    """The link is never idle, and all share it equally to within a pull and what was trimmed."""
+def test_incast_keeps_the_link_busy_and_shares_it(n: int) -> None:
+    """All flows share the link equally, to within a pull and the trimmed packets."""
     size = 400 * PAYLOAD
     one = run(engine([(h, 8, size, 0) for h in range(n)]))
     assert_conserved(one)
@@ -73,20 +74,20 @@ def test_an_incast_ends_with_the_pulls_for_it(n: int) -> None:
         == counter(one, "trims")
         == one.flow_states().retransmits.sum()
     )
-    paced = 400 - 28  # a first window comes at the link's rate
+    paced = 400 - 28  # the first window is sent without pulls
     last = n * (28 + paced / 0.99) * PACKET_PS + 4 * US
     assert fct_ps(one).max() == pytest.approx(last, rel=0.02)
     assert fct_ps(one).min() > 0.95 * fct_ps(one).max()
 
 
-def test_the_pull_rate_of_an_oversubscribed_network() -> None:
-    """Two uplinks for eight hosts that all send to the other leaf: a quarter of the rate."""
+def test_pull_rate_adapts_to_oversubscription() -> None:
+    """Two uplinks serve eight hosts that all send to the other leaf: a quarter of the rate."""
     network = fat_tree(8, 2, "100Gbps", spines=2)
     flows = flow_table([(h, 8 + h, 2000 * PAYLOAD, 0) for h in range(8)])
     runs = []
     for ratio in (1.0, 4.0):
         params = {"oversubscription": ratio, "paths": "oblivious"}
-        one = build(network, flows, "rccc", inside_only(), params=params)
+        one = build(network, flows, "rccc", no_marks_at_last_hop(), params=params)
         run(one, 1000 * US)
         runs.append(one)
     plain, adapted = (counter(one, "trims") for one in runs)
@@ -98,8 +99,9 @@ def test_the_pull_rate_of_an_oversubscribed_network() -> None:
     assert received == pytest.approx(1000 * US / PACKET_PS * 2, rel=0.1)
 
 
-def test_a_window_of_the_sender_as_well() -> None:
-    """Seven flows to one host: NSCC's window shrinks if it is used; the last flow ends alike."""
+def test_sender_window_does_not_delay_the_last_flow() -> None:
+    """Seven flows to one host: with ``sender_window`` NSCC's window shrinks, but the last flow ends
+    at the same time."""
     flows = [(h, 8, 200 * PAYLOAD, 0) for h in range(7)]
     alone, both = run(engine(flows)), run(engine(flows, sender_window=True))
     assert (both.state.hosts.tx["cwnd_bytes"] < both.state.hosts.tx["largest_bytes"]).any()

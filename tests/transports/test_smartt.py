@@ -1,4 +1,4 @@
-"""SMaRTT: alone, in an incast, and over many paths."""
+"""SMaRTT: a single flow, incasts, many paths, and the window rules."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ smartt = registry.find("transport", "smartt").module
 
 PAYLOAD = 4096
 PACKET_US = 0.3328
-"""Of a full packet at 100 Gbps."""
+"""Transmission time of a full packet at 100 Gbps."""
 
 
 def shifted(n_hosts: int, by: int, packets: int) -> FlowTable:
-    """Every host sends to the one that many hosts on."""
+    """Flows from every host h to host h + by."""
     return flow_table([(h, (h + by) % n_hosts, packets * PAYLOAD, 0) for h in range(n_hosts)])
 
 
 def engine_of(
     network: Network, flows: FlowTable, faults: LinkFaults | None = None, **given: Any
 ) -> Engine:
-    """An engine that is compiled with faults even if there are none, so that tests share it."""
+    """Build an engine, always with faults enabled, so that all tests share one compiled engine."""
     faults = faults or combine([], network.n_ports)
     return build(network, flows, "smartt", bdp_queues(), faults=faults, **given)
 
 
 def finish_us(network: Network, flows: FlowTable, **params: object) -> np.ndarray:
-    """Sorted times at which flows are acknowledged."""
+    """Sorted times at which flows are acknowledged, in us."""
     engine = run(engine_of(network, flows, params=params))
     assert_conserved(engine)
     times = acked_ps(engine)
@@ -60,8 +60,9 @@ def finish_us(network: Network, flows: FlowTable, **params: object) -> np.ndarra
 
 
 @pytest.mark.parametrize(("rate", "far_us"), [("100Gbps", 171.758), ("800Gbps", 28.470)])
-def test_a_lone_flow(rate: str, far_us: float) -> None:
-    """At line rate from the first packet to the last, with a window above the path's product."""
+def test_single_flow_with_a_large_window_takes_the_ideal_time(rate: str, far_us: float) -> None:
+    """A window above the bandwidth-delay product sends at line rate from the first packet to the
+    last."""
     flows = flow_table([(0, 31, 489 * PAYLOAD, 0)])
     window = {"initial_window": 1.2}
     engine = run(engine_of(fat_tree(8, 4, rate), flows, params=window))
@@ -69,8 +70,8 @@ def test_a_lone_flow(rate: str, far_us: float) -> None:
     assert counter(engine, "ecn_marks") == 0
 
 
-def test_the_window_is_one_product() -> None:
-    """28 packets of 4160 bytes fit into 116,896 bytes, so 28 of them go per round trip."""
+def test_default_window_is_the_bandwidth_delay_product() -> None:
+    """28 packets of 4160 bytes fit into 116,896 bytes, so 28 are sent per round trip."""
     flows = flow_table([(0, 31, 2800 * PAYLOAD, 0)])
     engine = run(engine_of(fat_tree(8, 4, "100Gbps"), flows))
     round_trip_us = int(engine.flow_states().base_rtt_ps[0]) / US
@@ -79,7 +80,7 @@ def test_the_window_is_one_product() -> None:
 
 
 def incast(n: int, packets: int, faults: LinkFaults | None = None) -> Engine:
-    """To host 0, from hosts that share no other link."""
+    """An incast to host 0 from hosts that share no other link."""
     network = fat_tree(8, 16, "100Gbps")
     flows = flow_table([(8 * (i % 15) + 8 + i // 15, 0, packets * PAYLOAD, 0) for i in range(n)])
     return engine_of(network, flows, faults=faults)
@@ -89,13 +90,13 @@ def received(engine: Engine) -> np.ndarray:
     return np.array(engine.flow_states().received_bytes, float)
 
 
-def test_incast() -> None:
-    """The receiver's link is full, the shares are equal, and the queue is near the target's.
+def test_incast_fills_the_link_near_the_target_queue() -> None:
+    """The receiver's link is full, shares are equal, and the queue is near the target.
 
-    A round trip of one and a half means half a bandwidth-delay product queued: 14 packets. ECN is
-    needed for a decrease and starts at 6. Two flows are another matter: neither is trimmed at the
-    start, and with the published gains their windows swing between half and all of the product
-    (86 % of the link; a later simulator of SMaRTT notes such swings of its gains of 2024).
+    A target of one and a half round trips means half a bandwidth-delay product queued: 14 packets.
+    ECN is needed for a decrease and starts at 6. Two flows differ: neither is trimmed at the start,
+    and with the published gains their windows swing between half and all of the product (86 % of
+    the link; a later simulator of SMaRTT notes such swings of its gains of 2024).
     """
     for n in [3, 8, 15]:
         engine = incast(n, 6000 // n)
@@ -115,8 +116,9 @@ def test_incast() -> None:
         assert max(queued) < 29
 
 
-def test_an_incast_of_many_is_trimmed_once() -> None:
-    """40 windows of 28 packets meet at one queue of 29: after the first round trip few trims."""
+def test_large_incast_is_trimmed_only_at_the_start() -> None:
+    """40 windows of 28 packets meet at a queue of 29 packets; few are trimmed after the first round
+    trip."""
     flows = flow_table([(64 + i, 0, 200 * PAYLOAD, 0) for i in range(40)])
     engine = run(engine_of(fat_tree(8, 16, "100Gbps"), flows))
     assert_conserved(engine)
@@ -124,8 +126,8 @@ def test_an_incast_of_many_is_trimmed_once() -> None:
     assert 800 < counter(engine, "trims") < 1.5 * 40 * 28
 
 
-def test_permutation() -> None:
-    """Many paths are not far from the ideal; one path suffers from its hash."""
+def test_multipath_permutation_is_near_the_ideal() -> None:
+    """With many paths flows end near the ideal time; with one path hash collisions delay them."""
     network = fat_tree(8, 8, "100Gbps")
     flows = shifted(64, 8, 489)
     ideal_us = 171.758
@@ -136,7 +138,7 @@ def test_permutation() -> None:
     assert finish_us(network, flows, paths="ecmp")[-1] > 2 * ideal_us
 
 
-def test_one_path_shares_it_fairly() -> None:
+def test_flows_share_a_single_path_fairly() -> None:
     """Flows of one leaf over a single spine each get their part of the uplink."""
     network = fat_tree(8, 2, "100Gbps", spines=1)
     times = finish_us(network, shifted(16, 8, 400), paths="ecmp")
@@ -152,7 +154,8 @@ def uplinks(network: Network, leaf: int) -> list[int]:
 
 
 def test_reps_avoids_a_slow_path() -> None:
-    """One uplink of eight at a quarter of its rate takes a quarter of what the others take."""
+    """One of eight uplinks has a quarter of the rate and carries a quarter of the others'
+    packets."""
     network = fat_tree(8, 4, "100Gbps")
     ports = uplinks(network, 0)
     rates = network.port_rate_bps.copy()
@@ -167,8 +170,8 @@ def test_reps_avoids_a_slow_path() -> None:
     assert finish_us(slow, flows, paths="oblivious")[-1] > 1.3 * usual[-1]
 
 
-def test_reps_leaves_a_dead_path() -> None:
-    """An uplink of eight goes down for good, and its switch still sends to it."""
+def test_reps_leaves_a_failed_path() -> None:
+    """One of eight uplinks fails permanently, and its switch still routes packets to it."""
     network = fat_tree(8, 4, "100Gbps")
     ports = uplinks(network, 0)
     both_ways = np.array([ports[0], network.port_peer[ports[0]]])
@@ -188,11 +191,12 @@ def test_reps_leaves_a_dead_path() -> None:
     assert late.any()
 
 
-# -- the four cases ------------------------------------------------------------------------------
+# -- window rules --------------------------------------------------------------------------------
 
 
 def sender(cwnd_packets: float = 20.0, **given: object) -> SimpleNamespace:
-    """A sender of one path at 100 Gbps, base round trip 10 us, product 125,000 bytes."""
+    """A single-path sender at 100 Gbps: base round trip 10 us, bandwidth-delay product 125,000
+    bytes."""
     params = resolve(registry.find("transport", "smartt"), {"paths": "ecmp", **given})
     params["paths"] = ("ecmp", "oblivious", "reps").index(params["paths"])
     par = SimpleNamespace(**params, payload_bytes=4096, header_bytes=64, control_bytes=64, seed=1)
@@ -206,14 +210,15 @@ def sender(cwnd_packets: float = 20.0, **given: object) -> SimpleNamespace:
 
 
 def change(s: SimpleNamespace, marked: bool, rtt_us: float) -> float:
-    """Of the window by one ACK, in packets."""
+    """The change of the window by one ACK, in packets."""
     before = s.tx.cwnd_bytes
     smartt.adjust_window(s.env, 0, s.tx, marked, int(rtt_us * US))
     return float(s.tx.cwnd_bytes - before) / PACKET
 
 
-def test_the_four_cases() -> None:
-    """Target 15 us; gains 0.25, 1.25, 2 and 0.8; 20 packets of 30.05 that make a product."""
+def test_window_changes_match_the_four_cases() -> None:
+    """Target 15 us; gains 0.25, 1.25, 2 and 0.8; the window is 20 packets, the bandwidth-delay
+    product 30.05."""
     share, gentle = 1 / 20, 0.8 * 20 * PACKET / 125_000
     assert change(sender(), False, 12) == pytest.approx((0.25 + 1.25 * 3 / 12) * share)
     assert change(sender(), False, 20) == pytest.approx(0.25 * share)
@@ -222,14 +227,14 @@ def test_the_four_cases() -> None:
     assert change(sender(), True, 30) == pytest.approx(-1)
 
 
-def test_the_window_has_bounds() -> None:
+def test_window_stays_within_its_bounds() -> None:
     assert change(sender(1.0), True, 30) == 0
     product = 125_000 / PACKET
     assert change(sender(product), False, 11.5) == pytest.approx(0)
 
 
-def test_fast_increase_after_a_window_without_a_queue() -> None:
-    """After more than the five packets of a window; the first queue that is met ends it."""
+def test_fast_increase_follows_a_window_without_queue() -> None:
+    """It starts after the five packets of a window and ends with the first packet that queued."""
     s = sender(5.0)
     s.tx.window_then = 5 * PACKET
     changes = [change(s, False, 10.5) for _ in range(7)]
@@ -238,15 +243,16 @@ def test_fast_increase_after_a_window_without_a_queue() -> None:
     assert change(s, False, 12) < 1
 
 
-def test_few_marks_only_change_the_path() -> None:
+def test_few_marks_change_the_path_and_not_the_window() -> None:
     for share, moves in ((0.05, 0), (0.5, 1)):
         s = sender(paths="reps")
         s.tx.marked_share = share
         assert (change(s, True, 12) < 0) == moves
 
 
-def test_after_quick_adapt_the_window_rests_and_after_a_timeout_it_is_one_packet() -> None:
-    """It neither shrinks nor grows until 1.25 times what was under way is heard of."""
+def test_quick_adapt_freezes_the_window_and_timeout_resets_it() -> None:
+    """After quick adapt the window stays until 1.25 times the packets in flight are acknowledged;
+    after a timeout it is one packet."""
     s = sender()
     s.tx.ignored = 25
     for s.tx.heard in (0, 24):
@@ -264,8 +270,9 @@ def test_after_quick_adapt_the_window_rests_and_after_a_timeout_it_is_one_packet
 
 
 @pytest.mark.parametrize("transport", ["smartt", "nscc"])
-def test_answers_come_by_the_pport_pair_of_what_they_answer(transport: str) -> None:
-    """One of two planes is dead: REPS keeps to entropies that come back, if all do that can."""
+def test_acknowledgments_return_on_the_plane_of_their_packet(transport: str) -> None:
+    """One of two planes is down. REPS keeps to entropies whose acknowledgments return, if all
+    transports answer on the same plane."""
     network = rails(2, (100, 100))
     of_plane = network.port_network[: network.n_host_ports] == 1
     ports = np.flatnonzero(of_plane)

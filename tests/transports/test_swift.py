@@ -1,4 +1,4 @@
-"""Swift: its formulas, alone, sharing a link, and under incast."""
+"""Swift: its formulas, a single flow, a shared link, and incast."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def flow_state(window: float, delay_ps: int = 10 * US) -> SimpleNamespace:
 # -- formulas ------------------------------------------------------------------------------------
 
 
-def test_target() -> None:
-    """base + switches * h + clamp(alpha / sqrt(window) + beta, 0, range)."""
+def test_target_delay_matches_the_formula() -> None:
+    """The target is base + switches * h + clamp(alpha / sqrt(window) + beta, 0, range)."""
     for window, switches in [(0.001, 1), (0.1, 3), (0.5, 5), (7.3, 3), (100.0, 1), (500.0, 5)]:
         p = par()
         env = SimpleNamespace(par=p)
@@ -65,8 +65,8 @@ def test_target() -> None:
 
 @pytest.mark.parametrize("window", [0.25, 1.0, 16.0])
 @pytest.mark.parametrize("over", [0.0, 0.3, 2.0])
-def test_decrease(window: float, over: float) -> None:
-    """By beta * (delay - target) / delay, at most by half, once per round trip."""
+def test_window_decreases_once_per_round_trip(window: float, over: float) -> None:
+    """The decrease is beta * (delay - target) / delay, at most one half."""
     p = par(beta=0.8, max_decrease=0.5)
     tx = flow_state(window)
     target = 20 * US + 3 * 3_053_000
@@ -81,8 +81,8 @@ def test_decrease(window: float, over: float) -> None:
     assert tx.window == pytest.approx(again * factor)
 
 
-def test_increase() -> None:
-    """ai per round trip: a window's worth of acknowledgments adds one packet."""
+def test_window_grows_by_one_packet_per_round_trip() -> None:
+    """A window's worth of acknowledgments adds ``ai``, here one packet."""
     p = par()
     tx = flow_state(50.0)
     for _ in range(50):
@@ -95,7 +95,7 @@ def test_increase() -> None:
     assert tx.window == 1.125
 
 
-def test_loss_halves_and_bounds_hold() -> None:
+def test_loss_halves_the_window_within_its_bounds() -> None:
     p = par(max_decrease=0.5, max_window=20, min_window=0.001)
     tx = flow_state(20.0)
     swift.react(p, 100 * US, tx, 10 * US, 3, True, False)
@@ -111,8 +111,8 @@ def test_loss_halves_and_bounds_hold() -> None:
 
 
 @pytest.mark.parametrize("rate_gbps", [100, 400])
-def test_a_lone_flow_is_not_held_back(rate_gbps: int) -> None:
-    """To the picosecond what the path allows: the target is above the empty path's round trip."""
+def test_single_flow_takes_the_ideal_time(rate_gbps: int) -> None:
+    """The target exceeds the idle path's round trip, so Swift does not delay it by a picosecond."""
     network = fat_tree(8, 4, f"{rate_gbps}Gbps")
     n = 2000
     engine = run(build(network, flow_table([(0, 31, n * PAYLOAD, 0)]), "swift", DEEP))
@@ -122,8 +122,8 @@ def test_a_lone_flow_is_not_held_back(rate_gbps: int) -> None:
 
 
 @pytest.mark.parametrize("n", [2, 8])
-def test_flows_share_a_link(n: int) -> None:
-    """Full link, fair shares, and a round trip near the target, from any start."""
+def test_flows_share_a_link_near_the_target_delay(n: int) -> None:
+    """The link is full, shares are fair, and the round trip is near the target from any start."""
     network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
     engine = build(network, flows, "swift", DEEP)
@@ -139,8 +139,8 @@ def test_flows_share_a_link(n: int) -> None:
     assert counter(engine, "drops") == 0
 
 
-def test_incast() -> None:
-    """More senders than the path holds packets: windows below one packet, a full link."""
+def test_large_incast_fills_the_link_without_drops() -> None:
+    """More senders than the path holds packets have windows below one packet."""
     n = 60
     network = fat_tree(8, 8, "100Gbps")
     flows = flow_table([(63 - i, 0, 100 * PAYLOAD, 0) for i in range(n)])
@@ -154,10 +154,10 @@ def test_incast() -> None:
 
 
 @pytest.mark.parametrize(("fs_range", "fair"), [("0us", False), ("10us", True)])
-def test_windows_below_one_packet(fs_range: str, fair: bool) -> None:
-    """About as many flows as packets fit the target: a full link, a short queue.
+def test_flow_scaling_equalizes_windows_below_one_packet(fs_range: str, fair: bool) -> None:
+    """About as many flows as packets fit into the target: the link is full and the queue short.
 
-    It is the part of the target that grows as the window shrinks that makes them equal.
+    Shares are equal only with the part of the target that grows as the window shrinks.
     """
     n = 56  # none of them in the receiver's rack
     network = fat_tree(8, 8, "100Gbps")
@@ -174,8 +174,8 @@ def test_windows_below_one_packet(fs_range: str, fair: bool) -> None:
 
 
 @pytest.mark.parametrize("queue_packets", [4, 20])
-def test_losses_are_repaired(queue_packets: int) -> None:
-    """Queues shorter than the target's: everything arrives, and is delivered once."""
+def test_each_dropped_packet_is_sent_again_once(queue_packets: int) -> None:
+    """Queues are shorter than the target, so packets drop; everything is delivered once."""
     n = 6
     network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 500 * PAYLOAD, 0) for i in range(n)])
@@ -188,8 +188,8 @@ def test_losses_are_repaired(queue_packets: int) -> None:
     assert_conserved(engine)
 
 
-def test_the_window_that_ends_scaling_is_above_the_one_that_begins_it() -> None:
-    """Between the two bounds no pair of values makes the target's scaling divide by zero."""
+def test_scaling_window_bounds_never_divide_by_zero() -> None:
+    """The maximum of ``fs_min_window`` is below the minimum of ``fs_max_window``."""
     plugin = registry.find("transport", "swift")
     least, most = plugin.param("fs_min_window"), plugin.param("fs_max_window")
     assert least is not None

@@ -1,4 +1,4 @@
-"""wan_fec: admission, pacing and forward error correction across a wide area."""
+"""wan_fec: admission, pacing and forward error correction on wide-area links."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ G = 10**9
 MS = 10**9
 PAYLOAD = 4096
 ONE_WAY = 30 * MS + 20_000 * NS
-"""Propagation of the dumbbell."""
+"""One-way propagation delay of the dumbbell."""
 
 
 def bottleneck(hosts: int, host_rate: str = "10Gbps", rate: str = "10Gbps") -> Network:
@@ -43,7 +43,7 @@ def bottleneck(hosts: int, host_rate: str = "10Gbps", rate: str = "10Gbps") -> N
 
 
 def lossy(network: Network, loss: float, *, back: float = 0.0) -> LinkFaults:
-    """Random loss on the wide-area link, and on the way back."""
+    """Random loss on the wide-area link and, with rate ``back``, on the reverse direction."""
     there = int(np.argmax(network.port_delay_ps))
     ports = [LinkFault(np.array([there]), loss=loss)]
     ports.append(LinkFault(network.port_peer[[there]], loss=back))
@@ -55,28 +55,28 @@ def lost(engine: Engine) -> int:
 
 
 def wan(network: Network, flows: list[tuple[int, int, int, int]], **given: Any) -> Engine:
-    """An engine; ``queue`` is the switches' buffer in packets."""
+    """Build an engine; ``queue`` is the switches' buffer in packets."""
     transport = given.pop("transport", "wan_fec")
     fabric = fabric_with(queue_bytes=given.pop("queue", 100) * PACKET)
     options = {name: given.pop(name) for name in ("faults", "seed", "jit") if name in given}
-    # With faults in any case, if of no effect: without, the engine would be compiled once more.
+    # Always with faults, even of no effect: without them the engine would be compiled again.
     options.setdefault("faults", lossy(network, 0.0))
     return build(network, flow_table(flows), transport, fabric, params=given, **options)
 
 
 def binomial(n: int, i: int, p: float) -> float:
-    """The chance that i of n packets are lost."""
+    """Probability that i of n packets are lost."""
     return comb(n, i) * p**i * (1 - p) ** (n - i)
 
 
 def block_failure(k: int, m: int, p: float) -> float:
-    """The docstring's formula: more than m of the k + m packets are lost."""
+    """Probability that more than m of the k + m packets of a block are lost."""
     return sum(binomial(k + m, i, p) for i in range(m + 1, k + m + 1))
 
 
-def test_design_loss() -> None:
-    """The defaults and presets keep a block's failure below 1e-6 at their loss, with one packet
-    fewer they would not; and the code fits into 255 symbols."""
+def test_presets_meet_their_block_failure_bound() -> None:
+    """A block fails with less than 1e-6 at the preset's loss rate, one parity packet fewer exceeds
+    that, and the code fits into 255 symbols."""
     plugin = registry.find("transport", "wan_fec")
     default = {p.name: p.default for p in plugin.params}
     assert block_failure(default["k"], default["m"], 1e-3) == pytest.approx(8.1e-8, rel=0.01)
@@ -86,8 +86,8 @@ def test_design_loss() -> None:
         assert k + m <= 255
 
 
-def test_lone_flow() -> None:
-    """Data is paced with the parity of all groups before the last in between."""
+def test_single_flow_takes_the_paced_time() -> None:
+    """Data is paced, together with the parity of all groups except the last."""
     for k, m, interleave in [(200, 5, 1), (16, 3, 4), (7, 0, 2)]:
         n = 1000
         engine = run(
@@ -116,8 +116,8 @@ def test_lone_flow() -> None:
         assert_conserved(engine)
 
 
-def test_flows_wait_for_their_rate() -> None:
-    """Of six flows of 4 Gbps two fit into 10 Gbps; each later one starts when one is done."""
+def test_flow_waits_until_its_rate_is_available() -> None:
+    """Of six flows of 4 Gbps two fit into 10 Gbps; each later one starts when one ends."""
     n = 500
     flows = [(0, 2 + i % 2, n * PAYLOAD, 0) for i in range(6)]
     engine = wan(bottleneck(2), flows, rate="4Gbps")
@@ -137,8 +137,8 @@ def test_flows_wait_for_their_rate() -> None:
     assert int(hosts["has_waiting"].sum()) == 0
 
 
-def test_a_flow_on_one_pport_pair_leaves_the_others_their_rate() -> None:
-    """Two flows of a host, on a plane each, are both admitted at once."""
+def test_admission_counts_each_plane_separately() -> None:
+    """Two flows of a host are on a plane each, so both are admitted at once."""
     testbed, network = Testbed.of("wan_fec", seed=4), rails(3, [100, 100])
     rows = [(0, 1, 50 * PAYLOAD, 0), (0, 2, 50 * PAYLOAD, 0)]
     flows = flow_table(rows)
@@ -148,8 +148,9 @@ def test_a_flow_on_one_pport_pair_leaves_the_others_their_rate() -> None:
     assert both.tolist() == [alone, alone]
 
 
-def test_no_loss_where_the_rates_fit() -> None:
-    """Eight hosts' capacities are the bottleneck's rate: its queue stays at two packets a flow."""
+def test_admitted_rates_that_fit_cause_no_loss() -> None:
+    """The capacities of eight hosts add up to the bottleneck's rate, so its queue stays within two
+    packets per flow."""
     rng = np.random.default_rng(1)
     sizes = rng.integers(1, 600 * PAYLOAD, 80)
     starts = rng.integers(0, 2 * MS, 80)
@@ -168,10 +169,11 @@ def test_no_loss_where_the_rates_fit() -> None:
 
 @pytest.mark.parametrize("interleave", [1, 4])
 @pytest.mark.parametrize(("rate", "least_loss"), [("4Gbps", 0.15), ("1Gbps", 0.7)])
-def test_completes_far_beyond_the_design_loss(
+def test_flow_completes_far_beyond_the_design_loss(
     rate: str, least_loss: float, interleave: int
 ) -> None:
-    """A bottleneck that is too small for the admitted rate loses a large part; all arrives."""
+    """The bottleneck is slower than the admitted rate and drops a large part; everything
+    arrives."""
     n = 700
     network = bottleneck(1, rate=rate)
     flows = [(0, 1, n * PAYLOAD, 0)]
@@ -186,14 +188,14 @@ def test_completes_far_beyond_the_design_loss(
 # -- random loss on the wide-area link -----------------------------------------------------------
 
 MESSAGE = 57_000_000
-"""Of one GPU in an iteration (HotNets 2024, section 5)."""
+"""Bytes that one GPU sends per iteration (HotNets 2024, section 5)."""
 
 
 @pytest.mark.parametrize(("preset", "loss"), [("loss_0.1%", 1e-3), ("loss_1%", 1e-2)])
-def test_no_tail_at_the_design_loss(preset: str, loss: float) -> None:
-    """Ten messages: none needs a repair, none ends a thousandth later than without loss.
+def test_design_loss_causes_no_tail(preset: str, loss: float) -> None:
+    """Of ten messages none needs a repair or ends 0.1 % later than without loss.
 
-    At worst the last packet arrives after the parity of its block, and not before.
+    At worst the last packet is restored when its block's parity arrives, never earlier.
     """
     params = registry.find("transport", "wan_fec").presets[preset]
     network = bottleneck(1)
@@ -209,9 +211,9 @@ def test_no_tail_at_the_design_loss(preset: str, loss: float) -> None:
         assert params["m"] * PACKET * 8_000 // 5 < clean / 1000
 
 
-def test_without_parity_a_loss_costs_a_round_trip() -> None:
-    """The same message with m = 0: a repair arrives a round trip after what was lost, and of the
-    packets of the last round trip some are. Only what was lost is sent again."""
+def test_loss_without_parity_costs_a_round_trip() -> None:
+    """With m = 0 a repair arrives a round trip after the lost packet, and some packets of the last
+    round trip are lost. Only lost packets are sent again."""
     network = bottleneck(1)
     flows = [(0, 1, MESSAGE, 0)]
     clean = fct_ps(run(wan(network, flows, rate="5Gbps", m=0)))[0]
@@ -220,9 +222,9 @@ def test_without_parity_a_loss_costs_a_round_trip() -> None:
     assert fct_ps(engine)[0] > clean + ONE_WAY
 
 
-def test_loss_of_the_last_packet() -> None:
-    """The link loses the last data packet. TCP is told a round trip later, by
-    silence; wan_fec has the packet as soon as one of parity arrives."""
+def test_lost_last_packet_costs_fec_no_round_trip() -> None:
+    """TCP detects the loss of the last data packet by a timeout of a round trip or more; wan_fec
+    restores the packet as soon as a parity packet arrives."""
     for transport, params in [("cubic", {}), ("bbr", {}), ("wan_fec", {"rate": "5Gbps"})]:
         network = bottleneck(1)
         there = int(np.argmax(network.port_delay_ps))
@@ -240,9 +242,9 @@ def test_loss_of_the_last_packet() -> None:
             assert late > 2 * ONE_WAY
 
 
-def test_blocks_fail_as_often_as_computed() -> None:
-    """k = 20, m = 2 at 2 %: a block that loses i > m packets is sent i - m and m more, so that
-    the number of repairs is known but for chance: four standard deviations of it."""
+def test_number_of_repairs_matches_the_binomial_model() -> None:
+    """With k = 20, m = 2 and 2 % loss a block that loses i > m packets gets i - m and m more. The
+    number of repairs must be within four standard deviations of its expectation."""
     k, m, loss, n_blocks = 20, 2, 0.02, 2000
     network = bottleneck(1)
     flows = [(0, 1, n_blocks * k * PAYLOAD, 0)]
@@ -256,7 +258,7 @@ def test_blocks_fail_as_often_as_computed() -> None:
 
 @pytest.mark.parametrize("interleave", [1, 8])
 @pytest.mark.parametrize(("loss", "back"), [(0.05, 0.0), (0.3, 0.3), (0.0, 0.5)])
-def test_completes_whatever_is_lost(loss: float, back: float, interleave: int) -> None:
+def test_flow_completes_whatever_is_lost(loss: float, back: float, interleave: int) -> None:
     """Data, parity, repairs, NACKs, probes and the last acknowledgment may all be lost."""
     network = bottleneck(2)
     flows = [(i % 2, 2 + i % 2, 500 * PAYLOAD, 0) for i in range(6)]
@@ -266,8 +268,9 @@ def test_completes_whatever_is_lost(loss: float, back: float, interleave: int) -
     assert int(engine.state.hosts.nics["admitted_bps"].sum()) == 0
 
 
-def test_a_burst_is_spread_over_blocks() -> None:
-    """The link loses 30 packets in a row: a block of five parities fails, eight in turn do not."""
+def test_interleaving_survives_a_loss_burst() -> None:
+    """The link loses 30 packets in a row: one block with five parity packets fails, eight
+    interleaved blocks do not."""
     network = bottleneck(1)
     there = int(np.argmax(network.port_delay_ps))
     gap = PACKET * 8_000 // 5
