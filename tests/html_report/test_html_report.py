@@ -1,4 +1,4 @@
-"""The report of results is one file without markup of others, and true."""
+"""The HTML report is one self-contained file, escapes text and shows the results' values."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ runpy.run_module("netsim", run_name="__main__")
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of EXPERIMENTS, and a report that explains a flow; not compiled."""
+    """Run EXPERIMENTS without compilation and write a report that explains a flow."""
     folder = tmp_path_factory.mktemp("report")
     for name, text in EXPERIMENTS.items():
         (folder / f"{name}.toml").write_text(text)
@@ -102,7 +102,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def page_of(path: Path) -> tuple[str, dict[str, Any]]:
-    """The text of a report and its data."""
+    """Write the report of a result; return its text and its embedded data."""
     out = path.parent / f"{path.name}.html"
     size = write_report([path], out)
     text = out.read_text("utf-8")
@@ -118,7 +118,7 @@ def data_of(text: str) -> dict[str, Any]:
 
 
 def part(data: dict[str, Any], key: str, kind: str, point: int | None = None) -> dict[str, Any]:
-    """The first part of a kind in a section."""
+    """Return the first part of this kind in a section."""
     sections = data["sections"] if point is None else data["points"][point]["sections"]
     (section,) = (one for one in sections if one["key"] == key)
     parts = [inner for one in section["parts"] for inner in one.get("parts", [one])]
@@ -133,7 +133,7 @@ def keys(data: dict[str, Any], point: int) -> list[str]:
     return [one["key"] for one in data["points"][point]["sections"]]
 
 
-def test_one_file_that_asks_for_nothing(results: Path) -> None:
+def test_report_is_self_contained(results: Path) -> None:
     text, data = page_of(results / "incast")
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy
@@ -141,12 +141,12 @@ def test_one_file_that_asks_for_nothing(results: Path) -> None:
     assert "unsafe" not in policy[1]
     assert not re.findall(r"(?:https?:)?//[\w.]+\.\w|<link|<iframe|\bimport\(|fetch\(", text)
     assert len(re.findall(r"<script", text)) == 2
-    assert "Permission is hereby granted" in text  # the license of the library
+    assert "Permission is hereby granted" in text  # license of the embedded library
     assert len(text) < 500_000
     assert not data["left_out"]
 
 
-def test_sections_are_those_that_the_results_have_data_for(results: Path) -> None:
+def test_report_has_only_sections_with_data(results: Path) -> None:
     _, incast = page_of(results / "incast")
     assert [one["key"] for one in incast["sections"]] == ["points", "completion"]
     labels = [one["label"] for one in incast["points"]]
@@ -168,7 +168,7 @@ def test_sections_are_those_that_the_results_have_data_for(results: Path) -> Non
     assert any("SLO" in text for text in serve["headlines"])
 
 
-def test_numbers_are_those_of_the_tables(results: Path) -> None:
+def test_report_values_equal_result_tables(results: Path) -> None:
     _, data = page_of(results / "incast")
     sweep = load(results / "incast")
     chart = part(data, "completion", "chart")
@@ -183,19 +183,19 @@ def test_numbers_are_those_of_the_tables(results: Path) -> None:
     network = part(data, "network", "network", 1)
     used = values(network["values"]["utilization"]["of"])
     assert used.max() == pytest.approx(roce.links["utilization"].max())
-    assert used.sum() == pytest.approx(roce.links["utilization"].sum())  # a line for each link
+    assert used.sum() == pytest.approx(roce.links["utilization"].sum())  # one value per link
     queues = part(data, "series", "heatmap", 1)["values"]["largest queue (KB)"]
     assert queues["top"] == pytest.approx(roce.series["max_queue_bytes"].max() / 1e3)
     slowest = part(data, "slowest", "bars", 1)
     times = np.sort(roce.flows["fct_ps"].to_numpy())[::-1] / 1e6
     sums = [sum(row["values"]) for row in slowest["rows"]]
     assert sorted(sums, reverse=True) == pytest.approx(times[: len(sums)], rel=1e-4)
-    told = [" ".join(row["text"]) for row in slowest["rows"]]
-    assert all("Path: h" in text and "PFC stopped" in text for text in told)
+    texts = [" ".join(row["text"]) for row in slowest["rows"]]
+    assert all("Path: h" in text and "PFC stopped" in text for text in texts)
 
 
 def hostile(results: Path, folder: Path) -> Path:
-    """A copy of a result with names that try to be markup."""
+    """Copy a result and put HTML markup into its names."""
     copy = folder / "hostile"
     copy.mkdir()
     for path in (results / "incast" / "transport=roce,size=40KB").iterdir():
@@ -209,7 +209,7 @@ def hostile(results: Path, folder: Path) -> Path:
     return copy
 
 
-def test_texts_of_results_are_no_markup(results: Path, tmp_path: Path) -> None:
+def test_text_of_results_is_escaped(results: Path, tmp_path: Path) -> None:
     copy = hostile(results, tmp_path)
     text, data = page_of(copy)
     assert "<img" not in text
@@ -223,14 +223,14 @@ def test_texts_of_results_are_no_markup(results: Path, tmp_path: Path) -> None:
     page_of(copy)
 
 
-def test_resolved_experiments_are_toml_to_copy(results: Path) -> None:
+def test_resolved_experiment_is_valid_toml(results: Path) -> None:
     tree = load(results / "serve").experiment["resolved"]
     assert tomllib.loads(toml_of(tree)) == tree
     odd = {"a b": {"list": [{"x": "\x7f\n"}, 1.5], "t": True}, "z": {"empty": {}}}
     assert tomllib.loads(toml_of(odd)) == odd
 
 
-def test_slow_flows_are_explained_by_another_simulation(results: Path) -> None:
+def test_explain_option_breaks_down_the_slowest_flow(results: Path) -> None:
     point, out = results / "incast" / "transport=roce,size=40KB", results / "explained.html"
     bars = part(data_of(out.read_text("utf-8")), "explained", "bars", 0)
     (row,) = bars["rows"]
@@ -238,7 +238,7 @@ def test_slow_flows_are_explained_by_another_simulation(results: Path) -> None:
     assert "incast" in row["text"][0]
 
 
-def test_details_that_have_no_room_are_left_out(
+def test_points_beyond_the_size_limit_are_omitted(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = len(page_of(results / "incast")[0])
@@ -251,7 +251,7 @@ def test_details_that_have_no_room_are_left_out(
         page_of(results / "incast")
 
 
-def test_a_tree_of_pauses_begins_where_nobody_was_stopped() -> None:
+def test_pause_tree_starts_at_nodes_that_were_not_paused() -> None:
     names = ["h0", "h1", "leaf", "spine"]
     roots = pause_tree({3: {2: 50}, 2: {0: 100, 1: 20}}, names, 200)
     assert [one["text"].split()[0] for one in roots] == ["spine"]
@@ -262,7 +262,7 @@ def test_a_tree_of_pauses_begins_where_nobody_was_stopped() -> None:
     assert "circle" in json.dumps(circle)
 
 
-def test_flows_of_one_hashed_path_share_their_links(results: Path) -> None:
+def test_incast_flows_share_their_last_link(results: Path) -> None:
     point = next(
         one for one in Report([results / "incast"]).points if one.label == "RoCE, flow size 40KB"
     )
@@ -293,7 +293,7 @@ LARGE = """
     const times = [];
     let drawn = 0;
     box.chart.hooks.draw = [() => { drawn++; }];
-    for (let k = 0; k < 9; k++) {  // the best of nine: others may use the processor
+    for (let k = 0; k < 9; k++) {  // the best of nine: other processes may use the CPU
       const start = performance.now();
       box.chart.setScale("x", { min: 10 * k + 1, max: n - 10 * k - 1 });
       await new Promise((next) => queueMicrotask(() => queueMicrotask(next)));
@@ -316,8 +316,8 @@ INK = """
 """
 
 
-def test_in_a_browser(results: Path, tmp_path: Path) -> None:
-    """No error, no request, every canvas drawn, zoom and selection work, large charts are fast."""
+def test_report_works_in_a_browser(results: Path, tmp_path: Path) -> None:
+    """Pages draw every canvas without errors or requests, react to input and zoom quickly."""
     for name in ("incast", "steps", "serve"):
         page_of(results / name)
     page_of(hostile(results, tmp_path))
