@@ -1,4 +1,4 @@
-"""Exposed communication by transport: delays from results, the rest by formula."""
+"""Exposed communication by transport: transfer delays from results, the rest by formula."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ FULL, TENTH = ("97.39MB", "217.088MB"), ("9.739MB", "21.7088MB")
 
 @pytest.fixture
 def steps(point):
-    """Results of both messages with some transports; the made-up times do not depend on these."""
+    """Results for each message size and transport; their synthetic times depend on neither."""
 
     def made(sizes, transports=("ideal", "roce", "ndp"), seeds=(1,), **options):
         return [
@@ -29,7 +29,7 @@ def steps(point):
     return made
 
 
-def test_a_transfer_is_late_by_what_the_slowest_takes_more(steps):
+def test_extra_time_of_a_transfer_is_its_slowest_flows(steps):
     (result,) = steps(["97.39MB"], ["ndp"], n_flows=40)
     late = (result.flows["fct_ps"] - result.flows["ideal_ps"]).to_numpy()
     groups = [late[:18], late[18:36], late[36:]]
@@ -39,7 +39,7 @@ def test_a_transfer_is_late_by_what_the_slowest_takes_more(steps):
     assert found["mean"] == pytest.approx(late.mean())
 
 
-def test_delays_become_exposed_communication(steps):
+def test_exposed_communication_includes_transfer_delays(steps):
     made = exposed.make(steps(FULL, seeds=(1, 2)))
     rows = list(zip(*made.drawn.values(), strict=True))
     assert len(rows) == 2 * 2 * 3
@@ -62,17 +62,17 @@ def test_delays_become_exposed_communication(steps):
     )
 
 
-def test_small_messages_are_taken_for_whole_ones(steps):
+def test_delays_of_small_messages_are_scaled_up(steps):
     whole, part = exposed.make(steps(FULL)), exposed.make(steps(TENTH))
     tenfold = [10 * extra for extra in whole.drawn["extra_ps"]]
     assert part.drawn["extra_ps"] == pytest.approx(tenfold)
     assert mentions(part.about, "1/10")
     assert SMALLER in part.values[-1].standing
-    # The transfers of a hundred hosts are those of a small network, too.
+    # Full messages on a network smaller than the paper's are marked too.
     assert SMALLER in whole.values[-1].standing
 
 
-def test_results_that_do_not_fit_are_refused(steps, point):
+def test_mismatched_results_are_rejected(steps, point):
     with raises_input("97.39MB", key="traffic.size"):
         exposed.make(steps(FULL[:1]))
     with raises_input("97.39MB", "217.088MB", key="traffic.size"):
@@ -85,7 +85,7 @@ def test_results_that_do_not_fit_are_refused(steps, point):
         exposed.make([*steps(FULL), other])
 
 
-def test_a_sweep_over_sizes_has_one_name_for_each_transport(point):
+def test_sizes_of_a_sweep_share_the_transport_label(point):
     results = [
         point(name, traffic=STEP | {"size": size}, axes={"traffic.size": size})
         for size in FULL

@@ -1,4 +1,4 @@
-"""Lite-GPUs against H100: what is drawn is what rooflines give, and the claim's table."""
+"""The figure of Lite-GPUs against H100 shows roofline ratios and tests the paper's claim."""
 
 import re
 from pathlib import Path
@@ -33,8 +33,8 @@ ALL = {
 }
 
 
-def test_what_is_bound_by_one_rate_has_its_ratio(made):
-    """GPT-3's decoding reads memory, prompts compute; four Lite-GPUs are as much silicon."""
+def test_phase_with_one_bottleneck_scales_with_its_rate(made):
+    """GPT-3 decode is bound by memory, prefill by compute; four Lite-GPUs equal one H100's area."""
     for machine, memory in (("lite", 838), ("lite_membw", 1675), ("lite_netbw_flops", 419)):
         found = ratio(made, model="gpt3_175b", phase="decode", machine=machine, **ALL)
         assert found == pytest.approx(4 * memory / 3352, rel=1e-3)
@@ -43,7 +43,7 @@ def test_what_is_bound_by_one_rate_has_its_ratio(made):
         assert found == pytest.approx(4 * flops / 2000, rel=1e-3)
 
 
-def test_the_claim_is_told_of_what_it_is_made_of(made):
+def test_claim_values_cover_the_stated_cases(made):
     assert len(made.values) == 2 * (2 * len(VARIANTS) - 1)
     told = [value.what for value in made.values]
     assert not [what for what in told if "Llama3-70B" in what]
@@ -56,7 +56,7 @@ def test_the_claim_is_told_of_what_it_is_made_of(made):
     assert mentions(made.notes[1], len(within) - 6, "10", "6", "8")
 
 
-def test_the_table_names_the_fewest_assumptions(made):
+def test_table_names_the_fewest_sufficient_assumptions(made):
     rows = {row[0]: row[1:] for row in made.table.rows}
     assert len(rows) == 2 * len(VARIANTS)
     assert rows["prefill, Lite"] == ("overlap + tp searched", "overlap + tp searched", "never")
@@ -65,7 +65,7 @@ def test_the_table_names_the_fewest_assumptions(made):
     assert rows["decode, Lite+NetBW"][0] == both
 
 
-def test_assumptions_that_are_enough_by_themselves():
+def test_fewest_drops_supersets_of_sufficient_assumptions():
     a, b, c = lite.THREE.values()
     assert (
         lite._fewest([frozenset({a, b}), frozenset({b}), frozenset({a, c})]) == f"{b} or {a} + {c}"
@@ -74,7 +74,7 @@ def test_assumptions_that_are_enough_by_themselves():
     assert lite._fewest([]) == "never"
 
 
-def test_every_ratio_is_a_cell_of_the_map(made):
+def test_heatmap_has_a_cell_for_every_ratio(made):
     panels = [axes for axes in made.figure.axes if axes.texts]
     ratios = made.drawn["ratio_to_h100"]
     cells = sum(axes.images[0].get_array().size for axes in panels)
@@ -89,7 +89,7 @@ def test_every_ratio_is_a_cell_of_the_map(made):
         assert norm(1.0) == pytest.approx(0.5)
 
 
-def test_what_the_readme_says(made):
+def test_documented_counts_equal_the_figure_notes(made):
     text = (Path(__file__).parents[3] / "docs" / "lite-gpu.md").read_text("utf-8")
     result = text.partition("**Result**")[2].partition("\n\n")[0]
     counts = [re.findall(r"(\d+) of (?:10|8) ", note) for note in made.notes[:4]]

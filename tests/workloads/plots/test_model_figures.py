@@ -1,4 +1,4 @@
-"""Figures from the model of the job: their values against numbers worked out elsewhere."""
+"""Figures computed from the job model equal values calculated independently."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +13,8 @@ from netsim.workloads.plots import fig1, fig2, fig3a, fig3b, fig3c
 from netsim.workloads.plots.paper_figure import POST_HOC
 from netsim.workloads.plots.sensitivity import exposed_percent
 
-# In ms: three forward passes, tensor parallelism of a pass, a transfer, S1 and S2 less a backward
-# pass. Worked out from the formulas of sections 4 and 5 by hand.
+# In ms: three forward passes, tensor parallelism of one pass, one transfer, and S1 and S2 minus a
+# backward pass. Calculated by hand from the formulas of sections 4 and 5.
 DENSE = (3 * 132.8009, 8.201102, 2.17088, 16.56816 - 265.6018, 98.26631 - 265.6018)
 MOE = (3 * 45.17825, 3.67932, 0.9739378, 18.89699 - 90.35649, 112.225 - 90.35649)
 
@@ -31,12 +31,12 @@ def columns(made):
 
 @pytest.mark.parametrize(("job", "stages"), [("dense", DENSE), ("moe", MOE)])
 @pytest.mark.parametrize("extra_ms", [0, 5.54, 12])
-def test_exposed_communication_is_that_of_the_formula(job, stages, extra_ms):
+def test_exposed_communication_matches_hand_calculation(job, stages, extra_ms):
     ours = exposed_percent(job, PaperNetwork(transfer_delay_s=extra_ms / 1e3))
     assert ours == pytest.approx(by_hand(stages, extra_ms), rel=2e-4)
 
 
-def test_figure_1_has_every_law_and_the_papers_sizes():
+def test_figure_1_has_all_scaling_laws_and_paper_sizes():
     made = fig1.make([])
     assert [value.paper for value in made.values] == [103.8, 50]
     assert [value.ours for value in made.values] == pytest.approx([103.8139, 52.63154], rel=1e-4)
@@ -51,7 +51,7 @@ def test_figure_1_has_every_law_and_the_papers_sizes():
 
 class TestFigure2:
     @pytest.mark.parametrize("job", ["dense", "moe"])
-    def test_bars_add_up_to_the_stages(self, job):
+    def test_timeline_bars_sum_to_stage_times(self, job):
         stages = stage_seconds(paper_job(job))
         total = {}
         for row, _, start, end in fig2.timeline(paper_job(job)):
@@ -64,12 +64,12 @@ class TestFigure2:
         assert total == pytest.approx({row: 1e3 * time for row, time in in_ms.items()}, rel=1e-4)
 
     @pytest.mark.parametrize("job", ["dense", "moe"])
-    def test_nothing_waits_for_what_is_not_there(self, job):
+    def test_timeline_respects_dependencies(self, job):
         bars = list(fig2.timeline(paper_job(job)))
         alone = sorted(bar[2:] for bar in bars if bar.row in ("compute", "TP", "PP"))
         for (_, end), (start, _) in pairwise(alone):
             assert start == pytest.approx(end)
-        # As the last GPU of the simulated step: it receives first, and sends last.
+        # Like the last GPU of the simulated step, it receives first and sends last.
         first, last = (bar for bar in bars if bar.row == "PP")
         assert (first.start, last.what) == (0, "output")
         assert last.start == pytest.approx(max(b.end for b in bars if b.row == "TP"))
@@ -81,7 +81,7 @@ class TestFigure2:
             assert all(then[chunk] >= first[chunk] + late - 1e-9 for chunk in then)
 
     def step(self, job, scale=0.01):
-        """The last of two ranks receives, computes and reduces; the first has other times."""
+        """Operations of two ranks: the last receives, computes and reduces."""
         operations = pl.DataFrame({
             "rank": [0, 1, 1, 1, 1, 1],
             "kind": ["forward", "pp", "forward", "dp_s1", "dp_s1", "embedding"],
@@ -95,7 +95,7 @@ class TestFigure2:
         experiment = {"resolved": {"traffic": traffic}}
         return SimpleNamespace(operations=operations, experiment=experiment, path=Path(job))
 
-    def test_a_simulated_step_is_told_in_the_times_of_the_job(self):
+    def test_simulated_step_is_scaled_to_job_times(self):
         bars = fig2.simulated(self.step("moe"))
         assert bars == [
             ("PP", "receive", 0, 100),
@@ -103,7 +103,7 @@ class TestFigure2:
             ("S1", "all_reduce", 300, 350),
         ]
 
-    def test_model_and_simulation_stand_above_each_other(self):
+    def test_model_and_simulation_panels_share_time_axes(self):
         made = fig2.make([self.step(job) for job in ("moe", "dense")])
         labels = [axes.get_xlabel().partition(":")[0] for axes in made.figure.axes]
         assert labels == ["dense, model", "MoE, model", "dense, simulated", "MoE, simulated"]
@@ -114,7 +114,7 @@ class TestFigure2:
         assert len(made.values) == 16
         assert any(has(note, "2", "0.01") for note in made.notes)
 
-    def test_other_results_are_refused(self):
+    def test_missing_step_or_operations_are_rejected(self):
         with raises_input():
             fig2.make([self.step("dense")])
         without = SimpleNamespace(**{**vars(self.step("dense")), "operations": None})
@@ -122,9 +122,9 @@ class TestFigure2:
             fig2.make([without, self.step("moe")])
 
 
-def test_figure_3_has_the_papers_anchors():
+def test_figure_3_matches_independent_values_at_paper_points():
     found = {value.what: value for fig in (fig3a, fig3b) for value in fig.make([]).values}
-    # Ours, worked out with another program; "not reproduced" is the one that misses its bound.
+    # Our values, calculated with another program; "not reproduced" marks the missed bound.
     ours = {
         "dense, 14.4 Tbps a GPU": 4.949125, "MoE, 14.4 Tbps a GPU": 18.70048,
         "dense, 0.8 Tbps a GPU": 45.46988, "MoE, 0.8 Tbps a GPU": 73.92206,
@@ -139,7 +139,7 @@ def test_figure_3_has_the_papers_anchors():
     assert not found[missed[0]].within
 
 
-def test_figure_3c_falls_to_what_the_wide_area_does_not_add():
+def test_figure_3c_falls_to_exposure_without_wan_delay():
     made = fig3c.make([])
     rows = columns(made)
     for model, stages in (("dense", DENSE), ("MoE", MOE)):
@@ -153,7 +153,7 @@ def test_figure_3c_falls_to_what_the_wide_area_does_not_add():
     assert ours["MoE, a round trip more"] == pytest.approx(20.8, rel=2e-3)
 
 
-def test_no_two_lines_look_alike_in_grey():
+def test_lines_differ_in_grayscale():
     for figure in [fig1, fig3a, fig3b, fig3c]:
         for axes in figure.make([]).figure.axes:
             lines = [line for line in axes.get_lines() if len(line.get_xdata()) > 2]

@@ -1,4 +1,4 @@
-"""Figures of the paper: what it states beside ours, and the files of a figure."""
+"""Figures of the paper: its stated values compared with ours, and the files written."""
 
 import csv
 
@@ -28,12 +28,12 @@ def read(path):
         return list(csv.DictReader(file))
 
 
-class TestValues:
-    def test_differ_by_per_cent_of_the_papers(self):
+class TestPaperValues:
+    def test_difference_is_percent_of_paper_value(self):
         assert Value("x", 8.0, 6.0, "ms", "1").difference == -25
         assert not Value("x", 8.0, 6.0, "ms", "1").within
 
-    def test_that_are_bounds_hold_or_not(self):
+    def test_bound_is_within_only_if_it_holds(self):
         for bound, ours, within in [
             (MORE_THAN, 41, True),
             (MORE_THAN, 40, False),
@@ -44,7 +44,7 @@ class TestValues:
             assert value.within is within
             assert value.stated == f"{bound} 40"
 
-    def test_are_written_beside_what_is_drawn(self, tmp_path):
+    def test_write_saves_figure_data_and_stated_values(self, tmp_path):
         figure, (axes,) = new_figure()
         axes.plot([1, 2], [3, 5])
         values = [Value("the last", 2.0, 5.0, "ms", "6.3", standing="POST-HOC")]
@@ -59,27 +59,27 @@ class TestValues:
         assert (row["paper"], row["ours"], row["difference_percent"]) == ("2.0", "5.0", "150.0")
         assert (row["standing"], row["section"]) == ("POST-HOC", "6.3")
 
-    def test_cannot_be_written_to_a_file(self, tmp_path):
+    def test_write_rejects_a_file_as_directory(self, tmp_path):
         (tmp_path / "taken").write_text("")
         made = PaperFigure(new_figure()[0], [], {"x": [1]}, "nothing")
         with raises_input():
             write(made, tmp_path / "taken", "fig9")
 
 
-def test_a_dozen_curves_differ_without_color():
+def test_twelve_curves_differ_in_grayscale():
     styles = [distinct_in_grayscale(CurveStyle("black"), index) for index in range(12)]
     assert len({(curve_style.line, curve_style.marker) for curve_style in styles}) == 12
     assert all(curve_style.marker for curve_style in styles)
 
 
 @pytest.mark.parametrize("sweep", [fig5.PIPELINE, fig6.PERMUTATION], ids=lambda one: one.name)
-def test_simulations_are_experiments_that_come_with_netsim(sweep):
+def test_figure_sweeps_are_shipped_experiments(sweep):
     for overrides in (sweep.quick, sweep.full):
         points = Experiment.load(locate(sweep.experiment), overrides).points()
         assert len({p.resolved["transport"]["kind"] for p in points}) > 5
 
 
-def test_the_papers_form_is_of_the_papers_size():
+def test_full_sweeps_have_the_papers_size():
     one = Experiment.load(locate(fig5.PIPELINE.experiment), fig5.PIPELINE.full).points()[0]
     assert one.resolved["topology"]["leaves"] * one.resolved["topology"]["hosts_per_leaf"] == 8192
     assert one.resolved["traffic"]["size"] == "97.39MB"
@@ -111,7 +111,7 @@ class TestFigure5:
 
         return made
 
-    def test_at_the_papers_size_has_its_times(self, step):
+    def test_paper_size_has_absolute_times(self, step):
         made = step()
         ours = {row[0]: row for row in zip(*made.drawn.values(), strict=True)}
         assert len(ours) == 6  # five transports and the ideal
@@ -130,7 +130,7 @@ class TestFigure5:
         assert not any(value.standing == SMALLER for value in made.values)
         assert SMALLER not in made.figure.get_suptitle()
 
-    def test_marks_what_is_stated(self, step):
+    def test_stated_values_are_marked(self, step):
         made = step()
         x, y = curve(made.figure, "stated in the paper")
         sprayed_ms = 1.05 * curve(made.figure, "ideal")[0][0]
@@ -140,7 +140,7 @@ class TestFigure5:
     @pytest.mark.parametrize(
         "smaller", [{"size": "2MB"}, {"n_flows": 4096}, {"topology": PAPERS | {"leaves": 64}}]
     )
-    def test_smaller_has_multiples_of_the_optimum(self, step, smaller):
+    def test_smaller_size_has_multiples_of_the_optimum(self, step, smaller):
         made = step(**smaller)
         assert all(value.standing == SMALLER and value.unit == "" for value in made.values)
         assert SMALLER in made.figure.get_suptitle()
@@ -153,7 +153,7 @@ class TestFigure5:
 
 @pytest.mark.usefixtures("few_draws")
 class TestFigure6:
-    def test_has_single_paths_at_the_lowest_load(self, point):
+    def test_single_path_values_are_of_the_lowest_load(self, point):
         results = [
             point(name, seed, traffic={"load": load}, axes={"traffic.load": load},
                   params={"paths": paths} if paths else {})
@@ -175,7 +175,7 @@ class TestFigure6:
         assert len(rows) == 2 * (4 * 2 + 2)  # four transports and fair shares at two loads
         assert rows[0][:5] == ("roce", "max", 0.5, 2, made.values[0].ours)
 
-    def test_is_the_papers_at_its_size(self, point):
+    def test_paper_size_is_not_marked_smaller(self, point):
         results = [
             point(name, topology=PAPERS, traffic={"kind": "poisson", "load": load})
             for name in ("roce", "ndp")
@@ -184,7 +184,7 @@ class TestFigure6:
         assert [value.standing for value in fig6.make(results).values] == [""]
 
 
-def test_figure_4_draws_every_network_of_its_experiment():
+def test_figure_4_draws_every_topology_of_its_experiment():
     made = fig4.make([])
     titles = [axes.get_title() for axes in made.figure.axes]
     assert titles == ["fat tree", "4 planes", "8 rails of 4 planes"]

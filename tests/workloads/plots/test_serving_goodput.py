@@ -1,4 +1,4 @@
-"""Serving runs side by side: bars are the summaries', and GPUs at work by formula the policy's."""
+"""Serving goodput: bars are means of the summaries; the formula gives each policy's capacity."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def result(
     )
 
 
-def made() -> list[Any]:
+def runs() -> list[Any]:
     return [
         result("stop", 1, STOP, met=0.8, capacity=0.9),
         result("stop", 2, STOP, met=0.6, capacity=0.7),
@@ -58,8 +58,8 @@ def made() -> list[Any]:
     ]
 
 
-def test_bars_are_means_over_the_seeds() -> None:
-    found = serving_goodput.compare(made())
+def test_bars_are_means_over_seeds() -> None:
+    found = serving_goodput.compare(runs())
     assert [bar.label for bar in found.bars] == ["stop", "spare", "shrink", "none"]
     stop = found.bars[0]
     assert (stop.met.mean, stop.met.values) == (pytest.approx(0.7), (0.8, 0.6))
@@ -69,8 +69,8 @@ def test_bars_are_means_over_the_seeds() -> None:
     assert found.table.rows[0][-2:] == ("20", "3")
 
 
-def test_capacity_by_formula_is_that_of_the_policy() -> None:
-    bars = serving_goodput.compare(made()).bars
+def test_formula_capacity_follows_the_failure_policy() -> None:
+    bars = serving_goodput.compare(runs()).bars
     policies = (
         Policy(80 * S, 2 * S, S // 20),
         Policy(80 * S, 2 * S, S // 20, spares=1),
@@ -85,8 +85,8 @@ def test_capacity_by_formula_is_that_of_the_policy() -> None:
     assert serving_goodput.by_formula(result("file", 1, listed, met=1.0, capacity=0.9)) is None
 
 
-def test_what_is_drawn() -> None:
-    figure = serving_goodput.draw(serving_goodput.compare(made()))
+def test_figure_draws_attainment_capacity_and_ttft() -> None:
+    figure = serving_goodput.draw(serving_goodput.compare(runs()))
     left, right = figure.axes
     assert [bar.get_width() for bar in left.patches] == pytest.approx([70, 95, 90, 100])
     rings = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "o"]
@@ -95,7 +95,7 @@ def test_what_is_drawn() -> None:
     assert marks == pytest.approx([80, 99, 98, 100])
 
 
-def test_other_results_are_refused() -> None:
+def test_results_without_requests_are_rejected() -> None:
     other = SimpleNamespace(path="r", summary={})
     with raises_input("request"):
         serving_goodput.compare([other])

@@ -1,4 +1,4 @@
-"""Figures of serving runs."""
+"""Latency figures of serving runs: distributions at one rate and curves over the rate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tables_of() -> dict[str, dict[str, np.ndarray]]:
 def result(
     transport: str = "ndp", rate: float = 1.0, seed: int = 1, slower: int = 1, **slo: int
 ) -> Any:
-    """The result of the run that is written down, or of one that is slower by a factor."""
+    """Return the result of the split run, optionally slowed down by a factor."""
     plan, rows = split_run()
     plan = replace(plan, **slo)
     log = log_of(rows)
@@ -64,10 +64,10 @@ def result(
 def points(axes: Any, label: str) -> list[tuple[float, float]]:
     (line,) = (one for one in axes.get_lines() if one.get_label() == label)
     found = zip(*(np.asarray(one).tolist() for one in line.get_data()), strict=True)
-    return [(x, y) for x, y in found if y or x == round(x)]  # without the start of a distribution
+    return [(x, y) for x, y in found if y or x == round(x)]  # omits the start of a distribution
 
 
-def test_distributions_of_one_load() -> None:
+def test_one_rate_is_drawn_as_distributions() -> None:
     figure = serving_latency.draw([result("ndp", ttft_ps=230), result("roce", slower=2)])
     first, second, between = figure.axes[:3]
     assert points(first, "ndp") == [(200.0, 0.5), (250.0, 1.0)]
@@ -85,7 +85,7 @@ def names(figure: Any) -> list[str]:
     return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
-def test_no_curve_is_hidden_and_a_distant_objective_leaves_the_axes_alone() -> None:
+def test_curves_stay_visible_and_distant_slo_keeps_axes() -> None:
     far, near = 100_000, 230
     without = serving_latency.draw([result("ndp"), result("roce")]).axes[0]
     first = serving_latency.draw([result("ndp", ttft_ps=far), result("roce", ttft_ps=far)]).axes[0]
@@ -106,7 +106,7 @@ def test_no_curve_is_hidden_and_a_distant_objective_leaves_the_axes_alone() -> N
     assert points(figure.axes[0], "ndp") == [(200, 0.25), (250, 0.5), (500, 0.75), (650, 1.0)]
 
 
-def test_curves_over_the_rate() -> None:
+def test_several_rates_are_drawn_as_curves() -> None:
     every = [
         result(transport, rate, slower=slower, ttft_ps=600, stall_ps=350)
         for transport in ("ndp", "roce")
@@ -117,15 +117,15 @@ def test_curves_over_the_rate() -> None:
     first, second, between, goodput, stalled = figure.axes
     assert points(first, "roce") == [(1.0, 250), (2.0, 650)]
     assert points(second, "ndp") == points(between, "ndp") == [(1.0, 200), (2.0, 400)]
-    # One of two requests has a gap of 400 ps at twice the time.
+    # At twice the time, one of the two requests has a gap of 400 ps.
     assert points(stalled, "ndp") == [(1.0, 0), (2.0, 50)]
     (low, one), (high, other) = points(goodput, "ndp")
     assert (low, high) == (1.0, 2.0)
     assert one == pytest.approx(1 / 50e-12)
-    assert other == 0  # the one whose first token came in time had that gap
+    assert other == 0  # the request whose first token was in time had that gap
 
 
-def test_any_figure_of_a_sweep_against_any_axis() -> None:
+def test_serving_columns_can_be_drawn_over_any_axis() -> None:
     every = [result("ndp", rate, slower=slower) for rate, slower in ((1.0, 1), (2.0, 2))]
     found = sweep_xy.compare(every, "rate", "tbt_p99")
     assert [point.mean for point in found.lines["ndp"].values()] == [200, 400]
@@ -133,7 +133,7 @@ def test_any_figure_of_a_sweep_against_any_axis() -> None:
     assert figure.axes[0].get_ylabel() == "goodput (1/s)"
 
 
-def test_other_results_are_refused() -> None:
+def test_results_without_finished_requests_are_rejected() -> None:
     other = result()
     other.summary = {}
     with raises_input("request"):
@@ -144,8 +144,8 @@ def test_other_results_are_refused() -> None:
         serving_latency.draw([early])
 
 
-def test_a_timeline_has_the_iterations() -> None:
-    """In the row of their machine's leader, beside what is sent and received."""
+def test_timeline_shows_iterations_and_transfers() -> None:
+    """Iterations are in the row of their instance's first host, next to its transfers."""
     one = result()
     one.operations = None
     one.iterations = pl.DataFrame(tables_of()["iterations"])

@@ -1,4 +1,4 @@
-"""Timelines of made-up tasks and operations: rows, bars, what is shown of them, and the line."""
+"""Timelines of synthetic tasks and operations: rows, bars, ranges, the critical path, traces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TASKS = {
     "end_ps": np.array([5, 9, 40, 90, 90, -1]) * US,
 }
 ROWS = (
-    # rank, host, stream, kind, what, group, begin and end in us, label
+    # rank, host, stream, kind, operation type, group, start and end in us, label
     (0, 4, 0, "forward", "compute", -1, 0, 10, "forward 0"),
     (0, 4, 2, "pp", "send", 0, 10, 14, "forward 0"),
     (1, 6, -1, "pp", "receive", 0, 10, 16, "forward 0"),
@@ -92,7 +92,7 @@ def bars_of(result: Result, *view: Any) -> list[tuple[Any, ...]]:
     return found.bars.select(columns).rows()
 
 
-def test_a_bar_for_each_task_that_is_done(with_tasks: Result) -> None:
+def test_each_finished_task_has_a_bar(with_tasks: Result) -> None:
     found = timeline_of([with_tasks], View())
     assert found.rows["title"].to_list() == [
         "h0  stream 0",
@@ -114,7 +114,7 @@ def test_a_bar_for_each_task_that_is_done(with_tasks: Result) -> None:
     assert [(box.x0, box.x1) for box in ends] == [(0, 5), (0, 9), (5, 40), (7, 90)]
 
 
-def test_a_bar_for_each_operation_that_is_done(with_operations: Result) -> None:
+def test_each_finished_operation_has_a_bar(with_operations: Result) -> None:
     found = timeline_of([with_operations], View())
     assert found.rows["title"].to_list() == [
         "rank 0 (h4)  compute",
@@ -128,7 +128,7 @@ def test_a_bar_for_each_operation_that_is_done(with_operations: Result) -> None:
         (1, 10 * US, 14 * US, 1, "pp", "0"),
         (2, 16 * US, 40 * US, 0, "backward", "0"),
         (3, 10 * US, 16 * US, 2, "pp", "0"),
-        (4, 38 * US, 40 * US, 0, "tp", ""),  # the launch of what comes next
+        (4, 38 * US, 40 * US, 0, "tp", ""),  # the launch of the next operation
         (4, 40 * US, 60 * US, 0, "tp", ""),
     ]
     figure = timeline.draw([with_operations])
@@ -140,7 +140,7 @@ def test_a_bar_for_each_operation_that_is_done(with_operations: Result) -> None:
     assert hatches[2] != hatches[3]
 
 
-def test_some_hosts_and_some_time(with_operations: Result) -> None:
+def test_timeline_is_limited_to_hosts_and_time_range(with_operations: Result) -> None:
     assert bars_of(with_operations, [4], 0, 90 * US) == [
         (0, 0, 10 * US, 0, "forward", "0"),
         (1, 10 * US, 14 * US, 1, "pp", "0"),
@@ -157,7 +157,7 @@ def test_some_hosts_and_some_time(with_operations: Result) -> None:
         timeline.draw([with_operations], View(None, 20 * US, 10 * US))
 
 
-def test_a_timeline_is_of_one_run_with_tasks(with_tasks: Result, tmp_path: Path) -> None:
+def test_timeline_requires_one_run_with_finished_tasks(with_tasks: Result, tmp_path: Path) -> None:
     without = load(write_result(tmp_path / "none", FakePoint(), fake_result()))
     with raises_input("task"):
         timeline.draw([without])
@@ -168,8 +168,8 @@ def test_a_timeline_is_of_one_run_with_tasks(with_tasks: Result, tmp_path: Path)
         timeline.draw([written(tmp_path / "never", {"tasks": never})])
 
 
-def test_what_is_too_short_to_be_seen_is_drawn_together(tmp_path: Path) -> None:
-    # A hundred thousand short computes without pause, a pause, and a long one.
+def test_bars_below_the_resolution_are_merged(tmp_path: Path) -> None:
+    # 100,000 short computes back to back, a gap, and a long one.
     n = 100_000
     short = [(0, 0, 0, "", "compute", -1, k, k + 1, f"a {k}") for k in range(n)]
     rows = [*short, (0, 0, 0, "", "compute", -1, 2 * n, 4 * n, "a 7")]
@@ -181,18 +181,18 @@ def test_what_is_too_short_to_be_seen_is_drawn_together(tmp_path: Path) -> None:
         (0, n * US, ""),
         (2 * n * US, 4 * n * US, "7"),
     ]
-    # Looked at from near, each is there.
+    # At a higher zoom, each has its own bar.
     assert len(bars_of(result, None, 0, RESOLUTION // 100 * US)) == RESOLUTION // 100
 
 
-def test_the_first_rows_are_shown_and_the_others_counted(with_operations: Result) -> None:
+def test_rows_beyond_the_limit_are_counted(with_operations: Result) -> None:
     found = timeline_of([with_operations], View(), 3)
     assert found.rows["row"].to_list() == [0, 1, 2]
     assert found.bars["row"].unique().to_list() == [0, 1, 2]
     assert found.left_out == 2
 
 
-def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -> None:
+def test_critical_path_is_a_line_through_the_bars(with_operations: Result) -> None:
     names = ("segment_type", "host", "to", "stream", "kind", "start_ps", "end_ps")
     segments = pl.DataFrame(
         [
@@ -209,7 +209,7 @@ def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -
     x, y = path_line(segments, rows)
     assert (x / US).tolist() == [0, 10, 10, 16, 16, 38, 38, 40, 40, 60]
     np.testing.assert_allclose(y, [0.3, 0.3, 0.8, 3.2, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
-    # Segments of less than 17 us are drawn together, the first two where more of that is.
+    # Segments shorter than 17 us are merged, the first two at the row of the longer one.
     x, y = path_line(segments, rows, 17 * US)
     assert (x / US).tolist() == [0, 16, 16, 38, 38, 40, 40, 60]
     np.testing.assert_allclose(y, [0.3, 0.3, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
@@ -222,7 +222,7 @@ def test_the_critical_path_is_a_line_through_the_bars(with_operations: Result) -
     ]
 
 
-def test_the_command(with_operations: Result) -> None:
+def test_plot_command_writes_timeline_and_trace(with_operations: Result) -> None:
     def plot(*options: str) -> Any:
         return CliRunner().invoke(app, ["plot", str(with_operations.path), *options])
 
@@ -240,7 +240,7 @@ def test_the_command(with_operations: Result) -> None:
 
 
 def decoded(content: bytes) -> dict[int, list[Any]]:
-    """The fields of a protobuf message: numbers, and bytes of what is longer."""
+    """Decode the fields of a protobuf message into numbers and bytes."""
     fields: dict[int, list[Any]] = {}
     at = 0
 
@@ -268,10 +268,10 @@ def decoded(content: bytes) -> dict[int, list[Any]]:
     return fields
 
 
-def test_a_trace_for_perfetto(with_operations: Result, tmp_path: Path) -> None:
+def test_perfetto_trace_has_tracks_and_events(with_operations: Result, tmp_path: Path) -> None:
     path = perfetto.write_trace([with_operations], View(), tmp_path / "run.pftrace")
     packets = [decoded(packet) for packet in decoded(path.read_bytes())[1]]
-    assert all(packet[10] == [1] for packet in packets)  # of one sequence
+    assert all(packet[10] == [1] for packet in packets)  # all in one sequence
     assert packets[0][13] == [1]
     tracks = {}
     for packet in packets:
@@ -308,7 +308,7 @@ def test_a_trace_for_perfetto(with_operations: Result, tmp_path: Path) -> None:
         (40_000, 7),
         (60_000, 7),
     ]
-    # The arrow from the send to the receive, in this order though they begin together.
+    # The arrow goes from the send to the receive although both start at the same time.
     (arrow,) = [one for _, one in begins if 47 in one]
     (last,) = [one for _, one in begins if 48 in one]
     assert arrow[47] == last[48] == [(1).to_bytes(8, "little")]
@@ -322,7 +322,7 @@ def test_a_trace_for_perfetto(with_operations: Result, tmp_path: Path) -> None:
     }
 
 
-def test_counters_of_queues(tmp_path: Path) -> None:
+def test_perfetto_trace_has_queue_counters(tmp_path: Path) -> None:
     names = ["leaf0:1", "leaf0:1", "leaf0:2", "leaf0:2", "h4"]
     series = {
         "time_ps": np.array([20, 40, 20, 40, 20]) * US,
@@ -341,14 +341,14 @@ def test_counters_of_queues(tmp_path: Path) -> None:
     packets = [decoded(packet) for packet in decoded(path.read_bytes())[1]]
     described = [decoded(packet[60][0]) for packet in packets if 60 in packet]
     (track,) = [one for one in described if 8 in one]
-    assert track[2] == [b"leaf0:1, class 0"]  # the other one stays empty
+    assert track[2] == [b"leaf0:1, class 0"]  # the other queue stays empty
     assert decoded(track[8][0]) == {3: [3], 7: [b"queue"]}
     events = [(packet[8][0], decoded(packet[11][0])) for packet in packets if 11 in packet]
     counted = [(at, one[30][0]) for at, one in events if one[9] == [4] and one[11] == track[1]]
     assert counted == [(0, 500), (20_000, 0), (40_000, 0)]
 
 
-def test_what_overlaps_lies_in_several_tracks() -> None:
+def test_overlapping_slices_are_put_in_separate_lanes() -> None:
     spans = [(0, 10), (2, 4), (3, 12), (4, 6), (10, 11)]
     slices = [perfetto.Slice(*span, "", "", {}) for span in spans]
     lanes = [[(one.start_ps, one.end_ps) for one in lane] for lane in perfetto.lanes(slices)]
