@@ -1,4 +1,4 @@
-"""Traffic of AICB's CSV files: collectives row by row, and stages that send to one another."""
+"""Traffic from AICB's CSV files: collectives of each row and messages between pipeline stages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def aicb(directory: Path, *lines: str, n_hosts: int = 4, **given: Any) -> Worklo
     return made("aicb", n_hosts, directory=directory, file="w.csv", algorithm=RINGS, **given)
 
 
-def test_rows_are_done_one_after_the_other(tmp_path: Path) -> None:
+def test_rows_run_one_after_another(tmp_path: Path) -> None:
     lines = [
         "[rank0 ~ rank3]",
         COLUMNS,
@@ -49,13 +49,13 @@ def test_rows_are_done_one_after_the_other(tmp_path: Path) -> None:
     assert pairs == {(0, 1), (1, 0), (2, 3), (3, 2), (0, 2), (2, 0), (1, 3), (3, 1)}
     part = aicb(tmp_path, *lines, replicas=1)
     assert part.flows.dst.max() == 1
-    # AICB's micro-benchmarks say no sizes of groups: they are of all hosts.
+    # AICB's micro-benchmarks give no group size: the group is all hosts.
     whole = aicb(tmp_path, COLUMNS, row("all_reduce", "dp_group", 0, 8192))
     assert len(whole.flows) == 4 * 6
 
 
-def test_stages_send_to_one_another(tmp_path: Path) -> None:
-    """Two stages of two ranks; forward, backward, and all stages reduce together in the end."""
+def test_pipeline_stages_exchange_messages(tmp_path: Path) -> None:
+    """Two stages of two ranks run forward and backward, then all stages reduce together."""
     stages = [
         [("isend", 4096, "send_next"), ("irecv", 8192, "recv_next")],
         [("irecv", 4096, "recv_prev"), ("isend", 8192, "send_prev")],
@@ -87,7 +87,7 @@ def test_stages_send_to_one_another(tmp_path: Path) -> None:
     reduced = [
         closed_form_ps("all_reduce", 2, size, WIRE, CollectiveOptions("ring")) for size in (100, 50)
     ]
-    # Stage 1 has handed its message over, and goes on to reduce, before stage 0 has received it.
+    # Stage 1 starts its reduction when its message is sent, before stage 0 has received it.
     assert sum(there) + max(reduced) < simulated(load, 4).makespan <= sum(there) + sum(reduced)
     with raises_input("stage 1", "0", "stage 0", "1"):
         aicb(tmp_path, *(line for line in lines if "send_prev" not in line))
@@ -96,7 +96,7 @@ def test_stages_send_to_one_another(tmp_path: Path) -> None:
         aicb(tmp_path, *one_stage)
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path) -> None:
     fine = row("all_reduce", "tp_group", 2, 8)
     for lines, message in (
         ([COLUMNS], "w.csv"),

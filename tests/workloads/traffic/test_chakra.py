@@ -1,4 +1,4 @@
-"""Traffic of Chakra traces: what waits for what, and closed forms of the usual microbenchmarks."""
+"""Traffic from Chakra traces: dependencies, and closed forms of the common microbenchmarks."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def takes(src: int, tag: int = 7, size: int = 4096) -> dict[str, object]:
     return {**GPU, "comm_size": size, "comm_src": src, "comm_tag": tag}
 
 
-def test_a_message_behind_a_computation(tmp_path: Path) -> None:
-    """The trace of the test vector: 5 us, then 4,096 B."""
+def test_send_waits_for_the_computation_it_depends_on(tmp_path: Path) -> None:
+    """The trace computes for 5 us, then sends 4,096 B."""
     one = [Node(0, COMP, GPU, duration_us=5), Node(1, SEND, sends(1), data_deps=(0,))]
     load = chakra(tmp_path, [one, [Node(0, RECV, takes(0))]])
     assert load.notes == ()
-    told = simulated(load, 4).by_name()
-    assert told["compute", 0, ""] == (0, 5 * US)
-    assert told["receive", 1, ""][1] == 5 * US + ONE_PACKET
+    spans = simulated(load, 4).by_name()
+    assert spans["compute", 0, ""] == (0, 5 * US)
+    assert spans["receive", 1, ""][1] == 5 * US + ONE_PACKET
 
 
 BENCHMARKS = {
@@ -81,8 +81,8 @@ LARGE_PS = ((1 << 15) + 64) * 80
 def benchmark(directory: Path, what: str, n: int) -> Workload:
     """ASTRA-sim's microbenchmark WHAT/Nnpus_1MB, as its generator writes it.
 
-    Each rank has one node, whose comm_size is 1 MiB whatever the collective means by it; ids are
-    numbered on over the ranks.
+    Each rank has one node with a comm_size of 1 MiB, whatever the collective means by that size.
+    Node ids continue from rank to rank.
     """
     for rank in range(n):
         attributes = collective(BENCHMARKS[what], MIB)
@@ -92,25 +92,25 @@ def benchmark(directory: Path, what: str, n: int) -> Workload:
 
 
 @pytest.mark.parametrize("what", BENCHMARKS)
-def test_microbenchmarks_take_as_long_as_their_closed_forms(tmp_path: Path, what: str) -> None:
-    """Rings: 1 MiB is the buffer that is reduced, the shard that is gathered, all that is sent."""
+def test_microbenchmark_duration_equals_its_closed_form(tmp_path: Path, what: str) -> None:
+    """1 MiB is the reduced buffer, the gathered shard, or the bytes that each rank sends to all."""
     n = 4
     load = benchmark(tmp_path, what, n)
-    told = simulated(load, n, packets=LARGE).by_name()
-    took = max(end for _, end in told.values())
+    spans = simulated(load, n, packets=LARGE).by_name()
+    took = max(end for _, end in spans.values())
     whole = MIB * n if what == "all_gather" else MIB
     wire = Wire(100 * GBPS, 2 * US + LARGE_PS, LARGE.payload_bytes, LARGE.header_bytes)
     assert took == closed_form_ps(
         what, n, whole, wire, CollectiveOptions(RINGS.get(what, "direct"))
     )
     message = whole // n // LARGE.payload_bytes * LARGE_PS
-    if what == "all_to_all":  # one message behind the other
+    if what == "all_to_all":  # messages leave one after another
         assert took == (n - 1) * message + wire.delay_ps
     else:
         assert took == (n - 1) * (2 if what == "all_reduce" else 1) * (message + wire.delay_ps)
 
 
-def test_microbenchmarks_of_16_ranks_become_their_messages(tmp_path: Path) -> None:
+def test_microbenchmarks_of_16_ranks_create_the_expected_flows(tmp_path: Path) -> None:
     for what in BENCHMARKS:
         load = benchmark(tmp_path, what, 16)
         steps = 30 if what == "all_reduce" else 15
@@ -119,7 +119,7 @@ def test_microbenchmarks_of_16_ranks_become_their_messages(tmp_path: Path) -> No
         assert set(load.flows.size_bytes.tolist()) == {size}
 
 
-def test_algorithms_are_named_for_each_collective(tmp_path: Path) -> None:
+def test_algorithm_and_latency_are_set_per_collective(tmp_path: Path) -> None:
     ranks = [[Node(0, COLLECTIVE, collective(ALL_GATHER, 4096))] for _ in range(4)]
     ring = simulated(chakra(tmp_path, ranks), 4).by_name()
     direct = simulated(chakra(tmp_path, ranks, algorithm={"all_gather": "direct"}), 4).by_name()
@@ -129,7 +129,7 @@ def test_algorithms_are_named_for_each_collective(tmp_path: Path) -> None:
     assert max(end for _, end in late.values()) == 3 * (ONE_PACKET + 1 * US)
 
 
-def test_a_rank_runs_one_of_each_sort_at_a_time(tmp_path: Path) -> None:
+def test_rank_runs_one_cpu_and_one_gpu_computation_at_a_time(tmp_path: Path) -> None:
     nodes = [
         Node(0, COMP, HOST, duration_us=2, name="h0"),
         Node(1, COMP, HOST, duration_us=2, name="h1"),
@@ -137,16 +137,16 @@ def test_a_rank_runs_one_of_each_sort_at_a_time(tmp_path: Path) -> None:
         Node(3, COMP, GPU, duration_us=3, name="g1"),
     ]
     load = [nodes, [Node(0, RECV, takes(2))], [Node(5, SEND, sends(1))]]
-    told = simulated(chakra(tmp_path, load), 4).by_name()
-    assert told["compute", 0, "h1"] == (2 * US, 4 * US)
-    assert told["compute", 0, "g1"] == (3 * US, 6 * US)
-    told = simulated(chakra(tmp_path, load, concurrency="all"), 4).by_name()
-    assert told["compute", 0, "h1"] == (0, 2 * US)
-    assert told["compute", 0, "g1"] == (0, 3 * US)
+    spans = simulated(chakra(tmp_path, load), 4).by_name()
+    assert spans["compute", 0, "h1"] == (2 * US, 4 * US)
+    assert spans["compute", 0, "g1"] == (3 * US, 6 * US)
+    spans = simulated(chakra(tmp_path, load, concurrency="all"), 4).by_name()
+    assert spans["compute", 0, "h1"] == (0, 2 * US)
+    assert spans["compute", 0, "g1"] == (0, 3 * US)
 
 
-def test_what_is_ready_later_does_not_keep_a_stream_from_what_it_waits_for(tmp_path: Path) -> None:
-    """By their ids rank 0 would compute 0 first, which waits for an answer to what 2 sends."""
+def test_stream_runs_ready_nodes_before_blocked_nodes_with_lower_ids(tmp_path: Path) -> None:
+    """Node 0 has the lowest id, but waits for the answer to the message that node 2 sends."""
     one = [
         Node(0, COMP, GPU, (9,), duration_us=4, name="late"),
         Node(1, COMP, GPU, duration_us=3, name="early"),
@@ -154,13 +154,13 @@ def test_what_is_ready_later_does_not_keep_a_stream_from_what_it_waits_for(tmp_p
         Node(9, RECV, takes(1, 8)),
     ]
     other = [Node(0, RECV, takes(0)), Node(1, SEND, sends(0, 8), (0,))]
-    told = simulated(chakra(tmp_path, [one, other]), 4).by_name()
-    assert told["compute", 0, "early"] == (0, 3 * US)
-    assert told["compute", 0, "late"][0] == 3 * US + 2 * ONE_PACKET
+    spans = simulated(chakra(tmp_path, [one, other]), 4).by_name()
+    assert spans["compute", 0, "early"] == (0, 3 * US)
+    assert spans["compute", 0, "late"][0] == 3 * US + 2 * ONE_PACKET
 
 
-def test_collectives_of_several_groups_at_once_do_not_hang(tmp_path: Path) -> None:
-    """Two groups of which one rank is in both: its stream has them in the order of all."""
+def test_collectives_of_overlapping_groups_do_not_deadlock(tmp_path: Path) -> None:
+    """One rank is in both groups: its stream runs them in the order common to all ranks."""
     groups = {"1": [0, 1], "2": [1, 2]}
     (tmp_path / "g.json").write_text(json.dumps(groups))
     of_one = Node(4, COLLECTIVE, collective(ALL_REDUCE, 8192, pg_name="1"), name="one")
@@ -168,25 +168,25 @@ def test_collectives_of_several_groups_at_once_do_not_hang(tmp_path: Path) -> No
     slow = Node(1, COMP, GPU, duration_us=9)
     wait = Node(2, COLLECTIVE, collective(ALL_REDUCE, 8192, pg_name="2"), (1,), name="two")
     load = chakra(tmp_path, [[of_one], [of_two, of_one], [slow, wait]], groups="g.json")
-    told = simulated(load, 4).by_name()
-    assert told["all_reduce", 0, "one"][1] == 2 * ONE_PACKET
-    assert told["all_reduce", 2, "two"] == (9 * US, 9 * US + 2 * ONE_PACKET)
+    spans = simulated(load, 4).by_name()
+    assert spans["all_reduce", 0, "one"][1] == 2 * ONE_PACKET
+    assert spans["all_reduce", 2, "two"] == (9 * US, 9 * US + 2 * ONE_PACKET)
 
 
-def test_groups_of_metadata_nodes(tmp_path: Path) -> None:
+def test_process_groups_are_read_from_metadata_nodes(tmp_path: Path) -> None:
     table = json.dumps([{"pg_name": "default_pg", "ranks": []}, {"pg_name": "7", "ranks": [1, 0]}])
     node = Node(1, COLLECTIVE, collective(ALL_GATHER, 4096, pg_name="7"))
     every = Node(2, COLLECTIVE, collective(ALL_GATHER, 4096, pg_name="default_pg"), (1,))
     meta = Node(0, 1, inputs=repr([table]))
-    # Rank 2 begins 1 us later: its first packet must not tie with one of the pair.
+    # Rank 2 starts 1 us later, so its first packet does not tie with one of the pair's.
     late = Node(1, COMP, GPU, duration_us=1)
     load = chakra(tmp_path, [[meta, node, every], [meta, node, every], [meta, late, every]])
     assert len(load.flows) == 2 + 3 * 2
-    told = simulated(load, 4).by_name()
-    assert told["all_gather", 2, ""][1] == 3 * ONE_PACKET
+    spans = simulated(load, 4).by_name()
+    assert spans["all_gather", 2, ""][1] == 3 * ONE_PACKET
 
 
-def test_operations_take_as_long_as_a_roofline_says(tmp_path: Path) -> None:
+def test_compute_duration_follows_the_roofline_model(tmp_path: Path) -> None:
     nodes = [
         Node(0, COMP, {**GPU, "num_ops": 6 * 10**6, "tensor_size": 1}, duration_us=1, name="dense"),
         Node(1, COMP, {**GPU, "num_ops": 1, "tensor_size": 10**6}, duration_us=1, name="thin"),
@@ -201,7 +201,7 @@ def test_operations_take_as_long_as_a_roofline_says(tmp_path: Path) -> None:
     assert mentions(load.notes, "t", "1", "5", "num_ops")
 
 
-def test_what_is_not_as_in_the_traces_is_told(tmp_path: Path) -> None:
+def test_deviations_from_the_traces_are_reported(tmp_path: Path) -> None:
     nodes = [
         Node(0, 2, {"tensor_size": 5}),
         Node(1, COMP, GPU),
@@ -217,7 +217,7 @@ PAIR = collective(ALL_REDUCE, 8192)
 SHORT = collective(ALL_REDUCE, 4096)
 
 
-def test_what_would_hang_or_is_not_there_is_told(tmp_path: Path) -> None:
+def test_deadlocks_and_missing_references_are_rejected(tmp_path: Path) -> None:
     for ranks, message in [
         (
             [
@@ -273,7 +273,7 @@ def test_what_would_hang_or_is_not_there_is_told(tmp_path: Path) -> None:
         assert len(caught.value.errors) == 1
 
 
-def test_mistakes_in_files_of_groups(tmp_path: Path) -> None:
+def test_invalid_group_files_are_rejected(tmp_path: Path) -> None:
     ranks = [[Node(0, COLLECTIVE, {**PAIR, "pg_name": "1"})], [Node(0, COMP)]]
     for text, message in (
         ("{", "g.json:1: is not JSON"),
@@ -293,7 +293,7 @@ def test_mistakes_in_files_of_groups(tmp_path: Path) -> None:
         chakra(tmp_path, ranks, memory="1Tbps")
 
 
-def test_collectives_of_some_dimensions_are_refused(tmp_path: Path) -> None:
+def test_collectives_of_a_subset_of_dimensions_are_rejected(tmp_path: Path) -> None:
     content = trace([Node(0, COLLECTIVE, PAIR)])
     for bits, refused in ((b"\x01\x01", False), (b"\x01\x00", True)):
         value = b"\x0a\x0cinvolved_dim\xe2\x01\x04\x0a\x02" + bits
@@ -311,7 +311,7 @@ def test_collectives_of_some_dimensions_are_refused(tmp_path: Path) -> None:
             assert len(load.flows) == 4
 
 
-def test_long_traces_become_tasks_in_seconds(tmp_path: Path) -> None:
+def test_long_trace_is_converted_within_4_seconds(tmp_path: Path) -> None:
     n = 1000
     nodes: list[Node] = []
     for k in range(n):

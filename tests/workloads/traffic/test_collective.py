@@ -1,4 +1,4 @@
-"""Traffic collective: its groups, its options, and what is told and refused."""
+"""The traffic pattern `collective`: groups, options, notes and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from traffic_cases import made, star
 US = 10**6
 
 
-def test_groups_are_blocks_or_strided() -> None:
+def test_groups_are_contiguous_or_strided() -> None:
     load = made("collective", 6, group_size=3, size="3KB", algorithm="ring")
     assert {(s // 3, d // 3) for s, d in zip(load.flows.src, load.flows.dst, strict=True)} == {
         (0, 0),
@@ -27,29 +27,29 @@ def test_groups_are_blocks_or_strided() -> None:
     assert operations_of(load).n.tolist() == [3] * 6
 
 
-def test_it_takes_what_its_note_says() -> None:
+def test_simulated_duration_matches_the_note() -> None:
     load = made("collective", 4, size="64KiB", algorithm="ring", latency="2us")
     assert mentions(load.notes, "all_reduce", "4", "33.98us", "100Gbps", "2.33us")
     engine = build(star(4), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
     took_ps = int(run(engine).task_states().end_ps.max())
-    # Six steps of four packets each, of which the last crosses the switch once more.
+    # Six steps of four packets each; the switch then sends the last packet once more.
     assert took_ps == 6 * (2 * US + 4 * 332_800 + 2 * US + 332_800)
 
 
-def test_a_message_has_a_byte_at_least() -> None:
+def test_messages_have_at_least_one_byte() -> None:
     load = made("collective", 4, size="1B", algorithm="ring")
     assert load.flows.size_bytes.tolist() == [1] * 4 * 6
-    # Six steps, each with two links of 1 us, on which 65 bytes take 5.2 ns.
+    # Six steps over two links of 1 us; 65 bytes take 5.2 ns on each.
     assert mentions(load.notes[0], "12.06us")
 
 
-def test_a_barrier_repeats() -> None:
+def test_repeat_runs_the_barrier_several_times() -> None:
     load = made("collective", 4, what="barrier", repeat=3, algorithm="dissemination")
     assert load.flows.size_bytes.tolist() == [1] * 3 * 8
     assert operations_of(load).group.max() == 2
 
 
-def test_an_algorithm_of_a_file(tmp_path: Path) -> None:
+def test_algorithm_is_read_from_a_csv_file(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("src,dst,pieces,adds\n0,1,0,yes\n")
     load = made("collective", 4, directory=tmp_path, what="reduce", root=1, group_size=2,
                 algorithm="mine.csv")  # fmt: skip
@@ -59,7 +59,7 @@ def test_an_algorithm_of_a_file(tmp_path: Path) -> None:
         made("collective", 4, directory=tmp_path, what="reduce", group_size=2, algorithm="mine.csv")
 
 
-def test_groups_reach_over_racks_whose_hosts_have_rails_in_common() -> None:
+def test_groups_span_racks_of_a_multi_rail_network() -> None:
     for algorithm in ["ring", "auto", "hierarchical"]:
         rail = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 1}
         network = topology_of({"kind": "multi_rail", "gpus_per_rack": 4, "rail": rail})
@@ -71,7 +71,7 @@ def test_groups_reach_over_racks_whose_hosts_have_rails_in_common() -> None:
         assert (rule.peers(load.flows) >= 0).any() == (algorithm == "ring")
 
 
-def test_mistakes() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for given, message in [
         ({"group_size": 3}, ("3", "4")),
         ({"root": 4}, "4"),
@@ -83,7 +83,7 @@ def test_mistakes() -> None:
             made("collective", 4, **given)
 
 
-def test_memory_is_reserved_before_it_is_taken() -> None:
+def test_memory_limit_is_checked_before_tasks_are_built() -> None:
     """Each second send of a direct all-reduce waits for all deliveries: n^3 waits."""
     began = time.process_time()
     with (
@@ -94,8 +94,8 @@ def test_memory_is_reserved_before_it_is_taken() -> None:
     assert time.process_time() - began < 5
 
 
-def test_large_messages_reduce_at_the_rate() -> None:
-    """2 MB at 100 Gbps: 160 us, beyond 64 bits if bytes are multiplied by ps first."""
+def test_reduce_duration_of_large_messages_does_not_overflow() -> None:
+    """2 MB at 100 Gbps take 160 us; multiplying bytes by ps first would exceed 64 bits."""
     load = made("collective", 4, algorithm="ring", size="8MB", reduce_rate="100Gbps")
     assert load.tasks is not None
     assert set(load.tasks.duration_ps.tolist()) == {0, 160 * US}

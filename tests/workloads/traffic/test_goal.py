@@ -1,4 +1,4 @@
-"""Traffic of GOAL schedules: what waits for what, simulated without compiling."""
+"""Traffic from GOAL schedules: dependencies, simulated without compiling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from netsim.model.workload import Workload
 from netsim.workloads.operations.table import WHATS
 
 ONE_PACKET = 2 * (4160 * 80 + 1 * US)
-"""From host to host by the switch, 100 Gbps and 1 us each: a packet of 4096 bytes, with header."""
+"""Host to host over two links of 100 Gbps and 1 us: 4096 bytes of payload and the header."""
 CONTROL = 2 * ((64 + 64) * 80 + 1 * US)
 """The same for 64 bytes."""
 
@@ -34,7 +34,7 @@ def goal(directory: Path, content: str | bytes, n_hosts: int = 3, **given: Any) 
 
 
 def times(load: Workload, n_hosts: int = 3) -> Times:
-    """When each operation begins and ends, by its sort and line; without control messages."""
+    """Return the start and end of each operation by kind and line, without control messages."""
     engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
     states = run(engine).task_states()
     table = operations_of(load)
@@ -56,7 +56,7 @@ VECTOR = [
 
 
 @pytest.mark.parametrize("content", [as_text(VECTOR), as_binary(VECTOR)])
-def test_a_message_between_two_calculations(tmp_path: Path, content: str | bytes) -> None:
+def test_message_runs_between_two_calculations(tmp_path: Path, content: str | bytes) -> None:
     load = goal(tmp_path, content, 2)
     ends = sorted(end for _, end in times(load, 2).values())
     assert ends[0] == 5 * US
@@ -65,21 +65,21 @@ def test_a_message_between_two_calculations(tmp_path: Path, content: str | bytes
 
 
 def two(*lines: str) -> str:
-    """A schedule of two ranks, the lines of rank 1 behind "|"; rank 0 begins on line 3."""
+    """Return a schedule of two ranks; rank 1's lines follow "|", and rank 0's start on line 3."""
     cut = lines.index("|")
     one, other = lines[:cut], lines[cut + 1 :]
     return "\n".join(["num_ranks 2", "rank 0 {", *one, "}", "rank 1 {", *other, "}"])
 
 
-def test_overheads_take_time_of_the_cpu(tmp_path: Path) -> None:
+def test_overhead_occupies_the_cpu(tmp_path: Path) -> None:
     text = two("s: send 4096b to 1", "c: calc 5000", "c requires s", "|", "recv 4096b from 0")
-    told = times(goal(tmp_path, text, overhead="1us"))
-    assert told["compute line 4"] == (1 * US, 6 * US)
-    assert told["receive line 3 to 8"][1] == 1 * US + ONE_PACKET
-    assert told["compute line 8"] == (1 * US + ONE_PACKET, 2 * US + ONE_PACKET)
+    spans = times(goal(tmp_path, text, overhead="1us"))
+    assert spans["compute line 4"] == (1 * US, 6 * US)
+    assert spans["receive line 3 to 8"][1] == 1 * US + ONE_PACKET
+    assert spans["compute line 8"] == (1 * US + ONE_PACKET, 2 * US + ONE_PACKET)
 
 
-def test_an_eager_send_is_over_as_it_begins_and_a_large_one_waits(tmp_path: Path) -> None:
+def test_only_sends_above_the_eager_threshold_wait_for_the_receiver(tmp_path: Path) -> None:
     text = two(
         *("s: send 4096b to 1", "c: calc 5", "c requires s", "|"),
         *("a: calc 9000", "r: recv 4096b from 0", "r requires a"),
@@ -96,36 +96,36 @@ def test_an_eager_send_is_over_as_it_begins_and_a_large_one_waits(tmp_path: Path
         assert len(load.notes) == waits
 
 
-def test_a_large_send_and_receive_of_both_ranks_at_once_do_not_hang(tmp_path: Path) -> None:
-    """As MPI_Sendrecv: both are posted, and so both go."""
+def test_simultaneous_rendezvous_exchange_does_not_deadlock(tmp_path: Path) -> None:
+    """Like MPI_Sendrecv: both sends and both receives are posted, so both messages can start."""
     lines = ("s: send 100000b to {}", "r: recv 100000b from {}")
     text = two(*(one.format(1) for one in lines), "|", *(one.format(0) for one in lines))
-    told = times(goal(tmp_path, text))
-    assert told["receive line 3 to 8"][1] == told["receive line 7 to 4"][1] > CONTROL
+    spans = times(goal(tmp_path, text))
+    assert spans["receive line 3 to 8"][1] == spans["receive line 7 to 4"][1] > CONTROL
 
 
-def test_one_that_waits_for_a_start(tmp_path: Path) -> None:
+def test_irequires_waits_for_the_start_of_an_operation(tmp_path: Path) -> None:
     text = two(
         *("a: calc 9000", "s: send 4096b to 1", "s irequires a", "|"),
         *("r: recv 4096b from 0", "b: calc 1000 cpu 1", "b irequires r"),
     )
-    told = times(goal(tmp_path, text))
-    assert told["receive line 4 to 8"][1] == ONE_PACKET
-    assert told["compute line 9"] == (0, 1 * US)
+    spans = times(goal(tmp_path, text))
+    assert spans["receive line 4 to 8"][1] == ONE_PACKET
+    assert spans["compute line 9"] == (0, 1 * US)
 
 
-def test_a_cpu_runs_one_at_a_time_and_several_run_at_once(tmp_path: Path) -> None:
+def test_cpu_runs_one_operation_at_a_time_and_cpus_run_in_parallel(tmp_path: Path) -> None:
     text = two(
         "calc 1000", "calc 2000", "calc 4000 cpu 1", "s: send 1b to 1", "|", "recv 1b from 0"
     )
-    told = times(goal(tmp_path, text))
-    assert told["compute line 3"] == (0, 1 * US)
-    assert told["compute line 4"] == (1 * US, 3 * US)
-    assert told["compute line 5"] == (0, 4 * US)
+    spans = times(goal(tmp_path, text))
+    assert spans["compute line 3"] == (0, 1 * US)
+    assert spans["compute line 4"] == (1 * US, 3 * US)
+    assert spans["compute line 5"] == (0, 4 * US)
 
 
-def test_what_waits_for_a_message_does_not_keep_the_cpu_from_what_sends_it(tmp_path: Path) -> None:
-    """In the order of the file rank 0 would wait for an answer to what it has not sent yet."""
+def test_operation_waiting_for_a_message_does_not_block_its_cpu(tmp_path: Path) -> None:
+    """In file order, rank 0 would wait for the answer to a message that it has not sent yet."""
     text = two(
         *("r: recv 8b from 1", "late: calc 1000", "late requires r"),
         *("early: calc 2000", "s: send 8b to 1", "s requires early", "|"),
@@ -134,12 +134,12 @@ def test_what_waits_for_a_message_does_not_keep_the_cpu_from_what_sends_it(tmp_p
     load = goal(tmp_path, text)
     (note,) = load.notes
     assert '"s.goal": operations on a CPU run in the order of their start on idle CPUs' in note
-    told = times(load)
-    assert told["compute line 6"] == (0, 2 * US)
-    assert told["compute line 4"][0] > 2 * US
+    spans = times(load)
+    assert spans["compute line 6"] == (0, 2 * US)
+    assert spans["compute line 4"][0] > 2 * US
 
 
-def test_what_is_not_as_in_the_file_is_told(tmp_path: Path) -> None:
+def test_deviations_from_the_file_are_reported(tmp_path: Path) -> None:
     text = two(
         *("send 0b to 0 tag 1 nic 1", "recv 0b from 0 tag 1", "send 0b to 1", "|", "recv 5b from 0")
     )
@@ -148,7 +148,7 @@ def test_what_is_not_as_in_the_file_is_told(tmp_path: Path) -> None:
     assert mentions(load.notes, "s.goal", "2", "0", "1", "NIC")
 
 
-def test_what_would_hang_is_told(tmp_path: Path) -> None:
+def test_deadlocks_and_unmatched_messages_are_rejected(tmp_path: Path) -> None:
     for lines, message in [
         (("send 8b to 1 tag 3", "|"), "s.goal: sends and receives do not match: from 0 to 1 with"),
         (
@@ -176,12 +176,12 @@ def test_what_would_hang_is_told(tmp_path: Path) -> None:
         assert "s.goal" in str(caught.value)
 
 
-def test_too_few_hosts(tmp_path: Path) -> None:
+def test_more_ranks_than_hosts_are_rejected(tmp_path: Path) -> None:
     with raises_input("2", key="traffic.file"):
         goal(tmp_path, as_text(VECTOR), 1)
 
 
-def test_ranks_are_where_a_file_says(tmp_path: Path) -> None:
+def test_ranks_are_placed_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("rank,host\n1,0\n0,2\n")
     given = {"placement": "file", "placement_file": "p.csv"}
     load = goal(tmp_path, as_text(VECTOR), **given)
@@ -204,7 +204,7 @@ def test_ranks_are_where_a_file_says(tmp_path: Path) -> None:
 
 
 def random_schedule(seed: int, n_ranks: int = 3) -> list[Rank]:
-    """Operations that can all be done: each sort and edge goes forward in one order of them all."""
+    """Return a schedule without deadlock: all edges and messages follow one global order."""
     rng = np.random.default_rng(seed)
     ranks = [Rank() for _ in range(n_ranks)]
     for tag in range(14):
@@ -223,12 +223,12 @@ def random_schedule(seed: int, n_ranks: int = 3) -> list[Rank]:
     return ranks
 
 
-def _of_line(told: Times, line: int, op: Op) -> tuple[int, int]:
-    """When the operation of a line begins, and when it ends; both ends of messages name both."""
+def _of_line(spans: Times, line: int, op: Op) -> tuple[int, int]:
+    """Return the start and end of the operation on a line; messages name the lines of both ends."""
     sends, takes = (f" line {line}", f" to {line}")
     found = [
         when
-        for name, when in told.items()
+        for name, when in spans.items()
         if name in (f"compute{sends}", f"join{sends}")
         or (op.kind == SEND and name.startswith(f"send{sends} to"))
         or (op.kind == RECV and name.startswith("receive") and name.endswith(takes))
@@ -238,16 +238,16 @@ def _of_line(told: Times, line: int, op: Op) -> tuple[int, int]:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("given", [{}, {"eager_threshold": "100B", "overhead": "1us"}])
-def test_random_schedules_keep_to_their_edges_and_cpus(
+def test_random_schedules_respect_their_dependencies(
     tmp_path: Path, seed: int, given: dict[str, str]
 ) -> None:
     ranks = random_schedule(seed)
     load = goal(tmp_path, as_text(ranks), **given)
-    told = times(load)
+    spans = times(load)
     line = 1
     for rank in ranks:
         line += 1
-        own = [_of_line(told, line + 1 + k, op) for k, op in enumerate(rank.ops)]
+        own = [_of_line(spans, line + 1 + k, op) for k, op in enumerate(rank.ops)]
         for first, then, at_start in rank.edges:
             op, (begin, end) = rank.ops[first], own[first]
             eager = op.kind == SEND and not (given and op.size > 100)
@@ -265,8 +265,8 @@ def test_random_schedules_keep_to_their_edges_and_cpus(
     )
 
 
-def test_long_schedules_become_tasks_in_seconds(tmp_path: Path) -> None:
-    """Also where the order on the cpus has to be guessed."""
+def test_long_schedule_is_converted_within_5_seconds(tmp_path: Path) -> None:
+    """Includes the case in which the order on the CPUs must be guessed."""
     n = 15_000
     ops = [Op(SEND, 4096, 1, k) if k % 3 else Op(CALC, 100) for k in range(n)]
     takes = [Op(RECV, 4096, 0, k) for k in range(n) if k % 3]
@@ -275,4 +275,4 @@ def test_long_schedules_become_tasks_in_seconds(tmp_path: Path) -> None:
     load = goal(tmp_path, content)
     assert time.process_time() - began < 5
     assert load.tasks is not None
-    assert len(load.tasks) == len(ops) + len(takes) + len(load.flows) - 2  # starts of sends
+    assert len(load.tasks) == len(ops) + len(takes) + len(load.flows) - 2  # send starts

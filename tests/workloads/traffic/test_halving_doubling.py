@@ -1,4 +1,4 @@
-"""All-reduce by halving and doubling: who sends how much to whom, after what."""
+"""All-reduce by halving and doubling: partners, sizes and dependencies of its flows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from netsim.flows import FlowTable
 
 
 def steps_of(table: FlowTable, n_hosts: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Destinations and sizes, step by step."""
+    """Return the destinations and sizes of each step."""
     shape = (-1, n_hosts)
     return list(zip(table.dst.reshape(shape), table.size_bytes.reshape(shape), strict=True))
 
 
-def test_everybody_ends_with_everything() -> None:
-    """Sets of bytes of the group's vector, which are halved and joined as the flows are sent."""
+def test_every_host_ends_with_the_whole_vector() -> None:
+    """Track the set of bytes that each host holds while the flows halve and join it."""
     for n_hosts, group, size in [(8, 8, 1000), (8, 4, 17), (2, 2, 3)]:
         table = make("halving_doubling", n_hosts, size=f"{size}B", group_size=group)
         has = [set(range(size)) for _ in range(n_hosts)]
@@ -46,7 +46,7 @@ def test_everybody_ends_with_everything() -> None:
         assert all(one == set(range(size)) for one in has)
 
 
-def test_a_step_begins_after_what_came_in_the_last_one() -> None:
+def test_step_waits_for_the_message_received_in_the_previous_step() -> None:
     table = make("halving_doubling", 4, size="400B", compute="3us")
     assert table.after_ptr is not None
     assert table.after_flow is not None
@@ -57,7 +57,7 @@ def test_a_step_begins_after_what_came_in_the_last_one() -> None:
         assert table.dst[before] == table.src[flow]
 
 
-def test_what_cannot_be_halved() -> None:
+def test_invalid_group_sizes_and_message_sizes_are_rejected() -> None:
     for given, message in [
         ({"group_size": 3}, "3"),
         ({"group_size": 16}, "8"),

@@ -1,4 +1,4 @@
-"""Steps of inference: alone they take their closed forms; who waits for what; what is refused."""
+"""Inference steps: closed forms of single steps, dependencies and errors."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ def inference(n_hosts: int, tp: int = 4, **given: Any) -> Workload:
 
 
 def of_kind(load: Workload, kind: str) -> NDArray[np.bool_]:
-    """bool[n_flows]: which flows are of that kind."""
+    """Return bool[n_flows]: which flows have that kind."""
     assert load.flows.kind is not None
     return load.flows.kind == load.flows.kinds.index(kind)
 
 
 def kinds(load: Workload) -> set[str]:
-    """Of all flows."""
+    """Return the kinds of all flows."""
     return {kind for kind in load.flows.kinds if of_kind(load, kind).any()}
 
 
 def wire(last_bytes: int) -> Wire:
-    """Two links of 1 us and a switch in between, which sends the last packet once more."""
+    """Return two links of 1 us and a switch between them, which sends the last packet again."""
     return Wire(RATE, (last_bytes + 64) * 80 + 2 * 10**6, 4096, 64)
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "direct", "halving_doubling"])
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_alone_a_step_is_its_layers_and_their_all_reduces(phase: str, algorithm: str) -> None:
+def test_step_duration_is_compute_plus_all_reduces(phase: str, algorithm: str) -> None:
     cost = iteration_cost(load_deployment(deployed()))
     tokens, batch, times = 32, 32, 2 if algorithm == "ring" else 1
     given: dict[str, Any] = {"phase": phase, "batch": {phase: 1 if phase == "prefill" else batch}}
@@ -87,7 +87,7 @@ def test_alone_a_step_is_its_layers_and_their_all_reduces(phase: str, algorithm:
     assert simulated(load, 4).makespan == expected
 
 
-def test_a_part_of_the_layers_takes_its_share_of_the_time() -> None:
+def test_simulating_fewer_layers_scales_the_duration() -> None:
     whole, part = (inference(4, prompt=512, layers=n) for n in (4, 1))
     a, b = (run_alone(load, lambda *_: RATE).makespan for load in (whole, part))
     assert a == pytest.approx(4 * b, abs=4)
@@ -96,7 +96,7 @@ def test_a_part_of_the_layers_takes_its_share_of_the_time() -> None:
     assert mentions(" ".join(part.notes), "prefill")
 
 
-def test_all_reduces_by_formula_take_the_deployments() -> None:
+def test_formula_all_reduces_take_the_time_of_the_deployment() -> None:
     load = inference(
         8, fidelity="formula", phase="split", kv_transfer="after_prefill", prompt=512, tokens=0
     )
@@ -111,7 +111,7 @@ def test_all_reduces_by_formula_take_the_deployments() -> None:
     assert kinds(load) == {"kv"}
 
 
-def test_caches_are_handed_over_whole_and_take_their_closed_form() -> None:
+def test_kv_transfer_is_complete_and_takes_its_closed_form() -> None:
     for tp, decode_tp in [(4, 4), (4, 8), (8, 4), (2, 1)]:
         other = {"decode_deployment": deployed(decode_tp)}
         how = {"phase": "split", "tokens": 0, "fidelity": "formula", "batch": {"prefill": 2}}
@@ -132,9 +132,7 @@ def test_caches_are_handed_over_whole_and_take_their_closed_form() -> None:
 
 
 @pytest.mark.parametrize(("tp", "decode_tp"), [(4, 6), (6, 4)])
-def test_every_gpu_hands_over_its_share_where_numbers_do_not_divide(
-    tp: int, decode_tp: int
-) -> None:
+def test_kv_transfer_is_even_when_tp_degrees_do_not_divide(tp: int, decode_tp: int) -> None:
     sides = {
         name: {**deployed(n), "model": {**MODEL, "hidden": 1536, "heads": 12, "kv_heads": 12}}
         for name, n in (("deployment", tp), ("decode_deployment", decode_tp))
@@ -153,7 +151,7 @@ def test_every_gpu_hands_over_its_share_where_numbers_do_not_divide(
     assert len(flows) == 4 * (4 + 6 - 2)
 
 
-def test_a_pool_is_read_alike_where_numbers_do_not_divide() -> None:
+def test_pool_reads_are_even_when_host_counts_do_not_divide() -> None:
     load = inference(10, phase="decode", pool_hosts=6, context=1200)
     read = of_kind(load, "pool")
     n_bytes = load.flows.size_bytes[read]
@@ -161,7 +159,7 @@ def test_a_pool_is_read_alike_where_numbers_do_not_divide() -> None:
         assert np.bincount(ends, n_bytes).tolist() == [n_bytes.sum() / n] * n
 
 
-def test_caches_layer_by_layer_go_beside_the_layers_behind() -> None:
+def test_layerwise_kv_transfer_overlaps_later_layers() -> None:
     given = {"phase": "split", "tokens": 0, "prompt": 512}
     times = {}
     for kv in ("after_prefill", "layerwise"):
@@ -172,11 +170,11 @@ def test_caches_layer_by_layer_go_beside_the_layers_behind() -> None:
     assert other.makespan < one.makespan
     over = other.span(other.rows("compute"))[1].max()
     sends = np.unique(other.span(other.rows("send", "kv"))[0])
-    assert sends.size == 4  # one a layer
+    assert sends.size == 4  # one per layer
     assert sends[-1] < over == one.span(one.rows("compute"))[1].max()
 
 
-def test_decode_machines_wait_for_what_the_step_before_handed_over() -> None:
+def test_decode_waits_for_the_kv_transfer_of_the_previous_step() -> None:
     load = inference(8, phase="split", tokens=2, steps=3, prompt=512, kv_transfer="layerwise")
     times = run_alone(load, lambda *_: RATE)
     decode = times.rows("compute", "decode")
@@ -190,7 +188,7 @@ def test_decode_machines_wait_for_what_the_step_before_handed_over() -> None:
     assert times.span(first)[0].min() == 0
 
 
-def test_half_batches_hide_the_shorter_of_computing_and_network() -> None:
+def test_half_batches_overlap_compute_and_network() -> None:
     slow = {"layer_overhead": "200us", "iteration_overhead": "0us"}
     given: dict[str, Any] = {"batch": {"prefill": 2}, "prompt": 512, "algorithm": "direct"}
     given["deployment"] = deployed(**slow)
@@ -199,7 +197,7 @@ def test_half_batches_hide_the_shorter_of_computing_and_network() -> None:
     half = compute_ps(cost, **PREFILL_ROWS)
     times = run_alone(two, lambda *_: RATE)
     shard_ps = all_reduce_bytes(cost, 512) // 4 * 80
-    # All that is not hidden is the last all-reduce.
+    # Only the last all-reduce is exposed.
     assert times.makespan == 2 * half + 2 * shard_ps
     whole = compute_ps(cost, 1024, 2 * PREFILL_ROWS["pairs"], 0, 0)
     alone = run_alone(one, lambda *_: RATE)
@@ -207,11 +205,11 @@ def test_half_batches_hide_the_shorter_of_computing_and_network() -> None:
 
 
 @pytest.mark.parametrize("fidelity", ["packets", "formula"])
-def test_pieces_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> None:
+def test_chunks_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> None:
     given: dict[str, Any] = {"prompt": 512, "fidelity": fidelity, "overlap": "chunks"}
     given |= {"deployment": deployed(layer_overhead="200us")}
     if fidelity == "formula":
-        given |= {"phase": "split", "tokens": 0}  # caches are packets
+        given |= {"phase": "split", "tokens": 0}  # KV caches are packets in either fidelity
     else:
         given |= {"algorithm": "direct"}
     load = inference(8 if fidelity == "formula" else 4, block_chunks=8, **given)
@@ -232,7 +230,7 @@ def test_pieces_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> No
 
 @pytest.mark.parametrize("floor", ["1ms", "24ms"])
 @pytest.mark.parametrize("overlap", ["none", "half_batches", "chunks"])
-def test_what_is_launched_again_costs_again_and_nothing_else(overlap: str, floor: str) -> None:
+def test_overlap_repeats_only_the_launch_overhead(overlap: str, floor: str) -> None:
     overheads = {"preset": "h100_vllm", "iteration_overhead": "7ms", "prefill_floor": floor}
     given: dict[str, Any] = {
         "deployment": {**deployed(), "overheads": overheads},
@@ -255,7 +253,7 @@ def test_what_is_launched_again_costs_again_and_nothing_else(overlap: str, floor
     assert (end - begin).sum() == pytest.approx(max(own, cost.prefill_floor_ps), abs=2)
 
 
-def test_a_context_grows_by_one_token_in_each_iteration() -> None:
+def test_context_grows_by_one_token_per_iteration() -> None:
     load = inference(
         4, phase="decode", context=5000, batch={"decode": 64}, context_grows=True, steps=2
     )
@@ -271,7 +269,7 @@ def test_a_context_grows_by_one_token_in_each_iteration() -> None:
 
 
 @pytest.mark.parametrize("read", ["prefetch", "on_demand"])
-def test_pooled_caches_are_read_beside_a_layer_or_before_it(read: str) -> None:
+def test_pooled_kv_is_prefetched_or_read_on_demand(read: str) -> None:
     given: dict[str, Any] = {"phase": "decode", "fidelity": "formula", "batch": {"decode": 64}}
     load = inference(
         6, pool_hosts=2, pooled_fraction=0.5, pool_read=read, context=1000, steps=2, **given
@@ -293,8 +291,8 @@ def test_pooled_caches_are_read_beside_a_layer_or_before_it(read: str) -> None:
     assert times.makespan == pytest.approx(expected, rel=0.01)
 
 
-def test_each_gpu_reads_its_own_copy_of_a_head() -> None:
-    # Four heads of keys and values, on four GPUs and on eight.
+def test_each_gpu_reads_its_own_copy_of_a_kv_head() -> None:
+    # Four KV heads on four GPUs, then on eight.
     given: dict[str, Any] = {"phase": "decode", "pool_hosts": 1, "context": 100, "layers": 1}
     read = []
     for tp in (4, 8):
@@ -303,15 +301,15 @@ def test_each_gpu_reads_its_own_copy_of_a_head() -> None:
     assert read[1] == 2 * read[0]
 
 
-def test_weights_of_a_pool_are_those_of_the_layers() -> None:
+def test_pooled_weights_are_those_of_the_simulated_layers() -> None:
     load = inference(5, pool_hosts=1, pooled="weights", prompt=64, layers=2)
     pooled = of_kind(load, "pool")
-    narrow = 2 * 1024 * 512  # keys and values, as many as the matrices that make them
+    narrow = 2 * 1024 * 512  # key and value projections
     weights = 2 * 1024 * 1024 + narrow + 3 * 1024 * 4096
     assert load.flows.size_bytes[pooled].sum() == 2 * weights
 
 
-def test_what_is_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for given, key in [
         ({"kv_transfer": "layerwise"}, "traffic.kv_transfer"),
         ({"pooled_fraction": 0.5}, "traffic.pooled_fraction"),

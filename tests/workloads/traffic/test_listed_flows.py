@@ -1,4 +1,4 @@
-"""Flows listed by other simulators: flow.txt of HPCC's family, lists of opera-sim."""
+"""Flow lists of other simulators: flow.txt of the HPCC family, and opera-sim's lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ns3(directory: Path, text: str, n_hosts: int = 4, **given: object) -> Worklo
     )
 
 
-def test_flow_txt(tmp_path: Path) -> None:
+def test_flow_txt_is_read(tmp_path: Path) -> None:
     load = ns3(tmp_path, NS3)
     assert pairs(load.flows) == [(0, 2), (1, 2)]
     assert load.flows.size_bytes.tolist() == [10**6, 10**6]
@@ -30,19 +30,19 @@ def test_flow_txt(tmp_path: Path) -> None:
     assert ns3(tmp_path, NS3, start_times="from_zero").flows.start_ps.tolist() == [0, 0]
 
 
-def test_flow_txt_without_ports_and_with_blanks(tmp_path: Path) -> None:
+def test_flow_txt_without_ports_and_with_blank_lines_is_read(tmp_path: Path) -> None:
     load = ns3(tmp_path, "\ufeff2 \r\n\r\n0 2\t3  1000 2.0000000015\r\n1 2 3 7 2.1")
     assert load.flows.start_ps.tolist() == [2_000_000_001_500, 2_100_000_000_000]
     assert load.flows.size_bytes.tolist() == [1000, 7]
 
 
-def test_lines_out_of_order_start_when_they_say_and_are_told(tmp_path: Path) -> None:
+def test_out_of_order_lines_keep_their_start_times_and_are_reported(tmp_path: Path) -> None:
     load = ns3(tmp_path, "3\n0 1 3 1 9 0.2\n1 2 3 1 9 0.1\n2 3 3 1 9 0.2\n")
     assert load.flows.start_ps.tolist() == [2 * 10**11, 10**11, 2 * 10**11]
     assert mentions(load.notes, "flow.txt", "1", "3")
 
 
-def test_priority_groups_become_classes_by_name(tmp_path: Path) -> None:
+def test_priority_groups_map_to_traffic_classes(tmp_path: Path) -> None:
     text = "3\n0 1 3 1 9 0\n1 2 5 1 9 0\n2 3 3 1 9 0\n"
     load = ns3(tmp_path, text, classes="5 3")
     assert load.flows.cls.tolist() == [1, 0, 1]
@@ -56,7 +56,7 @@ def test_priority_groups_become_classes_by_name(tmp_path: Path) -> None:
             ns3(tmp_path, text, classes=wrong)
 
 
-def test_mistakes_in_flow_txt(tmp_path: Path) -> None:
+def test_invalid_flow_txt_is_rejected(tmp_path: Path) -> None:
     for text, message in [
         ("", "flow.txt"),
         ("0\n", ("flow.txt:1", "0")),
@@ -81,7 +81,7 @@ def test_mistakes_in_flow_txt(tmp_path: Path) -> None:
             ns3(tmp_path, text)
 
 
-def test_opera_flows(tmp_path: Path) -> None:
+def test_opera_flow_list_is_read(tmp_path: Path) -> None:
     (tmp_path / "f.htsim").write_text("0 3 1000000 0\n3 1 24000 1500\n")
     flows = make("opera_flows", 4, directory=tmp_path, file="f.htsim")
     assert pairs(flows) == [(0, 3), (3, 1)]
@@ -97,7 +97,7 @@ def test_opera_flows(tmp_path: Path) -> None:
             make("opera_flows", 4, directory=tmp_path, file="f.htsim")
 
 
-def test_long_lists_load_in_seconds(tmp_path: Path) -> None:
+def test_long_list_loads_within_2_seconds(tmp_path: Path) -> None:
     n = 50_000
     rng = np.random.default_rng(1)
     src = rng.integers(0, 16, n)

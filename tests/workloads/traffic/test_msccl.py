@@ -1,4 +1,4 @@
-"""Collectives by algorithms of MSCCL."""
+"""Collectives from MSCCL algorithm files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def algo(gpus: list[list[str]], chunks: int, coll: str = "allreduce") -> str:
 
 
 def ring(n: int) -> str:
-    """An all-reduce in a ring as msccl-tools writes it: one thread block that sends and adds."""
+    """Return a ring all-reduce as msccl-tools writes it: one thread block sends and reduces."""
     kinds = ["s", *["rrc", "s"] * (n - 1), *["r", "s"] * (n - 2), "r"]
     steps = [step(k, kind) for k, kind in enumerate(kinds)]
     return algo([[block(0, (k + 1) % n, (k - 1) % n, *steps)] for k in range(n)], n)
@@ -50,7 +50,7 @@ def msccl(directory: Path, text: str, n_hosts: int = 4, **given: Any) -> Workloa
     return made("msccl", n_hosts, directory=directory, file="a.xml", **given)
 
 
-def test_a_ring_takes_as_long_as_its_closed_form(tmp_path: Path) -> None:
+def test_ring_duration_equals_its_closed_form(tmp_path: Path) -> None:
     for n in [2, 4, 8]:
         load = msccl(tmp_path, ring(n), n, size=f"{n * 8192}B")
         assert len(load.flows) == n * 2 * (n - 1)
@@ -60,15 +60,15 @@ def test_a_ring_takes_as_long_as_its_closed_form(tmp_path: Path) -> None:
         assert mentions(load.notes, "a.xml", "mine", len(load.flows))
 
 
-def test_latency_is_of_each_message(tmp_path: Path) -> None:
+def test_latency_is_added_to_each_message(tmp_path: Path) -> None:
     load = msccl(tmp_path, ring(2), 2, size="8192B", latency="1us")
     assert simulated(load, 2).makespan == 2 * (1 * US + ONE_PACKET)
 
 
-def test_steps_wait_for_steps_of_other_blocks_and_thread_blocks_run_at_once(
+def test_thread_blocks_run_in_parallel_and_honor_dependencies(
     tmp_path: Path,
 ) -> None:
-    """GPU 1 hands on to 2 what it gets from 0, by another thread block, and copies before."""
+    """GPU 1 copies the data from GPU 0, then forwards it to GPU 2 in another thread block."""
     gpus = [
         [block(0, 1, -1, step(0, "s", 2))],
         [
@@ -84,7 +84,7 @@ def test_steps_wait_for_steps_of_other_blocks_and_thread_blocks_run_at_once(
     assert simulated(load, 4).makespan == PACKET_PS + 2 * ONE_PACKET
 
 
-def test_a_step_that_receives_and_sends_on(tmp_path: Path) -> None:
+def test_receive_copy_send_step_forwards_its_data(tmp_path: Path) -> None:
     gpus = [
         [block(0, 1, -1, step(0, "s"))],
         [block(0, 2, 0, step(0, "rcs"))],
@@ -97,7 +97,7 @@ def test_a_step_that_receives_and_sends_on(tmp_path: Path) -> None:
 RING = ring(2)
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path) -> None:
     for text, message in [
         ("", "a.xml: is not XML: no element found"),
         (RING[:200], "a.xml: is not XML"),
@@ -138,6 +138,6 @@ def test_mistakes(tmp_path: Path) -> None:
         assert "a.xml" in str(caught.value)
 
 
-def test_less_than_a_byte_for_a_chunk(tmp_path: Path) -> None:
+def test_size_below_one_byte_per_chunk_is_rejected(tmp_path: Path) -> None:
     with raises_input(key="traffic.size"):
         msccl(tmp_path, ring(4), size="3B")

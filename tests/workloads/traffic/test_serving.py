@@ -1,4 +1,4 @@
-"""The traffic pattern `serving`: what is asked of it and cannot be, and what it makes."""
+"""The traffic pattern `serving`: parameter errors, instance placement and memory use."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ OTHER = deployment(model={"layers": 3})
 
 
 def plan(n_hosts: int = 8, **given: Any) -> Any:
-    """The plan of four requests in a second."""
+    """Return the plan of four requests at 100 requests per second."""
     shape = {"deployment": deployment(), "rate": 100.0, "requests": 4, **given}
     return made("serving", n_hosts, **shape).part(ServingPlan)
 
 
-def test_what_cannot_be() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for given, message in [
         ({}, ("traffic.instances", "prefill_instances", "decode_instances")),
         ({"instances": 1, **HALVES}, ("traffic.instances", "prefill_instances")),
@@ -52,7 +52,7 @@ def test_what_cannot_be() -> None:
             plan(**given)
 
 
-def test_machines_of_both_roles_and_their_hosts() -> None:
+def test_prefill_and_decode_instances_have_their_own_hosts() -> None:
     found = plan(deployment=deployment(4), decode_deployment=deployment(2), **HALVES)
     assert found.instances.role.tolist() == [PREFILL, DECODE]
     assert [found.instances.of(k).tolist() for k in range(2)] == [[0, 1, 2, 3], [4, 5]]
@@ -62,13 +62,13 @@ def test_machines_of_both_roles_and_their_hosts() -> None:
     assert [apart.instances.of(k).tolist() for k in range(2)] == [[0, 4], [1, 5]]
 
 
-def test_a_file_places_gpus(tmp_path: Any) -> None:
+def test_gpus_are_placed_from_a_file(tmp_path: Any) -> None:
     (tmp_path / "hosts.csv").write_text("rank,host\n0,7\n1,3\n3,0\n2,5\n")
     found = plan(instances=2, placement_file="hosts.csv", directory=tmp_path)
     assert [found.instances.of(k).tolist() for k in range(2)] == [[7, 3], [5, 0]]
 
 
-def test_a_wrong_deployment_is_told_with_its_key() -> None:
+def test_invalid_deployment_is_reported_with_its_key() -> None:
     table = deployment(machine={"memory_rate": "fast"})
     with raises_input(key="traffic.deployment.machine.memory_rate"):
         plan(instances=1, deployment=table)
@@ -84,7 +84,7 @@ def test_a_wrong_deployment_is_told_with_its_key() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_the_memory_is_refused(
+def test_workloads_beyond_the_memory_are_rejected(
     given: dict[str, Any], key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("netsim.memory.available_bytes", lambda: 10**9)
@@ -92,7 +92,7 @@ def test_what_does_not_fit_the_memory_is_refused(
         plan(**given)
 
 
-def test_a_workload_of_many_tasks_takes_little_memory() -> None:
+def test_large_workload_takes_under_1000_bytes_per_task() -> None:
     table = deployment(8)
     tracemalloc.start()
     load = made("serving", 16, deployment=table, rate=1e6, requests=5_000, output=2, **HALVES)

@@ -1,4 +1,4 @@
-"""Traffic of SimAI's workloads: rows, groups, and the pipeline that SimAI does not simulate."""
+"""Traffic from SimAI workloads: rows, groups, and the pipeline that SimAI does not simulate."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def ring_ps(what: str, n: int, size: int) -> int:
     return closed_form_ps(what, n, size, WIRE, CollectiveOptions("ring"))
 
 
-def test_a_row_forward_and_backward(tmp_path: Path) -> None:
-    """Two pairs of neighbors reduce within themselves, then each with its like."""
+def test_row_runs_forward_then_backward(tmp_path: Path) -> None:
+    """Each tensor-parallel pair of neighbors reduces, then each rank reduces with its replica."""
     row = "layer0 -1 1000 ALLREDUCE 8192 2000 ALLGATHER 16384 3000 ALLREDUCE 32768 100"
     load = simai(tmp_path, text([row]))
-    told = simulated(load, 4).by_name()
+    spans = simulated(load, 4).by_name()
     forward = 1 * US + ring_ps("all_reduce", 2, 8192)
     backward = forward + 2 * US + ring_ps("all_gather", 2, 16384)
     weights = backward + 3 * US + ring_ps("all_reduce", 2, 32768)
     for rank in range(4):
-        assert told["compute", rank, "layer0 0 forward"] == (0, 1 * US)
-        assert told["all_reduce", rank, "layer0 0 forward"] == (1 * US, forward)
-        assert told["compute", rank, "layer0 0 input gradient"] == (forward, forward + 2 * US)
-        assert told["all_reduce", rank, "layer0 0 weight gradient"] == (backward + 3 * US, weights)
-        assert told["compute", rank, "layer0 0 update"] == (weights, weights + US // 10)
+        assert spans["compute", rank, "layer0 0 forward"] == (0, 1 * US)
+        assert spans["all_reduce", rank, "layer0 0 forward"] == (1 * US, forward)
+        assert spans["compute", rank, "layer0 0 input gradient"] == (forward, forward + 2 * US)
+        assert spans["all_reduce", rank, "layer0 0 weight gradient"] == (backward + 3 * US, weights)
+        assert spans["compute", rank, "layer0 0 update"] == (weights, weights + US // 10)
     pairs = set(zip(load.flows.src.tolist(), load.flows.dst.tolist(), strict=True))
     assert pairs == {(0, 1), (1, 0), (2, 3), (3, 2), (0, 2), (2, 0), (1, 3), (3, 1)}
     kinds = [load.flows.kinds[kind] for kind in load.flows.kind]
@@ -59,18 +59,18 @@ def test_a_row_forward_and_backward(tmp_path: Path) -> None:
     assert load.notes == ()
 
 
-def test_collectives_of_weights_hold_nothing_up(tmp_path: Path) -> None:
+def test_weight_gradient_collectives_do_not_block_compute(tmp_path: Path) -> None:
     rows = ["a -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 8192 100"]
     rows += ["b -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 409600 100"]
-    told = simulated(simai(tmp_path, text(rows)), 4).by_name()
-    assert told["compute", 0, "a 0 weight gradient"] == (5 * US, 6 * US)
-    first = told["all_reduce", 0, "b 0 weight gradient"]
+    spans = simulated(simai(tmp_path, text(rows)), 4).by_name()
+    assert spans["compute", 0, "a 0 weight gradient"] == (5 * US, 6 * US)
+    first = spans["all_reduce", 0, "b 0 weight gradient"]
     assert first == (4 * US, 4 * US + ring_ps("all_reduce", 2, 409600))
-    assert told["all_reduce", 0, "a 0 weight gradient"][0] == first[1] > 6 * US
+    assert spans["all_reduce", 0, "a 0 weight gradient"][0] == first[1] > 6 * US
 
 
-def test_groups_of_experts(tmp_path: Path) -> None:
-    """As MockNccl has them: neighboring tensor-parallel groups, and their likes further on."""
+def test_expert_parallel_groups_match_mocknccl(tmp_path: Path) -> None:
+    """Expert groups join neighboring tensor-parallel groups, as in SimAI's MockNccl."""
     rows = ["a -1 0 ALLTOALL_EP 65536 0 NONE 0 0 REDUCESCATTER_DP_EP 65536 0"]
     load = simai(tmp_path, text(rows, ep=2, all_gpus=8), 8)
     kind = np.array(load.flows.kinds)[load.flows.kind]
@@ -85,13 +85,13 @@ def test_groups_of_experts(tmp_path: Path) -> None:
     assert load.flows.size_bytes.tolist() == [32768] * 16
 
 
-def test_small_forward_collectives_have_a_page(tmp_path: Path) -> None:
+def test_small_forward_collectives_are_padded_to_a_page(tmp_path: Path) -> None:
     load = simai(tmp_path, text(["a -1 0 ALLGATHER 6 0 ALLGATHER 6 0 NONE 0 0"]))
     assert sorted(load.flows.size_bytes.tolist()) == [3] * 4 + [2048] * 4
 
 
 def one_f_one_b(stages: int, batches: int, forward: int, backward: int, transfer: int) -> int:
-    """When the last backward of the first stage is over, step by step."""
+    """Return when the last backward pass of a 1F1B pipeline ends, computed pass by pass."""
     orders = []
     for stage in range(stages):
         warm = min(stages - 1 - stage, batches)
@@ -118,8 +118,8 @@ def one_f_one_b(stages: int, batches: int, forward: int, backward: int, transfer
     return max(free)
 
 
-def test_a_pipeline_is_simulated(tmp_path: Path) -> None:
-    """Stages of one rank: forward 3 us, backward 4 us, one packet between them."""
+def test_pipeline_duration_matches_the_1f1b_schedule(tmp_path: Path) -> None:
+    """Each stage has one rank: 3 us forward, 4 us backward, and one packet between stages."""
     for stages, batches in [(2, 1), (2, 4), (3, 4), (4, 6)]:
         block = ["embedding_layer -1 1000 NONE 0 1000 NONE 0 1000 NONE 0 0"]
         block += ["mlp -1 2000 NONE 0 1000 NONE 0 1000 NONE 0 0"]
@@ -127,14 +127,14 @@ def test_a_pipeline_is_simulated(tmp_path: Path) -> None:
         load = simai(tmp_path, text(block * batches, **header, pp_comm=4096))
         assert len(load.flows) == 2 * (stages - 1) * batches
         assert set(load.flows.size_bytes.tolist()) == {4096}
-        told = simulated(load, 4).by_name()
+        spans = simulated(load, 4).by_name()
         expected = one_f_one_b(stages, batches, 3 * US, 4 * US, ONE_PACKET)
-        assert max(end for _, end in told.values()) == expected
+        assert max(end for _, end in spans.values()) == expected
         assert mentions(load.notes, "w.txt", stages, "1")
 
 
-def test_a_pipeline_of_several_ranks_and_rows_of_the_step(tmp_path: Path) -> None:
-    """Each rank sends to its like; gradients are reduced last, in each stage by itself."""
+def test_pipeline_stages_of_several_ranks_reduce_gradients_last(tmp_path: Path) -> None:
+    """Each rank sends to its counterpart in the next stage; each stage reduces gradients last."""
     rows = ["grad_gather -1 0 NONE 0 0 NONE 0 0 ALLGATHER 8192 0"]
     rows += ["embedding_layer -1 1000 ALLREDUCE 8192 1000 NONE 0 1000 NONE 0 0"] * 2
     rows += ["optimizer1 -1 0 ALLREDUCE 4 0 NONE 0 0 NONE 0 0"]
@@ -142,12 +142,12 @@ def test_a_pipeline_of_several_ranks_and_rows_of_the_step(tmp_path: Path) -> Non
     kind = np.array(load.flows.kinds)[load.flows.kind]
     sends = set(zip(load.flows.src[kind == "pp"], load.flows.dst[kind == "pp"], strict=True))
     assert sends == {(k, k + 4) for k in range(4)} | {(k + 4, k) for k in range(4)}
-    told = simulated(load, 8).by_name()
-    last = max(end for (_, _, label), (_, end) in told.items() if "embedding" in label)
-    assert told["all_gather", 0, "grad_gather weight gradient"][0] >= last
+    spans = simulated(load, 8).by_name()
+    last = max(end for (_, _, label), (_, end) in spans.items() if "embedding" in label)
+    assert spans["all_gather", 0, "grad_gather weight gradient"][0] >= last
 
 
-def test_a_part_of_a_step(tmp_path: Path) -> None:
+def test_replicas_and_micro_batches_limit_the_simulated_step(tmp_path: Path) -> None:
     rows = ["embedding_layer -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 8192 0"] * 4
     load = simai(tmp_path, text(rows, ga=4, all_gpus=16), replicas=2, micro_batches=1)
     assert load.flows.dst.max() == 3
@@ -160,21 +160,21 @@ def test_a_part_of_a_step(tmp_path: Path) -> None:
         simai(tmp_path, large, 4096)
 
 
-def test_microbenchmarks(tmp_path: Path) -> None:
+def test_microbenchmark_rows_run_one_after_another(tmp_path: Path) -> None:
     rows = ["micro_test -1 1 NONE 0 1 NONE 0 1000 ALLREDUCE 16384 1"] * 2
-    told = simulated(simai(tmp_path, "\n".join(["MICRO", "2", *rows])), 4).by_name()
+    spans = simulated(simai(tmp_path, "\n".join(["MICRO", "2", *rows])), 4).by_name()
     one = 1 * US + ring_ps("all_reduce", 4, 16384)
-    assert max(end for _, end in told.values()) == 2 * one
+    assert max(end for _, end in spans.values()) == 2 * one
 
 
-def test_a_first_line_that_says_less(tmp_path: Path) -> None:
+def test_missing_header_keys_get_defaults_and_are_reported(tmp_path: Path) -> None:
     content = f"{POLICY} model_parallel_NPU_group: 2\n1\na -1 1 ALLREDUCE 8192 1 NONE 0 1 NONE 0 1"
     load = simai(tmp_path, content)
     assert len(load.flows) == 8
     assert mentions(load.notes, "w.txt", "all_gpus", "1")
 
 
-def test_contradictions(tmp_path: Path) -> None:
+def test_conflicting_parameters_are_rejected(tmp_path: Path) -> None:
     for header, given, message in [
         ({"all_gpus": 6, "pp": 2}, {}, ("w.txt:1", "6", "2")),
         ({"ep": 3}, {}, ("w.txt:1", "2", "3")),

@@ -1,4 +1,4 @@
-"""Training traffic: parameters and files, and what they become."""
+"""Training traffic: parameters, files, and the flows and tasks built from them."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def training(n_hosts: int, layout: dict[str, Any], **given: Any) -> Workload:
 
 
 def kinds(load: Workload) -> set[str]:
-    """Of flows."""
+    """Return the kinds of all flows."""
     flows = load.flows
     assert flows.kind is not None
     return {flows.kinds[kind] for kind in np.unique(flows.kind)}
 
 
-def test_a_job_becomes_flows_of_its_kinds() -> None:
+def test_job_creates_flows_of_each_parallelism() -> None:
     load = training(16, {"tp": 2, "sp": True, "pp": 2, "dp": 4}, steps=3)
     assert kinds(load) == {"tp", "pp", "dp"}
     assert steps_of(load).n == 3
     assert mentions(load.notes, "3", "16", "2", "4", "1")
 
 
-def test_every_kind_at_once() -> None:
+def test_all_parallelisms_combine() -> None:
     layout = {"tp": 2, "cp": 2, "pp": 2, "dp": 4, "ep": 2, "zero": 1}
     load = training(32, layout, model=MOE | {"layers": 4, "tied_embeddings": True})
     assert kinds(load) == {"tp", "cp", "pp", "dp", "ep", "expert_dp", "embedding"}
@@ -53,7 +53,7 @@ def test_every_kind_at_once() -> None:
     assert kinds(load) == {"tp", "dp_s1", "dp_s2", "dp_s3", "dp_s4", "dp_s5"}
 
 
-def test_zero_shares_what_its_stage_says() -> None:
+def test_zero_stage_determines_the_data_parallel_collectives() -> None:
     for zero in [0, 1, 2, 3]:
         load = training(4, {"dp": 4, "zero": zero})
         table = operations_of(load)
@@ -68,7 +68,7 @@ def test_zero_shares_what_its_stage_says() -> None:
             assert gathers == 4 * parts * 2 * 2  # forward and backward, for each micro-batch
 
 
-def test_classes_and_fidelity_by_kind() -> None:
+def test_traffic_class_and_fidelity_are_set_per_kind() -> None:
     classes = {"pp": 0, "tp": 1}
     load = training(
         8,
@@ -85,7 +85,7 @@ def test_classes_and_fidelity_by_kind() -> None:
     assert mentions(" ".join(load.notes), "link")
 
 
-def test_bytes_and_times_are_scaled_together() -> None:
+def test_message_scale_scales_bytes_and_compute_time() -> None:
     layout = {"tp": 2, "pp": 2, "dp": 2}
     whole, scaled = (training(8, layout, message_scale=scale) for scale in (1.0, 0.25))
     assert len(whole.flows) == len(scaled.flows)
@@ -99,7 +99,7 @@ def test_bytes_and_times_are_scaled_together() -> None:
     assert steps_of(scaled).model_flops == pytest.approx((steps_of(whole).model_flops or 0) / 4)
 
 
-def test_ranks_are_where_a_file_says(tmp_path: Path) -> None:
+def test_ranks_are_placed_from_a_file(tmp_path: Path) -> None:
     ranks = Ranks(tp=2, dp=2, pp=2)
     hosts = np.random.default_rng(3).permutation(10)[:8]
     at = ranks.coordinates()
@@ -119,7 +119,7 @@ def test_ranks_are_where_a_file_says(tmp_path: Path) -> None:
         assert (table.host == hosts[table.rank]).all()
 
 
-def test_a_random_placement_is_that_of_its_seed() -> None:
+def test_random_placement_depends_only_on_the_seed() -> None:
     hosts = [
         training(16, {"dp": 8}, placement="random", seed=seed).flows.src.tolist()
         for seed in (1, 1, 2)
@@ -128,13 +128,13 @@ def test_a_random_placement_is_that_of_its_seed() -> None:
 
 
 def exchanged(load: Workload) -> list[int]:
-    """Bytes of flows between ranks that share experts."""
+    """Return the sizes of the expert-parallel flows."""
     flows = load.flows
     assert flows.kind is not None
     return flows.size_bytes[flows.kind == flows.kinds.index("ep")].tolist()
 
 
-def test_routing_is_uniform_skewed_or_recorded(tmp_path: Path) -> None:
+def test_expert_routing_is_uniform_skewed_or_recorded(tmp_path: Path) -> None:
     layout = {"dp": 4, "ep": 4, "global_batch": 4}
     size = 128 * 2 * 256 * 2 // 4
     assert set(exchanged(training(4, layout, model=MOE))) == {size}
@@ -144,8 +144,8 @@ def test_routing_is_uniform_skewed_or_recorded(tmp_path: Path) -> None:
     ]
     assert skewed[0] == skewed[1] != skewed[2]
     assert max(skewed[0]) > 1.3 * size
-    assert max(skewed[3]) < 1.3 * size  # drawn evenly
-    # The first rank has the experts 0 and 1: all tokens of the second one go there.
+    assert max(skewed[3]) < 1.3 * size  # drawn uniformly
+    # Rank 0 holds experts 0 and 1: rank 1 sends all its tokens there.
     lines = ["source,expert,tokens", *(f"{k},{e},5" for k in (0, 2, 3) for e in range(8))]
     (tmp_path / "tokens.csv").write_text("\n".join([*lines, "1,0,30", "1,1,10"]))
     load = training(
@@ -160,11 +160,11 @@ def test_routing_is_uniform_skewed_or_recorded(tmp_path: Path) -> None:
     pairs = set(zip(flows.src.tolist(), flows.dst.tolist(), strict=True))
     sent = np.array(exchanged(load))
     assert set(sent) == {size, 4 * size}
-    assert (1, 2) in pairs  # what comes back
+    assert (1, 2) in pairs  # the combine traffic
 
 
 @pytest.mark.parametrize("dispatch", ["bf16", "fp8"])
-def test_what_comes_back_is_the_transpose(dispatch: str) -> None:
+def test_combine_traffic_is_the_transpose_of_dispatch(dispatch: str) -> None:
     moe = job(MOE, dp=4, ep=4, global_batch=4) | {"precision": {"dispatch": dispatch}}
     load = made("training", 4, job=moe, routing="zipf")
     table, flows = operations_of(load), load.flows
@@ -174,14 +174,14 @@ def test_what_comes_back_is_the_transpose(dispatch: str) -> None:
     sent = np.zeros((of_ep.sum() // 12, 4, 4), np.int64)  # exchanges of four ranks
     exchange = np.arange(of_ep.sum()) // 12
     sent[exchange, flows.src[of_ep], flows.dst[of_ep]] = flows.size_bytes[of_ep]
-    assert len(sent) == 2 * 2 * 2  # layers, passes, there and back
+    assert len(sent) == 2 * 2 * 2  # layers, passes, dispatch and combine
     factor = 2 if dispatch == "fp8" else 1
     whole = {matrix.tobytes() for matrix in sent}
     there = [m for m in sent if (factor * m.T).tobytes() in whole and m.tobytes() != m.T.tobytes()]
     assert len(there) == (8 if factor == 1 else 4)
 
 
-def test_a_million_tasks_are_made_in_seconds() -> None:
+def test_large_job_is_built_within_20_us_per_task() -> None:
     start = time.process_time()
     layout = {"tp": 8, "sp": True, "pp": 8, "dp": 16, "global_batch": 256}
     model = MODEL | {"layers": 8}
@@ -217,14 +217,14 @@ def test_a_million_tasks_are_made_in_seconds() -> None:
         ({"fidelity": {"pp": "formula"}}, "traffic.fidelity.pp"),
     ],
 )
-def test_what_is_refused(given: dict[str, Any], key: str) -> None:
+def test_invalid_parameters_are_rejected(given: dict[str, Any], key: str) -> None:
     given = {"job": job(dp=8), "n_hosts": 8} | given
     with pytest.raises(InputError) as caught:
         made("training", **given)
     assert key in str(caught.value)
 
 
-def test_files_that_do_not_place_the_job(tmp_path: Path) -> None:
+def test_invalid_placement_files_are_rejected(tmp_path: Path) -> None:
     for lines, message in [
         ("host,rank\n0,0\n0,1", "x.csv:3: "),
         ("host,rank\n0,0\n1,0", "x.csv:3: "),
@@ -241,7 +241,7 @@ def test_files_that_do_not_place_the_job(tmp_path: Path) -> None:
         assert message in str(caught.value)
 
 
-def test_files_that_do_not_route_tokens(tmp_path: Path) -> None:
+def test_invalid_routing_files_are_rejected(tmp_path: Path) -> None:
     for lines, message in [
         ("expert,tokens\n8,1", "x.csv:2: "),
         ("expert,tokens\n1,-1", "x.csv:2: "),
