@@ -1,4 +1,4 @@
-"""Workloads of SimAI, read."""
+"""Reading SimAI workload files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def read(directory: Path, text: str | bytes) -> AicbWorkload:
     return read_aicb(path)
 
 
-def test_the_minimal_workload(tmp_path: Path) -> None:
-    """Without a newline at the end, as shipped files are."""
+def test_minimal_workload_is_read(tmp_path: Path) -> None:
+    """The file has no final newline, like SimAI's own files."""
     work = read(tmp_path, MINIMAL)
     assert work.policy == POLICY
     assert work.header == {
@@ -46,7 +46,7 @@ def rows(*names: str, columns: str = "-1 1 NONE 0 1 NONE 0 1 NONE 0 100") -> str
     return "\n".join([str(len(names)), *(f"{name} {columns}" for name in names)])
 
 
-def test_micro_batches_stand_between_rows_of_the_step(tmp_path: Path) -> None:
+def test_micro_batches_are_separated_from_rows_of_the_step(tmp_path: Path) -> None:
     names = ("grad_gather", *("embedding_layer", "mlp_row") * 3, "cross_entropy1", "optimizer4")
     work = read(tmp_path, HEADER.replace("ga: 1", "ga: 3") + "\n" + rows(*names))
     assert [row.name for row in work.before] == ["grad_gather"]
@@ -60,8 +60,8 @@ def test_micro_batches_stand_between_rows_of_the_step(tmp_path: Path) -> None:
     assert [len(batch) for batch in twice.micro_batches] == [2]  # as microAllReduce.txt has it
 
 
-def test_headers_of_other_versions(tmp_path: Path) -> None:
-    """Keys in any order, sizes that Python wrote with ".0", no colon, keys left out."""
+def test_headers_of_other_versions_are_read(tmp_path: Path) -> None:
+    """Keys come in any order, lack a colon or are missing; sizes may end in ".0"."""
     text = "pp_comm 25165824.0 ga: 1 model_parallel_NPU_group: 8 checkpoints: 0"
     work = read(tmp_path, f"{POLICY} {text}\n{rows('a')}")
     assert (work.header["pp_bytes"], work.header["tp"], work.header["ep"]) == (25165824, 8, 1)
@@ -69,7 +69,7 @@ def test_headers_of_other_versions(tmp_path: Path) -> None:
     assert read(tmp_path, f"MICRO\n{rows('a')}").left_out == ()
 
 
-def test_groups_that_names_end_with(tmp_path: Path) -> None:
+def test_group_is_the_suffix_of_the_collective_name(tmp_path: Path) -> None:
     columns = "-1 1 ALLTOALL_EP 8 1 REDUCESCATTER_DP_EP 8 1 ALLGATHER 0 100"
     (row,) = read(tmp_path, HEADER + "\n" + rows("a", columns=columns)).rows
     assert (row.forward.what, row.forward.group) == ("all_to_all", "_EP")
@@ -77,7 +77,7 @@ def test_groups_that_names_end_with(tmp_path: Path) -> None:
     assert row.weight == Phase(1, "", "", 0)  # of no bytes
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_invalid_workloads_are_rejected(tmp_path: Path) -> None:
     for text, message in [
         ("", "w.txt: ends before its first row"),
         (MINIMAL.replace(POLICY, "HYBRID_DLRM"), "w.txt:1: policy HYBRID_DLRM is not supported"),

@@ -1,4 +1,4 @@
-"""Files of other tools, cut or altered anywhere, are refused by one line or mean something."""
+"""Files of other tools, truncated or altered, are read or rejected with a one-line error."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ FILES = {
     "ns3_flows": ("flow.txt", b"2\n0 2 3 100 1000000 2.0\n1 2 3 100 1000000 2.0\n"),
     "opera_flows": ("f.htsim", b"0 3 1000000 0\n3 1 24000 1500\n"),
 }
-"""Pattern -> name and content of a file that it reads."""
+"""Traffic pattern -> name and content of an input file."""
 
 
-def refused(folder: Path, pattern: str, content: bytes) -> bool:
-    """Whether traffic of the file is refused, by one line that names the file or a parameter."""
+def is_rejected(folder: Path, pattern: str, content: bytes) -> bool:
+    """Return whether the file is rejected; the error is one line naming the file or a parameter."""
     kind, (name, _) = pattern.split(maxsplit=1)[0], FILES[pattern]
     (folder / "t.1.et").write_bytes(trace([Node(0, RECV, TAKES)]))
     (folder / name).write_bytes(content)
@@ -68,24 +68,24 @@ def refused(folder: Path, pattern: str, content: bytes) -> bool:
     return False
 
 
-def test_whole_files_are_read(tmp_path: Path) -> None:
-    assert not [pattern for pattern in FILES if refused(tmp_path, pattern, FILES[pattern][1])]
+def test_intact_files_are_read(tmp_path: Path) -> None:
+    assert not [pattern for pattern in FILES if is_rejected(tmp_path, pattern, FILES[pattern][1])]
 
 
-def test_files_may_be_cut_anywhere(tmp_path: Path) -> None:
+def test_truncated_files_are_read_or_rejected_with_one_error(tmp_path: Path) -> None:
     whole = {}
     for pattern, (_, content) in FILES.items():
         cuts = range(0, len(content), max(1, len(content) // 20))
-        whole[pattern] = [end for end in cuts if not refused(tmp_path, pattern, content[:end])]
+        whole[pattern] = [end for end in cuts if not is_rejected(tmp_path, pattern, content[:end])]
     for pattern in ("goal", "goal of txt2bin", "msccl"):
         assert not whole[pattern]
 
 
 @SAME_FOLDER
 @given(st.sampled_from(list(FILES)), st.floats(0, 1, exclude_max=True), st.binary(max_size=2))
-def test_files_may_be_altered_anywhere(
+def test_altered_files_are_read_or_rejected_with_one_error(
     tmp_path: Path, pattern: str, place: float, more: bytes
 ) -> None:
     content = FILES[pattern][1]
     at = int(place * len(content))
-    refused(tmp_path, pattern, content[:at] + more + content[at + 1 :])
+    is_rejected(tmp_path, pattern, content[:at] + more + content[at + 1 :])

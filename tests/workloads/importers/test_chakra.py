@@ -1,4 +1,4 @@
-"""Chakra traces, read."""
+"""Reading Chakra traces."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def read(directory: Path, content: bytes) -> ChakraTrace:
     return read_trace(path)
 
 
-def told(directory: Path, content: bytes) -> str:
-    """The one message that a trace is refused with, or nothing."""
+def outcome(directory: Path, content: bytes) -> str:
+    """Return the single error for a trace, "" if it has several, "read" if it has none."""
     try:
         read(directory, content)
     except InputError as error:
@@ -45,7 +45,7 @@ def told(directory: Path, content: bytes) -> str:
     return "read"
 
 
-def test_the_test_vector(tmp_path: Path) -> None:
+def test_recorded_traces_are_written_and_read(tmp_path: Path) -> None:
     on_gpu = {"is_cpu_op": False}
     sends = {**on_gpu, "comm_size": 4096, "comm_dst": 1, "comm_tag": 7}
     takes = {**on_gpu, "comm_size": 4096, "comm_src": 0, "comm_tag": 7}
@@ -71,7 +71,7 @@ def test_the_test_vector(tmp_path: Path) -> None:
     assert other.attributes.numbers["comm_src"].tolist() == [0]
 
 
-def test_numbers_of_all_types(tmp_path: Path) -> None:
+def test_attributes_of_all_integer_types_are_read(tmp_path: Path) -> None:
     for member in [*MEMBERS, *FIXED]:
         for value in (0, 1, 300, 2**31 - 2**7):
             node = Node(0, RECV, {"comm_size": (member, value)})
@@ -107,7 +107,7 @@ def graphs(draw) -> list[Node]:
 
 @settings(SAME_FILE, max_examples=50)
 @given(nodes=graphs())
-def test_what_is_written_is_read(tmp_path: Path, nodes: list[Node]) -> None:
+def test_random_trace_survives_a_round_trip(tmp_path: Path, nodes: list[Node]) -> None:
     one = read(tmp_path, trace(nodes))
     ids = [node.id for node in nodes]
     assert one.id.tolist() == ids
@@ -123,7 +123,7 @@ def test_what_is_written_is_read(tmp_path: Path, nodes: list[Node]) -> None:
         assert (repr(node.name)[1:-1] in one.name(k)) or not node.name.isalnum()
 
 
-def test_groups_of_older_traces_and_tables_of_pytorch(tmp_path: Path) -> None:
+def test_comm_group_and_pytorch_group_tables_are_read(tmp_path: Path) -> None:
     table = '[\'[{"pg_name": "0", "ranks": [0, 1]}]\']'
     nodes = [Node(3, 1, inputs=table), Node(4, RECV, {"comm_group": 5})]
     one = read(tmp_path, trace(nodes))
@@ -136,7 +136,7 @@ def with_length(*parts: bytes) -> bytes:
     return b"".join(varint(len(part)) + part for part in parts)
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_invalid_traces_are_rejected(tmp_path: Path) -> None:
     for content, message in [
         (b"", "t.0.et: is empty"),
         (b'{"workload_graph": []}', "is JSON, which is not supported"),
@@ -180,19 +180,19 @@ def test_mistakes(tmp_path: Path) -> None:
         (b"\xff" * 6, "message 0: its length is truncated or above 32 bits"),
         (b"\x05ab", "message 0: has 5 bytes, but 2 remain in the file"),
     ]:
-        assert message in told(tmp_path, content)
+        assert message in outcome(tmp_path, content)
 
 
 @pytest.mark.parametrize("content", [RANK_0, RANK_1])
-def test_a_trace_may_be_cut_anywhere(tmp_path: Path, content: bytes) -> None:
+def test_trace_truncated_within_a_message_is_rejected(tmp_path: Path, content: bytes) -> None:
     ends = [8, 32, len(content)] if content is RANK_0 else [8, len(content)]
     for end in range(1, len(content) + 1):
-        message = told(tmp_path, content[:end])
+        message = outcome(tmp_path, content[:end])
         assert (message == "read") == (end in ends), end
         assert message == "read" or message.startswith(str(tmp_path / "t.0.et"))
 
 
-def test_traces_of_a_prefix(tmp_path: Path) -> None:
+def test_trace_files_are_found_by_prefix(tmp_path: Path) -> None:
     prefix = write(tmp_path, "a[1]", [[Node(0, COMP)]] * 3)
     (tmp_path / "a[1].x.et").touch()
     assert [path.name for path in trace_files(prefix)] == ["a[1].0.et", "a[1].1.et", "a[1].2.et"]
@@ -205,7 +205,7 @@ def test_traces_of_a_prefix(tmp_path: Path) -> None:
         trace_files(tmp_path / "nowhere" / "b")
 
 
-def test_long_traces_load_in_seconds(tmp_path: Path) -> None:
+def test_long_trace_loads_within_5_seconds(tmp_path: Path) -> None:
     n = 6_000
     more = {"is_cpu_op": False, "num_ops": 10**9, "tensor_size": 10**6}
     one = [Node(k, COMP, more, (k - 1,) if k else (), (), 3, f"kernel {k}") for k in range(n)]

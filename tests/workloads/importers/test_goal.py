@@ -1,4 +1,4 @@
-"""GOAL schedules, read from texts and from binary files."""
+"""Reading GOAL schedules from text and binary files."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def edges(schedule: GoalSchedule) -> set[tuple[int, int, bool]]:
     return set(zip(*columns, strict=True))
 
 
-def told(directory: Path, content: str | bytes) -> str:
-    """The one message that a file is refused with, or nothing."""
+def error_of(directory: Path, content: str | bytes) -> str:
+    """Return the only error for a file, or "" if it is read."""
     try:
         read(directory, content)
     except InputError as error:
@@ -67,7 +67,7 @@ def told(directory: Path, content: str | bytes) -> str:
     return ""
 
 
-def test_the_test_vector_in_both_forms(tmp_path: Path) -> None:
+def test_recorded_schedule_is_read_from_text_and_binary(tmp_path: Path) -> None:
     assert len(BINARY) == 234
     assert (
         as_binary(
@@ -116,8 +116,8 @@ def schedules(draw) -> list[Rank]:
 
 @settings(SAME_FILE, max_examples=50)
 @given(ranks=schedules(), piece=st.integers(1, 200))
-def test_text_and_binary_say_the_same(tmp_path: Path, ranks: list[Rank], piece: int) -> None:
-    """Random graphs, the text read in pieces of any size."""
+def test_text_and_binary_schedules_are_equal(tmp_path: Path, ranks: list[Rank], piece: int) -> None:
+    """Random schedules; the text is read in pieces of any size."""
     with patch.object(goal_text, "PIECE", piece):
         text = read(tmp_path, as_text(ranks))
     binary = read(tmp_path, as_binary(ranks))
@@ -128,8 +128,8 @@ def test_text_and_binary_say_the_same(tmp_path: Path, ranks: list[Rank], piece: 
     assert len(text.first) == sum(len(rank.edges) for rank in ranks)
 
 
-def test_what_the_grammar_allows(tmp_path: Path) -> None:
-    """Blanks left out, comments, several parts on a line, endings of Windows, any peer and tag."""
+def test_all_forms_of_the_text_grammar_are_read(tmp_path: Path) -> None:
+    """No blanks, comments, several statements on a line, CRLF, and any peer and tag."""
     for piece in [1, 7, 1 << 20]:
         text = (
             "// made by hand { }\n/* num_ranks 9 // */ num_ranks 2 rank 0 {\r\n"
@@ -149,7 +149,7 @@ def test_what_the_grammar_allows(tmp_path: Path) -> None:
         assert schedule.place.tolist() == [3, 7, 9, 10]
 
 
-def test_mistakes_in_texts(tmp_path: Path) -> None:
+def test_invalid_texts_are_rejected(tmp_path: Path) -> None:
     for text, message in [
         ("", "s.goal: must begin with num_ranks"),
         ("num_ranks 0\n", "0 ranks in a file of 12 bytes"),
@@ -182,15 +182,15 @@ def test_mistakes_in_texts(tmp_path: Path) -> None:
         ("num_ranks 1\nrank 0 {\n/* calc 5\n}\n", ":3: unterminated comment"),
         (b"num_ranks 1\nrank 0 {\n\xff\n}\n", "is not UTF-8 text"),
     ]:
-        assert message in told(tmp_path, text)
+        assert message in error_of(tmp_path, text)
 
 
-def test_labels_are_of_their_rank(tmp_path: Path) -> None:
+def test_labels_are_local_to_their_rank(tmp_path: Path) -> None:
     text = "num_ranks 2\nrank 0 {\na: calc 1\n}\nrank 1 {\nb: calc 1\nb requires a\n}\n"
-    assert mentions(told(tmp_path, text), "7", "a")
+    assert mentions(error_of(tmp_path, text), "7", "a")
 
 
-def test_mistakes_in_binary_files(tmp_path: Path) -> None:
+def test_invalid_binary_files_are_rejected(tmp_path: Path) -> None:
     for place, value, message in [
         (0, 2342, "was modified by LogGOPSim with --save-mem"),
         (8, 3, "rank 2: its part exceeds the file, which may be truncated"),
@@ -203,10 +203,10 @@ def test_mistakes_in_binary_files(tmp_path: Path) -> None:
     ]:
         content = bytearray(BINARY)
         content[place : place + 4] = value.to_bytes(4, "little")
-        assert message in told(tmp_path, bytes(content))
+        assert message in error_of(tmp_path, bytes(content))
 
 
-def test_long_schedules_load_in_seconds(tmp_path: Path) -> None:
+def test_long_schedule_loads_within_5_seconds(tmp_path: Path) -> None:
     n = 50_000
     ops = [Op(SEND, 4096, 1, k) if k % 2 else Op(CALC, 100) for k in range(n)]
     line = Rank(ops, [(k, k + 1, False) for k in range(n - 1)])

@@ -1,4 +1,4 @@
-"""Which receive takes which message."""
+"""Matching of receives and messages."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def ends(rows: list[Row]) -> PostedMessages:
 
 @st.composite
 def exchanges(draw) -> tuple[list[Row], list[Row]]:
-    """Sends (rank, peer, tag), and receives of them in any order, some of any source and tag.
+    """Draw sends (rank, peer, tag) and their receives in any order, some of them wildcards.
 
-    Tags are below 0 or large: only ANY is special. Whoever takes any tag has no other receives of
-    that source, and whoever takes any source takes any of all: so there is always a way.
+    Tags are also negative or large: only ANY is special. A matching always exists: a rank that
+    receives any tag from a source has no other receives from it, and a rank that receives from any
+    source receives only with wildcards.
     """
     row = st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([-2, 0, 7, 2**40]))
     sends = draw(st.lists(row, max_size=12))
@@ -37,7 +38,7 @@ def exchanges(draw) -> tuple[list[Row], list[Row]]:
 
 
 @given(exchanges())
-def test_every_receive_takes_a_message_and_none_overtakes(rows: tuple[list[Row], ...]) -> None:
+def test_every_receive_matches_a_message_in_fifo_order(rows: tuple[list[Row], ...]) -> None:
     sends, receives = rows
     taken = match(ends(sends), ends(receives)).tolist()
     assert sorted(taken) == list(range(len(sends)))
@@ -50,13 +51,13 @@ def test_every_receive_takes_a_message_and_none_overtakes(rows: tuple[list[Row],
         assert of_one == sorted(of_one)
 
 
-def test_a_receive_of_any_source_leaves_what_others_need() -> None:
+def test_wildcard_receive_leaves_messages_for_specific_receives() -> None:
     sends = ends([(1, 0, 5), (2, 0, 5), (1, 0, 6)])
     receives = ends([(0, ANY, ANY), (0, 1, 5), (0, ANY, 6)])
     assert match(sends, receives).tolist() == [1, 0, 2]
 
 
-def test_what_does_not_match_is_counted() -> None:
+def test_unmatched_messages_are_counted_in_the_error() -> None:
     for sends, receives, message in [
         ([(0, 1, 7)], [], "from 0 to 1 with tag 7: 1 sent, 0 received"),
         ([], [(1, 0, 7)], "from 0 to 1 with tag 7: 0 sent, 1 received"),

@@ -1,4 +1,4 @@
-"""Traces of requests to a served model."""
+"""Reading traces of inference requests."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def columns(path: Path) -> list[list[int]]:
 EXPECTED = [[0, 5 * 10**11, 6 * 10**14], [374, 396, 879], [44, 109, 55]]
 
 
-def test_traces_of_several_formats(tmp_path: Path) -> None:
+def test_traces_of_all_formats_are_read(tmp_path: Path) -> None:
     for content in [
         OURS,
         OURS.replace("\n", "\r\n"),
         b"\xef\xbb\xbf" + OURS.encode(),
         gzip.compress(OURS.encode(), mtime=0),
         "# made by hand\n\n" + OURS.replace("\n", "\n\n"),
-        # Vidur, with a column that is not read
+        # Vidur, with an unused column
         "arrived_at,num_prefill_tokens,num_decode_tokens,session_id\n"
         "0.0,374,44,1\n0.5,396,109,2\n600.0,879,55,\n",
         # Azure
@@ -61,7 +61,7 @@ def test_traces_of_several_formats(tmp_path: Path) -> None:
         assert read_request_trace(path).notes == ()
 
 
-def test_rows_in_any_order_are_sorted_and_told(tmp_path: Path) -> None:
+def test_unsorted_rows_are_sorted_and_reported(tmp_path: Path) -> None:
     first, *rows = OURS.splitlines()
     path = trace_of(tmp_path, "\n".join([first, rows[2], rows[0], rows[1]]))
     assert columns(path) == EXPECTED
@@ -70,12 +70,12 @@ def test_rows_in_any_order_are_sorted_and_told(tmp_path: Path) -> None:
     assert mentions(trace.notes, "2", "trace.csv")
 
 
-def test_those_of_one_instant_stay_in_order(tmp_path: Path) -> None:
+def test_simultaneous_requests_keep_their_order(tmp_path: Path) -> None:
     path = trace_of(tmp_path, "arrival_s,prompt_tokens,output_tokens\n1,5,1\n1,4,1\n1,6,1\n")
     assert columns(path)[1] == [5, 4, 6]
 
 
-def test_requests_for_no_token_are_left_out_and_told(tmp_path: Path) -> None:
+def test_requests_without_output_tokens_are_skipped_and_reported(tmp_path: Path) -> None:
     path = trace_of(tmp_path, OURS + "601,12,0\n602,10,1\n")
     trace = read_request_trace(path)
     assert len(trace) == 4
@@ -83,8 +83,8 @@ def test_requests_for_no_token_are_left_out_and_told(tmp_path: Path) -> None:
     assert mentions(trace.notes, "1", "trace.csv")
 
 
-def test_times_are_exact(tmp_path: Path) -> None:
-    """To the picosecond, where double precision would no longer be."""
+def test_arrival_times_are_exact_to_the_picosecond(tmp_path: Path) -> None:
+    """A double could not represent this time to the picosecond."""
     path = trace_of(tmp_path, "arrival_s,prompt_tokens,output_tokens\n70000.123456789012,1,1\n")
     assert columns(path)[0] == [70_000_123_456_789_012]
 
@@ -136,9 +136,7 @@ def test_times_are_exact(tmp_path: Path) -> None:
         ('{}601,5,"6\n', "trace.csv"),
     ],
 )
-def test_what_is_wrong_with_a_trace_is_told(
-    tmp_path: Path, content: str | bytes, message: str
-) -> None:
+def test_invalid_traces_are_rejected(tmp_path: Path, content: str | bytes, message: str) -> None:
     if isinstance(content, str):
         content = content.replace("{}", OURS)
     with pytest.raises(InputError) as error:
@@ -146,7 +144,7 @@ def test_what_is_wrong_with_a_trace_is_told(
     assert message in str(error.value)
 
 
-def test_a_folder_is_no_trace(tmp_path: Path) -> None:
+def test_directory_is_rejected(tmp_path: Path) -> None:
     with raises_input("directory", code="unreadable"):
         read_request_trace(tmp_path)
 
@@ -158,21 +156,21 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(OURS)), st.integers(0, 9), PIECES), max_size=4))
-def test_a_damaged_trace_is_read_or_refused(damage: list[tuple[int, int, bytes]]) -> None:
-    """Whatever becomes of a file, it is a table that holds what it promises, or one error."""
+def test_damaged_trace_is_read_or_rejected(damage: list[tuple[int, int, bytes]]) -> None:
+    """A damaged file gives a valid, sorted table or a one-line error."""
     content = OURS.encode()
     for at, gone, piece in damage:
         content = content[:at] + piece + content[at + gone :]
     with tempfile.TemporaryDirectory() as folder:
         path = trace_of(Path(folder), content)
-        trace, told = None, ""
+        trace, message = None, ""
         try:
             trace = read_request_trace(path)
         except InputError as error:
-            told = str(error)
+            message = str(error)
     if trace is None:
-        assert told.startswith(str(path))
-        assert "\n" not in told
+        assert message.startswith(str(path))
+        assert "\n" not in message
         return
     assert len(trace) > 0
     assert (trace.arrival_ps >= 0).all()
