@@ -1,4 +1,4 @@
-"""The example of the guide to traffic patterns is one that runs."""
+"""The example in the guide to traffic patterns runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import netsim.traffic
 from netsim.workloads.operations import Operations
 
 
-def test_the_example_of_the_guide() -> None:
+def test_example_of_the_guide_runs() -> None:
     guide = Path(netsim.traffic.__path__[0]) / "README.md"
     section = guide.read_text("utf-8").partition("\n## Ranks\n")[2].partition("\n## ")[0]
     code = section.partition("```python\n")[2].partition("```")[0]

@@ -1,4 +1,4 @@
-"""Operations of ranks: what they wait for, what they become, and what is refused."""
+"""Operations of ranks: dependencies, lowering to tasks and flows, and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RANKS = 5
 
 
 def times(load: Workload, n_hosts: int = RANKS) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """When each operation begins and ends, simulated."""
+    """Simulate and return when each operation starts and ends."""
     load.validate(n_hosts)
     engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, tasks=load.tasks, jit=False)
     states = run(engine).task_states()
@@ -37,7 +37,7 @@ Pairs = list[tuple[int, int]]
 
 
 def random_operations(seed: int) -> tuple[Operations, Pairs, Pairs]:
-    """Operations of all sorts, some of which wait for the end or for the start of earlier ones."""
+    """Return operations of all kinds; some wait for the end or the start of earlier ones."""
     rng = np.random.default_rng(seed)
     ops = Operations(RANKS)
     of_rank: list[list[int]] = [[] for _ in range(RANKS)]
@@ -61,7 +61,7 @@ def random_operations(seed: int) -> tuple[Operations, Pairs, Pairs]:
             made = dict(zip(group.tolist(), ids.tolist(), strict=True))
         for one, operation in made.items():
             of_rank[one].append(int(operation))
-    ops.send(0, 1, 1)  # a run has a flow
+    ops.send(0, 1, 1)  # a run needs at least one flow
     pairs: list[list[tuple[int, int]]] = [[], []]
     for k in range(20):
         found = of_rank[int(rng.integers(RANKS))]
@@ -74,7 +74,7 @@ def random_operations(seed: int) -> tuple[Operations, Pairs, Pairs]:
     return ops, *pairs
 
 
-def test_operations_wait_for_streams_edges_and_messages() -> None:
+def test_random_operations_respect_streams_edges_and_messages() -> None:
     for seed in range(12):
         ops, after, after_start = random_operations(seed)
         load = ops.lower(range(RANKS))
@@ -86,7 +86,7 @@ def test_operations_wait_for_streams_edges_and_messages() -> None:
         for rank in range(RANKS):
             for stream in range(3):
                 in_order = np.flatnonzero((table.rank == rank) & (table.stream == stream))
-                # A message is begun by its delivery; a receiver is free of it from its end on.
+                # A receive may begin while its stream is busy; only its end follows the order.
                 computes = table.what[in_order[1:]] != WHATS.index("receive")
                 assert (
                     end[in_order[:-1]] <= np.where(computes, begin[in_order[1:]], INFINITE)
@@ -113,7 +113,7 @@ def test_operations_wait_for_streams_edges_and_messages() -> None:
 INFINITE = np.int64(1) << 62
 
 
-def test_a_stream_runs_one_operation_after_the_other() -> None:
+def test_stream_runs_one_operation_at_a_time() -> None:
     ops = Operations(3)
     first = ops.compute([0, 1, 2], [US, 2 * US, 5 * US])
     reduced = ops.collective("all_reduce", [0, 1, 2], 3 * 4096, "ring", stream=0)
@@ -121,10 +121,10 @@ def test_a_stream_runs_one_operation_after_the_other() -> None:
     begin, end = times(ops.lower([0, 1, 2]), 3)
     assert begin[reduced].tolist() == end[first].tolist() == [US, 2 * US, 5 * US]
     assert begin[second].tolist() == end[reduced].tolist()
-    assert end[reduced].min() > 5 * US  # all of them have to be there
+    assert end[reduced].min() > 5 * US  # the collective waits for all ranks
 
 
-def test_an_order_of_its_own_is_kept() -> None:
+def test_set_order_determines_the_order_of_a_stream() -> None:
     ops = Operations(2)
     computes = ops.compute(0, [1 * US, 2 * US, 4 * US])
     sent, _ = ops.send(0, 1, 100, stream=0)
@@ -135,7 +135,7 @@ def test_an_order_of_its_own_is_kept() -> None:
     assert (end - begin)[computes].tolist() == [1 * US, 2 * US, 4 * US]
 
 
-def test_operations_of_no_stream_run_side_by_side_and_so_do_streams() -> None:
+def test_streams_and_operations_without_a_stream_run_in_parallel() -> None:
     ops = Operations(1 + 1)
     ops.compute(0, [US, US], stream=-1)
     ops.compute(0, [US, US], stream=[0, 1])
@@ -144,7 +144,7 @@ def test_operations_of_no_stream_run_side_by_side_and_so_do_streams() -> None:
     assert not begin[:5].any()
 
 
-def test_an_operation_may_wait_for_the_start_of_another_one() -> None:
+def test_after_start_waits_for_the_start_of_an_operation() -> None:
     ops = Operations(2)
     before, slow = ops.compute(0, [US, 9 * US])
     quick = ops.join(0)
@@ -155,7 +155,7 @@ def test_an_operation_may_wait_for_the_start_of_another_one() -> None:
     assert begin[sent] == end[quick] == begin[slow] == end[before] == US
 
 
-def test_flows_have_kinds_and_classes_and_what_is_nothing_does_not_go() -> None:
+def test_flows_have_kinds_and_classes_and_skip_empty_messages() -> None:
     ops = Operations(3)
     matrix = np.array([[0, 10, 0], [0, 0, 0], [7, 5, 0]])
     ops.collective("all_to_all", [0, 1, 2], matrix, "direct", kind="ep", label="tokens")
@@ -180,7 +180,7 @@ def test_flows_have_kinds_and_classes_and_what_is_nothing_does_not_go() -> None:
         ops.lower([4, 2, 0], {"pp": 1})
 
 
-def test_a_formula_takes_the_place_of_packets() -> None:
+def test_collective_with_a_duration_sends_no_packets() -> None:
     ops = Operations(4)
     made = ops.collective("all_reduce", [[0, 1], [2, 3]], 8192, duration_ps=7 * US, stream=2)
     ops.send(0, 1, 4096)
@@ -192,17 +192,17 @@ def test_a_formula_takes_the_place_of_packets() -> None:
     assert len(load.flows) == 1
 
 
-def test_adding_up_takes_its_time() -> None:
+def test_reduction_takes_time_at_reduce_bps() -> None:
     def last(reduce_bps: int | None) -> int:
         ops = Operations(2)
         ops.collective("all_reduce", [0, 1], 8192, CollectiveOptions("ring", reduce_bps=reduce_bps))
         return int(times(ops.lower([0, 1]), 2)[1].max())
 
-    # One shard of 4096 bytes is added up, the other handed on.
+    # Each rank reduces one shard of 4096 bytes and forwards the other.
     assert last(8 * 10**9) - last(None) == 4096 * 1000
 
 
-def test_a_late_rank_adds_up_and_sends_on_no_sooner_than_it_begins() -> None:
+def test_late_rank_reduces_and_forwards_only_after_it_starts() -> None:
     late, took = 100 * US, 3 * US
     ops = Operations(2)
     ops.compute(0, late)
@@ -220,17 +220,17 @@ def test_a_late_rank_adds_up_and_sends_on_no_sooner_than_it_begins() -> None:
     assert end[made][steps.dst[steps.src == 0]].min() == late  # a leaf next to the root
 
 
-def test_software_takes_its_time_for_what_follows_messages_of_no_bytes() -> None:
+def test_latency_applies_to_the_message_after_empty_ones() -> None:
     ops, how = Operations(4), CollectiveOptions("direct", channels=2, window=1, latency_ps=50 * US)
     matrix = np.zeros((4, 4), int)
-    matrix[0, 3] = 100  # behind two of no bytes
+    matrix[0, 3] = 100  # after two empty messages
     made = ops.collective("all_to_all", range(4), matrix, how)
     _, end = times(ops.lower(range(4)), 4)
     assert end[made[1]] == 0
     assert 50 * US < end[made[0]] < end[made[3]] < 60 * US
 
 
-def refused(note: Callable[[Operations], object], hosts: Sequence[int] = (0, 1, 2)) -> str:
+def error_of(note: Callable[[Operations], object], hosts: Sequence[int] = (0, 1, 2)) -> str:
     def all_of_it() -> None:
         ops = Operations(3)
         note(ops)
@@ -241,29 +241,29 @@ def refused(note: Callable[[Operations], object], hosts: Sequence[int] = (0, 1, 
     return str(error.value)
 
 
-def test_what_is_wrong_is_told_with_the_operation() -> None:
-    assert mentions(refused(lambda ops: ops.compute(3, 1)), "rank 3", "0..2")
-    assert mentions(refused(lambda o: o.compute(1, -1, kind="x")), "rank 1", "-1 ps")
-    assert mentions(refused(lambda ops: ops.send(0, 1, 0)), "rank 0", "0")
-    told = refused(lambda ops: ops.send(0, 1, 1, kind="tp", label="a"), [0, 0, 1])
-    assert mentions(told, "rank 0", "0", "1", "host 0")
-    told = refused(lambda ops: ops.collective("barrier", [0, 1, 1], 0))
-    assert mentions(told, "rank 0", "rank 1")
-    told = refused(lambda ops: ops.after(ops.compute(0, 1), ops.join(1)))
-    assert mentions(told, "rank 1", "rank 0")
-    assert mentions(refused(lambda ops: ops.after(7, ops.join(1))), "7")
-    assert "operations take integers, not float64" in refused(lambda ops: ops.compute(0, 1.5))
-    assert mentions(refused(lambda ops: ops.compute(0, 1, label=["", ""])), "2", "1")
-    assert "streams are 0..32767" in refused(lambda ops: ops.compute(0, 1, stream=-2))
+def test_errors_name_the_invalid_operation() -> None:
+    assert mentions(error_of(lambda ops: ops.compute(3, 1)), "rank 3", "0..2")
+    assert mentions(error_of(lambda o: o.compute(1, -1, kind="x")), "rank 1", "-1 ps")
+    assert mentions(error_of(lambda ops: ops.send(0, 1, 0)), "rank 0", "0")
+    message = error_of(lambda ops: ops.send(0, 1, 1, kind="tp", label="a"), [0, 0, 1])
+    assert mentions(message, "rank 0", "0", "1", "host 0")
+    message = error_of(lambda ops: ops.collective("barrier", [0, 1, 1], 0))
+    assert mentions(message, "rank 0", "rank 1")
+    message = error_of(lambda ops: ops.after(ops.compute(0, 1), ops.join(1)))
+    assert mentions(message, "rank 1", "rank 0")
+    assert mentions(error_of(lambda ops: ops.after(7, ops.join(1))), "7")
+    assert "operations take integers, not float64" in error_of(lambda ops: ops.compute(0, 1.5))
+    assert mentions(error_of(lambda ops: ops.compute(0, 1, label=["", ""])), "2", "1")
+    assert "streams are 0..32767" in error_of(lambda ops: ops.compute(0, 1, stream=-2))
     assert mentions(
-        refused(lambda ops: ops.collective("all_reduce", [0, 1, 2], np.ones((2, 3), int))),
+        error_of(lambda ops: ops.collective("all_reduce", [0, 1, 2], np.ones((2, 3), int))),
         "2",
         "all_reduce",
         "3",
     )
 
 
-def test_ranks_that_issue_collectives_in_different_orders_are_told_which() -> None:
+def test_conflicting_collective_orders_name_both_collectives() -> None:
     ops = Operations(2)
     ops.collective("all_reduce", [0, 1], 1000, stream=0, kind="dp", label="layer 3")
     second = ops.collective("all_gather", [0, 1], 1000, stream=0, kind="tp")
@@ -275,7 +275,7 @@ def test_ranks_that_issue_collectives_in_different_orders_are_told_which() -> No
         assert mentions(str(error.value), "all_gather", rank)
 
 
-def test_a_long_circle_is_told_in_short() -> None:
+def test_long_dependency_cycle_is_reported_in_short() -> None:
     ops = Operations(2)
     chain = ops.join([0] * 30)
     ops.after(chain, np.roll(chain, -1))
@@ -285,7 +285,7 @@ def test_a_long_circle_is_told_in_short() -> None:
     assert len(str(error.value)) < 400
 
 
-def test_several_workloads_become_one_and_stay_apart() -> None:
+def test_joined_workloads_keep_their_groups_and_kinds() -> None:
     loads = []
     for kind in ("tp", "pp"):
         ops = Operations(2)
@@ -308,7 +308,7 @@ def test_several_workloads_become_one_and_stay_apart() -> None:
     assert Workload.join([alone, loads[1]]).part(OperationTable) is not None
 
 
-def test_a_million_tasks_are_made_in_seconds() -> None:
+def test_million_tasks_are_built_within_500_mb() -> None:
     n, layers = 1024, 16
     ops = Operations(n)
     before = None

@@ -1,4 +1,4 @@
-"""Operations on a network of rails, where messages between rails are relayed, in chunks."""
+"""Operations on a multi-rail network that relays messages between rails in chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RACK = 2
 
 
 def rails() -> Network:
-    """Two racks of two, with a switch each, and two rails."""
+    """Return two racks of two hosts, with one switch each, and two rails."""
     builder = NetworkBuilder()
     hosts = np.array(builder.add_hosts(2 * RACK)).reshape(2, RACK)
     for rack in range(2):
@@ -29,7 +29,7 @@ def rails() -> Network:
 
 
 @pytest.mark.parametrize("chunk_bytes", [None, 4096])
-def test_operations_end_with_the_last_chunk(chunk_bytes: int | None) -> None:
+def test_relayed_operations_end_with_their_last_chunk(chunk_bytes: int | None) -> None:
     ops = Operations(4)
     sent, received = ops.send(0, 3, 5 * 4096, kind="pp")  # another rack, another rail
     behind, then = ops.compute(0, US), ops.compute(3, US)
@@ -53,6 +53,6 @@ def test_operations_end_with_the_last_chunk(chunk_bytes: int | None) -> None:
     assert (end >= 0).all()
     assert begin[behind] == end[sent]
     assert begin[then] == end[received]
-    # Five packets leave by the rack's network at 400 Gbps, each of 83.2 ns, or wait for others.
+    # Five packets of 83.2 ns leave through the rack's 400 Gbps network and may wait for others.
     assert end[sent] >= 5 * 83_200
     assert end[received] > end[sent]
