@@ -1,4 +1,4 @@
-"""Networks of ASTRA-sim's YAML files, and its systems for Chakra's traffic."""
+"""Networks from ASTRA-sim's YAML files, and its system files for Chakra traffic."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def network(directory: Path, text: str) -> Network:
 
 
 def alone_ps(on: Network, src: int, dst: int) -> int:
-    """How long a packet of 4096 bytes takes."""
+    """Return how long one packet of 4096 bytes takes."""
     engine = build(on, FlowTable([src], [dst], 4096, 0), "datagram", DROP_TAIL, jit=False)
     return int(run(engine).flow_states().done_ps[0])
 
 
-def test_a_switch_of_one_dimension_joins_hosts(tmp_path: Path) -> None:
-    """The validated HGX-H100 of ASTRA-sim, in the form with dashes that ATLAHS writes."""
+def test_one_dimensional_switch_connects_all_hosts(tmp_path: Path) -> None:
+    """ASTRA-sim's validated HGX-H100, in the YAML block style that ATLAHS writes."""
     text = "bandwidth:\n- 400.0\nlatency:\n- 936.25\nnpus_count:\n- 8\ntopology:\n- Switch\n"
     on = network(tmp_path, text)
     assert (on.n_hosts, on.n_switches) == (8, 1)
@@ -44,7 +44,7 @@ def test_a_switch_of_one_dimension_joins_hosts(tmp_path: Path) -> None:
     assert set(on.port_delay_ps.tolist()) == {936_250}
 
 
-def test_rings_and_switches_of_several_dimensions(tmp_path: Path) -> None:
+def test_ring_and_switch_dimensions_have_the_given_rates_and_latencies(tmp_path: Path) -> None:
     on = network(tmp_path, TWO)
     assert (on.n_hosts, on.n_switches) == (8, 8 + 4)
     gb = BITS_PER_GB
@@ -52,7 +52,7 @@ def test_rings_and_switches_of_several_dimensions(tmp_path: Path) -> None:
     slow = {src: alone_ps(on, 0, src) for src in (1, 2, 3, 4, 5)}
     packet = [-(-4160 * 8 * 10**12 // (rate * gb)) for rate in (125, 50, 25)]
     ends = 2 * packet[0]
-    # One latency to a neighbor, two by a switch; the twentieth beside a host is counted once.
+    # One latency to a neighbor, two through a switch; two ring hops share a tenth of a latency.
     assert slow[1] == pytest.approx(ends + packet[1] + 500_000, abs=10)
     assert slow[3] == slow[1]
     assert slow[2] == pytest.approx(ends + 2 * packet[1] + 950_000, abs=10)
@@ -62,7 +62,7 @@ def test_rings_and_switches_of_several_dimensions(tmp_path: Path) -> None:
     assert alone_ps(full, 0, 2) == pytest.approx(slow[1], abs=20_000)
 
 
-def test_a_system_says_how_chakra_does_collectives(tmp_path: Path) -> None:
+def test_system_file_sets_the_collective_options_of_chakra(tmp_path: Path) -> None:
     attributes = {"comm_type": ALL_REDUCE, "comm_size": 65536}
     write(tmp_path, "t", [[Node(0, COLLECTIVE, attributes)]] * 4)
     system = {"all-reduce-implementation": ["halvingDoubling"], "preferred-dataset-splits": 2}
@@ -81,7 +81,7 @@ def test_a_system_says_how_chakra_does_collectives(tmp_path: Path) -> None:
     assert len(mine.flows) > len(load.flows)
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path) -> None:
     for old, new, message in (
         ("Ring", "Torus", ("n.yml:1", "Torus")),
         ("[ 4, 2 ]", "[ 4 ]", "n.yml"),
