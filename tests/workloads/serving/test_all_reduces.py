@@ -1,4 +1,4 @@
-"""All-reduces of iterations, sent: closed forms, sizes that are set in the run, and slots."""
+"""All-reduces of iterations sent as packets: time, sizes set during the run, and iterations."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ PACKETS = {"all_reduces": "packets", "all_reduces_per_iteration": 4}
 WIRE = Wires(star(8), 4096, 64).wire(ONE_WAY, np.arange(4))
 
 
-def alone_ps(tp: int, rows: int, how: CollectiveOptions, merged: int = 1) -> int:
-    """An all-reduce of so many rows by itself."""
+def idle_ps(tp: int, rows: int, how: CollectiveOptions, merged: int = 1) -> int:
+    """Return the time of an all-reduce of this many tokens in an idle network."""
     size = all_reduce_bytes(cost(tp), rows) * merged
     return closed_form_ps("all_reduce", tp, size, WIRE, how)
 
 
-def test_an_iteration_is_computing_and_all_reduces(tmp_path: Path) -> None:
+def test_iteration_time_is_compute_plus_all_reduces(tmp_path: Path) -> None:
     for algorithm in ["ring", "direct", "halving_doubling"]:
-        # Blocks of whole packets, of which the closed form knows what they take at each switch.
+        # Blocks are whole packets, so that the closed form includes the exact time at the switch.
         given: dict[str, Any] = {
             "instances": 1,
             "latency": "1us",
@@ -48,29 +48,29 @@ def test_an_iteration_is_computing_and_all_reduces(tmp_path: Path) -> None:
         }
         run = Served(tmp_path, [(0, 512, 1)], deployment=deployment(4), max_iterations=1, **given)
         computing = compute_ps(cost(4), 512, prompt_pairs(True, 0, 512), 0, 0)
-        wanted = computing + 4 * alone_ps(4, 512, CollectiveOptions(algorithm, latency_ps=US))
-        # The other GPUs begin as they have been told.
-        told = 2 * US + 2 * 3 * 5000 * 80
-        assert wanted <= run.iterations()[0][1] <= 1.005 * wanted + told
+        wanted = computing + 4 * idle_ps(4, 512, CollectiveOptions(algorithm, latency_ps=US))
+        # The other GPUs begin when the control message reaches them.
+        control = 2 * US + 2 * 3 * 5000 * 80
+        assert wanted <= run.iterations()[0][1] <= 1.005 * wanted + control
         all_served_once(run.plan, run)
 
 
-def test_sizes_are_those_of_the_rows(tmp_path: Path) -> None:
+def test_all_reduce_and_control_sizes_follow_iteration_tokens(tmp_path: Path) -> None:
     given: dict[str, Any] = {"instances": 1, "algorithm": "direct", **PACKETS}
     run = Served(tmp_path, [(0, 400, 2)], deployment=deployment(4), max_iterations=2, **given)
     flows, states = run.load.flows, run.engine.flow_states()
     sent = (flows.kind == flows.kinds.index("all_reduce")).reshape(-1)
     size = np.asarray(states.size_bytes)[sent].reshape(2, 4, -1)
-    # Two blocks of a quarter of the buffer from each GPU to each other one.
+    # Each GPU sends two blocks of a quarter of the buffer to each other GPU.
     assert size.shape[2] == 2 * 12
     assert size[0].sum() == 4 * 2 * 3 * all_reduce_bytes(cost(4), 400)
     assert size[1].sum() == 4 * 2 * 3 * all_reduce_bytes(cost(4), 1)
-    told = (flows.kind == flows.kinds.index("control")).reshape(-1)
-    rows = np.asarray(states.size_bytes)[told].reshape(2, 3, 2)[:, :, 0]
+    control = (flows.kind == flows.kinds.index("control")).reshape(-1)
+    rows = np.asarray(states.size_bytes)[control].reshape(2, 3, 2)[:, :, 0]
     assert rows.tolist() == [[256 + 8 * 400] * 3, [256 + 8] * 3]
 
 
-def test_merged_all_reduces_keep_bytes_and_latency(tmp_path: Path) -> None:
+def test_merged_all_reduces_keep_iteration_time(tmp_path: Path) -> None:
     given: dict[str, Any] = {"instances": 1, "all_reduces": "packets", "latency": "3us"}
     took = []
     for groups in (4, 1):
@@ -88,7 +88,7 @@ def test_merged_all_reduces_keep_bytes_and_latency(tmp_path: Path) -> None:
 
 
 def two_racks() -> Network:
-    """Hosts 0 to 5 and 6 to 7 below a switch each."""
+    """Return a network with hosts 0 to 5 on one switch and hosts 6 and 7 on another."""
     builder = NetworkBuilder()
     hosts = np.array(builder.add_hosts(8))
     first, second = builder.add_switch(), builder.add_switch()
@@ -98,7 +98,7 @@ def two_racks() -> Network:
     return builder.build("two racks")
 
 
-def test_latency_that_is_left_out_is_that_of_each_instance() -> None:
+def test_omitted_latency_is_computed_per_instance() -> None:
     network = two_racks()
     given = {"deployment": deployment(4), "instances": 2, "rate": 1.0, "requests": 2}
     given |= {"all_reduces": "packets", "all_reduces_per_iteration": 1, "max_iterations": 300}
@@ -112,12 +112,12 @@ def test_latency_that_is_left_out_is_that_of_each_instance() -> None:
     assert alone[1] > 1.5 * alone[0]
     left = np.asarray(load.host_state["left_out_ps"])
     assert left.tolist() == [3 * alone[0]] * 4 + [3 * alone[1]] * 4
-    told = " to ".join(format_time(3 * one, 3) for one in alone)
-    assert mentions(load.notes[0], told)
+    latency = " to ".join(format_time(3 * one, 3) for one in alone)
+    assert mentions(load.notes[0], latency)
 
 
 @pytest.mark.parametrize("pool", [None, 1, 2, 3])
-def test_flows_are_counted_before_they_are_made(
+def test_flows_are_reserved_before_they_are_built(
     pool: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shape = {"deployment": deployment(2), "instances": 2, "rate": 1.0, "requests": 2, **PACKETS}
@@ -134,13 +134,13 @@ def test_flows_are_counted_before_they_are_made(
 
 
 def left_out(tp: int) -> str:
-    """Three times an all-reduce of a byte, as it is told."""
+    """Return the reported omitted latency: that of three all-reduces of one byte."""
     how = CollectiveOptions("ring", latency_ps=3 * US)
     return format_time(3 * closed_form_ps("all_reduce", tp, 1, WIRE, how), 3)
 
 
 @pytest.mark.parametrize("kv", ["after_prefill", "layerwise"])
-def test_split_instances_with_all_reduces(tmp_path: Path, kv: str) -> None:
+def test_split_instances_with_all_reduces_serve_all_requests(tmp_path: Path, kv: str) -> None:
     asked = [(30 * k, 300 + 40 * k, 1 + k % 4) for k in range(5)]
     more = {"kv_layer_groups": 3} if kv == "layerwise" else {}
     run = Served(
@@ -157,7 +157,7 @@ def test_split_instances_with_all_reduces(tmp_path: Path, kv: str) -> None:
         assert begin[0] < part[0] < part[1] < part[2] == first[1]
 
 
-def test_instances_share_a_network_and_are_served(tmp_path: Path) -> None:
+def test_instances_sharing_a_network_serve_all_requests(tmp_path: Path) -> None:
     asked = [(20 * k, 50 + 30 * k, 2 + k % 4) for k in range(6)]
     run = Served(
         tmp_path,
@@ -173,7 +173,7 @@ def test_instances_share_a_network_and_are_served(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
+def test_run_fails_when_max_iterations_is_exhausted(tmp_path: Path) -> None:
     asked, given = [(0, 10, 4), (9_000, 10, 5)], {"instances": 1, **PACKETS}
     with raises(RunError, "traffic.max_iterations"):
         Served(tmp_path, asked, max_iterations=8, **given)
@@ -181,7 +181,7 @@ def test_a_run_that_needs_more_slots_says_so(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_slots_that_cannot_do_are_refused_beforehand(tmp_path: Path) -> None:
+def test_insufficient_max_iterations_is_rejected_before_the_run(tmp_path: Path) -> None:
     for given, asked, need in [
         ({"instances": 1}, [(0, 10, 9)], 9),
         ({"instances": 1, "token_budget": 5}, [(0, 11, 9)], 11),
@@ -198,7 +198,7 @@ def test_slots_that_cannot_do_are_refused_beforehand(tmp_path: Path) -> None:
         )
 
 
-def test_what_cannot_be() -> None:
+def test_invalid_all_reduce_parameters_are_rejected() -> None:
     for given, message in [
         ({"max_iterations": 9}, ("traffic.max_iterations", "all_reduces")),
         ({"algorithm": "ring"}, "traffic.algorithm"),

@@ -1,4 +1,4 @@
-"""What failures leave of the GPUs: by formula, against draws, and from a log."""
+"""GPU capacity left by failures: the formula against drawn failures, and metrics from a log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MTBF, REPAIR, UNTIL = 8_000_000, 300_000, 20_000_000_000
     ],
 )
 @pytest.mark.parametrize("gpus", [1, 4])
-def test_formulas_against_draws(policy: Policy, gpus: int) -> None:
+def test_expected_capacity_matches_drawn_failures(policy: Policy, gpus: int) -> None:
     machines = 6
     found = draw_outages(policy, np.full(machines, gpus), UNTIL, np.random.default_rng(5))
     down, short = (float(one.mean()) for one in lost_shares(found, machines, UNTIL))
@@ -32,12 +32,12 @@ def test_formulas_against_draws(policy: Policy, gpus: int) -> None:
     assert down + short / gpus == pytest.approx(1 - expected, rel=0.08)
 
 
-def test_there_is_no_formula_for_spares_of_instances_that_shrink() -> None:
+def test_expected_capacity_is_none_for_shrink_with_spares() -> None:
     policy = Policy(MTBF, REPAIR, spares=1, on_failure="shrink", restart_ps=1)
     assert expected_capacity(policy, 4, 2) is None
 
 
-def test_a_log_of_failures() -> None:
+def test_capacity_metrics_sum_down_and_shrunk_time() -> None:
     plan = mixed_plan([(100, 10, 3)], instances=3)
     host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     every = int(plan.instances.size.sum())
@@ -56,10 +56,10 @@ def test_a_log_of_failures() -> None:
 
 
 @pytest.mark.parametrize("open_requests", [0, 1])
-def test_a_instance_that_is_done_while_it_is_short_of_a_gpu_is_whole_from_then_on(
+def test_finished_shrunk_instance_counts_as_whole(
     open_requests: int,
 ) -> None:
-    """In a run that was cut it may have something to do yet."""
+    """An instance with open requests in an interrupted run stays short of a GPU until the end."""
     plan = mixed_plan([(100, 10, 3)] * (1 + open_requests), instances=2)
     host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     rows = [
@@ -76,7 +76,7 @@ def test_a_instance_that_is_done_while_it_is_short_of_a_gpu_is_whole_from_then_o
     )
 
 
-def test_a_prefill_instance_is_done_as_it_told_all_first_tokens() -> None:
+def test_prefill_instance_finishes_with_its_last_first_token() -> None:
     plan, rows = split_run()
     host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
     last = max(one["time_ps"] for one in rows if one["event"] == FIRST_TOKEN)
@@ -87,7 +87,7 @@ def test_a_prefill_instance_is_done_as_it_told_all_first_tokens() -> None:
     )
 
 
-def test_many_gpus_for_a_long_time_do_not_wrap() -> None:
+def test_long_runs_of_many_gpus_do_not_overflow() -> None:
     plan = mixed_plan([(0, 10, 3)], instances=1, hosts=1024)
     until_ps = 3 * 10**19 // 2048
     found = capacity_metrics(plan, log_of([row(0, 0, DOWN, count=0)]), 0, until_ps)

@@ -1,6 +1,6 @@
-"""Serving that is compiled: against queueing theory, and against the same as plain Python.
+"""Compiled serving runs against queueing theory and against plain Python.
 
-One instance that computes one prompt at a time is one server. The transport and the fabric are
+An instance that computes one prompt at a time is a single server. The transport and the fabric are
 those of `serving_small`.
 """
 
@@ -42,7 +42,7 @@ Ints = NDArray[np.int64]
 
 
 def point(folder: Path, *more: str) -> Point:
-    """The machines, and the requests that come to them."""
+    """Return the experiment's point with these lines added to `[traffic]`."""
     file = folder / "queue.toml"
     file.write_text(EXPERIMENT + "\n".join(more) + "\n")
     (one,) = Experiment.load(file).points()
@@ -50,13 +50,13 @@ def point(folder: Path, *more: str) -> Point:
 
 
 def takes_ps(prompt: int) -> int:
-    """An iteration with such a prompt."""
+    """Return the time of an iteration that prefills this prompt."""
     cost = iteration_cost(load_deployment("llama3_70b_h100"))
     return iteration_ps(cost, prompt, prompt_pairs(True, 0, prompt), 0, 0)
 
 
 def waits(one: Point) -> tuple[Ints, dict[str, Any]]:
-    """For how long each request waits until its prompt is computed, and the table of requests."""
+    """Return the time from arrival to prefill start of each request, and the request table."""
     result = simulate(one, threads=1)
     assert result.complete
     assert result.log is not None
@@ -67,8 +67,8 @@ def waits(one: Point) -> tuple[Ints, dict[str, Any]]:
     return start_ps - result.requests["arrival_ps"], result.requests
 
 
-def one_after_the_other(arrival_ps: Sequence[int], service_ps: Sequence[int]) -> list[int]:
-    """Waiting times of one server, by Lindley's recursion."""
+def lindley_waits_ps(arrival_ps: Sequence[int], service_ps: Sequence[int]) -> list[int]:
+    """Return the waiting times of a single server, by Lindley's recursion."""
     found, free_ps = [], 0
     for at, takes in zip(arrival_ps, service_ps, strict=True):
         start = max(at, free_ps)
@@ -78,14 +78,14 @@ def one_after_the_other(arrival_ps: Sequence[int], service_ps: Sequence[int]) ->
 
 
 def pollaczek_khinchine_ps(rate_per_ps: float, *service_ps: int) -> float:
-    """Mean wait of an M/G/1 queue with these service times, equally likely."""
+    """Return the mean wait of an M/G/1 queue with these service times, equally likely."""
     times = np.array(service_ps, np.float64)
     load = rate_per_ps * times.mean()
     return float(rate_per_ps * (times**2).mean() / (2 * (1 - load)))
 
 
 @pytest.mark.parametrize("lengths", [(1500,), (300, 3000)])
-def test_prompts_wait_as_in_m_d_1_and_m_g_1(tmp_path: Path, lengths: tuple[int, ...]) -> None:
+def test_prompt_waits_match_md1_and_mg1_queues(tmp_path: Path, lengths: tuple[int, ...]) -> None:
     takes = tuple(map(takes_ps, lengths))
     rate = LOAD / float(np.mean(takes))
     prompt = np.random.default_rng(3).choice(lengths, REQUESTS)
@@ -97,7 +97,7 @@ def test_prompts_wait_as_in_m_d_1_and_m_g_1(tmp_path: Path, lengths: tuple[int, 
     )
     assert requests["prompt_tokens"].tolist() == prompt.tolist()
     service = np.array(takes)[np.searchsorted(lengths, prompt)].tolist()
-    assert found.tolist() == one_after_the_other(requests["arrival_ps"].tolist(), service)
+    assert found.tolist() == lindley_waits_ps(requests["arrival_ps"].tolist(), service)
     assert abs(found.mean() / pollaczek_khinchine_ps(rate, *takes) - 1) < 0.03
 
 
@@ -138,7 +138,7 @@ overheads = {{ iteration_overhead = "100us" }}
     ],
     ids=["caches and failures", "all-reduces and a pool"],
 )
-def test_compiled_runs_and_threads_are_as_plain_ones(
+def test_compiled_and_threaded_runs_match_plain_python(
     more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "split.toml"

@@ -1,4 +1,4 @@
-"""Which instance serves which request."""
+"""Assignment of requests to instances."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ def machines(how: str, at: list[int], work: list[int], n: int = 2) -> list[int]:
     return dispatch(how, np.array(at), np.array(work), n, rng).instance.tolist()
 
 
-def test_round_robin_goes_by_arrival() -> None:
+def test_round_robin_follows_arrival_order() -> None:
     assert machines("round_robin", [0, 30, 10, 20], [1, 1, 1, 1], 3) == [0, 0, 1, 2]
 
 
-def test_least_work_takes_who_is_done_first() -> None:
-    # 0 has work until 100; 1 until 30, then 60, then 130.
+def test_least_work_picks_the_instance_that_finishes_first() -> None:
+    # Instance 0 has work until 100; instance 1 until 30, then 60, then 130.
     assert machines("least_work", [0, 0, 10, 20], [100, 30, 30, 70]) == [0, 1, 1, 1]
 
 
-def test_of_idle_instances_the_one_that_waits_for_longest() -> None:
+def test_least_work_picks_the_longest_idle_instance() -> None:
     assert machines("least_work", [0, 10, 20, 30], [1, 1, 1, 1], 3) == [0, 1, 2, 0]
 
 
-def test_when_requests_would_be_done() -> None:
-    """One after the other on each instance, in the order of their arrival."""
+def test_expected_end_times_follow_fifo_service() -> None:
+    """Each instance serves its requests one at a time, in order of arrival."""
     for how in DISPATCH:
         rng = np.random.default_rng(3)
         at, work = rng.integers(0, 1000, 300), rng.integers(1, 30, 300)
@@ -40,7 +40,7 @@ def test_when_requests_would_be_done() -> None:
         assert set(found.instance.tolist()) == {0, 1, 2, 3}
 
 
-def test_least_work_waits_less_than_chance() -> None:
+def test_least_work_waits_less_than_round_robin_and_random() -> None:
     rng = np.random.default_rng(5)
     at = np.sort(rng.integers(0, 10_000_000, 10_000))
     work = rng.exponential(7000, 10_000).astype(np.int64)
@@ -48,6 +48,6 @@ def test_least_work_waits_less_than_chance() -> None:
     assert waits["least_work"] < 0.5 * waits["round_robin"] < 0.5 * waits["random"]
 
 
-def test_nobody_comes() -> None:
+def test_dispatch_accepts_zero_requests() -> None:
     none = np.zeros(0, np.int64)
     assert dispatch("least_work", none, none, 3, np.random.default_rng(0)).instance.size == 0

@@ -1,4 +1,4 @@
-"""Failures of instances: draws, files of outages, and what is lost and served again."""
+"""Outages of instances: drawn from a policy, or read from a failure trace."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ def up_share(found: Outages, machines: int, until_ps: int = UNTIL) -> float:
     return 1 - float(lost_shares(found, machines, until_ps)[0].mean())
 
 
-def test_instances_that_stop_are_up_as_a_renewal_process_is() -> None:
+def test_availability_of_stopping_instances_matches_renewal_process() -> None:
     for gpus in [1, 8, 32]:
         found = drawn(Policy(MTBF, REPAIR, swap_ps=50_000), [gpus] * 8)
         down = 1 - group_availability(MTBF, REPAIR + 50_000, gpus)
-        # One part in the square root of the number of failures, times three.
+        # The tolerance is three standard deviations of a Poisson count of failures.
         assert 1 - up_share(found, 8) == pytest.approx(down, rel=3 / len(found) ** 0.5)
         assert len(found) == pytest.approx(8 * UNTIL / (MTBF / gpus + REPAIR + 50_000), rel=0.06)
         assert (found.up_ps - found.down_ps == REPAIR + 50_000).all()
         assert (found.whole_ps == found.up_ps).all()
 
 
-def test_with_spares_for_all_only_the_swap_is_lost() -> None:
+def test_ample_spares_reduce_downtime_to_the_swap_time() -> None:
     found = drawn(Policy(MTBF, REPAIR, swap_ps=50_000, spares=10_000), [8] * 8)
     assert (found.up_ps - found.down_ps == 50_000).all()
     down = 1 - group_availability(MTBF, 50_000, 8)
     assert 1 - up_share(found, 8) == pytest.approx(down, rel=0.05)
 
 
-def test_a_few_spares_are_palms_machine_interference() -> None:
-    """Repair times are fixed, and only their mean counts."""
+def test_availability_with_few_spares_matches_palms_formula() -> None:
+    """The formula depends only on the mean repair time; here it is constant."""
     for spares in [1, 2, 4]:
         machines, repair = 6, 2_000_000
         found = drawn(Policy(MTBF, repair, spares=spares), [4] * machines)
@@ -68,24 +68,25 @@ def test_a_few_spares_are_palms_machine_interference() -> None:
         assert 1 - up_share(found, machines) == pytest.approx(1 - share, rel=0.06)
 
 
-def test_instances_that_shrink_are_down_for_the_restart_and_short_of_one_gpu_then() -> None:
+def test_shrinking_instances_are_down_only_for_the_restart() -> None:
     policy = Policy(MTBF, REPAIR, on_failure="shrink", restart_ps=40_000)
     down, short = lost_shares(drawn(policy, [8] * 8), 8, UNTIL)
     cycle = MTBF / 8 + REPAIR
     assert down.mean() == pytest.approx(40_000 / cycle, rel=0.04)
     assert short.mean() == pytest.approx((REPAIR - 40_000) / cycle, rel=0.04)
-    alone, short = lost_shares(drawn(policy, [1] * 8), 8, UNTIL)  # nothing is left to work with
-    assert alone.mean() == pytest.approx(1 - availability(MTBF, REPAIR), rel=0.15)
+    # An instance of one GPU cannot shrink.
+    down, short = lost_shares(drawn(policy, [1] * 8), 8, UNTIL)
+    assert down.mean() == pytest.approx(1 - availability(MTBF, REPAIR), rel=0.15)
     assert short.max() == 0
 
 
-def test_two_gpus_fail_twice_as_often_as_one() -> None:
+def test_failure_rate_is_proportional_to_gpu_count() -> None:
     found = drawn(Policy(MTBF, 1), [1, 2])
     counts = np.bincount(found.instance)
     assert counts[1] / counts[0] == pytest.approx(2, rel=0.15)
 
 
-def test_the_first_failures_are_the_same_whatever_the_policy() -> None:
+def test_first_failures_are_independent_of_policy() -> None:
     policies = (
         Policy(MTBF, REPAIR),
         Policy(MTBF, 3 * REPAIR, swap_ps=9, spares=2),
@@ -101,13 +102,13 @@ def test_the_first_failures_are_the_same_whatever_the_policy() -> None:
 
 @given(
     gpus=st.lists(st.integers(1, 9), min_size=1, max_size=6),
-    repair=st.just(0) | st.integers(2, 3_000_000),  # 1 ps is what a swap without time takes
+    repair=st.just(0) | st.integers(2, 3_000_000),  # a swap of 0 takes 1 ps
     swap=st.integers(0, 500_000),
     spares=st.integers(0, 4),
     restart=st.none() | st.integers(0, 1_000_000),
     seed=st.integers(0, 99),
 )
-def test_what_no_draw_breaks(
+def test_drawn_outages_are_ordered_and_within_spares(
     gpus: list[int], repair: int, swap: int, spares: int, restart: int | None, seed: int
 ) -> None:
     how = "stop" if restart is None else "shrink"
@@ -120,45 +121,47 @@ def test_what_no_draw_breaks(
     for instance in range(len(gpus)):
         here = found.instance == instance
         assert (found.down_ps[here][1:] > found.whole_ps[here][:-1]).all()
-    # At any time no more GPUs have taken over than there were spares and are repaired.
+    # At any time, no more GPUs are swapped in than spares plus repaired GPUs.
     taken = np.sort(found.whole_ps - swap)
     for number, time in enumerate(taken[spares:]):
         assert time >= np.sort(found.down_ps)[number] + repair
 
 
-def test_too_many_failures_are_refused() -> None:
+def test_too_many_failures_are_rejected() -> None:
     with raises_input("80,000,000,000", key="traffic.mtbf"):
         drawn(Policy(1, 0), [20])
     assert len(drawn(Policy(10**15, 1), [1])) == 0
 
 
-def asked(folder: Path, last_ps: int = 10**9, **given: Any) -> Outages:
+def outages(folder: Path, last_ps: int = 10**9, **given: Any) -> Outages:
     params = resolve_params(FAILURE_PARAMS, {}, given, None, file=None, key="traffic")
     return failures_of(params, np.array([4, 4]), last_ps, np.random.default_rng(1), folder)
 
 
-def test_parameters(tmp_path: Path) -> None:
-    assert len(asked(tmp_path)) == 0
-    found = asked(tmp_path, mtbf="10us", repair_time="2us")
+def test_failure_parameters_set_drawn_outages(tmp_path: Path) -> None:
+    assert len(outages(tmp_path)) == 0
+    found = outages(tmp_path, mtbf="10us", repair_time="2us")
     assert found.down_ps.max() < 2 * 10**9
-    assert len(asked(tmp_path, mtbf="10us", repair_time="2us", failures_until="100us")) < len(found)
-    assert len(asked(tmp_path, mtbf="10us", repair_time="2us", failures_until="0us")) == 0
+    assert len(outages(tmp_path, mtbf="10us", repair_time="2us", failures_until="100us")) < len(
+        found
+    )
+    assert len(outages(tmp_path, mtbf="10us", repair_time="2us", failures_until="0us")) == 0
     assert (found.up_ps - found.down_ps == 2_000_000).all()
     given = {"mtbf": "10us", "repair_time": "2us", "on_failure": "shrink", "restart_time": "1us"}
-    found = asked(tmp_path, **given)
+    found = outages(tmp_path, **given)
     assert (found.up_ps - found.down_ps == 1_000_000).all()
-    spare = asked(tmp_path, **given, spares=9, swap_time="3us")
+    spare = outages(tmp_path, **given, spares=9, swap_time="3us")
     assert (spare.whole_ps[:9] - spare.down_ps[:9] == 3_000_000).all()
 
 
-def test_where_all_come_at_once_it_is_to_be_said_until_when_failures_are_drawn(
+def test_simultaneous_arrivals_require_failures_until(
     tmp_path: Path,
 ) -> None:
     given = {"mtbf": "10us", "repair_time": "2us"}
     with raises_input(key="traffic.failures_until", code="missing"):
-        asked(tmp_path, 0, **given)
-    assert len(asked(tmp_path, 0, **given, failures_until="100us")) > 0
-    assert len(asked(tmp_path, **given, failures_until="0us")) == 0
+        outages(tmp_path, 0, **given)
+    assert len(outages(tmp_path, 0, **given, failures_until="100us")) > 0
+    assert len(outages(tmp_path, **given, failures_until="0us")) == 0
 
 
 @pytest.mark.parametrize(
@@ -174,14 +177,16 @@ def test_where_all_come_at_once_it_is_to_be_said_until_when_failures_are_drawn(
         ({"failure_trace": "x.csv", "spares": 3}, "traffic.spares"),
     ],
 )
-def test_parameters_that_do_not_go_together(tmp_path: Path, given: Any, words: str) -> None:
+def test_inconsistent_failure_parameters_are_rejected(
+    tmp_path: Path, given: Any, words: str
+) -> None:
     with raises_input(words):
-        asked(tmp_path, **given)
+        outages(tmp_path, **given)
 
 
-def test_a_file_of_failures(tmp_path: Path) -> None:
+def test_failure_trace_is_read_in_time_order(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("# listed\n1, 5us, 7us, 9us\n\n0, 1us, 3us\n1, 1us, 5us\n")
-    found = asked(tmp_path, failure_trace="mine.csv")
+    found = outages(tmp_path, failure_trace="mine.csv")
     assert found.instance.tolist() == [0, 1, 1]
     assert found.down_ps.tolist() == [10**6, 10**6, 5 * 10**6]
     assert found.up_ps.tolist() == [3 * 10**6, 5 * 10**6, 7 * 10**6]
@@ -190,7 +195,7 @@ def test_a_file_of_failures(tmp_path: Path) -> None:
     assert (down.tolist(), short.tolist()) == ([0.25, 0.75], [0, 0.125])
 
 
-def test_files_that_are_refused(tmp_path: Path) -> None:
+def test_invalid_failure_traces_are_rejected(tmp_path: Path) -> None:
     for text, words in [
         ("0, 5us\n", ":1: is not an instance with"),
         ("0, 5us, 5us\n", ":1: times must be in order"),

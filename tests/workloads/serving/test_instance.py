@@ -1,4 +1,4 @@
-"""Who is in which iteration of an instance, and when tokens come, by hand."""
+"""Iterations of one instance and the times of tokens, against hand-computed values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netsim.workloads.inference.roofline import weight_bytes
 COST = cost()
 
 
-def test_a_request_alone(tmp_path: Path) -> None:
+def test_single_request_runs_prefill_then_decode(tmp_path: Path) -> None:
     run = Served(tmp_path, [(7, 100, 3)], instances=1)
     first = 7 * US + prefill_ps(COST, 100)
     second = first + decode_ps(COST, 101)
@@ -30,14 +30,14 @@ def test_a_request_alone(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_a_request_of_one_token_ends_with_its_prompt(tmp_path: Path) -> None:
+def test_single_token_request_ends_with_its_prefill(tmp_path: Path) -> None:
     run = Served(tmp_path, [(0, 100, 1)], instances=1)
     assert run.times("done") == run.times("first token") == {0: prefill_ps(COST, 100)}
     assert not run.told("decode start")
 
 
-def test_prompts_join_those_that_decode(tmp_path: Path) -> None:
-    # The second comes during the first one's prompt, and the third with the end of that.
+def test_prompts_join_decoding_sequences(tmp_path: Path) -> None:
+    # The second request arrives during the first one's prefill, and the third at its end.
     end = prefill_ps(COST, 100)
     run = Served(tmp_path, [(0, 100, 3), (1, 50, 2), (end / US, 20, 1)], instances=1)
     iterations = run.iterations()
@@ -52,7 +52,7 @@ def test_prompts_join_those_that_decode(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_a_long_prompt_is_cut_and_others_decode_meanwhile(tmp_path: Path) -> None:
+def test_long_prompt_is_chunked_while_others_decode(tmp_path: Path) -> None:
     run = Served(tmp_path, [(0, 100, 5), (1, 250, 2)], instances=1, token_budget=100)
     parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
     assert parts == [(100, 0), (99, 1), (99, 1), (52, 1), (0, 2)]
@@ -62,21 +62,21 @@ def test_a_long_prompt_is_cut_and_others_decode_meanwhile(tmp_path: Path) -> Non
     all_served_once(run.plan, run)
 
 
-def test_prompts_that_are_not_cut_wait_or_go_whole(tmp_path: Path) -> None:
+def test_unchunked_prompts_wait_or_exceed_the_token_budget(tmp_path: Path) -> None:
     asked = [(0, 60, 1), (0, 50, 1), (0, 250, 1), (0, 10, 1)]
     run = Served(tmp_path, asked, instances=1, token_budget=100, chunked=False)
     assert [tokens for _, _, tokens, _ in run.iterations()] == [60, 50, 250, 10]
     all_served_once(run.plan, run)
 
 
-def test_no_more_sequences_than_there_are_places(tmp_path: Path) -> None:
+def test_max_batch_limits_concurrent_sequences(tmp_path: Path) -> None:
     run = Served(tmp_path, [(0, 10, 3)] * 3, instances=1, max_batch=2)
     parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
     assert parts == [(20, 0), (0, 2), (0, 2), (10, 0), (0, 1), (0, 1)]
 
 
-def test_a_request_waits_for_room_in_the_kv_cache(tmp_path: Path) -> None:
-    # Memory for the weights and 250 tokens: two requests of 110 at a time.
+def test_request_waits_for_kv_cache_space(tmp_path: Path) -> None:
+    # Memory holds the weights and 250 tokens: two requests of 110 at a time.
     table = deployment(machine={"memory": "1MB"})
     one = load_deployment(table)
     memory = weight_bytes(one) + 250 * kv_bytes_of_token(one) / 2
@@ -88,7 +88,7 @@ def test_a_request_waits_for_room_in_the_kv_cache(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_instances_take_turns(tmp_path: Path) -> None:
+def test_instances_serve_requests_alternately(tmp_path: Path) -> None:
     run = Served(tmp_path, [(10 * k, 100, 2) for k in range(4)], instances=2, gpu_stride=2)
     assert run.plan.instances.hosts.tolist() == [0, 2, 1, 3]
     assert run.plan.prefill_instance.tolist() == [0, 1, 0, 1]
@@ -96,13 +96,13 @@ def test_instances_take_turns(tmp_path: Path) -> None:
     assert [r["request"] for r in run.told("done", 1)] == [1, 3]
 
 
-def test_requests_that_are_done_are_counted(tmp_path: Path) -> None:
+def test_finished_requests_are_counted(tmp_path: Path) -> None:
     split = {"prefill_instances": 1, "decode_instances": 1}
     run = Served(tmp_path, [(0, 10, 1), (5, 10, 3), (7, 10, 2)], **split)
     assert run.engine.program_total("done") == 3
 
 
-def test_the_record_of_a_leader_is_its_cost(tmp_path: Path) -> None:
+def test_leader_record_holds_the_iteration_cost(tmp_path: Path) -> None:
     table = deployment(
         layer_overhead="3us",
         sequence_overhead="1us",
@@ -117,5 +117,5 @@ def test_the_record_of_a_leader_is_its_cost(tmp_path: Path) -> None:
     record = run.engine.state.hosts.program_hosts[0]
     wanted = iteration_cost(load_deployment(table))
     assert {name: record[name] for name in wanted._fields} == wanted._asdict()
-    # None is 0, so that none passes for another that was not set.
+    # All are nonzero, so that an unset field cannot match.
     assert all(value != 0 for name, value in wanted._asdict().items() if "expert" not in name)

@@ -1,4 +1,4 @@
-"""Failures of instances: draws, files of outages, and what is lost and served again."""
+"""Serving runs with instance failures: lost and restarted requests, and shrunk instances."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ COST = cost()
 def failing(
     tmp_path: Path, rows: str, requests: list[tuple[float, int, int]], **given: Any
 ) -> Served:
-    """A run in which instances fail as the rows of a file say."""
+    """Run with a failure trace that consists of these rows."""
     (tmp_path / "down.csv").write_text(f"{rows}\n")
     return Served(tmp_path, requests, failure_trace="down.csv", **given)
 
 
-def test_what_was_told_is_not_told_again(tmp_path: Path) -> None:
-    # It fails in the iteration of the third token: two tokens are told, and 102 are computed again.
+def test_generated_tokens_are_not_generated_again_after_failure(tmp_path: Path) -> None:
+    # It fails in the iteration of the third token: two were generated, and 102 are prefilled again.
     run = failing(tmp_path, "0,250us,1ms", [(0, 100, 4)], instances=1)
     up, again = 1000 * US, prefill_ps(COST, 102)
     first = prefill_ps(COST, 100)
@@ -42,14 +42,14 @@ def test_what_was_told_is_not_told_again(tmp_path: Path) -> None:
         (up + again, up + again + decode_ps(COST, 103), 0, 1),
     ]
     assert [(row["time_ps"], row["count"]) for row in run.told("lost")] == [(250 * US, 2)]
-    told = [(row["time_ps"], row["count"]) for row in run.told("first token")]
-    assert told == [(first, 1), (up + again, 3)]
+    first_tokens = [(row["time_ps"], row["count"]) for row in run.told("first token")]
+    assert first_tokens == [(first, 1), (up + again, 3)]
     assert [row["time_ps"] for row in run.told("down")] == [250 * US]
     assert [(row["time_ps"], row["count"]) for row in run.told("up")] == [(up, 2)]
     all_served_once(run.plan, run)
 
 
-def test_those_at_work_come_before_those_that_wait(tmp_path: Path) -> None:
+def test_interrupted_requests_restart_before_waiting_requests(tmp_path: Path) -> None:
     asked = [(0, 50, 3), (1, 60, 3), (2, 90, 2), (3, 40, 2)]
     run = failing(tmp_path, "0,260us,400us", asked, instances=1, token_budget=100)
     lost = [row["request"] for row in run.told("lost")]
@@ -58,23 +58,25 @@ def test_those_at_work_come_before_those_that_wait(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_a_instance_goes_on_without_a_gpu(tmp_path: Path) -> None:
+def test_shrunk_instance_continues_at_reduced_speed(tmp_path: Path) -> None:
     run = failing(tmp_path, "0,50us,150us,500us", [(0, 100, 5)], instances=1)
     slow = 2 * prefill_ps(COST, 100)
     slower = 2 * decode_ps(COST, 101)
     iterations = run.iterations()
     assert iterations[0][:2] == (150 * US, 150 * US + slow)
     assert iterations[1][:2] == (150 * US + slow, 150 * US + slow + slower)
-    # What begins after the repair is as fast as before.
+    # An iteration that begins after the repair has full speed.
     assert iterations[2][1] - iterations[2][0] == decode_ps(COST, 102)
-    told = [(row["time_ps"], row["count"]) for row in run.told("up")]
-    assert told == [(150 * US, 1), (500 * US, 2)]
+    restarts = [(row["time_ps"], row["count"]) for row in run.told("up")]
+    assert restarts == [(150 * US, 1), (500 * US, 2)]
     all_served_once(run.plan, run)
 
 
 @pytest.mark.parametrize("instance", [0, 1])
 @pytest.mark.parametrize("kv", ["after_prefill", "layerwise"])
-def test_split_instances_that_fail_again_and_again(tmp_path: Path, kv: str, instance: int) -> None:
+def test_split_instances_serve_all_requests_despite_failures(
+    tmp_path: Path, kv: str, instance: int
+) -> None:
     rows = "\n".join(f"{instance},{at}us,{at + 130}us" for at in range(40, 4000, 290))
     asked = [(60 * k, 900 + 31 * k, 1 + k % 5) for k in range(12)]
     run = failing(
@@ -92,7 +94,7 @@ def test_split_instances_that_fail_again_and_again(tmp_path: Path, kv: str, inst
     all_served_once(run.plan, run)
 
 
-def test_random_failures_lose_nobody(tmp_path: Path) -> None:
+def test_random_failures_lose_no_request(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     for trial in range(8):
         rows = []
@@ -117,12 +119,12 @@ def test_random_failures_lose_nobody(tmp_path: Path) -> None:
         all_served_once(run.plan, run)
 
 
-def test_the_run_ends_with_its_requests_not_with_failures(tmp_path: Path) -> None:
+def test_run_ends_with_its_last_request_despite_later_failures(tmp_path: Path) -> None:
     run = failing(tmp_path, "0,1000s,2000s", [(0, 100, 2)], instances=1)
     assert run.engine.counts.now_ps < 10**12
 
 
-def test_changes_of_failures() -> None:
+def test_outages_become_ordered_state_transitions() -> None:
     instance = np.array([0, 1, 1], np.int32)
     down, up, whole = (np.array(one) for one in ([10, 20, 50], [25, 30, 60], [40, 30, 70]))
     transitions = transitions_of(Outages(instance, down, up, whole))
@@ -131,8 +133,8 @@ def test_changes_of_failures() -> None:
     assert transitions.becomes.tolist() == [DOWN, SHRUNK, WHOLE, DOWN, WHOLE, DOWN, SHRUNK, WHOLE]
 
 
-def test_a_instance_has_less_room_without_a_gpu(tmp_path: Path) -> None:
-    # Room for 250 tokens beside the weights of a GPU, and so for fewer beside twice the weights.
+def test_shrunk_instance_has_less_kv_cache_space(tmp_path: Path) -> None:
+    # Each GPU holds its weights and 250 tokens, so it cannot hold twice the weights.
     one = load_deployment(deployment(machine={"memory": "1MB"}))
     weights, token = weight_bytes(one), kv_bytes_of_token(one) / 2
     small = deployment(machine={"memory": f"{round(weights + 250 * token)}B"})
@@ -149,7 +151,7 @@ def test_a_instance_has_less_room_without_a_gpu(tmp_path: Path) -> None:
         Served(tmp_path, [(9, 9, 2)], **shrinking)
     large = deployment(machine={"memory": f"{round(2 * weights + 250 * token)}B"})
     assert Group(MIXED, load_deployment(large), 1).shrunk_tokens == 125
-    # So the second of two requests of 110 waits until the instance is whole.
+    # One GPU holds 125 tokens, so the second of two requests of 110 waits for the first.
     asked = [(0, 100, 10)] * 2
     run = failing(tmp_path, "0,1us,2us,4ms", asked, instances=1, deployment=large)
     started = {row["request"]: row["time_ps"] for row in run.told("prefill start")}
@@ -157,8 +159,8 @@ def test_a_instance_has_less_room_without_a_gpu(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_failures_do_not_depend_on_the_router_nor_on_lengths() -> None:
-    """Nor do requests depend on either."""
+def test_failures_are_independent_of_dispatch_and_lengths() -> None:
+    """Requests are also independent of failures and dispatch."""
     given = {"deployment": deployment(), "instances": 3, "rate": 1000.0, "requests": 50}
     failing = {"mtbf": "20ms", "repair_time": "1ms"}
     lognormal = {"length_distribution": "lognormal"}

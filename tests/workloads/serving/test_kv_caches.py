@@ -1,4 +1,4 @@
-"""KV caches that go to other machines: who sends what, when it is there, and who waits for it."""
+"""KV transfers between instances: their flows, sizes and times, and the decode start."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from netsim.workloads.serving.kv_partition import flows_between, partition
 
 HALVES = {"prefill_instances": 1, "decode_instances": 1}
 CONTROL = 2 * (256 + 64) * 80 + 2 * US
-"""A message of 256 bytes alone, through one switch at 100 Gbps, with links of 1 us."""
+"""Time of a 256-byte message in an idle network: one switch, 100 Gbps, links of 1 us."""
 
 
-def alone_ps(*n_bytes: int) -> int:
-    """Flows of one host, alone: all packets at its link, and a full one at the next."""
+def idle_ps(*n_bytes: int) -> int:
+    """Return the time of one host's flows: all packets on its link, a full one on the next."""
     packets = sum(-(-size // 4096) for size in n_bytes)
     return (sum(n_bytes) + 64 * packets + min(max(n_bytes), 4096) + 64) * 80 + 2 * US
 
 
-def test_shares_of_a_cache() -> None:
+def test_kv_partition_balances_sources_and_sinks() -> None:
     for sources, sinks in [(1, 1), (2, 2), (4, 1), (1, 3), (8, 32), (3, 2), (6, 4)]:
         flows = partition(sources, sinks)
         assert len(flows) == flows_between(sources, sinks)
@@ -32,13 +32,13 @@ def test_shares_of_a_cache() -> None:
         came = np.bincount(flows.sink, weights=sizes.sum(0))
         assert set(sent.tolist()) == {whole / sources}
         assert set(came.tolist()) == {whole / sinks}
-        # Both ends of a flow have what it carries.
+        # Source and sink of a flow both own the part that it carries.
         part = flows.bounds[:-1] + 0.5
         assert (part * sources // flows.whole == flows.source).all()
         assert (part * sinks // flows.whole == flows.sink).all()
 
 
-def test_bytes_of_a_cache_that_does_not_divide() -> None:
+def test_kv_partition_sizes_sum_exactly_when_not_divisible() -> None:
     flows = partition(3, 2)
     n_bytes = np.array([10**12 + 7, 4, 1000])
     sizes = flows.sizes(n_bytes, 7)
@@ -49,11 +49,11 @@ def test_bytes_of_a_cache_that_does_not_divide() -> None:
     assert np.ptp(sizes[0], axis=0).max() <= 1
 
 
-def test_one_gpu_to_one_gpu(tmp_path: Path) -> None:
+def test_kv_transfer_between_single_gpus_matches_hand_calculation(tmp_path: Path) -> None:
     run = Served(tmp_path, [(3, 100, 3)], deployment=deployment(1), **HALVES)
     one = cost(1)
     first = 3 * US + prefill_ps(one, 100)
-    there = first + alone_ps(100 * 256)
+    there = first + idle_ps(100 * 256)
     second = there + decode_ps(one, 101)
     assert run.times("first token") == {0: first}
     assert run.times("kv transfer end") == run.times("decode start") == {0: there}
@@ -66,19 +66,19 @@ def test_one_gpu_to_one_gpu(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_other_gpus_are_told_and_tell(tmp_path: Path) -> None:
+def test_control_messages_start_and_confirm_kv_transfer(tmp_path: Path) -> None:
     run = Served(tmp_path, [(0, 100, 2)], **HALVES)
     flows = run.load.flows
     kinds = [flows.kinds[kind] for kind in flows.kind.tolist()]
     ends = list(zip(kinds, flows.src.tolist(), flows.dst.tolist(), strict=True))
     assert ends == [("kv", 0, 2), ("kv", 1, 3), ("control", 0, 1), ("control", 3, 2)]
-    # The message is behind the first packet of the leader's own flow.
-    told = 4160 * 80 + CONTROL
+    # The control message waits for the first packet of the leader's own flow.
+    started = 4160 * 80 + CONTROL
     came = run.times("kv transfer end")[0] - run.times("first token")[0]
-    assert came == told + alone_ps(100 * 128) + CONTROL
+    assert came == started + idle_ps(100 * 128) + CONTROL
 
 
-def test_layers_go_behind_their_computation(tmp_path: Path) -> None:
+def test_layerwise_kv_transfer_overlaps_prefill(tmp_path: Path) -> None:
     table = deployment(1)
     given: dict[str, Any] = {"deployment": table, **HALVES}
     requests = [(0, 4000, 2), (0, 2000, 2)]
@@ -88,16 +88,16 @@ def test_layers_go_behind_their_computation(tmp_path: Path) -> None:
     )
     end = layers.times("first token")[0]
     assert end == after.times("first token")[0]
-    # The two caches share the link; the last quarter of both goes as the prompts are done.
-    assert max(layers.times("kv transfer end").values()) - end == alone_ps(4000 * 64, 2000 * 64)
-    assert max(after.times("kv transfer end").values()) - end == alone_ps(4000 * 256, 2000 * 256)
+    # The two caches share the link; the last quarter of both is sent when the prefill ends.
+    assert max(layers.times("kv transfer end").values()) - end == idle_ps(4000 * 64, 2000 * 64)
+    assert max(after.times("kv transfer end").values()) - end == idle_ps(4000 * 256, 2000 * 256)
     starts = layers.engine.flow_states().start_ps.reshape(2, 4)
     begin, length = layers.iterations()[0][0], layers.iterations()[0][1]
     assert (starts == [begin + length // 4 * k for k in (1, 2, 3)] + [length]).all()
     all_served_once(layers.plan, layers)
 
 
-def test_instances_of_different_sizes(tmp_path: Path) -> None:
+def test_kv_transfer_between_instances_of_different_sizes(tmp_path: Path) -> None:
     run = Served(
         tmp_path,
         [(20 * k, 100 + k, 1 + k % 4) for k in range(6)],
@@ -108,7 +108,7 @@ def test_instances_of_different_sizes(tmp_path: Path) -> None:
         kv_transfer="layerwise",
         kv_layer_groups=3,
     )
-    # Four requests have more than one token; 3 parts of 4 flows for each, and messages.
+    # Four requests have more than one token; each has 3 layer groups of 4 flows.
     assert run.plan.kv_flows.tolist() == [0, 12, 12, 12, 0, 12]
     assert run.plan.decode_instance.tolist() == [-1, 1, 2, 1, -1, 2]
     caches = run.load.flows.size_bytes[run.load.flows.kind == 0].sum()
@@ -116,8 +116,8 @@ def test_instances_of_different_sizes(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_a_prefill_instance_has_a_cache_until_it_is_sent(tmp_path: Path) -> None:
-    # Room for one prompt: the next begins as the first one's cache is delivered.
+def test_prefill_instance_holds_kv_cache_until_sent(tmp_path: Path) -> None:
+    # Space for one prompt: the second starts when the first one's cache is delivered.
     table = deployment(1, machine={"memory": "1MB"})
     one = Served(tmp_path, [(0, 100, 2)] * 2, deployment=table, token_budget=100, **HALVES)
     room = int(one.load.host_state["room"][0])

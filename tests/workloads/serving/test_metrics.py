@@ -1,4 +1,4 @@
-"""The figures of a serving run."""
+"""Metrics of a serving run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def figures(**objective: int | None) -> dict[str, Any]:
     return serving_metrics(plan, outcome(plan, log, np.array([300, 310, 400, 420])), log)
 
 
-def test_rates_are_over_the_time_from_the_first_arrival_to_the_last_token() -> None:
+def test_rates_span_first_arrival_to_last_token() -> None:
     found = figures()
     assert found["span_ps"] == 600
     assert found["requests_per_s"] == pytest.approx(2 / 600e-12)
@@ -29,7 +29,7 @@ def test_rates_are_over_the_time_from_the_first_arrival_to_the_last_token() -> N
     assert found["offered_per_s"] == pytest.approx(1 / 50e-12)
 
 
-def test_distributions() -> None:
+def test_latency_distributions_match_the_log() -> None:
     found = figures()
     assert found["ttft_ps"] == {"mean": 225.0, "p50": 200, "p90": 250, "p99": 250, "max": 250}
     assert found["queueing_ps"]["max"] == 150
@@ -40,7 +40,7 @@ def test_distributions() -> None:
     assert found["kv_ps"]["max"] == 140
 
 
-def test_goodput_counts_who_met_all() -> None:
+def test_goodput_counts_requests_that_meet_all_slos() -> None:
     for ttft, tbt, stall, shares in [
         (None, None, None, (1.0, 1.0, 1.0)),
         (200, None, None, (0.5, 1.0, 0.5)),
@@ -54,8 +54,8 @@ def test_goodput_counts_who_met_all() -> None:
         assert found["goodput_per_s"] == pytest.approx(shares[2] / 50e-12)
 
 
-def test_a_freeze_among_many_gaps_is_a_stall() -> None:
-    """One gap of 9 s beside 150 of 10 ms: 99 % of them are within 50 ms."""
+def test_single_long_token_gap_is_a_stall() -> None:
+    """With one gap of 9 s and 150 of 10 ms, the 99th percentile meets 50 ms."""
     plan, _ = split_run()
     plan = replace(plan, tbt_ps=5 * 10**10, stall_ps=5 * 10**11)
     columns = ("end_ps", "ttft_ps", "tbt_p99_ps", "tbt_max_ps")
@@ -66,7 +66,7 @@ def test_a_freeze_among_many_gaps_is_a_stall() -> None:
     assert _slo(plan, table, 1.0)["stalled"] == 1
 
 
-def test_instances_by_role() -> None:
+def test_utilization_and_batch_are_reported_per_role() -> None:
     found = figures()["roles"]
     assert list(found) == ["prefill", "decode"]
     assert found["prefill"]["utilization_mean"] == pytest.approx(200 / 600)
@@ -76,17 +76,17 @@ def test_instances_by_role() -> None:
     assert found["decode"]["iteration_ps"]["max"] == 80
 
 
-def test_share_of_the_first_gap_on_the_network() -> None:
+def test_network_fraction_of_second_token_time() -> None:
     assert figures()["network"]["second_token"] == pytest.approx((140 + 70) / (200 + 160))
 
 
-def test_means_of_long_runs_do_not_wrap() -> None:
-    """256 sequences for 11 hours are more than 2**63."""
+def test_means_of_long_runs_do_not_overflow() -> None:
+    """256 sequences times 11 hours in picoseconds exceed 2**63."""
     assert _mean(np.full(1000, 256), np.full(1000, 4 * 10**13)) == 256
     assert _mean(np.full(3, 256), np.zeros(3, np.int64)) is None
 
 
-def test_percentiles_are_those_of_numpy() -> None:
+def test_percentiles_match_numpy() -> None:
     for n in [1, 2, 99, 100, 101, 1000]:
         values = np.random.default_rng(n).integers(0, 50, n)
         found = distribution(values)

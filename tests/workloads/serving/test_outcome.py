@@ -1,4 +1,4 @@
-"""What became of requests and iterations, from the log of a run."""
+"""Request and iteration tables built from the log of a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def of(plan: ServingPlan, rows: list[Row]) -> ServingTables:
     return outcome(plan, log_of(rows), FLOW_STARTS[: plan.kv_flows.sum()])
 
 
-def test_requests_of_a_split_run() -> None:
+def test_request_table_of_a_split_run() -> None:
     found = of(*split_run()).requests
     expected = {
         "prefill_instance": [0, 0],
@@ -59,13 +59,13 @@ def test_requests_of_a_split_run() -> None:
     assert {name: found[name].tolist() for name in expected} == expected
 
 
-def test_all_gaps_of_a_split_run() -> None:
+def test_token_gaps_of_a_split_run() -> None:
     values, counts = of(*split_run()).gaps.table()
     assert values.tolist() == [60, 80, 160, 200]
     assert counts.tolist() == [2, 1, 1, 1]
 
 
-def test_iterations_of_a_split_run() -> None:
+def test_iteration_table_of_a_split_run() -> None:
     found = of(*split_run()).iterations
     assert found["instance"].tolist() == [0, 0, 1, 1, 1, 1]
     assert found["role"].tolist() == ["prefill"] * 2 + ["decode"] * 4
@@ -75,8 +75,8 @@ def test_iterations_of_a_split_run() -> None:
     assert found["prompt_tokens"].tolist() == [10, 20, 0, 0, 0, 0]
 
 
-def test_time_of_an_iteration_on_the_network() -> None:
-    """What is none of computing; with one of two GPUs computing takes twice as long."""
+def test_iteration_network_time_excludes_compute() -> None:
+    """Network time is duration minus compute; compute time doubles on one of two GPUs."""
     work = (1500 + 3, 1500 * 750, 3, 6000)
     whole, computing = iteration_ps(cost(), *work), compute_ps(cost(), *work)
     assert whole > 1.01 * computing
@@ -94,7 +94,7 @@ def test_time_of_an_iteration_on_the_network() -> None:
     assert found == [add, 2 * add, add + 5]
 
 
-def test_a_request_of_one_token_has_no_gaps() -> None:
+def test_single_token_request_has_no_gaps() -> None:
     rows = [
         row(0, 5, PREFILL_START, 0),
         row(0, 9, ITERATION, start_ps=5, count=8),
@@ -109,7 +109,7 @@ def test_a_request_of_one_token_has_no_gaps() -> None:
 
 
 def restarted() -> tuple[ServingPlan, list[Row]]:
-    """An instance fails in the third iteration, with two tokens told; two more come after it."""
+    """Return a run that fails in its third iteration, with two of four tokens generated."""
     return mixed_plan([(0, 8, 4)]), [
         row(0, 0, PREFILL_START, 0),
         row(0, 10, ITERATION, start_ps=0, count=8),
@@ -128,7 +128,7 @@ def restarted() -> tuple[ServingPlan, list[Row]]:
     ]
 
 
-def test_a_request_that_was_lost_and_computed_again() -> None:
+def test_restarted_request_keeps_its_first_ttft() -> None:
     plan, rows = restarted()
     found = of(plan, rows)
     assert found.requests["restarts"].tolist() == [1]
@@ -139,7 +139,7 @@ def test_a_request_that_was_lost_and_computed_again() -> None:
     assert audit(found.requests, log_of(rows), complete=True)["done"] == 1
 
 
-def test_a_run_that_was_cut() -> None:
+def test_interrupted_run_reports_open_requests() -> None:
     plan, rows = split_run()
     rows = [one for one in rows if one["time_ps"] <= 600]
     found = of(plan, rows)
@@ -157,7 +157,7 @@ def changed(rows: list[Row], at: int, **more: int) -> list[Row]:
     return [{**one, **more} if one is rows[at] else one for one in rows]
 
 
-def test_requests_that_are_lost_or_served_twice() -> None:
+def test_audit_rejects_lost_and_duplicate_requests() -> None:
     for change, message in [
         (lambda rows: rows[:-1], "request 1 got 4 tokens of 4 but is not done"),
         (lambda rows: rows[:-2] + rows[-1:], "request 1 got 3 tokens of 4"),
@@ -178,10 +178,10 @@ def test_requests_that_are_lost_or_served_twice() -> None:
 
 
 def random_run(seed: int) -> tuple[ServingPlan, list[Row], dict[int, list[int]]]:
-    """Two mixed machines, each with iterations of random length, and who was told tokens when."""
+    """Return a random run of two mixed instances and the token times of each request."""
     rng = random.Random(seed)
     asked = [rng.choice([1, 2, 3, 20, 150]) for _ in range(40)]
-    told: dict[int, list[int]] = defaultdict(list)
+    token_times: dict[int, list[int]] = defaultdict(list)
     rows: list[Row] = []
     for instance in (0, 1):
         host, now = 2 * instance, rng.randrange(50)
@@ -195,25 +195,25 @@ def random_run(seed: int) -> tuple[ServingPlan, list[Row], dict[int, list[int]]]
             now += rng.randrange(1, 9)
             rows.append(row(host, now, ITERATION, start_ps=begin, decode_batch=len(running)))
             for one in list(running):
-                told[one].append(now)
-                if len(told[one]) == asked[one]:
+                token_times[one].append(now)
+                if len(token_times[one]) == asked[one]:
                     running.remove(one)
                     rows.append(row(host, now, DONE, one, count=asked[one]))
             if starts is not None:
-                told[starts].append(now)
+                token_times[starts].append(now)
                 rows.append(row(host, now, FIRST_TOKEN, starts))
                 if asked[starts] == 1:
                     rows.append(row(host, now, DONE, starts, count=1))
                 else:
                     running.append(starts)
                     rows.append(row(host, now, DECODE_START, starts))
-    return mixed_plan([(0, 5, n) for n in asked], instances=2), rows, told
+    return mixed_plan([(0, 5, n) for n in asked], instances=2), rows, token_times
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("at_once", [1, 100, 10**6])
-def test_tokens_of_random_runs(seed: int, at_once: int) -> None:
-    _, rows, told = random_run(seed)
+def test_token_times_match_random_runs(seed: int, at_once: int) -> None:
+    _, rows, token_times = random_run(seed)
     log = log_of(rows)
     found: dict[int, list[int]] = defaultdict(list)
     bounds = []
@@ -222,18 +222,18 @@ def test_tokens_of_random_runs(seed: int, at_once: int) -> None:
         for request, time in zip(part.request.tolist(), part.time_ps.tolist(), strict=True):
             assert part.first <= request < part.end
             found[request].append(time)
-    assert found == told
+    assert found == token_times
     assert [bounds[0], bounds[-1]] == [0, 40]
     assert bounds[1:-1:2] == bounds[2::2]
 
 
-def test_gaps_of_random_runs() -> None:
+def test_token_gaps_match_random_runs() -> None:
     for seed in range(5):
-        plan, rows, told = random_run(seed)
+        plan, rows, token_times = random_run(seed)
         found = of(plan, rows)
         audit(found.requests, log_of(rows), complete=True)
         every = []
-        for request, times in told.items():
+        for request, times in token_times.items():
             gaps = sorted(b - a for a, b in pairwise(times))
             every += gaps
             for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
@@ -243,7 +243,7 @@ def test_gaps_of_random_runs() -> None:
                 mean = found.requests["tpot_ps"][request]
                 assert mean == pytest.approx(sum(gaps) / len(gaps))
         every.sort()
-        told_of = found.gaps.distribution()
-        assert told_of["mean"] == pytest.approx(sum(every) / len(every))
+        distribution = found.gaps.distribution()
+        assert distribution["mean"] == pytest.approx(sum(every) / len(every))
         for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)):
-            assert told_of[name] == every[math.ceil(share * len(every)) - 1]
+            assert distribution[name] == every[math.ceil(share * len(every)) - 1]

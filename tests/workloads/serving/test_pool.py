@@ -1,4 +1,4 @@
-"""Memory pooling: what is read in an iteration, how long that takes, and what it makes room for."""
+"""Memory pooling: reads of an iteration, their time, and the memory that pooling frees."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ TOKEN = 128
 
 
 def at_rate(n_bytes: float, mbps: int) -> int:
-    """Picoseconds of so many bytes."""
+    """Return the picoseconds that this many bytes take at a rate in Mbps."""
     return int(n_bytes * 8 * 10**6 / mbps)
 
 
-def test_a_cache_that_is_read_by_formula(tmp_path: Path) -> None:
+def test_kv_reads_by_formula_extend_decode_iterations(tmp_path: Path) -> None:
     given = {"instances": 1, "pooled": "kv", "pooled_fraction": 0.5, "pool_read_rate": "100Mbps"}
     run = Served(tmp_path, [(0, 100, 4)], **given)
     first = prefill_ps(cost(), 100)
@@ -37,14 +37,14 @@ def test_a_cache_that_is_read_by_formula(tmp_path: Path) -> None:
     reads = [at_rate(TOKEN / 2 * context, 100) for context in (101, 102, 103)]
     added = [decode_ps(cost(), 101 + k) - 100 * US for k in range(3)]
     assert took[0] == first
-    # Reading takes some 500 us, and all-reduces, which are less than 1 us, come on top.
+    # Reads take about 500 us; all-reduces add less than 1 us.
     assert took[1:] == pytest.approx(reads, abs=max(added))
     assert all(one >= read for one, read in zip(took[1:], reads, strict=True))
     fast = Served(tmp_path, [(0, 100, 4)], **{**given, "pool_read_rate": "100Gbps"})
     assert fast.iterations()[1][1] - first == decode_ps(cost(), 101)
 
 
-def test_weights_that_are_read_by_formula(tmp_path: Path) -> None:
+def test_weight_reads_by_formula_set_iteration_time(tmp_path: Path) -> None:
     given = {"pooled": "weights", "pooled_fraction": 0.25, "pool_read_rate": "100Mbps", **HALVES}
     run = Served(tmp_path, [(0, 100, 3)], **given)
     read = at_rate(weight_bytes(load_deployment(deployment())) / 4, 100)
@@ -54,7 +54,7 @@ def test_weights_that_are_read_by_formula(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_what_is_pooled_makes_room() -> None:
+def test_pooling_increases_kv_cache_space() -> None:
     table = deployment(machine={"memory": "1MB"})
     one = load_deployment(table)
     alone, weights = kv_capacity_tokens(one), weight_bytes(one)
@@ -70,7 +70,7 @@ def test_what_is_pooled_makes_room() -> None:
     assert room(pooled="weights", pooled_fraction=0.25, **formula) == pytest.approx(
         alone + more, abs=2
     )
-    # All of it elsewhere: three hosts, for two instances of two GPUs.
+    # The whole cache is in a pool of three hosts, for two instances of two GPUs.
     sent = {"pooled": "kv", "pool_hosts": 3, **PACKETS}
     assert room(**sent) == 3 * 1_000_000 // (4 * TOKEN)
     assert room(**{**sent, "pooled_fraction": 0.5}) == 3 * 1_000_000 // (2 * TOKEN)
@@ -80,7 +80,7 @@ def test_what_is_pooled_makes_room() -> None:
 
 
 @pytest.mark.parametrize("pool", [1, 3])
-def test_a_cache_that_is_sent(tmp_path: Path, pool: int) -> None:
+def test_pooled_kv_cache_is_sent_as_flows(tmp_path: Path, pool: int) -> None:
     run = Served(tmp_path, [(0, 400, 4)], instances=1, pool_hosts=pool, pooled="kv", **PACKETS)
     flows, states = run.load.flows, run.engine.flow_states()
     reads = (flows.kind == flows.kinds.index("pool")).reshape(-1)
@@ -90,15 +90,15 @@ def test_a_cache_that_is_sent(tmp_path: Path, pool: int) -> None:
     there = np.asarray(states.done_ps)[reads].reshape(6, -1) >= 0
     assert there[:4].all()
     assert not there[4:].any()
-    # A prompt alone reads nothing; then contexts do, told in 65,536ths of the longest, 404 tokens.
+    # A prefill reads nothing; decode reads are quantized to 1/65,536 of the longest, 404 tokens.
     assert (size[0] == 1).all()
     for slot, context in enumerate((401, 402, 403), start=1):
         assert size[slot].sum() == pytest.approx(2 * TOKEN * context, abs=8)
     all_served_once(run.plan, run)
 
 
-def test_an_iteration_waits_for_what_it_reads(tmp_path: Path) -> None:
-    # 10 MB of weights from one host to two GPUs are longer under way than anything else takes.
+def test_iteration_waits_for_pooled_weights(tmp_path: Path) -> None:
+    # Sending 10 MB of weights from one host to two GPUs takes longer than everything else.
     table = deployment(model={"feed_forward": 200_000})
     given = {"deployment": table, "instances": 1, "pooled": "weights", **PACKETS}
     run = Served(tmp_path, [(0, 1, 2)], pool_hosts=1, pooled_fraction=0.1, **given)
@@ -112,17 +112,17 @@ def test_an_iteration_waits_for_what_it_reads(tmp_path: Path) -> None:
     assert took == pytest.approx([alone / 2 + 10 * US] * 2, abs=10 * US)
 
 
-def test_split_instances_with_a_pool(tmp_path: Path) -> None:
+def test_only_decode_instances_read_pooled_kv_caches(tmp_path: Path) -> None:
     asked = [(30 * k, 100 + 40 * k, 1 + k % 3) for k in range(5)]
     run = Served(tmp_path, asked, pool_hosts=2, pooled="kv", **HALVES, **PACKETS)
     flows = run.load.flows
-    # The decode instance alone reads.
+    # Only the decode instance reads.
     reads = flows.dst[(flows.kind == flows.kinds.index("pool")).reshape(-1)]
     assert set(reads.tolist()) == {2, 3}
     all_served_once(run.plan, run)
 
 
-def test_what_cannot_be() -> None:
+def test_invalid_pool_parameters_are_rejected() -> None:
     for given, message in [
         ({"pool_hosts": 1}, ("traffic.pool_hosts", "pooled", "all_reduces")),
         ({"pooled": "kv", "pool_hosts": 1}, "traffic.pool_hosts"),
@@ -137,7 +137,7 @@ def test_what_cannot_be() -> None:
             made("serving", 8, **shape)
 
 
-def test_a_pool_holds_the_weights_that_are_read() -> None:
+def test_pool_too_small_for_weights_is_rejected() -> None:
     table = deployment(model={"feed_forward": 4_000_000})
     shape = {"deployment": table, "rate": 1.0, "instances": 1, "pooled": "weights", "pool_hosts": 1}
     with raises_input("1.02GB", key="traffic.pool_hosts"):

@@ -31,7 +31,7 @@ def gaps(found: Drawn) -> np.ndarray:
     return np.diff(found.requests.arrival_ps, prepend=0)
 
 
-def test_arrivals_have_their_rate_and_burstiness() -> None:
+def test_arrivals_have_requested_rate_and_burstiness() -> None:
     for given, cv in [
         ({}, 1.0),
         ({"arrival_process": "gamma", "burstiness": 1.0}, 1.0),
@@ -44,12 +44,12 @@ def test_arrivals_have_their_rate_and_burstiness() -> None:
         assert found.std() / found.mean() == pytest.approx(cv, rel=0.03, abs=0.004)
 
 
-def test_even_arrivals_begin_at_once() -> None:
+def test_even_arrivals_start_at_zero() -> None:
     found = drawn(rate=4.0, requests=3, arrival_process="even")
     assert found.requests.arrival_ps.tolist() == [0, 25 * 10**10, 50 * 10**10]
 
 
-def test_at_another_rate_the_same_requests_come() -> None:
+def test_rate_scales_arrivals_and_keeps_lengths() -> None:
     lengths = {"prompt": "lognormal", "output": "zipf"}
     slow, fast = (
         drawn(rate=rate, requests=500, length_distribution=lengths) for rate in (1.0, 8.0)
@@ -59,7 +59,7 @@ def test_at_another_rate_the_same_requests_come() -> None:
     assert np.abs(slow.requests.arrival_ps - 8 * fast.requests.arrival_ps).max() <= 8
 
 
-def test_lengths_have_their_distribution() -> None:
+def test_lengths_follow_their_distribution() -> None:
     for given, mean, cv in [
         ({"length_distribution": "fixed"}, 1500, 0.0),
         ({"length_distribution": "fixed", "prompt": 12}, 12, 0.0),
@@ -75,7 +75,7 @@ def test_lengths_have_their_distribution() -> None:
         assert tokens.min() >= 1
 
 
-def test_prompts_and_outputs_have_lengths_of_their_own() -> None:
+def test_prompt_and_output_lengths_are_set_separately() -> None:
     found = drawn(
         rate=1.0,
         requests=2000,
@@ -88,7 +88,7 @@ def test_prompts_and_outputs_have_lengths_of_their_own() -> None:
     assert set(found.requests.output_tokens.tolist()) == {3, 4, 5}
 
 
-def test_lengths_of_a_table(tmp_path: Path) -> None:
+def test_lengths_are_interpolated_from_a_table(tmp_path: Path) -> None:
     (tmp_path / "table.txt").write_text("# tokens, percent\n100 25\n100, 50\n300 100\n")
     given = {"length_distribution": {"prompt": "table"}, "prompt_table": "table.txt"}
     tokens = drawn(tmp_path, rate=1.0, requests=40_000, **given).requests.prompt_tokens
@@ -97,7 +97,7 @@ def test_lengths_of_a_table(tmp_path: Path) -> None:
     assert tokens.max() == 300
 
 
-def test_mistakes_of_a_table(tmp_path: Path) -> None:
+def test_invalid_length_tables_are_rejected(tmp_path: Path) -> None:
     for text, message in [
         ("100\n", "table.txt:1"),
         ("100 0.5\n90 1\n", "table.txt:2: tokens and cumulative probabilities"),
@@ -116,7 +116,7 @@ def test_mistakes_of_a_table(tmp_path: Path) -> None:
         assert message in str(error.value)
 
 
-def test_a_trace_as_it_is(folder: Path) -> None:
+def test_trace_is_replayed_unchanged(folder: Path) -> None:
     found = drawn(folder, arrival_process="trace", trace="trace.csv", length_distribution="trace")
     assert found.requests.arrival_ps.tolist() == [10**12, 4 * 10**12, 5 * 10**12]
     assert found.requests.prompt_tokens.tolist() == [374, 879, 20]
@@ -124,15 +124,15 @@ def test_a_trace_as_it_is(folder: Path) -> None:
     assert mentions(found.notes, "1", "trace.csv")
 
 
-def test_a_trace_at_another_rate(folder: Path) -> None:
-    """Its gaps keep their proportions."""
+def test_trace_at_another_rate_is_scaled(folder: Path) -> None:
+    """The gaps between arrivals keep their proportions."""
     given = {"arrival_process": "trace", "trace": "trace.csv", "rate": 1.0}
     found = drawn(folder, **given)
     assert found.requests.arrival_ps.tolist() == [0, 15 * 10**11, 2 * 10**12]
 
 
-def test_lengths_of_a_trace_with_other_arrivals(folder: Path) -> None:
-    """They begin again where there are more requests."""
+def test_trace_lengths_repeat_with_generated_arrivals(folder: Path) -> None:
+    """With more requests than the trace has, its lengths start over."""
     found = drawn(folder, rate=10.0, requests=5, trace="trace.csv", length_distribution="trace")
     assert found.requests.prompt_tokens.tolist() == [374, 879, 20, 374, 879]
     assert (np.diff(found.requests.arrival_ps) > 0).all()
@@ -189,13 +189,15 @@ def test_lengths_of_a_trace_with_other_arrivals(folder: Path) -> None:
         ({"arrival_process": "trace", "trace": "none.csv"}, "none.csv: cannot be read"),
     ],
 )
-def test_what_contradicts_itself_is_told(folder: Path, given: dict[str, Any], message: str) -> None:
+def test_contradictory_parameters_are_rejected(
+    folder: Path, given: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError) as error:
         drawn(folder, **given)
     assert message in str(error.value)
 
 
-def test_a_request_that_no_instance_can_hold_is_named(folder: Path) -> None:
+def test_request_larger_than_any_instance_is_rejected(folder: Path) -> None:
     path = folder / "long.csv"
     path.write_text(TRACE + "6,1000000,5\n")
     found = drawn(folder, arrival_process="trace", trace="long.csv", length_distribution="trace")
