@@ -1,4 +1,4 @@
-"""The admission block, in plain Python, with a list in place of the host's timers."""
+"""The admission block in plain Python, with a list instead of the host's timers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CAPACITY = 100
 
 
 class Host:
-    """A host with flows of given rates, and what the block does to it."""
+    """A host with flows of given rates; records which flows the block wakes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, rates: list[int]) -> None:
         names = dict.fromkeys(admission.TX_STATE, 0) | {"finished": 0, "next_send_ps": 0}
@@ -44,8 +44,8 @@ class Host:
         assert self.record.admitted_bps == sum(rates) <= CAPACITY
 
 
-def test_first_come_first_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small flow does not pass a large one that waits, so nobody waits for ever."""
+def test_flows_are_admitted_in_order_of_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small flow does not overtake a large one that waits, so no flow starves."""
     host = Host(monkeypatch, [60, 50, 10])
     for flow in range(3):
         host.ask(flow)
@@ -55,7 +55,7 @@ def test_first_come_first_served(monkeypatch: pytest.MonkeyPatch) -> None:
     assert host.woken == [0, 1, 2]
 
 
-def test_ahead_of_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flow_that_asks_first_overtakes_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch, [100, 100, 100])
     for flow in range(2):
         host.ask(flow)
@@ -66,7 +66,9 @@ def test_ahead_of_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     assert host.admitted() == [1]
 
 
-def test_starts_after_the_last_packet_of_its_predecessor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_admitted_flow_starts_after_its_predecessors_last_packet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     host = Host(monkeypatch, [100, 100])
     host.ask(0, now=5)
     host.ask(1, now=6)
@@ -75,7 +77,7 @@ def test_starts_after_the_last_packet_of_its_predecessor(monkeypatch: pytest.Mon
     assert host.env.tx[1].next_send_ps == 17
 
 
-def test_finished_flows_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_flows_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch, [100, 100, 100])
     for flow in range(3):
         host.ask(flow)
@@ -88,8 +90,9 @@ def test_finished_flows_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None
     rates=st.lists(st.integers(1, CAPACITY), min_size=1, max_size=12),
     releases=st.lists(st.integers(0, 11)),
 )
-def test_order_and_capacity(rates: list[int], releases: list[int]) -> None:
-    """Whatever is released when: the capacity is kept, and the order of asking."""
+def test_any_order_of_releases_keeps_order_and_capacity(
+    rates: list[int], releases: list[int]
+) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         host = Host(monkeypatch, rates)
         for flow in range(len(rates)):

@@ -1,4 +1,4 @@
-"""Samples of the delivery rate, in plain Python."""
+"""Delivery rate samples, in plain Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RTT = 10 * MS
 
 
 class Flow:
-    """A sender whose packets and acknowledgments the test moves by hand."""
+    """A sender whose packets and acknowledgments are driven by the test."""
 
     def __init__(self) -> None:
         scalars = [f for f in delivery_rate.TX_STATE if isinstance(f, str)]
@@ -39,8 +39,8 @@ class Flow:
         delivery_rate.update(self.tx, now, ack, BYTES, self.delivered, rtt, RTT)
 
 
-def test_rate_of_a_steady_flow() -> None:
-    """A packet a millisecond is 8 Mbps, whatever the round trip."""
+def test_steady_flow_has_its_sending_rate() -> None:
+    """A packet per millisecond is 8 Mbps, whatever the round trip."""
     flow = Flow()
     sent = [flow.send(i * MS) for i in range(10)]
     for i in range(50):
@@ -50,7 +50,7 @@ def test_rate_of_a_steady_flow() -> None:
 
 
 def test_compressed_acknowledgments_do_not_raise_the_rate() -> None:
-    """Acknowledgments that come at once are no faster than the packets were sent."""
+    """Acknowledgments that arrive all at once count at the rate at which the packets were sent."""
     flow = Flow()
     first = [flow.send(i * MS) for i in range(20)]
     for pkt in first:
@@ -61,7 +61,7 @@ def test_compressed_acknowledgments_do_not_raise_the_rate() -> None:
     assert flow.tx.max_bps <= 8 * 10**6
 
 
-def test_rounds_end_with_what_was_sent_after_they_began() -> None:
+def test_round_ends_with_a_packet_sent_after_its_start() -> None:
     flow = Flow()
     starts = []
     for i in range(3):
@@ -74,13 +74,13 @@ def test_rounds_end_with_what_was_sent_after_they_began() -> None:
 
 
 def sample(flow: Flow, now: int, n: int, spread: int) -> None:
-    """A round of ``n`` packets that are sent and acknowledged ``spread`` apart."""
+    """Send and acknowledge a round of ``n`` packets, ``spread`` apart."""
     flight = [flow.send(now + i * spread) for i in range(n)]
     for pkt in flight:
         flow.acknowledge(pkt, pkt.sent_ps + RTT)
 
 
-def test_a_maximum_is_forgotten_after_ten_rounds() -> None:
+def test_maximum_is_forgotten_after_ten_rounds() -> None:
     flow = Flow()
     sample(flow, 0, 20, MS)
     high = flow.tx.max_bps
@@ -91,7 +91,7 @@ def test_a_maximum_is_forgotten_after_ten_rounds() -> None:
     assert flow.tx.max_bps == BYTES * 8 * 10**12 // RTT
 
 
-def test_limited_samples_count_only_when_they_are_higher() -> None:
+def test_app_limited_samples_count_only_if_higher() -> None:
     flow = Flow()
     sample(flow, 0, 20, MS)
     high = flow.tx.max_bps

@@ -23,8 +23,8 @@ def receiver(n: int, k: int, interleave: int) -> tuple[SimpleNamespace, SimpleNa
 
 
 @given(n=st.integers(1, 200), k=st.integers(1, 20), interleave=st.integers(1, 7))
-def test_every_packet_has_one_block(n: int, k: int, interleave: int) -> None:
-    """Blocks partition the packets, none has more than k, and those of a group differ by one."""
+def test_every_packet_is_in_exactly_one_block(n: int, k: int, interleave: int) -> None:
+    """No block has more than k packets, and sizes within a group differ by at most one."""
     env, rx = receiver(n, k, interleave)
     seen = []
     for group in range(erasure.n_groups(env, rx)):
@@ -41,7 +41,7 @@ def test_every_packet_has_one_block(n: int, k: int, interleave: int) -> None:
 
 
 @given(n=st.integers(1, 100), interleave=st.integers(1, 6))
-def test_neighbors_are_in_different_blocks(n: int, interleave: int) -> None:
+def test_neighboring_packets_are_in_different_blocks(n: int, interleave: int) -> None:
     env, _ = receiver(n, 10, interleave)
     for start in range(n):
         burst = range(start, start + interleave)
@@ -52,8 +52,8 @@ def test_neighbors_are_in_different_blocks(n: int, interleave: int) -> None:
 
 @pytest.mark.parametrize("block", [0, 1, 2, 3])
 @given(data=st.data())
-def test_any_k_packets_restore(block: int, data: st.DataObject) -> None:
-    """Whichever of the data and parity packets come, and in whatever order."""
+def test_any_k_packets_restore_a_block(block: int, data: st.DataObject) -> None:
+    """Any k of the data and parity packets suffice, in any order."""
     env, rx = receiver(25, 8, 2)
     members = list(erasure.members(env, rx, block))
     parity = [-1] * 5

@@ -15,8 +15,8 @@ def flow() -> SimpleNamespace:
     return SimpleNamespace(next_send_ps=0)
 
 
-def test_gap() -> None:
-    """Bits over rate, rounded down; the largest value still fits in an int64."""
+def test_gap_is_size_over_rate_rounded_down() -> None:
+    """The largest value still fits in an int64."""
     for n_bytes, rate_bps, gap in [
         (1000, 8 * G, 1_000_000),
         (4160, 800 * G, 41_600),
@@ -27,8 +27,8 @@ def test_gap() -> None:
         assert limits.PS_BITS * n_bytes < 2**63
 
 
-def test_average_rate_is_exact() -> None:
-    """Packets that leave up to one gap late, for whatever reason, do not lower the rate."""
+def test_late_packets_do_not_lower_the_rate() -> None:
+    """Each packet is up to one gap late."""
     tx, gap = flow(), pacing.gap_ps(1000, 8 * G)
     for i in range(100):
         late = (i * 7919) % gap
@@ -36,8 +36,8 @@ def test_average_rate_is_exact() -> None:
     assert tx.next_send_ps == 100 * gap
 
 
-def test_no_burst_after_a_pause() -> None:
-    """After a long wait two packets may leave at once, the third one gap later."""
+def test_pause_allows_a_burst_of_two_packets() -> None:
+    """After a long pause two packets may leave at once; the third waits one gap."""
     tx, gap = flow(), pacing.gap_ps(1000, 8 * G)
     now = 1000 * gap
     pacing.sent(tx, now, 1000, 8 * G)
@@ -46,8 +46,7 @@ def test_no_burst_after_a_pause() -> None:
     assert tx.next_send_ps == now + gap
 
 
-def test_change_of_rate() -> None:
-    """A faster or slower rate counts from the last packet on."""
+def test_new_rate_applies_from_the_last_packet() -> None:
     tx = flow()
     tx.next_send_ps = 5_000 * NS
     pacing.sent(tx, 5_000 * NS, 1000, 8 * G)

@@ -1,4 +1,4 @@
-"""Path choosers: which entropy a flow gives each packet."""
+"""Path selection: which entropy each packet of a flow gets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FREEZE = 1000
 
 
 def chooser(choice: int, entropies: int = 64, flow: int = 5, seed: int = 1) -> SimpleNamespace:
-    """A flow with an empty state, and its environment."""
+    """A flow with empty state, and its environment."""
     par = SimpleNamespace(paths=choice, entropies=entropies, freeze=FREEZE, seed=seed)
     par.pair_by_entropy = 0
     names = [field if isinstance(field, str) else field[0] for field in paths.TX_STATE]
@@ -30,15 +30,16 @@ def acknowledge(flow: SimpleNamespace, entropies: list[int], now: int = 0) -> No
         paths.acknowledged(flow.env, now, flow.tx, entropy, False)
 
 
-def test_one_path() -> None:
+def test_ecmp_always_uses_the_flows_entropy() -> None:
     flow = chooser(paths.ECMP)
     acknowledge(flow, [1, 2, 3])
     paths.timed_out(flow.env, 0, flow.tx)
     assert set(draw(flow, 100)) == {7}
 
 
-def test_an_entropy_that_says_the_port_is_chosen_a_packet_ahead() -> None:
-    """The flow's own entropy is that of the next packet, from the one that it begins with on."""
+def test_port_selecting_entropy_is_chosen_one_packet_ahead() -> None:
+    """With `pair_by_entropy` the flow's field holds the next packet's entropy, beginning with the
+    initial one."""
     for choice in range(5):
         ahead, flow = chooser(choice), chooser(choice)
         ahead.env.par.pair_by_entropy = 1
@@ -50,8 +51,8 @@ def test_an_entropy_that_says_the_port_is_chosen_a_packet_ahead() -> None:
         assert sent == next_ones == [7, *draw(flow, 19)]
 
 
-def test_oblivious_spray_takes_all_in_turn() -> None:
-    """Each round has every entropy once, and rounds start at different ones."""
+def test_oblivious_spray_uses_each_entropy_once_per_round() -> None:
+    """Rounds start at different entropies."""
     for entropies in [1, 8, 13, 64]:
         flow = chooser(paths.OBLIVIOUS, entropies)
         rounds = [draw(flow, entropies) for _ in range(50)]
@@ -60,13 +61,13 @@ def test_oblivious_spray_takes_all_in_turn() -> None:
         assert len({chosen[0] for chosen in rounds}) > entropies / 4
 
 
-def test_flows_and_seeds_draw_differently() -> None:
+def test_flows_and_seeds_draw_different_entropies() -> None:
     for choice in (paths.OBLIVIOUS, paths.REPS):
         drawn = [draw(chooser(choice, flow=f, seed=s), 8) for f in (1, 2) for s in (1, 2)]
         assert len({tuple(entropies) for entropies in drawn}) == 4
 
 
-def test_reps_draws_at_random_with_nothing_to_recycle() -> None:
+def test_reps_without_recycled_entropies_draws_at_random() -> None:
     counts = Counter(draw(chooser(paths.REPS, 8), 8000))
     assert set(counts) == set(range(8))
     assert all(900 < count < 1100 for count in counts.values())
@@ -81,13 +82,13 @@ def test_reps_recycles_each_entropy_once_oldest_first() -> None:
     assert not set(draw(flow, 3)) & {101, 102, 103, 104}
 
 
-def test_reps_ring_keeps_the_newest() -> None:
+def test_reps_ring_keeps_the_newest_entropies() -> None:
     flow = chooser(paths.REPS, 60000)
     acknowledge(flow, list(range(100, 111)))
     assert draw(flow, 8) == list(range(103, 111))
 
 
-def test_reps_forgets_what_was_marked() -> None:
+def test_reps_does_not_recycle_marked_entropies() -> None:
     flow = chooser(paths.REPS, 60000)
     paths.acknowledged(flow.env, 0, flow.tx, 50, True)
     paths.acknowledged(flow.env, 0, flow.tx, 51, False)
@@ -95,8 +96,8 @@ def test_reps_forgets_what_was_marked() -> None:
     assert flow.tx.ring_fresh == 0
 
 
-def test_reps_freezes_on_a_timeout() -> None:
-    """It uses what it knows again and again, then explores, and is as at the start."""
+def test_reps_freezes_on_a_timeout_then_explores() -> None:
+    """It reuses the known entropies, explores after the freeze, and then recycles as before."""
     flow = chooser(paths.REPS, 60000)
     acknowledge(flow, [1, 2, 3])
     draw(flow, 3)
@@ -109,14 +110,14 @@ def test_reps_freezes_on_a_timeout() -> None:
     assert draw(flow, 1) == [5]
 
 
-def test_reps_that_knows_no_path_cannot_freeze_on_one() -> None:
+def test_reps_without_known_paths_does_not_freeze() -> None:
     flow = chooser(paths.REPS)
     paths.timed_out(flow.env, 100, flow.tx)
     assert len(set(draw(flow, 100))) > 30
 
 
 def test_bitmap_skips_penalized_entropies() -> None:
-    """The first one skipped loses a penalty with each packet that skips it."""
+    """Each packet that skips an entropy removes one of its penalties."""
     flow = chooser(paths.BITMAP, 128)
     first = draw(chooser(paths.BITMAP, 128), 128)
     paths.acknowledged(flow.env, 0, flow.tx, first[2], True)
@@ -131,14 +132,14 @@ def test_bitmap_skips_penalized_entropies() -> None:
     assert not any(0 in chosen for chosen in rounds)
 
 
-def test_bitmap_with_all_penalized_takes_the_next() -> None:
+def test_bitmap_uses_the_next_entropy_if_all_are_penalized() -> None:
     flow = chooser(paths.BITMAP, 4)
     for entropy in range(4):
         paths.trimmed(flow.env, 0, flow.tx, entropy, False)
     assert set(draw(flow, 12)) <= set(range(4))
 
 
-def test_mixed_uses_what_worked_once_oldest_first() -> None:
+def test_mixed_reuses_good_entropies_once_oldest_first() -> None:
     flow = chooser(paths.MIXED, 128)
     waiting = [(37 * i) % 128 for i in range(paths.WAITING + 1)]
     acknowledge(flow, waiting[:3])

@@ -1,6 +1,6 @@
-"""Acknowledgments that count: what a report says, and what is read from it.
+"""Acknowledgments that count arrivals: what a report contains and what the sender reads from it.
 
-The slow reference has the other rules, in RCCC (``tests/reference/rccc.py``).
+The reference simulator covers the other rules, in RCCC (``tests/reference/rccc.py``).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PACKET = 4160
 
 @pytest.fixture(autouse=True)
 def _one_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Services that are called outside of an engine: hosts have one port, networks one way."""
+    """Services called without an engine: hosts have one port, networks one routing table."""
     monkeypatch.setattr(services, "PLANE_BALANCING", ONE_PORT)
     monkeypatch.setattr(services, "POLICY_ROUTING", False)
 
 
 def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
-    """The receiving side of a flow of 100 packets, and its environment; `env.sent` are its ACKs."""
+    """The receiver of a flow of 100 packets and its environment."""
     pool = [SimpleNamespace() for _ in range(256)]
     host = SimpleNamespace(port=0, payload_bytes=0, delivered=0)
     host_port = SimpleNamespace(ctrl_off=0, ctrl_mask=255, ctrl_head=0, ctrl_tail=0)
@@ -46,7 +46,7 @@ def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
 def arrive(
     env: SimpleNamespace, rx: SimpleNamespace, seq: int, *, ask: bool = False
 ) -> SimpleNamespace:
-    """The latest acknowledgment after a data packet has come."""
+    """Deliver a data packet and return the latest acknowledgment."""
     pkt = SimpleNamespace(
         seq=seq, aux=1000 + seq, entropy=seq, ecn=0, size_bytes=PACKET, report=ask
     )
@@ -65,8 +65,8 @@ def sender() -> tuple[SimpleNamespace, SimpleNamespace]:
     return env, tx
 
 
-def test_a_report_that_counts_tells_all_arrivals() -> None:
-    """Of a block of 16 packets it says which; of the others, how many."""
+def test_counting_report_covers_all_arrivals() -> None:
+    """It names the arrived packets of a block of 16, and counts the others."""
     env, rx = receiver()
     tx_env, tx = sender()
     tx.n_arrived = 0

@@ -1,4 +1,4 @@
-"""Time stamps, and the estimator against the arithmetic of RFC 6298."""
+"""Timestamps, and the estimator compared with the arithmetic of RFC 6298."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ S = 10**12
 
 
 @given(st.integers(0, 10**18), st.integers(0, 2 * S))
-def test_a_time_stamp_tells_the_time_since(sent_ps: int, later_ps: int) -> None:
+def test_timestamp_gives_the_elapsed_time(sent_ps: int, later_ps: int) -> None:
     stamp = rtt.timestamp(sent_ps)
     assert 0 <= stamp < 2**31
     assert abs(rtt.elapsed_ps(sent_ps + later_ps, stamp) - later_ps) < rtt.UNIT_PS
 
 
-def test_time_stamps_wrap_around() -> None:
+def test_elapsed_time_survives_timestamp_wraparound() -> None:
     wrap = rtt.STAMPS * rtt.UNIT_PS
     assert rtt.timestamp(wrap - 1) == 2**31 - 1
     assert rtt.timestamp(wrap) == 0
     assert rtt.elapsed_ps(wrap + 60 * MS, rtt.timestamp(wrap - 60 * MS)) == pytest.approx(120 * MS)
 
 
-def test_before_and_after_the_first_sample() -> None:
+def test_timeout_before_and_after_the_first_sample() -> None:
     tx = SimpleNamespace(srtt_ps=0, rttvar_ps=0)
     assert rtt.timeout_ps(tx, 1 * S, 200 * MS) == 1 * S
     rtt.sample(tx, 60 * MS)
@@ -39,8 +39,9 @@ def test_before_and_after_the_first_sample() -> None:
 
 
 @given(st.lists(st.integers(1, 2 * S), min_size=2, max_size=50))
-def test_later_samples(samples: list[int]) -> None:
-    """SRTT and RTTVAR as the RFC writes them, in exact fractions; an integer is lost per step."""
+def test_later_samples_follow_the_rfc(samples: list[int]) -> None:
+    """Exact fractions of SRTT and RTTVAR are the reference; integers lose less than one per
+    step."""
     tx = SimpleNamespace(srtt_ps=0, rttvar_ps=0)
     alpha, beta = Fraction(1, 8), Fraction(1, 4)
     srtt, rttvar = Fraction(samples[0]), Fraction(samples[0], 2)
@@ -53,7 +54,7 @@ def test_later_samples(samples: list[int]) -> None:
         assert abs(tx.rttvar_ps - rttvar) <= 16
 
 
-def test_a_steady_round_trip_leaves_only_the_margin() -> None:
+def test_steady_round_trip_leaves_only_the_minimum_margin() -> None:
     tx = SimpleNamespace(srtt_ps=0, rttvar_ps=0)
     for _ in range(200):
         rtt.sample(tx, 60 * MS)

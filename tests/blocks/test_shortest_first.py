@@ -1,4 +1,4 @@
-"""The list of messages by bytes left, against sorting."""
+"""The list of messages ordered by remaining bytes, compared with sorting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netsim.blocks import shortest_first
 
 
 def order(env: SimpleNamespace) -> list[int]:
-    """Flows from first to last, and the same going back."""
+    """Flows from first to last; checks that the reverse links give the same order."""
     there, link = [], env.host.first
     while link:
         there.append(link - 1)
@@ -28,9 +28,7 @@ def order(env: SimpleNamespace) -> list[int]:
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
     steps=st.lists(st.tuples(st.sampled_from("irl"), st.integers(0, 11), st.integers(1, 4))),
 )
-def test_the_list_is_sorted_and_keeps_equals_in_order(
-    sizes: list[int], steps: list[tuple[str, int, int]]
-) -> None:
+def test_list_stays_sorted_and_stable(sizes: list[int], steps: list[tuple[str, int, int]]) -> None:
     flows = [
         SimpleNamespace(flow=i, peer=i % 5, size_bytes=10 * n, received_bytes=0, above=0, below=0)
         for i, n in enumerate(sizes)
