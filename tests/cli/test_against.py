@@ -1,4 +1,4 @@
-"""`netsim bench --against`, with programs that only print what htsim prints."""
+"""`netsim bench --against`, with fake programs that print htsim's output."""
 
 import json
 import stat
@@ -36,7 +36,7 @@ def peer(tmp_path):
     return write
 
 
-def test_both_run_and_are_compared(netsim, peer):
+def test_bench_runs_and_compares_both_programs(netsim, peer):
     result = netsim("bench", "--against", peer(HONEST), *CASE)
     assert result.exit_code == 0, result.output
     rows = {
@@ -44,11 +44,11 @@ def test_both_run_and_are_compared(netsim, peer):
     }
     assert rows["peak"][0] == "memory"
     assert rows["max"][1] == rows["p50"][1] == "12.5us"
-    who = [line.partition(":")[0] for line in result.stderr.splitlines()]
-    assert who[1:] == ["netsim", "htsim_ndp"] * 2
+    programs = [line.partition(":")[0] for line in result.stderr.splitlines()]
+    assert programs[1:] == ["netsim", "htsim_ndp"] * 2
 
 
-def test_as_json_on_an_experiment(netsim, peer):
+def test_bench_json_compares_on_an_experiment(netsim, peer):
     experiment = ("--experiment", "sweep.toml", "--set", "seed=2", "--set", "traffic.size=8KB")
     options = ("--repeats", "1", "--threads", "1", "--json")
     result = netsim("bench", "--against", peer(HONEST), *experiment, *options)
@@ -63,7 +63,7 @@ def test_as_json_on_an_experiment(netsim, peer):
     assert [len(runs) for runs in found["runs"].values()] == [1, 1]
 
 
-def test_a_program_that_does_not_work(netsim, peer):
+def test_failing_program_is_reported(netsim, peer):
     program = peer("print('cannot open', option('-topo')); raise SystemExit(1)")
     result = netsim("bench", "--against", program, *CASE)
     assert fails(result, 2, "htsim_ndp", "cannot open peer.topo")
@@ -82,11 +82,11 @@ def test_a_program_that_does_not_work(netsim, peer):
         (("--time-limit", "9"), ("--time-limit", "--against")),
     ],
 )
-def test_options_that_do_not_fit(netsim, options, values):
+def test_incompatible_options_are_rejected(netsim, options, values):
     assert fails(netsim("bench", *options), 2, *values)
 
 
-def test_experiments_that_do_not_fit(netsim, peer):
+def test_unsuitable_experiments_are_rejected(netsim, peer):
     program = peer(HONEST)
     result = netsim("bench", "--against", program, "--experiment", "sweep.toml")
     assert fails(result, 2, "sweep.toml", "2 points", "--set seed")

@@ -1,4 +1,4 @@
-"""The command line as a whole: how it starts, what it says of itself."""
+"""The command line as a whole: imports, usage errors, completion, exit status."""
 
 import os
 import subprocess
@@ -41,7 +41,7 @@ def test_commands_import_only_what_they_need(command, needed, tmp_path):
     assert sorted(imported) == sorted(needed.split()), run.stderr
 
 
-def test_wrong_usage(netsim):
+def test_usage_errors_suggest_a_correction(netsim):
     assert fails(netsim("rnu"), 2, "rnu", '"run"')
     assert fails(netsim("plot", "x", "--kind", "slowdwn"), 2, "slowdwn", '"slowdown"')
     assert fails(netsim("show", "topolgy", "x"), 2, "topolgy", '"topology"')
@@ -52,7 +52,7 @@ def test_wrong_usage(netsim):
     ("words", "completed"),
     [("netsim ru", "run"), ("netsim run p2p_5", "p2p_512"), ("netsim show transport nd", "ndp")],
 )
-def test_the_shell_completes_names(words, completed):
+def test_shell_completion_offers_names(words, completed):
     env = {"_NETSIM_COMPLETE": "bash_complete", "COMP_WORDS": words}
     env["COMP_CWORD"] = str(words.count(" "))
     command = "from netsim.cli import main; main()"
@@ -66,7 +66,7 @@ def test_the_shell_completes_names(words, completed):
     assert f"plain,{completed}" in run.stdout.split()
 
 
-def test_the_console_script_gives_the_exit_status(tmp_path):
+def test_module_entry_point_returns_the_exit_status(tmp_path):
     arguments = [sys.executable, "-m", "netsim", "run", "nothing.toml"]
     run = subprocess.run(arguments, capture_output=True, check=False, text=True, cwd=tmp_path)
     assert run.returncode == 2

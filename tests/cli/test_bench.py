@@ -1,4 +1,4 @@
-"""`netsim bench`: its cases and what is printed of them."""
+"""`netsim bench`: its cases and its output."""
 
 import json
 
@@ -10,7 +10,7 @@ from netsim.cli.bench import format_count
 pytestmark = pytest.mark.usefixtures("fake")
 
 
-def test_prints_the_speed_of_each_case(netsim, fake):
+def test_bench_prints_the_speed_of_each_case(netsim, fake):
     arguments = ["--transport", "ndp", "--hosts", "32", "--threads", "1", "--threads", "2"]
     result = netsim("bench", *arguments, "--size", "1MB")
     assert result.exit_code == 0, result.output
@@ -26,7 +26,7 @@ def test_prints_the_speed_of_each_case(netsim, fake):
     assert [(case["hosts"], case["threads"]) for case in record["cases"]] == [(32, 1), (32, 2)]
 
 
-def test_sizes_and_counts_can_be_read(netsim):
+def test_sizes_and_counts_are_readable(netsim):
     result = netsim("bench", "--transport", "ndp", "--hosts", "8192", "--threads", "1")
     assert " 6.25MB " in result.stdout  # 6,246,400 bytes
     assert format_count(353_398_676) == "353 M"
@@ -34,7 +34,7 @@ def test_sizes_and_counts_can_be_read(netsim):
     assert "a minute" in netsim("bench", "--help").stdout
 
 
-def test_trees_of_more_tiers(netsim, fake):
+def test_bench_builds_trees_of_three_and_four_tiers(netsim, fake):
     arguments = ["--transport", "ndp", "--threads", "1", "--topology", "three-tier"]
     result = netsim("bench", *arguments, "--topology", "four-tier", "--hosts", "8192")
     assert result.exit_code == 0, result.output
@@ -46,7 +46,7 @@ def test_trees_of_more_tiers(netsim, fake):
     assert fails(result, 2, "--hosts", "1,000", "3", "686 or 1,024 or")
 
 
-def test_a_transport_of_ones_own(netsim, fake, tmp_path):
+def test_bench_runs_a_users_transport(netsim, fake, tmp_path):
     assert netsim("new-transport", "mine").exit_code == 0
     result = netsim("bench", "--transport", "./mine.py:careful", "--hosts", "16")
     assert result.exit_code == 0, result.output
@@ -54,18 +54,18 @@ def test_a_transport_of_ones_own(netsim, fake, tmp_path):
     assert fake.seen[0].transport.plugin.path == tmp_path / "mine.py"
 
 
-def test_hosts_that_make_no_tree(netsim):
+def test_host_count_without_a_tree_is_rejected(netsim):
     assert fails(netsim("bench", "--hosts", "127"), 2, "127")
 
 
-def test_a_transport_that_does_not_exist(netsim):
+def test_unknown_transport_is_rejected(netsim):
     assert fails(netsim("bench", "--transport", "npd", "--hosts", "16"), 2, "npd")
 
 
-def test_a_profile_is_of_one_thread(netsim):
+def test_profile_of_several_threads_is_rejected(netsim):
     assert fails(netsim("bench", "--profile", "--threads", "2"), 2, "--threads", "--profile")
 
 
-def test_what_is_not_simulated_has_no_profile(netsim):
+def test_profile_of_the_ideal_transport_is_rejected(netsim):
     result = netsim("bench", "--profile", "--transport", "ideal", "--hosts", "16")
     assert fails(result, 2, "ideal")

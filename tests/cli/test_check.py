@@ -1,4 +1,4 @@
-"""`netsim check`: what it predicts, and what it refuses."""
+"""`netsim check`: what it predicts and what it rejects."""
 
 import json
 
@@ -9,7 +9,7 @@ from raises_input import mentions
 pytestmark = pytest.mark.usefixtures("fake")
 
 
-def test_check(netsim, fake):
+def test_check_predicts_without_running(netsim, fake):
     result = netsim("check", "sweep.toml", "--set", "traffic.size=['1MB', '2MB']")
     assert result.exit_code == 0, result.output
     for text in (
@@ -25,18 +25,18 @@ def test_check(netsim, fake):
     assert not fake.seen
 
 
-def test_check_says_what_compiling_takes(netsim, fake):
+def test_check_includes_the_time_to_compile(netsim, fake):
     assert mentions(netsim("check", "small.toml").stdout, "1", "3")
     fake.missing = 0
     text = netsim("check", "small.toml").stdout
     assert mentions(text, "3")
-    # 1.5 s of simulation, 3 x 0.4 s to load, 1 s to start and 0.1 s around the point.
-    told = json.loads(netsim("check", "small.toml", "--json").stdout)
-    assert told["seconds"] == pytest.approx(3.8)
-    assert told["points"][0]["experiment"]["traffic"]["size"] == "1MB"
+    # 1.5 s of simulation, 3 x 0.4 s to load code, 1 s to start and 0.1 s per point.
+    report = json.loads(netsim("check", "small.toml", "--json").stdout)
+    assert report["seconds"] == pytest.approx(3.8)
+    assert report["points"][0]["experiment"]["traffic"]["size"] == "1MB"
 
 
-def test_check_says_for_which_points_something_is_assumed(netsim, fake):
+def test_check_names_the_points_of_each_assumption(netsim, fake):
     result = netsim("check", "sweep.toml")
     assert mentions(result.stdout, "machine")
     fake.assumptions = {"seed=2": "much"}
@@ -45,7 +45,7 @@ def test_check_says_for_which_points_something_is_assumed(netsim, fake):
     assert mentions(result.stdout, "1", "3")
 
 
-def test_check_says_what_does_not_fit(netsim, fake):
+def test_check_rejects_what_does_not_fit_in_memory(netsim, fake):
     fake.memory_bytes = 10**18
     result = netsim("check", "small.toml")
     assert fails(result, 2, "memory")
@@ -53,5 +53,5 @@ def test_check_says_what_does_not_fit(netsim, fake):
     result = netsim("check", "small.toml", "--ranks", "4")
     assert result.exit_code == 0
     assert mentions(result.stdout, "4", "10MB", "3MB")
-    told = json.loads(netsim("check", "small.toml", "--ranks", "4", "--json").stdout)
-    assert told["points"][0]["memory_of_ranks"] == [10**7, 3 * 10**6]
+    report = json.loads(netsim("check", "small.toml", "--ranks", "4", "--json").stdout)
+    assert report["points"][0]["memory_of_ranks"] == [10**7, 3 * 10**6]

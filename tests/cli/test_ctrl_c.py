@@ -1,4 +1,4 @@
-"""The first Ctrl-C ends netsim soon, wherever it is: in a plugin's Python, or compiling."""
+"""The first Ctrl-C ends netsim soon, even in a plugin's Python code or while compiling."""
 
 import re
 import signal
@@ -51,7 +51,7 @@ LIMIT_S = 3.0
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_first_one_ends_it(tmp_path: Path, place: str) -> None:
+def test_first_ctrl_c_ends_the_command(tmp_path: Path, place: str) -> None:
     which, function, added, command = PLACES[place]
     for kind, name in (("topology", "dumbbell"), ("transport", "datagram")):
         source = registry.find(kind, name).path.read_text("utf-8")
@@ -73,10 +73,10 @@ def test_the_first_one_ends_it(tmp_path: Path, place: str) -> None:
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
-        _, said = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=30)
         took = time.monotonic() - began
-    print(took, said)
+    print(took, stderr)
     assert took < LIMIT_S
     assert process.returncode == 130
-    assert b"interrupted" in said
-    assert b"Traceback" not in said
+    assert b"interrupted" in stderr
+    assert b"Traceback" not in stderr

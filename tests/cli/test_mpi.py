@@ -1,4 +1,4 @@
-"""`mpirun netsim run --mpi`: real processes, in plain Python."""
+"""`mpirun netsim run --mpi` with real processes, in plain Python."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ with_mpi = pytest.mark.skipif(
 )
 
 
-def started(out: Path, *options: str, command: str = "run incast", n: int = 2) -> subprocess.Popen:
-    """A run on several ranks."""
+def start_ranks(
+    out: Path, *options: str, command: str = "run incast", n: int = 2
+) -> subprocess.Popen:
+    """Start a run on several ranks."""
     assert MPIRUN is not None
     ranks = [MPIRUN, "-n", str(n), *NETSIM, *command.split(), "--mpi", "--threads", "1"]
     to = ["--out", str(out)] if command.startswith("run") else []
@@ -48,13 +50,13 @@ def hash_in(out: Path) -> str:
 
 
 @with_mpi
-def test_ranks_write_the_result_of_one_process(tmp_path: Path) -> None:
+def test_ranks_give_the_result_of_a_single_process(tmp_path: Path) -> None:
     subprocess.run(
         [*NETSIM, "run", "incast", *SMALL, "--threads", "1", "--out", tmp_path / "one", "--quiet"],
         env=PLAIN,
         check=True,
     )
-    run = started(tmp_path / "two", *SMALL)
+    run = start_ranks(tmp_path / "two", *SMALL)
     printed, _ = run.communicate(timeout=120)
     assert run.returncode == 0, printed
     assert printed.count("results in") == 1
@@ -62,9 +64,9 @@ def test_ranks_write_the_result_of_one_process(tmp_path: Path) -> None:
 
 
 @with_mpi
-def test_a_run_continues_on_other_numbers_of_ranks_after_losing_one(tmp_path: Path) -> None:
+def test_run_resumes_on_other_rank_counts_after_a_lost_rank(tmp_path: Path) -> None:
     out, resume = tmp_path / "out", ["resume", tmp_path / "out", "--threads", "1", "--quiet"]
-    run = started(out, *SMALL[:4], "--checkpoint", "10ms", "--quiet")
+    run = start_ranks(out, *SMALL[:4], "--checkpoint", "10ms", "--quiet")
     wait_for_checkpoint(out, 0, run)
     lost = ranks_of(run.pid)[-1]
     os.kill(lost, signal.SIGKILL)
@@ -73,7 +75,7 @@ def test_a_run_continues_on_other_numbers_of_ranks_after_losing_one(tmp_path: Pa
     assert f"1 is process {lost}" in printed
     assert f"PID {lost}" in printed  # mpirun names it
     last = (out / "checkpoint.netsim").stat().st_mtime
-    resumed = started(out, command=f"resume {out}", n=3)
+    resumed = start_ranks(out, command=f"resume {out}", n=3)
     wait_for_checkpoint(out, last, resumed)
     resumed.send_signal(signal.SIGINT)
     printed, _ = resumed.communicate(timeout=60)
@@ -85,7 +87,7 @@ def test_a_run_continues_on_other_numbers_of_ranks_after_losing_one(tmp_path: Pa
 
 
 def wait_for_checkpoint(out: Path, after: float, run: subprocess.Popen) -> None:
-    """Wait until one is written after a time."""
+    """Wait for a checkpoint that is newer than ``after``."""
     checkpoint, end = out / "checkpoint.netsim", time.monotonic() + 60
     while time.monotonic() < end and run.poll() is None:
         if checkpoint.exists() and checkpoint.stat().st_mtime > after:
@@ -96,7 +98,7 @@ def wait_for_checkpoint(out: Path, after: float, run: subprocess.Popen) -> None:
 
 
 def ranks_of(pid: int) -> list[int]:
-    """The processes below mpirun that have none below them."""
+    """Leaf processes below mpirun."""
     below = subprocess.run(
         ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False
     ).stdout.split()
@@ -104,14 +106,14 @@ def ranks_of(pid: int) -> list[int]:
 
 
 @with_mpi
-def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
-    run = started(tmp_path / "out", "--set", "traffic.fan_in=-1")
+def test_error_is_reported_by_one_rank_only(tmp_path: Path) -> None:
+    run = start_ranks(tmp_path / "out", "--set", "traffic.fan_in=-1")
     printed, _ = run.communicate(timeout=60)
     assert run.returncode == 2
     assert printed.count("traffic.fan_in") == 1
 
 
-def test_without_mpi4py_one_line_says_how_to_install_it(tmp_path: Path) -> None:
+def test_missing_mpi4py_error_names_the_extra(tmp_path: Path) -> None:
     code = "import sys; sys.modules['mpi4py'] = None; from netsim.cli import main; main()"
     command = [sys.executable, "-c", code, "run", "incast", "--mpi", "--out", str(tmp_path)]
     run = subprocess.run(command, env=PLAIN, capture_output=True, text=True, check=False)

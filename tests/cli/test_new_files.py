@@ -1,5 +1,4 @@
-"""A plugin of one's own, the whole way as its author goes it: `netsim new-KIND`, and the commands
-that it names."""
+"""A user's own plugin, from `netsim new-KIND` through the commands that it suggests."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ PARAMETER = {
     "topology": "hosts_per_switch",
     "traffic": "size",
 }
-"""Kinds of plugins, and a parameter of each template."""
+"""For each kind of plugin a parameter of its template."""
 
 plain = pytest.fixture(small_runs.netsim.__wrapped__, name="plain")
 Netsim = small_runs.Netsim
@@ -31,21 +30,21 @@ Commands = Callable[..., list[list[str]]]
 
 
 @pytest.fixture
-def created(plain: Netsim) -> Commands:
-    """Creates mine.py of a kind; returns the commands to go on with."""
+def new_plugin(plain: Netsim) -> Commands:
+    """Create mine.py of a kind; return the suggested commands."""
 
-    def created(kind: str) -> list[list[str]]:
-        said = plain(f"new-{kind}", "mine").stdout
+    def new_plugin(kind: str) -> list[list[str]]:
+        output = plain(f"new-{kind}", "mine").stdout
         assert sorted(path.name for path in Path().iterdir()) == FILES
-        lines = [line.split() for line in said.splitlines() if line.startswith("  ")]
+        lines = [line.split() for line in output.splitlines() if line.startswith("  ")]
         assert [line[0] for line in lines] == ["netsim", "netsim", "pytest"]
         return [line[1:] for line in lines]
 
-    return created
+    return new_plugin
 
 
 def sweep_of(plain: Netsim, run: list[str], *changes: str, out: str = "results/mine") -> Path:
-    """Run mine.toml with changes; return its results, all finished."""
+    """Run mine.toml with changes; check that all points finished and return the results."""
     outcome = plain(*run, "--out", out, *(word for one in changes for word in ("--set", one)))
     assert outcome.exit_code == 0, outcome.output
     found = Path(out)
@@ -59,31 +58,31 @@ def run_test(test: list[str], *options: str) -> None:
 
 
 def source_in(result: Path, kind: str) -> str:
-    """Return the source that a result has of mine.py."""
+    """The source of mine.py that a result contains."""
     plugins = load(result)[0].experiment["plugins"]
     (plugin,) = [one for one in plugins if one["kind"] == kind]
     return str(plugin["sources"]["mine.py"])
 
 
-def test_transport(plain: Netsim, created: Commands) -> None:
-    check, run, test = created("transport")
+def test_new_transport_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
+    check, run, test = new_plugin("transport")
     assert "pass" in plain(*check, "--case", "sizes", "--case", "random loss").stdout
     assert (sweep_of(plain, run) / "fct_cdf.png").stat().st_size > 1000
-    run_test(test)  # it tries all cases
+    run_test(test)  # runs all conformance cases
     both = "transport=['./mine.py:careful', 'ideal']"
     careful = load(sweep_of(plain, ["run", "mine.toml"], both, out="both"))[0]
     assert careful.experiment["resolved"]["transport"]["target_delay"] == "1us"
     assert "target_delay" in plain("show", "transport", "mine.py").stdout
 
 
-def test_queue(plain: Netsim, created: Commands) -> None:
-    check, run, test = created("queue")
+def test_new_queue_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
+    check, run, test = new_plugin("queue")
     assert "pass" in plain(*check, "--case", "lone packets").stdout
     small = ("traffic.size=40KB", "flow_classes.second.traffic.size=40KB")
     results = sweep_of(plain, run, *small)
     own, strict = (results / f"queue_discipline={name}" for name in ("mine.py", "drop_tail"))
     assert source_in(own, "queue") == Path("mine.py").read_text()
-    # The first class shares its link, where strict priorities let the other wait.
+    # The first class shares its link; with strict priorities the second would wait.
     shared, alone = (
         load(folder).flows.filter(pl.col("flow_class") == "")["fct_ps"].max()
         for folder in (own, strict)
@@ -93,19 +92,19 @@ def test_queue(plain: Netsim, created: Commands) -> None:
 
 
 @pytest.mark.slow
-def test_the_test_of_a_queue_passes_as_it_is(created: Commands) -> None:
-    _, _, test = created("queue")
+def test_whole_test_of_a_new_queue_passes(new_plugin: Commands) -> None:
+    _, _, test = new_plugin("queue")
     run_test(test)
 
 
-def test_routing(plain: Netsim, created: Commands) -> None:
-    check, run, test = created("routing")
+def test_new_routing_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
+    check, run, test = new_plugin("routing")
     assert "pass" in plain(*check, "--case", "tree").stdout
     small = ("topology.leaves=2", "topology.hosts_per_leaf=4", "traffic.size=200KB", "seed=1")
     own = sweep_of(plain, run, *small) / "routing=mine.py"
     source = Path("mine.py").read_text()
     assert source_in(own, "routing") == source
-    # The source goes with the result, from which a flow is traced.
+    # The result contains the source, so tracing works without the file.
     Path("mine.py").unlink()
     trace = (str(own), "--flow", "0", "--trust", "--limit", "5")
     assert "leaf0" in plain("trace", *trace).stdout
@@ -113,26 +112,26 @@ def test_routing(plain: Netsim, created: Commands) -> None:
     run_test(test, "-k", "uplinks")
 
 
-def test_topology(plain: Netsim, created: Commands) -> None:
-    look, run, test = created("topology")
+def test_new_topology_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
+    look, run, test = new_plugin("topology")
     assert "diameter" in plain(*look).stdout
     results = sweep_of(plain, run, "traffic.size=20KB")
     assert load(results).table["topology"].to_list() == ["mine", "fat_tree"]
     run_test(test)
 
 
-def test_traffic(plain: Netsim, created: Commands) -> None:
-    check, run, test = created("traffic")
+def test_new_traffic_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
+    check, run, test = new_plugin("traffic")
     assert "FAIL" not in plain(*check).stdout
     flows = load(sweep_of(plain, run, "traffic.duration=5us")).flows
     assert flows["size_bytes"].unique().to_list() == [16_000]
     run_test(test)
 
 
-def test_the_name_is_put_in_everywhere(plain: Netsim, tmp_path: Path) -> None:
+def test_new_files_use_the_given_name(plain: Netsim, tmp_path: Path) -> None:
     for kind, parameter in PARAMETER.items():
-        said = plain(f"new-{kind}", f"my_{kind}_2").stdout
-        guide = next(line for line in said.splitlines() if line.endswith("README.md"))
+        output = plain(f"new-{kind}", f"my_{kind}_2").stdout
+        guide = next(line for line in output.splitlines() if line.endswith("README.md"))
         assert Path(guide.split()[-1]).is_file()
         files = [path for path in tmp_path.iterdir() if f"my_{kind}_2" in path.name]
         assert len(files) == 3
@@ -145,11 +144,11 @@ def test_the_name_is_put_in_everywhere(plain: Netsim, tmp_path: Path) -> None:
     assert network.name == "my_topology_2_5x4"
 
 
-def test_what_is_refused(plain: Netsim, tmp_path: Path) -> None:
+def test_invalid_names_and_existing_files_are_rejected(plain: Netsim, tmp_path: Path) -> None:
     names = ["my-idea", "2fast", "class", "../up", "a.py", "", "numpy", "re"]
-    refused = [*((name,) for name in names), ("mine", "--directory", "nowhere")]
+    rejected = [*((name,) for name in names), ("mine", "--directory", "nowhere")]
     for kind in PARAMETER:
-        for arguments in refused:
+        for arguments in rejected:
             outcome = plain(f"new-{kind}", *arguments)
             assert outcome.exit_code == 2, (kind, arguments, outcome.output)
             assert "Traceback" not in outcome.output

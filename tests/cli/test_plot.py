@@ -1,4 +1,4 @@
-"""`netsim plot`: which figures of which results."""
+"""`netsim plot`: figures by kind and by axis."""
 
 import os
 
@@ -11,14 +11,14 @@ pytestmark = pytest.mark.usefixtures("fake")
 
 @pytest.mark.parametrize("kind", ["fct_cdf", "slowdown", "links"])
 @pytest.mark.parametrize("name", ["small", "sweep"])
-def test_plot(netsim, kind, name):
+def test_plot_writes_each_kind_of_figure(netsim, kind, name):
     netsim("run", f"{name}.toml")
     result = netsim("plot", "here/small", "--kind", kind)
     assert result.exit_code == 0, result.output
     assert os.path.getsize(f"here/small/{kind}.png") > 1000
 
 
-def test_plot_of_a_sweep_over_load_and_transport(netsim):
+def test_plot_fct_vs_load_of_a_sweep(netsim):
     transports = 'transport=["ndp", "roce"]'
     netsim("run", "small.toml", "--set", transports, "--set", "traffic.load=[0.5, 1.0]")
     result = netsim("plot", "here/small", "--kind", "fct_vs_load")
@@ -32,7 +32,7 @@ def test_plot_of_a_sweep_over_load_and_transport(netsim):
     assert fails(netsim("plot", "here/small", "--kind", "fct_by_transport"), 2, "")
 
 
-def test_plot_of_transports_from_several_directories(netsim):
+def test_plot_fct_by_transport_of_several_results(netsim):
     for name in ("ndp", "roce"):
         netsim("run", "sweep.toml", "--set", f"transport={name}", "--out", name)
     result = netsim("plot", "ndp", "roce", "--kind", "fct_by_transport")
@@ -43,7 +43,7 @@ def test_plot_of_transports_from_several_directories(netsim):
     assert os.path.getsize("ndp/fct_by_transport.png") > 1000
 
 
-def test_plot_against_any_axis(netsim):
+def test_plot_metric_over_any_axis(netsim):
     netsim("run", "small.toml", "--set", "traffic.load=[0.5, 1.0]", "--seed", "1..2")
     result = netsim("plot", "here/small", "--x", "load", "--y", "slowdown_p99")
     assert result.exit_code == 0, result.output
@@ -58,7 +58,7 @@ def test_plot_against_any_axis(netsim):
     assert fails(netsim("plot", "here/small", "--x", "lod"), 2, '"load"')
 
 
-def test_plot_of_links_leaves_out_what_has_none(netsim):
+def test_plot_links_skips_points_without_links(netsim):
     netsim("run", "small.toml", "--set", 'transport=["ideal", "ndp"]')
     os.remove("here/small/transport=ideal/links.parquet")
     result = netsim("plot", "here/small", "--kind", "links")
@@ -67,19 +67,19 @@ def test_plot_of_links_leaves_out_what_has_none(netsim):
 
 
 @pytest.mark.parametrize("kind", ["fct_vs_load", "fct_by_transport"])
-def test_plot_of_what_is_no_such_sweep(netsim, kind):
+def test_plot_kind_needs_a_matching_sweep(netsim, kind):
     netsim("run", "sweep.toml")
     assert fails(netsim("plot", "here/small", "--kind", kind), 2, "sweep over")
 
 
-def test_plot_elsewhere(netsim):
+def test_plot_out_sets_the_file(netsim):
     netsim("run", "small.toml")
     assert netsim("plot", "here/small", "--out", "mine.svg").stdout == "mine.svg\n"
     assert fails(netsim("plot", "here/small", "--out", "mine.doc"), 2, "mine.doc")
     assert fails(netsim("plot", "nowhere"), 2, "")
 
 
-def test_what_links_are_colored_by_has_a_name(netsim):
+def test_topology_plot_rejects_an_unknown_metric(netsim):
     assert netsim("run", "small.toml").exit_code == 0
     wrong = netsim("plot", "here/small", "--kind", "topology", "--y", "drop")
     assert fails(wrong, 2, "--y", "drops")

@@ -1,4 +1,4 @@
-"""Progress, memory and the texts of durations and speeds."""
+"""Progress reports, available memory, and formatting of durations and speeds."""
 
 import io
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from netsim.running.estimate import Code, require_memory
 from netsim.terminal import common_unit, number
 
 
-def test_speed_leaves_the_compilation_out():
+def test_speed_excludes_compilation():
     speed = Speed()
     speed.update(FakeProgress(phase="compile", wall_s=0.0))
     speed.update(FakeProgress(wall_s=10.0))
@@ -31,7 +31,7 @@ def test_speed_leaves_the_compilation_out():
     assert speed.eta_s == 6.0
 
 
-def test_a_line_of_progress():
+def test_progress_line_has_time_flows_speed_and_eta():
     speed = Speed()
     speed.update(FakeProgress())
     last = FakeProgress(
@@ -41,12 +41,12 @@ def test_a_line_of_progress():
     assert mentions(describe(last, speed), "1.5us", "1,234", "8", "20", "packet-hops/s", "2.0")
 
 
-def test_tasks_are_told_where_there_are_some():
+def test_progress_line_counts_tasks_if_any():
     progress = FakeProgress(tasks_done=4321, tasks_total=5000)
     assert mentions(describe(progress, Speed()), "0ps", "0", "8", "4,321", "5,000")
 
 
-def test_requests_are_told_and_counted_where_there_are_some():
+def test_progress_follows_requests_if_any():
     speed = Speed()
     speed.update(FakeProgress(counted=("requests", 0, 40), tasks_total=5000))
     last = FakeProgress(wall_s=3.0, counted=("requests", 10, 40), bytes_done=1000)
@@ -55,7 +55,7 @@ def test_requests_are_told_and_counted_where_there_are_some():
     assert share(last) == 0.25
 
 
-def test_the_bar_begins_with_the_time_to_go():
+def test_bar_starts_with_the_remaining_time():
     speed = Speed()
     speed.update(FakeProgress())
     last = FakeProgress(wall_s=2.0, packet_hops=40_000_000, bytes_done=500)
@@ -63,7 +63,7 @@ def test_the_bar_begins_with_the_time_to_go():
     assert mentions(describe(last, speed, eta_first=True), "2.0")
 
 
-def test_time_for_all_points_follows_predictions_then_what_points_took():
+def test_remaining_time_adapts_to_measured_points():
     points = [SimpleNamespace(name=name) for name in "abc"]
     now = 0.0
     forecast = Forecast(points, lambda: now)
@@ -78,43 +78,43 @@ def test_time_for_all_points_follows_predictions_then_what_points_took():
     assert Forecast(points[:1], lambda: now).begin(points[0]) is None
 
 
-def test_without_bytes_there_is_no_time_to_go():
+def test_run_without_bytes_has_no_remaining_time():
     speed = Speed()
     for wall_s in (0.0, 1.0):
         speed.update(FakeProgress(wall_s=wall_s, bytes_total=0))
     assert speed.eta_s is None
 
 
-def test_plain_lines_are_rare():
+def test_plain_reporter_prints_few_lines():
     now = 0.0
     stream = io.StringIO()
-    tell = PlainReporter(stream, lambda: now).watch("p2p")
+    report = PlainReporter(stream, lambda: now).watch("p2p")
     for now in range(21):
-        tell(FakeProgress(wall_s=float(now), bytes_done=50 * now))
+        report(FakeProgress(wall_s=float(now), bytes_done=50 * now))
     lines = stream.getvalue().splitlines()
     assert len(lines) == 4
     assert lines[0].startswith("p2p: 25% simulated 0ps")
 
 
-def test_loading_is_no_compiling():
+def test_loading_is_not_reported_as_compiling():
     stream = io.StringIO()
-    tell = PlainReporter(stream, lambda: 0.0).watch("p2p")
-    tell(FakeProgress(phase="load"))
+    report = PlainReporter(stream, lambda: 0.0).watch("p2p")
+    report(FakeProgress(phase="load"))
     assert not stream.getvalue()
     assert describe(FakeProgress(phase="load"), Speed()) == "loading compiled code"
-    tell(FakeProgress(phase="compile"))
+    report(FakeProgress(phase="compile"))
     assert "compiling" in stream.getvalue()
 
 
 @pytest.mark.parametrize("width", [72, 80, 120])
-def test_the_bar_keeps_its_width_while_compiling(width):
+def test_bar_keeps_its_width_while_compiling(width):
     from rich.console import Console
 
     def row(**progress):
         console = Console(file=io.StringIO(), width=width, force_terminal=True)
         reporter = BarReporter(console)
-        tell = reporter.watch("transport=smartt-100g,paths=oblivious,load=0.5,seed=1 (1/240)")
-        tell(FakeProgress(**progress))
+        report = reporter.watch("transport=smartt-100g,paths=oblivious,load=0.5,seed=1 (1/240)")
+        report(FakeProgress(**progress))
         (line,) = console.render_lines(reporter._bar.make_tasks_table(reporter._bar.tasks))
         reporter.close()
         return "".join(segment.text for segment in line)
@@ -126,18 +126,18 @@ def test_the_bar_keeps_its_width_while_compiling(width):
     assert running.count("━") + running.count("╸") + running.count("╺") == 20
 
 
-def test_a_bar_comes_and_goes(capsys):
+def test_bar_opens_and_closes_without_errors(capsys):
     reporter = BarReporter()
     for title in ("first", "[second]"):
-        tell = reporter.watch(title)
-        tell(FakeProgress(phase="compile"))
-        tell(FakeProgress(wall_s=1.0, bytes_done=10))
+        report = reporter.watch(title)
+        report(FakeProgress(phase="compile"))
+        report(FakeProgress(wall_s=1.0, bytes_done=10))
     reporter.close()
     reporter.close()
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_durations():
+def test_durations_are_readable():
     for seconds, text in [
         (0.0, "0.0 s"),
         (0.0123, "12 ms"),
@@ -151,7 +151,7 @@ def test_durations():
         assert format_duration(seconds) == text
 
 
-def test_numbers_in_tables():
+def test_table_numbers_are_readable():
     assert number(1234567.0) == "1,234,567"
     assert number(1.23456) == "1.235"
     assert number(None) == number(float("nan")) == "-"
@@ -166,10 +166,10 @@ class TestMemory:
         meminfo.write_text("MemTotal:  2000 kB\nMemAvailable:  1000 kB\n")
         return meminfo, tmp_path / "cgroup"
 
-    def test_of_the_machine(self, machine):
+    def test_available_memory_of_the_machine(self, machine):
         assert available_bytes(*machine) == 1_024_000
 
-    def test_of_a_container(self, machine):
+    def test_available_memory_of_a_container(self, machine):
         meminfo, cgroup = machine
         cgroup.mkdir()
         (cgroup / "memory.max").write_text("500000\n")
@@ -177,16 +177,16 @@ class TestMemory:
         (cgroup / "memory.stat").write_text("anon 1\ninactive_file 150000\n")
         assert available_bytes(meminfo, cgroup) == 250_000
 
-    def test_of_a_container_without_a_limit(self, machine):
+    def test_available_memory_of_an_unlimited_container(self, machine):
         meminfo, cgroup = machine
         cgroup.mkdir()
         (cgroup / "memory.max").write_text("max\n")
         assert available_bytes(meminfo, cgroup) == 1_024_000
 
-    def test_is_found_without_proc(self, tmp_path):
+    def test_available_memory_is_found_without_proc(self, tmp_path):
         assert available_bytes(tmp_path / "none", tmp_path / "none") > 10**6
 
-    def test_too_little(self):
+    def test_too_little_memory_is_an_error(self):
         with raises_input("big.toml", "1MB", "999KB"):
             require_memory(FakeEstimate(), what="big.toml", available=999_000)
         require_memory(FakeEstimate(), what="big.toml", available=1_000_000)

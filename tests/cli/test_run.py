@@ -1,4 +1,4 @@
-"""`netsim run`: what is printed, what is written, and the exit status."""
+"""`netsim run`: output, files, and exit status."""
 
 import json
 import os
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("fake")
 
 
 class TestRun:
-    def test_one_point(self, netsim, fake):
+    def test_single_point_writes_its_result(self, netsim, fake):
         result = netsim("run", "small.toml", "--threads", "2")
         assert result.exit_code == 0, result.output
         assert "FCT p99" in result.stdout
@@ -22,7 +22,7 @@ class TestRun:
         assert fake.threads == [2]
         assert len(load("here/small").flows) == 8
 
-    def test_a_sweep(self, netsim):
+    def test_sweep_writes_all_points(self, netsim):
         result = netsim("run", "sweep.toml", "--out", "there")
         assert result.exit_code == 0, result.output
         assert "slowdown" in result.stdout
@@ -30,18 +30,18 @@ class TestRun:
         assert sweep.table["seed"].to_list() == [1, 2]
         assert [one.experiment["seed"] for one in sweep.points] == [1, 2]
 
-    def test_values_from_the_command_line(self, netsim, fake):
+    def test_set_and_seed_override_the_experiment(self, netsim, fake):
         result = netsim("run", "small.toml", "--set", 'traffic.size="3MB"', "--seed", "1..3")
         assert result.exit_code == 0, result.output
         assert [point.seed for point in fake.seen] == [1, 2, 3]
         assert {point.traffic.params["size"] for point in fake.seen} == {3_000_000}
 
-    def test_quiet(self, netsim):
+    def test_quiet_prints_nothing(self, netsim):
         result = netsim("run", "small.toml", "--quiet")
         assert result.exit_code == 0
         assert result.output == ""
 
-    def test_json(self, netsim, fake):
+    def test_json_lists_points_and_reasons(self, netsim, fake):
         fake.fate["seed=1"] = "stalled"
         run = netsim("run", "sweep.toml", "--json")
         assert run.exit_code == 1
@@ -51,30 +51,31 @@ class TestRun:
         assert load(points[1]["directory"]).summary["fct_ps"]["max"] == points[1]["fct_max_ps"]
 
     @pytest.mark.parametrize("name", ["small", "sweep"])
-    def test_a_picture(self, netsim, name):
+    def test_plot_writes_a_figure(self, netsim, name):
         run = netsim("run", f"{name}.toml", "--plot")
         assert run.exit_code == 0
         assert "here/small/fct_cdf.png" in run.stdout
         assert os.path.getsize("here/small/fct_cdf.png") > 1000
-        assert netsim("run", f"{name}.toml", "--force").exit_code == 0  # the picture is no obstacle
+        # The figure does not block a rerun.
+        assert netsim("run", f"{name}.toml", "--force").exit_code == 0
 
-    def test_no_number_is_cut_off(self, netsim):
+    def test_table_truncates_no_number(self, netsim):
         table = netsim("run", "sweep.toml").stdout
         assert "…" not in table
         row = next(line for line in table.splitlines() if line.split()[:1] == ["1"])
         assert len(row.split()) >= 12
 
-    def test_what_needs_too_much_memory_is_refused_before_it_starts(self, netsim, fake):
+    def test_too_much_memory_is_rejected_before_the_run(self, netsim, fake):
         fake.memory_bytes = 10**18
         assert fails(netsim("run", "small.toml"), 2, "memory", "available", "small.toml")
         assert not fake.seen
         assert not os.path.exists("here")
 
-    def test_results_of_others_are_safe(self, netsim):
+    def test_foreign_files_are_not_replaced(self, netsim):
         os.makedirs("here/small/thesis")
         assert fails(netsim("run", "small.toml"), 2, "thesis", "--out")
 
-    def test_what_cannot_be_is_refused_before_the_run(self, netsim, fake):
+    def test_invalid_paths_and_options_are_rejected_before_the_run(self, netsim, fake):
         long = ("--out", "x" * 300)
         assert fails(netsim("run", "small.toml", *long), 2, "225")
         assert fails(netsim("run", "small.toml", "--out", "small.toml/x"), 2, "is a file")
@@ -85,7 +86,7 @@ class TestRun:
         assert not fake.seen
 
 
-class TestMistakes:
+class TestInvalidInput:
     @pytest.mark.parametrize(
         ("change", "texts"),
         [
@@ -97,19 +98,19 @@ class TestMistakes:
             ("nonsense", ["nonsense"]),
         ],
     )
-    def test_are_named_with_file_and_key(self, netsim, fake, change, texts):
+    def test_errors_name_file_and_key(self, netsim, fake, change, texts):
         assert fails(netsim("run", "small.toml", "--set", change), 2, *texts)
         assert not fake.seen
 
-    def test_bad_toml(self, netsim, tmp_path):
+    def test_invalid_toml_is_rejected(self, netsim, tmp_path):
         (tmp_path / "bad.toml").write_text("name = ")
         for command in ("run", "check"):
             assert fails(netsim(command, "bad.toml"), 2, "bad.toml")
 
-    def test_an_experiment_that_does_not_exist(self, netsim):
+    def test_missing_experiment_is_rejected(self, netsim):
         assert fails(netsim("run", "nothing.toml"), 2, "nothing")
 
-    def test_several_are_told_at_once(self, netsim):
+    def test_all_errors_are_reported_at_once(self, netsim):
         result = netsim(
             "run", "small.toml", "--set", "traffic.size=5", "--set", "topology.leaves=-1"
         )
@@ -118,16 +119,16 @@ class TestMistakes:
 
 
 class TestFailures:
-    def test_a_stall_leaves_a_partial_result(self, netsim, fake):
+    def test_stalled_run_leaves_a_partial_result(self, netsim, fake):
         fake.fate["small"] = "stalled"
         assert fails(netsim("run", "small.toml"), 1, "flow 7", "no progress")
         assert not load("here/small").complete
 
-    def test_a_failed_run(self, netsim, fake):
+    def test_failed_run_reports_its_reason(self, netsim, fake):
         fake.fate["small"] = "failed"
         assert fails(netsim("run", "small.toml", "--plot"), 1, "link 3")
 
-    def test_the_other_points_of_a_sweep_are_run(self, netsim, fake):
+    def test_sweep_continues_after_a_failed_point(self, netsim, fake):
         fake.fate["seed=1"] = "failed"
         result = netsim("run", "sweep.toml", "--plot")
         assert fails(result, 1, "seed=1", "link 3")
@@ -135,13 +136,13 @@ class TestFailures:
         assert sweep.table["status"].to_list() == ["failed", "finished"]
         assert len(sweep.points) == 1
 
-    def test_code_that_does_not_come_back(self, netsim, fake, monkeypatch):
+    def test_hung_handler_fails_its_point(self, netsim, fake, monkeypatch):
         monkeypatch.setattr("netsim.cli.points.end_now", sys.exit)
         fake.fate["seed=2"] = "hung"
         assert fails(netsim("run", "sweep.toml"), 1, "seed=2", "build_packet")
         assert load_sweep("here/small").table["status"].to_list() == ["finished", "failed"]
 
-    def test_a_checked_run_is_one_that_is_done_again(self, netsim, fake):
+    def test_bounds_checked_run_repeats_a_finished_point(self, netsim, fake):
         for checked in (False, True, True):
             assert netsim("run", "small.toml", *["--check-bounds"] * checked).exit_code == 0
         assert fake.checked == [False, True, True]
@@ -149,7 +150,7 @@ class TestFailures:
 
 class TestInterruption:
     @pytest.mark.parametrize(("number", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
-    def test_keeps_what_is_finished(self, netsim, fake, number, status):
+    def test_signal_keeps_a_partial_result(self, netsim, fake, number, status):
         fake.fate["seed=1"] = number
         assert fails(netsim("run", "sweep.toml"), status, "0 of 2 points")
         sweep = load_sweep("here/small")
@@ -157,7 +158,7 @@ class TestInterruption:
         assert not sweep.points[0].complete
         assert len(fake.seen) == 1
 
-    def test_twice_stops_at_once(self, netsim, fake):
+    def test_second_signal_stops_at_once(self, netsim, fake):
         fake.fate["small"] = "impatient"
         assert fails(netsim("run", "small.toml"), 130, "interrupted")
         assert not os.path.exists("here/small")

@@ -1,4 +1,4 @@
-"""`netsim saturate`: known saturations by simulation, and runs that go on."""
+"""`netsim saturate`: known saturation points, resumed searches, and errors."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def saturate(tmp_path, monkeypatch):
     return saturate
 
 
-def test_closed_forms(saturate) -> None:
-    """Dally and Towles, sections 3.3 and 9.2: uniform traffic saturates a ring of k switches, a
-    host at each, at (8 / k) (N - 1) / N, and tornado traffic at 1 / (k / 2 - 1)."""
+def test_saturation_matches_closed_forms(saturate) -> None:
+    """Dally and Towles, sections 3.3 and 9.2. A ring of k switches with one host each saturates at
+    (8 / k) (N - 1) / N under uniform traffic and at 1 / (k / 2 - 1) under tornado traffic."""
     grid = ("--from", "0.2", "--to", "0.98", "--grid", "4", "--json")
     patterns = 'pattern = ["uniform", "tornado"]'
     result = saturate(*grid, "--tolerance", "0.01", traffic=patterns)
@@ -82,11 +82,11 @@ def test_closed_forms(saturate) -> None:
     assert max(one["accepted_load"] for one in tornado["points"]) < 1 / 3 + 0.005
 
 
-def test_two_hosts_share_a_link_and_the_curves_are_drawn(saturate) -> None:
+def test_saturation_of_a_shared_link_is_plotted(saturate) -> None:
     arguments = ("--from", "0.3", "--to", "0.7", "--grid", "3", "--tolerance", "0.02")
     result = saturate(*arguments, topology=DUMBBELL, traffic=ACROSS)
     assert result.exit_code == 0, result.output
-    # 0.5 exactly fills the link, 0.55 is above.
+    # The link is exactly full at 0.5 and overloaded at 0.55.
     assert "saturation 0.512 ± 0.013 (bound 0.5)" in result.stdout
     assert "saturated" in result.stdout
     drawn = CliRunner().invoke(app, ["plot", "results/e_saturation", "--kind", "saturation"])
@@ -105,7 +105,7 @@ def test_two_hosts_share_a_link_and_the_curves_are_drawn(saturate) -> None:
         assert (drawn.exit_code, f"{key}: is not" in drawn.stderr) == (2, True), drawn.output
 
 
-def test_what_is_done_is_kept(saturate, monkeypatch) -> None:
+def test_interrupted_search_resumes_from_finished_points(saturate, monkeypatch) -> None:
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
     arguments = ("--from", "0.3", "--to", "0.7", "--grid", "2", "--out", "r")
     few = {"topology": DUMBBELL, "traffic": ACROSS, "window": 30}
@@ -126,12 +126,12 @@ def test_what_is_done_is_kept(saturate, monkeypatch) -> None:
     assert loads == sorted(load("r").table["traffic.load"].to_list())
     assert not (Path("r") / "stale_points").exists()
     with monkeypatch.context() as patch:
-        patch.setattr("netsim.running.point.simulate", None)  # nothing is simulated again
+        patch.setattr("netsim.running.point.simulate", None)  # fails if a point is simulated again
         again = saturate(*arguments, "--tolerance", "0.03", "--json", **few)
     assert again.stdout == whole.stdout
 
 
-def test_errors(saturate) -> None:
+def test_invalid_input_is_rejected(saturate) -> None:
     result = saturate("--from", "0.5", "--to", "0.5")
     assert (result.exit_code, "--to" in result.stderr) == (2, True)
     result = saturate("--set", "measure={}")

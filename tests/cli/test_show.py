@@ -7,7 +7,7 @@ from cli_outcome import fails
 from raises_input import mentions
 
 
-def test_list(netsim):
+def test_list_prints_all_kinds(netsim):
     result = netsim("list")
     assert result.exit_code == 0
     for text in ("transports:", "fat_tree ", "permutation ", "experiments:"):
@@ -16,7 +16,7 @@ def test_list(netsim):
     assert "fat_tree" in [one["name"] for one in topologies]
 
 
-def test_show(netsim):
+def test_show_prints_parameters_and_fabric(netsim):
     result = netsim("show", "topology", "fat_tree")
     assert result.exit_code == 0
     assert mentions(result.stdout, "host_rate", "800Gbps")
@@ -39,7 +39,7 @@ def test_queue_disciplines_are_listed_and_shown(netsim):
     assert fails(netsim("show", "queue", "trimm"), 2, '"trimm"', '"trim"')
 
 
-def test_show_a_preset(netsim):
+def test_show_prints_the_values_of_a_preset(netsim):
     text = netsim("show", "transport", "ndp:paper").stdout
     assert mentions(text, "ndp:paper")
     assert mentions(text, "queue_bytes", "72KB")
@@ -50,7 +50,7 @@ def test_show_a_preset(netsim):
     assert fails(netsim("show", "transport", "ndp:papr"), 2, '"papr"', '"paper"')
 
 
-def test_show_is_made_of_sentences(netsim):
+def test_show_prints_clean_sentences(netsim):
     text = " ".join(netsim("show", "transport", "ndp").stdout.split())
     assert mentions(text, "ndp:paper")
     assert mentions(text, "SIGCOMM", "2017")
@@ -60,5 +60,5 @@ def test_show_is_made_of_sentences(netsim):
         assert ".." not in text.replace("...", "")
 
 
-def test_show_what_is_not_there(netsim):
+def test_show_suggests_a_name_for_an_unknown_one(netsim):
     assert fails(netsim("show", "transport", "npd"), 2, "npd", '"ndp"')

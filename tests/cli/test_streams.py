@@ -1,4 +1,4 @@
-"""Standard output and error that are closed, full or read by nobody."""
+"""Commands whose standard output or error is closed, full, or not read."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ size = "1MB"
 
 @pytest.fixture
 def shell(tmp_path):
-    """Runs a command of bash, in which $netsim is the program; gives its exit status and errors."""
+    """Run a bash command in which $netsim is the program; return its exit status and errors."""
     (tmp_path / "e.toml").write_text(EXPERIMENT)
 
     def shell(command: str):
@@ -41,28 +41,28 @@ def shell(tmp_path):
     return shell
 
 
-@pytest.mark.parametrize("how", ["<&- >&- 2>&-", "2>&1 | true"])
-def test_a_run_ends_well(shell, tmp_path, how):
-    status, said = shell(f"$netsim run e.toml --out r {how}")
-    assert (status, "Traceback" in said, "error" in said) == (0, False, False), said
+@pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", "2>&1 | true"])
+def test_run_succeeds_without_usable_streams(shell, tmp_path, redirection):
+    status, stderr = shell(f"$netsim run e.toml --out r {redirection}")
+    assert (status, "Traceback" in stderr, "error" in stderr) == (0, False, False), stderr
     assert load(tmp_path / "r").complete
     assert len(load(tmp_path / "r").flows) == 4
 
 
 @pytest.mark.parametrize("command", ["check e.toml >&- 2>&-", "--help | true"])
-def test_so_do_other_commands(shell, command):
-    status, said = shell(f"$netsim {command}")
-    assert (status, said) == (0, "")
+def test_other_commands_succeed_without_usable_streams(shell, command):
+    status, stderr = shell(f"$netsim {command}")
+    assert (status, stderr) == (0, "")
 
 
-def test_mistakes_keep_their_status(shell):
+def test_error_status_is_kept_without_streams(shell):
     assert shell("$netsim run nothing.toml >&- 2>&-")[0] == 2
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_a_full_disk_is_no_success(shell, tmp_path):
-    status, said = shell("$netsim run e.toml --out r > /dev/full")
-    assert (status, said.splitlines()[-1]) == (
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_full_disk_at_stdout_is_an_error(shell, tmp_path):
+    status, stderr = shell("$netsim run e.toml --out r > /dev/full")
+    assert (status, stderr.splitlines()[-1]) == (
         1,
         "error: cannot write to standard output: No space left on device",
     )

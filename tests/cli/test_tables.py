@@ -1,4 +1,4 @@
-"""The tables that commands print: what fits into a terminal, and what is in them."""
+"""Tables of command output: fitting into a terminal, and their content."""
 
 import io
 
@@ -27,7 +27,7 @@ def text_of(table, width=None):
     return console.file.getvalue()
 
 
-def test_a_table_of_a_sweep_fits_into_a_terminal():
+def test_sweep_table_fits_into_the_terminal():
     for width in [60, 80, 100]:
         table = sweep_table([ROW, {**ROW, "traffic.fan_in": 4}], AXES)
         assert needed_width(table.table()) > 140
@@ -42,7 +42,7 @@ def test_a_table_of_a_sweep_fits_into_a_terminal():
         assert "packet-hops/s" in lines[-1]
 
 
-def test_what_only_some_points_have_is_a_line_where_they_have_it():
+def test_optional_results_have_a_line_only_if_present():
     def lines(summary):
         table = result_table(ROW, summary)
         names, texts = (list(map(str, column.cells)) for column in table.columns)
@@ -61,14 +61,14 @@ def test_what_only_some_points_have_is_a_line_where_they_have_it():
     assert lines({"faults": dict.fromkeys(faults, 0)})["faults"] == "none yet"
 
 
-def test_without_a_terminal_a_table_is_complete():
+def test_table_without_a_terminal_is_complete():
     text = text_of(sweep_table([ROW], AXES))
     for column in ("FCT", "ideal max", "slowdown", "drops", "hops/s", "wall"):
         assert column in text
     assert "no room" not in text
 
 
-def test_columns_that_must_stay_continue_below():
+def test_required_columns_wrap_to_further_lines():
     rows = [ROW, *({**ROW, "traffic.fan_in": fan_in} for fan_in in range(20))]
     text = text_of(sweep_table(rows, AXES), 40)
     lines = text.splitlines()
@@ -78,20 +78,20 @@ def test_columns_that_must_stay_continue_below():
     assert "finished" in text
 
 
-def test_columns_of_the_highest_rank_go_first():
+def test_columns_of_the_highest_rank_are_dropped_first():
     columns = [Column("a", ["1" * 9]), Column("b", ["2" * 9], 1), Column("c", ["3" * 9], 2)]
     chosen, left_out = Wide(columns).fitting(24)
     assert [column.header for column in chosen.columns] == ["a", "b"]
     assert left_out == ["c"]
 
 
-def test_a_comparison_loses_columns_from_the_right():
+def test_comparison_table_drops_columns():
     table = sweeps.Table(("transport", "load", "seeds", "last", "mean"), [("ndp",) + ("123",) * 4])
     text = text_of(comparison_table(table), 30)
     assert "mean" in text
 
 
-def test_a_row_for_each_flow_class():
+def test_class_table_has_a_row_per_flow_class():
     statistics = {"mean": 2e9, "p50": 1e9, "p99": 3e9, "max": 4e9}
     classes = [
         {

@@ -1,4 +1,4 @@
-"""`netsim topo`: its table, its JSON, and what it refuses."""
+"""`netsim topo`: table, JSON, and errors."""
 
 import json
 
@@ -6,21 +6,21 @@ from cli_outcome import fails
 from raises_input import mentions
 
 
-def test_the_table_has_a_column_for_each_network(netsim):
+def test_table_has_a_column_per_network(netsim):
     result = netsim("topo", "sweep.toml", "--set", "topology.planes=[1, 2]")
     assert result.exit_code == 0, result.output
     text = result.stdout
-    for told in ("planes 1", "planes 2", "1 x 800Gbps", "2 x 400Gbps", "plane0 and 1 identical"):
-        assert told in text
+    for cell in ("planes 1", "planes 2", "1 x 800Gbps", "2 x 400Gbps", "plane0 and 1 identical"):
+        assert cell in text
     lines = [line.split() for line in text.splitlines()]
     assert ["hosts", "8", "8"] in lines
-    # Half of eight hosts at 800 Gbps, of which there are two to a leaf.
+    # Half of eight hosts at 800 Gbps.
     assert ["bisection", "3.2Tbps", "3.2Tbps"] in lines
     assert ["tier", "0:", "leaf,", "4", "ports", "4", "8"] in lines
     assert mentions(text, "nic_port")
 
 
-def test_seeds_and_transports_make_no_other_network(netsim):
+def test_seeds_and_transports_share_one_network(netsim):
     result = netsim("topo", "sweep.toml", "--json", "--set", "transport=['ndp', 'roce']")
     (only,) = json.loads(result.stdout)
     assert only["label"] == "fat_tree"
@@ -32,7 +32,7 @@ def test_seeds_and_transports_make_no_other_network(netsim):
     assert only["pfc"] == "deadlock-free"
 
 
-def test_networks_that_follow_the_traffic_differ_with_it(netsim):
+def test_demand_aware_networks_differ_by_traffic(netsim):
     ocs = ["topology={kind='ocs', racks=4, hosts_per_rack=1, schedule='demand_aware'}"]
     ocs += ["traffic={kind='permutation', size=['4KB', '8KB']}", "transport='datagram'"]
     result = netsim("topo", "small.toml", "--json", *(f"--set={one}" for one in ocs))
@@ -45,7 +45,7 @@ def test_networks_that_follow_the_traffic_differ_with_it(netsim):
     assert [one["label"] for one in json.loads(result.stdout)] == ["ocs"]
 
 
-def test_topologies_side_by_side_have_axes_of_their_own(netsim):
+def test_listed_topologies_have_their_own_axes(netsim):
     tables = """[
         {label = 'a tree', kind = 'fat_tree', hosts_per_leaf = 2, leaves = 2},
         {label = 'rotors', kind = 'ocs', racks = 3, hosts_per_rack = 1, slot = ['20us', '30us']},
@@ -56,8 +56,8 @@ def test_topologies_side_by_side_have_axes_of_their_own(netsim):
     assert labels == ["a tree", "rotors, slot 20us", "rotors, slot 30us"]
 
 
-def test_patterns(netsim):
-    """That of the traffic with its parameters, or others by name; 8 hosts by two below a leaf."""
+def test_throughput_bounds_of_patterns_are_reported(netsim):
+    """The pattern is the traffic's, with its parameters, or one given by name."""
     four = "traffic={kind='pattern', pattern='tornado', shape='4'}"
     thin = "topology.oversubscription=2"
     for options, shown in [
@@ -73,7 +73,7 @@ def test_patterns(netsim):
     fails(netsim("topo", "small.toml", "--traffic", "hotspot"), 2, "--traffic", "hot_spot")
 
 
-def test_failures(netsim):
+def test_failures_report_lost_paths_and_hosts(netsim):
     result = netsim("topo", "small.toml", "--fail", "spine0", "--fail", "h3 - leaf1", "--json")
     assert result.exit_code == 0, result.output
     spine, link = json.loads(result.stdout)[0]["failures"]
@@ -84,7 +84,7 @@ def test_failures(netsim):
     assert "50 %" in text
 
 
-def test_a_drawing(netsim, tmp_path):
+def test_plot_and_out_write_a_drawing(netsim, tmp_path):
     result = netsim("topo", "small.toml", "--plot")
     assert result.exit_code == 0, result.output
     assert result.stdout.endswith("small_topology.png\n")
@@ -95,14 +95,14 @@ def test_a_drawing(netsim, tmp_path):
     assert fails(netsim("topo", "small.toml", "--out", "mine.toml"), 2, "format")
 
 
-def test_what_is_wrong_is_named(netsim, tmp_path):
-    wrong = netsim("topo", "small.toml", "--fail", "core7")
-    assert fails(wrong, 2, "--fail", "core7", "spine")
+def test_errors_name_the_option_or_file(netsim, tmp_path):
+    outcome = netsim("topo", "small.toml", "--fail", "core7")
+    assert fails(outcome, 2, "--fail", "core7", "spine")
     (tmp_path / "mine.toml").write_text("[nic_port]\nusd = 'much'\nsource = 'me'")
-    wrong = netsim("topo", "small.toml", "--prices", "mine.toml")
-    assert fails(wrong, 2, "mine.toml", "nic_port.usd")
+    outcome = netsim("topo", "small.toml", "--prices", "mine.toml")
+    assert fails(outcome, 2, "mine.toml", "nic_port.usd")
     assert fails(netsim("topo", "small.toml", "--prices", "gone.toml"), 2, "gone.toml")
-    wrong = netsim(
+    outcome = netsim(
         "topo", "small.toml", "--set", "topology.spines=3", "--set", "topology.uplinks=4"
     )
-    assert fails(wrong, 2, "small.toml")
+    assert fails(outcome, 2, "small.toml")
