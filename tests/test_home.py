@@ -1,4 +1,4 @@
-"""No command touches a file outside its output directory and netsim's own cache."""
+"""No command touches files outside its output directory and netsim's own cache."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from netsim.cli.app import main
 from netsim.engine.compiling import cache
 
 cache.KEPT_CACHES = 1
-for n in range(3):  # what runs without a compiler leave out
+for n in range(3):  # plain Python runs create no cache folders
     cache.cache_folder(f"{n:020x}")
 for line in sys.stdin.read().splitlines():
     expected, *arguments = line.split()
@@ -97,18 +97,18 @@ LINKS = {
     "e.link": "thesis.tex",
     ".cache/netsim/netsim-compiled-v1/00000000000000000009": "results",
 }
-"""Of the working directory, and where they point to in `docs`."""
+"""Links in the working directory, and the files in `docs` they point to."""
 
 OURS = ("out", "tmp", ".cache/netsim/netsim-compiled-v1", ".cache/netsim/matplotlib")
 
 
-def furnish(home: Path) -> None:
-    """Things of a user, and links to them wherever netsim is about to write."""
+def create_user_files(home: Path) -> None:
+    """Create a user's files, and links to them wherever netsim is about to write."""
     for folder in ("docs/results", "out/foreign", "out/swept", "tmp", ".config", ".cache/old"):
         (home / folder).mkdir(parents=True)
     for name in ("docs/thesis.tex", "docs/results/data", ".config/settings"):
         (home / name).write_text(name)
-    for number in range(5):  # an older version of netsim took these for its own
+    for number in range(5):  # an older version of netsim treated such folders as its own
         project = home / ".cache" / "netsim" / f"{number:020x}"
         project.mkdir(parents=True)
         (project / "main.py").write_text("mine")
@@ -127,8 +127,8 @@ def furnish(home: Path) -> None:
         (home / f"{name}.toml").write_text(text)
 
 
-def seen(home: Path) -> dict[str, tuple[object, ...]]:
-    """Everything in a home that is not netsim's, with the time of its last change."""
+def user_files(home: Path) -> dict[str, tuple[object, ...]]:
+    """Everything in a home directory except netsim's files, with modification times."""
     found: dict[str, tuple[object, ...]] = {}
     for folder, folders, files in os.walk(home):
         place = Path(folder)
@@ -145,10 +145,10 @@ def seen(home: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def test_every_command_leaves_a_home_as_it_is(tmp_path: Path) -> None:
+def test_commands_leave_user_files_untouched(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    furnish(home)
-    before = seen(home)
+    create_user_files(home)
+    before = user_files(home)
     lines = COMMAND_LINES.strip()
     assert {line.split()[1] for line in lines.splitlines()} == commands().keys()
     env = {"HOME": str(home), "TMPDIR": str(home / "tmp"), "NUMBA_DISABLE_JIT": "1"}
@@ -158,7 +158,7 @@ def test_every_command_leaves_a_home_as_it_is(tmp_path: Path) -> None:
         capture_output=True, check=False, text=True, timeout=500,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
-    assert seen(home) == before
+    assert user_files(home) == before
     assert os.listdir(home / "tmp") == []
     assert {path.name for path in (home / ".cache/netsim").iterdir() if path.name not in
             {f"{n:020x}" for n in range(5)}} == {"netsim-compiled-v1", "matplotlib"}  # fmt: skip

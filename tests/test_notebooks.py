@@ -1,4 +1,4 @@
-"""The notebooks in docs/notebooks: their cells run in order, as Python without Jupyter."""
+"""Run the cells of docs/notebooks in order, as Python without Jupyter."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 NOTEBOOKS = Path(__file__).parent.parent / "docs" / "notebooks"
 SLOW = ("own_cluster", "own_transport", "serving", "training_step")
-"""They compile what other tests do not."""
+"""Notebooks that compile code no other test needs."""
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ SLOW = ("own_cluster", "own_transport", "serving", "training_step")
         for path in sorted(NOTEBOOKS.glob("*.ipynb"))
     ],
 )
-def test_every_cell_runs(name, tmp_path, monkeypatch):
+def test_every_notebook_cell_runs(name, tmp_path, monkeypatch):
     path = NOTEBOOKS / f"{name}.ipynb"
     assert path.stat().st_size < 60_000
     monkeypatch.chdir(tmp_path)
