@@ -1,4 +1,4 @@
-"""Small networks of every kind, drawn at random, against what networkx finds in their cables."""
+"""Random small networks of every kind: distances, bisection and disjoint paths match networkx."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Table = dict[str, Any]
 
 @st.composite
 def trees(draw: st.DrawFn) -> Table:
-    """Of two or three tiers, some of them oversubscribed or with several cables side by side."""
+    """Fat trees of two or three tiers, some oversubscribed or with parallel cables."""
     table: Table = {"kind": "fat_tree", "host_rate": draw(st.sampled_from(["100Gbps", "400Gbps"]))}
     if draw(st.booleans()):
         radix, over = draw(st.sampled_from([(4, 1), (6, {"leaf": 2})]))
@@ -30,7 +30,7 @@ def trees(draw: st.DrawFn) -> Table:
 
 
 def planes(of: st.SearchStrategy[Table]) -> st.SearchStrategy[Table]:
-    """One to three of them, of which the last may be slower."""
+    """One to three planes; the last one may be slower."""
     return st.builds(
         lambda n, one, last: {"kind": "multi_plane", "planes": n, "plane": one,
         "last_plane_rate_fraction": last},
@@ -39,7 +39,7 @@ def planes(of: st.SearchStrategy[Table]) -> st.SearchStrategy[Table]:
 
 
 def rails(of: st.SearchStrategy[Table]) -> st.SearchStrategy[Table]:
-    """Racks of one to three GPUs."""
+    """Multi-rail networks with one to three GPUs per rack."""
     return st.builds(
         lambda gpus, rail: {"kind": "multi_rail", "gpus_per_rack": gpus, "rail": rail},
         st.integers(1, 3),
@@ -48,7 +48,7 @@ def rails(of: st.SearchStrategy[Table]) -> st.SearchStrategy[Table]:
 
 
 def datacenters(of: st.SearchStrategy[Table]) -> st.SearchStrategy[Table]:
-    """Two or three, with one or two long links between any two."""
+    """Two or three datacenters, with one or two long links between each pair."""
     return st.builds(
         lambda n, one, links: {
             "kind": "wan", "datacenters": n, "datacenter": one, "links": links,
@@ -71,7 +71,7 @@ KINDS = st.one_of(PARTS, rails(PARTS), datacenters(PARTS), datacenters(rails(tre
 
 
 def cables_of(network: Network, number: int) -> nx.Graph[Any]:
-    """One of its networks, with a leaf for each port of a host; `capacity` counts cables."""
+    """Return one of the networks as a graph: a leaf per host port, `capacity` counts cables."""
     graph: nx.Graph[Any] = nx.Graph()
     for port in range(network.n_host_ports):
         if network.port_network[port] == number:
@@ -87,7 +87,7 @@ def cables_of(network: Network, number: int) -> nx.Graph[Any]:
 
 @given(KINDS)
 @settings(max_examples=60, deadline=None)
-def test_networkx_agrees(table: Table) -> None:
+def test_distances_and_bisection_match_networkx(table: Table) -> None:
     network = topology_of(table)
     check_routes(network)
     counted = inventory(network)
@@ -107,7 +107,7 @@ def test_networkx_agrees(table: Table) -> None:
 
 
 def check_disjoint_paths(network: Network, graph: nx.Graph[Any]) -> None:
-    """Between edge switches of one datacenter as many as the one with fewer cables upwards has."""
+    """Within a datacenter, disjoint paths between edge switches equal the smaller uplink count."""
     between = graph.subgraph(node for node in graph if not isinstance(node, tuple))
     edges = [n for n in between if any(isinstance(peer, tuple) for peer in graph[n])]
     for a, b in itertools.islice(itertools.combinations(edges, 2), 6):

@@ -1,4 +1,4 @@
-"""Direct networks: their cables and routes, and at what load they saturate."""
+"""Direct networks: cables, routes and saturation load."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def switch_graph(network: Network) -> nx.Graph[int]:
     return graph
 
 
-def test_counts() -> None:
-    """Hosts, switches, cables between switches, cables of a switch, and cables on the longest
-    path."""
+def test_sizes_match_published_counts() -> None:
+    """Expected: hosts, switches, inter-switch cables, inter-switch cables per switch, and
+    inter-switch cables on the longest path."""
     for given, expected in [
         ({"kind": "torus", "shape": "4x4x8"}, (128, 128, 384, {6}, 8)),
         ({"kind": "torus", "shape": "4x4x8", "twist": 4, "paths": "minimal"},
@@ -68,8 +68,8 @@ def test_counts() -> None:
             check_routes(network)
 
 
-def test_dimension_order() -> None:
-    """The first coordinate is corrected before the second, by a single path."""
+def test_dimension_order_corrects_coordinates_in_order() -> None:
+    """One path corrects the first coordinate, then the second."""
     network = topology_of({"kind": "hyperx", "shape": "3x3", "paths": "dimension_order"})
     at = [network.node_name(network.port_node[port]) for port in network.path(0, 8)]
     assert at == ["h0", "s0_0", "s2_0", "s2_2"]
@@ -79,7 +79,7 @@ def test_dimension_order() -> None:
     assert ring.candidates(0, 3).size == 1
 
 
-def test_minimal_routes_of_a_dragonfly_cross_one_cable_between_groups() -> None:
+def test_minimal_dragonfly_routes_cross_one_global_cable() -> None:
     network = topology_of(DRAGONFLY)
     group = (np.arange(network.n_nodes) - network.n_hosts) // 4
     for to in range(0, network.n_hosts, 2):
@@ -93,8 +93,9 @@ def test_minimal_routes_of_a_dragonfly_cross_one_cable_between_groups() -> None:
     assert (table.route >= 0).all()
 
 
-def test_saturation_of_uniform_traffic() -> None:
-    """Each host sends to all others: Dally and Towles for tori, exact loads for the others."""
+def test_uniform_saturation_matches_closed_form() -> None:
+    """Each host sends to all others; values from Dally and Towles for tori, exact link loads for
+    the rest."""
     for given, expected in [
         (RING, 0.875),
         ({"kind": "torus", "shape": "16"}, 0.46875),
@@ -114,10 +115,10 @@ def test_saturation_of_uniform_traffic() -> None:
             assert saturation(network, among) == pytest.approx(bound, abs=1e-3), (shape, twist)
 
 
-def test_loads_of_the_links_of_a_dragonfly() -> None:
-    """Uniform traffic with a = 4, p = 2, h = 2, N = 72. A cable between groups carries what a p
-    hosts send to a p hosts. A cable within a group carries what the p hosts of one switch send to
-    those of the other and to its h groups, and what h groups of the first send to the latter.
+def test_dragonfly_link_loads_match_closed_form() -> None:
+    """Uniform traffic with a = 4, p = 2, h = 2, N = 72. A global cable carries traffic from a * p
+    hosts to a * p hosts. A local cable carries traffic from the p hosts of one switch to the p
+    hosts and h groups of the other, and from the h groups of the first to the hosts of the other.
     """
     network = topology_of(DRAGONFLY)
     ports = np.arange(network.n_host_ports)
@@ -131,10 +132,10 @@ def test_loads_of_the_links_of_a_dragonfly() -> None:
     assert within == pytest.approx((2 * 2 + 2 * 2 * 2 * 8) / 71)
 
 
-def test_saturation_of_patterns() -> None:
-    """Dally and Towles for tori, Kim et al. for the Dragonfly; in a full mesh, a switch's hosts
-    share one cable. With an intermediate group, routing is valiant: 4 / k in a ring of k, and both
-    cables of a way via each of the six other switches of the mesh."""
+def test_pattern_saturation_matches_closed_form() -> None:
+    """Values from Dally and Towles for tori and Kim et al. for the Dragonfly. In a full mesh the
+    hosts of a switch share one cable. With an intermediate group, routing is Valiant: 4 / k in a
+    ring of k; in the mesh, paths use both cables through each of the six other switches."""
     mesh = {"kind": "hyperx", "shape": "8", "hosts_per_switch": 7}
     grid = {"kind": "torus", "shape": "8x8"}
     slow = {"kind": "fat_tree", "hosts_per_leaf": 8, "leaves": 8, "oversubscription": 4}
@@ -168,12 +169,12 @@ def test_saturation_of_patterns() -> None:
         assert found == pytest.approx(expected), (topology, pattern)
 
 
-def test_a_direct_network_as_a_plane() -> None:
+def test_direct_network_works_as_a_plane() -> None:
     network = topology_of({"kind": "multi_plane", "planes": 2, "plane": DRAGONFLY})
     assert (network.n_hosts, network.first_group.size - 1, network.diameter) == (72, 2, 5)
 
 
-def test_parameters_that_make_no_sense() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for given, message in [
         ({"kind": "torus", "shape": "4x"}, "topology.shape"),
         ({"kind": "torus", "shape": "4x1"}, ("topology.shape", "2 or more")),

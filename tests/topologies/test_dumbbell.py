@@ -1,4 +1,4 @@
-"""The dumbbell: its shape, the time a packet takes, and parameters that make no sense."""
+"""The dumbbell: shape, packet times and invalid parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL = 4160
 """Bytes of a full packet on the wire."""
 
 
-def test_hosts_on_the_left_then_on_the_right() -> None:
+def test_left_hosts_are_numbered_before_right_hosts() -> None:
     network = dumbbell(hosts=3, bottleneck_rate="1Gbps", bottleneck_delay="5ms")
     assert (network.n_hosts, network.n_switches) == (6, 2)
     assert network.host_group.tolist() == [0, 0, 0, 1, 1, 1]
@@ -32,8 +32,8 @@ def test_hosts_on_the_left_then_on_the_right() -> None:
     assert len(network.path(0, 2)) == 2  # neighbors do not cross the bottleneck
 
 
-def test_a_packet_and_its_acknowledgment() -> None:
-    """The round trip of the docstring, to the picosecond."""
+def test_packet_and_acknowledgment_times_match_closed_form() -> None:
+    """The round trip equals the formula in the topology's docstring, to the picosecond."""
     network = dumbbell(
         hosts=1, host_rate="100Gbps", bottleneck_rate="10Gbps", host_delay="1ms",
         bottleneck_delay="28ms",
@@ -48,7 +48,7 @@ def test_a_packet_and_its_acknowledgment() -> None:
     assert acked_ps(engine).tolist() == [forth + back]
 
 
-def test_the_bottleneck_drops_what_its_buffer_does_not_hold() -> None:
+def test_bottleneck_drops_packets_beyond_its_buffer() -> None:
     network = dumbbell(hosts=2, bottleneck_delay="1ms")
     flows = flow_table([(0, 2, 400 * 4096, 0), (1, 3, 400 * 4096, 0)])
     assert counter(run(build(network, flows, "datagram", DROP_TAIL)), "drops") == 0
@@ -59,7 +59,7 @@ def test_the_bottleneck_drops_what_its_buffer_does_not_hold() -> None:
     assert int(drops[first + left_to_right]) == int(drops.sum()) > 600
 
 
-def test_parameters_that_make_no_sense() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for given, message in [
         ({"hosts": 0}, ("topology.hosts", "0")),
         ({}, "topology.hosts"),

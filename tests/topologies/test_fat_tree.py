@@ -1,4 +1,4 @@
-"""The fat tree: its shape, its ports, and parameters that contradict one another."""
+"""The two-tier fat tree: shape, ports, topo files and rejected parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_ports_are_in_the_documented_order() -> None:
     assert network.diameter == 4
 
 
-def test_delays_and_rates() -> None:
+def test_paths_have_the_configured_delays_and_rates() -> None:
     network = build(
         hosts_per_leaf=4,
         leaves=2,
@@ -61,7 +61,7 @@ def test_delays_and_rates() -> None:
     assert network.bisection_bps == 400 * GBPS
 
 
-def test_what_is_left_out_follows() -> None:
+def test_omitted_parameters_are_derived() -> None:
     for given, uplinks, spines in [
         ({}, 16, 16),
         ({"oversubscription": 2}, 8, 8),
@@ -78,7 +78,7 @@ def test_what_is_left_out_follows() -> None:
         assert network.candidates(0, 1).size == uplinks
 
 
-def test_contradictions_are_errors() -> None:
+def test_contradictory_parameters_are_rejected() -> None:
     for given, message in [
         ({"oversubscription": 2, "uplinks": 6}, ("8", "6")),
         ({"oversubscription": 3}, ("3", "5.33333", "800 Gbps")),
@@ -93,13 +93,13 @@ def test_contradictions_are_errors() -> None:
             build(**({"hosts_per_leaf": 16, "leaves": 4} | given))
 
 
-def test_missing_sizes_are_errors() -> None:
+def test_missing_sizes_are_rejected() -> None:
     for given, missing in [("hosts_per_leaf", "leaves"), ("leaves", "hosts_per_leaf")]:
         with raises_input(key=f"topology.{missing}", code="missing"):
             build(**{given: 4})
 
 
-def test_a_topo_file(tmp_path: Path) -> None:
+def test_topo_file_defines_the_tree(tmp_path: Path) -> None:
     path = tmp_path / "leaf_spine.topo"
     path.write_text(TOPO)
     network = build(topo_file=str(path))
@@ -109,7 +109,7 @@ def test_a_topo_file(tmp_path: Path) -> None:
     assert network.port_delay_ps[route].tolist() == [US, 550_000, 500_000, US]
 
 
-def test_a_faulty_topo_file_names_the_place(tmp_path: Path) -> None:
+def test_topo_file_errors_name_the_line(tmp_path: Path) -> None:
     for old, new, message in [
         ("Radix_Up 8", "Radix_Up eight", "topo:9"),
         ("Radix_Up 8", "Radix_Sideways 8", ("topo:9", "Radix_Sideways")),
@@ -135,7 +135,7 @@ def test_a_faulty_topo_file_names_the_place(tmp_path: Path) -> None:
             build(topo_file=str(path))
 
 
-def test_a_network_beyond_reach_is_refused_before_it_is_made() -> None:
+def test_oversized_network_is_rejected_before_allocation() -> None:
     for given, message in [
         ({"spines": 1_000_000}, "1,000,004"),
         ({"oversubscription": 1e-9}, ("1", "09", "0.001")),
@@ -151,15 +151,16 @@ def test_a_network_beyond_reach_is_refused_before_it_is_made() -> None:
             patch("netsim.memory.available_bytes", return_value=16 * 10**9),
             patch(
                 "netsim.model.builder.np.broadcast_arrays",
-                side_effect=AssertionError("cables are made"),
+                side_effect=AssertionError("cables are built"),
             ),
             raises_input(message),
         ):
             build(**shape)
 
 
-def test_switches_that_are_alike_are_looked_at_once() -> None:
-    """A quarter of a second; each had its own search for routes, ten times as long."""
+def test_routes_of_identical_switches_are_computed_once() -> None:
+    """30,000 identical spines build in about 0.25 s; one route search per spine took ten times as
+    long."""
     begin = time.process_time()
     network = build(hosts_per_leaf=4, leaves=2, spines=30_000)
     assert time.process_time() - begin < 2
@@ -167,8 +168,8 @@ def test_switches_that_are_alike_are_looked_at_once() -> None:
     assert [network.candidates(30_001, group).tolist() for group in (0, 1)] == [[0], [1]]
 
 
-def test_a_topology_that_announces_nothing_is_refused_as_it_grows() -> None:
-    """What a user's own topology asks for is looked at before it is made."""
+def test_oversized_builder_is_rejected_without_reserve() -> None:
+    """Builder calls check their size before allocating, even if nothing was reserved."""
     with patch("netsim.memory.available_bytes", return_value=10**9):
         with raises_input("100,000,000", "20GB", key="topology"):
             NetworkBuilder().add_hosts(10**8)
@@ -182,7 +183,7 @@ def test_a_topology_that_announces_nothing_is_refused_as_it_grows() -> None:
             builder.cable(0, switches[0], 2**70, 1)
 
 
-def test_a_topo_file_and_a_shape_are_too_much() -> None:
+def test_topo_file_conflicts_with_shape_parameters() -> None:
     for given in [
         {"leaves": 3},
         {"tiers": 3},
@@ -194,12 +195,12 @@ def test_a_topo_file_and_a_shape_are_too_much() -> None:
             build(topo_file="any.topo", **given)
 
 
-def test_a_missing_topo_file() -> None:
+def test_missing_topo_file_is_rejected() -> None:
     with raises_input("nowhere.topo", code="unreadable"):
         build(topo_file="nowhere.topo")
 
 
-def test_65536_hosts_take_seconds() -> None:
+def test_65536_hosts_build_in_seconds() -> None:
     begin = time.perf_counter()
     network = build(hosts_per_leaf=128, leaves=512)
     assert time.perf_counter() - begin < 10
@@ -207,7 +208,7 @@ def test_65536_hosts_take_seconds() -> None:
     assert network.route_ports.size == 128 + 512  # all uplinks, and each leaf at the spines
 
 
-def test_pport_pairs_are_trees_side_by_side() -> None:
+def test_planes_are_parallel_copies_of_the_tree() -> None:
     one = build(hosts_per_leaf=2, leaves=3, host_rate="200Gbps")
     network = build(hosts_per_leaf=2, leaves=3, host_rate="800Gbps", planes=4)
     assert (network.n_hosts, network.n_host_ports) == (6, 24)
@@ -225,6 +226,6 @@ def test_pport_pairs_are_trees_side_by_side() -> None:
     assert network.bisection_bps == 4 * one.bisection_bps
 
 
-def test_pport_pairs_share_the_rate_evenly() -> None:
+def test_host_rate_must_divide_evenly_among_planes() -> None:
     with raises_input("800", "3", key="topology.planes"):
         build(hosts_per_leaf=2, leaves=3, host_rate="800Gbps", planes=3)

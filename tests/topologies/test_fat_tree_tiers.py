@@ -1,4 +1,4 @@
-"""Fat trees of three and four tiers: their shape, what follows from what, what is refused."""
+"""Fat trees of three and four tiers: shape, derived parameters and rejected ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def settle(**given) -> Tree:
     return fat_tree.settle(tree_params(**given))
 
 
-def test_three_tiers_are_joined_as_documented() -> None:
+def test_three_tiers_are_wired_as_documented() -> None:
     network = build(tiers=3, hosts_per_leaf=2, leaves=2, pods=3, cores=4, bundle={"spine": 2})
     assert network.n_hosts == 12
     assert ports_of(network, "leaf3") == ["h6", "h7", "spine2", "spine3"]
@@ -55,7 +55,7 @@ def test_three_tiers_are_joined_as_documented() -> None:
     ]  # fmt: skip
 
 
-def test_four_tiers_are_joined_as_documented() -> None:
+def test_four_tiers_are_wired_as_documented() -> None:
     network = build(tiers=4, radix=4)
     assert network.n_hosts == 32
     assert ports_of(network, "spine5") == ["leaf4", "leaf5", "core6", "core7"]
@@ -64,7 +64,7 @@ def test_four_tiers_are_joined_as_documented() -> None:
     assert network.diameter == 8
 
 
-def test_a_radix_gives_a_full_tree() -> None:
+def test_radix_gives_a_full_tree() -> None:
     for tiers, radix, hosts in [(2, 16, 128), (3, 16, 1024), (4, 8, 512)]:
         network = build(tiers=tiers, radix=radix)
         assert network.n_hosts == hosts
@@ -72,7 +72,7 @@ def test_a_radix_gives_a_full_tree() -> None:
         assert network.bisection_bps == hosts * 800 * GBPS // 2
 
 
-def test_a_radix_is_divided_as_asked() -> None:
+def test_radix_is_split_by_oversubscription_and_bundles() -> None:
     for given, children, parents, bundles in [
         ({"radix": 8}, (4, 4, 8), (4, 4), (1, 1)),
         ({"radix": 8, "bundle": 2}, (4, 2, 4), (2, 2), (2, 2)),
@@ -85,7 +85,7 @@ def test_a_radix_is_divided_as_asked() -> None:
         assert set(tree.ports) == {given["radix"]}
 
 
-def test_what_is_left_out_follows() -> None:
+def test_omitted_parameters_are_derived() -> None:
     for given, spines, cores, bundles in [
         ({}, 4, 32, (1, 1)),
         ({"oversubscription": 2}, 2, 8, (1, 1)),
@@ -105,7 +105,7 @@ def test_what_is_left_out_follows() -> None:
         assert tree.bundles == bundles
 
 
-def test_values_of_each_tier() -> None:
+def test_each_tier_has_its_own_rates_and_delays() -> None:
     network = build(
         tiers=3,
         radix=8,
@@ -127,7 +127,7 @@ def test_values_of_each_tier() -> None:
 COUNTS = {"tiers": 3, "hosts_per_leaf": 4, "leaves": 8, "pods": 4}
 
 
-def test_contradictions_are_errors() -> None:
+def test_contradictory_parameters_are_rejected() -> None:
     for given, message in [
         ({"tiers": 5}, ("topology.tiers", "5", "4")),
         ({"tiers": 1}, ("topology.tiers", "1", "2")),
@@ -188,7 +188,7 @@ def test_contradictions_are_errors() -> None:
             build(**given)
 
 
-def test_a_topo_file_of_three_tiers(tmp_path: Path) -> None:
+def test_topo_file_defines_three_tiers(tmp_path: Path) -> None:
     path = tmp_path / "regions.topo"
     path.write_text(TOPO)
     network = build(topo_file=str(path))
@@ -201,7 +201,7 @@ def test_a_topo_file_of_three_tiers(tmp_path: Path) -> None:
     assert network.port_delay_ps[route].tolist() == delays
 
 
-def test_a_faulty_topo_file_of_three_tiers(tmp_path: Path) -> None:
+def test_faulty_three_tier_topo_file_is_rejected(tmp_path: Path) -> None:
     for old, new, message in [
         ("Podsize 36", "", "host"),
         ("Podsize 36", "Podsize 40", "tree"),
@@ -216,13 +216,13 @@ def test_a_faulty_topo_file_of_three_tiers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tiers", [3, 4])
-def test_the_way_back_may_be_that_of_the_way_there(tiers: int) -> None:
+def test_tree_without_bundles_allows_symmetric_routing(tiers: int) -> None:
     check_symmetric(build(tiers=tiers, radix=4))
     with raises_input("cable", key="fabric.routing"):
         check_symmetric(build(tiers=tiers, radix=8, bundle=2))
 
 
-def test_65536_hosts_take_seconds() -> None:
+def test_65536_hosts_build_in_seconds() -> None:
     begin = time.process_time()
     network = build(tiers=3, radix=64)
     assert time.process_time() - begin < 10

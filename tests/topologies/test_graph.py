@@ -1,4 +1,4 @@
-"""Graphs of any shape: in files of several forms, from networkx, and with weights."""
+"""Graph topologies: several file formats, networkx graphs and weighted routing."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def written(tmp_path: Path, name: str, text: str) -> Path:
 
 
 def same(one: Network, other: Network) -> bool:
-    """Are they one network, but for names?"""
+    """Return whether two networks are equal except for names."""
     arrays = ("node_first_port", "port_peer", "port_rate_bps", "port_delay_ps", "route", "tier")
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
 
 
-def test_a_network_as_a_graph_is_that_network():
+def test_network_survives_conversion_to_networkx_and_back():
     tree = fat_tree(3, 4, "100Gbps", fabric_rate="50Gbps", spines=3, uplinks=6)
     again = from_networkx(tree.to_networkx(), DEFAULTS)
     assert same(again, tree)
     assert again.switch_names == tree.switch_names
 
 
-def test_files_of_graphs(tmp_path):
+def test_graphml_and_json_files_restore_the_network(tmp_path):
     for form in ["graphml", "links", "edges"]:
         tree = fat_tree(2, 3, "400Gbps", spines=2, uplinks=2)
         graph = tree.to_networkx()
@@ -81,7 +81,7 @@ EDGES = """
 """
 
 
-def test_a_list_of_edges(tmp_path):
+def test_edge_list_sets_rates_and_delays(tmp_path):
     network = built(written(tmp_path, "racks.txt", EDGES), rate="100Gbps", latency="1us")
     assert (network.n_hosts, network.switch_names) == (3, ("left", "right"))
     assert network.name == "racks"
@@ -91,7 +91,7 @@ def test_a_list_of_edges(tmp_path):
     assert network.candidates(0, 1).tolist() == [2, 3]  # both cables
 
 
-def test_which_nodes_are_hosts(tmp_path):
+def test_hosts_are_single_link_nodes_or_match_a_pattern(tmp_path):
     path = written(tmp_path, "line.txt", "h0 s0\nh0 s1\nh1 s0\nh1 s1\ns0 s2\n")
     assert built(path).n_hosts == 1  # s2, which has one cable
     network = built(path, hosts="h*")
@@ -122,21 +122,21 @@ SIMAI = """
 """
 
 
-def test_a_topology_of_hpcc(tmp_path):
+def test_hpcc_topology_file_is_read(tmp_path):
     network = built(written(tmp_path, "topology.txt", HPCC))
     assert (network.n_hosts, network.switch_names) == (4, ("switch4",))
     assert network.port_rate_bps[:4].tolist() == [100 * G, 100 * G, 25 * G, 100 * G]
     assert set(network.port_delay_ps.tolist()) == {US}
 
 
-def test_a_topology_of_simai(tmp_path):
+def test_simai_topology_file_is_read(tmp_path):
     network = built(written(tmp_path, "simai", SIMAI))
     assert network.n_hosts == 4
     assert network.switch_names == ("nvswitch4", "nvswitch5", "switch6", "switch7")
     assert network.port_nic.tolist() == [1, 0] * 4
     assert network.port_rate_bps[:2].tolist() == [2880 * G, 400 * G]
     assert network.port_delay_ps[:2].tolist() == [25_000, 500_000]
-    # Within a server by NVLink, which is faster, and between servers by the other NIC.
+    # Flows within a server use NVLink, which is faster; flows between servers use the other NIC.
     flows = FlowTable([0, 0, 0], [1, 2, 1], [300, 100, 100], 0)
     flows.use_nics([-1, -1, 0])
     port_pairs = port_pairs_of(network, flows)
@@ -149,7 +149,7 @@ def test_a_topology_of_simai(tmp_path):
 
 @given(network=networks(), data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_weights_choose_all_paths_of_the_least_sum(network, data):
+def test_routes_are_all_least_weight_paths(network, data):
     graph = network.to_networkx()
     for *_, values in graph.edges(data=True):
         values["cost"] = values["delay_ps"] = data.draw(st.integers(1, 4))
@@ -171,7 +171,7 @@ def test_weights_choose_all_paths_of_the_least_sum(network, data):
             assert weighted.candidates(switch, group).tolist() == [p - first for p in expected]
 
 
-def test_equal_weights_are_shortest_paths():
+def test_equal_weights_give_shortest_paths():
     tree = fat_tree(2, 4, "100Gbps", spines=4)
     graph = tree.to_networkx()
     networkx.set_edge_attributes(graph, 7, "cost")
@@ -182,7 +182,7 @@ def test_equal_weights_are_shortest_paths():
             assert ours.tolist() == theirs.tolist()
 
 
-def test_weights_hold_when_links_are_down():
+def test_rerouting_after_link_failure_uses_weights():
     graph = networkx.MultiGraph()
     graph.add_edges_from([("h0", "a"), ("b", "h1")], cost=1)
     graph.add_edge("a", "b", cost=1)
@@ -253,7 +253,7 @@ MISTAKES = {
 }
 
 
-def test_mistakes_are_told_with_their_place(tmp_path):
+def test_errors_name_their_location(tmp_path):
     for file, text, expected in MISTAKES.values():
         path = tmp_path / file
         path.write_text(text)
@@ -262,7 +262,7 @@ def test_mistakes_are_told_with_their_place(tmp_path):
         assert str(caught.value).replace(f"{tmp_path}/", "").startswith(expected)
 
 
-def test_weights_are_whole_numbers(tmp_path):
+def test_invalid_weights_are_rejected(tmp_path):
     path = written(tmp_path, "a.txt", "a s weight=1\ns b weight=0\n")
     with raises_input("0"):
         built(path, weight="weight")

@@ -1,4 +1,4 @@
-"""Planes: the same as networks of their own, and one of them slower or broken."""
+"""Multi-plane networks: each plane equals a separate network; the last may be slower or failed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def planes(n: int, plane: Any, **given: Any) -> Network:
 
 
 def arrays(network: Network) -> dict[str, Any]:
-    """All that is in a network but its name and what it was built from."""
+    """Return all fields of a network except its name and derived tables."""
     kept = {f.name: getattr(network, f.name) for f in fields(network)}
     return {k: v for k, v in kept.items() if k not in ("name", "plan", "routing")}
 
@@ -56,7 +56,7 @@ def assert_equal(one: Network, other: Network) -> None:
     st.integers(1, 2),
 )
 @settings(max_examples=25, deadline=None)
-def test_pport_pairs_of_trees_are_the_pport_pairs_that_trees_have(
+def test_planes_of_trees_equal_fat_tree_planes(
     n: int, hosts_per_leaf: int, leaves: int, spines: int, parallel: int
 ) -> None:
     shape = {"hosts_per_leaf": hosts_per_leaf, "leaves": leaves}
@@ -72,7 +72,7 @@ def test_pport_pairs_of_trees_are_the_pport_pairs_that_trees_have(
 
 @given(networks(), st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
-def test_a_network_of_any_shape_is_the_same_as_a_part(part: Network, n: int) -> None:
+def test_add_network_preserves_wiring_and_routes(part: Network, n: int) -> None:
     builder = NetworkBuilder()
     hosts = builder.add_hosts(part.n_hosts)
     for number in range(n):
@@ -96,7 +96,7 @@ def test_a_network_of_any_shape_is_the_same_as_a_part(part: Network, n: int) -> 
 
 @given(st.lists(networks(), min_size=1, max_size=2), st.data())
 @settings(max_examples=60, deadline=None)
-def test_routes_of_networks_wired_alike_are_those_found_one_by_one(
+def test_shared_route_search_matches_separate_searches(
     kinds: list[Network], data: st.DataObject
 ) -> None:
     parts = data.draw(st.lists(st.sampled_from(kinds), min_size=2, max_size=5))
@@ -110,12 +110,12 @@ def test_routes_of_networks_wired_alike_are_those_found_one_by_one(
     for wiring in (network.wiring(), network.wiring(usable)):
         found = routing.shortest_paths(wiring)
         with mock.patch.object(routing, "_cabling", lambda _, one: (b"%d" % one,)):
-            anew = routing.shortest_paths(wiring)  # as if no two were alike
+            anew = routing.shortest_paths(wiring)  # as if no two networks were wired identically
         np.testing.assert_array_equal(found.dense(wiring), anew.dense(wiring))
         np.testing.assert_array_equal(found.route_ports, anew.route_ports)
 
 
-def test_routes_of_pport_pairs_are_found_once() -> None:
+def test_identical_planes_share_one_route_search() -> None:
     network = planes(4, TREE)
     with mock.patch.object(routing, "switch_distances", wraps=routing.switch_distances) as search:
         routing.shortest_paths(network.wiring())
@@ -126,7 +126,7 @@ def test_routes_of_pport_pairs_are_found_once() -> None:
         assert search.call_count == 2
 
 
-def test_a_degraded_pport_pair_is_slower_and_a_broken_one_is_not_used() -> None:
+def test_degraded_plane_is_slower_and_failed_plane_is_absent() -> None:
     slow = planes(3, TREE, last_plane_rate_fraction=0.25)
     ports = np.arange(3)
     assert slow.port_rate_bps[ports].tolist() == [200 * GBPS, 200 * GBPS, 50 * GBPS]
@@ -137,7 +137,7 @@ def test_a_degraded_pport_pair_is_slower_and_a_broken_one_is_not_used() -> None:
         planes(1, TREE, last_plane_rate_fraction=0)
 
 
-def test_pport_pairs_of_pport_pairs_and_of_circuits() -> None:
+def test_planes_nest_and_contain_circuits() -> None:
     inner = {"kind": "multi_plane", "planes": 2, "plane": TREE}
     network = planes(2, inner)
     np.testing.assert_array_equal(network.port_peer, planes(4, TREE).port_peer)
@@ -155,7 +155,7 @@ def test_pport_pairs_of_pport_pairs_and_of_circuits() -> None:
     check_routes(twice)
 
 
-def test_a_flow_has_a_port_pair_in_every_pport_pair() -> None:
+def test_flow_has_a_port_pair_in_every_plane() -> None:
     network = planes(4, TREE)
     port_pairs = port_pairs_of(network, FlowTable([0, 5], [3, 0], 1))
     assert port_pairs.counts.tolist() == [4, 4]
@@ -163,7 +163,7 @@ def test_a_flow_has_a_port_pair_in_every_pport_pair() -> None:
     assert network.nic_rate_bps.tolist() == [800 * GBPS] * 6
 
 
-def test_mistakes_are_those_of_a_topology_of_its_own(tmp_path: Path) -> None:
+def test_inner_topology_errors_are_reported(tmp_path: Path) -> None:
     def wrong(toml: str, *overrides: str) -> list[str]:
         return messages(tmp_path, text(topology=toml), *overrides)
 
@@ -189,15 +189,15 @@ def test_mistakes_are_those_of_a_topology_of_its_own(tmp_path: Path) -> None:
     assert mentions(wrong('kind = "multi_plane"\nplanes = 2')[0], "topology.plane")
 
 
-def test_mistakes_that_show_as_it_is_built_name_the_inner_table() -> None:
+def test_build_errors_name_the_inner_table() -> None:
     with raises_input("3", key="topology.plane.plane.oversubscription"):
         planes(2, {"kind": "multi_plane", "planes": 2, "plane": {**TREE, "oversubscription": 3}})
     with raises_input(key="topology.plane.leaves"):
         planes(2, {"kind": "fat_tree", "hosts_per_leaf": 2})
 
 
-def test_pport_pairs_by_which_answers_take_another_way_are_refused(tmp_path: Path) -> None:
-    """Credits of ExpressPass make room where they pass: that is where data has to go."""
+def test_expresspass_rejects_asymmetric_plane_balancing(tmp_path: Path) -> None:
+    """ExpressPass credits reserve capacity on their plane, so data must use the same plane."""
     content = text(top='transport = "expresspass"', topology=TOML)
     for way in ("hash", "entropy"):
         prepare(load(tmp_path, content, f"fabric.plane_balancing={way}").points()[0])
@@ -206,7 +206,7 @@ def test_pport_pairs_by_which_answers_take_another_way_are_refused(tmp_path: Pat
         prepare(point)
 
 
-def test_parameters_of_pport_pairs_are_axes_and_are_written_back(tmp_path: Path) -> None:
+def test_plane_parameters_can_be_swept_and_round_trip(tmp_path: Path) -> None:
     content = text(topology=TOML.replace("leaves = 2", 'leaves = "2..3"'))
     experiment = load(tmp_path, content)
     assert experiment.axes == {"topology.plane.leaves": (2, 3)}
@@ -218,7 +218,7 @@ def test_parameters_of_pport_pairs_are_axes_and_are_written_back(tmp_path: Path)
     assert [use.name for use in again.uses][:2] == ["multi_plane", "fat_tree"]
 
 
-def test_pport_pairs_are_built_from_python_as_an_experiment_builds_them() -> None:
+def test_build_topology_builds_the_same_planes() -> None:
     assert_equal(build_topology("multi_plane", planes=3, plane=TREE), planes(3, TREE))
     inner = {"kind": "multi_plane", "planes": 2, "plane": TREE}
     assert_equal(build_topology("multi_plane", planes=2, plane=inner), planes(2, inner))

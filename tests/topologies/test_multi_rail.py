@@ -1,4 +1,4 @@
-"""Rails: who is in a network with whom, and messages to other rails from file to result."""
+"""Multi-rail networks: connectivity, relays, and relayed messages from experiment to results."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_ports_lead_to_the_rack_and_to_the_rail(
         network.nic_rate_bps.reshape(-1, 2).tolist()
         == [[14_400 * GBPS, planes * 200 * GBPS]] * network.n_hosts
     )
-    # Who has what in common with whom.
+    # Hosts of a rack share the scale-up network, hosts of a rail share the rail, others nothing.
     for a in range(network.n_hosts):
         for b in range(network.n_hosts):
             if a == b:
@@ -90,7 +90,7 @@ def test_ports_lead_to_the_rack_and_to_the_rail(
                     port_pairs_of(network, flow)
 
 
-def test_names_and_the_rule() -> None:
+def test_switch_names_and_relay_rule() -> None:
     network = rails(2, TREE, relay_at="destination", relay_chunk="1MB")
     assert network.switch_names[:4] == ("rack0.up0", "rack1.up0", "rack2.up0", "rack3.up0")
     assert network.switch_names[4:7] == ("rail0.leaf0", "rail0.leaf1", "rail0.spine0")
@@ -98,8 +98,10 @@ def test_names_and_the_rule() -> None:
     assert rails(2, TREE, relay_at="none").relays is None
 
 
-def test_rail_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A switch for each rack and each rank, and relays between hosts that differ in both."""
+def test_rail_only_has_one_switch_per_rack_and_rail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rail-only has a switch per rack and per rank; hosts that differ in both need relays."""
     racks, gpus = 5, 3
     given = {"racks": racks, "gpus_per_rack": gpus, "rail_rate": "200Gbps"}
     network = topology_of({"kind": "rail_only", **given})
@@ -117,7 +119,7 @@ def test_rail_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.flows["fct_ps"] > 0).all()
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for wrong, message in [
         ({"gpus_per_rail": 3}, ("topology.gpus_per_rail", "4")),
         ({"gpus_per_rail": 0}, ("topology.gpus_per_rail", "4")),
@@ -134,7 +136,7 @@ def test_what_does_not_fit_is_said() -> None:
 
 
 @pytest.mark.parametrize("relay", ["source", "destination"])
-def test_results_tell_of_messages(
+def test_results_report_messages_and_segments(
     tmp_path: Path, relay: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
@@ -148,10 +150,10 @@ def test_results_tell_of_messages(
     assert flows["size_bytes"].unique().to_list() == [20_000]
     messages = segments["flow"].n_unique()
     assert result.summary["relays"] == {"messages": messages, "segments": len(segments)}
-    assert messages == 12 * 9 - 12 * 3  # not to one's rack, nor on one's rail
+    assert messages == 12 * 9 - 12 * 3  # only messages to another rack and another rail
     assert len(segments) == messages * 2 * 3
     assert result.tasks is None
-    # A message is done as the last chunk is there.
+    # A message is complete when its last chunk arrives.
     last = segments.filter(segments["hop"] == 2)
     end = (last["start_ps"] + last["fct_ps"]).to_numpy().reshape(-1, 3).max(axis=1)
     of = flows[last["flow"].to_numpy()[::3].tolist()]
@@ -163,14 +165,14 @@ def test_results_tell_of_messages(
     assert trace_flow(result, direct).fct_ps == flows["fct_ps"][direct]
 
 
-def test_the_ideal_transport_knows_of_legs(tmp_path: Path) -> None:
+def test_ideal_transport_supports_relay_segments(tmp_path: Path) -> None:
     result = simulate(load(tmp_path, TOML.format(transport="ideal", relay_at="source")).points()[0])
     assert result.flows["fct_ps"].size == 132
     assert (result.flows["slowdown"] == 1).all()
     assert result.summary["flows"] == 132
 
 
-def test_without_relays_other_rails_cannot_be_reached(tmp_path: Path) -> None:
+def test_other_rails_are_unreachable_without_relays(tmp_path: Path) -> None:
     point = load(tmp_path, TOML.format(transport="datagram", relay_at="none")).points()[0]
     with raises_input("host 2", "host 3", key="topology") as e:
         simulate(point)

@@ -1,4 +1,4 @@
-"""Circuit switches: who is joined to whom when, and parameters that make no sense."""
+"""Circuit switches: schedules, static patterns, routing and invalid parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ G = 10**9
 
 
 def ocs(**given: Any) -> Network:
-    """The topology; `given` are its parameters as a user writes them."""
+    """Build the topology from parameters as a user writes them."""
     plugin = registry.find("topology", "ocs")
     network: Network = plugin.module.build(resolve(plugin, given))
     return network
@@ -29,7 +29,7 @@ def ocs(**given: Any) -> Network:
 
 @pytest.mark.parametrize("racks", [2, 5, 8])
 @pytest.mark.parametrize("switches", [1, 2])
-def test_every_two_racks_have_one_circuit(racks: int, switches: int) -> None:
+def test_each_rack_pair_has_one_circuit(racks: int, switches: int) -> None:
     if racks == 2 and switches == 2:
         with raises_input("2", "1", key="topology.circuit_switches"):
             ocs(racks=racks, hosts_per_rack=1, circuit_switches=switches)
@@ -48,7 +48,7 @@ def test_every_two_racks_have_one_circuit(racks: int, switches: int) -> None:
     assert set(circuits.names) == {f"rotor{k}" for k in range(switches)}
 
 
-def test_a_rack_is_joined_to_one_other_by_each_rotor_at_a_time() -> None:
+def test_rotor_connects_a_rack_to_one_peer_per_slot() -> None:
     network = ocs(
         racks=9,
         hosts_per_rack=1,
@@ -69,7 +69,7 @@ def test_a_rack_is_joined_to_one_other_by_each_rotor_at_a_time() -> None:
         assert all(end - begin == 8 * US and begin % (10 * US) == 2 * US for begin, end in days)
 
 
-def test_staggered_rotors_turn_one_after_the_other() -> None:
+def test_staggered_rotors_reconfigure_at_different_times() -> None:
     network = ocs(
         racks=6,
         hosts_per_rack=1,
@@ -86,7 +86,7 @@ def test_staggered_rotors_turn_one_after_the_other() -> None:
         assert set(begins % (10 * US)) == {US + number * 5 * US}
 
 
-def test_with_as_many_rotors_as_matchings_every_two_racks_have_a_cable() -> None:
+def test_one_rotor_per_matching_makes_circuits_permanent() -> None:
     network = ocs(racks=6, hosts_per_rack=2, circuit_switches=5)
     circuits = network.circuits
     assert circuits is not None
@@ -94,14 +94,14 @@ def test_with_as_many_rotors_as_matchings_every_two_racks_have_a_cable() -> None
     assert (circuits.calendar == NONE).all()
 
 
-def test_a_packet_waits_for_its_slot() -> None:
+def test_packet_waits_for_its_slot() -> None:
     network = ocs(
         racks=4, hosts_per_rack=1, slot="10us", reconfiguration_delay="2us", host_latency="100ns",
         fiber_latency="300ns", switch_latency="50ns",
     )  # fmt: skip
     engine = run(build(network, flow_table([(0, 2, 4096, 0)]), "datagram", DROP_TAIL, jit=False))
     send = 4160 * 80
-    # Rack 0 meets rack 2 in the third slot; light leaves a fiber's delay before that is there.
+    # Racks 0 and 2 are connected in the third slot; sending starts one fiber delay before it.
     assert fct_ps(engine).tolist() == [22 * US - 300_000 + send + 650_000 + send + 100_000]
 
 
@@ -112,7 +112,7 @@ def test_a_packet_waits_for_its_slot() -> None:
         ({"racks": 4, "slot": "10us"}, "topology.slot", ("slot 0", "10us")),
     ],
 )
-def test_what_makes_no_sense_is_refused(given: dict[str, Any], key: str, message: str) -> None:
+def test_invalid_parameters_are_rejected(given: dict[str, Any], key: str, message: str) -> None:
     with raises_input(message) as caught:
         ocs(hosts_per_rack=1, **given)
     assert caught.value.key == key
@@ -127,7 +127,7 @@ def up_ports(network: Network) -> np.ndarray:
 
 
 def ways_of(network: Network) -> set[tuple[int, str, str]]:
-    """The circuit switch, and the racks at both ends, of every link that is ever up."""
+    """Return the circuit switch and both racks of every link that is ever up."""
     circuits = network.circuits
     assert circuits is not None
     up = up_ports(network)
@@ -140,7 +140,7 @@ def joined(*pairs: tuple[int, int, int], both: bool = True) -> set[tuple[int, st
     return ways | {(switch, b, a) for switch, a, b in ways} if both else ways
 
 
-def test_named_matchings() -> None:
+def test_static_patterns_have_the_documented_circuits() -> None:
     fixed = {"hosts_per_rack": 1, "schedule": "static"}
     ring = ocs(racks=4, circuit_switches=2, static_pattern="ring", **fixed)
     assert ways_of(ring) == joined((0, 0, 1), (0, 2, 3), (1, 1, 2), (1, 3, 0))
@@ -156,7 +156,7 @@ def test_named_matchings() -> None:
     assert not mesh.circuits.change
 
 
-def test_groups_have_rings_and_hypercubes_of_their_own() -> None:
+def test_each_group_has_its_own_ring_or_hypercube() -> None:
     fixed = {"hosts_per_rack": 1, "schedule": "static"}
     rings = ocs(racks=8, static_pattern="ring", group_size=4, bidirectional=False, **fixed)
     ways = [(0, a, a // 4 * 4 + (a + 1) % 4) for a in range(8)]
@@ -169,7 +169,7 @@ def test_groups_have_rings_and_hypercubes_of_their_own() -> None:
     assert ways_of(mixed) == ways_of(ring) | joined((2, 0, 2), (2, 1, 3))
 
 
-def test_groups_that_cannot_be() -> None:
+def test_invalid_group_parameters_are_rejected() -> None:
     for given, text in [
         (
             {"static_pattern": "ring", "group_size": 3},
@@ -199,7 +199,7 @@ def test_groups_that_cannot_be() -> None:
         assert text in str(caught.value)
 
 
-def test_rotors_of_single_fibers_send_to_every_rack_in_turn() -> None:
+def test_unidirectional_rotors_reach_every_rack() -> None:
     network = ocs(racks=5, hosts_per_rack=1, circuit_switches=2, bidirectional=False, slot="20us")
     assert len(ways_of(network)) == 5 * 4
     circuits = network.circuits
@@ -209,7 +209,7 @@ def test_rotors_of_single_fibers_send_to_every_rack_in_turn() -> None:
     assert network.diameter == 3
 
 
-def test_matchings_from_a_file(tmp_path: Path) -> None:
+def test_matching_file_defines_the_circuits(tmp_path: Path) -> None:
     path = tmp_path / "ways.txt"
     path.write_text("# switch, two racks\n0 0 2\n0 1 3\n1, 0, 1\n")
     given = {"racks": 4, "hosts_per_rack": 1, "circuit_switches": 2, "schedule": "static"}
@@ -235,8 +235,8 @@ def test_matchings_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_a_message_over_a_permanent_circuit_takes_the_closed_form(bidirectional: bool) -> None:
-    """Ten full packets, one behind the other, over three links of one rate."""
+def test_fct_over_permanent_circuit_matches_closed_form(bidirectional: bool) -> None:
+    """Ten full packets in sequence over three links of equal rate."""
     network = ocs(
         racks=4, hosts_per_rack=1, schedule="static", circuit_switches=2, static_pattern="ring",
         bidirectional=bidirectional,
@@ -249,7 +249,7 @@ def test_a_message_over_a_permanent_circuit_takes_the_closed_form(bidirectional:
     assert fct_ps(engine).tolist() == [12 * send + delays] * 4
 
 
-def test_parameters_of_another_schedule_are_refused() -> None:
+def test_parameters_of_another_schedule_are_rejected() -> None:
     rotor = {"racks": 4, "hosts_per_rack": 1}
     for given, key in (
         ({"static_pattern": "ring"}, "static_pattern"),
@@ -263,7 +263,7 @@ def test_parameters_of_another_schedule_are_refused() -> None:
         ocs(racks=5, hosts_per_rack=1, schedule="static", static_pattern="ring")
 
 
-def test_presets_are_those_published() -> None:
+def test_presets_match_published_values() -> None:
     opera = build_topology("ocs:opera")
     assert (opera.n_hosts, opera.n_switches) == (648, 108)
     circuits = opera.circuits
@@ -278,9 +278,9 @@ def test_presets_are_those_published() -> None:
 
 
 @pytest.mark.parametrize("racks", [7, 256])
-def test_drawn_matchings_join_every_two_racks_once_and_bring_all_near(racks: int) -> None:
-    """Any five of those of 256 racks are as good as five random matchings: 3.74 circuits on
-    average, 6 at most, in place of 4.45 and up to 12 by the circle method."""
+def test_random_matchings_pair_racks_once_with_short_paths(racks: int) -> None:
+    """Any five matchings of 256 racks give paths of 3.74 circuits on average and 6 at most, as five
+    random matchings do; the circle method gives 4.45 and up to 12."""
     rng = np.random.default_rng(1)
     rounds = random_rounds(racks, rng)
     met = np.zeros((racks, racks), int)
@@ -299,8 +299,8 @@ def test_drawn_matchings_join_every_two_racks_once_and_bring_all_near(racks: int
         assert mean == pytest.approx(3.74, abs=0.03)
 
 
-def test_a_packet_fabric_takes_what_is_not_for_the_next_rack() -> None:
-    """On a ring one way: routes of the circuits' way lead to the next rack alone."""
+def test_packet_fabric_reaches_racks_without_a_circuit() -> None:
+    """In a unidirectional ring, the circuits' routing table reaches only the next rack."""
     ring = {"racks": 5, "hosts_per_rack": 2, "schedule": "static", "static_pattern": "ring"}
     network = ocs(**ring, bidirectional=False, packet_uplink_rate="10Gbps", packet_switches=2)
     assert network.policy is not None
@@ -315,8 +315,8 @@ def test_a_packet_fabric_takes_what_is_not_for_the_next_rack() -> None:
     assert alone.reaches(np.zeros(10, int), hosts).all()
 
 
-def test_small_messages_go_at_once_over_several_circuits() -> None:
-    """Opera: a packet finds a way whenever it comes, and large messages wait for circuits."""
+def test_small_messages_take_multi_hop_paths_immediately() -> None:
+    """Opera: a small message finds a path at any time; large messages wait for direct circuits."""
     network = ocs(
         racks=8, hosts_per_rack=1, circuit_switches=4, stagger=True, slot="80us",
         reconfiguration_delay="2us", shuffle_seed=1,
@@ -324,7 +324,7 @@ def test_small_messages_go_at_once_over_several_circuits() -> None:
     )  # fmt: skip
     circuits = network.circuits
     assert circuits is not None
-    # Seven rounds on four switches: two slots each, of which the last one joins nobody in one.
+    # Seven matchings on four switches: two slots each; the last switch is idle in one of them.
     assert set(circuits.period_ps.tolist()) == {160 * US}
     starts = [7 * US * k for k in range(23)]
     small = [(k % 8, (k + 3) % 8, 4096, start) for k, start in enumerate(starts)]
@@ -337,7 +337,7 @@ def test_small_messages_go_at_once_over_several_circuits() -> None:
     assert (fct[23:] > max(lone)).any()
 
 
-def test_expanders_that_make_no_sense() -> None:
+def test_invalid_expander_parameters_are_rejected() -> None:
     for given, message in [
         (
             {"drain_time": "1us", "packet_uplink_rate": "10Gbps"},
@@ -362,12 +362,12 @@ def test_expanders_that_make_no_sense() -> None:
         assert message in str(caught.value)
 
 
-def test_slots_in_which_rotors_join_nobody_are_apart() -> None:
-    """21 matchings on six rotors: three have a slot in which they join nobody, never at once."""
+def test_idle_rotor_slots_do_not_coincide() -> None:
+    """21 matchings on six rotors: three rotors have an idle slot, never at the same time."""
     given = {"racks": 22, "hosts_per_rack": 1, "circuit_switches": 6, "stagger": True}
     network = ocs(**given, slot="60us", reconfiguration_delay="2us", drain_time="5us")
     (row,) = inventory(network).networks
     assert row.slot_paths is not None
-    # Four of six rotors at least: 3 circuits for 22 racks, and two more.
+    # At least four of six rotors are up: 3 circuits reach 22 racks, and at most two more.
     assert 3 <= row.slot_paths.shortest <= row.slot_paths.longest <= 5
     assert row.slot_paths.mean < 3

@@ -1,4 +1,4 @@
-"""Circuits that follow the traffic: what they join, for how long, and what a message then takes."""
+"""Demand-aware circuits: which racks they connect, for how long, and the resulting FCTs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("plain_python")
 def point_of(
     tmp_path: Path, traffic: str, seed: int = 1, transport: str = "datagram", **given: Any
 ):
-    """An experiment of demand-aware circuits; `given` are their parameters."""
+    """Return an experiment with demand-aware circuits; `given` are topology parameters."""
     table = {"kind": "ocs", "hosts_per_rack": 1, "schedule": "demand_aware", **given}
     topology = "\n".join(
         f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
@@ -45,7 +45,7 @@ def flow_list(tmp_path: Path, rows: list[tuple[int, int, int]]) -> str:
 
 
 def shares(network: Network) -> dict[tuple[int, int], float]:
-    """For what share of the time light passes from a rack to another, by all switches together."""
+    """Return the fraction of time each rack pair has a circuit, summed over all switches."""
     circuits = network.circuits
     assert circuits is not None
     share = duty(circuits)
@@ -58,7 +58,7 @@ def shares(network: Network) -> dict[tuple[int, int], float]:
     return found
 
 
-def test_greedy_circuits_join_who_sends_most(tmp_path: Path) -> None:
+def test_greedy_connects_the_racks_with_most_demand(tmp_path: Path) -> None:
     traffic = flow_list(tmp_path, [(0, 1, 900), (1, 2, 500), (2, 3, 800), (3, 0, 100), (0, 2, 10)])
     network = prepare(point_of(tmp_path, traffic, racks=4, circuit_switches=2)).network
     # All uplinks are in use: 0 and 1, 2 and 3, and with what is left 1 and 2, 3 and 0.
@@ -71,8 +71,8 @@ def test_greedy_circuits_join_who_sends_most(tmp_path: Path) -> None:
     )
 
 
-def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) -> None:
-    """Both ways at once, ten full packets, over three links of one rate."""
+def test_fct_over_own_circuit_matches_closed_form(tmp_path: Path) -> None:
+    """Ten full packets in both directions at once over three links of equal rate."""
     traffic = flow_list(tmp_path, [(0, 3, 40960), (3, 0, 40960), (1, 2, 40960)])
     given = {"racks": 4, "host_latency": "100ns", "fiber_latency": "300ns"}
     result = simulate(point_of(tmp_path, traffic, **given))
@@ -85,7 +85,7 @@ def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) ->
         figures["circuit_duty_cycle"],
         figures["no_circuit_drops"],
     ) == (True, 1, 0)
-    # With a control plane light passes 50 us and a night later; its way to the switch is earlier.
+    # A control delay of 50 us and a night postpone the circuit; packets reach the switch before it.
     control = simulate(
         point_of(tmp_path, traffic, control_delay="50us", reconfiguration_delay="7us", **given)
     )
@@ -93,8 +93,9 @@ def test_a_message_over_its_own_circuit_takes_the_closed_form(tmp_path: Path) ->
     assert control.flows["fct_ps"].tolist() == [first + 11 * send + delays - 100_000] * 3
 
 
-def test_what_is_not_answered_needs_no_way_back(tmp_path: Path) -> None:
-    """Light from rack 0 to rack 1 alone: datagrams take the closed form, NDP is refused."""
+def test_unacknowledged_transport_needs_no_return_circuit(tmp_path: Path) -> None:
+    """With a circuit only from rack 0 to rack 1, datagrams match the closed form and NDP is
+    rejected."""
     (tmp_path / "ways.txt").write_text("0 0 1\n")
     given = {"racks": 2, "schedule": "static", "bidirectional": False, "matching_file": "ways.txt"}
     point = point_of(tmp_path, flow_list(tmp_path, [(0, 1, 40960)]), **given)
@@ -105,11 +106,11 @@ def test_what_is_not_answered_needs_no_way_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("algorithm", "switches"), [("bvn", 2), ("solstice", 1)])
-def test_days_are_as_long_as_the_demand_needs(
+def test_day_lengths_are_proportional_to_demand(
     tmp_path: Path, algorithm: str, switches: int
 ) -> None:
-    """Two shifts of five racks, one with three times the bytes of the other, however long nights
-    are; but no day is shorter than `shortest_day`."""
+    """Two shift patterns of five racks, one with three times the bytes of the other: their days
+    have that ratio, whatever the night; no day is shorter than `shortest_day`."""
     rows = [(r, (r + k) % 5, size * 4096) for r in range(5) for k, size in ((1, 75), (2, 25))]
     given = {
         "racks": 5, "circuit_switches": switches, "bidirectional": False, "algorithm": algorithm,
@@ -121,15 +122,15 @@ def test_days_are_as_long_as_the_demand_needs(
     network = prepare(point_of(tmp_path, traffic, **given)).network
     circuits = network.circuits
     assert circuits is not None
-    period = 100 * FULL * 80 // switches + 200 * US  # of both shifts, and two nights
+    period = 100 * FULL * 80 // switches + 200 * US  # two days and two nights
     assert set(circuits.period_ps[circuits.ever].tolist()) == {period}
     for k, part in ((1, 75), (2, 25)):
         for rack in range(5):
-            share = part * FULL * 80 / period  # by all switches together
+            share = part * FULL * 80 / period  # summed over all switches
             assert shares(network)[rack, (rack + k) % 5] == pytest.approx(share, abs=1e-6)
 
 
-def test_a_period_stretches_days_and_keeps_nights(tmp_path: Path) -> None:
+def test_period_stretches_days_but_not_nights(tmp_path: Path) -> None:
     rows = [(r, (r + k) % 5, size * 4096) for r in range(5) for k, size in ((1, 75), (2, 25))]
     given = {
         "racks": 5,
@@ -149,9 +150,7 @@ def test_a_period_stretches_days_and_keeps_nights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_everything_arrives_with_the_best_matching_of_each_slot(
-    tmp_path: Path, bidirectional: bool
-) -> None:
+def test_max_weight_schedule_delivers_all_traffic(tmp_path: Path, bidirectional: bool) -> None:
     point = point_of(
         tmp_path, 'kind = "all_to_all"\nsize = "20KB"', racks=5, circuit_switches=2,
         bidirectional=bidirectional,
@@ -164,14 +163,14 @@ def test_everything_arrives_with_the_best_matching_of_each_slot(
     assert result.summary["lost"] == 0
 
 
-def test_at_most_so_many_slots_are_kept(tmp_path: Path) -> None:
+def test_max_matchings_limits_the_schedule(tmp_path: Path) -> None:
     traffic = 'kind = "all_to_all"\nsize = "20KB"'
     given = {"racks": 6, "bidirectional": False, "algorithm": "solstice", "max_matchings": 3}
     network = prepare(point_of(tmp_path, traffic, **given)).network
     assert len(shares(network)) == 3 * 6
 
 
-def test_a_wrong_prediction_has_other_circuits_and_the_same_sum(tmp_path: Path) -> None:
+def test_prediction_error_changes_circuits_reproducibly(tmp_path: Path) -> None:
     traffic = flow_list(tmp_path, [(r, (r + 1) % 8, 409600) for r in range(8)])
     given = {"racks": 8, "bidirectional": False, "algorithm": "bvn", "reconfiguration_delay": "1us"}
     right = shares(prepare(point_of(tmp_path, traffic, **given)).network)
@@ -185,7 +184,7 @@ def test_a_wrong_prediction_has_other_circuits_and_the_same_sum(tmp_path: Path) 
     assert all(wrong[0][pair] < 0.9 for pair in right)
 
 
-def test_traffic_that_stays_in_racks_has_no_circuits(tmp_path: Path) -> None:
+def test_intra_rack_traffic_gets_no_circuits(tmp_path: Path) -> None:
     traffic = flow_list(tmp_path, [(0, 1, 4096), (2, 3, 4096)])
     for algorithm in ("greedy", "bvn", "solstice", "max_weight"):
         point = point_of(
@@ -195,7 +194,7 @@ def test_traffic_that_stays_in_racks_has_no_circuits(tmp_path: Path) -> None:
         assert simulate(point).complete
 
 
-def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+def test_invalid_parameters_are_rejected(tmp_path: Path) -> None:
     for given, key, message in [
         ({"stagger": True}, "stagger", "greedy"),
         ({"static_pattern": "ring"}, "static_pattern", ""),
@@ -211,8 +210,8 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         assert caught.value.key == f"topology.{key}"
 
 
-def test_what_has_no_circuit_goes_by_packets(tmp_path: Path) -> None:
-    """Rack 1 has one uplink in, which is that of rack 0; and a small message takes no circuit."""
+def test_flows_without_a_circuit_use_the_packet_fabric(tmp_path: Path) -> None:
+    """Rack 1's only incoming uplink serves rack 0, so rack 2 uses packets, as do small messages."""
     rows = [(0, 1, 40960), (1, 0, 8192), (2, 1, 20480), (3, 2, 40960)]
     given = {
         "racks": 4,
@@ -230,13 +229,13 @@ def test_what_has_no_circuit_goes_by_packets(tmp_path: Path) -> None:
     send = FULL * 80
     circuit, small, other, _ = flows["fct_ps"].tolist()
     assert circuit == 12 * send + 800_000
-    # At half the rate a packet takes twice as long on the two links of the packet fabric.
+    # The packet fabric has half the rate, so each of its two links takes twice as long.
     assert small == (2 + 2 * 3) * send + 4_200_000
     assert other == (2 + 2 * 6) * send + 4_200_000
 
 
-def test_racks_that_no_circuit_joins_are_told(tmp_path: Path) -> None:
-    """One uplink each joins 0 and 1, 2 and 3, and nobody else."""
+def test_unreachable_racks_are_rejected(tmp_path: Path) -> None:
+    """With one uplink per rack only 0-1 and 2-3 are connected, so flow 2 (1 to 2) has no path."""
     traffic = flow_list(tmp_path, [(0, 1, 900), (2, 3, 900), (1, 2, 10)])
     with raises_input("flow 2", key="topology"):
         prepare(point_of(tmp_path, traffic, racks=4))
@@ -260,7 +259,7 @@ def adapt(params, network, demand):
 '''
 
 
-def test_any_topology_may_adapt_but_keeps_its_hosts(tmp_path: Path) -> None:
+def test_adapt_must_not_change_the_host_count(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text(OTHER)
     sections = {"traffic": 'kind = "permutation"', "top": 'transport = "datagram"'}
     experiment = load(tmp_path, text(topology='kind = "./other.py"\nleaves = [2, 3]', **sections))
@@ -270,7 +269,7 @@ def test_any_topology_may_adapt_but_keeps_its_hosts(tmp_path: Path) -> None:
         prepare(more)
 
 
-def test_presets_run_with_what_belongs_to_them(tmp_path: Path) -> None:
+def test_presets_run_with_their_recommended_settings(tmp_path: Path) -> None:
     for topology, packets, circuits in [
         ('kind = "ocs:rotornet"\ncircuit_switches = 2', "", 'indirect = "opportunistic"'),
         (

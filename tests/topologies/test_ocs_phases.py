@@ -1,4 +1,4 @@
-"""Circuits that follow the levels of the traffic, as `ocs` has them."""
+"""Circuits of `ocs` that are reconfigured for each phase of the traffic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def point_of(tmp_path: Path, transport: str = "datagram", traffic: str = "", **given: Any):
-    """An all-reduce of four hosts in racks of their own, partners 2, 1, 1 and 2 away."""
+    """Return an all-reduce of four one-host racks with partners at distance 2, 1, 1 and 2."""
     table = {
         "kind": "ocs",
         "racks": 4,
@@ -49,7 +49,7 @@ def phased(tmp_path: Path, **given: Any) -> RunResult:
 
 
 def joined(network: Network, slot: int) -> dict[int, set[int]]:
-    """The racks that each rack's light goes to in a slot, by any switch."""
+    """Return the racks that each rack has a circuit to in a slot, through any switch."""
     circuits = network.circuits
     assert circuits is not None
     assert circuits.up_in_slot is not None
@@ -62,7 +62,7 @@ def joined(network: Network, slot: int) -> dict[int, set[int]]:
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_each_level_has_its_circuits_and_all_uplinks(tmp_path: Path, bidirectional: bool) -> None:
+def test_each_phase_uses_all_uplinks_for_its_circuits(tmp_path: Path, bidirectional: bool) -> None:
     network = prepare(
         point_of(tmp_path, reconfigure="per_phase", bidirectional=bidirectional)
     ).network
@@ -70,12 +70,12 @@ def test_each_level_has_its_circuits_and_all_uplinks(tmp_path: Path, bidirection
     for slot, away in enumerate(partners):
         assert joined(network, slot) == {rack: {rack ^ away} for rack in range(4)}
     assert network.phase_of_flow is not None
-    # The two steps in the middle have the same partners, and no order between them.
+    # The two middle steps have the same partners, so they share a phase.
     assert network.phase_of_flow.reshape(4, 4).T.tolist() == [[0, 1, 1, 2]] * 4
 
 
-def test_turns_come_as_levels_are_delivered(tmp_path: Path) -> None:
-    """With transports that acknowledge, too: acknowledgments come in time."""
+def test_reconfiguration_starts_when_a_phase_is_delivered(tmp_path: Path) -> None:
+    """This holds for transports with acknowledgments, too: these arrive before circuits change."""
     for transport in ["datagram", "ndp", "nscc", "dctcp"]:
         result = phased(tmp_path, transport=transport)
         assert result.complete
@@ -92,16 +92,16 @@ def test_turns_come_as_levels_are_delivered(tmp_path: Path) -> None:
         assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, *waited]
 
 
-def test_what_is_hidden_costs_nothing(tmp_path: Path) -> None:
-    """As long as alone on a network whose two circuits at a time are a single one."""
+def test_hidden_reconfiguration_costs_no_time(tmp_path: Path) -> None:
+    """Compute time covers every reconfiguration, so each flow takes its ideal time."""
     result = phased(tmp_path, traffic='compute = "50us"', uplink_rate="200Gbps", circuit_switches=1)
     assert result.circuit_slots is not None
     assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, 0, 0]
     assert (result.flows["fct_ps"] == result.flows["ideal_ps"]).all()
 
 
-def test_a_packet_fabric_takes_what_has_no_circuit_in_its_level(tmp_path: Path) -> None:
-    """With one circuit for two partners at once, one of them goes by packets."""
+def test_flows_without_a_circuit_in_their_phase_use_packets(tmp_path: Path) -> None:
+    """Host 0 has two partners but one circuit, so one of its flows uses the packet fabric."""
     lines = ["src,dst,size_bytes,after", "0,1,40960,", "0,2,4096,", "1,0,8192,0 1", "2,3,9999,"]
     (tmp_path / "flows.csv").write_text("\n".join(lines))
     point = point_of(
@@ -120,8 +120,8 @@ def test_a_packet_fabric_takes_what_has_no_circuit_in_its_level(tmp_path: Path) 
     assert result.flows["routing_table"].tolist() == ["slot 0", "packets", "slot 1", "slot 0"]
 
 
-def test_the_hash_is_that_of_what_is_written(tmp_path: Path) -> None:
-    """Also if the longest name, of a way that no flow takes, is not in the tables."""
+def test_result_hash_matches_after_reload(tmp_path: Path) -> None:
+    """The hash ignores the column's string width: no flow uses the table with the longest name."""
     point = point_of(tmp_path, reconfigure="per_phase", packet_uplink_rate="10Gbps")
     result = simulate(point)
     assert result.flows["routing_table"].dtype.itemsize > max(
@@ -130,8 +130,8 @@ def test_the_hash_is_that_of_what_is_written(tmp_path: Path) -> None:
     assert load_result(write_result(tmp_path / "out", point, result)).matches_hash()
 
 
-def test_a_ring_may_turn_round(tmp_path: Path) -> None:
-    """One way, each host sends to the next rack, and when all have that to the one before."""
+def test_ring_direction_reverses_between_phases(tmp_path: Path) -> None:
+    """With unidirectional circuits, each host sends to the next rack, then to the previous one."""
     rows = [f"{a},{(a + 1) % 4},40960," for a in range(4)]
     rows += [f"{a},{(a - 1) % 4},40960,{(a - 1) % 4}" for a in range(4)]
     (tmp_path / "flows.csv").write_text("\n".join(["src,dst,size_bytes,after", *rows]))
@@ -146,13 +146,13 @@ def test_a_ring_may_turn_round(tmp_path: Path) -> None:
     network = prepare(point).network
     for slot, way in enumerate((1, -1)):
         assert joined(network, slot) == {rack: {(rack + way) % 4} for rack in range(4)}
-    # Ten full packets at 40 ps a byte over three links; cables of 500 ns, and two fibers.
+    # Ten full packets at 40 ps per byte over three links; two cables and two fibers of 500 ns.
     send_ps = 4160 * 40
     alone = 12 * send_ps + 4 * 500_000
     flows = simulate(point).flows
     assert flows["fct_ps"][:4].tolist() == [alone] * 4
     assert flows["start_ps"][4:].tolist() == [alone] * 4
-    # All that is left stands at the rack when light comes, and is sent ahead of it by the fiber.
+    # All packets wait at the rack until the circuit is up; sending starts one fiber delay before.
     light = alone + CONTROL + SWITCHING
     left = light - 500_000 + 10 * send_ps
     assert (flows["start_ps"] + flows["fct_ps"])[4:].tolist() == [left + 1_500_000 + send_ps] * 4
@@ -165,7 +165,7 @@ def test_a_ring_may_turn_round(tmp_path: Path) -> None:
         ({"schedule": "rotor"}, "reconfigure", 'no effect with schedule = "rotor"'),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_parameters_are_rejected(
     tmp_path: Path, given: dict[str, Any], key: str, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -174,6 +174,6 @@ def test_what_makes_no_sense_is_refused(
     assert caught.value.key == f"topology.{key}"
 
 
-def test_an_order_takes_its_time(tmp_path: Path) -> None:
+def test_too_short_control_delay_is_rejected(tmp_path: Path) -> None:
     with raises_input("1us", key="topology"):
         prepare(point_of(tmp_path, reconfigure="per_phase", control_delay="1us"))

@@ -1,4 +1,4 @@
-"""Known saturations of direct networks, simulated: 3 % below they keep up, 3 % above not.
+"""Simulated direct networks saturate between 3 % below and 3 % above the published load.
 
 Dally and Towles, "Principles and Practices of Interconnection Networks", sections 3.3 and 9.2; Kim
 et al., "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA 2008.
@@ -40,7 +40,9 @@ def measured(topology: dict, pattern: str, load: float) -> RunResult:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("topology", "pattern", "exact"), CASES)
-def test_saturation_is_within_three_percent(topology: dict, pattern: str, exact: float) -> None:
+def test_simulated_saturation_is_within_three_percent(
+    topology: dict, pattern: str, exact: float
+) -> None:
     below, above = (measured(topology, pattern, factor * exact) for factor in (0.97, 1.03))
     for result, saturated in ((below, False), (above, True)):
         found = result.summary["throughput"]

@@ -1,4 +1,4 @@
-"""Datacenters joined by long links: who is joined to whom, and how fast."""
+"""Datacenters connected by long links: wiring, rates, delays and border queues."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def long_links(network: Network) -> np.ndarray:
 
 @given(st.integers(2, 4), st.integers(1, 3), st.integers(1, 3), st.integers(1, 2))
 @settings(max_examples=20, deadline=None)
-def test_trees_are_joined_at_their_spines(
+def test_border_switches_connect_trees_at_their_spines(
     datacenters: int, leaves: int, spines: int, links: int
 ) -> None:
     tree = {**TREE, "leaves": leaves, "spines": spines}
@@ -56,7 +56,7 @@ def test_trees_are_joined_at_their_spines(
     for number in range(datacenters):
         border = names[f"dc{number}.border0"]
         assert graph.degree[border] == spines + (datacenters - 1) * links
-    # What one datacenter sends to another is what the links carry, or what its spines do.
+    # The long links bound what one datacenter sends to another.
     capacity = nx.DiGraph()
     for a, b, data in graph.edges(data=True):
         rate = data["rate_bps"]
@@ -65,10 +65,10 @@ def test_trees_are_joined_at_their_spines(
             capacity.add_edge(x, y, capacity=before + rate)
     ends = [names[f"dc{number}.border0"] for number in (0, 1)]
     flow = nx.maximum_flow_value(capacity, *ends)
-    assert flow == links * 100 * GBPS * (datacenters - 1)  # by way of the others as well
+    assert flow == links * 100 * GBPS * (datacenters - 1)  # through the other datacenters, too
 
 
-def test_what_links_carry_for_each_host() -> None:
+def test_capacity_per_host_sets_the_link_rate() -> None:
     network = wan(TREE, capacity_per_host="5Gbps", links=2)
     assert network.port_rate_bps[long_links(network)].tolist() == [15 * GBPS] * 4
     smaller = {**TREE, "leaves": 2}
@@ -77,7 +77,7 @@ def test_what_links_carry_for_each_host() -> None:
     assert network.port_rate_bps[long_links(network)].tolist() == [20 * GBPS] * 2
 
 
-def test_pport_pairs_and_rails_have_borders_of_their_own() -> None:
+def test_each_plane_and_rail_has_its_own_border_switch() -> None:
     planes = {"kind": "multi_plane", "planes": 2, "plane": TREE}
     network = wan(planes)
     assert [name for name in network.switch_names if "border" in name] == [
@@ -88,7 +88,7 @@ def test_pport_pairs_and_rails_have_borders_of_their_own() -> None:
     rails = {"kind": "multi_rail", "gpus_per_rack": 2, "rail": planes, "relay_chunk": "none"}
     network = wan(rails)
     check_routes(network)
-    # Rack networks stay by themselves: 12 of them, and 2 rails of 2 planes.
+    # 12 rack networks stay separate; 2 rails of 2 planes span the datacenters.
     assert network.first_group.size - 1 == 12 + 4
     assert port_pairs_of(network, FlowTable([0], [22], 1)).counts.tolist() == [2]
     with raises_input("network", key="topology"):
@@ -115,12 +115,12 @@ def test_pport_pairs_and_rails_have_borders_of_their_own() -> None:
         ({"datacenters": 1}, ("topology.datacenters", "1")),
     ],
 )
-def test_what_does_not_fit_is_said(given: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_rejected(given: dict[str, Any], message: str) -> None:
     with raises_input(message):
         wan(TREE, **given)
 
 
-def test_delays_and_rates_of_the_border() -> None:
+def test_border_has_the_configured_delays_and_rates() -> None:
     network = wan(TREE, border_rate="400Gbps", border_latency="3us", delay="12ms")
     path = network.path(0, 6)
     assert network.port_rate_bps[path].tolist() == [
@@ -151,10 +151,8 @@ queue_bytes = "20pkt"
 """
 
 
-def test_border_switches_may_have_deep_queues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The senders' 100 Gbps meet a long link of 10 at their border."""
+def test_deep_border_queue_prevents_drops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The senders' 100 Gbps share a 10 Gbps long link, so packets queue at their border switch."""
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
 
     def drops(queue: str) -> tuple[int, int]:
@@ -170,7 +168,7 @@ def test_border_switches_may_have_deep_queues(
     assert deep == (0, 0)
 
 
-def test_deep_queues_are_queues_of_a_length(tmp_path: Path) -> None:
+def test_invalid_border_queues_are_rejected(tmp_path: Path) -> None:
     (point,) = load(tmp_path, DEEP.format(queue='"1MB"'), "transport=roce").points()
     with raises_input("dc0.border0", "1MB", "lossless", "queue_bytes"):
         prepare(point)
