@@ -1,4 +1,4 @@
-"""Availability and spares against exact sums in fractions, and against a simulation by events."""
+"""Availability and spares match exact fractional sums and an event simulation."""
 
 import heapq
 from fractions import Fraction
@@ -25,7 +25,7 @@ def binomial(n, share):
     return [comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n + 1)]
 
 
-def test_the_binomial_sums_are_exact():
+def test_up_shares_equal_exact_binomial_sums():
     for n, share in [(1, "1/2"), (8, "9/10"), (40, "1/3"), (64, "999/1000")]:
         exact = binomial(n, Fraction(share))
         found = up_shares(n, float(Fraction(share)))
@@ -34,13 +34,13 @@ def test_the_binomial_sums_are_exact():
         assert full_capacity(found, max(n - 2, 0)) == pytest.approx(wanted, rel=1e-12)
 
 
-def test_ends_of_the_binomial():
+def test_up_shares_at_extreme_availabilities_and_sizes():
     assert up_shares(3, 1.0).tolist() == [0, 0, 0, 1]
     assert up_shares(3, 0.0).tolist() == [1, 0, 0, 0]
     assert up_shares(4_000_000, 0.999).sum() == pytest.approx(1)
 
 
-def test_mean_goodput_of_groups():
+def test_goodput_of_groups_matches_exact_mean():
     exact = binomial(8, Fraction(9, 10))
     stop = sum(share * (k // 4 * 4) for k, share in enumerate(exact)) / 8
     up = up_shares(8, 0.9)
@@ -49,7 +49,7 @@ def test_mean_goodput_of_groups():
     assert goodput_of_groups(up, 8, 1, "stop") == pytest.approx(0.9)
 
 
-def test_spares_are_the_fewest_that_are_enough():
+def test_spare_count_is_minimal():
     for gpus, group, share, wanted in [
         (64, 8, 0.98, 0.99),
         (32, 32, 0.99, 0.999),
@@ -68,7 +68,7 @@ def test_spares_are_the_fewest_that_are_enough():
         assert below < wanted <= there
 
 
-def test_spares_that_are_not_needed_and_that_do_not_help():
+def test_spares_are_zero_if_unneeded_and_none_if_unreachable():
     assert spares_for_goodput(64, 8, 0.9999, 0.99) == 0
     assert spares_for_capacity(64, 0.9999, 0.99) == 0
     assert spares_for_goodput(64, 8, 0.98, 0.99, "stop", swapped=0.985) is None
@@ -77,14 +77,14 @@ def test_spares_that_are_not_needed_and_that_do_not_help():
     assert spares_for_capacity(8, 0.0, 0.99) is None
 
 
-def test_availability():
+def test_availability_of_gpu_and_group():
     assert availability(99, 1) == 0.99
     assert group_availability(800, 10, 8) == availability(100, 10)
-    # A group is down less than if its GPUs went on to fail while others are repaired.
+    # GPUs of a stopped group do not fail, so it is up more often than independent GPUs would be.
     assert group_availability(800, 10, 8) > availability(800, 10) ** 8
 
 
-def test_the_blast_radius():
+def test_blast_radius_is_the_fraction_stopped():
     assert blast_radius(64, 8) == 1 / 8
     assert blast_radius(64, 8, "shrink") == 1 / 64
     assert blast_radius(256, 32) == blast_radius(64, 8)
@@ -92,14 +92,14 @@ def test_the_blast_radius():
         blast_radius(64, 8, "explode")
 
 
-def test_idle_spares_without_any_are_the_binomial():
+def test_no_idle_spares_equals_binomial():
     found = up_shares_cold(12, 0, 100.0, 25.0)
     assert found == pytest.approx(up_shares(12, availability(100, 25)), rel=1e-9)
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-def test_idle_spares_against_events_whatever_the_repair_times(fixed):
-    """Fixed and exponential repair times of one mean: only the mean counts."""
+def test_idle_spares_match_event_simulation(fixed):
+    """Fixed and exponential repair times with the same mean give the same shares."""
     n, spares, mtbf, repair = 6, 2, 10.0, 8.0
     rng = np.random.default_rng(7)
     now, working, idle, repairs = 0.0, n, spares, []

@@ -1,4 +1,4 @@
-"""Dies, yield and cost against counts, limits and values of textbooks."""
+"""Dies per wafer, yield and cost match geometric counts, limits and textbook values."""
 
 import math
 
@@ -17,7 +17,7 @@ H100_MM2 = 814.0
 
 
 def counted(die_mm2, diameter_mm=300.0, steps=8):
-    """Square dies that lie whole on a round wafer, on a grid that is shifted to hold the most."""
+    """Count the square dies that fit on a round wafer, for the best of several grid offsets."""
     side, radius = math.sqrt(die_mm2), diameter_mm / 2
     cells = int(radius // side) + 2
     most = 0
@@ -35,7 +35,7 @@ def counted(die_mm2, diameter_mm=300.0, steps=8):
     return most
 
 
-def test_dies_of_a_wafer():
+def test_dies_per_wafer_matches_known_counts():
     for die_mm2, diameter_mm, dies in [
         (225, 300, 269),
         (100, 300, 640),
@@ -46,13 +46,13 @@ def test_dies_of_a_wafer():
         assert dies_per_wafer(die_mm2, diameter_mm) == dies
 
 
-def test_the_formula_is_near_a_count_and_below_it():
+def test_dies_per_wafer_is_slightly_below_geometric_count():
     for die_mm2 in [50, 100, 203.5, 400, H100_MM2]:
         found, most = dies_per_wafer(die_mm2), counted(die_mm2)
         assert 0.89 * most <= found <= most
 
 
-def test_what_is_not_used_counts_as_a_smaller_wafer_and_larger_dies():
+def test_edge_shrinks_the_wafer_and_scribe_enlarges_dies():
     assert dies_per_wafer(100, 300, edge_mm=5) == dies_per_wafer(100, 290)
     assert dies_per_wafer(100, 300, scribe_mm=0.5) == dies_per_wafer(10.5**2, 300)
     assert dies_per_wafer(60_000, 300) == 0
@@ -61,26 +61,26 @@ def test_what_is_not_used_counts_as_a_smaller_wafer_and_larger_dies():
             dies_per_wafer(**wrong)
 
 
-def test_murphys_yield_lies_between_poissons_and_that_of_seeds():
+def test_murphy_yield_is_between_poisson_and_seeds():
     for defects in [0.01, 0.1, 0.5, 2.0]:
         models = ("poisson", "murphy", "seeds")
         low, middle, high = (die_yield(H100_MM2, defects, model) for model in models)
         assert low < middle < high < 1
 
 
-def test_values_of_the_models():
+def test_yield_models_match_textbook_values():
     at_one = {name: die_yield(100, 1.0, name) for name in ("poisson", "murphy", "seeds")}
     assert at_one["poisson"] == pytest.approx(math.exp(-1))  # 0.37, Flynn, figure 2.20
     assert at_one["murphy"] == pytest.approx((1 - math.exp(-1)) ** 2)
     assert at_one["seeds"] == 0.5
-    # Defects fall with 0.5 and 1.5 of their mean density equally often: the mean of two Poissons
-    # has the same first two terms as a negative binomial of the same variance.
+    # If the density is 0.5 or 1.5 of its mean, equally likely, the mean of the two Poisson yields
+    # has the same first two terms as a negative binomial with the same variance.
     two = (die_yield(1, 0.5, "poisson") + die_yield(1, 1.5, "poisson")) / 2
     assert die_yield(1, 1.0, "negative_binomial", 4.0) == pytest.approx(two, rel=1e-7)
 
 
 @pytest.mark.parametrize("defects", [0.05, 0.11, 1.0])
-def test_limits_of_the_negative_binomial(defects):
+def test_negative_binomial_yield_approaches_seeds_and_poisson(defects):
     def found(alpha):
         return die_yield(H100_MM2, defects, "negative_binomial", alpha)
 
@@ -89,13 +89,13 @@ def test_limits_of_the_negative_binomial(defects):
     assert found(1.0) > found(3.0) > found(10.0) > die_yield(H100_MM2, defects, "poisson")
 
 
-def test_without_defects_every_die_works():
+def test_yield_is_one_without_defects():
     for model in ("poisson", "murphy", "seeds"):
         assert die_yield(H100_MM2, 0.0, model) == 1
     assert die_yield(H100_MM2, 0.0, "negative_binomial", 2) == 1
 
 
-def test_yields_that_are_not_known():
+def test_invalid_yield_models_are_rejected():
     with raises(ValueError, "alpha"):
         die_yield(100, 0.1, "negative_binomial")
     with raises(ValueError, "alpha"):
@@ -104,7 +104,7 @@ def test_yields_that_are_not_known():
         die_yield(100, 0.1, "bose")
 
 
-def test_the_cost_of_a_good_die():
+def test_cost_of_good_die_is_wafer_cost_per_good_die():
     assert cost_of_good_die_usd(1000.0, 50, 0.8) == pytest.approx(25)
     assert cost_of_good_die_usd(1000.0, 0, 0.8) == math.inf
 
@@ -112,7 +112,7 @@ def test_the_cost_of_a_good_die():
 MODELS = [("poisson", None), ("murphy", None), ("seeds", None), ("negative_binomial", 3.0)]
 
 
-def test_without_spare_units_every_defect_counts():
+def test_salvaged_yield_without_spare_units_equals_yield():
     for model, alpha in MODELS:
         plain = die_yield(H100_MM2, 0.11, model, alpha)
         for units, share in ((1, 1.0), (36, 0.5), (144, 0.9)):
@@ -120,8 +120,8 @@ def test_without_spare_units_every_defect_counts():
             assert found == pytest.approx(plain, rel=1e-12)
 
 
-def test_units_that_fail_independently_are_binomial():
-    """Poisson's yield: the units' own, and that of all else."""
+def test_poisson_salvaged_yield_is_binomial():
+    """Units fail independently; the rest of the die must be free of defects."""
     for units, needed, share in [(36, 33, 0.5), (144, 132, 0.6), (8, 1, 1)]:
         defects = H100_MM2 / 100 * 0.4
         good = math.exp(-defects * share / units)
@@ -136,8 +136,8 @@ def test_units_that_fail_independently_are_binomial():
 
 
 @pytest.mark.parametrize(("model", "alpha"), MODELS[1:])
-def test_densities_that_vary_are_a_mean_of_independent_ones(model, alpha):
-    """Drawn densities: triangular for Murphy, exponential for Seeds, gamma for the other."""
+def test_salvaged_yield_averages_over_defect_densities(model, alpha):
+    """Densities: triangular for Murphy, exponential for Seeds, gamma for negative binomial."""
     rng = np.random.default_rng(4)
     drawn = {
         "murphy": lambda n: rng.triangular(0, 1, 2, n),
@@ -154,7 +154,7 @@ def test_densities_that_vary_are_a_mean_of_independent_ones(model, alpha):
     assert ours == pytest.approx(found.mean(), rel=0.005)
 
 
-def test_more_units_than_there_are_cannot_be_needed():
+def test_invalid_unit_counts_or_alpha_are_rejected():
     for units, needed in ((4, 5), (4, 0)):
         with raises(ValueError):
             salvaged_yield(100, 0.1, "poisson", None, units, needed, 0.5)

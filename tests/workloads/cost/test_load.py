@@ -1,4 +1,4 @@
-"""Files of figures: the preset, what is refused, and what rows follow from them."""
+"""Cost tables: the preset, rejected values, and the rows computed from them."""
 
 import copy
 import math
@@ -19,18 +19,18 @@ def tree():
     return read_toml(presets("costs")["lite"])
 
 
-def found(tree):
+def rows_by_name(tree):
     return {row.name: row for row in compare(cost_tables_from(tree, "mine", Path.cwd()))}
 
 
-def refused(tree, *words):
+def assert_rejected(tree, *words):
     with pytest.raises(InputError) as error:
         cost_tables_from(tree, "mine", Path.cwd())
     text = str(error.value)
     assert all(word in text for word in words), text
 
 
-def test_gpus_of_the_preset_are_machines_of_jobs():
+def test_preset_gpus_match_job_machines():
     costs = load_cost_tables("lite")
     for name, gpu in costs.gpus.items():
         machine = load_machine(name)
@@ -38,8 +38,8 @@ def test_gpus_of_the_preset_are_machines_of_jobs():
         assert gpu.group == machine.domain_gpus
 
 
-def test_a_row_is_the_sum_of_its_parts(tree):
-    row = found(tree)["lite"]
+def test_row_cost_is_the_sum_of_its_parts(tree):
+    row = rows_by_name(tree)["lite"]
     assert row.usd == pytest.approx(row.die_usd + row.memory_usd + row.package_usd + row.link_usd)
     assert row.die_usd == pytest.approx(16988 / (row.dies * row.die_yield))
     assert (row.silicon, row.gpus, row.mtbf_hours) == (4, 4096, 4 * 86_300)
@@ -47,72 +47,72 @@ def test_a_row_is_the_sum_of_its_parts(tree):
     assert row.watts_of_reference == pytest.approx(4 * (175 + row.link_watts) / 700)
 
 
-def test_dies_with_spare_units(tree):
-    rows = found(tree)
+def test_spare_units_raise_die_yield(tree):
+    rows = rows_by_name(tree)
     for row in rows.values():
         assert row.defect_free < row.die_yield
     gpu = tree["gpu"]["h100"]
     gpu["units_needed"] = 144
-    refused(tree, "gpu.h100.units_share: ")
+    assert_rejected(tree, "gpu.h100.units_share: ")
     del gpu["units_share"]
-    row = found(tree)["h100"]
+    row = rows_by_name(tree)["h100"]
     assert row.die_yield == row.defect_free == rows["h100"].defect_free
     gpu["units_needed"] = 145
-    refused(tree, "gpu.h100.units_needed: ")
+    assert_rejected(tree, "gpu.h100.units_needed: ")
     gpu["units_needed"] = 100
-    refused(tree, "gpu.h100.units_share: ")
+    assert_rejected(tree, "gpu.h100.units_share: ")
 
 
-def test_few_defects_spoil_few_dies(tree):
+def test_yield_approaches_one_with_few_defects(tree):
     tree["wafer"] |= {"defects_per_cm2": 1e-9, "yield_model": "murphy"}
-    for row in found(tree).values():
+    for row in rows_by_name(tree).values():
         assert row.die_yield == pytest.approx(1, abs=1e-7)
 
 
-def test_links_at_the_price_of_break_even_cost_what_is_saved(tree):
-    price = found(tree)["lite"].break_even_usd_per_gbps
+def test_break_even_link_price_equalizes_cost(tree):
+    price = rows_by_name(tree)["lite"].break_even_usd_per_gbps
     assert price > 0
     tree["link"]["co_packaged"]["usd_per_gbps"] = price
-    rows = found(tree)
+    rows = rows_by_name(tree)
     assert rows["lite"].usd_of_reference == pytest.approx(1)
     assert rows["lite_netbw"].usd_of_reference > 1
     assert (rows["h100"].saved_usd, rows["h100"].usd_of_reference) == (0, 1)
 
 
-def test_a_gpu_like_the_reference_has_its_figures(tree):
+def test_identical_gpu_has_the_reference_values(tree):
     tree["gpu"]["twin"] = tree["gpu"]["h100"]
-    rows = found(tree)
+    rows = rows_by_name(tree)
     for name in ("usd", "watts", "gpus", "group_up", "spares", "failures_a_day"):
         assert getattr(rows["twin"], name) == getattr(rows["h100"], name)
 
 
-def test_failures_by_area_or_by_gpu(tree):
-    by_area = found(tree)
-    # As many GPUs as silicon in one group fail as often, and stop as much of it.
+def test_failures_scale_with_area_or_gpu_count(tree):
+    by_area = rows_by_name(tree)
+    # By area, groups of equal silicon fail equally often and stop equally much of it.
     assert by_area["lite"].failures_a_day == pytest.approx(by_area["h100"].failures_a_day)
     assert by_area["lite"].group_up == pytest.approx(by_area["h100"].group_up)
     assert by_area["lite"].blast_shrink == by_area["h100"].blast_shrink / 4
     tree["failures"]["rate_by"] = "gpu"
-    by_gpu = found(tree)
+    by_gpu = rows_by_name(tree)
     assert by_gpu["lite"].failures_a_day == pytest.approx(4 * by_gpu["h100"].failures_a_day)
     assert by_gpu["lite"].gpu_up == by_gpu["h100"].gpu_up
 
 
-def test_a_swap_that_takes_long_leaves_no_goodput(tree):
+def test_long_swap_makes_goodput_target_unreachable(tree):
     tree["failures"]["swap_hours"] = 20.0
-    assert found(tree)["h100"].spares[1].stop is None
-    assert found(tree)["h100"].spares[1].shrink == 0
+    assert rows_by_name(tree)["h100"].spares[1].stop is None
+    assert rows_by_name(tree)["h100"].spares[1].shrink == 0
 
 
-def test_everything_that_is_wrong_is_told(tree):
+def test_all_errors_are_reported_at_once(tree):
     tree["waver"] = {}
     tree["gpu"]["lite"]["link"] = "fiber"
-    refused(tree, "waver: ")
+    assert_rejected(tree, "waver: ")
     del tree["waver"]
-    refused(tree, "gpu.lite.link: ", "copper, pluggable")
+    assert_rejected(tree, "gpu.lite.link: ", "copper, pluggable")
     del tree["wafer"]["source"], tree["memory"]["usd_per_gb"]
     tree["failures"]["rate_by"] = "weight"
-    refused(tree, "wafer.source: ", "memory.usd_per_gb: ", "area, gpu")
+    assert_rejected(tree, "wafer.source: ", "memory.usd_per_gb: ", "area, gpu")
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_everything_that_is_wrong_is_told(tree):
         ({"defects_per_cm2": "few"}, "wafer.defects_per_cm2: "),
     ],
 )
-def test_wafers_that_are_refused(tree, change, words):
+def test_invalid_wafers_are_rejected(tree, change, words):
     tree["wafer"] |= change
-    refused(tree, words)
+    assert_rejected(tree, words)
 
 
 @pytest.mark.parametrize(
@@ -148,16 +148,16 @@ def test_wafers_that_are_refused(tree, change, words):
         ({"goodput": []}, "fleet.goodput: "),
     ],
 )
-def test_fleets_that_are_refused(tree, change, words):
+def test_invalid_fleets_are_rejected(tree, change, words):
     tree["fleet"] |= change
-    refused(tree, words)
+    assert_rejected(tree, words)
 
 
-def test_tables_that_are_none(tree):
+def test_non_tables_and_unknown_files_are_rejected(tree):
     for name, words in (("gpu", "gpu: "), ("fleet", "fleet: ")):
-        refused(tree | {name: 3}, words)
-    refused(tree | {"gpu": {"lite": 3}}, "gpu.lite: ")
-    refused(tree | {"description": 3}, "description: 3")
+        assert_rejected(tree | {name: 3}, words)
+    assert_rejected(tree | {"gpu": {"lite": 3}}, "gpu.lite: ")
+    assert_rejected(tree | {"description": 3}, "description: 3")
     with raises_input("file"):
         load_cost_tables("light")
 
@@ -172,9 +172,9 @@ VALUES = [0, 1, -1, 1e308, 1e-308, 1e-9, 1e9, float("inf"), float("nan"), True, 
 VALUES += [{}, {"murphy": 1}, {"negative_binomial": 1e-9}, "poisson", "gpu", 10**30, "1GB", "1Gbps"]
 
 
-def test_whatever_stands_there_is_refused_or_has_rows(tree):
+def test_random_changes_are_rejected_or_give_rows(tree):
     rng = random.Random(3)
-    outcomes = {"rows": 0, "refused": 0}
+    outcomes = {"rows": 0, "rejected": 0}
     for _ in range(150):
         changed = copy.deepcopy(tree)
         *above, last = rng.choice(PATHS)
@@ -183,10 +183,10 @@ def test_whatever_stands_there_is_refused_or_has_rows(tree):
             table = table[name]
         table[last] = rng.choice(VALUES)
         try:
-            rows = found(changed)
+            rows = rows_by_name(changed)
             assert len(rows) == 6
             assert all(math.isfinite(row.usd_of_reference) for row in rows.values())
             outcomes["rows"] += 1
         except InputError:
-            outcomes["refused"] += 1
+            outcomes["rejected"] += 1
     assert min(outcomes.values()) > 10

@@ -1,4 +1,4 @@
-"""The page of costs: its tables and figures are those of the code."""
+"""Tables and numbers on the cost page equal those computed by the code."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "netsim" / "workloads" / "cost" / "README.md").read_text("utf-8")
 
 
-def test_the_tables_are_those_of_the_command():
+def test_page_tables_equal_command_output():
     costs = load_cost_tables("lite")
     made = [table for table in tables(costs, compare(costs)) if isinstance(table, Wide)]
     assert len(made) == 4
@@ -24,7 +24,7 @@ def test_the_tables_are_those_of_the_command():
         assert [line for line in lines if f"| {' | '.join(line)} |" not in PAGE] == []
 
 
-def test_figures_in_the_text():
+def test_numbers_in_page_text_are_current():
     h100, lite, netbw = compare(load_cost_tables("lite"))[:3]
     mm2 = 100 * lite.usd_per_good_mm2 / h100.usd_per_good_mm2
     plain = lite.defect_free / h100.defect_free
@@ -48,5 +48,5 @@ def test_figures_in_the_text():
     assert (1 - by_gpu.group_up) / (1 - lite.group_up) == pytest.approx(4, rel=0.01)
 
 
-def test_presets_are_named():
+def test_page_names_every_preset():
     assert [name for name in presets("costs") if f"`{name}.toml`" not in PAGE] == []
