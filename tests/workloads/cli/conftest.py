@@ -1,4 +1,4 @@
-"""Fixtures of tests of commands."""
+"""Fixtures for command tests."""
 
 import pytest
 from cli_fixtures import *  # noqa: F403
@@ -6,7 +6,7 @@ from cli_fixtures import *  # noqa: F403
 
 @pytest.fixture
 def lines(netsim):
-    """The lines that a command prints, each with single spaces, after `--set` of changes."""
+    """Run a command with `--set` for each change; return its lines with single spaces."""
 
     def printed(*arguments, changes=()):
         overrides = [one for change in changes for one in ("--set", change)]

@@ -1,4 +1,4 @@
-"""`netsim calibrate`: what it reads and refuses, and that a fit finds known curves again."""
+"""`netsim calibrate`: input formats, rejected files, and fits that recover known curves."""
 
 import json
 from dataclasses import replace
@@ -33,7 +33,7 @@ def line(size, time, wrong="0"):
     )
 
 
-def test_text_is_read_with_prefixes_and_older_columns(tmp_path):
+def test_text_with_prefixes_and_older_columns_is_read(tmp_path):
     rows = [line(0, 0.1), line(8, "20.51"), line(1 << 30, "1.2e+06", "N/A"), line(16, 21, 3)]
     first = text(rows)
     older = NAMES.replace("  root", "").replace("#wrong", "error")
@@ -98,7 +98,7 @@ MALFORMED = [
 ]
 
 
-def test_malformed_files_are_refused(netsim, tmp_path):
+def test_malformed_files_are_rejected(netsim, tmp_path):
     for content, place, value in MALFORMED:
         (tmp_path / "x.txt").write_text(content)
         assert fails(netsim("calibrate", "x.txt"), 2, place, value)
@@ -129,7 +129,7 @@ def measured(shapes, sizes):
     ]
 
 
-def test_sizes_and_node_counts_that_were_left_out_are_predicted():
+def test_held_out_sizes_and_node_counts_are_predicted():
     rows = measured([Shape(2, 8), Shape(4, 8), Shape(8, 8)], [2**k for k in range(3, 34)])
     found = {
         one.name.partition(": ")[2]: one.bands
@@ -140,7 +140,7 @@ def test_sizes_and_node_counts_that_were_left_out_are_predicted():
     assert all(middle < 0.15 for _, middle, _ in found["4 nodes left out"])
 
 
-def test_between_measured_sizes_the_time_is_linear_in_the_size():
+def test_time_is_linear_between_measured_sizes():
     times = ((2, 8, 1 << 20, 100), (2, 8, 1 << 22, 400), (2, 8, 1 << 24, 300), (4, 8, 1 << 22, 500))
     rows = [
         Measurement("all_reduce", Shape(nodes, gpus), size, time)
@@ -154,7 +154,7 @@ def test_between_measured_sizes_the_time_is_linear_in_the_size():
         assert found == pytest.approx(time, rel=1e-6)
 
 
-def test_a_network_of_another_rate_changes_the_time():
+def test_half_the_network_rate_doubles_the_time():
     rows = measured([Shape(2, 8)], [2**k for k in range(20, 34)])
     fits = fitted(rows, RATES)
     slower = replace(RATES, port_bps=RATES.port_bps // 2)
@@ -162,7 +162,7 @@ def test_a_network_of_another_rate_changes_the_time():
     assert all(abs(error) < 0.05 for _, error in residuals(fits, large, slower))
 
 
-def test_the_machine_that_is_written_is_used(netsim, tmp_path):
+def test_written_machine_is_used_by_jobs(netsim, tmp_path):
     (tmp_path / "a.txt").write_text(text([line(8, 20), line(1 << 20, 50)], nodes=1, gpus=8))
     (tmp_path / "b.txt").write_text(text([line(8, 40), line(1 << 20, 90)], nodes=2, gpus=8))
     result = netsim(
@@ -193,7 +193,7 @@ WRONG_CURVES = [
 ]
 
 
-def test_curves_of_a_file_are_checked():
+def test_invalid_curves_are_rejected():
     for table, key in WRONG_CURVES:
         with raises_input(key=key):
             read_curves(table)

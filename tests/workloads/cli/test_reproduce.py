@@ -1,4 +1,4 @@
-"""`netsim reproduce`: the figures, and the paper's values beside ours."""
+"""`netsim reproduce`: writes figures and compares the paper's values with ours."""
 
 import csv
 from importlib import import_module
@@ -15,14 +15,14 @@ from netsim.workloads.plots.paper_figure import Sweep
 TREE = ("topology.hosts_per_leaf=2", "topology.leaves=4", "topology.spines=2")
 SMALL = (*TREE, "traffic.stage_hosts=2", "traffic.size=0.9739MB")
 DENSE = (*TREE, "traffic.stage_hosts=2", "traffic.size=2.17088MB")
-"""Eight hosts with a hundredth of the messages."""
+"""Eight hosts and messages of 1/100 of the paper's size."""
 
 QUICK, FULL = "results/reproduce_quick", "results/reproduce_full"
 
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Pictures are empty files."""
+    """Write empty files instead of pictures."""
 
     def save(_, path):
         path.write_bytes(b"")
@@ -33,11 +33,11 @@ def undrawn(monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch, undrawn):  # noqa: ARG001
-    """Figure 5 of eight hosts, in both forms, with few draws of fair shares."""
+    """Use eight hosts for figure 5, quick and full, and few trials of fair shares."""
     small = Sweep("pipeline", "p2p_8192", SMALL, (*SMALL, "seed=[1, 2]"))
     monkeypatch.setattr(fig5, "SWEEPS", (small,))
     monkeypatch.setattr(sweeps, "TRIALS", 2)
-    return 7  # points, one of each transport
+    return 7  # points, one per transport
 
 
 def rows_of(directory, name):
@@ -45,7 +45,7 @@ def rows_of(directory, name):
         return list(csv.DictReader(file))
 
 
-def test_figure_4(netsim, tmp_path):
+def test_figure_4_prints_paper_and_own_values(netsim, tmp_path):
     result = netsim("reproduce", "fig4")
     assert result.exit_code == 0, result.output
     assert (tmp_path / QUICK / "fig4.png").stat().st_size > 30_000
@@ -53,13 +53,13 @@ def test_figure_4(netsim, tmp_path):
     tree = next(line for line in lines if line[:2] == ["fat", "tree,"])
     assert tree[-7:-1] == ["87,500", "chips", "87,500", "chips", "+0.0", "%"]
     rails = next(line for line in lines if line[:2] == ["76", "rails"])
-    # The same as `netsim workload paper` says.
+    # The value of `netsim workload paper`.
     (chips,) = [one.ours for one in figures() if one.name == "rails76_chips"]
     at = rails.index("39,000")
     assert rails[at + 2] == f"{chips:,.0f}"
 
 
-def test_what_is_finished_is_kept(netsim, fake, small, tmp_path):
+def test_finished_points_are_reused_unless_forced(netsim, fake, small, tmp_path):
     result = netsim("reproduce", "fig5", "--threads", "2")
     assert result.exit_code == 0, result.output
     assert len(fake.seen) == small
@@ -76,7 +76,7 @@ def test_what_is_finished_is_kept(netsim, fake, small, tmp_path):
     assert len(fake.seen) == 2 * small
 
 
-def test_forms_stand_beside_each_other(netsim, fake, small, tmp_path):
+def test_quick_and_full_results_are_kept_separately(netsim, fake, small, tmp_path):
     for form in ("--quick", "--full"):
         assert netsim("reproduce", "fig5", form).exit_code == 0
     assert len(fake.seen) == 3 * small
@@ -86,7 +86,7 @@ def test_forms_stand_beside_each_other(netsim, fake, small, tmp_path):
 
 
 @pytest.mark.usefixtures("small")
-def test_after_ctrl_c_the_same_command_goes_on(netsim, fake, tmp_path):
+def test_same_command_resumes_after_ctrl_c(netsim, fake, tmp_path):
     fake.fate["transport=ndp-800g"] = "SIGINT"
     stopped = netsim("reproduce", "fig5", "fig4", "--out", "here")
     assert stopped.exit_code == 130
@@ -100,7 +100,7 @@ def test_after_ctrl_c_the_same_command_goes_on(netsim, fake, tmp_path):
 
 
 @pytest.mark.usefixtures("small")
-def test_a_point_that_fails_is_told_and_left_out(netsim, fake, tmp_path):
+def test_failed_point_is_reported_and_omitted(netsim, fake, tmp_path):
     fake.fate["transport=ndp-800g"] = "stalled"
     result = netsim("reproduce", "fig5", "--out", "here")
     assert result.exit_code == 1
@@ -111,7 +111,7 @@ def test_a_point_that_fails_is_told_and_left_out(netsim, fake, tmp_path):
 
 
 @pytest.mark.usefixtures("small")
-def test_results_that_are_there_can_be_drawn(netsim, fake, tmp_path):
+def test_existing_results_are_drawn_without_simulation(netsim, fake, tmp_path):
     sizes = [argument for text in SMALL for argument in ("--set", text)]
     assert netsim("run", "p2p_8192", *sizes, "--out", "mine").exit_code == 0
     before = len(fake.seen)
@@ -122,7 +122,7 @@ def test_results_that_are_there_can_be_drawn(netsim, fake, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "printed"),
     [
         (["fig9"], 'figure "fig9"'),
         (["fig5", "fig6", "--results", "x"], "--results: "),
@@ -131,13 +131,13 @@ def test_results_that_are_there_can_be_drawn(netsim, fake, tmp_path):
         (["fig4", "--checkpoint", "soon"], "--checkpoint"),
     ],
 )
-def test_what_is_wrong_is_told(netsim, arguments, told):
+def test_invalid_arguments_are_reported(netsim, arguments, printed):
     result = netsim("reproduce", *arguments)
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert printed in result.stderr
 
 
-def test_every_figure_can_be_made():
+def test_every_figure_has_make_and_sweeps():
     for name in FIGURES:
         module = import_module(f"netsim.workloads.plots.{name}")
         assert callable(module.make)
@@ -145,7 +145,7 @@ def test_every_figure_can_be_made():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_figures_of_the_model_take_no_simulation(netsim, fake, tmp_path):
+def test_model_figures_need_no_simulation(netsim, fake, tmp_path):
     names = ["fig1", "fig3a", "fig3b", "fig3c", "lite"]
     result = netsim("reproduce", *reversed(names))
     assert result.exit_code == 0, result.output
@@ -153,13 +153,13 @@ def test_figures_of_the_model_take_no_simulation(netsim, fake, tmp_path):
     written = sorted(path.name for path in (tmp_path / QUICK).iterdir())
     endings = (".csv", ".pdf", ".png", "_stated.csv")
     assert written == sorted(name + ending for name in names for ending in endings)
-    told = [line.partition(":")[0] for line in result.stdout.splitlines()]
-    assert [line for line in told if line in names] == names
+    printed = [line.partition(":")[0] for line in result.stdout.splitlines()]
+    assert [line for line in printed if line in names] == names
     assert result.stdout.count("POST-HOC") > 10
     assert result.stdout.count("not reproduced") == 5
 
 
-def test_exposed_communication_uses_the_points_of_figure_5(netsim, fake, small, monkeypatch):
+def test_exposed_reuses_points_of_figure_5(netsim, fake, small, monkeypatch):
     monkeypatch.setattr(exposed, "SWEEPS", (fig5.SWEEPS[0], Sweep("dense", "p2p_8192", DENSE)))
     assert netsim("reproduce", "fig5").exit_code == 0
     assert len(fake.seen) == small
@@ -169,8 +169,8 @@ def test_exposed_communication_uses_the_points_of_figure_5(netsim, fake, small, 
 
 
 @pytest.mark.slow
-def test_simulated(netsim, monkeypatch, tmp_path):
-    """Sprayed packets come near the ideal, so that little is exposed; those on one path do not."""
+def test_spraying_is_near_ideal_and_single_path_is_not(netsim, monkeypatch, tmp_path):
+    """Simulate a small network: spraying also exposes less communication than a single path."""
     monkeypatch.setattr(sweeps, "TRIALS", 2)
     few = 'transport=["ideal", "ndp:800g", "roce:800g"]'
     pipeline, dense = (Sweep(these[-1], "p2p_8192", (*these, few)) for these in (SMALL, DENSE))

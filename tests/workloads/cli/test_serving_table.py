@@ -1,4 +1,4 @@
-"""What `netsim run` prints of a serving run."""
+"""Tables that `netsim run` prints for serving runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cells(table: Wide) -> dict[str, list[str]]:
     return {column.name: column.cells for column in table.columns}
 
 
-def test_tables_of_a_run() -> None:
+def test_run_prints_request_time_and_instance_tables() -> None:
     plan, rows = split_run()
     plan = replace(plan, ttft_ps=200, tbt_ps=200, stall_ps=190)
     flows = {"start_ps": np.array([300, 310, 400, 420])}
@@ -37,12 +37,12 @@ def test_tables_of_a_run() -> None:
     assert instances["busy %"] == ["33.33", "43.33"]
 
 
-def test_nothing_of_other_runs() -> None:
+def test_runs_without_serving_have_no_tables() -> None:
     assert list(serving_tables(None)) == []
     assert serving_result(None, None, {}, complete=True) == ({}, {})
 
 
-def test_columns_of_a_sweep() -> None:
+def test_sweep_table_has_serving_columns() -> None:
     plan, rows = split_run()
     plan = replace(plan, tbt_ps=200, stall_ps=190)
     flows = {"start_ps": np.array([300, 310, 400, 420])}

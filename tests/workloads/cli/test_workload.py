@@ -1,4 +1,4 @@
-"""`netsim workload`: its tables, its JSON, and what it refuses."""
+"""`netsim workload`: tables, JSON output and rejected input."""
 
 import json
 
@@ -19,7 +19,7 @@ recompute = "full"
 """
 
 
-def test_a_preset(lines):
+def test_preset_is_shown(lines):
     found = lines("workload", "show", "gpt3_175b")
     assert "parameters 174.6 B" in found
     assert mentions(found, "GPUs 64", "8", "1")
@@ -27,18 +27,18 @@ def test_a_preset(lines):
     assert any(line.endswith("% MFU") for line in found)
 
 
-def test_figures_as_json(netsim):
+def test_show_prints_json(netsim):
     result = netsim("workload", "show", "mixtral_8x7b", "--json")
-    told = json.loads(result.stdout)
-    assert (told["gpus"], told["layout"]["ep"], told["groups"]["expert_dp"]) == (128, 8, 4)
-    assert len(told["memory_bytes"]) == told["layout"]["pp"]
-    step = told["step"]
+    output = json.loads(result.stdout)
+    assert (output["gpus"], output["layout"]["ep"], output["groups"]["expert_dp"]) == (128, 8, 4)
+    assert len(output["memory_bytes"]) == output["layout"]["pp"]
+    step = output["step"]
     parts = [step[f"{name}_ps"] for name in ("compute", "recompute", "bubble", "optimizer")]
     assert sum(parts) + sum(step["exposed"].values()) == pytest.approx(step["total_ps"])
 
 
 @pytest.mark.parametrize("what", ["file", "experiment", "table", "named", "class"])
-def test_files_of_jobs_and_of_experiments(netsim, tmp_path, monkeypatch, what):
+def test_show_accepts_job_and_experiment_files(netsim, tmp_path, monkeypatch, what):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text(JOB)
     file = tmp_path / "run.toml"
@@ -52,21 +52,21 @@ def test_files_of_jobs_and_of_experiments(netsim, tmp_path, monkeypatch, what):
             "named": '[traffic]\nkind = "training"\njob = "gpt3_175b"\n',
         }[what]
     )
-    told = json.loads(netsim("workload", "show", "run.toml", "--json").stdout)
-    assert (told["layout"]["global_batch"], told["gpus"]) == (64 if what == "named" else 32, 64)
+    output = json.loads(netsim("workload", "show", "run.toml", "--json").stdout)
+    assert (output["layout"]["global_batch"], output["gpus"]) == (64 if what == "named" else 32, 64)
 
 
-def test_the_papers_figures(netsim, lines):
+def test_paper_values_are_compared_with_ours(netsim, lines):
     found = lines("workload", "paper")
     assert any(has(line, "fwd_moe", "5", "45.18", "45.178", "0.00") for line in found)
     assert any(has(line, "dp_s4_moe", "5", "66.1", "56.114", "15.11") for line in found)
     assert any(has(line, "N_50T", "3.1", "50", "52.632", "5.26", "POST", "HOC") for line in found)
-    told = json.loads(netsim("workload", "paper", "--json").stdout)
-    assert len(told) == 86
-    assert sum(one["post_hoc"] for one in told) == sum("POST-HOC" in line for line in found) - 1
+    output = json.loads(netsim("workload", "paper", "--json").stdout)
+    assert len(output) == 86
+    assert sum(one["post_hoc"] for one in output) == sum("POST-HOC" in line for line in found) - 1
 
 
-def test_what_is_refused(netsim, tmp_path):
+def test_invalid_jobs_and_subcommands_are_rejected(netsim, tmp_path):
     assert fails(netsim("workload", "show", "gpt3_17b"), 2, "job", "gpt3_175b")
     assert fails(netsim("workload", "gpt3_175b"), 2, "netsim workload show gpt3_175b")
     for old, new in RENAMED["subcommand"].items():
@@ -92,12 +92,12 @@ def test_jobs_are_listed_and_shown(netsim):
     assert fails(netsim("show", "job", "gpt3"), 2, "job", "gpt3_175b")
 
 
-def test_values_are_changed(netsim):
+def test_set_option_changes_job_values(netsim):
     changes = ("layout.tp=4", "layout.pp=16", "layout.virtual_stages=2", "machine.memory=200GB")
     overrides = [one for change in changes for one in ("--set", change)]
-    told = json.loads(netsim("workload", "show", "gpt3_175b", "--json", *overrides).stdout)
-    assert (told["gpus"], told["machine"]["memory"]) == (64, 200 * 10**9)
-    told = json.loads(
+    output = json.loads(netsim("workload", "show", "gpt3_175b", "--json", *overrides).stdout)
+    assert (output["gpus"], output["machine"]["memory"]) == (64, 200 * 10**9)
+    output = json.loads(
         netsim(
             "workload",
             "show",
@@ -109,21 +109,21 @@ def test_values_are_changed(netsim):
             "layout.virtual_stages=8",
         ).stdout
     )
-    assert told["model"]["layers"] == 32
+    assert output["model"]["layers"] == 32
     wrong = netsim("workload", "show", "gpt3_175b", "--set", "layout.tp=5")
     assert fails(wrong, 2, "layout.tp", "5", "layout.tp", "5")
     assert fails(netsim("workload", "show", "gpt3_175b", "--set", "layout.tpp=5"), 2, "layout.tpp")
 
 
-def test_what_a_budget_comes_to(netsim, lines, tmp_path):
+def test_plan_computes_gpus_and_parameters_of_a_budget(netsim, lines, tmp_path):
     found = lines("workload", "plan", "--set", "plan.parameters=17e12")
     assert mentions(found, "118", "109,568")
     assert mentions(found, "23,333", "23,300")
     file = tmp_path / "mine.toml"
     file.write_text("[site]\nbudget_usd = 10e9\n[plan]\nyears = 1\n")
-    told = json.loads(netsim("workload", "plan", str(file), "--json").stdout)
+    output = json.loads(netsim("workload", "plan", str(file), "--json").stdout)
     assert fails(netsim("workload", "show", str(file)), 2, "netsim workload plan")
-    assert (told["site"]["budget_usd"], told["gpus"]) == (10e9, 167_760)
-    assert set(told["parameters_by_law"]) == {"kaplan", "hoffmann1", "hoffmann2", "hoffmann3"}
+    assert (output["site"]["budget_usd"], output["gpus"]) == (10e9, 167_760)
+    assert set(output["parameters_by_law"]) == {"kaplan", "hoffmann1", "hoffmann2", "hoffmann3"}
     wrong = netsim("workload", "plan", "--set", "site.budget_usd=much")
     assert fails(wrong, 2, "site.budget_usd", "much")

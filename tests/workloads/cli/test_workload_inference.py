@@ -1,4 +1,4 @@
-"""`netsim workload` of inference: deployments, Lite-GPUs against H100, and measured times."""
+"""`netsim workload` for inference: deployments and the comparison of Lite-GPUs with H100."""
 
 import json
 
@@ -12,26 +12,26 @@ from netsim.workloads.inference import load_deployment
 from netsim.workloads.inference.lite import ASSUMPTIONS, MACHINES, MODELS
 
 
-def test_a_deployment(lines):
+def test_deployment_preset_is_shown(lines):
     found = lines("workload", "show", "llama3_70b_lite")
     assert mentions(found, "855.6", "80")
     assert mentions(found, "32")
     assert any(has(line, "32", "2.265GB", "865,970", "577", "732") for line in found)
 
 
-def test_a_deployment_that_is_changed(netsim):
+def test_set_option_changes_deployment_values(netsim):
     changes = ("options.tp=0", "options.overlap=true", "limits.prompt=500", "overheads=h100_vllm")
     overrides = [one for change in changes for one in ("--set", change)]
-    told = json.loads(netsim("workload", "show", "llama3_70b_lite", "--json", *overrides).stdout)
-    assert [one["tp"] for one in told["sizes"]] == [4, 8, 16, 32]
-    assert told["limits"]["prompt"] == 500
-    assert told["overheads"]["layer_overhead"] > 0
-    best = told["sizes"][0]["decode"]
+    output = json.loads(netsim("workload", "show", "llama3_70b_lite", "--json", *overrides).stdout)
+    assert [one["tp"] for one in output["sizes"]] == [4, 8, 16, 32]
+    assert output["limits"]["prompt"] == 500
+    assert output["overheads"]["layer_overhead"] > 0
+    best = output["sizes"][0]["decode"]
     assert best["memory_batch"] == best["kv_capacity_tokens"] // 500
 
 
 @pytest.mark.parametrize("roofline", ["parts", "layer"])
-def test_parts_of_an_iteration_make_all_of_it(roofline):
+def test_iteration_parts_combine_to_the_whole(roofline):
     options = {"tp": 8, "embeddings": True, "roofline": roofline}
     table = {"model": "llama3_70b", "machine": "h100", "options": options}
     measured = {**table, "overheads": "h100_vllm", "limits": {"prompt": 3000}}
@@ -52,33 +52,33 @@ def test_parts_of_an_iteration_make_all_of_it(roofline):
     assert not {"activations", "software", "floor"} & {one.name for one in bare.columns}
 
 
-def test_a_file(netsim, tmp_path, monkeypatch):
+def test_deployment_file_is_read_and_checked(netsim, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text(
         'model = "mixtral_8x7b"\nmachine = "h100"\n[options]\ntp = 2\n[limits]\nttft = "2s"\n'
     )
-    told = json.loads(netsim("workload", "show", "mine.toml", "--json").stdout)
-    assert (told["name"], told["limits"]["ttft"]) == ("mine", 2 * 10**12)
+    output = json.loads(netsim("workload", "show", "mine.toml", "--json").stdout)
+    assert (output["name"], output["limits"]["ttft"]) == ("mine", 2 * 10**12)
     wrong = netsim("workload", "show", "mine.toml", "--set", "options.tp=3")
     assert fails(wrong, 2, "mine.toml", "options.tp", "3", "32")
 
 
 @pytest.mark.parametrize("what", ["named", "preset", "table"])
-def test_the_deployment_of_an_experiment(netsim, tmp_path, monkeypatch, what):
+def test_deployment_of_an_experiment_is_shown(netsim, tmp_path, monkeypatch, what):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "run.toml"
     inside = '[traffic.deployment]\nmodel = "llama3_70b"\nmachine = "h100"\noptions = { tp = 4 }\n'
     named = '[traffic]\nkind = "serving"\ndeployment = "llama3_70b_h100"\n'
     file.write_text(inside if what == "table" else named)
     name = "serving_small" if what == "named" else "run.toml"
-    told = json.loads(netsim("workload", "show", name, "--json").stdout)
-    assert [one["tp"] for one in told["sizes"]] == [4 if what == "table" else 8]
+    output = json.loads(netsim("workload", "show", name, "--json").stdout)
+    assert [one["tp"] for one in output["sizes"]] == [4 if what == "table" else 8]
 
 
-def test_the_deployment_of_several_kinds_of_traffic(netsim, tmp_path, monkeypatch):
+def test_differing_deployments_of_an_experiment_are_rejected(netsim, tmp_path, monkeypatch):
     for name in ("inference_fabrics", "inference_pool"):
-        told = json.loads(netsim("workload", "show", name, "--json").stdout)
-        assert (told["machine"]["sms"], told["options"]["tp"]) == (33, 32)
+        output = json.loads(netsim("workload", "show", name, "--json").stdout)
+        assert (output["machine"]["sms"], output["options"]["tp"]) == (33, 32)
     differ = netsim("workload", "show", "serving_failures")
     assert fails(differ, 2, "traffic.deployment", "4")
     assert mentions(differ.stderr, "8", "H100", "32", "4", "2")
@@ -88,22 +88,22 @@ def test_the_deployment_of_several_kinds_of_traffic(netsim, tmp_path, monkeypatc
     assert fails(netsim("workload", "show", "two.toml"), 2, "llama3_70b_h100")
 
 
-def test_a_file_of_a_model_and_a_machine(netsim, tmp_path, monkeypatch):
+def test_file_without_layout_is_a_deployment(netsim, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text('model = "llama3_70b"\nmachine = "h100"\n')
-    told = json.loads(netsim("workload", "show", "mine.toml", "--json").stdout)
-    assert [one["tp"] for one in told["sizes"]] == [1, 2, 4, 8]
+    output = json.loads(netsim("workload", "show", "mine.toml", "--json").stdout)
+    assert [one["tp"] for one in output["sizes"]] == [1, 2, 4, 8]
     (tmp_path / "part.toml").write_text('model = "llama3_70b"\n')
     changes = ("--set", "machine=h100", "--set", "options.tp=4")
-    told = json.loads(netsim("workload", "show", "part.toml", "--json", *changes).stdout)
-    assert [one["tp"] for one in told["sizes"]] == [4]
+    output = json.loads(netsim("workload", "show", "part.toml", "--json", *changes).stdout)
+    assert [one["tp"] for one in output["sizes"]] == [4]
     job = ("--set", "layout.global_batch=8", "--set", "precision.compute=fp8")
     assert fails(
         netsim("workload", "show", "mine.toml", *job), 2, "machine.memory", "GPU", "stage 0"
     )
 
 
-def test_an_experiment_whose_deployment_is_wrong(netsim, tmp_path):
+def test_invalid_deployment_of_an_experiment_is_reported(netsim, tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[traffic]\ndeployment = 3\n")
     assert fails(netsim("workload", "show", str(file)), 2, "traffic.deployment", "3")
@@ -112,7 +112,7 @@ def test_an_experiment_whose_deployment_is_wrong(netsim, tmp_path):
     assert fails(wrong, 2, "run.toml", "traffic.deployment.machine")
 
 
-def test_the_comparison(lines):
+def test_lite_gpu_prints_the_comparison(lines):
     found = lines("workload", "lite-gpu")
     assert any(line.startswith("llama3_405b 126 3,187,671,040 9,636.741 6.474") for line in found)
     assert any(has(line, "llama3_405b", "h100", "lite_netbw") for line in found)
@@ -120,22 +120,22 @@ def test_the_comparison(lines):
     assert any(line.startswith("llama3_405b lite 32") for line in found)
 
 
-def test_the_comparison_as_json(netsim):
-    told = json.loads(netsim("workload", "lite-gpu", "--json").stdout)
-    assert told["models"] == list(MODELS)
-    n = len(told["rows"])
+def test_lite_gpu_prints_json(netsim):
+    output = json.loads(netsim("workload", "lite-gpu", "--json").stdout)
+    assert output["models"] == list(MODELS)
+    n = len(output["rows"])
     assert n == len(MODELS) * 2 * (len(ASSUMPTIONS) + 4) * len(MACHINES)
-    assert {row["machine"] for row in told["sizes"]} == set(MACHINES)
+    assert {row["machine"] for row in output["sizes"]} == set(MACHINES)
 
 
-def test_the_comparison_of_another_model(lines):
+def test_lite_gpu_compares_another_model(lines):
     found = lines("workload", "lite-gpu", "--set", "model=mixtral_8x7b")
     assert any(has(line, "mixtral_8x7b", "lite_netbw", "16") for line in found)
 
 
-def test_a_model_that_none_can_serve(lines):
-    (told,) = lines("workload", "lite-gpu", "--set", "model=deepseek_v3")
-    assert mentions(told, "8", "675.6GB", "fp8", "h100", "640GB")
+def test_lite_gpu_reports_a_model_that_does_not_fit(lines):
+    (output,) = lines("workload", "lite-gpu", "--set", "model=deepseek_v3")
+    assert mentions(output, "8", "675.6GB", "fp8", "h100", "640GB")
     changes = ("model=deepseek_v3", "formats.weights=fp4")
     found = lines("workload", "lite-gpu", changes=changes)
     assert any(line.startswith("deepseek_v3 lite 32") for line in found)
@@ -149,22 +149,22 @@ def test_a_model_that_none_can_serve(lines):
         (["limits.prompt=100000000", "model=gpt3_175b"], ["gpt3_175b"], "100,000,000 tokens"),
     ],
 )
-def test_what_no_request_keeps_to(lines, changes, models, text):
+def test_lite_gpu_reports_unreachable_limits(lines, changes, models, text):
     found = lines("workload", "lite-gpu", changes=changes)
     assert [line.partition(":")[0] for line in found] == [*models]
     assert all(text in line and "weights" not in line for line in found)
 
 
-def test_what_is_refused(netsim):
-    def refused(*changes):
+def test_lite_gpu_rejects_invalid_changes(netsim):
+    def lite_gpu(*changes):
         overrides = [one for change in changes for one in ("--set", change)]
         return netsim("workload", "lite-gpu", *overrides)
 
-    assert fails(refused("model=gpt5"), 2, "gpt5")
-    assert fails(refused("options.tp=8"), 2, "options.tp")
-    assert fails(refused("machine=h100"), 2, "machine")
-    assert fails(refused("limits.ttft=fast"), 2, "limits.ttft")
-    assert fails(refused("overheads.x=1"), 2, "overheads.x")
+    assert fails(lite_gpu("model=gpt5"), 2, "gpt5")
+    assert fails(lite_gpu("options.tp=8"), 2, "options.tp")
+    assert fails(lite_gpu("machine=h100"), 2, "machine")
+    assert fails(lite_gpu("limits.ttft=fast"), 2, "limits.ttft")
+    assert fails(lite_gpu("overheads.x=1"), 2, "overheads.x")
 
 
 def test_deployments_are_listed_and_shown(netsim):

@@ -1,17 +1,17 @@
-"""`netsim workload JOB --placement`: who stands where, as a table and as a picture."""
+"""`netsim workload show JOB --placement`: the ranks of each rack as a table and a picture."""
 
 import pytest
 from cli_outcome import fails
 
 
-def test_the_racks_of_the_paper(lines):
+def test_paper_placement_lists_racks(lines):
     found = lines("workload", "show", "moe", "--placement", "paper")
     assert "0 0..71 0 0..3 0 0..17" in found
     assert "23127 1665144..1665215 117 780..783 0 0..17" in found
     assert "23,112 more racks" in found
 
 
-def test_a_job_of_a_few_racks_is_told_whole(netsim, lines, tmp_path):
+def test_small_job_lists_all_racks(netsim, lines, tmp_path):
     picture = tmp_path / "racks.png"
     placed = ("--placement", "consecutive", "--out", str(picture))
     found = lines("workload", "show", "gpt3_175b", *placed)
@@ -29,5 +29,5 @@ def test_a_job_of_a_few_racks_is_told_whole(netsim, lines, tmp_path):
         (["moe", "--placement", "paper", "--json"], "--placement"),
     ],
 )
-def test_what_has_no_placement(netsim, options, message):
+def test_invalid_placement_options_are_rejected(netsim, options, message):
     assert fails(netsim("workload", "show", *options), 2, message)
