@@ -1,4 +1,4 @@
-"""Prefill is the forward pass of training: both models count the same operations and messages."""
+"""Prefill equals the forward pass of training: both models count the same FLOPs and messages."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ MODELS = ("llama3_70b", "gpt3_175b", "llama3_405b", "mixtral_8x7b", "deepseek_v3
 
 
 def forward_flops(model):
-    """Of the matrices of all layers of a training job, for one sequence."""
+    """Return the model and its matrix FLOPs in a training forward pass of one sequence."""
     job = load_job(
         {"model": model, "machine": "h100_80gb", "layout": {"global_batch": 1}}, fits=False
     )
@@ -29,7 +29,7 @@ def forward_flops(model):
     )
 
 
-def test_operations_of_a_prompt_are_those_of_a_forward_pass():
+def test_prefill_flops_equal_training_forward_pass():
     for model in MODELS:
         shape, expected = forward_flops(model)
         machine = {"preset": "h100", "memory": "2TB", "memory_rate": "100000GB/s"}
@@ -40,7 +40,7 @@ def test_operations_of_a_prompt_are_those_of_a_forward_pass():
         assert found * 2000e12 / 1e12 == pytest.approx(expected, rel=1e-9)
 
 
-def test_all_reduces_take_what_a_ring_takes_in_training():
+def test_all_reduce_time_equals_training_ring():
     for tp in [2, 4, 8]:
         overheads = {"network_efficiency": 0.65, "step_latency": "3.4us"}
         one = load_deployment(

@@ -1,4 +1,4 @@
-"""Deployments with keys changed at random: each is refused with its key, or has times."""
+"""Deployments with randomly changed keys are rejected with the key or give valid times."""
 
 import random
 
@@ -28,7 +28,7 @@ OTHERS = (
 
 
 def changed(rng):
-    """A preset, maybe of another model or machine, with one or two keys changed."""
+    """Return a preset with a random model and up to two keys changed."""
     tree = read_toml(rng.choice(list(presets("deployments").values())))
     tree["model"] = rng.choice(sorted(presets("models")))
     for part in WITH_PRESETS:
@@ -52,16 +52,16 @@ def loaded(tree):
         return None, error.errors
 
 
-def test_any_deployment_is_refused_with_its_keys_or_has_times():
+def test_random_deployment_is_rejected_or_gives_valid_times():
     for seed in range(2):
         rng = random.Random(seed)
-        right = 0
+        valid = 0
         for _ in range(150):
-            one, mistakes = loaded(changed(rng))
-            assert all(each.key for each in mistakes), mistakes
+            one, errors = loaded(changed(rng))
+            assert all(each.key for each in errors), errors
             if one is None:
                 continue
-            right += 1
+            valid += 1
             for phase in PHASES:
                 best_size(one, phase)
             if not one.options.tp:
@@ -79,4 +79,4 @@ def test_any_deployment_is_refused_with_its_keys_or_has_times():
             most = kv_capacity_tokens(one)
             assert iteration_ps(cost, most, prompt_pairs(True, 0, most), 0, 0) < INT64
             assert best_batch(one, "decode").capacity_tokens > 0
-        assert right > 20
+        assert valid > 20

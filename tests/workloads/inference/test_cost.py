@@ -1,4 +1,4 @@
-"""Times of iterations: their parts, and the same picoseconds where Numba compiles them."""
+"""Iteration times: their parts, and identical picoseconds when compiled with Numba."""
 
 import random
 
@@ -29,7 +29,7 @@ def cost_of(model="llama3_70b", options=None, **overheads):
     )
 
 
-def test_numba_gives_the_same_picoseconds():
+def test_compiled_times_equal_python():
     names = (
         "compute_parts",
         "compute_ps",
@@ -61,13 +61,13 @@ def test_numba_gives_the_same_picoseconds():
             assert found == module.all_reduce_bytes(cost, arguments[0])
 
 
-def test_nothing_takes_no_time():
+def test_empty_iteration_takes_no_time():
     cost = cost_of(**OVERHEADS)
     assert iteration_ps(cost, 0, 0, 0, 0) == 0
     assert module.all_reduce_bytes(cost, 0) == 0
 
 
-def test_what_software_adds():
+def test_software_overheads_are_added():
     bare = compute_ps(cost_of(), 8, 0, 8, 8000)
     assert compute_ps(cost_of(layer_overhead="100us"), 8, 0, 8, 8000) == bare + 80 * 10**8
     ahead = cost_of(layer_overhead="100us", async_launch=True)
@@ -79,7 +79,7 @@ def test_what_software_adds():
     assert compute_ps(more, 2008, 1000, 8, 8000) == prompts + 9 * 10**9
 
 
-def test_one_roofline_of_a_layer_hides_more():
+def test_layer_roofline_overlaps_compute_and_reads():
     parts, layer = (cost_of(options={"roofline": one}) for one in ("parts", "layer"))
     rows, weights = 2000 * parts.decode_row_ps, parts.weights_ps
     context = 2000 * 1500
@@ -91,12 +91,12 @@ def test_one_roofline_of_a_layer_hides_more():
     assert compute_ps(layer, *arguments) == pytest.approx(max(rows + scores, weights + read), abs=1)
 
 
-def test_norms_and_residuals_are_at_every_gpu():
+def test_activation_passes_are_not_split_among_gpus():
     bare, more = (compute_ps(cost_of(activation_passes=n), 500, 0, 0, 0) for n in (0, 10))
     assert more - bare == pytest.approx(80 * 10 * 500 * 8192 / 3352e9 * 1e12, abs=1)
 
 
-def test_the_head_is_read_and_computed():
+def test_embeddings_add_output_head_time():
     bare, head = (compute_ps(cost_of(options={"embeddings": e}), 8, 0, 8, 0) for e in (False, True))
     assert head - bare == pytest.approx(128256 * 8192 / 4 / 3352e9 * 1e12, abs=1)
     bare, head = (
@@ -105,9 +105,9 @@ def test_the_head_is_read_and_computed():
     assert head - bare == pytest.approx(2 * 4000 * 128256 * 8192 / 4 / 2000e12 * 1e12, abs=1)
 
 
-def test_pairs_of_a_prompt_in_pieces_are_those_of_the_whole():
+def test_prompt_pairs_of_chunks_sum_to_whole_prompt():
     for causal in (True, False):
         whole = prompt_pairs(causal, 0, 1500)
         assert whole == 1500 * 1500 // (2 if causal else 1)
-    pieces = (prompt_pairs(True, start, 500) for start in (0, 500, 1000))
-    assert sum(pieces) == prompt_pairs(True, 0, 1500)
+    chunks = (prompt_pairs(True, start, 500) for start in (0, 500, 1000))
+    assert sum(chunks) == prompt_pairs(True, 0, 1500)

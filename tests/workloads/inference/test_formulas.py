@@ -1,8 +1,8 @@
-"""Operations and bytes of a layer, against the formulas of the Lite-GPU paper for its models.
+"""FLOPs and bytes of a layer match the formulas of the Lite-GPU paper for its models.
 
-For B requests with prompts of S tokens and contexts of C, in FP8: P_l = 2 h^2 + 2 h kvd + n h f;
-prefill 2 B S P_l + 2 B S^2 h operations, decode 2 B P_l + 4 B C h; 2 kvd bytes of keys and values a
-token; of an all-reduce in a ring each GPU sends 2 (t - 1) / t of the buffer, twice a layer.
+For B requests with prompts of S tokens and contexts of C, in FP8: P_l = 2 h^2 + 2 h kvd + n h f.
+Prefill takes 2 B S P_l + 2 B S^2 h FLOPs, decode 2 B P_l + 4 B C h. A token has 2 kvd bytes of keys
+and values. Each layer has two ring all-reduces; a GPU sends 2 (t - 1) / t of the buffer in each.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from netsim.workloads.inference.roofline import layer_counts
 
 @dataclass(frozen=True)
 class Shape:
-    """What the paper's formulas are written in."""
+    """Symbols of the paper's formulas."""
 
     layers: int
     h: int
@@ -33,7 +33,7 @@ class Shape:
     n: int
     f: int
     parameters: int
-    """P_l, by hand."""
+    """P_l, calculated by hand."""
 
 
 MODELS = {
@@ -50,7 +50,7 @@ def deployment(model, **options):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_operations_of_prefill_and_decode(model):
+def test_flops_of_prefill_and_decode_match_formulas(model):
     shape, one = MODELS[model], deployment(model)
     p = 2 * shape.h**2 + 2 * shape.h * shape.kvd + shape.n * shape.h * shape.f
     assert one.model.attention_parameters + one.model.mlp_parameters == p == shape.parameters
@@ -71,11 +71,11 @@ COUNTED = {
     "gpt3_175b": (5_491_113_984_000, 3_697_606_656, 24576, 18_432_000),
     "llama3_405b": (9_636_741_120_000, 6_473_646_080, 2048, 24_576_000),
 }
-"""Operations of a prompt and of a token behind it, bytes of keys and values, of an all-reduce."""
+"""FLOPs of a prompt and of a decoded token, bytes of keys and values and of an all-reduce."""
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_what_is_counted_in_a_layer(model):
+def test_layer_counts_match_formulas(model):
     shape, found = MODELS[model], layer_counts(deployment(model))
     p = shape.parameters
     assert found[1:] == COUNTED[model]
@@ -89,28 +89,32 @@ def test_what_is_counted_in_a_layer(model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_decoding_reads_the_weights_once_and_each_context(model):
+def test_decode_reads_weights_once_and_each_context(model):
     shape, one = MODELS[model], deployment(model)
     read = shape.layers * (shape.parameters + 4 * S * 2 * shape.kvd)
     expected = read / TP / 3352e9 * 1e12
     assert compute_ps(iteration_cost(one), 4, 0, 4, 4 * S) == pytest.approx(expected, abs=1)
 
 
-HANDED_OVER = {"llama3_70b": 245_760_000, "gpt3_175b": 3_538_944_000, "llama3_405b": 387_072_000}
+KV_BYTES_OF_PROMPT = {
+    "llama3_70b": 245_760_000,
+    "gpt3_175b": 3_538_944_000,
+    "llama3_405b": 387_072_000,
+}
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_bytes_of_keys_and_values(model):
+def test_kv_cache_size_and_capacity_match_formulas(model):
     shape, one = MODELS[model], deployment(model)
     assert kv_bytes_of_token(one) == 2 * shape.kvd * shape.layers
-    assert kv_bytes_of_token(one) * S == HANDED_OVER[model]
+    assert kv_bytes_of_token(one) * S == KV_BYTES_OF_PROMPT[model]
     held = shape.layers * shape.parameters / TP
     room = (1e12 - held) / (2 * shape.kvd * shape.layers / TP)
     assert kv_capacity_tokens(one) == int(room)
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_bytes_that_a_ring_sends(model):
+def test_ring_all_reduce_bytes_and_time_match_formulas(model):
     shape = MODELS[model]
     for tokens in (S, 7):
         cost = iteration_cost(deployment(model))
@@ -119,14 +123,14 @@ def test_bytes_that_a_ring_sends(model):
         sent = shape.layers * 2 * 2 * (TP - 1) / TP * tokens * shape.h
         assert network_ps(cost, tokens) == pytest.approx(sent / 450e9 * 1e12, abs=1)
     both = deployment(model), deployment(model, overlap=True)
-    one_behind_the_other, beside = (
+    sequential, overlapped = (
         iteration_ps(iteration_cost(one), S, prompt_pairs(True, 0, S), 0, 0) for one in both
     )
     parts = compute_ps(cost, S, prompt_pairs(True, 0, S), 0, 0), network_ps(cost, S)
-    assert (one_behind_the_other, beside) == (sum(parts), max(parts))
+    assert (sequential, overlapped) == (sum(parts), max(parts))
 
 
-def test_steps_of_all_reduces_cost_their_latency():
+def test_all_reduce_steps_add_latency():
     for kind, steps in (("ring", 14), ("direct", 2)):
         one = deployment("llama3_70b", all_reduce=kind)
         bare = network_ps(iteration_cost(one), 5)
@@ -143,7 +147,7 @@ def test_steps_of_all_reduces_cost_their_latency():
         )
 
 
-def test_keys_and_values_beyond_their_heads_are_copied_or_shared():
+def test_kv_heads_are_replicated_or_split_across_gpus():
     copied, shared = (
         load_deployment(
             {
@@ -164,7 +168,7 @@ def test_keys_and_values_beyond_their_heads_are_copied_or_shared():
     assert kv_capacity_tokens(shared) == int((20e9 - 80 * p / 32) / (163_840 / 32))
 
 
-def test_a_batch_reads_the_experts_that_it_meets():
+def test_batch_reads_only_the_experts_it_uses():
     one = load_deployment({"model": "mixtral_8x7b", "machine": "h100", "options": {"tp": 1}})
     cost, expert = iteration_cost(one), 3 * 4096 * 14336
     attention = 2 * 4096 * 4096 + 2 * 4096 * 1024
@@ -176,6 +180,6 @@ def test_a_batch_reads_the_experts_that_it_meets():
     assert cost.prompt_row_ps == pytest.approx(2 * (met + 32 * 2 * expert) / 2000e12 * 1e12)
 
 
-def test_latent_attention_keeps_what_is_compressed():
+def test_latent_attention_caches_the_compressed_vector():
     one = load_deployment({"model": "deepseek_v3", "machine": {"preset": "h100", "memory": "1TB"}})
     assert kv_bytes_of_token(one) == 61 * (512 + 64)

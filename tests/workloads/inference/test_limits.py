@@ -1,4 +1,4 @@
-"""The largest batches that memory and objectives allow, and the best number of GPUs."""
+"""Largest batches within memory and latency limits, and the best number of GPUs."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def deployment(model="llama3_70b", machine="lite", limits=None, **options):
         ("mixtral_8x7b", "lite"),
     ],
 )
-def test_the_best_batch_is_the_largest_that_is_allowed(model, machine, phase):
+def test_best_batch_is_the_largest_allowed(model, machine, phase):
     for one in sizes(deployment(model, machine)):
         best, time = best_batch(one, phase), phase_time(one, phase)
         longest = one.limits.longest_ps(phase)
@@ -43,7 +43,7 @@ def test_the_best_batch_is_the_largest_that_is_allowed(model, machine, phase):
             assert all(best.time_ps / best.batch <= each * (1 + 1e-9) for each in smaller)
 
 
-def test_an_iteration_at_the_limit_by_hand():
+def test_best_batch_matches_expected_values():
     one = deployment(tp=8, machine="h100")
     best = best_batch(one, "decode")
     assert (best.memory_batch, best.time_batch, best.limit) == (2325, 2191, "TBT")
@@ -57,7 +57,7 @@ def test_an_iteration_at_the_limit_by_hand():
     assert prefill.tokens_per_s == pytest.approx(48 * 1500 / 8 / prefill.time_ps * 1e12)
 
 
-def test_the_best_size_is_the_best_of_all():
+def test_best_size_has_the_highest_token_rate():
     for phase in PHASES:
         one = deployment(overlap=True, kv_replicated=False)
         found = best_size(one, phase)
@@ -67,15 +67,15 @@ def test_the_best_size_is_the_best_of_all():
         assert found.tokens_per_s == max(rates.values())
 
 
-def test_nothing_fits():
-    """A copy that the whole domain cannot hold, and one that it holds but too slowly."""
+def test_no_size_fits_memory_or_latency_limit():
+    """One model exceeds the memory of the whole domain; another fits but is too slow."""
     assert best_size(deployment("deepseek_v3", "lite", embeddings=True), "decode") is None
     slow = best_size(deployment(tp=32, limits={"tbt": "1us"}), "decode")
     assert slow is not None
     assert (slow.batch, slow.limit, slow.tokens_per_s) == (0, "TBT", 0.0)
 
 
-def test_other_contexts_and_prompts():
+def test_context_and_prompt_lengths_are_used():
     one = deployment(tp=32, limits={"prompt": 100, "context": 3000})
     longer = best_batch(one, "decode")
     assert longer.memory_batch == longer.capacity_tokens // 3000
@@ -83,7 +83,7 @@ def test_other_contexts_and_prompts():
 
 
 @pytest.mark.parametrize("model", ["llama3_70b", "mixtral_8x7b"])
-def test_sizes_divide_the_domain_and_the_heads(model):
+def test_sizes_divide_domain_and_heads(model):
     one = deployment(model)
     for gpus in (1, 24, 32, 96):
         joined = replace(one, machine=replace(one.machine, domain_gpus=gpus))
@@ -91,7 +91,7 @@ def test_sizes_divide_the_domain_and_the_heads(model):
         assert [found.tp for found in sizes(joined)] == expected
 
 
-def test_sizes_of_a_huge_domain():
+def test_sizes_of_a_huge_domain_are_limited():
     one = deployment()
     huge = replace(one, machine=replace(one.machine, domain_gpus=10**9))
     assert [found.tp for found in sizes(huge)] == [4, 8, 16, 32, 64]

@@ -1,4 +1,4 @@
-"""Lite-GPUs against H100: when the claim is true, and that each of three assumptions matters."""
+"""Lite-GPUs against H100: when the claim holds, and that each of three assumptions matters."""
 
 from functools import cache
 
@@ -33,7 +33,7 @@ def test_every_combination_has_a_row():
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_with_all_three_the_claim_is_true_of_a_faster_network(phase):
+def test_claim_holds_only_with_all_three_assumptions(phase):
     assert all(table()[model, phase, ALL, "lite_netbw"].matches for model in MODELS)
     for one in ASSUMPTIONS:
         if one != ALL:
@@ -41,20 +41,20 @@ def test_with_all_three_the_claim_is_true_of_a_faster_network(phase):
             assert not all(row.matches for row in rows)
 
 
-def test_without_overlap_nothing_matches_in_prefill():
+def test_no_variant_matches_in_prefill_without_overlap():
     for assumption in ASSUMPTIONS:
         if not assumption.overlap:
             assert max(max(ratios("prefill", assumption, one)) for one in VARIANTS) < 1
 
 
-def test_copied_keys_and_values_cost_decoding_its_batch():
+def test_replicated_kv_reduces_the_decode_batch():
     copied = Assumption(overlap=True, tp_searched=True)
     row, shared = (table()["llama3_405b", "decode", one, "lite"] for one in (copied, ALL))
     assert (row.best.memory_batch, shared.best.memory_batch) == (145, 615)
     assert row.ratio < 0.5 < shared.ratio < 1
 
 
-def test_all_of_the_network_is_too_many_for_a_small_model():
+def test_full_domain_is_too_large_for_small_model():
     fixed = Assumption(overlap=True, kv_shared=True)
     row, searched = (table()["llama3_70b", "prefill", one, "lite"] for one in (fixed, ALL))
     assert (row.best.deployment.tp, searched.best.deployment.tp) == (32, 4)
@@ -62,7 +62,7 @@ def test_all_of_the_network_is_too_many_for_a_small_model():
     assert searched.matches
 
 
-def test_h100_is_what_others_are_held_against():
+def test_ratios_are_relative_to_h100():
     for row in table().values():
         if row.machine == "h100":
             assert row.ratio == 1.0
@@ -72,6 +72,6 @@ def test_h100_is_what_others_are_held_against():
             assert row.ratio == pytest.approx(expected)
 
 
-def test_a_model_that_fits_nowhere_has_rows_without_a_ratio():
+def test_model_that_fits_nowhere_has_no_ratio():
     rows = lite_table(comparison(["megatron_1t"]), [ALL])
     assert [(row.best, row.ratio, row.matches) for row in rows] == [(None, None, False)] * 12

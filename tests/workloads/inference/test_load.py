@@ -1,4 +1,4 @@
-"""Deployments from files and tables, and what is refused."""
+"""Deployments from files and tables, and rejected values."""
 
 import pytest
 from raises_input import mentions, raises_input
@@ -9,7 +9,7 @@ from netsim.workloads.inference.load import with_tp
 from netsim.workloads.job.load import presets
 
 
-def refused(table):
+def error_of(table):
     with pytest.raises(InputError) as caught:
         load_deployment(table)
     return str(caught.value)
@@ -19,17 +19,17 @@ def table(**parts):
     return {"model": "llama3_70b", "machine": "h100", **parts}
 
 
-def test_presets_of_deployments():
+def test_deployment_presets_load():
     for name in presets("deployments"):
         assert load_deployment(name).tp > 0
 
 
 @pytest.mark.parametrize("name", presets("overheads"))
-def test_presets_of_overheads(name):
+def test_overhead_presets_load(name):
     assert load_deployment(table(overheads=name)).overheads.layer_overhead > 0
 
 
-def test_a_file(tmp_path):
+def test_deployment_file_is_loaded_and_checked(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('model = "llama3_70b"\nmachine = "lite"\n[options]\ntp = 16\n')
     found = load_deployment("mine.toml", tmp_path)
@@ -39,33 +39,33 @@ def test_a_file(tmp_path):
         load_deployment("mine.toml", tmp_path)
 
 
-def test_what_is_refused():
-    assert mentions(refused({"machine": "h100"}), "model")
-    assert "option" in refused(table(option={}))
-    assert mentions(refused(table(options={"overlaps": True})), "options.overlaps")
-    assert mentions(refused(table(options={"tp": 16})), "options.tp", "16")
-    assert mentions(refused(table(options={"tp": 5})), "options.tp", "5", "64")
-    assert mentions(refused(table(formats={"compute": "fp4"})), "formats.compute", "fp4")
+def test_invalid_deployments_are_rejected():
+    assert mentions(error_of({"machine": "h100"}), "model")
+    assert "option" in error_of(table(option={}))
+    assert mentions(error_of(table(options={"overlaps": True})), "options.overlaps")
+    assert mentions(error_of(table(options={"tp": 16})), "options.tp", "16")
+    assert mentions(error_of(table(options={"tp": 5})), "options.tp", "5", "64")
+    assert mentions(error_of(table(formats={"compute": "fp4"})), "formats.compute", "fp4")
     assert mentions(
-        refused({"model": "llama3_70b", "machine": "paper_gpu", "formats": {"compute": "fp4"}}),
+        error_of({"model": "llama3_70b", "machine": "paper_gpu", "formats": {"compute": "fp4"}}),
         "machine.memory_rate",
     )
     assert mentions(
-        refused(table(overheads={"memory_efficiency": 2})), "overheads.memory_efficiency", "2"
+        error_of(table(overheads={"memory_efficiency": 2})), "overheads.memory_efficiency", "2"
     )
-    assert "overheads" in refused(table(overheads="fast"))
+    assert "overheads" in error_of(table(overheads="fast"))
     assert mentions(
-        refused(table(model={"preset": "llama3_70b", "heads": 7, "kv_heads": 7})),
+        error_of(table(model={"preset": "llama3_70b", "heads": 7, "kv_heads": 7})),
         "model.heads",
         "7",
     )
-    assert "overheads" in refused(table(overheads={"prefill_efficiency": 1e-9}, options={"tp": 8}))
+    assert "overheads" in error_of(table(overheads={"prefill_efficiency": 1e-9}, options={"tp": 8}))
     odd = {"preset": "llama3_70b", "heads": 48, "kv_heads": 6, "head_size": 128}
-    assert mentions(refused(table(model=odd, options={"tp": 8})), "6")
+    assert mentions(error_of(table(model=odd, options={"tp": 8})), "6")
     load_deployment(table(model=odd, options={"tp": 8, "kv_replicated": False}))
 
 
-def test_a_size_that_was_left_to_a_search_has_to_be_chosen():
+def test_unspecified_tp_must_be_chosen():
     one = load_deployment(table())
     with raises_input(key="options.tp"):
         assert one.tp

@@ -1,4 +1,4 @@
-"""The pages of inference: their numbers are those of the code."""
+"""Numbers on the inference pages equal those computed by the code."""
 
 from pathlib import Path
 
@@ -16,23 +16,23 @@ LITE = (ROOT / "docs" / "lite-gpu.md").read_text("utf-8")
 
 
 def missing(wide, page):
-    """Rows of a table that a page does not have."""
+    """Return the rows of a table that a page lacks."""
     rows = zip(*(column.cells for column in wide.columns), strict=True)
     return [row for row in (f"| {' | '.join(one)} |" for one in rows) if row not in page]
 
 
-def test_the_comparison_is_what_the_code_gives():
+def test_page_tables_equal_command_output():
     models = comparison()
     assert missing(commands.count_table(models), PAGE) == []
     assert missing(commands.claim_table(commands.lite_rows(models)), LITE) == []
 
 
 @pytest.mark.parametrize("kind", ["deployments", "overheads"])
-def test_every_preset_is_named(kind):
+def test_page_names_every_preset(kind):
     assert [name for name in presets(kind) if f"`{name}`" not in PAGE] == []
 
 
-def test_what_the_text_says_of_errors():
+def test_error_values_in_page_text_are_current():
     decoding = [row for group in GROUPS for row in predicted(group)]
     decoding = [row for row in decoding if row.phase == "decode"]
     many = [row for group in GROUPS for row in predicted(group, large=True)]
