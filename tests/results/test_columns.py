@@ -1,9 +1,10 @@
-"""Tables of results are declared as text."""
+"""Result tables are declared as text."""
 
 from netsim.results.columns import Column, TableSpec
 
 
-def test_a_line_is_a_column_and_indented_ones_continue_its_meaning() -> None:
+def test_table_spec_parses_lines_as_columns() -> None:
+    """Indented lines continue the description; ``?`` marks nullable, ``*`` optional columns."""
     spec = TableSpec.of(
         "made_up",
         """

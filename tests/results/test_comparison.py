@@ -1,4 +1,4 @@
-"""`netsim compare`: pairs, intervals, what changed, exit statuses."""
+"""`netsim compare`: pairs, intervals, differences, exit statuses."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from netsim.results.statistics import bootstrap_95, margin_95
 
 @pytest.fixture
 def make(netsim):
-    """Writes a result."""
+    """Write a result."""
 
     def make(out, *options, **changes):
         Path("small.toml").write_text(fat_tree(**changes))
@@ -26,7 +26,7 @@ def make(netsim):
     return make
 
 
-def test_results(netsim, make):
+def test_compare_reports_changes_of_two_results(netsim, make):
     make("fast")
     make("slow", rate="50Gbps")
     found = compare(results_in("fast"), results_in("slow"))
@@ -86,7 +86,7 @@ def test_plugins_are_diffed(netsim, make, tmp_path):
     assert "+VERSION_b = 1" in netsim("compare", "a", "b").stdout
 
 
-def test_unequal_shapes(netsim, make):
+def test_compare_handles_unequal_points_and_flows(netsim, make):
     make("one")
     make("size", size="20KB")
     make("sweep", "--seed", "1..2")
@@ -109,7 +109,7 @@ def test_unequal_shapes(netsim, make):
     assert len(found.moved(3)) == 0
 
 
-def test_unfinished_flows_fail(netsim, make):
+def test_unfinished_flows_count_as_slower(netsim, make):
     make("done")
     (done,) = results_in("done")
     options = ("--set", "stop.max_time=6us")
@@ -121,8 +121,9 @@ def test_unfinished_flows_fail(netsim, make):
     assert any("unfinished" in line for line in found.slower_than(100))
 
 
-def test_intervals():
-    """Of known values; and one that covers the truth for 95 of 100 samples, about."""
+def test_confidence_intervals_have_their_coverage():
+    """Known values of the margin, and a bootstrap interval that covers the true value in about 95
+    of 100 samples."""
     assert margin_95([1.0]) is None
     assert margin_95([1.0, 2.0, 3.0]) == pytest.approx(4.303 / np.sqrt(3))
     rng, covered = np.random.default_rng(1), 0

@@ -1,4 +1,4 @@
-"""Which files of netsim belong to every fingerprint: those that a run can come by."""
+"""The files of netsim that every fingerprint contains: all those that can affect a run."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from netsim.results.provenance import (
 )
 
 ONLY_REFUSES = "lint"
-"""Called as an experiment is resolved. What passes it runs as it would without."""
+"""Called while an experiment is resolved; an experiment that passes it runs as without it."""
 
 
 @cache
-def reached() -> frozenset[str]:
-    """Every module that is imported, at any depth, by what runs a point or by a plugin."""
+def reachable_modules() -> frozenset[str]:
+    """Every module imported, at any depth, by the code that runs a point or by a plugin."""
     plugins = ("netsim.topologies.", "netsim.traffic.", "netsim.transports.")
     queue = ["netsim.running.point", *(name for name in modules() if name.startswith(plugins))]
     found: set[str] = set()
@@ -39,27 +39,31 @@ def reached() -> frozenset[str]:
     return frozenset(found)
 
 
-def place(module: str) -> str:
-    """The path of a module below the package, as it is where netsim is installed."""
+def module_path(module: str) -> str:
+    """Path of a module below the package, as in an installed netsim."""
     below = module.split(".")[1:]
     is_package = modules()[module].name == "__init__.py"
     return "/".join([*below, "__init__"] if is_package else below) + ".py"
 
 
-def test_whatever_a_run_comes_by_decides() -> None:
-    left_out = {module for module in reached() if not affects_results(place(module))}
-    by_use = tuple(f"netsim.{room}" for room in (*BY_USE, ONLY_REFUSES))
+def test_fingerprint_contains_every_reachable_module() -> None:
+    left_out = {
+        module for module in reachable_modules() if not affects_results(module_path(module))
+    }
+    by_use = tuple(f"netsim.{package}" for package in (*BY_USE, ONLY_REFUSES))
     assert {module for module in left_out if not module.startswith(by_use)} == set()
 
 
-@pytest.mark.parametrize("room", [room for room in PRESENTATION if room != ONLY_REFUSES])
-def test_a_room_that_does_not_decide_is_not_come_by(room: str) -> None:
-    """But for files that are named one by one."""
-    inside = {module for module in reached() if module.startswith(f"netsim.{room}.")}
-    assert {module for module in inside if not affects_results(place(module))} == set()
+@pytest.mark.parametrize(
+    "package", [package for package in PRESENTATION if package != ONLY_REFUSES]
+)
+def test_presentation_packages_are_unreachable_from_a_run(package: str) -> None:
+    """Reachable files of these packages are listed one by one as affecting results."""
+    inside = {module for module in reachable_modules() if module.startswith(f"netsim.{package}.")}
+    assert {module for module in inside if not affects_results(module_path(module))} == set()
 
 
-def test_what_decides_and_what_does_not() -> None:
+def test_fingerprint_contains_models_and_no_presentation() -> None:
     for yes in (
         "running/point.py",
         "engine/kernels/host.py",
@@ -70,7 +74,11 @@ def test_what_decides_and_what_does_not() -> None:
         assert affects_results(yes), yes
     for no in ("cli/show.py", "plots/links.py", "results/read.py", "tracing/record.py"):
         assert not affects_results(no), no
-    assert {"netsim.running.drive", "netsim.engine.kernels.loop", "netsim.blocks.tcp"} < reached()
+    assert {
+        "netsim.running.drive",
+        "netsim.engine.kernels.loop",
+        "netsim.blocks.tcp",
+    } < reachable_modules()
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -80,15 +88,15 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
-def test_the_commit_of_a_repository_of_whose_programs_none_is_run(
+def test_commits_are_read_without_running_repository_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repository, beside, ran = tmp_path / "r", tmp_path / "beside", tmp_path / "ran"
+    repository, worktree, ran = tmp_path / "r", tmp_path / "worktree", tmp_path / "ran"
     (repository / "below").mkdir(parents=True)
     mine, other = repository / "below" / "mine.py", repository / "other.py"
     mine.write_text("a = 1\n")
     git(repository, "init", "-q")
-    assert commits([mine]) == []  # of a repository without a commit there is nothing to say
+    assert commits([mine]) == []  # a repository without a commit has nothing to report
     git(repository, "add", ".")
     git(repository, "commit", "-qm", "first")
     commit = git(repository, "rev-parse", "HEAD")
@@ -103,9 +111,9 @@ def test_the_commit_of_a_repository_of_whose_programs_none_is_run(
     assert commits([mine, other, tmp_path / "in none.py"]) == [changed]
     assert not ran.exists()
     git(repository, "pack-refs", "--all")
-    git(repository, "worktree", "add", "-q", "--detach", str(beside))
+    git(repository, "worktree", "add", "-q", "--detach", str(worktree))
     ran.unlink(missing_ok=True)
-    assert commits([beside / "below" / "mine.py"]) == [{**state, "directory": str(beside)}]
+    assert commits([worktree / "below" / "mine.py"]) == [{**state, "directory": str(worktree)}]
     monkeypatch.setenv("PATH", str(tmp_path))
     assert commits([mine]) == [{**state, "dirty": None, "changed": None}]
     (repository / ".git" / "HEAD").unlink()
@@ -114,8 +122,8 @@ def test_the_commit_of_a_repository_of_whose_programs_none_is_run(
     assert not ran.exists()
 
 
-def test_files_that_a_plugin_reads_decide(tmp_path: Path) -> None:
-    """The traces of a prefix, which no parameter names."""
+def test_fingerprint_contains_files_a_plugin_reads(tmp_path: Path) -> None:
+    """The traffic reads all traces with a prefix, so no parameter names the files themselves."""
     experiment = (
         'transport = "ideal"\n[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
         '[traffic]\nkind = "chakra"\nfile = "t"\n'

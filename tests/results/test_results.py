@@ -1,4 +1,4 @@
-"""Results: what is written can be read, is documented, and replaces nothing it should not."""
+"""Result files can be read back, are documented, and never replace foreign files."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from netsim.results.destination import check_destination, prepare_sweep
 from netsim.results.write import failed_row
 
 
-def test_round_trip(tmp_path):
+def test_written_result_loads_with_equal_tables(tmp_path):
     written = fake_result()
     directory = write_result(tmp_path / "deep" / "run", FakePoint(), written)
     result = load(directory)
@@ -44,7 +44,7 @@ def test_round_trip(tmp_path):
     assert os.listdir(tmp_path / "deep") == ["run"]
 
 
-def test_what_is_unfinished_is_null_so_that_statistics_leave_it_out(tmp_path):
+def test_unfinished_flows_are_null_and_excluded_from_statistics(tmp_path):
     written = fake_result(5, unfinished=2)
     flows = load(write_result(tmp_path / "run", FakePoint(), written)).flows
     for column in ("fct_ps", "acked_ps", "slowdown"):
@@ -53,7 +53,7 @@ def test_what_is_unfinished_is_null_so_that_statistics_leave_it_out(tmp_path):
 
 
 @pytest.mark.parametrize("table", ["flows", "links"])
-def test_every_column_carries_its_unit_and_text(tmp_path, table):
+def test_columns_carry_unit_and_description(tmp_path, table):
     directory = write_result(tmp_path / "run", FakePoint(), fake_result())
     metadata = pl.read_parquet_metadata(directory / f"{table}.parquet")
     assert metadata["netsim.table"] == table
@@ -65,14 +65,14 @@ def test_every_column_carries_its_unit_and_text(tmp_path, table):
         assert known.doc
 
 
-def test_no_statistic_over_nothing_is_written_as_null(tmp_path):
+def test_statistic_of_no_flows_is_null(tmp_path):
     directory = write_result(tmp_path / "run", FakePoint(), fake_result(3, unfinished=3))
     text = (directory / "summary.json").read_text()
     assert "NaN" not in text
     assert json.loads(text)["fct_ps"]["p99"] is None
 
 
-def test_a_partial_result_says_so(tmp_path):
+def test_partial_result_is_marked_incomplete(tmp_path):
     result = fake_result(4, unfinished=1, complete=False, stop_reason="interrupted")
     loaded = load(write_result(tmp_path / "run", FakePoint(), result))
     assert not loaded.complete
@@ -80,7 +80,7 @@ def test_a_partial_result_says_so(tmp_path):
     assert "partial" in repr(loaded)
 
 
-def test_an_earlier_result_is_replaced_whole(tmp_path):
+def test_earlier_result_is_replaced_with_all_its_files(tmp_path):
     first = write_result(tmp_path / "run", FakePoint(), fake_result(4))
     (first / "fct_cdf.png").write_bytes(b"a picture of the earlier result")
     second = write_result(tmp_path / "run", FakePoint(), fake_result(6))
@@ -94,7 +94,7 @@ def test_an_earlier_result_is_replaced_whole(tmp_path):
     assert os.listdir(tmp_path) == ["run"]
 
 
-def test_links_are_left_out_on_request(tmp_path):
+def test_links_table_is_optional(tmp_path):
     point = FakePoint()
     point.outputs.links = False
     result = load(write_result(tmp_path / "run", point, fake_result()))
@@ -102,47 +102,47 @@ def test_links_are_left_out_on_request(tmp_path):
         _ = result.links
 
 
-def test_what_netsim_did_not_write_is_never_replaced(tmp_path):
-    """Contents tell, not names, whether in a folder of one's own or among files of a result."""
+def test_foreign_files_are_never_replaced(tmp_path):
+    """Contents decide, not names, both in a user's folder and among files of a result."""
     result = write_result(tmp_path / "result", FakePoint(), fake_result())
-    theirs = tmp_path / "theirs.parquet"
-    pl.DataFrame({"thesis": [1]}).write_parquet(theirs)
-    plants = {
+    user_table = tmp_path / "user_table.parquet"
+    pl.DataFrame({"thesis": [1]}).write_parquet(user_table)
+    foreign = {
         "notes.txt": lambda path: path.write_text("mine"),
         "thesis": lambda path: path.mkdir(),
         "summary.json": lambda path: path.write_text('{"complete": true}'),
         "experiment.json": lambda path: path.write_text("[1]"),
         "run.json": lambda path: path.write_text('{"format": 1}'),
-        "flows.parquet": lambda path: shutil.copy(theirs, path),
-        "sweep.parquet": lambda path: shutil.copy(theirs, path),
+        "flows.parquet": lambda path: shutil.copy(user_table, path),
+        "sweep.parquet": lambda path: shutil.copy(user_table, path),
         "links.parquet": lambda path: path.symlink_to(result / "links.parquet"),
         "fct_cdf.png": os.mkfifo,
         "checkpoint.netsim": lambda path: path.mkdir(),
     }
-    for name, plant in plants.items():
+    for name, create in foreign.items():
         alone, among = tmp_path / "alone" / name, tmp_path / "among" / name
         alone.mkdir(parents=True)
         shutil.copytree(result, among)
         for folder in (alone, among):
             (folder / name).unlink(missing_ok=True)
-            plant(folder / name)
-            there, before = sorted(os.listdir(folder)), (folder / name).lstat()
+            create(folder / name)
+            entries, before = sorted(os.listdir(folder)), (folder / name).lstat()
             with raises_input(name):
                 write_result(folder, FakePoint(), fake_result())
             for sweep in (False, True):
                 with raises_input(name):
                     check_destination(folder, sweep=sweep)
-            assert sorted(os.listdir(folder)) == there
+            assert sorted(os.listdir(folder)) == entries
             assert os.path.samestat((folder / name).lstat(), before)
 
 
-def test_a_file_is_no_directory_for_results(tmp_path):
+def test_file_is_rejected_as_result_directory(tmp_path):
     (tmp_path / "run").write_text("mine")
     with raises_input("file", code="unreadable"):
         write_result(tmp_path / "run", FakePoint(), fake_result())
 
 
-def test_nothing_is_left_behind_when_writing_fails(tmp_path, monkeypatch):
+def test_failed_write_leaves_the_earlier_result(tmp_path, monkeypatch):
     write_result(tmp_path / "run", FakePoint(), fake_result(4))
 
     def full(*_):
@@ -156,8 +156,8 @@ def test_nothing_is_left_behind_when_writing_fails(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["summary.json", "experiment.json", "flows.parquet"])
-def test_pipes_and_directories_in_a_result_are_named(tmp_path, name):
-    """One message each; reading a pipe would never end."""
+def test_pipes_and_directories_in_a_result_are_rejected(tmp_path, name):
+    """Reading a pipe would block forever."""
     for make in (os.mkfifo, os.mkdir):
         directory = write_result(tmp_path / make.__name__, FakePoint(), fake_result())
         (directory / name).unlink()
@@ -166,14 +166,14 @@ def test_pipes_and_directories_in_a_result_are_named(tmp_path, name):
             _ = load(directory).flows
 
 
-def test_loading_what_is_not_there(tmp_path):
+def test_missing_results_are_rejected(tmp_path):
     with raises_input():
         load(tmp_path / "nothing")
     with raises_input("sweep"):
         load_sweep(tmp_path)
 
 
-def test_a_damaged_result_is_named(tmp_path):
+def test_damaged_file_is_named(tmp_path):
     directory = write_result(tmp_path / "run", FakePoint(), fake_result())
     (directory / "flows.parquet").write_bytes(b"not parquet")
     with raises_input("flows.parquet"):
@@ -185,7 +185,7 @@ def test_a_damaged_result_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [-1, 2**63, 10**400])
-def test_numbers_that_no_run_has_are_damage(tmp_path, wrong):
+def test_impossible_numbers_are_rejected(tmp_path, wrong):
     directory = write_result(tmp_path / "run", FakePoint(), fake_result())
     summary = json.loads((directory / "summary.json").read_text())
     (directory / "summary.json").write_text(json.dumps({**summary, "simulated_ps": wrong}))
@@ -201,7 +201,7 @@ class TestSweep:
             for seed, load in ((1, 0.5), (2, 1))
         ]
 
-    def test_table_and_points(self, tmp_path, points):
+    def test_sweep_has_a_table_and_points(self, tmp_path, points):
         prepare_sweep(tmp_path / "sweep", [point.name for point in points])
         rows = []
         for point in points:
@@ -222,7 +222,7 @@ class TestSweep:
         with raises_input("sweep"):
             load_result(tmp_path / "sweep")
 
-    def test_a_point_that_failed_has_a_row_but_no_result(self, tmp_path, points):
+    def test_failed_point_has_a_row_but_no_result(self, tmp_path, points):
         prepare_sweep(tmp_path, [point.name for point in points])
         result = fake_result()
         write_result(tmp_path / points[0].name, points[0], result)
@@ -231,12 +231,12 @@ class TestSweep:
         assert sweep.table["status"].to_list() == ["finished", "failed"]
         assert len(sweep.points) == 1
 
-    def test_values_of_an_axis_that_are_of_several_types_become_text(self, tmp_path):
+    def test_axis_of_mixed_types_becomes_text(self, tmp_path):
         rows = [{"point": "a", "size": "1MB"}, {"point": "b", "size": 3}]
         write_sweep(tmp_path, rows)
         assert load_sweep(tmp_path).table["size"].to_list() == ["1MB", "3"]
 
-    def test_a_partial_result_gives_way_to_a_sweep_and_no_complete_one(self, tmp_path):
+    def test_sweep_replaces_only_a_partial_result(self, tmp_path):
         path = tmp_path / "run"
         write_result(path, FakePoint(), fake_result(complete=False))
         check_destination(path, sweep=True)
@@ -250,13 +250,13 @@ class TestSweep:
         with raises_input():
             check_destination(tmp_path / "whole", sweep=True)
 
-    def test_without_flows_there_is_no_ideal(self):
+    def test_row_without_flows_has_null_times(self):
         row = sweep_row(FakePoint(), summary_of(fake_result(0)))
         assert row["ideal_max_ps"] is None
         assert row["fct_p50_ps"] is None
 
 
-def test_numbers_of_numpy_go_into_json(tmp_path):
+def test_numpy_values_are_written_as_json(tmp_path):
     result = fake_result()
     result.summary["extra"] = {"array": np.arange(3), "number": np.float64(2.5), "path": tmp_path}
     summary = load(write_result(tmp_path / "run", FakePoint(), result)).summary

@@ -1,4 +1,4 @@
-"""Where throughput saturates, from rows of a sweep."""
+"""Find where throughput saturates, from rows of a sweep."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def row(offered: float, accepted: float, interval: float = 0.001, status: str = 
     [
         ([row(0.5, 0.496)], False),  # within 1 %
         ([row(0.5, 0.494)], True),
-        ([row(0.5, 0.494, interval=0.007)], False),  # may be by chance
+        ([row(0.5, 0.494, interval=0.007)], False),  # within the confidence interval
         ([row(0.5, 0.494, interval=0.007)] * 4, True),
         ([row(0.5, 0.51)], False),
         ([{"status": "stalled"}, row(0.5, 0.5)], True),
@@ -29,12 +29,12 @@ def row(offered: float, accepted: float, interval: float = 0.001, status: str = 
         ([], None),
     ],
 )
-def test_a_backlog_that_grows_by_more_than_one_percent_and_its_interval(rows, saturated) -> None:
+def test_load_is_saturated_if_its_backlog_grows(rows, saturated) -> None:
     assert is_saturated(rows) is saturated
 
 
 @pytest.mark.parametrize("limit", [0.0125, 0.2, 0.4375, 0.7, 0.9])
-def test_the_interval_is_halved_until_it_is_small_enough(limit: float) -> None:
+def test_search_halves_the_interval_to_the_tolerance(limit: float) -> None:
     measured, rounds = {}, 0
     while loads := next_loads(measured, GRID, 0.005):
         rounds += 1
@@ -53,7 +53,7 @@ def test_the_interval_is_halved_until_it_is_small_enough(limit: float) -> None:
         assert str(found) == f"{found.load:.3f} ± 0.004"
 
 
-def test_a_network_that_recovers_is_saturated_from_the_first_time_on() -> None:
+def test_first_saturated_load_decides() -> None:
     measured = {0.2: [row(0.2, 0.2)], 0.4: [row(0.4, 0.3)], 0.6: [row(0.6, 0.6)]}
     assert saturation_of(measured) == Saturation(0.2, 0.4)
     assert saturation_of({0.2: []}) == Saturation(None, None)

@@ -1,4 +1,4 @@
-"""Shards of a sweep and their merging."""
+"""Shards of a sweep and merging them."""
 
 import json
 import os
@@ -28,9 +28,9 @@ def netsim(*arguments):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def shards_folder(tmp_path_factory):
     """A directory with a sweep of six points, run in four shards."""
-    folder = tmp_path_factory.mktemp("made")
+    folder = tmp_path_factory.mktemp("shards_folder")
     with chdir(folder):
         Path("e.toml").write_text(EXPERIMENT)
         for number in range(1, 5):
@@ -40,23 +40,23 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def shards(made, tmp_path, monkeypatch):
+def shards(shards_folder, tmp_path, monkeypatch):
     """The four shards of the sweep, in the working directory."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(shards_folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return [Path(f"results/e.shard-{number}-of-4") for number in range(1, 5)]
 
 
 def contents(directory):
-    """Everything that the results of a sweep say."""
+    """Everything in the results of a sweep."""
     sweep = load(directory)
     for one in sweep.points:
-        one.experiment.pop("directory")  # of the experiment
+        one.experiment.pop("directory")  # where the experiment file was
     points = [(one.name, one.summary, one.experiment, one.flows.rows()) for one in sweep.points]
     return [sweep.table.rows(named=True), sweep.table.schema, points]
 
 
-def test_merged_shards_are_the_sweep(shards):
+def test_merged_shards_equal_the_sweep(shards):
     assert netsim("run", "e.toml", "--out", "whole", "--jobs", "1").exit_code == 0
     merged = netsim("merge", *reversed(shards))
     assert merged.exit_code == 0, merged.output
@@ -69,7 +69,7 @@ def test_merged_shards_are_the_sweep(shards):
     assert "kept 6 of 6 points" in run.output
 
 
-def test_points_without_a_result_are_named(shards):
+def test_merge_names_points_without_a_result(shards):
     shutil.rmtree(shards[1] / "size=30KB,seed=2")
     merged = netsim("merge", *shards, "--out", "m")
     assert merged.exit_code == 1
@@ -77,7 +77,7 @@ def test_points_without_a_result_are_named(shards):
     assert len(load("m").table) == 5
 
 
-def test_what_does_not_fit_together(shards):
+def test_merge_rejects_shards_that_do_not_match(shards):
     assert fails(netsim("merge", *shards[:2]), 2, "3, 4 of 4")
     shutil.copytree(shards[0], "twin")
     assert fails(netsim("merge", *shards, "twin"), 2, "both shard 1")
@@ -95,7 +95,7 @@ def test_what_does_not_fit_together(shards):
 
 
 @pytest.mark.parametrize(
-    "harm",
+    "damage",
     [
         lambda point: (point / "summary.json").write_text("{}"),
         lambda point: (point / "flows.parquet").unlink(),
@@ -109,10 +109,10 @@ def test_what_does_not_fit_together(shards):
         lambda point: edit(point.parent / "shard.json", number=9),
         lambda point: edit(point / "experiment.json", point="other"),
     ],
-    ids=range(8),
+    ids=["summary", "flows", "foreign", "link", "linked-point", "path", "number", "other-point"],
 )
-def test_damaged_shards_are_one_error(shards, harm):
-    harm(shards[0] / "size=30KB,seed=1")
+def test_damaged_shard_is_one_error(shards, damage):
+    damage(shards[0] / "size=30KB,seed=1")
     merged = netsim("merge", *shards, "--out", "m")
     assert merged.exit_code == 2, merged.output
     assert merged.output.count("\n") == 1
