@@ -1,4 +1,4 @@
-"""Runs whose links go down, slow down and fail at random: how they end, what is told of it."""
+"""Runs with outages, slow links, losses and random failures: how they end, what they report."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def point_of(tmp_path: Path, **sections: str) -> Point:
     return point
 
 
-def test_a_run_waits_for_a_repair(tmp_path):
-    """300 ms without a byte are more than its patience."""
+def test_run_waits_for_a_scheduled_repair(tmp_path):
+    """The outage of 300 ms is longer than the stall timeout, but a repair is scheduled."""
     down = 'node = "leaf1"\ndown = "1us"\nup = "300ms"'
     result = simulate(point_of(tmp_path, **{"faults.dead": down}))
     assert (result.stop_reason, result.complete) == ("finished", True)
     assert result.flows["fct_ps"].max() > 300 * 10**9
 
 
-def test_a_run_does_not_wait_for_what_is_down_for_good(tmp_path):
+def test_run_stalls_when_a_switch_is_down_permanently(tmp_path):
     sections = {
         "faults.dead": 'node = "leaf1"\ndown = "1us"',
         "routing": 'convergence_delay = "10us"',
@@ -54,7 +54,7 @@ def test_a_run_does_not_wait_for_what_is_down_for_good(tmp_path):
     assert result.summary["conservation"]["packets"]["unroutable"] == result.summary["unroutable"]
 
 
-def run_with_all(tmp_path: Path) -> tuple[Point, RunResult]:
+def run_with_all_faults(tmp_path: Path) -> tuple[Point, RunResult]:
     point = point_of(
         tmp_path,
         **{
@@ -69,8 +69,8 @@ def run_with_all(tmp_path: Path) -> tuple[Point, RunResult]:
     return point, simulate(point)
 
 
-def test_what_happened_is_told(tmp_path):
-    point, result = run_with_all(tmp_path)
+def test_fault_table_lists_every_event(tmp_path):
+    point, result = run_with_all_faults(tmp_path)
     loaded = load_result(write_result(tmp_path / "r", point, result))
     table = loaded.faults
     assert table is not None
@@ -94,10 +94,10 @@ def test_what_happened_is_told(tmp_path):
     assert loaded.summary["faults"]["down"] == counts["down"]
     assert loaded.summary["faults"]["reroute"] == counts["reroute"]
     assert table["start_ps"].is_sorted()
-    assert table["start_ps"].max() < 10**15  # "late" never came
+    assert table["start_ps"].max() < 10**15  # "late" is after the end
 
 
-def test_a_result_without_faults_has_no_table_of_them(tmp_path):
+def test_result_without_faults_has_no_fault_table(tmp_path):
     point = point_of(tmp_path)
     result = simulate(point)
     loaded = load_result(write_result(tmp_path / "r", point, result))
@@ -105,8 +105,8 @@ def test_a_result_without_faults_has_no_table_of_them(tmp_path):
     assert "faults" not in loaded.summary
 
 
-def test_pfc_has_room_for_the_highest_rate(tmp_path):
-    """A cable at four times its rate holds four times as much that is under way."""
+def test_pfc_headroom_covers_the_highest_rate(tmp_path):
+    """At four times its rate, a cable holds four times as many bytes in flight."""
     sections = {"fabric": 'queue_discipline = "lossless"'}
     built = prepare(point_of(tmp_path, **sections)).fabric
     fast = 'links = "h0 - *"\nrate = "400Gbps"\nat = "1ms"'

@@ -1,4 +1,4 @@
-"""Checkpoints: what is whole and fits is gone on from, anything else is refused by name."""
+"""Checkpoints: a valid one of the same run resumes it; any other is rejected with the reason."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_read_is_what_was_written(file: Path) -> None:
+def test_checkpoint_read_equals_checkpoint_written(file: Path) -> None:
     found = checkpoint.read(file)
     assert found.header == HEADER
     assert found.snapshot.keys() == SNAPSHOT.keys()
@@ -75,7 +75,7 @@ def test_what_is_read_is_what_was_written(file: Path) -> None:
 
 @given(st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_one_that_ends_anywhere_is_refused(file: Path, data: st.DataObject) -> None:
+def test_truncated_checkpoint_is_rejected(file: Path, data: st.DataObject) -> None:
     whole = file.read_bytes()
     cut = file.with_name("cut")
     cut.write_bytes(whole[: data.draw(st.integers(1, len(whole) - 1))])
@@ -85,7 +85,7 @@ def test_one_that_ends_anywhere_is_refused(file: Path, data: st.DataObject) -> N
 
 @given(st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_one_with_another_bit_anywhere_is_refused(file: Path, data: st.DataObject) -> None:
+def test_checkpoint_with_a_flipped_bit_is_rejected(file: Path, data: st.DataObject) -> None:
     changed = bytearray(file.read_bytes())
     at = data.draw(st.integers(0, len(changed) - 1))
     changed[at] ^= 1 << data.draw(st.integers(0, 7))
@@ -95,7 +95,7 @@ def test_one_with_another_bit_anywhere_is_refused(file: Path, data: st.DataObjec
         checkpoint.read(other).require_seal()
 
 
-def test_what_is_altered_behind_the_header_is_said_to_be(file: Path) -> None:
+def test_checkpoint_altered_after_the_header_is_rejected(file: Path) -> None:
     content = file.read_bytes()
     for altered in (content[:-72] + b"\1" + content[-71:], content + b"more"):
         file.write_bytes(altered)
@@ -104,7 +104,7 @@ def test_what_is_altered_behind_the_header_is_said_to_be(file: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"netsim chequepoint\n" + bytes(100)])
-def test_another_file_is_refused(file: Path, content: bytes) -> None:
+def test_other_file_is_rejected(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with raises_input("checkpoint.netsim"):
         checkpoint.read(file)
@@ -117,7 +117,7 @@ def test_another_file_is_refused(file: Path, content: bytes) -> None:
         ("sys.byteorder", "middle", "machine"),
     ],
 )
-def test_another_format_and_another_machine(
+def test_checkpoint_of_other_format_or_byte_order_is_rejected(
     file: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any, text: str
 ) -> None:
     with monkeypatch.context() as patch:
@@ -154,20 +154,20 @@ def test_another_format_and_another_machine(
         ),
     ],
 )
-def test_a_run_that_is_made_of_anything_else(file: Path, part: str, value: Any, text: str) -> None:
+def test_changed_run_inputs_are_named(file: Path, part: str, value: Any, text: str) -> None:
     with pytest.raises(InputError) as caught:
         checkpoint.read(file).require({**RUN_INPUTS, part: value})
     assert str(caught.value).startswith(f"{file}: {text} (")
 
 
-def test_a_checkpoint_of_another_version_says_which(file: Path) -> None:
+def test_version_of_an_incompatible_checkpoint_is_named(file: Path) -> None:
     found: Checkpoint = replace(checkpoint.read(file), version="0.0.1")
     with raises_input("0.0.1"):
         found.require({**RUN_INPUTS, "netsim": "other"})
 
 
 class Runs:
-    """Runs in plain Python of an experiment in a directory."""
+    """Runs commands in plain Python in a directory with e.toml."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
@@ -176,16 +176,16 @@ class Runs:
         Path("e.toml").write_text(EXPERIMENT)
 
     def netsim(self, *arguments: str, stop_after: int | None = None) -> tuple[int, str]:
-        """Exit status and what was said, of a command that is asked to stop after so many looks."""
-        looks = 0
+        """Return exit status and output of a command interrupted after `stop_after` polls."""
+        polls = 0
 
-        def asked(_: Any) -> bool:
-            nonlocal looks
-            looks += 1
-            return stop_after is not None and looks > stop_after
+        def should_stop(_: Any) -> bool:
+            nonlocal polls
+            polls += 1
+            return stop_after is not None and polls > stop_after
 
         with self.monkeypatch.context() as patch:
-            patch.setattr("netsim.cli.interrupt.Interruption.__call__", asked)
+            patch.setattr("netsim.cli.interrupt.Interruption.__call__", should_stop)
             result = CliRunner().invoke(app, list(arguments))
         assert "Traceback" not in result.output, result.output
         assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -203,79 +203,79 @@ RUN = ("run", "e.toml", "--out", "r", "--checkpoint")
 
 
 def summary(out: str) -> dict[str, Any]:
-    """What a result says but for what the clock says."""
+    """The summary of a result without the values that depend on wall time or threads."""
     clocks = ("wall_s", "compile_s", "packet_hops_per_s", "threads")
     found = load(out).summary
     return {name: value for name, value in found.items() if name not in clocks}
 
 
-def test_an_interrupted_run_goes_on(runs: Runs) -> None:
+def test_interrupted_run_resumes_to_the_same_result(runs: Runs) -> None:
     assert runs.netsim("run", "e.toml", "--out", "whole")[0] == 0
     walls = []
     for stop_after, arguments in ((4, (*RUN, "1000s")), (3, ("resume", "r")), (5, ("resume", "r"))):
-        code, said = runs.netsim(*arguments, stop_after=stop_after)
-        assert "netsim resume r" in said, said
+        code, output = runs.netsim(*arguments, stop_after=stop_after)
+        assert "netsim resume r" in output, output
         left = {one.name for one in Path("r").iterdir()}
         assert left == {*RESULT, files.CHECKPOINT, files.RUN}
         walls.append(load("r").summary["wall_s"])
     assert walls == sorted(walls)
-    code, said = runs.netsim("resume", "r", "--threads", "2")
-    assert code == 0, said
-    assert "e resumes at " in said
+    code, output = runs.netsim("resume", "r", "--threads", "2")
+    assert code == 0, output
+    assert "e resumes at " in output
     assert summary("r") == summary("whole")
     assert load("r").matches_hash()
     assert load("r").flows.equals(load("whole").flows)
     assert not {files.CHECKPOINT, files.RUN} & {one.name for one in Path("r").iterdir()}
 
 
-def test_a_sweep_goes_on_in_the_middle_of_a_point(runs: Runs) -> None:
+def test_sweep_resumes_in_the_middle_of_a_point(runs: Runs) -> None:
     assert runs.netsim("run", "e.toml", "--out", "whole", "--seed", "1..3")[0] == 0
-    code, said = runs.netsim(*RUN, "1000s", "--seed", "1..3", "--quiet", stop_after=60)
+    code, output = runs.netsim(*RUN, "1000s", "--seed", "1..3", "--quiet", stop_after=60)
     unfinished = [path.parent.name for path in Path("r").glob(f"*/{files.CHECKPOINT}")]
     assert unfinished in (["seed=1"], ["seed=2"], ["seed=3"])
-    code, said = runs.netsim("resume", "r")
-    assert code == 0, said
-    assert mentions(said, unfinished[0])
-    assert said.count("finished, kept") == int(unfinished[0][-1]) - 1
+    code, output = runs.netsim("resume", "r")
+    assert code == 0, output
+    assert mentions(output, unfinished[0])
+    assert output.count("finished, kept") == int(unfinished[0][-1]) - 1
     for whole, resumed in zip(load("whole").points, load("r").points, strict=True):
         assert summary(str(whole.path)) == summary(str(resumed.path))
     assert not list(Path("r").glob(f"**/{files.CHECKPOINT}"))
     assert not (Path("r") / files.RUN).exists()
-    code, said = runs.netsim("resume", "r")
+    code, output = runs.netsim("resume", "r")
     assert code == 2
-    assert "resume" in said
+    assert "resume" in output
 
 
-def test_a_run_started_again_goes_on_or_begins_anew(runs: Runs) -> None:
+def test_rerun_resumes_or_starts_over_after_a_change(runs: Runs) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
-    code, said = runs.netsim("run", "e.toml", "--out", "r", stop_after=2)
-    assert "e resumes at " in said
-    code, said = runs.netsim("run", "e.toml", "--out", "r", "--set", "traffic.size=50KB")
+    code, output = runs.netsim("run", "e.toml", "--out", "r", stop_after=2)
+    assert "e resumes at " in output
+    code, output = runs.netsim("run", "e.toml", "--out", "r", "--set", "traffic.size=50KB")
     assert code == 0
-    assert mentions(said, "checkpoint.netsim", "traffic.size", "400KB", "50KB")
+    assert mentions(output, "checkpoint.netsim", "traffic.size", "400KB", "50KB")
     assert not (Path("r") / files.CHECKPOINT).exists()
 
 
-def test_again_begins_anew_and_leaves_the_complete_result(runs: Runs) -> None:
+def test_force_starts_over_and_keeps_the_complete_result(runs: Runs) -> None:
     assert runs.netsim("run", "e.toml", "--out", "r")[0] == 0
     before = summary("r")
-    _, said = runs.netsim(*RUN, "1000s", "--force", stop_after=4)
-    assert "resumes at" not in said
+    _, output = runs.netsim(*RUN, "1000s", "--force", stop_after=4)
+    assert "resumes at" not in output
     assert (Path("r.partial") / files.CHECKPOINT).exists()
     assert summary("r") == before
     assert runs.netsim("run", "e.toml", "--out", "r", "--force")[0] == 0
     assert not Path("r.partial").exists()
 
 
-def test_a_forged_checkpoint_that_is_trusted_places_no_memory(runs: Runs) -> None:
+def test_trusted_forged_checkpoint_with_bad_offset_is_rejected(runs: Runs) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     forge(Path("r") / files.CHECKPOINT)
-    code, said = runs.netsim("resume", "r", "--trust")
+    code, output = runs.netsim("resume", "r", "--trust")
     assert code == 2
-    assert mentions(said, "hosts.heap")
-    code, said = runs.netsim("run", "e.toml", "--out", "r")
-    assert code == 0, said
-    assert "e starts over" in said
+    assert mentions(output, "hosts.heap")
+    code, output = runs.netsim("run", "e.toml", "--out", "r")
+    assert code == 0, output
+    assert "e starts over" in output
 
 
 @pytest.mark.parametrize(
@@ -290,14 +290,14 @@ def test_a_forged_checkpoint_that_is_trusted_places_no_memory(runs: Runs) -> Non
         (lambda path: change_run(path, directory="\0"), "run.json: directory: "),
     ],
 )
-def test_resume_refuses_what_does_not_fit(runs: Runs, damage: Any, text: str) -> None:
+def test_resume_rejects_damaged_or_mismatched_files(runs: Runs, damage: Any, text: str) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     damage(Path("r") / files.CHECKPOINT)
     before = summary("r")
-    code, said = runs.netsim("resume", "r")
-    assert code == 2, said
-    assert text in said
-    assert len(said.splitlines()) == 1
+    code, output = runs.netsim("resume", "r")
+    assert code == 2, output
+    assert text in output
+    assert len(output.splitlines()) == 1
     assert summary("r") == before
 
 
@@ -309,58 +309,60 @@ def test_resume_refuses_what_does_not_fit(runs: Runs, damage: Any, text: str) ->
         ("a" * 300, "is not a file name"),
     ],
 )
-def test_resume_where_nothing_is(runs: Runs, name: str, text: str) -> None:
+def test_resume_rejects_a_path_without_a_checkpoint(runs: Runs, name: str, text: str) -> None:
     Path("empty").mkdir()
-    code, said = runs.netsim("resume", name)
+    code, output = runs.netsim("resume", name)
     assert code == 2
-    assert text in said
+    assert text in output
 
 
-def test_what_is_not_done_is_no_result_yet(runs: Runs) -> None:
+def test_plot_of_an_unfinished_run_suggests_resume(runs: Runs) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     for name in RESULT:
         (Path("r") / name).unlink()
-    code, said = runs.netsim("plot", "r")
+    code, output = runs.netsim("plot", "r")
     assert code == 2
-    assert "netsim resume" in said
+    assert "netsim resume" in output
 
 
-def test_other_code(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_rejects_a_checkpoint_of_other_code(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     other = {**code_inputs(), "netsim": "edited"}
     monkeypatch.setattr("netsim.results.provenance.code_inputs", lambda: other)
-    code, said = runs.netsim("resume", "r")
+    code, output = runs.netsim("resume", "r")
     assert code == 2
-    assert "netsim" in said
+    assert "netsim" in output
 
 
 @pytest.mark.parametrize(
     ("time", "text"),
     [("60", "--checkpoint: "), ("0s", "--checkpoint: 0s")],
 )
-def test_times_that_are_none(runs: Runs, time: str, text: str) -> None:
-    code, said = runs.netsim(*RUN, time)
+def test_invalid_checkpoint_intervals_are_rejected(runs: Runs, time: str, text: str) -> None:
+    code, output = runs.netsim(*RUN, time)
     assert code == 2
-    assert text in said
+    assert text in output
     assert not Path("r").exists()
 
 
-def test_values_and_plugins_from_the_command_line_are_found_again(
+def test_resume_restores_command_line_values_and_plugins(
     runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = Path(registry.find("transport", "datagram").path).read_text()
     Path("mine.py").write_text(source)
-    code, said = runs.netsim(*RUN, "1000s", "--set", "transport=./mine.py", stop_after=4)
+    code, output = runs.netsim(*RUN, "1000s", "--set", "transport=./mine.py", stop_after=4)
     assert code == 0
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    code, said = runs.netsim("resume", "../r")
-    assert code == 0, said
+    code, output = runs.netsim("resume", "../r")
+    assert code == 0, output
     assert load("../r").complete
     assert Path.cwd() == tmp_path / "elsewhere"
 
 
-def test_a_full_disk_ends_no_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_does_not_end_the_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     before = (Path("r") / files.CHECKPOINT).read_bytes()
 
@@ -369,16 +371,18 @@ def test_a_full_disk_ends_no_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) ->
 
     with monkeypatch.context() as patch:
         patch.setattr("netsim.running.checkpoint.replacing_file", full)
-        _, said = runs.netsim("resume", "r", stop_after=4)
-    assert mentions(said, "checkpoint.netsim")
-    assert "netsim resume r" in said
+        _, output = runs.netsim("resume", "r", stop_after=4)
+    assert mentions(output, "checkpoint.netsim")
+    assert "netsim resume r" in output
     assert (Path("r") / files.CHECKPOINT).read_bytes() == before
     assert not list(Path("r").glob(".*"))
     assert runs.netsim("resume", "r")[0] == 0
 
 
 @pytest.mark.usefixtures("runs")
-def test_from_python(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_api_writes_checkpoints_and_resumes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     written = []
     write = checkpoint.write
 

@@ -1,4 +1,4 @@
-"""Experiments with circuits: what is refused, which links faults mean, what results tell."""
+"""Experiments with circuits: rejected settings, links selected by faults, reported statistics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> P
     return point
 
 
-def test_rules_of_circuits_that_make_no_sense(tmp_path):
+def test_invalid_circuit_rules_are_rejected(tmp_path):
     for sections, table, message in [
         (ROTOR, 'gard = "1us"', 'fabric.circuits.gard: unknown key (did you mean "guard"?)'),
         (ROTOR, "guard = 1", "fabric.circuits.guard: 1 has no unit"),
@@ -66,19 +66,19 @@ def test_rules_of_circuits_that_make_no_sense(tmp_path):
         assert str(caught.value).startswith(str(tmp_path))
 
 
-def test_a_fabric_that_pauses_is_refused_before_the_run(tmp_path):
+def test_lossless_fabric_with_circuits_is_rejected(tmp_path):
     point = point_of(tmp_path, top='transport = "roce"', fabric='queue_discipline = "lossless"')
     with raises_input(key="fabric.queue_discipline"):
         code_needed([point], [feature_set_of(prepare(point))])
 
 
-def test_two_hops_are_no_way_back_by_the_same_cables(tmp_path):
+def test_indirect_circuits_conflict_with_symmetric_routing(tmp_path):
     fabric = ROTOR["fabric"] + '\nrouting = "ecmp_symmetric"'
     with raises_input(key="fabric.circuits.indirect"):
         point_of(tmp_path, fabric=fabric, **{"fabric.circuits": 'indirect = "vlb"'})
 
 
-def test_a_run_says_that_no_packet_could_go_indirectly(tmp_path, capsys):
+def test_run_warns_when_no_packet_can_go_indirectly(tmp_path, capsys):
     opportunistic = {"fabric.circuits": 'indirect = "opportunistic"'}
     result = simulate(
         point_of(tmp_path, fabric=ROTOR["fabric"] + "\nn_traffic_classes = 2", **opportunistic)
@@ -90,7 +90,7 @@ def test_a_run_says_that_no_packet_could_go_indirectly(tmp_path, capsys):
 MOVES = ("send", "forward", "receive")
 
 
-def test_a_trace_shows_what_went_by_way_of_a_third_rack(tmp_path):
+def test_trace_shows_packets_through_an_intermediate_rack(tmp_path):
     point = point_of(
         tmp_path,
         top='[transport]\nkind = "datagram"\ndata_class = 1',
@@ -101,11 +101,11 @@ def test_a_trace_shows_what_went_by_way_of_a_third_rack(tmp_path):
     assert result.summary["circuits"]["indirect_packets"] > 0
     write_result(tmp_path / "result", point, result)
     events = trace_flow(load_result(tmp_path / "result"), 0).events
-    given = events.filter(pl.col("event") == "indirect")
-    assert len(given) > 0
-    assert set(given["node_name"]) == {"tor0"}
-    assert set(given["to_name"]) == {"tor1"}
-    for packet in given["packet"].to_list():
+    indirect = events.filter(pl.col("event") == "indirect")
+    assert len(indirect) > 0
+    assert set(indirect["node_name"]) == {"tor0"}
+    assert set(indirect["to_name"]) == {"tor1"}
+    for packet in indirect["packet"].to_list():
         way = events.filter((pl.col("packet") == packet) & pl.col("event").is_in(MOVES))
         names = way["node_name"].to_list()
         assert names[:2] == ["h0", "tor0"]
@@ -115,19 +115,19 @@ def test_a_trace_shows_what_went_by_way_of_a_third_rack(tmp_path):
 
 
 def ports_of(tmp_path: Path, fault: str) -> tuple[Network, list[str]]:
-    """The links that a fault means, as "tor0-tor3"."""
+    """Return the network and the links that a fault selects, as "tor0-tor3"."""
     topology = ROTOR["topology"].replace("racks = 4", "racks = 7\ncircuit_switches = 3")
     point = point_of(tmp_path, topology=topology, **{"faults.dead": fault})
     network = prepare(point).network
     faults = link_faults(point, network)
     assert faults is not None
-    struck = np.flatnonzero(np.diff(faults.outage_ptr))
+    faulty = np.flatnonzero(np.diff(faults.outage_ptr))
     names = [network.node_name(n) for n in network.port_node]
-    links = [f"{names[p]}-{names[network.port_peer[p]]}" for p in struck.tolist()]
+    links = [f"{names[p]}-{names[network.port_peer[p]]}" for p in faulty.tolist()]
     return network, links
 
 
-def through(network: Network, rotor: int) -> set[str]:
+def circuits_of(network: Network, rotor: int) -> set[str]:
     circuits = network.circuits
     assert circuits is not None
     names = [network.node_name(n) for n in network.port_node]
@@ -135,11 +135,11 @@ def through(network: Network, rotor: int) -> set[str]:
     return {f"{names[p]}-{names[network.port_peer[p]]}" for p in ports}
 
 
-def test_faults_of_circuit_switches_and_fibers(tmp_path):
+def test_fault_patterns_select_circuit_switches_and_fibers(tmp_path):
     down = '\ndown = "1us"\nup = "2us"'
     network, links = ports_of(tmp_path, 'node = "rotor1"' + down)
-    assert set(links) == through(network, 1)
-    own = {link for link in through(network, 1) if "tor2" in link}
+    assert set(links) == circuits_of(network, 1)
+    own = {link for link in circuits_of(network, 1) if "tor2" in link}
     away = {link for link in own if link.startswith("tor2-")}
     for pattern, expected in (
         ("tor2 - rotor1", own),
@@ -158,12 +158,12 @@ def test_faults_of_circuit_switches_and_fibers(tmp_path):
         ('node = "rotr0"\nloss_rate = 0.1', ("faults.dead.node", "rotr0")),
     ],
 )  # fmt: skip
-def test_faults_that_circuits_cannot_have(tmp_path, fault, names):
+def test_invalid_circuit_faults_are_rejected(tmp_path, fault, names):
     with raises_input(*names):
         prepare(point_of(tmp_path, **{"faults.dead": fault}))
 
 
-def test_a_fiber_fails_and_is_repaired_as_a_whole(tmp_path):
+def test_all_circuits_of_a_fiber_fail_together(tmp_path):
     fault = 'links = "tor1 - rotor0"\nmtbf = "30us"\nmttr = "10us"\nuntil = "200us"'
     point = point_of(tmp_path, **{"faults.worn": fault})
     scenario = prepare(point)
@@ -173,7 +173,7 @@ def test_a_fiber_fails_and_is_repaired_as_a_whole(tmp_path):
     assert len(times) == 1
 
 
-def test_what_a_result_tells_of_circuits(tmp_path):
+def test_result_reports_circuit_statistics(tmp_path):
     lost = {"fabric.circuits": 'at_circuit_end = "drop"', "stop": 'max_time = "200us"'}
     point = point_of(tmp_path, **lost)
     result = simulate(point)
@@ -185,7 +185,7 @@ def test_what_a_result_tells_of_circuits(tmp_path):
         == result.summary["lost"]
         > 0
     )
-    # Of the time the circuits of one slot in three have the days.
+    # Each circuit is up in one slot of three, after the reconfiguration delay.
     end = int(result.summary["simulated_ps"])
     days = [(slot * 20 * US + 2 * US, (slot + 1) * 20 * US) for slot in range(20)]
     lit = sum(min(end, down) - min(end, up) for up, down in days)
@@ -201,14 +201,14 @@ def test_what_a_result_tells_of_circuits(tmp_path):
     )
 
 
-def test_without_circuits_a_result_tells_nothing_of_them(tmp_path):
+def test_result_without_circuits_has_no_circuit_statistics(tmp_path):
     result = simulate(point_of(tmp_path, STAR))
     assert "circuits" not in result.summary
     assert "no_circuit_drops" not in result.links
 
 
-def test_waiting_for_a_long_cycle_is_no_stall(tmp_path):
-    """Nothing moves for two slots of 80 ms, longer than other runs may stand still."""
+def test_waiting_for_a_long_circuit_cycle_is_not_a_stall(tmp_path):
+    """Nothing moves for two slots of 80 ms, longer than the usual stall timeout."""
     topology = ROTOR["topology"].replace('"20us"', '"80ms"')
     result = simulate(
         point_of(tmp_path, topology=topology, traffic='kind = "all_to_all"\nsize = "4KB"')
@@ -218,7 +218,7 @@ def test_waiting_for_a_long_cycle_is_no_stall(tmp_path):
 
 
 ONCE = '''
-"""Two racks whose circuit is there for 20 us, and not again."""
+"""Two racks with a circuit that is up for 20 us, once."""
 from netsim.network import NetworkBuilder, Schedule
 
 PARAMS = []
@@ -236,7 +236,7 @@ def build(params):
 '''
 
 
-def test_what_waits_for_a_circuit_that_does_not_come_back_is_told(tmp_path):
+def test_reason_names_ports_whose_circuit_never_returns(tmp_path):
     (tmp_path / "once.py").write_text(ONCE)
 
     def run_of(size: str) -> RunResult:
@@ -250,7 +250,7 @@ def test_what_waits_for_a_circuit_that_does_not_come_back_is_told(tmp_path):
     assert mentions(result.reason, "tor0:1", "tor1:1")
 
 
-def test_the_prediction_knows_that_circuits_are_not_always_there(tmp_path):
+def test_estimate_accounts_for_circuit_duty_cycle(tmp_path):
     point = point_of(tmp_path)
     predicted, found = estimate(point), simulate(point)
     assert predicted.simulated_ps == pytest.approx(found.summary["simulated_ps"], rel=0.2)
@@ -272,17 +272,17 @@ def build(params):
 """
 
 
-def test_a_result_says_by_which_way_each_flow_went(tmp_path):
+def test_result_names_the_routing_table_of_each_flow(tmp_path):
     (tmp_path / "hybrid.py").write_text(HYBRID.lstrip())
     traffic = 'kind = "all_to_all"\nsize = "2KB"'
     point = point_of(tmp_path, topology='kind = "./hybrid.py"', traffic=traffic)
     result = load_result(write_result(tmp_path / "out", point, simulate(point)))
     flows = result.flows
-    joined = flows["src"] + flows["dst"] == 3  # by the first round of the round_robin_matchings
-    ways = ["circuits" if one else "packets" for one in joined]
-    assert flows["routing_table"].to_list() == ways
-    assert set(ways) == {"circuits", "packets"}
+    joined = flows["src"] + flows["dst"] == 3  # paired in the first slot
+    tables = ["circuits" if one else "packets" for one in joined]
+    assert flows["routing_table"].to_list() == tables
+    assert set(tables) == {"circuits", "packets"}
     traced = trace_flow(result, 0)
-    assert traced.routing_table == ways[0]
-    assert f"h{flows['src'][0]} to h{flows['dst'][0]} by {ways[0]}, " in summary(traced)[0]
+    assert traced.routing_table == tables[0]
+    assert f"h{flows['src'][0]} to h{flows['dst'][0]} by {tables[0]}, " in summary(traced)[0]
     assert "routing_table" not in simulate(point_of(tmp_path)).flows

@@ -1,4 +1,4 @@
-"""The loop around an engine: how long it goes on, what it is told, and why it ends."""
+"""The loop around an engine: how long it runs, what it reports, and why it ends."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def engine(transport: str = "ndp") -> Engine:
     return build(fat_tree(2, 2, "100Gbps"), FLOWS, transport, fabric, jit=False)
 
 
-def test_a_run_ends_when_all_flows_have() -> None:
-    """Before the network is empty: NDP's last acknowledgments arrive after the last delivery."""
+def test_run_ends_when_all_flows_are_done() -> None:
+    """The network need not be empty: NDP's last acknowledgments arrive after the last delivery."""
     one, drained = engine(), engine()
     assert drive(one) == "finished"
     assert drive(drained, stop_when_done=False) == "undelivered"
@@ -35,14 +35,14 @@ def test_a_run_ends_when_all_flows_have() -> None:
     assert drained.conservation().packets.in_flight == 0
 
 
-def test_a_run_ends_at_the_time_asked_for() -> None:
+def test_run_stops_at_the_time_limit_and_can_continue() -> None:
     one = engine()
     assert drive(one, until_ps=60 * US) == "time_limit"
     assert one.now_ps == 60 * US
-    assert drive(one) == "finished"  # and can go on
+    assert drive(one) == "finished"  # and can continue
 
 
-def test_every_chunk_is_shown() -> None:
+def test_observer_sees_every_step() -> None:
     for windows in [1, 10, None]:
         seen: list[StepReport] = []
         one = engine()
@@ -55,8 +55,8 @@ def test_every_chunk_is_shown() -> None:
         assert sorted(report.wall_s for report in seen) == [report.wall_s for report in seen]
 
 
-def test_whoever_looks_may_end_the_run() -> None:
-    """Its reason comes before those of the engine, and before an interruption."""
+def test_observer_can_end_the_run() -> None:
+    """The observer's reason takes precedence over the engine's and over an interruption."""
 
     def first_flow(report: StepReport) -> str | None:
         return "the first flow is done" if report.counts.delivered else None
@@ -73,23 +73,23 @@ def test_a_run_can_be_interrupted() -> None:
     assert one.counts.windows == 5
 
 
-def test_an_error_of_a_handler_in_plain_python_names_it(tmp_path: Path) -> None:
+def test_handler_error_names_file_handler_and_source_line(tmp_path: Path) -> None:
     one = broken(tmp_path, in_handler("on_control", "tx.n_acked //= now - now"))
     with pytest.raises(RunError) as caught:
         drive(one)
-    said = str(caught.value)
-    assert mentions(said, "mine.py", "on_control")
-    assert "ZeroDivisionError" in said
-    assert ": tx.n_acked //= now - now)" in said
+    message = str(caught.value)
+    assert mentions(message, "mine.py", "on_control")
+    assert "ZeroDivisionError" in message
+    assert ": tx.n_acked //= now - now)" in message
 
 
-def test_so_does_an_error_in_setup(tmp_path: Path) -> None:
+def test_setup_error_names_file_and_host(tmp_path: Path) -> None:
     with raises(RunError, "mine.py", "host 0", "3"):
         broken(tmp_path, in_handler("setup", "raise SystemExit(3)"))
 
 
-def test_patience() -> None:
-    """It is lost after more than 10 ps, or more than 3 windows, in which nothing has moved."""
+def test_stall_detector_limits_time_and_windows_without_progress() -> None:
+    """The limits are 10 ps and 3 windows; exceeding either one is a stall."""
 
     def at(now_ps: int, windows: int) -> Counts:
         return Counts(now_ps, windows, hops=0, delivered=0, finished=0, payload_bytes=0)
@@ -104,7 +104,7 @@ def test_patience() -> None:
     assert not StallDetector(10).is_stalled(at(5, 1000), 0)
 
 
-def test_a_rank_may_have_no_window_in_a_call() -> None:
+def test_tuner_accepts_a_call_without_windows() -> None:
     tuner = Tuner(2)
     tuner.learn(1, 0, 1000, 0.5)
     assert tuner.speeds == {1: 2000.0}

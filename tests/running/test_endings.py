@@ -1,4 +1,4 @@
-"""How a run ended: what its status says, and when it counts as complete."""
+"""How runs end: the stop reason, and when a run counts as complete."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("plain_python")
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-    """Writes e.toml; `change` is (old, new) text of the datagram transport, mine.py."""
+    """Return a function that writes e.toml and mine.py, the datagram transport with changes."""
     monkeypatch.chdir(tmp_path)
 
     def write(*changes: tuple[str, str], queue: str = "1000pkt", stop: str = "") -> Path:
@@ -74,19 +74,19 @@ def run(file: Path):
     return result.stop_reason, result.complete, result.reason or ""
 
 
-def test_a_reliable_transport_that_loses_a_flow_is_not_complete(write):
+def test_reliable_transport_with_a_lost_flow_is_incomplete(write):
     status, complete, reason = run(write(RELIABLE, queue="2pkt"))
     assert (status, complete) == ("undelivered", False)
     assert mentions(reason, "3")
     assert "of 40000 bytes)" in reason
 
 
-def test_what_an_unreliable_transport_loses_stays_lost(write):
+def test_unreliable_transport_with_losses_is_complete(write):
     assert run(write(queue="2pkt")) == ("undelivered", True, "")
     assert run(write()) == ("finished", True, "")
 
 
-def test_an_unreliable_transport_that_does_not_send_all_is_not_complete(write):
+def test_unreliable_transport_with_unsent_packets_is_incomplete(write):
     change = (
         "if tx.next_seq == tx.n_packets:\n        return",
         "if tx.next_seq == 5:\n        return",
@@ -96,7 +96,7 @@ def test_an_unreliable_transport_that_does_not_send_all_is_not_complete(write):
     assert "3 of 3 flows" in reason
 
 
-def test_a_time_limit_says_what_is_missing(write):
+def test_time_limit_reports_unfinished_flows(write):
     status, complete, reason = run(write(stop='max_time = "7us"'))
     assert (status, complete) == ("time_limit", False)
     assert "stop.max_time" in reason
@@ -104,7 +104,7 @@ def test_a_time_limit_says_what_is_missing(write):
     assert run(write(stop='max_time = "1ms"'))[:2] == ("finished", True)
 
 
-def test_all_delivered_at_the_time_limit_is_complete(write):
+def test_time_limit_after_all_deliveries_is_complete(write):
     assert run(write(NEVER_FINISHES, *KEEPS_TRYING, stop='max_time = "1ms"')) == (
         "time_limit",
         True,
@@ -113,8 +113,8 @@ def test_all_delivered_at_the_time_limit_is_complete(write):
 
 
 @pytest.mark.parametrize("timers", [(), KEEPS_TRYING], ids=["idle", "busy"])
-def test_senders_that_never_finish_are_a_stall(write, timers):
-    """With a timer that is always set again, the run would go on for ever."""
+def test_senders_that_never_finish_stall_the_run(write, timers):
+    """The "busy" sender sets a timer again forever, so the engine never runs out of events."""
     status, complete, reason = run(write(NEVER_FINISHES, *timers))
     assert (status, complete) == ("stalled", False)
     assert mentions(reason, "flow")
@@ -125,10 +125,10 @@ def test_senders_that_never_finish_are_a_stall(write, timers):
     ("change", "queue", "stop", "text", "status"),
     [
         (RELIABLE, "2pkt", "", "3 of 3 flows", 1),
-        (RELIABLE, "1000pkt", 'max_time = "7us"', "stop.max_time", 0),  # as the experiment wants it
+        (RELIABLE, "1000pkt", 'max_time = "7us"', "stop.max_time", 0),  # a limit of the experiment
     ],
 )
-def test_a_command_whose_run_is_not_complete_says_why(write, change, queue, stop, text, status):
+def test_command_reports_why_a_run_is_incomplete(write, change, queue, stop, text, status):
     write(change, queue=queue, stop=stop)
     result = CliRunner().invoke(app, ["run", "e.toml", "--out", "r"])
     assert result.exit_code == status, result.output

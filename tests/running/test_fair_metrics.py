@@ -1,4 +1,4 @@
-"""Fair shares beside the results of single paths, and of nothing else."""
+"""Fair completion times: reported for flows on single paths only."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def figures(tmp_path: Path, transport: str, traffic: str, *overrides: str) -> dict[str, object]:
-    made = text(top=f'transport = "{transport}"', traffic=traffic)
-    (point,) = load(tmp_path, made, *overrides).points()
+    content = text(top=f'transport = "{transport}"', traffic=traffic)
+    (point,) = load(tmp_path, content, *overrides).points()
     summary = simulate(point).summary
     row = sweep_row(point, {**summary, "hash": "", "stop_reason": "finished"})
     return {"ideal": summary["ideal_max_ps"], "fair": summary.get("fair_ps"), "row": row}
 
 
-def test_three_that_share_a_link_take_three_times_as_long(tmp_path):
+def test_three_flows_on_a_link_have_tripled_fair_time(tmp_path):
     found = figures(tmp_path, "roce", INCAST)
     wire_ps = 40 * 4160 * 10  # at 800 Gbps
     fair = found["fair"]
@@ -39,19 +39,19 @@ def test_three_that_share_a_link_take_three_times_as_long(tmp_path):
     assert figures(tmp_path, "ideal", INCAST)["fair"] is None  # sprayed
 
 
-def test_what_has_no_one_path_or_no_fair_shares_has_no_figure(tmp_path):
+def test_fair_time_needs_single_paths_and_common_starts(tmp_path):
     for transport, traffic, overrides in [
         ("ndp", INCAST, ()),  # sprayed
         (
             "roce",
             'kind = "poisson"\nload = 0.1\nsizes = "8KB"\nn_flows = 5',
             (),
-        ),  # starts of their own
+        ),  # flows start at different times
         (
             "roce",
             INCAST,
             ("topology.planes=2", "fabric.plane_balancing=entropy"),
-        ),  # paths of its choice
+        ),  # the plane depends on the packet
     ]:
         found = figures(tmp_path, transport, traffic, *overrides)
         assert found["fair"] is None

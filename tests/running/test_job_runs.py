@@ -1,4 +1,4 @@
-"""A job of a few ranks from the experiment to its figures, on the screen and on the disk."""
+"""A job of four ranks, from the experiment to its output, tables and plots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ host_rate = "400Gbps"
 [traffic]
 kind = "./two_stages.py"
 """
-TRAFFIC = '''"""Two stages of two ranks each, which add up what they have after each batch."""
+TRAFFIC = '''"""Two stages of two ranks each, with an all-reduce in each stage after each batch."""
 
 from dataclasses import replace
 
@@ -41,11 +41,11 @@ PARAMS = [Param("forward", "time", "10us", "of a batch")]
 def flows(params, network, rng, context):
     ops = Operations(4)
     for batch in range(2):
-        told = {"label": f"batch {batch}", "kind": "forward"}
-        first = ops.compute([0, 1], params["forward"], **told)
+        names = {"label": f"batch {batch}", "kind": "forward"}
+        first = ops.compute([0, 1], params["forward"], **names)
         sent, received = ops.send([0, 1], [2, 3], 40_000, stream=1, kind="pp")
         ops.after(first, sent)
-        second = ops.compute([2, 3], params["forward"], **told)
+        second = ops.compute([2, 3], params["forward"], **names)
         ops.after(received, second)
         summed = ops.collective("all_reduce", [[0, 1], [2, 3]], 40_000, stream=2, kind="dp")
         ops.after(first, summed[0])
@@ -57,7 +57,7 @@ def flows(params, network, rng, context):
 
 @pytest.fixture
 def netsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Runs `netsim ...` as plain Python in a directory with job.toml."""
+    """Return a function that runs `netsim ...` in plain Python next to job.toml."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     Path("job.toml").write_text(EXPERIMENT)
@@ -65,7 +65,7 @@ def netsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Res
     return lambda *arguments: CliRunner().invoke(app, list(arguments))
 
 
-def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Result]) -> None:
+def test_job_run_has_operations_table_and_step_metrics(netsim: Callable[..., Result]) -> None:
     outcome = netsim("run", "job.toml", "--out", "r")
     assert outcome.exit_code == 0, outcome.output
     for text in ("Steps, mean of the ranks", "MFU", "exposed pp", "bubble", "bus", "all_reduce"):
@@ -106,7 +106,7 @@ def test_a_job_has_a_table_of_operations_and_figures(netsim: Callable[..., Resul
     assert {("compute", "forward"), ("flow", "pp")} <= set(kinds["segment_type", "kind"].rows())
 
 
-def test_a_sweep_has_the_figures_of_each_point(netsim: Callable[..., Result]) -> None:
+def test_sweep_table_has_step_metrics_of_each_point(netsim: Callable[..., Result]) -> None:
     slower = 'traffic.forward=["10us", "20us"]'
     outcome = netsim("run", "job.toml", "--set", slower, "--out", "s")
     assert outcome.exit_code == 0, outcome.output
@@ -118,7 +118,7 @@ def test_a_sweep_has_the_figures_of_each_point(netsim: Callable[..., Result]) ->
     assert "mfu" in outcome.stdout
 
 
-def test_a_run_that_is_cut_off_has_the_steps_that_are_done(netsim: Callable[..., Result]) -> None:
+def test_truncated_run_reports_finished_steps_only(netsim: Callable[..., Result]) -> None:
     netsim("run", "job.toml", "--out", "whole")
     first, _ = load_result("whole").summary["job"]["steps"]
     netsim("run", "job.toml", "--out", "r", "--set", f"stop.max_time={first['time_ps'] + 1000}ps")

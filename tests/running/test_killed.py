@@ -1,4 +1,4 @@
-"""A sweep that is killed again and again: no point is repeated, none broken, the table complete."""
+"""A sweep killed repeatedly: no point is repeated or damaged, and the table is complete."""
 
 import os
 import random
@@ -31,7 +31,7 @@ import os, signal, sys
 log, results, kill_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
 seen = 0
 def hook(event, arguments):
-    # Before each change that Python makes in the directory of the results.
+    # Called before each change that Python makes in the results directory.
     global seen
     if event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR):
         return
@@ -54,7 +54,7 @@ main(["run", "e.toml", "--quiet", "--out", results, *sys.argv[4:]])
 
 
 class Sweep:
-    """A sweep in `folder`, its runs, and which points each of them has simulated."""
+    """A sweep in `folder`, with a log of the points that its current run simulates."""
 
     def __init__(self, folder: Path, transport: str = "ideal") -> None:
         (folder / "e.toml").write_text(EXPERIMENT.format(transport=transport))
@@ -62,7 +62,7 @@ class Sweep:
         self.kills = 0
 
     def start(self, *arguments: str, kill_at: int = 0) -> subprocess.Popen:
-        """Start a run that kills itself before that change of the file system."""
+        """Start a run that kills itself before change number `kill_at` of the results directory."""
         self.log.write_text("")
         return subprocess.Popen(
             [sys.executable, "-c", CHILD, self.log, self.results, str(kill_at), *arguments],
@@ -71,7 +71,7 @@ class Sweep:
         )
 
     def wait(self, run: subprocess.Popen) -> bool:
-        """Whether the run was killed before its end."""
+        """Wait for the run; return whether it was killed before its end."""
         status = run.wait(timeout=120)
         assert status in (0, -signal.SIGKILL)
         self.kills += status != 0
@@ -81,17 +81,17 @@ class Sweep:
         return self.log.read_text().split()
 
     def done(self) -> set[str]:
-        """The points of which a complete result is in its place."""
+        """Return the points with a complete result."""
         return {name for name in POINTS if recorded_complete(self.results / name)}
 
     def rows(self) -> set[str]:
-        """The points that are in the table."""
+        """Return the points in the sweep table."""
         if not (self.results / files.SWEEP).exists():
             return set()
         return set(load(self.results).table["point"])
 
     def check(self, done: set[str], rows: set[str], *, again: bool = False) -> None:
-        """After a run: what was `done` and in the table before still is."""
+        """Check that points and rows from before the run are kept, and not run again."""
         assert self.rows() >= rows
         if self.rows():
             loaded = {point.name: point for point in load(self.results).points}
@@ -103,7 +103,7 @@ class Sweep:
             assert not self.simulated() or self.rows() >= done
 
     def check_end(self) -> None:
-        """A last run, that nothing stops, finds or does the rest."""
+        """Run without kills: every point must be complete, and no other file left."""
         done, rows = self.done(), self.rows()
         assert not self.wait(self.start())
         self.check(done, rows)
@@ -113,7 +113,7 @@ class Sweep:
 
 
 @pytest.mark.parametrize(("kills", "steps"), [(2, 12), pytest.param(20, 8, marks=pytest.mark.slow)])
-def test_before_any_change_of_the_file_system(tmp_path, kills, steps):
+def test_sweep_survives_kills_before_file_system_changes(tmp_path, kills, steps):
     sweep, rng = Sweep(tmp_path), random.Random(3)
     while sweep.kills < kills:
         done, rows = sweep.done(), sweep.rows()
@@ -129,13 +129,13 @@ def test_before_any_change_of_the_file_system(tmp_path, kills, steps):
 
 
 @pytest.mark.slow
-def test_at_any_moment(tmp_path):
-    """Twenty kills from outside, with the engine as plain Python at work most of the time."""
+def test_sweep_survives_kills_at_random_times(tmp_path):
+    """Twenty kills from outside; in plain Python, most of the run time is simulation."""
     sweep, rng = Sweep(tmp_path, "datagram"), random.Random(1)
     while sweep.kills < 20:
         done, rows = sweep.done(), sweep.rows()
         run = sweep.start()
-        begun = rng.choice([0, 1, 1, 1, 2])  # most die in their first point
+        begun = rng.choice([0, 1, 1, 1, 2])  # most are killed in their first point
         while run.poll() is None and len(sweep.simulated()) < begun:
             time.sleep(0.02)
         time.sleep(rng.uniform(0, 0.3))

@@ -1,4 +1,4 @@
-"""A run that is killed again and again, and goes on each time, ends as if nothing had happened."""
+"""A run killed and resumed repeatedly ends with the result of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHILD = """
 import os, signal, sys
 kill_at, seen = int(sys.argv[1]), 0
 def hook(event, arguments):
-    # Before each change that Python makes in the directory of the results.
+    # Called before each change that Python makes in the results directory.
     global seen
     if event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR):
         return
@@ -53,7 +53,7 @@ RESUME = ("resume", "results")
 
 
 def start(folder: Path, *arguments: str, kill_at: int = 0) -> subprocess.Popen:
-    """Start a command, in plain Python, that kills itself before that change of the disk."""
+    """Start a command in plain Python that kills itself before change `kill_at` of the results."""
     return subprocess.Popen(
         [sys.executable, "-c", CHILD, str(kill_at), *arguments, "--quiet"],
         cwd=folder,
@@ -62,12 +62,12 @@ def start(folder: Path, *arguments: str, kill_at: int = 0) -> subprocess.Popen:
 
 
 def command(folder: Path) -> tuple[str, ...]:
-    """What goes on, or begins if nothing has."""
+    """Return the command that resumes the run, or starts it if there is nothing to resume."""
     return RESUME if (folder / "results" / files.RUN).exists() else RUN
 
 
 def check_end(folder: Path, threads: str) -> None:
-    """Nothing stops the last run, whose result is that of one that was not stopped at all."""
+    """Finish the run without kills; its result must equal that of an uninterrupted run."""
     assert start(folder, *command(folder), "--threads", threads).wait(timeout=240) == 0
     assert start(folder, "run", "e.toml", "--out", "whole").wait(timeout=240) == 0
     ours, whole = load(folder / "results"), load(folder / "whole")
@@ -81,7 +81,9 @@ def check_end(folder: Path, threads: str) -> None:
 @pytest.mark.parametrize(
     ("kills", "size"), [(3, "500KB"), pytest.param(40, "2MB", marks=pytest.mark.slow)]
 )
-def test_before_any_change_of_the_file_system(tmp_path: Path, kills: int, size: str) -> None:
+def test_run_survives_kills_before_file_system_changes(
+    tmp_path: Path, kills: int, size: str
+) -> None:
     (tmp_path / "e.toml").write_text(EXPERIMENT.replace("2MB", size))
     rng = random.Random(5)
     for _ in range(kills):
@@ -91,10 +93,10 @@ def test_before_any_change_of_the_file_system(tmp_path: Path, kills: int, size: 
 
 
 @pytest.mark.slow
-def test_at_any_moment(tmp_path: Path) -> None:
-    """Killed from outside, until it is done: it gets on between two kills."""
+def test_run_survives_kills_at_random_times(tmp_path: Path) -> None:
+    """Kill the run from outside until it is done; it progresses between two kills."""
     (tmp_path / "e.toml").write_text(EXPERIMENT)
-    rng, kills, stood = random.Random(6), 0, []
+    rng, kills, checkpoint_times = random.Random(6), 0, []
     while kills < 12:
         run: Any = start(tmp_path, *command(tmp_path), "--threads", rng.choice("123"))
         time.sleep(rng.uniform(1.5, 3.0))
@@ -104,8 +106,8 @@ def test_at_any_moment(tmp_path: Path) -> None:
         kills += 1
         found = tmp_path / "results" / files.CHECKPOINT
         if found.exists():
-            stood.append(checkpoint.read(found).header.now_ps)
-    print(kills, "kills; it stood at", stood)
+            checkpoint_times.append(checkpoint.read(found).header.now_ps)
+    print(kills, "kills; checkpoints at", checkpoint_times)
     assert kills > 2
-    assert stood == sorted(stood)
+    assert checkpoint_times == sorted(checkpoint_times)
     check_end(tmp_path, "1")

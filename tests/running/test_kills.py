@@ -1,7 +1,7 @@
-"""Twenty SIGKILLs at random moments, of any process: nothing is lost, broken or repeated.
+"""Twenty SIGKILLs of random processes at random times: no result is lost, damaged or repeated.
 
-The sweep runs in worker processes, on a cluster of dask with a scheduler and workers of its own, or
-in jobs of submitit. After each kill the same command continues.
+The sweep runs in worker processes, on a Dask cluster, or in submitit jobs. After each kill the
+same command continues the sweep.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 KILLS, POINTS, LIMIT_S = 20, 12, 280
 MARK = "NETSIM_TEST_OF_KILLS"
-"""Variable of the environment of all processes of a test."""
+"""Environment variable that marks all processes of a test."""
 
 KINDS = {
     "client": rb"netsim\0run|run_points",
@@ -37,7 +37,7 @@ KINDS = {
     "job": rb"submitit\.core\._submit",
     "launcher of jobs": rb"submitit\.local\._local",
 }
-"""What the command line of each kind of process has."""
+"""Pattern in the command line of each kind of process."""
 
 SUBMITIT = """
 import sys
@@ -63,7 +63,7 @@ class Jobs:
         return [*self.command, "--jobs", "2"]
 
     def mend(self) -> None:
-        """Start again what was killed, apart from clients."""
+        """Restart killed processes other than clients."""
 
     def start(self, arguments: list[str]) -> subprocess.Popen[str]:
         environment = {**os.environ, MARK: str(self.folder)}
@@ -75,7 +75,7 @@ class Jobs:
         return process
 
     def processes(self) -> dict[str, list[int]]:
-        """The numbers of all processes by kind."""
+        """Return the ids of all processes by kind."""
         found: dict[str, list[int]] = {}
         for place in Path("/proc").glob("[0-9]*"):
             try:
@@ -96,7 +96,7 @@ class Jobs:
 
 
 class Dask(Jobs):
-    """A scheduler and two workers."""
+    """A Dask scheduler and two workers."""
 
     def mend(self) -> None:
         found = self.processes()
@@ -122,7 +122,7 @@ class Dask(Jobs):
 
 
 class Submitit(Jobs):
-    """Three jobs; they survive their client."""
+    """Three submitit jobs, which outlive their client."""
 
     def arguments(self) -> list[str]:
         return [sys.executable, "-c", SUBMITIT]
@@ -130,19 +130,19 @@ class Submitit(Jobs):
 
 @pytest.fixture
 def system(tmp_path: Path) -> Iterator[Callable[[type[Jobs]], Jobs]]:
-    made: list[Jobs] = []
+    systems: list[Jobs] = []
 
     def make(kind: type[Jobs]) -> Jobs:
-        made.append(kind(tmp_path))
-        return made[0]
+        systems.append(kind(tmp_path))
+        return systems[0]
 
     yield make
-    for one in made:
+    for one in systems:
         one.end()
 
 
 @pytest.mark.parametrize(("kind", "library"), [(Jobs, ""), (Dask, "dask"), (Submitit, "submitit")])
-def test_kills(tmp_path, monkeypatch, system, kind, library):
+def test_sweep_survives_kills_of_any_process(tmp_path, monkeypatch, system, kind, library):
     if library:
         pytest.importorskip(library)
     sweep = SweepCase(tmp_path, monkeypatch, points=POINTS, seconds=0.3)
@@ -171,16 +171,16 @@ def test_kills(tmp_path, monkeypatch, system, kind, library):
         after = done()
         what = f"{victim} killed: status {status}, {len(before)} points before, {len(after)} after"
         print(what, flush=True)
-        said = f"{what}\n{(tmp_path / 'log').read_text()}"
-        assert "netsim/" not in said, said  # in no traceback
+        output = f"{what}\n{(tmp_path / 'log').read_text()}"
+        assert "netsim/" not in output, output  # no traceback
         lasting = victim in ("worker process", "dask worker", "nobody")
         allowed = {0} if lasting else {0, 1, -signal.SIGKILL}
-        if victim == "scheduler" and "cannot connect" in said:
+        if victim == "scheduler" and "cannot connect" in output:
             allowed = {2}
-        assert status in allowed, said
-        assert before.items() <= after.items(), said
+        assert status in allowed, output
+        assert before.items() <= after.items(), output
         if (tmp_path / "r/sweep.parquet").exists():
-            assert all(one.matches_hash() for one in load("r").points), said
+            assert all(one.matches_hash() for one in load("r").points), output
         if victim != "nobody":
             seen.append(victim)
         if len(after) == POINTS:

@@ -1,4 +1,4 @@
-"""What a run takes of memory, beside what `netsim check` says that it will."""
+"""Peak memory of runs against the estimate of `netsim check`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ load = {load}
 """
 SIZES = {"128": (16, 8), "8192": (64, 128), "65536": (256, 256)}
 EIGHT = {"8192": 0.001, "65536": 0.00012207}
-"""The load at which eight hosts of so many send."""
+"""The load at which eight of this many hosts send."""
 
 
 def measured_bytes(*arguments: str, folder: Path) -> int:
-    """The most memory that a command of netsim takes."""
+    """Return the peak memory of a netsim command."""
     run = subprocess.Popen([sys.executable, "-m", "netsim", *arguments, "--quiet"], cwd=folder)
     _, status, usage = os.wait4(run.pid, 0)
     run.returncode = os.waitstatus_to_exitcode(status)
@@ -50,7 +50,7 @@ def measured_bytes(*arguments: str, folder: Path) -> int:
         ("65536", EIGHT["65536"], "200KB"),
     ],
 )
-def test_memory_is_as_predicted(
+def test_peak_memory_matches_the_estimate(
     tmp_path: Path, transport: str, hosts: str, load: float, size: str
 ) -> None:
     hosts_per_leaf, leaves = SIZES[hosts]
@@ -61,7 +61,7 @@ def test_memory_is_as_predicted(
     (point,) = Experiment.load(tmp_path / "e.toml").points()
     predicted = estimate(point)
     small = ("--set", "topology.leaves=2", "--set", "traffic.load=1", "--out", "small")
-    measured_bytes("run", "e.toml", *small, folder=tmp_path)  # to have the code compiled
+    measured_bytes("run", "e.toml", *small, folder=tmp_path)  # compiles the code
     measured = measured_bytes("run", "e.toml", folder=tmp_path)
     ratio = predicted.memory_bytes / measured
     print(f"{transport}, {predicted.n_hosts} hosts, {predicted.n_flows} flows: ", end="")

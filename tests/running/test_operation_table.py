@@ -1,4 +1,4 @@
-"""The table of operations, and what a job's steps were, of operations that were simulated."""
+"""The operations table and the step metrics of simulated jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANKS = 5
 
 
 def simulated(ops: Operations, step: Any = None) -> dict[str, Any]:
-    """The table of operations, each rank on the host of its number."""
+    """Simulate each rank on the host of its number; return the operations table."""
     load = ops.lower(range(ops.n_ranks))
     load.validate(ops.n_ranks)
     return table_of(load, ops.n_ranks, step)
@@ -44,11 +44,11 @@ def random_operations(seed: int) -> Operations:
         rank, other = rng.permutation(RANKS)[:2].tolist()
         stream, sort = int(rng.integers(-1, 3)), k % 6
         if sort < 2:
-            made = {rank: ops.compute(rank, int(rng.integers(3 * US)), stream)}
+            created = {rank: ops.compute(rank, int(rng.integers(3 * US)), stream)}
         elif sort == 2:
-            made = {rank: ops.join(rank, stream)}
+            created = {rank: ops.join(rank, stream)}
         elif sort == 3:
-            made = dict(
+            created = dict(
                 zip(
                     (rank, other),
                     ops.send(rank, other, 5000, stream, stream, "pp", US),
@@ -60,8 +60,8 @@ def random_operations(seed: int) -> Operations:
             what = ("all_reduce", "all_gather", "broadcast")[int(rng.integers(3))]
             took = US if sort == 4 else None
             ids = ops.collective(what, group, 9000, "auto", stream, ("tp", "dp")[sort % 2], took)
-            made = dict(zip(group.tolist(), ids.tolist(), strict=True))
-        for one, operation in made.items():
+            created = dict(zip(group.tolist(), ids.tolist(), strict=True))
+        for one, operation in created.items():
             of_rank[one].append(int(operation))
     for k in range(20):
         found = of_rank[int(rng.integers(RANKS))]
@@ -71,7 +71,7 @@ def random_operations(seed: int) -> Operations:
     return ops
 
 
-def test_what_each_operation_waited_for_ended_as_it_was_ready() -> None:
+def test_operation_starts_when_its_blocker_ends() -> None:
     for seed in range(8):
         table = simulated(random_operations(seed))
         before, receive = table["blocked_by"], table["operation_type"] == "receive"
@@ -84,7 +84,7 @@ def test_what_each_operation_waited_for_ended_as_it_was_ready() -> None:
         assert (ready[before < 0] == 0).all()
 
 
-def test_the_time_of_a_step_is_accounted_for() -> None:
+def test_step_time_components_add_up() -> None:
     for seed in range(8):
         (found,) = step_times(simulated(random_operations(seed)))
         assert not found.other_ps.any()
@@ -92,9 +92,9 @@ def test_the_time_of_a_step_is_accounted_for() -> None:
         assert (total == found.end_ps).all()
 
 
-def test_the_bubble_of_a_pipeline() -> None:
+def test_pipeline_bubble_matches_the_formula() -> None:
     for batches in [1, 3, 5]:
-        # Of all forwards, then all backwards, through three stages: (stages - 1) (F + B).
+        # All forwards, then all backwards, through three stages: (stages - 1) (F + B).
         stages, forward, backward, transfer = 3, 10 * US, 20 * US, 2_665_600
         ops = Operations(stages)
         last = {}
@@ -110,8 +110,8 @@ def test_the_bubble_of_a_pipeline() -> None:
         (found,) = step_times(simulated(ops))
         assert found.kinds == ("pp",)
         assert (found.compute_ps == batches * (forward + backward)).all()
-        # Of the transfers there and back the first stage sees one, after it handed over its last
-        # message; the others are part of its bubble.
+        # One transfer is exposed at the first stage, after it sent its last message; the others
+        # are part of its bubble.
         transfers = 2 * (stages - 1) * transfer
         assert found.end_ps == (batches + stages - 1) * (forward + backward) + transfers
         idle = (stages - 1) * (forward + backward) + transfers
@@ -119,7 +119,7 @@ def test_the_bubble_of_a_pipeline() -> None:
         assert found.exposed_ps[0, 0] == transfer + 4160 * 80
 
 
-def test_bandwidths_and_figures() -> None:
+def test_bandwidths_and_step_metrics_of_an_all_reduce() -> None:
     ops = Operations(4)
     grads = ops.compute(range(4), [3 * US, 5 * US, 4 * US, 4 * US], kind="backward")
     reduced = ops.collective("all_reduce", range(4), 40_960, CollectiveOptions("ring"), 1, "dp")
@@ -137,8 +137,8 @@ def test_bandwidths_and_figures() -> None:
     (first,) = job["steps"]
     assert first["time_ps"] == 5 * US + length
     assert first["compute_ps"] == 4 * US
-    # The rank that computes longest waits for nobody, the others for it; and who is done with the
-    # ring first waits for the last one.
+    # Skew: the other ranks wait for the one that computes longest. Bubble: ranks that finish the
+    # ring early wait for the last one.
     assert first["skew_ps"] == US
     done = table["end_ps"][its].max() - table["end_ps"][its]
     assert first["bubble_ps"] == done.mean()
@@ -158,7 +158,7 @@ def test_bandwidths_and_figures() -> None:
     assert job_metrics(table, None)["job"]["mfu"] is None
 
 
-def test_what_a_formula_says_has_no_bandwidth() -> None:
+def test_analytic_collective_has_no_bandwidth() -> None:
     ops = Operations(2)
     ops.collective("all_reduce", [0, 1], 9000, "auto", 0, "tp", duration_ps=US)
     ops.send(0, 1, 9000)
@@ -170,13 +170,13 @@ def test_what_a_formula_says_has_no_bandwidth() -> None:
     assert np.isnan(table["busbw_bps"][:2]).all()
 
 
-def test_factors_of_the_bus() -> None:
+def test_bus_bandwidth_factors_by_operation_type() -> None:
     what = np.array(["all_reduce", "all_gather", "all_to_all", "broadcast", "send"])
     assert factors(what, np.array([8, 8, 4, 8, 2])).tolist() == [1.75, 0.875, 0.75, 1, 1]
 
 
-def test_half_a_million_operations_take_seconds() -> None:
-    # Chains of computes and collectives of eight ranks, the numbers alone.
+def test_table_of_half_a_million_operations_takes_seconds() -> None:
+    # Chains of computes and collectives of eight ranks, with times filled in, not simulated.
     ranks, n = 64, 4000
     ops = Operations(ranks)
     groups = np.arange(ranks).reshape(8, 8)

@@ -1,4 +1,4 @@
-"""Experiments with circuit switches that follow the workload: refusals, and what results tell."""
+"""Circuit switches that follow the phases of a workload: rejected settings, reported figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ US = 10**6
 CONTROL, DARK = 10 * US, 5 * US
 
 TOPOLOGY = '''
-"""Four racks of a host, which meet in three slots; the flows of a level are a phase."""
+"""Four racks of one host, paired in three slots; the flows of a level are a phase."""
 from netsim.network import NetworkBuilder, Schedule
 from netsim.params import Param
 
@@ -44,7 +44,7 @@ def adapt(params, network, demand):
     return network.with_phases(demand.level)
 '''
 TRAFFIC = '''
-"""Three exchanges, each after what its host was sent in the one before, and so much later."""
+"""Three exchanges; a flow starts `compute` after its source received the flow before."""
 from netsim.flows import FlowTable
 from netsim.params import Param
 
@@ -79,7 +79,7 @@ def point_of(tmp_path: Path, *overrides: str) -> Point:
     return point
 
 
-def test_what_cannot_follow_a_workload(tmp_path):
+def test_invalid_phase_settings_are_rejected(tmp_path):
     for override, message in [
         ("topology.control=1us", "a control delay of 1us"),
         ("fabric.circuits.indirect=vlb", "packets would need later slots"),
@@ -90,7 +90,7 @@ def test_what_cannot_follow_a_workload(tmp_path):
         assert message in str(caught.value)
 
 
-def test_a_workload_that_is_not_known_is_refused(tmp_path):
+def test_topology_without_adapt_is_rejected(tmp_path):
     point = point_of(tmp_path)
     (tmp_path / "phases.py").write_text(TOPOLOGY[: TOPOLOGY.index("def adapt")])
     (point,) = load(tmp_path, text(**SECTIONS)).points()
@@ -98,7 +98,7 @@ def test_a_workload_that_is_not_known_is_refused(tmp_path):
         simulate(point)
 
 
-def test_a_result_tells_when_slots_began_and_who_waited(tmp_path):
+def test_result_reports_slot_times_and_exposed_waits(tmp_path):
     point = point_of(tmp_path)
     result = simulate(point)
     written = load_result(write_result(tmp_path / "out", point, result))
@@ -114,19 +114,19 @@ def test_a_result_tells_when_slots_began_and_who_waited(tmp_path):
     begins = slots["reconfiguration_start_ps"].to_list()
     assert begins == [0, *(ends[:2].max(axis=1) + CONTROL).tolist()]
     assert slots["start_ps"].to_list() == flows["start_ps"].reshape(3, 4).min(axis=1).tolist()
-    # Flows start with the last delivery; circuits are up after the control delay and a night.
+    # Flows start at the last delivery; circuits are up after control delay and reconfiguration.
     waited = slots["exposed_wait_ps"].to_list()
     assert waited == [0, CONTROL + DARK, CONTROL + DARK]
     circuits = written.summary["circuits"]
     assert (circuits["slots"], circuits["exposed_wait_ps"]) == (3, sum(waited))
     end = written.summary["simulated_ps"]
     lit = [ends[0].max() + CONTROL, begins[2] - begins[1] - DARK, end - begins[2] - DARK]
-    # Each pair has its circuit in one slot.
+    # Each pair has a circuit in one of the three slots.
     assert circuits["circuit_duty_cycle"] == pytest.approx(sum(lit) / 3 / end)
 
 
-def test_a_turn_is_hidden_by_what_hosts_compute(tmp_path):
-    """No flow has started when the circuits are up, and all take as long as alone."""
+def test_compute_time_hides_reconfiguration(tmp_path):
+    """The circuits are up before the flows start, so each flow takes its ideal time."""
     result = simulate(point_of(tmp_path, "traffic.compute=20us"))
     assert result.circuit_slots is not None
     assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, 0, 0]
@@ -136,8 +136,8 @@ def test_a_turn_is_hidden_by_what_hosts_compute(tmp_path):
     assert (waiting.circuit_slots["exposed_wait_ps"][1:] > 0).all()
 
 
-def test_a_phase_that_is_never_over_is_told(tmp_path):
-    """A link loses all packets, and datagrams are not sent again."""
+def test_unfinished_phase_is_reported(tmp_path):
+    """A link loses all packets, and datagrams are not resent: the first phase never ends."""
     point = point_of(tmp_path, "faults.worn.links=tor2 -> tor3", "faults.worn.loss_rate=1")
     result = simulate(point)
     assert not result.complete

@@ -1,4 +1,4 @@
-"""Running a point: interruption, time limits, conservation, what the tables say."""
+"""Running a point: interruption, progress, drain, estimates and consistent tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def only_point(tmp_path: Path, *overrides: str) -> Point:
     return point
 
 
-def test_a_run_interrupted_at_once_is_partial_and_can_be_written(tmp_path: Path) -> None:
+def test_immediately_interrupted_run_is_written_as_partial(tmp_path: Path) -> None:
     point = only_point(tmp_path)
     result = simulate(point, should_stop=lambda: True)
     assert (result.complete, result.stop_reason) == (False, "interrupted")
@@ -38,7 +38,7 @@ def test_a_run_interrupted_at_once_is_partial_and_can_be_written(tmp_path: Path)
     assert written.flows["fct_ps"].null_count() == 16
 
 
-def test_progress_ends_with_everything_done(tmp_path: Path) -> None:
+def test_last_progress_report_has_everything_done(tmp_path: Path) -> None:
     seen: list[Progress] = []
     result = simulate(only_point(tmp_path), progress=seen.append)
     assert result.complete
@@ -48,7 +48,7 @@ def test_progress_ends_with_everything_done(tmp_path: Path) -> None:
     assert last.packet_hops == result.summary["packet_hops"]
 
 
-def test_what_is_compiled_once_is_loaded_from_then_on(tmp_path, monkeypatch) -> None:
+def test_compiled_code_is_loaded_by_later_runs(tmp_path, monkeypatch) -> None:
     point = only_point(tmp_path)
     simulate(point)
     seen: list[Progress] = []
@@ -61,7 +61,7 @@ def test_what_is_compiled_once_is_loaded_from_then_on(tmp_path, monkeypatch) -> 
     assert code_needed([point], [FeatureSet()], tracing=True).seconds > 5
 
 
-def test_tables_agree_with_each_other(tmp_path: Path) -> None:
+def test_flow_and_link_tables_are_consistent(tmp_path: Path) -> None:
     result = simulate(only_point(tmp_path))
     flows, links, conserved = result.flows, result.links, result.summary["conservation"]
     assert links["packets"].sum() == result.summary["packet_hops"]
@@ -73,7 +73,7 @@ def test_tables_agree_with_each_other(tmp_path: Path) -> None:
     assert links["utilization"].max() <= 1
 
 
-def test_drain_goes_on_until_nothing_is_under_way(tmp_path: Path) -> None:
+def test_drain_runs_until_no_packet_is_in_flight(tmp_path: Path) -> None:
     stopped = simulate(only_point(tmp_path))
     drained = simulate(only_point(tmp_path, "stop.drain=true"))
     assert drained.summary["conservation"]["packets"]["in_flight"] == 0
@@ -81,7 +81,7 @@ def test_drain_goes_on_until_nothing_is_under_way(tmp_path: Path) -> None:
     assert (drained.flows["fct_ps"] == stopped.flows["fct_ps"]).all()
 
 
-def test_links_of_a_host_with_several_ports_have_names_of_their_own() -> None:
+def test_ports_of_a_multi_port_host_have_distinct_names() -> None:
     network = two_nics()
     names = end_names(network).tolist()
     assert names[:4] == ["h0:0", "h0:1", "h0:2", "h1:0"]
@@ -90,13 +90,13 @@ def test_links_of_a_host_with_several_ports_have_names_of_their_own() -> None:
     assert end_names(rails(3, [100])).tolist() == ["h0", "h1", "h2", *["plane0"] * 3]
 
 
-def test_the_estimate_of_packet_hops_is_close(tmp_path: Path) -> None:
+def test_packet_hop_estimate_is_within_ten_percent(tmp_path: Path) -> None:
     point = only_point(tmp_path)
     predicted, counted = estimate(point), simulate(point).summary["packet_hops"]
     assert 0.9 < counted / predicted.packet_hops < 1.1
 
 
-def test_what_cannot_be_built_for_lack_of_memory_is_an_input_error(
+def test_memory_error_in_build_is_an_input_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point = only_point(tmp_path)
@@ -109,7 +109,7 @@ def test_what_cannot_be_built_for_lack_of_memory_is_an_input_error(
         simulate(point)
 
 
-def test_the_ideal_transport_takes_the_ideal_time(tmp_path: Path) -> None:
+def test_ideal_transport_takes_the_ideal_time(tmp_path: Path) -> None:
     result = simulate(only_point(tmp_path, "transport=ideal"))
     assert (result.flows["slowdown"] == 1).all()
     assert result.summary["packet_hops"] == 0

@@ -1,4 +1,4 @@
-"""Points in worker processes: the same results, and a process that is killed costs its point."""
+"""Points in worker processes: killed processes, errors, number of jobs, memory, interruption."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def sweep(tmp_path, monkeypatch):
     return write
 
 
-def test_a_process_that_is_killed_costs_its_point_only(sweep):
-    """It is tried once more."""
+def test_killed_worker_fails_only_its_point(sweep):
+    """A point is tried twice: seed 5 is killed once and succeeds, seed 3 is killed twice."""
     sweep()
     once = "context.seed == 3 or context.seed == 5 and not os.path.exists('killed')"
     kill = "open('killed' if context.seed == 5 else os.devnull, 'w'); os.kill(os.getpid(), 9)"
@@ -79,7 +79,7 @@ def test_a_process_that_is_killed_costs_its_point_only(sweep):
     assert table["status"].to_list().count("failed") == 1
 
 
-def test_wrong_input_in_a_process_is_one_error(sweep, monkeypatch):
+def test_input_error_in_a_worker_is_reported(sweep, monkeypatch):
     monkeypatch.setattr(Processes, "alone_s", 0)
     sweep()
     Path("traffic.py").write_text(
@@ -90,7 +90,7 @@ def test_wrong_input_in_a_process_is_one_error(sweep, monkeypatch):
     assert not Path("r").exists()
 
 
-def test_a_process_with_other_code_refuses_the_point(sweep):
+def test_worker_with_other_code_rejects_the_point(sweep):
     (point, *_) = Experiment.load(sweep()).points()
     spec = point_spec(PointRun(point, Path("r"), provenances([point])[0]), RunOptions())
     assert rebuild(json.loads(json.dumps(spec)))[0].point.resolved == point.resolved
@@ -105,22 +105,22 @@ def test_a_process_with_other_code_refuses_the_point(sweep):
     assert again.topology.plugin.path != point.topology.plugin.path
 
 
-def test_jobs_follow_cores_memory_and_sizes(monkeypatch):
+def test_number_of_jobs_fits_cores_memory_and_points(monkeypatch):
     def estimates(n_points, seconds, memory_bytes=10**9, gain=1.0):
         one = FakeEstimate(memory_bytes=memory_bytes)
         one.seconds_with = lambda threads: seconds / threads**gain
         return [one] * n_points
 
     monkeypatch.setattr(executors, "available_bytes", lambda: 5 * 10**9)
-    assert executors.best_jobs(estimates(100, 1.0, gain=0), 4) == 4  # small: no gain by threads
+    assert executors.best_jobs(estimates(100, 1.0, gain=0), 4) == 4  # small: threads do not help
     assert executors.best_jobs(estimates(100, 1.0, gain=0, memory_bytes=2 * 10**9), 4) == 2
     assert executors.best_jobs(estimates(100, 0.01, gain=0), 4) == 1  # not worth it
     assert executors.best_jobs(estimates(3, 1000.0), 4) == 1  # large: all threads for each
     assert executors.best_jobs(estimates(2, 1000.0, gain=0.8), 4) == 2
 
 
-def test_the_memory_of_points_that_run_is_never_exceeded(sweep, monkeypatch):
-    """There is room for one point, and for the process of another."""
+def test_concurrent_points_fit_in_available_memory(sweep, monkeypatch):
+    """Memory suffices for one running point and the idle process of another."""
     sweep()
     monkeypatch.setattr(processes, "available_bytes", lambda: int(1.9 * BASE_BYTES))
     seen = []
@@ -141,7 +141,7 @@ def test_the_memory_of_points_that_run_is_never_exceeded(sweep, monkeypatch):
     assert max(seen) == 1
 
 
-def test_overview():
+def test_sweep_overview_reports_progress_and_eta():
     now = 0.0
     overview = Overview({"a": 100.0, "b": 100.0, "c": 200.0}, 2, 3, lambda: now)
     assert overview.eta_s == pytest.approx(200)
@@ -157,7 +157,7 @@ def test_overview():
 
 @pytest.fixture
 def start():
-    """Starts `netsim run`."""
+    """Return a function that starts `netsim run`."""
     command = [sys.executable, "-m", "netsim", "run", "e.toml", "--jobs", "2", "--out", "r"]
     started: list[subprocess.Popen[str]] = []
 
@@ -173,7 +173,7 @@ def start():
 
 
 def workers_of(client: subprocess.Popen[str]) -> list[int]:
-    """The numbers of a run's worker processes."""
+    """Return the ids of a run's worker processes."""
     try:
         children = Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()
         return [
@@ -183,8 +183,8 @@ def workers_of(client: subprocess.Popen[str]) -> list[int]:
         return []
 
 
-def test_ctrl_c_keeps_what_is_finished(sweep, start):
-    """What runs is written as partial, once, and no process stays."""
+def test_ctrl_c_keeps_finished_points(sweep, start):
+    """Running points are written once, as partial, and no process is left."""
     sweep()
     text = EXPERIMENT.replace('"ideal"', '"datagram"').replace("1..6", "1..2")
     Path("e.toml").write_text(text.replace('"30KB"', '["2KB", "300MB"]'))
@@ -193,18 +193,18 @@ def test_ctrl_c_keeps_what_is_finished(sweep, start):
     time.sleep(0.5)
     workers = workers_of(client)
     client.send_signal(signal.SIGINT)
-    _, said = client.communicate(timeout=30)
-    assert client.returncode == 130, said
-    assert mentions(said, "interrupted: 2 of 4 points")
-    assert "Traceback" not in said
+    _, stderr = client.communicate(timeout=30)
+    assert client.returncode == 130, stderr
+    assert mentions(stderr, "interrupted: 2 of 4 points")
+    assert "Traceback" not in stderr
     table = load("r").table
     assert set(table["status"]) == {"finished", "interrupted"}
     assert table["status"].to_list().count("interrupted") == 2
     until(lambda: not any(Path(f"/proc/{one}").exists() for one in workers))
 
 
-def test_the_client_and_a_process_are_killed(sweep, start):
-    """Nothing is lost or repeated. `test_kills.py` does it more often."""
+def test_sweep_survives_kills_of_client_and_worker(sweep, start):
+    """No point is lost or repeated. `test_kills.py` does this more often."""
     sweep()
     Path("traffic.py").write_text(TRAFFIC.format(when="True", then="time.sleep(0.1)"))
     text = EXPERIMENT.replace('"permutation"', '"./traffic.py"').replace("1..6", "1..12")
@@ -218,9 +218,9 @@ def test_the_client_and_a_process_are_killed(sweep, start):
     client = start()
     until(lambda: len(done()) > len(before))
     os.kill(workers_of(client)[0], signal.SIGKILL)
-    _, said = client.communicate(timeout=150)
-    assert client.returncode == 0, said
-    assert mentions(said, "SIGKILL", "tried once more")
+    _, stderr = client.communicate(timeout=150)
+    assert client.returncode == 0, stderr
+    assert mentions(stderr, "SIGKILL", "tried once more")
     assert before.items() <= done().items()
     assert sorted(os.listdir("r")) == sorted([*done(), "sweep.parquet"])
     assert load("r").table["seed"].to_list() == list(range(1, 13))

@@ -18,7 +18,7 @@ FLOWS = flow_table([(i, (i + 5) % 16, 40_000, 0) for i in range(16)])
 
 
 @pytest.mark.parametrize(("transport", "fabric"), [("ndp", TRIM), ("roce", LOSSLESS)])
-def test_a_profile_changes_nothing(transport, fabric):
+def test_profiling_does_not_change_results(transport, fabric):
     plain = run(build(NETWORK, FLOWS, transport, fabric, jit=False))
     began = time.perf_counter()
     measured = run(build(NETWORK, FLOWS, transport, fabric, jit=False, profile=True, threads=2))
@@ -32,7 +32,7 @@ def test_a_profile_changes_nothing(transport, fabric):
     assert 8 <= times.switch_steps <= 8 * measured.counts.windows
 
 
-def test_the_clock_of_compiled_code():
+def test_compiled_clock_agrees_with_monotonic_time():
     read = INSTRUCTIONS[read_clock_ns]
 
     @numba.njit
@@ -44,7 +44,7 @@ def test_the_clock_of_compiled_code():
     assert before <= first <= second <= time.monotonic_ns()
 
 
-def test_what_is_printed_of_a_profile(monkeypatch):
+def test_printed_profile_shares_add_up(monkeypatch):
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     arguments = ["bench", "--profile", "--transport", "ndp", "--hosts", "16", "--size", "40KB"]
     result = CliRunner().invoke(app, arguments)

@@ -1,4 +1,4 @@
-"""Programs from an experiment's file to its result."""
+"""Traffic programs, from the experiment file to the result."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def mine(tmp_path: Path, deferred: str = "[True] * 4 + [False] * 4", last: int =
     return load(tmp_path, text).points()[0]
 
 
-def test_a_result_says_how_often_tasks_were_done(tmp_path: Path) -> None:
+def test_result_counts_task_runs(tmp_path: Path) -> None:
     one = server(tmp_path)
     result = simulate(one)
     assert (result.complete, result.stop_reason) == (True, "finished")
@@ -94,7 +94,7 @@ def test_a_result_says_how_often_tasks_were_done(tmp_path: Path) -> None:
     assert not trace_flow(loaded, 14).warnings  # a reply
 
 
-def test_what_is_not_started_does_not_keep_a_run_from_being_complete(tmp_path: Path) -> None:
+def test_run_with_unstarted_deferred_tasks_is_complete(tmp_path: Path) -> None:
     result = simulate(mine(tmp_path))
     assert (result.complete, result.stop_reason) == (True, "finished")
     assert result.summary["flows"] == 4
@@ -105,7 +105,7 @@ def test_what_is_not_started_does_not_keep_a_run_from_being_complete(tmp_path: P
     assert result.summary["fct_ps"]["max"] > 0
 
 
-def test_a_result_has_what_the_program_noted(tmp_path: Path) -> None:
+def test_result_has_the_programs_log_rows(tmp_path: Path) -> None:
     source = MINE.replace("start, task_at", "log_row, start, task_at") + (
         '\nLOG = ("which", "runs")\n'
         "\n\ndef on_task(env, now, task):\n    log_row(env, now, task.index, task.runs)\n"
@@ -125,7 +125,7 @@ def test_a_result_has_what_the_program_noted(tmp_path: Path) -> None:
     assert loaded.summary["log_rows"] == 4
 
 
-def test_more_rows_than_memory_has_addresses_for(tmp_path: Path) -> None:
+def test_log_rows_beyond_address_space_are_rejected(tmp_path: Path) -> None:
     source = MINE.replace(
         "Workload(table, tasks)", "Workload(table, tasks, log_rows=(1 << 31) - 1)"
     )
@@ -140,21 +140,21 @@ def test_more_rows_than_memory_has_addresses_for(tmp_path: Path) -> None:
         simulate(load(tmp_path, text).points()[0])
 
 
-def test_a_result_has_the_sizes_that_the_program_has_set(tmp_path: Path) -> None:
-    """Listed are 5,000 bytes, two packets; what is not started stays as it is."""
+def test_result_has_flow_sizes_set_by_the_program(tmp_path: Path) -> None:
+    """Flows are declared with 5,000 bytes, two packets; those not started keep that size."""
     source = MINE.replace("start, task_at", "set_size, start, task_at")
     source = source.replace("        start(env, now, task_at(env, 1))\n", SIZED)
     (tmp_path / "mine.py").write_text(source.format(deferred="[True] * 4 + [False] * 4", last=3))
     one = load(tmp_path, EXPERIMENT.format(transport="ndp", kind="./mine.py", more="")).points()[0]
-    told: list[Progress] = []
-    result = simulate(one, progress=told.append)
+    reports: list[Progress] = []
+    result = simulate(one, progress=reports.append)
     assert (result.complete, result.stop_reason) == (True, "finished")
     assert result.flows["size_bytes"].tolist() == [5000, 1000, 5000, 5000]
     assert result.flows["packets"].tolist() == [2, 1, 2, 2]
     assert result.flows["packets_sent"].tolist() == [0, 1, 0, 2]
     assert result.flows["ideal_ps"][1] == result.flows["fct_ps"][1]
     assert result.flows["slowdown"][1] == 1
-    assert result.summary["bytes"] == told[-1].bytes_total == 16_000
+    assert result.summary["bytes"] == reports[-1].bytes_total == 16_000
     loaded = load_result(write_result(tmp_path / "out", one, result))
     trace = trace_flow(loaded, 1)
     assert not trace.warnings
@@ -162,7 +162,7 @@ def test_a_result_has_the_sizes_that_the_program_has_set(tmp_path: Path) -> None
     assert mentions(estimate(one).assumptions, "size")
 
 
-def test_a_run_stalls_with_the_sizes_that_are_sent(tmp_path: Path) -> None:
+def test_stall_reason_has_size_set_by_the_program(tmp_path: Path) -> None:
     source = MINE.replace("start, task_at", "set_size, start, task_at")
     source = source.replace("        start(env, now, task_at(env, 1))\n", SIZED)
     (tmp_path / "mine.py").write_text(source.format(deferred="[True] * 4 + [False] * 4", last=3))
@@ -172,7 +172,7 @@ def test_a_run_stalls_with_the_sizes_that_are_sent(tmp_path: Path) -> None:
     assert mentions(str(result.reason), "flow 1", "host 0", "host 1", "0", "1000")
 
 
-def test_what_a_program_keeps_is_part_of_the_memory_that_is_predicted(tmp_path: Path) -> None:
+def test_memory_estimate_includes_program_state(tmp_path: Path) -> None:
     small = estimate(mine(tmp_path)).memory_bytes
     (tmp_path / "mine.py").write_text(
         MINE.format(deferred="False", last=3) + 'TASK_STATE = ("one", ("thousand", 1000))\n'
@@ -183,10 +183,10 @@ def test_what_a_program_keeps_is_part_of_the_memory_that_is_predicted(tmp_path: 
     assert mentions(large.assumptions, "program")
 
 
-def test_what_is_lost_for_good_does(tmp_path: Path) -> None:
+def test_permanent_losses_stall_ndp_but_not_datagrams(tmp_path: Path) -> None:
     lossy = '[faults.all]\nlinks = "all"\nloss_rate = 0.3'
     result = simulate(server(tmp_path, "datagram", lossy))
-    # What a datagram loses stays lost: nothing more can happen, and nobody waits for it.
+    # Datagrams are not retransmitted: no event is left, and no sender waits for one.
     assert (result.complete, result.stop_reason) == (True, "undelivered")
     assert result.summary["flows_finished"] < 24
     cut = '[faults.all]\nlinks = "all"\ndown = "20us"\n[stop]\nflow_timeout = "1ms"'
@@ -194,7 +194,7 @@ def test_what_is_lost_for_good_does(tmp_path: Path) -> None:
     assert (result.complete, result.stop_reason) == (False, "stalled")
 
 
-def test_a_program_that_breaks_a_rule_or_holds_what_it_cannot(tmp_path: Path) -> None:
+def test_invalid_task_index_and_deferred_list_are_rejected(tmp_path: Path) -> None:
     with raises(RunError, "mine.py", "on_begin", "task 9"):
         simulate(mine(tmp_path, last=9))
     with raises_input("task"):

@@ -1,4 +1,4 @@
-"""How long flows got nothing after links went down, as their series show it."""
+"""Recovery: how long flows receive nothing after a link goes down, from their series."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NETWORK = {
 }
 
 
-def test_the_longest_silence_counts():
+def test_recovery_covers_the_longest_silence():
     for begin, end, downs, expected in [
         ([2, 20], [10, 24], [1], (1, 10)),
         ([2, 20], [10, 40], [1], (1, 40)),
-        ([2, 20], [10, 40], [1, 18], (18, 40)),  # what went down last
-        ([2, 20], [10, 40], [22], (22, 40)),  # in the silence
+        ([2, 20], [10, 40], [1, 18], (18, 40)),  # the last outage before it
+        ([2, 20], [10, 40], [22], (22, 40)),  # an outage during the silence
         ([2, 20], [10, 40], [41], None),
-        ([2], [7], [1], None),  # no longer than a round trip
+        ([2], [7], [1], None),  # not longer than a round trip
         ([], [], [1], None),
     ]:
         found = longest_silence(*(np.array(one, np.int64) for one in (begin, end, downs)), 5)
@@ -41,7 +41,7 @@ def test_the_longest_silence_counts():
 def result_of(
     tmp_path: Path, *overrides: str, **sections: str
 ) -> tuple[RunResult, dict[str, object]]:
-    """Two flows of 84 us, of which only the first crosses the links of host 0."""
+    """Run two flows of 84 us; only the first crosses the links of host 0."""
     (tmp_path / "flows.csv").write_text("src,dst,size\n0,2,1MB\n1,3,1MB\n")
     (point,) = load(tmp_path, text(**NETWORK, **sections), *overrides).points()
     result = simulate(point)
@@ -54,29 +54,29 @@ pytestmark = pytest.mark.usefixtures("plain_python")
 DOWN = 'links = "h0 - leaf0"\ndown = "20us"\nup = "40us"'
 
 
-def test_a_flow_is_back_a_round_trip_after_its_link_is(tmp_path):
-    """Go-back-N: the first packet that comes through is refused, and what is missing sent again."""
+def test_flow_recovers_one_round_trip_after_its_link(tmp_path):
+    """Go-back-N: the receiver rejects the first packet after the gap, and the sender goes back."""
     result, row = result_of(tmp_path, **{"faults.dead": DOWN})
     found = result.summary["recovery"]
     assert (found["flows"], found["flows_not_back"], found["interval_ps"]) == (1, 0, US)
-    # To the receiver, back, and there again: 12 cables of 1 us, 4 transmissions of a packet twice.
+    # Packet, rejection and resent packet: 12 cables of 1 us, 4 transmissions of each packet.
     back_us = 40 - 20 + 12 + 8 * 0.3328
     assert back_us - 1 <= found["max_ps"] / US <= back_us + 1.5
     assert row["silent_flows"] == 1
     assert row["recovery_max_ps"] == row["recovery_p50_ps"] == found["max_ps"]
 
 
-def test_what_is_not_back_is_told(tmp_path):
+def test_unrecovered_flow_is_reported(tmp_path):
     sections = {"faults.dead": DOWN.replace('"40us"', '"none"'), "stop": 'max_time = "350us"'}
     result, row = result_of(tmp_path, **sections)
     found = result.summary["recovery"]
     assert (found["flows"], found["flows_not_back"], found["max_ps"]) == (1, 1, None)
     lines = {**row, "status": "time_limit", "point": "x"}
-    told = [str(cell) for cell in result_table(lines, result.summary).columns[1].cells]
-    assert mentions(told, "1")
+    cells = [str(cell) for cell in result_table(lines, result.summary).columns[1].cells]
+    assert mentions(cells, "1")
 
 
-def test_nothing_is_told_of_what_does_not_go_down_or_is_not_sampled(tmp_path):
+def test_recovery_needs_an_outage_and_sampled_flows(tmp_path):
     slow, _ = result_of(tmp_path, **{"faults.slow": 'links = "all"\nrate = "50Gbps"'})
     assert "recovery" not in slow.summary
     without, row = result_of(tmp_path, "outputs.flows=0", **{"faults.dead": DOWN})

@@ -1,4 +1,4 @@
-"""What is there when a run starts: kept, gone on with, put right, or refused; never lost."""
+"""Results that exist when a run starts are kept, continued, repaired or rejected, never lost."""
 
 import errno
 import json
@@ -44,7 +44,7 @@ def fake(monkeypatch):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, fake):
-    """Runs `netsim run e.toml --out r …`; gives the exit status and which seeds were simulated."""
+    """Return a function that runs `netsim run e.toml`: exit status and simulated seeds."""
     monkeypatch.chdir(tmp_path)
     Path("e.toml").write_text(EXPERIMENT)
 
@@ -52,7 +52,7 @@ def run(tmp_path, monkeypatch, fake):
         fake.seen.clear()
         result = CliRunner().invoke(app, ["run", "e.toml", "--out", out, *arguments])
         assert "Traceback" not in result.output, result.output
-        run.said = result.output
+        run.output = result.output
         return result.exit_code, [point.seed for point in fake.seen]
 
     return run
@@ -63,24 +63,24 @@ def statuses(out: str = "r") -> list[str]:
 
 
 class TestKept:
-    def test_what_is_done_is_not_run_again(self, run):
+    def test_finished_points_are_not_run_again(self, run):
         assert run() == (0, [1, 2, 3])
         before = load("r").table
         assert run() == (0, [])
-        assert run.said.count("finished, kept") == 3
-        assert mentions(run.said, "3")
+        assert run.output.count("finished, kept") == 3
+        assert mentions(run.output, "3")
         assert load("r").table.equals(before)
         assert run("--force") == (0, [1, 2, 3])
 
-    def test_a_single_run(self, run):
+    def test_finished_single_run_is_not_run_again(self, run):
         assert run("--seed", "7") == (0, [7])
         assert run("--seed", "7", "--plot") == (0, [])
-        assert "finished, kept" in run.said
+        assert "finished, kept" in run.output
         assert os.path.exists("r/fct_cdf.png")
         assert run("--seed", "8") == (0, [8])
 
     @pytest.mark.usefixtures("run")
-    def test_from_python(self, fake):
+    def test_python_api_keeps_finished_points(self, fake):
         first = netsim.run("e.toml", out="r")
         assert [result.name for result in netsim.run("e.toml", out="r")] == [
             result.name for result in first
@@ -90,7 +90,7 @@ class TestKept:
         assert len(fake.seen) == 6
 
     @pytest.mark.usefixtures("run")
-    def test_python_has_every_point_with_its_status(self, fake):
+    def test_python_api_returns_every_point_with_its_status(self, fake):
         fake.fate |= {"seed=1": "stalled", "seed=2": "failed"}
         results = netsim.run(tomllib.loads(Path("e.toml").read_text()), out="r")
         assert [(one.name, one.status, one.complete) for one in results] == [
@@ -102,21 +102,21 @@ class TestKept:
         assert results[1].reason
         assert len(results[2].flows) > 0
 
-    def test_only_what_is_missing_is_run(self, run, fake):
+    def test_only_missing_points_are_run(self, run, fake):
         fake.fate["seed=2"] = "stalled"
         assert run() == (1, [1, 2, 3])
         fake.fate.clear()
         assert run("--seed", "1..5") == (0, [2, 4, 5])
         assert statuses() == ["finished"] * 5
 
-    def test_another_value_is_another_point(self, run):
+    def test_changed_value_runs_points_again(self, run):
         run()
         assert run("--set", "traffic.size=2MB")[1] == [1, 2, 3]
         assert run("--set", "traffic.size=2MB", "--set", "name=other")[1] == []
         assert run("--set", "outputs.links=false", "--set", "traffic.size=2MB")[1] == [1, 2, 3]
 
     @pytest.mark.parametrize("file", ["mine.py", "helper.py", "flows.csv"])
-    def test_another_plugin_helper_or_list_is_another_point(self, run, file):
+    def test_changed_plugin_helper_or_data_runs_points_again(self, run, file):
         Path("helper.py").write_text("LENGTH = 5\n")
         Path("mine.py").write_text(
             '"""Flows of a file."""\nimport helper\nfrom netsim.plugins.params import Param\n'
@@ -130,15 +130,15 @@ class TestKept:
         before = load("r/seed=1").experiment
         Path(file).write_text(Path(file).read_text() + "# a remark\n")
         assert run(*traffic) == (0, [1, 2, 3])
-        told = [line for line in run.said.splitlines() if line.startswith("changed: ")]
-        assert len(told) == 1
-        assert ("mine.py" in told[0]) == file.endswith(".py")
+        changes = [line for line in run.output.splitlines() if line.startswith("changed: ")]
+        assert len(changes) == 1
+        assert ("mine.py" in changes[0]) == file.endswith(".py")
         assert load("r/seed=1.previous").experiment == before
         assert run(*traffic) == (0, [])
-        assert "changed: " not in run.said
+        assert "changed: " not in run.output
         assert not os.path.exists("r/stale_points")
 
-    def test_what_was_loaded_counts_not_what_stands_in_the_file_since(self, run, fake, monkeypatch):
+    def test_plugin_edited_during_the_run_runs_again(self, run, fake, monkeypatch):
         Path("mine.py").write_text(registry.find("transport", "datagram").path.read_text())
 
         def edited_meanwhile(point, **options):
@@ -153,13 +153,13 @@ class TestKept:
         assert run(*transport) == (0, [1])
         assert run(*transport) == (0, [])
 
-    def test_other_code_is_another_result(self, run, monkeypatch):
+    def test_changed_netsim_code_runs_points_again(self, run, monkeypatch):
         run()
         monkeypatch.setattr("netsim.results.provenance.code_inputs", lambda: {"netsim": "edited"})
         assert run() == (0, [1, 2, 3])
 
     @pytest.mark.parametrize("damage", ["flows.parquet", "experiment.json", "summary.json"])
-    def test_what_is_damaged_is_run_again(self, run, damage):
+    def test_damaged_point_is_run_again(self, run, damage):
         run()
         Path("r/seed=2", damage).write_bytes(b"{")
         assert run() == (0, [2])
@@ -167,19 +167,19 @@ class TestKept:
 
 
 class TestNothingIsLost:
-    def test_a_complete_result_outlives_a_partial_one(self, run, fake):
+    def test_partial_rerun_keeps_the_complete_result(self, run, fake):
         run("--seed", "1")
         whole = load("r").summary
         fake.fate["e"] = "SIGINT"
         assert run("--seed", "1", "--force") == (130, [1])
-        assert mentions(run.said.replace(os.getcwd() + "/", ""), "r.partial")
+        assert mentions(run.output.replace(os.getcwd() + "/", ""), "r.partial")
         assert load("r").summary == whole
         assert not load("r.partial").complete
         fake.fate.clear()
         assert run("--seed", "1", "--force") == (0, [1])
         assert not os.path.exists("r.partial")
 
-    def test_so_does_a_point_of_a_sweep(self, run, fake):
+    def test_partial_rerun_keeps_the_complete_sweep_point(self, run, fake):
         run()
         before = load("r").table
         fake.fate["seed=1"] = "SIGINT"
@@ -188,7 +188,7 @@ class TestNothingIsLost:
         assert all(point.complete for point in load("r").points)
         assert not load("r/seed=1.partial").complete
 
-    def test_a_partial_point_of_another_experiment_is_beside_and_in_the_table(self, run, fake):
+    def test_partial_point_of_changed_experiment_keeps_the_complete_one(self, run, fake):
         run()
         fake.fate["seed=1"] = "stalled"
         run("--set", "traffic.size=2MB")
@@ -196,13 +196,13 @@ class TestNothingIsLost:
         assert [point.complete for point in load("r").points] == [False, True, True]
         assert load("r/seed=1").complete
 
-    def test_the_table_never_shrinks_at_a_start(self, run, fake):
+    def test_sweep_table_keeps_its_rows_at_start(self, run, fake):
         run()
-        fake.fate["seed=2"] = "impatient"  # as good as a kill: nothing is tidied up
+        fake.fate["seed=2"] = "impatient"  # like a kill: nothing is cleaned up
         assert run("--force") == (130, [1, 2])
         assert statuses() == ["finished"] * 3
 
-    def test_rows_that_were_not_entered_are_found_again(self, run, fake):
+    def test_missing_sweep_rows_are_restored_from_points(self, run, fake):
         run()
         before = load("r").table
         shutil.copy("r/sweep.parquet", "whole")
@@ -212,14 +212,14 @@ class TestNothingIsLost:
         assert run() == (0, [3])
         assert load("r").table["hash"].to_list() == before["hash"].to_list()
         os.remove("r/sweep.parquet")
-        assert run()[0] == 2  # without its table the folder is not known for a sweep
+        assert run()[0] == 2  # without its table the directory is not recognized as a sweep
 
-    def test_points_of_an_earlier_sweep_are_kept_apart_and_come_back(self, run):
+    def test_points_of_an_earlier_sweep_are_set_aside_and_reused(self, run):
         run()
         Path("r/mine").mkdir()
         write_result("r/single", FakePoint(), fake_result())
         assert run("--seed", "2..4") == (0, [4])
-        assert mentions(run.said, "1")
+        assert mentions(run.output, "1")
         assert sorted(os.listdir("r")) == sorted(
             ["mine", "seed=2", "seed=3", "seed=4", "single", "stale_points", "sweep.parquet"]
         )
@@ -230,48 +230,48 @@ class TestNothingIsLost:
         assert not os.path.exists("r/stale_points")
 
 
-class TestNoticedFirst:
+class TestRejectedBeforeTheRun:
     @pytest.mark.parametrize("place", ["r/seed=3/thesis.txt", "r/seed=3.partial/thesis.txt"])
-    def test_a_foreign_file_in_any_point(self, run, place):
+    def test_foreign_file_in_a_point_is_rejected(self, run, place):
         run()
         Path(place).parent.mkdir(exist_ok=True)
         Path(place).write_text("mine")
         assert run("--force") == (2, [])
-        assert "thesis.txt" in run.said
+        assert "thesis.txt" in run.output
         assert Path(place).read_text() == "mine"
 
-    def test_a_file_in_the_way_of_a_point(self, run):
+    def test_file_in_place_of_a_point_is_rejected(self, run):
         run("--seed", "1..2")
         Path("r/seed=3").write_text("mine")
         assert run() == (2, [])
-        assert "is a file" in run.said
+        assert "is a file" in run.output
 
     @pytest.mark.parametrize("sweep", [True, False])
-    def test_an_input_where_results_go(self, run, sweep):
+    def test_input_file_inside_the_results_is_rejected(self, run, sweep):
         folder = Path("r/seed=1" if sweep else "r")
         run("--seed", "1..3" if sweep else "1")
         shutil.copy("e.toml", folder / "flows.parquet")
         before = (folder / "flows.parquet").read_bytes()
         traffic = f"traffic={{kind='flow_list', file='{folder}/flows.parquet'}}"
         assert run("--seed", "1..3" if sweep else "1", "--set", traffic) == (2, [])
-        assert mentions(run.said, f"{folder}/flows.parquet")
+        assert mentions(run.output, f"{folder}/flows.parquet")
         assert (folder / "flows.parquet").read_bytes() == before
 
-    def test_another_run_in_the_same_directory(self, run):
+    def test_concurrent_run_in_the_same_directory_is_rejected(self, run):
         with exclusive(Path("r").resolve()):
             assert run() == (2, [])
-            assert mentions(run.said, os.getpid())
+            assert mentions(run.output, os.getpid())
             assert run(out="s") == (0, [1, 2, 3])
         assert run() == (0, [1, 2, 3])
         assert sorted(os.listdir()) == ["e.toml", "r", "s"]
 
 
 class TestKilled:
-    """A kill between two steps leaves directories that are not in their place."""
+    """A kill between two steps leaves temporary and renamed directories."""
 
     @pytest.mark.parametrize("with_new", [True, False])
     @pytest.mark.parametrize("by", ["load", "run"])
-    def test_between_the_two_renames(self, run, with_new, by):
+    def test_kill_between_two_renames_is_repaired(self, run, with_new, by):
         run("--seed", "1")
         if with_new:
             shutil.copytree("r", ".r.ab_12345.tmp")
@@ -281,7 +281,7 @@ class TestKilled:
         assert load("r").complete
         assert sorted(os.listdir()) == ["e.toml", "r"]
 
-    def test_in_a_sweep(self, run):
+    def test_kill_during_a_sweep_is_repaired(self, run):
         run()
         os.rename("r/seed=2", "r/.seed=2.ab_12345.old")
         shutil.copytree("r/seed=3", "r/.seed=3.ab_12345.tmp")
@@ -289,7 +289,7 @@ class TestKilled:
         assert run() == (0, [])
         assert sorted(os.listdir("r")) == ["seed=1", "seed=2", "seed=3", "sweep.parquet"]
 
-    def test_what_others_left_is_not_touched(self, run):
+    def test_foreign_temporary_directory_is_not_touched(self, run):
         run()
         os.mkdir("r/.notes.ab_12345.tmp")
         Path("r/.notes.ab_12345.tmp/thesis").write_text("mine")
@@ -297,9 +297,9 @@ class TestKilled:
         assert Path("r/.notes.ab_12345.tmp/thesis").exists()
 
 
-class TestPlaces:
+class TestPaths:
     @pytest.mark.parametrize("seeds", ["1", "1..3"])
-    def test_a_link_to_a_directory_stays(self, run, seeds):
+    def test_symlink_to_results_directory_is_kept(self, run, seeds):
         os.mkdir("disk")
         os.symlink("disk", "r")
         for _ in range(2):
@@ -314,13 +314,13 @@ class TestPlaces:
     @pytest.mark.parametrize("name", ["a" * 300, "a**[b", "a" * 250])
     @pytest.mark.parametrize("command", ["plot", "trace"])
     @pytest.mark.usefixtures("run")
-    def test_names_of_what_is_not_there(self, command, name):
+    def test_missing_result_names_are_rejected(self, command, name):
         arguments = [command, name, *(["--flow", "1"] if command == "trace" else [])]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 2, result.output
         assert "is not a file name" in result.stderr or "no such directory" in result.stderr
 
-    def test_a_file_system_without_locks(self, run, monkeypatch):
+    def test_run_works_on_a_file_system_without_locks(self, run, monkeypatch):
         def unsupported(*_):
             raise OSError(errno.ENOLCK, "No locks available")
 
@@ -346,7 +346,7 @@ def change(file: str, **values) -> None:
         ("experiment.json", {"plugins": None}, "plugins"),
     ],
 )
-def test_a_changed_result_is_noticed(run, command, file, values, text):
+def test_changed_result_file_is_rejected(run, command, file, values, text):
     run("--seed", "1")
     change(f"r/{file}", **values)
     arguments = [command, "r", *(["--flow", "1"] if command == "trace" else [])]
@@ -359,7 +359,7 @@ def test_a_changed_result_is_noticed(run, command, file, values, text):
 @pytest.mark.parametrize(
     "kind", ["fct_cdf", "slowdown", "links", "fct_vs_load", "fct_by_transport"]
 )
-def test_a_sweep_that_was_stopped_before_its_first_point(run, fake, kind):
+def test_plot_of_a_sweep_without_points_is_rejected(run, fake, kind):
     fake.fate["seed=1"] = "impatient"
     assert run() == (130, [1])
     assert load("r").points == []
@@ -369,7 +369,7 @@ def test_a_sweep_that_was_stopped_before_its_first_point(run, fake, kind):
     assert "point" in result.stderr
 
 
-def test_tables_without_their_columns(run):
+def test_tables_with_missing_or_wrong_columns_are_rejected(run):
     import polars as pl
 
     run("--seed", "1")

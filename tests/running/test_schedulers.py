@@ -1,4 +1,4 @@
-"""Points in processes, on dask, in jobs of submitit and in shards: the same results."""
+"""Points in processes, on Dask, in submitit jobs and in shards give the same results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def in_processes(points, _):
 
 
 def on_dask_without_a_shared_directory(points, monkeypatch):
-    """A local cluster; results come over the wire, and plugin files go there."""
+    """A local cluster: results and plugin files travel over the network."""
     pytest.importorskip("distributed")
     from netsim.running.dask_executor import Dask
 
@@ -45,8 +45,8 @@ def on_dask_without_a_shared_directory(points, monkeypatch):
     return run_points(points, Path("r"), executor=Dask(jobs=2))
 
 
-def in_jobs_one_of_them_preempted(points, _):
-    """Its signal comes in a point; the job is queued again and does the rest."""
+def in_jobs_with_a_preemption(points, _):
+    """One job is preempted during a point; it is requeued and does the rest."""
     pytest.importorskip("submitit")
     from netsim.running.slurm_executor import Slurm
 
@@ -57,7 +57,7 @@ def in_jobs_one_of_them_preempted(points, _):
         yield outcome
 
 
-def in_shards_that_are_merged(points, _):
+def in_merged_shards(points, _):
     for number in (2, 1):
         shard = Shard.parse(f"{number}/2")
         yield from run_points(points, Path(f"r{number}"), shard=shard)
@@ -71,11 +71,11 @@ def in_shards_that_are_merged(points, _):
     [
         (in_processes, 0.0),
         (on_dask_without_a_shared_directory, 0.0),
-        (in_jobs_one_of_them_preempted, 0.3),
-        (in_shards_that_are_merged, 0.0),
+        (in_jobs_with_a_preemption, 0.3),
+        (in_merged_shards, 0.0),
     ],
 )
-def test_the_same_table_hashes_and_order_as_one_after_the_other(sweep, monkeypatch, run, seconds):
+def test_every_executor_gives_the_serial_results(sweep, monkeypatch, run, seconds):
     case = sweep(points=3, transport='["ideal", "datagram"]', seconds=seconds)
     outcomes = list(run(case.points, monkeypatch))
     assert all(outcome.complete for outcome in outcomes), outcomes
@@ -85,7 +85,7 @@ def test_the_same_table_hashes_and_order_as_one_after_the_other(sweep, monkeypat
 
 @pytest.fixture
 def cluster(tmp_path):
-    """Starts a scheduler of dask and workers, as processes; returns the address and them."""
+    """Return a function that starts Dask and returns address, scheduler and workers."""
     pytest.importorskip("distributed")
     started: list[subprocess.Popen[bytes]] = []
 
@@ -117,8 +117,8 @@ def cluster(tmp_path):
         process.wait()
 
 
-def test_dask_without_one_of_its_processes(sweep, cluster):
-    """A worker is killed in the middle of a run, and the scheduler in that of another one."""
+def test_dask_tolerates_a_killed_worker_but_reports_lost_scheduler(sweep, cluster):
+    """A worker is killed during the first run, the scheduler during the second."""
     case = sweep(seconds=0.3)
     address, scheduler, workers = cluster(2)
     command = [sys.executable, "-m", "netsim", "run", "e.toml", "--quiet", "--scheduler", address]
@@ -127,18 +127,18 @@ def test_dask_without_one_of_its_processes(sweep, cluster):
         with subprocess.Popen(run, stderr=subprocess.PIPE, text=True) as client:
             until(lambda: len(done(folder)) >= 2)  # noqa: B023
             victim.kill()
-            said = client.communicate(timeout=120)[1]
+            errors = client.communicate(timeout=120)[1]
         if victim is scheduler:
             assert client.returncode == 1
-            assert "lost the scheduler" in said, said
-            assert "Traceback" not in said
+            assert "lost the scheduler" in errors, errors
+            assert "Traceback" not in errors
             assert len(done(folder)) >= 2
         else:
-            assert client.returncode == 0, said
+            assert client.returncode == 0, errors
             assert case.same_as_serial(folder)
 
 
-def test_results_over_the_wire_are_checked(sweep):
+def test_invalid_transferred_results_are_rejected(sweep):
     (point, *_) = sweep().points
     run = PointRun(point, Path("r"), provenances([point])[0])
     good = packed(Path("serial/seed=1"))
@@ -158,7 +158,7 @@ def test_results_over_the_wire_are_checked(sweep):
     assert not Path("r").exists()
 
 
-def test_without_the_libraries(sweep, monkeypatch):
+def test_missing_scheduler_libraries_are_reported(sweep, monkeypatch):
     sweep()
     for name, module in (("dask", "distributed"), ("slurm", "submitit")):
         monkeypatch.setitem(sys.modules, module, None)

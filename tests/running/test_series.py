@@ -1,4 +1,4 @@
-"""Series from the experiment's file to the result, its figure, and what is refused."""
+"""Sampled series, from the experiment file to the result and its plot; invalid settings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_plain_python")
-def test_a_result_has_its_series(tmp_path: Path) -> None:
+def test_series_agree_with_flow_and_link_totals(tmp_path: Path) -> None:
     outputs = 'sample_interval = "500ns"\nfields = ["credit", "rx.owed"]\nqueue_stats = true\n'
     chosen = point(tmp_path, outputs)
     plain = simulate(point(tmp_path, ""), threads=1)
@@ -77,7 +77,7 @@ def test_a_result_has_its_series(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("in_plain_python")
-def test_without_series_there_are_none(tmp_path: Path) -> None:
+def test_result_without_sampling_has_no_series(tmp_path: Path) -> None:
     chosen = point(tmp_path, "")
     result = load_result(write_result(tmp_path / "out", chosen, simulate(chosen, threads=1)))
     assert result.series is None
@@ -111,14 +111,16 @@ def test_without_series_there_are_none(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("in_plain_python")
-def test_what_there_is_not_is_refused(tmp_path: Path, outputs: str, key: str, says: str) -> None:
-    with pytest.raises(InputError) as refused:
+def test_invalid_series_settings_are_rejected(
+    tmp_path: Path, outputs: str, key: str, says: str
+) -> None:
+    with pytest.raises(InputError) as caught:
         simulate(point(tmp_path, outputs), threads=1)
-    assert key in str(refused.value)
-    assert says in str(refused.value)
+    assert key in str(caught.value)
+    assert says in str(caught.value)
 
 
-def test_ports_are_named_as_links_and_by_their_nodes(tmp_path: Path) -> None:
+def test_ports_are_selected_by_link_node_or_number(tmp_path: Path) -> None:
     from netsim.experiment.scenario import prepare
 
     def ports(names: str) -> list[str]:

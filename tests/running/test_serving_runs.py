@@ -1,4 +1,4 @@
-"""A serving run from the experiment to its figures, on the screen and on the disk."""
+"""A serving run, from the experiment to its output, tables and plots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from small_runs import SERVED, Netsim
 
 from netsim.results import COLUMNS, load_result, load_sweep
 
-TRACE = """# one for nothing, and another one much later
+TRACE = """# one request without output, and one much later
 arrived_at,num_prefill_tokens,num_decode_tokens
 0.0,300,4
 0.002,200,6
@@ -22,12 +22,12 @@ arrived_at,num_prefill_tokens,num_decode_tokens
 
 @pytest.fixture(autouse=True)
 def _served(netsim: Netsim) -> None:  # noqa: ARG001
-    """The files served.toml and trace.csv."""
+    """Write served.toml and trace.csv."""
     Path("served.toml").write_text(SERVED)
     Path("trace.csv").write_text(TRACE)
 
 
-def test_a_run_has_tables_of_requests_and_iterations(netsim: Netsim) -> None:
+def test_serving_run_has_request_and_iteration_tables(netsim: Netsim) -> None:
     outcome = netsim("run", "served.toml", "--out", "r")
     assert outcome.exit_code == 0, outcome.output
     for text in ("time to first token", "KV cache transfer", "decode", "goodput"):
@@ -47,7 +47,7 @@ def test_a_run_has_tables_of_requests_and_iterations(netsim: Netsim) -> None:
     assert result.iterations["prompt_tokens"].sum() == 600
 
 
-def test_the_story_of_a_request(netsim: Netsim) -> None:
+def test_request_trace_is_contiguous_and_limits_gaps(netsim: Netsim) -> None:
     assert netsim("run", "served.toml", "--out", "r").exit_code == 0
     outcome = netsim("trace", "r", "--request", "worst-ttft", "--csv", "story.csv")
     assert outcome.exit_code == 0, outcome.output
@@ -69,7 +69,7 @@ def test_the_story_of_a_request(netsim: Netsim) -> None:
         assert drawn.exit_code == 0, drawn.output
 
 
-def test_a_sweep_has_the_figures_of_serving(netsim: Netsim) -> None:
+def test_sweep_table_has_serving_metrics(netsim: Netsim) -> None:
     outcome = netsim("run", "served.toml", "--set", "traffic.rate=[100.0, 1000000.0]", "--out", "s")
     assert outcome.exit_code == 0, outcome.output
     table = load_sweep("s").table

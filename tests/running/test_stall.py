@@ -1,4 +1,4 @@
-"""Runs that cannot end well say so, and why."""
+"""Deadlocks, timeouts and livelocks end a run and are reported with their cause."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def build(params):
 '''
 
 TWO_ON = '''
-"""Every host sends to the next but one: a cycle of buffers that wait for each other."""
+"""Every host sends two switches on, so the buffers wait for each other in a cycle."""
 import numpy as np
 from netsim.model.flows import FlowTable
 
@@ -83,8 +83,8 @@ def run(ring: Path, transport: str, stop: str = "", more: str = ""):
     return simulate(point, threads=1)
 
 
-def test_a_deadlock_is_named(ring: Path) -> None:
-    """Two packets from each neighbor are enough to pause it."""
+def test_deadlock_is_reported_with_its_pause_cycle(ring: Path) -> None:
+    """Two packets from each neighbor are enough to send a pause."""
     with raises_input("ring.toml", "fabric.queue_discipline", "s0:1", "allow_deadlock"):
         run(ring, "roce")
     two = 'xoff_bytes = "2pkt"\nxon_bytes = "1pkt"\n'
@@ -115,14 +115,14 @@ def test_a_deadlock_is_named(ring: Path) -> None:
 
 
 def engine_at(point: Point, time_ps: int) -> Engine:
-    """The engine of a point once it has simulated all up to a time."""
+    """Return the engine of a point after simulating up to a time."""
     engine = build_engine(point, prepare(point), Options())
     assert drive(engine, until_ps=time_ps) == "time_limit"
     return engine
 
 
-def test_a_deadlock_in_a_measured_run(ring: Path) -> None:
-    """RoCE sends again what is not acknowledged, so events never end."""
+def test_measured_run_stops_at_a_deadlock(ring: Path) -> None:
+    """RoCE retransmits unacknowledged packets, so the engine never runs out of events."""
     more = '[measure]\nwarmup = "20us"\nwindow = "300us"\ndrain = "0s"'
     result = run(ring, "roce", more=more + ALLOWED)
     assert (result.stop_reason, result.complete) == ("stalled", False)
@@ -132,8 +132,8 @@ def test_a_deadlock_in_a_measured_run(ring: Path) -> None:
 
 
 @pytest.mark.usefixtures("plain_python")
-def test_levels_avoid_the_deadlock(ring: Path) -> None:
-    """Packets go on at level 1 from the link that closes the ring."""
+def test_dateline_routing_avoids_the_deadlock(ring: Path) -> None:
+    """Packets continue at level 1 from the link that closes the ring."""
     (ring / "two_on.py").write_text(TWO_ON.replace("4_000_000", "400_000"))
     tiny = '[fabric]\nxoff_bytes = "2pkt"\nxon_bytes = "1pkt"\nrouting = "dateline"'
     result = run(ring, "roce", more=tiny)
@@ -143,26 +143,26 @@ def test_levels_avoid_the_deadlock(ring: Path) -> None:
     assert "deadlock" not in result.summary
 
 
-def test_nothing_deadlocks_without_pauses(ring: Path) -> None:
+def test_drop_tail_queues_do_not_deadlock(ring: Path) -> None:
     result = run(ring, "roce", more='[fabric]\nqueue_discipline = "drop_tail"')
     assert result.complete
     assert "deadlock" not in result.summary
 
 
-def test_the_same_traffic_with_ndp_completes(ring: Path) -> None:
+def test_ndp_does_not_deadlock(ring: Path) -> None:
     result = run(ring, "ndp")
     assert result.complete
     assert result.reason is None
 
 
-def test_a_flow_past_its_deadline_stops_the_run(ring: Path) -> None:
+def test_flow_timeout_stops_the_run(ring: Path) -> None:
     result = run(ring, "ndp", 'flow_timeout = "100us"')
     assert result.stop_reason == "stalled"
     assert result.reason is not None
     assert mentions(result.reason, "flow")
 
 
-def test_a_time_limit_is_no_stall(ring: Path) -> None:
+def test_time_limit_is_not_a_stall(ring: Path) -> None:
     result = run(ring, "ndp", 'max_time = "100us"')
     assert (result.stop_reason, result.complete) == ("time_limit", False)
     assert result.summary["simulated_ps"] == 100_000_000
@@ -170,7 +170,7 @@ def test_a_time_limit_is_no_stall(ring: Path) -> None:
 
 @pytest.mark.usefixtures("plain_python")
 @pytest.mark.parametrize("planes", ["permutation", "hash"])
-def test_a_run_that_repeats_itself_is_told(
+def test_livelock_by_reordering_is_reported_with_its_cause(
     planes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("netsim.running.point.FIRST_CHECK_HOPS", 1)
@@ -185,7 +185,7 @@ def test_a_run_that_repeats_itself_is_told(
         stop='flow_timeout = "100us"',
     )
     (point,) = load(tmp_path, experiment).points()
-    result, told = simulate(point, threads=1), capsys.readouterr().err
+    result, warnings = simulate(point, threads=1), capsys.readouterr().err
     assert result.complete == (planes == "hash")
     why = "(fabric.plane_balancing = permutation)"
-    assert told.count(why) == (why in (result.reason or "")) == (planes == "permutation")
+    assert warnings.count(why) == (why in (result.reason or "")) == (planes == "permutation")

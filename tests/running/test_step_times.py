@@ -1,4 +1,4 @@
-"""Steps: what became of each rank's time, by hand and as a sum that has to come out."""
+"""Step times: the components of each rank's time, in cases by hand and as a sum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def table_of(*rows: tuple[Any, ...], step: Any = 0, formula: bool = False) -> dict[str, Any]:
-    """A table of operations with `COLUMNS`."""
+    """Return an operations table whose rows have `COLUMNS`."""
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     table: dict[str, Any] = dict(zip(COLUMNS, columns, strict=True))
     n = len(rows)
@@ -31,7 +31,7 @@ def table_of(*rows: tuple[Any, ...], step: Any = 0, formula: bool = False) -> di
 
 
 def check(found: MeasuredStep) -> dict[str, list[int]]:
-    """The sum is the step; what there is, by name."""
+    """Check that the components add up to the step; return the nonzero ones by name."""
     total = found.compute_ps + found.bubble_ps + found.skew_ps + found.other_ps
     assert (total + found.exposed_ps.sum(1) == found.end_ps - found.start_ps).all()
     parts = {name: getattr(found, f"{name}_ps") for name in ("compute", "bubble", "skew", "other")}
@@ -39,7 +39,7 @@ def check(found: MeasuredStep) -> dict[str, list[int]]:
     return {name: part.tolist() for name, part in parts.items() if part.any()}
 
 
-def test_two_stages_that_pass_one_batch() -> None:
+def test_two_stage_pipeline_has_bubbles_and_exposed_transfers() -> None:
     (found,) = step_times(
         table_of(
             (0, "", "compute", 0, 0, 10, -1, -1),
@@ -51,13 +51,13 @@ def test_two_stages_that_pass_one_batch() -> None:
             (0, "", "compute", 40, 40, 60, 5, -1),
         )
     )
-    # Stage 1 waits for the message, and before that for who sends it. At the end it hands over its
-    # own, and waits for stage 0, which did the same before.
+    # Stage 1 waits for the sender, then for the message. At the end it sends its own message and
+    # waits for stage 0, which did the same before.
     assert check(found) == {"compute": [30, 20], "bubble": [22, 10 + 22], "pp": [3 + 5, 5 + 3]}
 
 
-def test_a_receive_whose_message_was_there_takes_no_time() -> None:
-    # Rank 1 waits for its own send of kind "x" and receives then what has been there for long.
+def test_receive_of_an_arrived_message_takes_no_time() -> None:
+    # Rank 1 waits for its own send of kind "x", then receives a message that arrived earlier.
     (found,) = step_times(
         table_of(
             (0, "pp", "send", 0, 0, 3, -1, 0),
@@ -69,7 +69,7 @@ def test_a_receive_whose_message_was_there_takes_no_time() -> None:
     assert check(found) == {"compute": [0, 3], "bubble": [9, 0], "pp": [3, 0], "x": [0, 9]}
 
 
-def test_a_receive_that_is_ready_while_its_message_is_under_way() -> None:
+def test_receive_counts_only_the_rest_of_the_transfer() -> None:
     (found,) = step_times(
         table_of(
             (0, "pp", "send", 0, 0, 20, -1, 0),
@@ -81,7 +81,7 @@ def test_a_receive_that_is_ready_while_its_message_is_under_way() -> None:
     assert check(found) == {"compute": [0, 1], "bubble": [2, 0], "pp": [20, 12], "x": [0, 9]}
 
 
-def test_covered_communication_is_not_exposed_and_what_is_not_covered_is() -> None:
+def test_only_communication_without_compute_is_exposed() -> None:
     rows = [
         (0, "", "compute", 0, 0, 10, -1, -1),
         (0, "dp", "all_reduce", 4, 4, 16, 2, 7),
@@ -94,12 +94,12 @@ def test_covered_communication_is_not_exposed_and_what_is_not_covered_is() -> No
     (found,) = step_times(table_of(*rows))
     # Rank 0 computes until 10 while both reduce from 6 on; rank 1 is idle from 6 to 18.
     assert check(found) == {"compute": [14, 7], "bubble": [0, 1], "dp": [6, 12]}
-    # By formula, each is busy by itself.
-    (alone,) = step_times(table_of(*rows, formula=True))
-    assert check(alone) == check(found)
+    # With times from a formula, each rank is busy independently.
+    (analytic,) = step_times(table_of(*rows, formula=True))
+    assert check(analytic) == check(found)
 
 
-def test_the_last_to_begin_keeps_the_others_waiting() -> None:
+def test_waiting_for_the_last_rank_to_start_is_skew() -> None:
     rows = [
         (0, "dp", "reduce", 0, 0, 3, -1, -1),
         (0, "tp", "all_gather", 3, 3, 14, 0, 0),
@@ -109,11 +109,11 @@ def test_the_last_to_begin_keeps_the_others_waiting() -> None:
         (1, "", "compute", 14, 14, 15, 3, -1),
     ]
     (found,) = step_times(table_of(*rows))
-    # Before it was ready for the one collective, rank 0 waited for another one.
+    # Before it was ready for the all-gather, rank 0 waited for the reduce.
     assert check(found) == {"compute": [1, 11], "skew": [7, 0], "tp": [4, 4], "dp": [3, 0]}
 
 
-def test_who_is_done_with_a_collective_before_all_have_begun() -> None:
+def test_rank_that_finishes_a_collective_early_has_no_skew() -> None:
     rows = [
         (0, "tp", "broadcast", 0, 0, 5, -1, 0),
         (1, "", "compute", 0, 0, 9, -1, -1),
@@ -124,7 +124,7 @@ def test_who_is_done_with_a_collective_before_all_have_begun() -> None:
     assert check(found) == {"compute": [7, 9], "tp": [5, 3]}
 
 
-def test_own_communication_while_a_rank_waits_for_a_message() -> None:
+def test_overlapping_communication_during_a_wait_counts_once() -> None:
     rows = [
         (0, "", "compute", 0, 0, 20, -1, -1),
         (0, "pp", "send", 20, 20, 22, 0, 0),
@@ -135,13 +135,13 @@ def test_own_communication_while_a_rank_waits_for_a_message() -> None:
         (1, "pp", "receive", 0, 20, 24, -1, 0),
         (1, "", "compute", 24, 24, 30, 6, -1),
     ]
-    # What it waited for last comes first; then what began first, each time once.
+    # The operation waited for last takes precedence, then the earliest; no time counts twice.
     (found,) = step_times(table_of(*rows, formula=True))
     parts = {"compute": [20, 6], "bubble": [8, 8], "pp": [2, 4], "tp": [0, 8], "dp": [0, 4]}
     assert check(found) == parts
 
 
-def test_the_launch_of_a_collective_is_communication() -> None:
+def test_launch_of_a_collective_is_communication() -> None:
     rows = [
         (0, "forward", "compute", 0, 0, 10, -1, -1),
         (0, "tp", "compute", 10, 10, 12, 0, -1),
@@ -152,7 +152,7 @@ def test_the_launch_of_a_collective_is_communication() -> None:
     assert check(found) == {"compute": [15], "tp": [5]}
 
 
-def test_steps_follow_one_another_and_undone_ones_are_left_out() -> None:
+def test_steps_are_contiguous_and_unfinished_ones_are_omitted() -> None:
     rows = [
         (0, "", "compute", 0, 0, 10, -1, -1),
         (0, "dp", "all_gather", 10, 10, 12, 0, -1),
@@ -165,14 +165,14 @@ def test_steps_follow_one_another_and_undone_ones_are_left_out() -> None:
     ]
     found = step_times(table_of(*rows, step=[0, 0, 0, 1, 1, 0, 1, 2], formula=True))
     assert [(one.start_ps, one.end_ps) for one in found] == [(0, 15), (15, 25)]
-    # Rank 0 begins the second step before the first one ends; rank 1 is done with both sooner, and
-    # nothing says why it waited from 15 to 17.
+    # Rank 0 begins the second step before the first one ends; rank 1 finishes both earlier, and
+    # the table has no cause for its wait from 15 to 17.
     assert check(found[0]) == {"compute": [13, 14], "dp": [2, 0], "bubble": [0, 1]}
     assert check(found[1]) == {"compute": [7, 3], "dp": [3, 0], "bubble": [0, 5], "other": [0, 2]}
 
 
-def test_random_tables_add_up() -> None:
-    """Ranks that compute and communicate at random, after something of their own that ended."""
+def test_components_of_random_tables_add_up() -> None:
+    """Ranks compute and communicate at random, each operation after an earlier one of its rank."""
     for seed in range(5):
         rng = np.random.default_rng(seed)
         rows: list[tuple[Any, ...]] = []
@@ -196,7 +196,7 @@ def test_random_tables_add_up() -> None:
         assert seed % 2 == 0 or not found.skew_ps.any()
 
 
-def test_a_step_in_which_nobody_waits_for_anything() -> None:
+def test_rank_that_finishes_first_has_a_bubble() -> None:
     (found,) = step_times(
         table_of((0, "", "compute", 0, 0, 10, -1, -1), (1, "", "compute", 0, 0, 7, -1, -1))
     )

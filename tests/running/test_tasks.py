@@ -1,4 +1,4 @@
-"""Tasks from an experiment's file to its result."""
+"""Task graphs, from the experiment file to the result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def point(tmp_path: Path, transport: str = "datagram", more: str = "") -> Point:
     return load(tmp_path, EXPERIMENT.format(transport=transport, more=more)).points()[0]
 
 
-def test_the_times_of_tasks_are_a_table_of_the_result(tmp_path: Path) -> None:
+def test_result_has_a_table_of_task_times(tmp_path: Path) -> None:
     one = point(tmp_path)
     result = simulate(one)
     assert (result.complete, result.stop_reason) == (True, "finished")
@@ -66,7 +66,7 @@ def test_the_times_of_tasks_are_a_table_of_the_result(tmp_path: Path) -> None:
     assert (loaded.summary["tasks"], loaded.summary["tasks_done"]) == (6, 6)
 
 
-def test_a_result_without_tasks_has_no_such_table(tmp_path: Path) -> None:
+def test_result_without_tasks_has_no_task_table(tmp_path: Path) -> None:
     one = load(
         tmp_path,
         EXPERIMENT.format(transport="datagram", more="").replace(
@@ -80,7 +80,7 @@ def test_a_result_without_tasks_has_no_such_table(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "tasks.parquet").exists()
 
 
-def test_tasks_that_are_never_done_are_named(tmp_path: Path) -> None:
+def test_unfinished_tasks_are_named(tmp_path: Path) -> None:
     down = '[faults.cut]\nlinks = "h0 -> *"\ndown = "1ns"'
     result = simulate(point(tmp_path, more=down))
     assert (result.complete, result.stop_reason) == (False, "undelivered")
@@ -92,11 +92,11 @@ def test_tasks_that_are_never_done_are_named(tmp_path: Path) -> None:
     assert "2 of 2 flows" in (cut.reason or "")
 
 
-def test_what_is_not_simulated_has_no_tasks(tmp_path: Path) -> None:
+def test_ideal_transport_rejects_tasks(tmp_path: Path) -> None:
     with raises_input("ideal", key="transport"):
         simulate(point(tmp_path, "ideal"))
 
 
-def test_a_prediction_follows_chains_of_tasks_and_flows(tmp_path: Path) -> None:
+def test_estimate_follows_chains_of_tasks_and_flows(tmp_path: Path) -> None:
     one = point(tmp_path)
     assert estimate(one).simulated_ps == simulate(one).summary["makespan_ps"]

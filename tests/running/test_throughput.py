@@ -1,4 +1,4 @@
-"""[measure]: what is counted in a window, and what a resumed or deadlocked run has of it."""
+"""[measure]: what the measurement window counts, also in resumed and distributed runs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def point(**sections):
 
 
 @pytest.mark.parametrize("transport", ["datagram", "ndp"])
-def test_what_is_delivered_in_the_window_counts_and_what_is_injected_in_it(transport) -> None:
-    """Flows of one packet are delivered when they complete."""
+def test_window_counts_its_delivered_and_injected_flows(transport) -> None:
+    """Flows have one packet, so they are delivered when they complete."""
     result = simulate(point(transport=transport), threads=1)
     assert (result.stop_reason, result.complete) == ("measured", True)
     assert result.summary["simulated_ps"] == 65 * US
@@ -45,7 +45,7 @@ def test_what_is_delivered_in_the_window_counts_and_what_is_injected_in_it(trans
     end_ps = flows["start_ps"] + flows["fct_ps"]
     accepted = (flows["fct_ps"] >= 0) & (end_ps >= FIRST) & (end_ps < LAST)
     injected = (flows["start_ps"] >= FIRST) & (flows["start_ps"] < LAST)
-    assert flows["start_ps"].max() > LAST  # traffic goes on
+    assert flows["start_ps"].max() > LAST  # traffic continues
     assert (flows["window_bytes"] == np.where(accepted, 4096, 0)).all()
     assert (flows["delivered_bytes"] == np.where(flows["fct_ps"] >= 0, 4096, 0)).all()
     load = 4160 * 8 / (4 * 100e9 * 50e-6)
@@ -78,7 +78,7 @@ def test_what_is_delivered_in_the_window_counts_and_what_is_injected_in_it(trans
 
 
 def test_undelivered_flows_have_an_infinite_latency() -> None:
-    """More than half of the flows still wait at their source: 4 hosts send to each other."""
+    """More than half of the flows still wait at their source, so the median is infinite."""
     slow = {"kind": "datagram"}
     more = {**EXPERIMENT["traffic"], "load": 4.0}
     times = {"warmup": "5us", "window": "50us", "drain": "0s"}
@@ -91,8 +91,8 @@ def test_undelivered_flows_have_an_infinite_latency() -> None:
     assert found["worst_host"]["accepted_load"] < 1
 
 
-def test_links_and_hops_are_those_of_the_window(tmp_path) -> None:
-    """Datagrams from leaf 0 to leaf 1 at line rate: 4 links a packet."""
+def test_link_utilization_and_hops_cover_the_window(tmp_path) -> None:
+    """Datagrams from leaf 0 to leaf 1 at line rate cross 4 links each."""
     (tmp_path / "pipe.csv").write_text("src,dst,size\n0,2,2MB\n")
     pipes = {"kind": "flow_list", "file": str(tmp_path / "pipe.csv")}
     result = simulate(point(traffic=pipes), threads=1)
@@ -101,12 +101,12 @@ def test_links_and_hops_are_those_of_the_window(tmp_path) -> None:
     assert used == pytest.approx(np.ones(4), abs=1 / 150)
     assert found["busiest_link"]["utilization"] == links["utilization"].max()
     assert found["mean_hops"] == 4.0
-    assert found["accepted_load"] == pytest.approx(1.0, abs=0.008)  # of the one that sends
+    assert found["accepted_load"] == pytest.approx(1.0, abs=0.008)  # of the only sender
     assert found["flows_injected"] == 0
     assert found["worst_host"] is None
 
 
-def test_a_class_counts_its_own_flows() -> None:
+def test_flow_class_counts_its_own_flows() -> None:
     second = {"mine": {"transport": "datagram", "traffic": EXPERIMENT["traffic"]}}
     traffic = {**EXPERIMENT["traffic"], "load": 0.2}
     result = simulate(point(traffic=traffic, flow_classes=second), threads=1)
@@ -119,14 +119,14 @@ def test_a_class_counts_its_own_flows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("looks", "low", "high"),
+    ("polls", "low", "high"),
     [(2, 1, FIRST), (30, FIRST, LAST), (66, LAST, 65 * US)],
     ids=["warm-up", "window", "drain"],
 )
-def test_a_resumed_run_has_measured_the_same(tmp_path, monkeypatch, looks, low, high) -> None:
+def test_resumed_run_measures_the_same(tmp_path, monkeypatch, polls, low, high) -> None:
     monkeypatch.setattr("netsim.running.drive.CHUNK_S", 0.0)
     whole = simulate(point(), threads=1)
-    left = [looks]
+    left = [polls]
 
     def stop() -> bool:
         left[0] -= 1
@@ -160,8 +160,8 @@ def test_a_resumed_run_has_measured_the_same(tmp_path, monkeypatch, looks, low, 
         ({"kind": "torus", "shape": "8"}, "tornado", {"routing": "ugal_l"}, None),
     ],
 )
-def test_the_bound_is_that_of_the_routes_taken(topology, pattern, fabric, exact) -> None:
-    """Of Valiant's both legs; none if packets choose by load."""
+def test_saturation_bound_follows_the_routing(topology, pattern, fabric, exact) -> None:
+    """Valiant's bound covers both legs; adaptive routing has none."""
     traffic = {**EXPERIMENT["traffic"], "pattern": pattern}
     times = {"warmup": "0s", "window": "500ns", "drain": "0s"}
     few = point(topology=topology, traffic=traffic, fabric=fabric, measure=times)
@@ -169,7 +169,7 @@ def test_the_bound_is_that_of_the_routes_taken(topology, pattern, fabric, exact)
     assert found == (exact and pytest.approx(exact))
 
 
-def test_legs_of_another_shape(tmp_path) -> None:
+def test_legs_of_the_wrong_shape_are_rejected(tmp_path) -> None:
     (tmp_path / "mine.py").write_text(
         "PARAMS = []\n\n\ndef choose(env, now, port, pkt, first, n):\n    return 0\n\n\n"
         "def legs(params, demand):\n    return demand[:1]\n"
@@ -178,7 +178,7 @@ def test_legs_of_another_shape(tmp_path) -> None:
         simulate(point(fabric={"routing": str(tmp_path / "mine.py")}), threads=1)
 
 
-def test_ranks_read_what_one_process_does() -> None:
+def test_ranks_measure_the_same_as_one_process() -> None:
     scenario = prepare(point())
 
     def build(ranks: ThreadRanks | None) -> Engine:
@@ -200,17 +200,17 @@ def test_ranks_read_what_one_process_does() -> None:
         assert np.array_equal(together[name], array), name
 
 
-def test_the_interval_of_correlated_batches_comes_from_longer_ones() -> None:
+def test_correlated_batches_are_joined_for_the_interval() -> None:
     rng = np.random.default_rng(1)
     independent = rng.normal(1.0, 0.1, (2000, 20))
     found = [batch_mean(row) for row in independent]
     covered = np.mean([abs(one["mean"] - 1.0) < one["interval"] for one in found])
-    assert 0.90 < covered < 0.97  # 95 %, less what joined pairs cost
+    assert 0.90 < covered < 0.97  # 95 %, minus the cost of joined pairs
     drift = batch_mean(np.repeat(rng.normal(1.0, 0.1, 5), 4))
     assert drift["batches"] == 5
     assert batch_mean(np.ones(20))["interval"] == 0.0
 
 
-def test_what_is_not_simulated_cannot_be_measured() -> None:
+def test_ideal_transport_rejects_measure() -> None:
     with raises_input("ideal", key="measure"):
         simulate(point(transport="ideal", traffic={"kind": "permutation", "size": "1MB"}))

@@ -1,4 +1,4 @@
-"""The choice of workers, and of the length of the engine's calls."""
+"""The tuner's choice of worker count and length of engine calls."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ HOPS = 10_000
 def drive(
     tuner: Tuner, speed: dict[int, float], seconds: float, hops: int = HOPS
 ) -> dict[int, float]:
-    """Seconds with each number of workers, on a machine with these speeds (hops/s by workers), in
-    windows of so many hops."""
+    """Return seconds spent with each number of workers, for `speed` in hops/s by workers and
+    windows of `hops` hops."""
     used = dict.fromkeys(speed, 0.0)
     while sum(used.values()) < seconds:
         workers, call_s = tuner.next_call()
@@ -22,32 +22,32 @@ def drive(
     return used
 
 
-def test_the_faster_number_of_workers_does_nearly_all() -> None:
+def test_tuner_prefers_the_faster_worker_count() -> None:
     for speed, best in (({1: 1e7, 2: 1.9e7}, 2), ({1: 1e7, 2: 1e6}, 1)):
         used = drive(Tuner(2), speed, 60)
         assert min(used.values()) > 0
         assert used[best] > 0.98 * sum(used.values())
 
 
-def test_it_follows_a_machine_that_changes() -> None:
+def test_tuner_adapts_to_changed_speeds() -> None:
     tuner = Tuner(4)
     drive(tuner, {1: 1e7, 4: 3e7}, 30)
     used = drive(tuner, {1: 1e7, 4: 1e6}, 30)
     assert used[1] > 0.8 * sum(used.values())
 
 
-def test_a_trial_on_a_busy_machine_is_short() -> None:
-    """Where workers wait 3 ms for each other in each window, trials cost a few percent."""
+def test_tuner_keeps_trials_short_on_a_busy_machine() -> None:
+    """Two workers wait 3 ms for each other in each window, yet trials cost only a few percent."""
     used = drive(Tuner(2), {1: 1e7, 2: HOPS / 0.003}, 30)
     assert used[2] < 0.03 * sum(used.values())
 
 
-def test_long_windows_are_shared_without_trials() -> None:
+def test_long_windows_use_all_workers_without_trials() -> None:
     tuner = Tuner(2)
     drive(tuner, {1: 1e7, 2: 1e7}, 1, 1_000_000)
     assert drive(tuner, {1: 1e7, 2: 1e7}, 30, 1_000_000)[1] == 0
 
 
-def test_one_thread_is_never_asked_for_more() -> None:
+def test_tuner_of_one_thread_never_uses_more() -> None:
     tuner = Tuner(1)
     assert [tuner.next_call() for _ in range(3)] == [(1, 0.0), (1, CHUNK_S), (1, CHUNK_S)]

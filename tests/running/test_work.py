@@ -1,4 +1,4 @@
-"""Predictions beside what was measured: packet-hops and seconds of the shipped experiments.
+"""Estimated packet-hops and seconds of shipped experiments against measured ones.
 
 The seconds are those of one thread on the machine that the constants of netsim/running/work.py were
 fitted to, so nothing here depends on the machine that runs the tests.
@@ -13,7 +13,7 @@ from netsim.experiment.scenario import prepare
 from netsim.running.estimate import estimate_scenario
 from netsim.running.work import _windows, work
 
-# Experiment, what picks the point, packet-hops, and seconds on one thread.
+# Experiment, overrides that select the point, packet-hops, and seconds on one thread.
 MEASURED = [
     ("all_to_all", ["transport=roce", "traffic.one_by_one=false"], 2_030_101, 0.345),
     ("dcqcn_fairness", ["transport=roce", "traffic.fan_in=16"], 3_281_424, 0.309),
@@ -46,7 +46,7 @@ def todo_of(name, overrides):
     return work(point, prepare(point))
 
 
-def test_hops_and_time_of_shipped_experiments():
+def test_estimated_hops_and_time_of_shipped_experiments():
     for name, overrides, hops, seconds in MEASURED:
         todo = todo_of(name, overrides)
         assert todo.hops == pytest.approx(hops, rel=0.2)
@@ -55,11 +55,11 @@ def test_hops_and_time_of_shipped_experiments():
 
 @pytest.mark.parametrize(
     ("transport", "hops"),
-    # The parity of a block for a packet; on slow links the credits of a round trip.
+    # wan_fec sends the parity of a block, expresspass the credits of a round trip.
     [("wan_fec", 168), ("expresspass", 160)],
 )
-def test_packets_that_do_not_follow_the_number_of_data_packets(transport, hops):
-    """Eight flows of one packet each that cross 24 links, as they were counted in a run."""
+def test_hop_estimate_includes_parity_and_credit_packets(transport, hops):
+    """Eight flows of one packet each cross 24 links; the hops were counted in a run."""
     tree = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 2}
     traffic = {"kind": "permutation", "size": "1KB"}
     content = {"topology": tree, "transport": transport, "traffic": traffic}
@@ -67,7 +67,7 @@ def test_packets_that_do_not_follow_the_number_of_data_packets(transport, hops):
     assert 0.5 < work(point, prepare(point)).hops / hops < 2
 
 
-def test_two_threads_help_where_windows_hold_much():
+def test_two_threads_help_when_windows_have_many_hops():
     """Measured with two threads: p2p_512 0.099 s instead of 0.178 s, homa_w4 6.1 instead of 5.8."""
     busy = todo_of("p2p_512", ["transport=ndp:800g"])
     assert 1.5 < busy.seconds(1) / busy.seconds(2) < 1.9
@@ -77,7 +77,7 @@ def test_two_threads_help_where_windows_hold_much():
     assert idle.seconds(1) == idle.seconds(2)
 
 
-def test_senders_that_keep_their_rate_send_again_what_narrow_links_trim():
+def test_estimate_includes_retransmits_of_trimmed_packets():
     narrow = ["transport=ndp", "topology.spines=2", "topology.uplinks=2"]
     narrow += ["fabric.routing=spray_round_robin"]
     wide = todo_of("load_balancing", ["fabric.routing=spray_round_robin", "seed=1"])
@@ -89,7 +89,7 @@ def test_senders_that_keep_their_rate_send_again_what_narrow_links_trim():
     assert calm.simulated_ps > 3 * wide.simulated_ps
 
 
-def test_a_run_that_is_cut_off_is_predicted_until_then():
+def test_estimate_ends_at_the_time_limit():
     whole = todo_of("incast", ["transport=roce", "traffic.fan_in=64"])
     half = todo_of("incast", ["transport=roce", "traffic.fan_in=64", "stop.max_time=2600us"])
     assert half.simulated_ps == 2_600_000_000
@@ -97,7 +97,7 @@ def test_a_run_that_is_cut_off_is_predicted_until_then():
     assert half.seconds(1) == pytest.approx(whole.seconds(1) / 2, rel=0.1)
 
 
-def test_windows_and_steps_are_bounded_by_the_hops():
+def test_windows_and_steps_are_bounded_by_hops():
     windows, steps = _windows(1e9, 1000, 50)
     assert windows == pytest.approx(1000, rel=1e-3)
     assert steps == pytest.approx(1000, rel=0.02)
@@ -106,7 +106,7 @@ def test_windows_and_steps_are_bounded_by_the_hops():
     assert np.isfinite(_windows(1, 0, 0)).all()
 
 
-def test_assumptions_say_what_differs_between_points():
+def test_assumptions_depend_on_the_routing():
     texts = [
         estimate_scenario(point, prepare(point)).assumptions
         for point in (
@@ -119,17 +119,17 @@ def test_assumptions_say_what_differs_between_points():
     assert "no retransmissions" in texts[1]
 
 
-def test_serving_takes_as_long_as_its_router_expects():
+def test_serving_estimate_matches_simulated_time():
     small = ["traffic.kv_transfer=after_prefill"]
-    # 675 ms were simulated.
+    # The simulated time was 675 ms.
     assert todo_of("serving_small", small).simulated_ps == pytest.approx(675e9, rel=0.05)
-    # A prompt takes 20.7 ms; a token alone 2.6 ms, of which there are 1,999 behind the first.
+    # A prompt takes 20.7 ms; each of the 1,999 tokens after the first takes 2.6 ms.
     alone = todo_of("serving_small", [*small, "traffic.requests=1", "traffic.output=2000"])
     assert alone.simulated_ps == pytest.approx(20.7e9 + 1999 * 2.57e9, rel=0.05)
-    # Thrice what the prefill machines can do.
+    # Three times the capacity of the prefill instances.
     busy = todo_of("serving_small", [*small, "traffic.requests=300", "traffic.rate=300"])
     assert busy.simulated_ps == pytest.approx(150 * 20.7e9, rel=0.1)
     point = point_of("serving_small", small)
-    told = estimate_scenario(point, prepare(point)).assumptions
-    assert mentions(told, "request")
-    assert "no time" not in told
+    assumptions = estimate_scenario(point, prepare(point)).assumptions
+    assert mentions(assumptions, "request")
+    assert "no time" not in assumptions
