@@ -48,7 +48,7 @@ def lines_of(figure) -> LineCollection:
     return found
 
 
-def test_each_half_of_a_line_is_colored_by_its_direction(network, tmp_path) -> None:
+def test_line_halves_are_colored_by_direction(network, tmp_path) -> None:
     busy = np.zeros(network.n_ports)
     busy[0] = 1.0  # host 0 to its leaf
     figure = topology.draw([Stub(tmp_path, utilization=busy)])

@@ -104,7 +104,7 @@ def test_invalid_yield_models_are_rejected():
         die_yield(100, 0.1, "bose")
 
 
-def test_cost_of_good_die_is_wafer_cost_per_good_die():
+def test_die_cost_is_wafer_cost_per_good_die():
     assert cost_of_good_die_usd(1000.0, 50, 0.8) == pytest.approx(25)
     assert cost_of_good_die_usd(1000.0, 0, 0.8) == math.inf
 

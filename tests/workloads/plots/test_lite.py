@@ -45,9 +45,9 @@ def test_phase_with_one_bottleneck_scales_with_its_rate(made):
 
 def test_claim_values_cover_the_stated_cases(made):
     assert len(made.values) == 2 * (2 * len(VARIANTS) - 1)
-    told = [value.what for value in made.values]
-    assert not [what for what in told if "Llama3-70B" in what]
-    assert not [what for what in told if what.startswith("decode") and "FLOPS" in what]
+    cases = [value.what for value in made.values]
+    assert not [what for what in cases if "Llama3-70B" in what]
+    assert not [what for what in cases if what.startswith("decode") and "FLOPS" in what]
     assert {value.standing for value in made.values} == {UNVERIFIED}
     assert {value.stated for value in made.values} == {"at least 1"}
     within = {value.what for value in made.values if value.within}
@@ -80,9 +80,9 @@ def test_heatmap_has_a_cell_for_every_ratio(made):
     cells = sum(axes.images[0].get_array().size for axes in panels)
     assert cells == len(ratios) * len(VARIANTS) // (len(VARIANTS) + 1)
     for axes in panels:
-        told = [text for text in axes.texts if text.get_text() not in lite.MODEL_NAMES.values()]
+        labels = [text for text in axes.texts if text.get_text() not in lite.MODEL_NAMES.values()]
         values = axes.images[0].get_array().filled(np.nan).ravel()
-        assert [text.get_text() for text in told] == [
+        assert [text.get_text() for text in labels] == [
             "-" if np.isnan(value) else f"{value:.2f}" for value in values
         ]
         norm = axes.images[0].norm

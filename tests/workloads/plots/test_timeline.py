@@ -226,12 +226,12 @@ def test_plot_command_writes_timeline_and_trace(with_operations: Result) -> None
     def plot(*options: str) -> Any:
         return CliRunner().invoke(app, ["plot", str(with_operations.path), *options])
 
-    given = ("--kind", "timeline", "--hosts", "4,6..7", "--from", "1us", "--to", "50us")
-    outcome = plot(*given)
+    options = ("--kind", "timeline", "--hosts", "4,6..7", "--from", "1us", "--to", "50us")
+    outcome = plot(*options)
     assert outcome.exit_code == 0, outcome.output
     assert (with_operations.path / "timeline.png").stat().st_size > 5000
     trace = with_operations.path.parent / "a.pftrace"
-    assert plot(*given, "--out", str(trace)).exit_code == 0
+    assert plot(*options, "--out", str(trace)).exit_code == 0
     assert trace.stat().st_size > 200
     assert "--kind timeline" in plot("--hosts", "4").stderr
     assert mentions(plot("--kind", "timeline", "--hosts", "0..1000000").stderr, "host")
@@ -291,8 +291,8 @@ def test_perfetto_trace_has_tracks_and_events(with_operations: Result, tmp_path:
     events = [(packet[8][0], decoded(packet[11][0])) for packet in packets if 11 in packet]
     begins = [(at, one) for at, one in events if one[9] == [1]]
     ends = [(at, one[11][0]) for at, one in events if one[9] == [2]]
-    told = [(at, one[11][0], one[23][0].decode(), one[22][0].decode()) for at, one in begins]
-    assert sorted(told) == [
+    slices = [(at, one[11][0], one[23][0].decode(), one[22][0].decode()) for at, one in begins]
+    assert sorted(slices) == [
         (0, 2, "forward 0", "forward"),
         (10_000, 3, "forward 0", "pp"),
         (10_000, 6, "forward 0", "pp"),
