@@ -1,4 +1,4 @@
-"""A server that forms batches: closed forms, queueing theory, and that nobody is forgotten."""
+"""Batch server: closed forms, queueing theory, and exactly one reply per request."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from netsim.engine.engine import Engine
 
 NS, US = 10**3, 10**6
 SER = 4160 * 80
-"""Picoseconds of a full packet at 100 Gbps."""
+"""Serialization time of a full packet at 100 Gbps, in ps."""
 WIRE = 2 * SER + 2 * US
-"""Of a packet alone, through one switch: sent twice, two links."""
+"""Latency of a single packet through one switch, in ps: sent twice over two links."""
 
 
 def served(n_hosts: int, jit: bool = False, **given: Any) -> Engine:
-    """A run of the pattern with datagrams around one switch; `given` as a user writes it."""
+    """Run the pattern with datagrams around one switch; `given` is what a user writes."""
     load = made("batch_server", n_hosts, **given)
     simulated = {"tasks": load.tasks, "program": load.program, "jit": jit}
     network = star(n_hosts)
@@ -29,7 +29,7 @@ def served(n_hosts: int, jit: bool = False, **given: Any) -> Engine:
 
 
 def times(engine: Engine, n: int, servers: int = 1) -> dict[str, np.ndarray]:
-    """Of n requests: arrival at the server, start of the reply, arrival of the reply."""
+    """Return, for n requests, the arrival at the server and the start and arrival of the reply."""
     states = engine.task_states()
     assert (states.end_ps >= 0).all()
     return {
@@ -39,7 +39,7 @@ def times(engine: Engine, n: int, servers: int = 1) -> dict[str, np.ndarray]:
     }
 
 
-def test_a_request_alone_and_its_reply() -> None:
+def test_single_request_and_its_reply_take_their_closed_form() -> None:
     engine = served(2, requests=1, arrivals="even", request="4096B", reply="4096B", base="7us")
     found = times(engine, 1)
     assert found["arrived"] == WIRE
@@ -47,9 +47,9 @@ def test_a_request_alone_and_its_reply() -> None:
     assert found["back"] == 2 * WIRE + 12 * US
 
 
-def test_batches_of_what_has_arrived() -> None:
-    # A request every 2 us by one client: the first is worked on alone, for 11 us. What came
-    # meanwhile, five more, makes the next batch, of four at most.
+def test_batch_contains_the_requests_that_have_arrived() -> None:
+    # One client sends a request every 2 us. The first is processed alone for 11 us. Five more
+    # arrive meanwhile; at most four of them form the next batch.
     engine = served(
         2,
         requests=7,
@@ -71,9 +71,9 @@ def test_batches_of_what_has_arrived() -> None:
     assert states.busy_ps[14] == (11 + 14 + 12) * US
 
 
-def test_a_server_may_wait_for_more() -> None:
+def test_max_wait_delays_a_batch_that_is_not_full() -> None:
     for wait_us, batches in [(0, [1, 2, 1]), (3, [2, 2]), (9, [3, 1])]:
-        # Requests at 0, 3, 6 and 9 us; three make a batch. One that comes at its time is in it.
+        # Requests at 0, 3, 6 and 9 us; three fill a batch, also one that arrives as it starts.
         engine = served(
             2,
             requests=4,
@@ -91,7 +91,7 @@ def test_a_server_may_wait_for_more() -> None:
         assert found["replied"][0] == found["arrived"][0] + begin + 7 * US
 
 
-def test_every_request_is_answered_once_and_in_the_order_of_arrival() -> None:
+def test_requests_are_answered_once_in_order_of_arrival() -> None:
     engine = served(9, servers=3, requests=200, interval="4us", max_batch=4, base="5us")
     assert engine.counts.delivered == engine.counts.finished == 400
     found, states = times(engine, 200, servers=3), engine.task_states()
@@ -107,7 +107,7 @@ def test_every_request_is_answered_once_and_in_the_order_of_arrival() -> None:
 
 
 def queue_wait(arrived: np.ndarray, service_ps: int) -> np.ndarray:
-    """Lindley's recursion: what each of those that arrive waits for a single server."""
+    """Return the waiting time of each arrival at a single server, by Lindley's recursion."""
     waits = np.zeros(arrived.size, np.int64)
     for k in range(1, arrived.size):
         gap = arrived[k] - arrived[k - 1]
@@ -117,7 +117,7 @@ def queue_wait(arrived: np.ndarray, service_ps: int) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6])
-def test_one_by_one_it_is_the_m_d_1_queue(load: float) -> None:
+def test_batch_size_of_one_gives_an_m_d_1_queue(load: float) -> None:
     n, service = 300_000, 100 * US
     engine = served(
         65,
@@ -137,7 +137,7 @@ def test_one_by_one_it_is_the_m_d_1_queue(load: float) -> None:
     assert waited.mean() == pytest.approx(load / (1 - load) / 2 * service, rel=0.03)
 
 
-def test_what_it_is_refused_for() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     with raises_input("host", key="traffic.servers"):
         made("batch_server", 2, servers=2)
     with raises_input(key="traffic.interval"):

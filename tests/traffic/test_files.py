@@ -1,4 +1,4 @@
-"""Traffic that is read from files: flow lists and htsim's connection matrices."""
+"""Traffic from files: flow lists and htsim's connection matrices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def flow_list(directory: Path, text: str, n_hosts: int = 4) -> FlowTable:
     return make("flow_list", n_hosts, directory=directory, n_traffic_classes=2, file="flows.csv")
 
 
-def test_flow_list_csv(tmp_path: Path) -> None:
+def test_flow_list_csv_is_read(tmp_path: Path) -> None:
     flows = flow_list(
         tmp_path,
         "# three flows\nsrc, dst,size_bytes,start_us,class,after\n"
@@ -39,13 +39,13 @@ def test_flow_list_csv(tmp_path: Path) -> None:
     assert [flows.waits_for(flow) for flow in range(3)] == [[], [0], [0, 1]]
 
 
-def test_flow_list_with_written_units(tmp_path: Path) -> None:
+def test_flow_list_values_may_have_units(tmp_path: Path) -> None:
     flows = flow_list(tmp_path, "src,dst,size,start\n0,1,2MB,1.5us\n1,0,64KiB,0ns\n")
     assert flows.size_bytes.tolist() == [2_000_000, 65_536]
     assert flows.start_ps.tolist() == [1_500_000, 0]
 
 
-def test_a_faulty_list_names_the_line(tmp_path: Path) -> None:
+def test_invalid_flow_list_error_names_the_line(tmp_path: Path) -> None:
     for text, message in [
         ("", ""),
         ("src,dst,size_bytes\n", "flow"),
@@ -76,17 +76,17 @@ def test_a_faulty_list_names_the_line(tmp_path: Path) -> None:
             flow_list(tmp_path, text)
 
 
-def test_all_bad_lines_are_told_and_many_are_counted(tmp_path: Path) -> None:
+def test_all_invalid_lines_are_reported_up_to_a_limit(tmp_path: Path) -> None:
     with pytest.raises(InputError) as found:
         flow_list(tmp_path, "src,dst,size\n0,9,1KB\n2,2,1KB\n0,1,x\n8,1,y\n" + "0,7,1KB\n" * 50)
-    told = str(found.value).splitlines()
+    messages = str(found.value).splitlines()
     for line in ("csv:2: dst 9", "csv:4: size", "csv:5: src 8", "csv:5: size", "csv:6: dst 7"):
-        assert sum(line in one for one in told) == 1
-    assert 20 < len(told) < 30
+        assert sum(line in one for one in messages) == 1
+    assert 20 < len(messages) < 30
     assert "31 more" in str(found.value)
 
 
-def test_flow_list_parquet(tmp_path: Path) -> None:
+def test_flow_list_parquet_is_read(tmp_path: Path) -> None:
     columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20], "start_ns": [0.5, 2.0]}
     pl.DataFrame({**columns, "after": [[], [0]]}).write_parquet(tmp_path / "flows.parquet")
     flows = make("flow_list", 2, directory=tmp_path, file="flows.parquet")
@@ -95,7 +95,7 @@ def test_flow_list_parquet(tmp_path: Path) -> None:
     assert flows.waits_for(1) == [0]
 
 
-def test_a_faulty_parquet_file_names_the_row(tmp_path: Path) -> None:
+def test_invalid_parquet_error_names_the_row(tmp_path: Path) -> None:
     for change, message in [
         ({"src": [0, None]}, "column"),
         ({"src": [0.5, 1.0]}, "column"),
@@ -118,7 +118,7 @@ def test_a_faulty_parquet_file_names_the_row(tmp_path: Path) -> None:
             make("flow_list", 2, directory=tmp_path, file="flows.parquet")
 
 
-def test_what_a_parquet_file_may_say_of_dependencies(tmp_path: Path) -> None:
+def test_parquet_dependencies_may_be_lists_or_text(tmp_path: Path) -> None:
     for after in [[[], []], [[], [0]], ["", "0"], pl.Series(["1", ""], dtype=pl.Categorical)]:
         columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20], "after": after}
         pl.DataFrame(columns).write_parquet(tmp_path / "flows.parquet")
@@ -126,8 +126,8 @@ def test_what_a_parquet_file_may_say_of_dependencies(tmp_path: Path) -> None:
         assert len(flows) == 2
 
 
-def test_a_parquet_file_of_more_rows_than_fit_is_refused_unread(tmp_path: Path) -> None:
-    """A run of equal values takes no room in the file."""
+def test_parquet_larger_than_memory_is_rejected_without_reading(tmp_path: Path) -> None:
+    """Equal values compress to almost nothing, so a small file can hold many rows."""
     ones = np.ones(1_000_000, np.int64)
     table = pl.DataFrame(dict.fromkeys(("src", "dst", "size_bytes"), ones))
     table.write_parquet(tmp_path / "flows.parquet")
@@ -139,7 +139,7 @@ def test_a_parquet_file_of_more_rows_than_fit_is_refused_unread(tmp_path: Path) 
         make("flow_list", 2, directory=tmp_path, file="flows.parquet")
 
 
-def test_what_is_no_regular_file_is_refused_unread(tmp_path: Path) -> None:
+def test_irregular_files_and_invalid_paths_are_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "folder.parquet").mkdir()
     for name, message in [
@@ -156,7 +156,7 @@ def test_what_is_no_regular_file_is_refused_unread(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.parquet"])
-def test_a_missing_list(tmp_path: Path, name: str) -> None:
+def test_missing_flow_list_is_rejected(tmp_path: Path, name: str) -> None:
     with raises_input(name, code="unreadable"):
         make("flow_list", 2, directory=tmp_path, file=name)
 
@@ -183,7 +183,7 @@ def matrix(directory: Path, text: str, **given_: object) -> FlowTable:
     return make("htsim_cm", 4, directory=directory, file="flows.cm", **given_)
 
 
-def test_htsim_matrix(tmp_path: Path) -> None:
+def test_htsim_matrix_is_read(tmp_path: Path) -> None:
     flows = matrix(tmp_path, MATRIX)
     assert pairs(flows) == [(0, 1), (2, 1), (1, 3), (3, 0)]
     assert flows.size_bytes.tolist() == [2_000_000, 3_000_000, 4_000_000, 5_000_000]
@@ -191,7 +191,7 @@ def test_htsim_matrix(tmp_path: Path) -> None:
     assert [flows.waits_for(flow) for flow in range(4)] == [[], [], [0, 1], [2]]
 
 
-def test_htsim_start_times_in_either_unit(tmp_path: Path) -> None:
+def test_htsim_start_unit_and_endless_size_are_parameters(tmp_path: Path) -> None:
     text = "Nodes 2\nConnections 1\n0->1 id 1 start 2.5 size 10\n"
     assert matrix(tmp_path, text, start_unit="us").start_ps.tolist() == [2_500_000]
     with raises_input("cm:3", "2.5"):
@@ -200,7 +200,7 @@ def test_htsim_start_times_in_either_unit(tmp_path: Path) -> None:
     assert matrix(tmp_path, endless, endless="1GB").size_bytes.tolist() == [10**9]
 
 
-def test_a_faulty_matrix_names_the_line(tmp_path: Path) -> None:
+def test_invalid_matrix_error_names_the_line(tmp_path: Path) -> None:
     for old, new, message in [
         ("Nodes 4", "Nodes 5", ("cm:1", "5", "4")),
         ("Nodes 4", "Nodes 3", ("cm:8", "host 3", "0", "2")),
@@ -229,7 +229,7 @@ def test_a_faulty_matrix_names_the_line(tmp_path: Path) -> None:
             matrix(tmp_path, MATRIX.replace(old, new, 1))
 
 
-def test_a_multishot_trigger_starts_one_flow_each_time(tmp_path: Path) -> None:
+def test_multishot_trigger_starts_one_flow_per_event(tmp_path: Path) -> None:
     text = (
         "0->1 id 1 start 0 size 9 send_done_trigger 1\n1->2 id 2 trigger 1 size 9\n"
         "trigger id 1 multishot\n"
@@ -239,7 +239,7 @@ def test_a_multishot_trigger_starts_one_flow_each_time(tmp_path: Path) -> None:
         matrix(tmp_path, "2->3 id 3 trigger 1 size 9\n" + text)
 
 
-def test_a_long_chain_of_flows(tmp_path: Path) -> None:
+def test_long_trigger_chain_is_read(tmp_path: Path) -> None:
     n = 2000
     lines = ["0->1 id 1 start 0 size 9 send_done_trigger 1"]
     lines += [

@@ -1,4 +1,4 @@
-"""The message sizes of the Homa paper, against what it prints."""
+"""Message sizes of the Homa workloads, compared with the paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from netsim.traffic._sizes import BUILT_IN, SizeDistribution
 
-# Every tenth of the messages is smaller than these: the marks of the axes of figure 12.
+# Deciles of the message sizes, from the axis ticks of figure 12.
 DECILES = {
     "homa_w3": (36, 77, 110, 158, 268, 313, 402, 573, 1_755),
     "homa_w4": (315, 376, 502, 561, 662, 960, 6_387, 49_408, 120_373),
@@ -22,7 +22,7 @@ LARGEST = {
 
 
 @pytest.mark.parametrize("name", DECILES)
-def test_deciles_are_those_of_the_paper(name: str) -> None:
+def test_deciles_match_the_paper(name: str) -> None:
     points = BUILT_IN[name]
     for tenth, size in enumerate(DECILES[name], start=1):
         assert size in {at for at, _ in points}
@@ -41,14 +41,14 @@ def test_distributions_rise_to_one() -> None:
         assert sizes[-1] == largest
 
 
-def test_a_message_has_one_of_the_sizes_listed() -> None:
+def test_drawn_messages_have_listed_sizes() -> None:
     for name in ["homa_w1", "homa_w2", "homa_w3", "homa_w4"]:
         drawn = SizeDistribution.from_points(BUILT_IN[name]).draw(100_000, np.random.default_rng(1))
         assert set(drawn.tolist()) <= {size for size, _ in BUILT_IN[name]}
 
 
-def test_knots_are_kept_and_the_steps_between_follow_the_law() -> None:
-    """PlatformLab/HomaModule, util/dist.cc, around some knots."""
+def test_knots_and_interpolated_steps_match_homamodule() -> None:
+    """Values around some knots, from util/dist.cc of PlatformLab/HomaModule."""
     w3, w4 = dict(BUILT_IN["homa_w3"]), dict(BUILT_IN["homa_w4"])
     for size, up_to in {36: 0.108913, 77: 0.220705, 1_024: 0.8632, 1_053: 0.865736}.items():
         assert w3[size] == pytest.approx(up_to, abs=1e-6)

@@ -1,4 +1,4 @@
-"""What is to be known of traffic beside its flows: printed, and written into the result."""
+"""Traffic notes: printed, and written to the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ n_flows = 10
 """
 
 
-def test_notes_are_printed_and_stand_in_the_summary(
+def test_notes_are_printed_and_written_to_the_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -39,6 +39,6 @@ def test_notes_are_printed_and_stand_in_the_summary(
     assert note in ran.output
 
 
-def test_notes_of_several_workloads_are_told_once() -> None:
+def test_joined_workloads_keep_each_note_once() -> None:
     one, other = (Workload(FlowTable([0], [1], 1), notes=notes) for notes in (("a", "b"), ("b",)))
     assert Workload.join([one, other]).notes == ("a", "b")

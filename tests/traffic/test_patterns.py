@@ -1,4 +1,4 @@
-"""Patterns: where hosts send, as demand, as draws of open loop, and as finite steps."""
+"""Traffic patterns: destinations as demand, as open-loop draws, and as finite steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def found(n_hosts: int, pattern: str, **given: object) -> Destinations:
 
 
 def grid(shape: str, each: int) -> list[tuple[int, ...]]:
-    """The coordinates of each host, with its number at its place last."""
+    """Return the coordinates of each host, followed by its index at its grid position."""
     sizes = [*map(int, shape.split("x")), each]
     return list(itertools.product(*map(range, sizes)))
 
@@ -42,7 +42,7 @@ CASES = [
 
 
 def expected_demand(shape: str, each: int, to: object) -> np.ndarray:
-    """By each pair of hosts, from a pattern's definition on coordinates."""
+    """Return the demand of each pair of hosts, from a pattern's definition on coordinates."""
     places = grid(shape, each)
     number = {place: host for host, place in enumerate(places)}
     demand = np.zeros((len(places), len(places)))
@@ -64,7 +64,7 @@ def test_demand_follows_the_definition(pattern: str, shape: str, each: int, to: 
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_draws_and_sums_agree_with_the_demand(pattern: str) -> None:
+def test_draws_and_received_bytes_agree_with_the_demand(pattern: str) -> None:
     n = 64
     made = found(n, pattern, shape="8x8", hot_hosts=3, hot_fraction=0.4, group_offset=9)
     demand = made.demand(np.ones(n), np.arange(n))
@@ -72,7 +72,7 @@ def test_draws_and_sums_agree_with_the_demand(pattern: str) -> None:
     assert not np.diag(demand).any()
     sends = np.arange(1.0, n + 1)
     assert made.received(sends) == pytest.approx(sends @ demand)
-    group = np.arange(n) * 7 % 5  # not in the order of hosts
+    group = np.arange(n) * 7 % 5  # not in host order
     one_hot = np.eye(5)[group]
     assert made.demand(sends, group) == pytest.approx(
         one_hot.T @ (sends[:, None] * demand) @ one_hot
@@ -85,7 +85,7 @@ def test_draws_and_sums_agree_with_the_demand(pattern: str) -> None:
     assert (np.abs(counts - demand) < 6 * np.sqrt(demand / 2000) + 1e-12).all()
 
 
-def test_uniform_and_hot_spots() -> None:
+def test_hot_spot_demand_shifts_from_uniform_to_the_hot_hosts() -> None:
     n = 8
     even = found(n, "uniform").demand(np.ones(n), np.arange(n))
     assert even == pytest.approx((1 - np.eye(n)) / 7)
@@ -98,7 +98,7 @@ def test_uniform_and_hot_spots() -> None:
     assert hot.demand(np.ones(n), np.arange(n)) == pytest.approx(expected)
 
 
-def test_a_random_permutation_is_that_of_the_seed() -> None:
+def test_random_permutation_depends_only_on_the_seed() -> None:
     one, same, other = (
         pairs(make("pattern", 16, pattern="random_permutation", seed=seed)) for seed in (1, 1, 2)
     )
@@ -106,7 +106,7 @@ def test_a_random_permutation_is_that_of_the_seed() -> None:
     assert sorted(dst for _, dst in one) == list(range(16))
 
 
-def test_steps_wait_for_what_a_host_sent_and_received() -> None:
+def test_step_waits_for_the_flows_of_its_host_in_the_previous_step() -> None:
     for pattern, each in [("stencil", 4 * 12), ("uniform", 12), ("hot_spot", 12)]:
         flows = make("pattern", 12, pattern=pattern, shape="3x4", steps=3, hot_fraction=0.9)
         assert len(flows) == 3 * each
@@ -115,16 +115,16 @@ def test_steps_wait_for_what_a_host_sent_and_received() -> None:
             expected = [k for k in before if k >= 0 and src in (flows.src[k], flows.dst[k])]
             assert sorted(flows.waits_for(flow)) == expected
     first, second, third = flows.dst.reshape(3, -1).tolist()
-    assert first != second != third  # drawn in every step
+    assert first != second != third  # drawn again in every step
 
 
-def test_a_host_that_is_its_own_partner_sends_nothing() -> None:
+def test_host_that_is_its_own_partner_sends_nothing() -> None:
     assert pairs(make("pattern", 4, pattern="transpose", shape="2x2")) == [(1, 2), (2, 1)]
     flows = make("poisson", 4, pattern="transpose", shape="2x2", sizes="1KB", rate=1e6, n_flows=99)
     assert set(pairs(flows)) == {(1, 2), (2, 1)}
 
 
-def test_even_arrivals_offer_the_load_to_within_a_flow() -> None:
+def test_even_arrivals_offer_the_load_to_within_one_flow() -> None:
     given = {"pattern": "tornado", "shape": "9", "sizes": "8192B", "arrival_process": "even"}
     flows = make("poisson", 9, load=0.5, duration="2ms", **given)
     gap_ps = (8192 + 2 * 64) * 8 * 10**12 / (0.5 * 100e9)
@@ -136,7 +136,7 @@ def test_even_arrivals_offer_the_load_to_within_a_flow() -> None:
     assert len(make("poisson", 9, load=0.5, n_flows=100, **given)) == 100
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for n_hosts, given, message in [
         (12, {"pattern": "bit_complement"}, ("traffic.pattern", "12")),
         (12, {"pattern": "tornado"}, "traffic.shape"),

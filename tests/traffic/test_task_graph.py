@@ -1,4 +1,4 @@
-"""Tasks listed in a file: what it says, and every mistake in it with its line."""
+"""Task graphs from CSV and JSON files: their tasks, and errors with their lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND
 from netsim.model.workload import Workload
 
 GOOD = """\
-# a host computes, sends, and gets an answer
+# a host computes, sends, and receives a reply
 kind,host,duration,stream,to,size,of,after,done_when,label
 compute,0,10us,1,,,,,,forward
 send,0,1us,,2,2MB,,0,acked,
@@ -29,7 +29,7 @@ def graph(tmp_path: Path, text: str) -> Workload:
     return made("task_graph", 4, directory=tmp_path, file="tasks.csv")
 
 
-def test_a_file_is_read(tmp_path: Path) -> None:
+def test_csv_file_is_read(tmp_path: Path) -> None:
     load = graph(tmp_path, GOOD)
     flows, tasks = load.flows, load.tasks
     assert tasks is not None
@@ -46,14 +46,14 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert mentions(tasks.name(0), "task 0", "host 0")
 
 
-def test_columns_that_concern_no_task_may_be_left_out(tmp_path: Path) -> None:
+def test_unused_columns_may_be_omitted(tmp_path: Path) -> None:
     load = graph(tmp_path, "kind,host,to,size\nsend,0,1,1KB\nsend,1,2,1KB\n")
     assert load.tasks is not None
     assert load.tasks.flow.tolist() == [0, 1]
     assert load.tasks.label is None
 
 
-def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+def test_invalid_csv_error_names_the_line(tmp_path: Path) -> None:
     for old, new, message in [
         ("compute,0", "think,0", ("tasks.csv:3", "think")),
         ("compute,0,10us", "compute,4,10us", ("tasks.csv:3", "host 4", "0..3")),
@@ -83,7 +83,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
             graph(tmp_path, GOOD.replace(old, new, 1))
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_csv_without_tasks_is_rejected(tmp_path: Path) -> None:
     for text, message in [
         ("", ""),
         ("kind,host\n", "task"),
@@ -104,7 +104,7 @@ JSON = """[
 {"kind": "join", "host": 2, "after": [2, 3]},
 {"kind": "receive", "host": 0, "duration": "500ns", "of": 3}
 ]"""
-"""What `GOOD` says."""
+"""The tasks of `GOOD` in JSON."""
 
 
 def json_graph(tmp_path: Path, text: str) -> Workload:
@@ -112,7 +112,7 @@ def json_graph(tmp_path: Path, text: str) -> Workload:
     return made("task_graph", 4, directory=tmp_path, file="tasks.json")
 
 
-def test_a_json_file_says_the_same(tmp_path: Path) -> None:
+def test_json_and_csv_files_give_the_same_tasks(tmp_path: Path) -> None:
     one, other = json_graph(tmp_path, JSON), graph(tmp_path, GOOD)
     assert one.tasks is not None
     assert other.tasks is not None
@@ -123,7 +123,7 @@ def test_a_json_file_says_the_same(tmp_path: Path) -> None:
         assert list(getattr(one.flows, name)) == list(getattr(other.flows, name))
 
 
-def test_a_mistake_in_json_is_told(tmp_path: Path) -> None:
+def test_invalid_json_is_rejected(tmp_path: Path) -> None:
     for old, new, message in [
         ('"compute", "host": 0', '"compute", "host": 4', ("tasks.json", "0", "host 4")),
         ('"compute", "host": 0', '"compute", "host": 0.5', ("0", "0.5")),
@@ -160,7 +160,7 @@ def test_a_mistake_in_json_is_told(tmp_path: Path) -> None:
             json_graph(tmp_path, JSON.replace(old, new, 1))
 
 
-def test_tasks_behind_themselves_across_hosts(tmp_path: Path) -> None:
+def test_dependency_cycle_across_hosts_is_rejected(tmp_path: Path) -> None:
     text = """\
 kind,host,to,size,of,after
 receive,0,,,3,
@@ -172,7 +172,7 @@ send,1,0,1KB,,2
         graph(tmp_path, text)
 
 
-def test_patterns_that_do_not_fit() -> None:
+def test_invalid_ring_and_pipeline_parameters_are_rejected() -> None:
     for kind, given, message in [
         ("ring_all_reduce", {"group_size": 3}, ("3", "4")),
         ("ring_all_reduce", {"size": "15B", "chunks": 4}, ("15", "16")),
@@ -182,9 +182,9 @@ def test_patterns_that_do_not_fit() -> None:
             made(kind, 4, **given)  # type: ignore[arg-type]
 
 
-def test_pieces_of_a_ring_carry_all_bytes() -> None:
+def test_ring_chunks_carry_all_bytes() -> None:
     load = made("ring_all_reduce", 4, size="1003B", chunks=2, group_size=2)
-    assert load.flows.total_bytes == 2 * 2 * 1003  # each shard of a ring of two goes twice
+    assert load.flows.total_bytes == 2 * 2 * 1003  # each shard crosses a ring of two twice
     assert set(load.flows.size_bytes.tolist()) == {250, 251}
     ring = (load.flows.src // 2 == load.flows.dst // 2).all()
     assert ring

@@ -1,4 +1,4 @@
-"""Traffic patterns: who sends to whom, and how random ones are distributed."""
+"""Traffic patterns: sources and destinations, and the distributions of random traffic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from netsim.traffic._sizes import BUILT_IN, SizeDistribution, find_sizes
     stage=st.integers(1, 100),
     placement=st.sampled_from(["linear", "stages", "random"]),
 )
-def test_pipeline_every_host_sends_once_and_receives_once(n_hosts, stage, placement) -> None:
+def test_pipeline_hosts_send_once_and_receive_once(n_hosts, stage, placement) -> None:
     if stage >= n_hosts:
         with raises_input(key="traffic.stage_hosts"):
             make("pipeline", n_hosts, stage_hosts=stage)
@@ -32,7 +32,7 @@ def test_pipeline_every_host_sends_once_and_receives_once(n_hosts, stage, placem
     assert sorted(flows.src) == sorted(flows.dst) == list(range(n_hosts))
 
 
-def test_pipeline_same_replica_and_rank_of_the_next_layer() -> None:
+def test_pipeline_sends_to_the_same_rank_of_the_next_layer() -> None:
     flows = make("pipeline", 3 * 72, size="1MB")
     for src, dst in pairs(flows):
         layer, replica, rank = src // 72, src % 72 // 18, src % 18
@@ -45,7 +45,7 @@ def test_pipeline_default_message_is_the_mixture_of_experts_chunk() -> None:
     assert make("pipeline", 144).size_bytes[0] == 97_390_000
 
 
-def test_several_pipelines_without_wrap() -> None:
+def test_several_pipelines_without_wrap_end_at_their_last_stage() -> None:
     flows = make("pipeline", 12, stage_hosts=2, stages=3, wrap=False)
     assert pairs(flows) == [(0, 2), (1, 3), (2, 4), (3, 5), (6, 8), (7, 9), (8, 10), (9, 11)]
 
@@ -58,7 +58,7 @@ def test_pipeline_stages_placement_keeps_blocks_together() -> None:
     assert blocks != {(block, (block + 1) % 10) for block in range(10)}
 
 
-def test_pipelines_that_do_not_fill_the_hosts() -> None:
+def test_pipelines_that_do_not_fill_the_hosts_are_rejected() -> None:
     with raises_input("3", "4", key="traffic.stages"):
         make("pipeline", 16, stage_hosts=4, stages=3)
 
@@ -67,7 +67,7 @@ def test_pipelines_that_do_not_fill_the_hosts() -> None:
 
 
 @given(st.integers(2, 200), st.floats(0, 1), st.integers(0, 5))
-def test_permutation(n_hosts: int, load: float, seed: int) -> None:
+def test_permutation_has_one_sender_per_receiver(n_hosts: int, load: float, seed: int) -> None:
     taking_part = round(load * n_hosts)
     if taking_part < 2:
         with raises_input(key="traffic.load"):
@@ -79,7 +79,7 @@ def test_permutation(n_hosts: int, load: float, seed: int) -> None:
     assert set(flows.src.tolist()) == set(flows.dst.tolist())
 
 
-def test_every_derangement_is_equally_likely() -> None:
+def test_permutation_draws_every_derangement_equally_often() -> None:
     drawn = [tuple(make("permutation", 4, seed=seed).dst.tolist()) for seed in range(900)]
     counts = np.unique(np.array(drawn), axis=0, return_counts=True)[1]
     assert counts.size == 9
@@ -87,14 +87,14 @@ def test_every_derangement_is_equally_likely() -> None:
     assert ((counts - 100) ** 2 / 100).sum() < 26.1
 
 
-def test_patterns_follow_the_seed() -> None:
+def test_permutation_and_incast_depend_only_on_the_seed() -> None:
     for kind, given_ in (("permutation", {}), ("incast", {"fan_in": 5})):
         assert pairs(make(kind, 64, **given_)) == pairs(make(kind, 64, **given_))
         assert pairs(make(kind, 64, **given_)) != pairs(make(kind, 64, seed=2, **given_))
 
 
 @given(st.integers(1, 10), st.integers(1, 5), st.sampled_from(["random", "linear"]))
-def test_incast(fan_in: int, groups: int, senders: str) -> None:
+def test_incast_senders_and_receivers_are_distinct(fan_in: int, groups: int, senders: str) -> None:
     if groups * (fan_in + 1) > 40:
         with raises_input("40", key="traffic.fan_in"):
             make("incast", 40, fan_in=fan_in, groups=groups)
@@ -107,7 +107,7 @@ def test_incast(fan_in: int, groups: int, senders: str) -> None:
     assert not set(receivers.tolist()) & set(flows.src.tolist())
 
 
-def test_incast_at_a_given_receiver() -> None:
+def test_incast_receiver_is_a_parameter() -> None:
     assert set(make("incast", 9, fan_in=8, receiver=3).dst.tolist()) == {3}
     linear = make("incast", 9, fan_in=3, receiver=7, senders="linear")
     assert pairs(linear) == [(8, 7), (0, 7), (1, 7)]
@@ -117,7 +117,7 @@ def test_incast_at_a_given_receiver() -> None:
         make("incast", 9, fan_in=2, receiver=0, groups=2)
 
 
-def test_all_to_all() -> None:
+def test_all_to_all_sends_to_every_host_of_the_group() -> None:
     for group in [2, 3, 12]:
         flows = make("all_to_all", 12, group_size=group)
         expected = {(a, b) for a in range(12) for b in range(12) if a // group == b // group} - {
@@ -129,7 +129,7 @@ def test_all_to_all() -> None:
             assert sorted(flows.dst[step * 12 : (step + 1) * 12]) == list(range(12))
 
 
-def test_all_to_all_one_by_one() -> None:
+def test_all_to_all_one_by_one_waits_for_the_previous_send() -> None:
     flows = make("all_to_all", 6, group_size=3, one_by_one=True)
     for flow in range(len(flows)):
         waits = flows.waits_for(flow)
@@ -137,7 +137,7 @@ def test_all_to_all_one_by_one() -> None:
         assert all(flows.src[before] == flows.src[flow] for before in waits)
 
 
-def test_all_to_all_groups_that_do_not_fill_the_hosts() -> None:
+def test_all_to_all_groups_that_do_not_fill_the_hosts_are_rejected() -> None:
     with raises_input("5", "12", key="traffic.group_size"):
         make("all_to_all", 12, group_size=5)
 
@@ -145,7 +145,7 @@ def test_all_to_all_groups_that_do_not_fill_the_hosts() -> None:
 # --- poisson -------------------------------------------------------------------------------------
 
 
-def test_poisson_fills_the_offered_share_of_the_links() -> None:
+def test_poisson_offers_the_given_load() -> None:
     flows = make("poisson", 20, sizes="8192B", load=0.4, duration="20ms")
     wire_bits = (flows.total_bytes + 2 * 64 * len(flows)) * 8
     assert wire_bits / (20 * 100e9 * 20e-3) == pytest.approx(0.4, rel=0.01)
@@ -163,7 +163,7 @@ def test_poisson_gaps_are_exponential_and_pairs_uniform() -> None:
     assert ((counts[~np.eye(10, dtype=bool)] - expected) ** 2 / expected).sum() < 135
 
 
-def test_poisson_between_racks_leaves_out_the_own_one_alone() -> None:
+def test_poisson_between_racks_excludes_only_the_own_rack() -> None:
     flows = make("poisson", 12, sizes="1KB", rate=1e6, n_flows=50_000, rack_hosts=3)
     counts = np.bincount(flows.src * 12 + flows.dst, minlength=144).reshape(12, 12)
     racks = np.arange(12) // 3
@@ -181,7 +181,7 @@ def test_poisson_duration_ends_arrivals() -> None:
     assert (np.diff(flows.start_ps) >= 0).all()
 
 
-def test_poisson_of_a_measured_run_goes_on_until_its_end() -> None:
+def test_poisson_continues_until_the_end_of_a_measured_run() -> None:
     flows = make("poisson", 10, sizes="1KB", rate=1e6, end_ps=10**9)
     assert (
         flows.start_ps == make("poisson", 10, sizes="1KB", rate=1e6, duration="1ms").start_ps
@@ -192,7 +192,7 @@ def test_poisson_of_a_measured_run_goes_on_until_its_end() -> None:
         make("poisson", 4, sizes="1KB", rate=1e10, end_ps=10**12)
 
 
-def test_poisson_parameters() -> None:
+def test_poisson_rejects_invalid_parameters() -> None:
     for given_, message in [
         ({"load": 0.5}, "traffic.duration"),
         ({"duration": "1ms"}, "traffic.load"),
@@ -220,27 +220,14 @@ def test_drawn_sizes_have_the_computed_means() -> None:
         assert packets.mean() == pytest.approx(sizes.mean_packets(1000), rel=0.02)
 
 
-def test_the_published_mean_of_data_mining() -> None:
-    """5,117 packets of 1,460 bytes, the mean given with the pFabric workloads."""
+def test_data_mining_mean_matches_the_published_value() -> None:
+    """The pFabric workloads give a mean of 5,117 packets of 1,460 bytes."""
     assert SizeDistribution.from_points(
         BUILT_IN["data_mining"]
     ).mean_bytes() / 1460 == pytest.approx(5117, abs=1)
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 5000), st.floats(0, 1)), min_size=1, max_size=6),
-    st.integers(1, 2000),
-)
-def test_mean_packets_of_any_distribution(points: list, payload: int) -> None:
-    values = sorted(size for size, _ in points)
-    below = [*sorted(probability for _, probability in points[1:]), 1.0]
-    sizes = SizeDistribution.from_points(tuple(zip(values, below, strict=True)))
-    grid = np.interp((np.arange(200_000) + 0.5) / 200_000, sizes.below, sizes.sizes)
-    expected = np.maximum(1, np.ceil(grid / payload)).mean()
-    assert sizes.mean_packets(payload) == pytest.approx(expected, rel=1e-3, abs=1e-3)
-
-
-def test_a_step_distribution_draws_only_its_sizes() -> None:
+def test_step_distribution_draws_only_its_sizes() -> None:
     flows = make(
         "poisson",
         4,
@@ -253,7 +240,7 @@ def test_a_step_distribution_draws_only_its_sizes() -> None:
     assert small == pytest.approx(2500, abs=200)
 
 
-def test_a_table_in_steps_has_no_sizes_between_its_points() -> None:
+def test_step_interpolation_draws_only_the_points_of_a_table() -> None:
     points = [["100B", 0.0], ["180B", 0.085], ["1KB", 0.5], ["1MB", 1.0]]
     flows = make("poisson", 4, sizes=points, cdf_interpolation="step", rate=1.0, n_flows=20_000)
     sizes, counts = np.unique(flows.size_bytes, return_counts=True)
@@ -274,8 +261,8 @@ DATA_MINING = (
 )
 
 
-def test_the_mean_of_a_table_is_told(tmp_path: Path) -> None:
-    """Tables of other simulators, in percent or fractions: the two readings are far apart."""
+def test_note_reports_the_mean_of_a_size_table(tmp_path: Path) -> None:
+    """Tables of other simulators, in percent or fractions; the two interpolations differ widely."""
     for text, linear, step in [
         (WEB_SEARCH, "1,711,250.0", "2,434,900.0"),  # as tabulated with HPCC
         (WEB_SEARCH.replace(" ", "\t"), "1,711,250.0", "2,434,900.0"),
@@ -288,7 +275,7 @@ def test_the_mean_of_a_table_is_told(tmp_path: Path) -> None:
             assert mentions(note, "t.csv", value)
 
 
-def test_sizes_from_a_file(tmp_path: Path) -> None:
+def test_sizes_are_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "sizes.txt").write_text("# bytes percent\n100 50\n\n200, 100\n")
     flows = make("poisson", 4, directory=tmp_path, sizes="sizes.txt", rate=1.0, n_flows=10_000)
     assert flows.size_bytes.min() == 100
@@ -305,8 +292,8 @@ def test_sizes_from_a_file(tmp_path: Path) -> None:
             make("poisson", 4, directory=tmp_path, sizes="sizes.txt", rate=1.0, n_flows=10)
 
 
-def test_packets_of_a_terabyte_are_not_counted_one_by_one() -> None:
-    """A mean of packets costs nothing that grows with the size; by hand, it is a sum."""
+def test_mean_packets_of_huge_sizes_is_computed_in_constant_time() -> None:
+    """The cost of the mean does not grow with the size; the expected values are exact sums."""
     began = time.perf_counter()
     assert SizeDistribution.from_points(((10**12, 1.0),)).mean_packets(4096) == ceil(10**12 / 4096)
     assert SizeDistribution.from_points(((0, 0.0), (10**15, 1.0))).mean_packets(1) == 5e14 + 0.5
@@ -315,7 +302,7 @@ def test_packets_of_a_terabyte_are_not_counted_one_by_one() -> None:
 
 @given(st.data(), st.integers(1, 40))
 def test_mean_packets_is_the_sum_over_all_sizes(data, payload) -> None:
-    """More than k packets are those of more than k payloads, whatever the points are."""
+    """A message has more than k packets if it is larger than k payloads, for any points."""
     n = data.draw(st.integers(1, 6))
     sizes = sorted(data.draw(st.lists(st.integers(0, 300), min_size=n, max_size=n)))
     below = sorted(data.draw(st.lists(st.floats(0, 1), min_size=n - 1, max_size=n - 1)))
@@ -334,7 +321,7 @@ def test_mean_packets_is_the_sum_over_all_sizes(data, payload) -> None:
     )
 
 
-def test_a_million_flows_take_a_second_or_so() -> None:
+def test_million_poisson_flows_are_drawn_within_5_seconds() -> None:
     begin = time.perf_counter()
     make("poisson", 1000, sizes="web_search", load=0.5, n_flows=1_000_000)
     assert time.perf_counter() - begin < 5
