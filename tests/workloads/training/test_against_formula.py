@@ -1,4 +1,4 @@
-"""The step by formula against the same step in time: two ways from the same kernels."""
+"""The analytic step time against the simulated step, both from the same kernel times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netsim.workloads.training.sample import KINDS, SampleSize, sample_job
 from netsim.workloads.training.step import operations_of
 
 TIMED = frozenset(KINDS) - {"pp"}
-"""Kinds that take what their formula says; pipeline transfers are flows of their own."""
+"""Kinds timed by formula; pipeline transfers are simulated as flows."""
 
 PLAIN = {"schedule": "1f1b", "virtual_stages": 1}
 REPLICAS = {"dp": 8, "global_batch": 128}
@@ -43,10 +43,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("name", "changes"), CASES.values(), ids=CASES)
-def test_a_step_takes_what_its_formula_says(name: str, changes: dict[str, Any]) -> None:
-    """Within one percent: nothing is shared on the network that the simulated part has."""
+def test_simulated_step_time_matches_formula(name: str, changes: dict[str, Any]) -> None:
+    """Both agree within 1 %, because no flows of the simulated part share a link."""
     job = load_job(name)
-    # Transfers in time have the rate of their port, and measured ones another.
+    # Simulated transfers have the port rate, so measured rates must not apply to the formula.
     up, out = (replace(link, measured=()) for link in (job.machine.scale_up, job.machine.scale_out))
     machine = replace(job.machine, scale_up=up, scale_out=out)
     layout = {key: value for key, value in changes.items() if hasattr(job.layout, key)}
@@ -60,7 +60,7 @@ def test_a_step_takes_what_its_formula_says(name: str, changes: dict[str, Any]) 
     part = sample_job(job, SampleSize(tensor_ranks=1, replicas=job.layout.ep), formula=TIMED)
     rate = round(out.rate * out.efficiency.at(1e7))
     ends = [0]
-    # Weights that are gathered beside the next step show in that one, if at all.
+    # Weights gathered during the next step lengthen that one, so the second step is measured.
     for steps in (1, 2) if job.overlap.param_gather else (1,):
         load = operations_of(part, steps).lower(np.arange(len(part.ranks)))
         ends.append(run_alone(load, rate_bps=lambda *_: rate).makespan)

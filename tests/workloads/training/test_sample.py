@@ -1,4 +1,4 @@
-"""Parts of jobs: what is left of one, what is told of it, and what cannot be cut."""
+"""Samples of jobs: their ranks and groups, their notes, and invalid sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netsim.workloads.training.sample import JobSample, SampleSize, sample_job, 
 LEVELS = {"tp": 2, "pp": 4, "dp_levels": [4, 3, 2], "global_batch": 48}
 
 
-def test_a_part_has_what_is_asked_for() -> None:
+def test_sample_has_requested_ranks_and_groups() -> None:
     part = sample_job(small_job(LEVELS), SampleSize(stages=2, racks=2, sites=1, micro_batches=1))
     assert (part.ranks.pp, part.ranks.dp, part.ranks.dp_levels) == (2, 8, (4, 2, 1))
     assert part.positions == (0, 1)
@@ -21,7 +21,7 @@ def test_a_part_has_what_is_asked_for() -> None:
     assert kinds == {"tp": 2, "pp": 2, "dp_s1": 4, "dp_s2": 2, "dp_s4": 2, "dp_s5": 4}
 
 
-def test_one_rail_of_many() -> None:
+def test_sample_of_one_rail_keeps_formula_group_sizes() -> None:
     cut = SampleSize(tensor_ranks=1, rack_replicas=1, sites=1)
     part = sample_job(small_job(LEVELS), cut, formula=frozenset({"tp", "dp_s1", "dp_s5"}))
     assert part.ranks.dp_levels == (1, 3, 1)
@@ -37,24 +37,23 @@ def test_interleaved_stages_keep_their_chunks() -> None:
     assert sample_job(job, SampleSize(stages=2)).positions == (0, 1, 4, 5)
 
 
-def test_what_is_timed_is_timed_as_in_the_whole_job() -> None:
+def test_formula_timed_groups_keep_their_full_size() -> None:
     part = sample_job(small_job(LEVELS), SampleSize(racks=2), formula=frozenset({"dp_s2"}))
     assert {one.n for one in part.messages if one.kind == "dp_s2"} == {3}
     assert {one.n for one in part.messages if one.kind == "dp_s4"} == {2}
 
 
-def test_flops_are_those_of_the_ranks() -> None:
+def test_model_flops_scale_with_sampled_ranks() -> None:
     job = small_job({"tp": 2, "pp": 4, "dp": 2})
     whole = sample_job(job, SampleSize())
-    # Of matrices: 72 B s L h^2 (1 + s / 6h + V / 12Lh) of Narayanan et al. (SC 2021), section 3.
+    # Matrices: 72 B s L h^2 (1 + s / 6h + V / 12Lh): Narayanan et al. (SC 2021), section 3.
     h, s, layers, v = 256, 128, 8, 1024
     flops = 72 * 8 * s * layers * h**2 * (1 + s / (6 * h) + v / (12 * layers * h))
     assert whole.model_flops == pytest.approx(flops)
     one = sample_job(job, SampleSize(replicas=1)).model_flops
     assert one == pytest.approx(flops / 2)
-    first = sample_job(
-        job, SampleSize(stages=1)
-    ).model_flops  # a quarter of the layers, without the head
+    # The first stage has a quarter of the layers and no head.
+    first = sample_job(job, SampleSize(stages=1)).model_flops
     assert first == pytest.approx(72 * 8 * s * 2 * h**2 * (1 + s / (6 * h)))
 
 
@@ -62,13 +61,13 @@ def notes(part: JobSample) -> str:
     return " ".join(sample_notes(part, 1))
 
 
-def test_a_whole_job_leaves_nothing_to_be_told() -> None:
+def test_full_job_notes_state_its_size() -> None:
     assert mentions(
         sample_notes(sample_job(small_job({"pp": 2, "dp": 4}), SampleSize()), 2), "2", "8", "4", "1"
     )
 
 
-def test_what_stands_for_what() -> None:
+def test_sample_notes_state_full_and_sampled_sizes() -> None:
     cut = SampleSize(stages=2, racks=2, sites=1, tensor_ranks=1, micro_batches=1)
     formula = frozenset({"tp", "dp_s5"})
     text = notes(sample_job(small_job(LEVELS), cut, scale=0.01, formula=formula))
@@ -84,7 +83,7 @@ def test_what_stands_for_what() -> None:
     assert "dp_s1 " not in text
 
 
-def test_what_cannot_be_sampled() -> None:
+def test_invalid_sample_sizes_are_rejected() -> None:
     for layout, size, key, number in [
         (LEVELS, SampleSize(stages=5), "stages", "4"),
         (LEVELS, SampleSize(replicas=4), "replicas", "[4, 3, 2]"),
@@ -106,7 +105,7 @@ def test_what_cannot_be_sampled() -> None:
         assert caught.value.key == key
 
 
-def test_experts_are_shared_by_whole_groups() -> None:
+def test_sample_replicas_must_be_whole_expert_groups() -> None:
     model = {"experts": 8, "active_experts": 2}
     job = small_job({"dp": 8, "ep": 4}, **model)
     with raises_input("6", "4", key="replicas"):

@@ -1,4 +1,4 @@
-"""A step's operations in time, against closed forms: bubbles, collectives, overlap, weights."""
+"""Simulated step operations against closed forms: bubbles, collectives, overlap, weights."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def times(part: JobSample, steps: int = 1, **network: Any) -> Times:
 
 
 def at_rates(src: int, dst: int) -> int:
-    """Eight hosts a rack."""
+    """Return the rate between two hosts, with eight hosts per rack."""
     return UP if src // 8 == dst // 8 else OUT
 
 
 def of_stages(job: Job) -> tuple[int, int, int]:
-    """Forward, backward for the input and for the weights of a stage, all its chunks."""
+    """Return forward, input-backward and weight-backward time of a stage over all its chunks."""
     found = stage_times(job)
     layers = job.model.layers // job.layout.pp
     layer = found.layer
@@ -49,8 +49,8 @@ def of_stages(job: Job) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("steps", [1, 2])
-def test_the_bubble_of_each_schedule(name: str, steps: int) -> None:
-    # The first four of five stages, so that no head makes the last one slower.
+def test_pipeline_bubble_matches_formula(name: str, steps: int) -> None:
+    # Four of five stages are sampled, so that the head does not slow the last one.
     chunks = 2 if name == "interleaved" else 1
     layout = {"pp": 5, "schedule": name, "virtual_stages": chunks, "global_batch": 20}
     job = small_job(layout, layers=5 * 4)
@@ -62,7 +62,7 @@ def test_the_bubble_of_each_schedule(name: str, steps: int) -> None:
     assert found.makespan == step if steps == 1 else found.makespan <= 2 * step
 
 
-def test_stages_of_zb_h2_go_on_with_the_next_step_at_once() -> None:
+def test_zb_h2_stages_start_next_step_without_waiting() -> None:
     job = small_job({"pp": 5, "schedule": "zb_h2", "global_batch": 20}, layers=20)
     f, b, w = of_stages(job)
     one, two = (
@@ -72,22 +72,23 @@ def test_stages_of_zb_h2_go_on_with_the_next_step_at_once() -> None:
     assert two - one == 12 * (f + b + w) + 3 * max(f + b - 2 * w, 0)
 
 
-def test_transfers_that_do_not_overlap_are_waited_for() -> None:
+def test_pipeline_transfers_delay_compute_without_overlap() -> None:
     job = small_job({"pp": 3, "global_batch": 4}, layers=3)
     cut = SampleSize(stages=2, micro_batches=4)
     f, b, w = of_stages(job)
     transfer = 128 * 256 * 2 * 8 * 10**12 // OUT
-    alone = times(sample_job(job, cut), rate_bps=lambda *_: OUT)
-    # The second stage sends after each backward, and begins one forward and one transfer late.
-    assert alone.makespan == 5 * (f + b + w + transfer)
-    beside = small_job({"pp": 3, "global_batch": 4}, {"p2p_comm": True}, layers=3)
-    overlapped = times(sample_job(beside, cut), rate_bps=lambda *_: OUT)
-    assert overlapped.makespan == 5 * (f + b + w) + 4 * transfer  # 1F1B waits for answers
+    sequential = times(sample_job(job, cut), rate_bps=lambda *_: OUT)
+    # The second stage sends after each backward, and starts one forward and one transfer later.
+    assert sequential.makespan == 5 * (f + b + w + transfer)
+    overlap = small_job({"pp": 3, "global_batch": 4}, {"p2p_comm": True}, layers=3)
+    overlapped = times(sample_job(overlap, cut), rate_bps=lambda *_: OUT)
+    # 1F1B waits for the gradients of the next stage.
+    assert overlapped.makespan == 5 * (f + b + w) + 4 * transfer
 
 
 @pytest.mark.parametrize("formula", [False, True])
 @pytest.mark.parametrize("overlap", [False, True])
-def test_tensor_parallelism_waits_or_runs_beside(formula: bool, overlap: bool) -> None:
+def test_tensor_parallel_time_is_exposed_unless_overlapped(formula: bool, overlap: bool) -> None:
     layout = {"tp": 4, "sp": True, "regather": False, "global_batch": 1}
     job = small_job(layout, {"tp_comm": overlap})
     fidelity = frozenset({"tp"} if formula else ())
@@ -98,7 +99,7 @@ def test_tensor_parallelism_waits_or_runs_beside(formula: bool, overlap: bool) -
     begin, end = found.span(rows)
     if not formula:
         assert (end - begin == gathered).all()
-    assert (end - begin).sum() == 4 * (8 * 8 + 4) * gathered  # and twice of embedding and head
+    assert (end - begin).sum() == 4 * (8 * 8 + 4) * gathered  # twice each for embedding and head
     layers = stage_times(job)
     work = 8 * (layers.layer.forward_ps + layers.layer.backward_ps)
     work += layers.head.forward_ps + layers.head.backward_ps
@@ -109,7 +110,7 @@ def test_tensor_parallelism_waits_or_runs_beside(formula: bool, overlap: bool) -
         assert 4 * gathered <= exposed < (8 * 8 + 4) * gathered
 
 
-def test_the_five_stages_of_data_parallelism_take_their_formula() -> None:
+def test_hierarchical_gradient_stages_match_formula() -> None:
     layout = {"tp": 2, "dp_levels": [4, 3, 2], "accounting": "hierarchical", "global_batch": 24}
     job = small_job(layout, machine={"wan_rate": "100Gbps", "wan_delay": "0ms"}, layers=1)
     part = sample_job(job, SampleSize(), how=RING)
@@ -125,7 +126,7 @@ def test_the_five_stages_of_data_parallelism_take_their_formula() -> None:
             assert took == pytest.approx(message.time_ps(job), rel=1e-3)
 
 
-def test_the_way_to_another_site_is_the_topologys() -> None:
+def test_wan_delay_comes_from_the_topology() -> None:
     layout = {"dp_levels": [1, 1, 2], "global_batch": 2}
     starts = {}
     for delay in ("0ms", "30ms"):
@@ -139,7 +140,7 @@ def part_sizes(found: Times, kind: str) -> np.ndarray:
     return table_of(found.load).size_bytes[found.rows(kind=kind)]
 
 
-def test_gradients_travel_while_the_stage_computes() -> None:
+def test_gradient_reduction_overlaps_backward_if_enabled() -> None:
     layout = {"dp": 2, "global_batch": 2, "pp": 2}
     ends, starts = {}, {}
     for overlap in (False, True):
@@ -181,7 +182,7 @@ def test_weights_are_gathered_before_they_are_needed(overlap: bool) -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_zero_3_gathers_each_layer_when_it_is_computed(ahead: bool) -> None:
+def test_zero_3_exposes_layer_gathers_without_overlap(ahead: bool) -> None:
     layout = {"dp": 4, "zero": 3, "global_batch": 4}
     overlap = {"param_gather": ahead, "grad_reduce": ahead}
     machine = {"scale_up": {"rate": "6.4Tbps"}}  # a layer is gathered faster than computed
@@ -193,7 +194,7 @@ def test_zero_3_gathers_each_layer_when_it_is_computed(ahead: bool) -> None:
     work = 8 * (layer.forward_ps + layer.backward_ps)
     exposed = found.makespan - work
     alone = 8 * (2 * sent["all_gather"] + sent["reduce_scatter"])
-    # Beside computing only the first and the last layer's show, and next to nothing of the others.
+    # With overlap, mainly the first and the last layer's communication is exposed.
     if ahead:
         assert sent["all_gather"] < layer.forward_ps
         assert exposed < 0.3 * alone
@@ -201,14 +202,14 @@ def test_zero_3_gathers_each_layer_when_it_is_computed(ahead: bool) -> None:
         assert exposed == pytest.approx(alone, rel=0.05)
 
 
-def test_steps_are_alike() -> None:
+def test_consecutive_steps_take_equal_time() -> None:
     job = small_job({"tp": 2, "pp": 2, "dp": 2, "global_batch": 8})
     part = sample_job(job, SampleSize(), how=RING)
     spans = [times(part, steps, rate_bps=at_rates).makespan for steps in (1, 2, 3)]
     assert spans[2] - spans[1] == spans[1] - spans[0] == spans[0]
 
 
-def test_groups_over_several_racks_add_up_inside_first() -> None:
+def test_hierarchical_groups_reduce_inside_racks_first() -> None:
     job = small_job({"dp": 16, "global_batch": 16}, layers=1, vocabulary=8)
     rack = np.arange(16) // 8
     part = sample_job(job, SampleSize(), rack=rack, how={"dp": CollectiveOptions("hierarchical")})
@@ -219,7 +220,7 @@ def test_groups_over_several_racks_add_up_inside_first() -> None:
     assert (load.flows.src[away] % 8 == load.flows.dst[away] % 8).all()
     took = np.subtract(*found.span(found.rows(kind="dp"))[::-1])
     message = max(part.messages, key=lambda one: one.size_bytes)
-    # An eighth goes out by each port: 2 (15 / 16) of the bytes, seven eighths of them inside.
+    # Inside a rack, all eight hosts reduce; each port exchanges an eighth with the other rack.
     inside, outside = (message.size_bytes * 8 * 10**12 // rate for rate in (UP, OUT))
     expected = 2 * 7 / 8 * inside + 2 * 1 / 2 / 8 * outside
     assert took.max() == pytest.approx(expected, rel=1e-3)
