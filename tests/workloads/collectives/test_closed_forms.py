@@ -1,4 +1,4 @@
-"""Collectives simulated on one switch take what their closed forms say, to the picosecond."""
+"""Simulated collectives against closed forms, exact to the picosecond on one switch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JIT = False
 
 
 def wire(last_bytes: int) -> Wire:
-    """Two links of 1 us and a switch in between, which sends the last packet once more."""
+    """Return a path of two 1 us links through a switch, which serializes the last packet again."""
     return Wire(RATE, (last_bytes + HEADER) * 80 + 2 * US, PAYLOAD, HEADER)
 
 
@@ -53,7 +53,7 @@ def simulated_ps(
     return int(run(engine).task_states().end_ps.max())
 
 
-WAYS = {
+VARIANTS = {
     "at once": CollectiveOptions(),
     "latency": CollectiveOptions(latency_ps=1_500_000),
     "short chunks": CollectiveOptions(latency_ps=300_000, chunk_bytes=PAYLOAD),
@@ -62,25 +62,25 @@ WAYS = {
 }
 POWERS = {("halving_doubling", what) for what in ALGORITHMS["halving_doubling"].WHATS}
 POWERS |= {("binomial_tree", "reduce")}
-"""Exact for powers of two."""
+"""Collectives whose closed form is exact only for powers of two."""
 
 EXACT = [
-    (name, what, n, way)
+    (name, what, n, variant)
     for name, module in ALGORITHMS.items()
     if name not in ("double_binary_tree", "in_network")
     for what in module.WHATS
     for n in (4, 6 if name == "hierarchical" else 7)
     if n == 4 or (name, what) not in POWERS
-    for way in WAYS
-    if WAYS[way].chunk_bytes is None or name in ("ring", "pat", "chain")
-    if WAYS[way].window is None or name == "direct"
-    if n != 4 or way == "at once" or (name, what) in POWERS
+    for variant in VARIANTS
+    if VARIANTS[variant].chunk_bytes is None or name in ("ring", "pat", "chain")
+    if VARIANTS[variant].window is None or name == "direct"
+    if n != 4 or variant == "at once" or (name, what) in POWERS
 ]
 
 
-def test_a_collective_takes_as_long_as_its_closed_form() -> None:
-    for name, what, n, way in EXACT:
-        how = replace(WAYS[way], algorithm=name, node=2)
+def test_simulated_collectives_match_closed_forms_exactly() -> None:
+    for name, what, n, variant in EXACT:
+        how = replace(VARIANTS[variant], algorithm=name, node=2)
         packets = 4 if how.chunk_bytes else 1
         size = 0 if what == "barrier" else packets * n * PAYLOAD
         expected = closed_form_ps(what, n, size, wire(PAYLOAD if size else 1), how)
@@ -88,14 +88,14 @@ def test_a_collective_takes_as_long_as_its_closed_form() -> None:
 
 
 def rails() -> Network:
-    """Four racks of four hosts, and rails of an eighth of the rate in them."""
+    """Return four racks of four hosts; the rails have an eighth of the rate inside racks."""
     tree = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 1, "host_rate": "100Gbps"}
     return topology_of(
         {"kind": "multi_rail", "gpus_per_rack": 4, "scale_up_rate": "800Gbps", "rail": tree}
     )
 
 
-def test_rails_take_as_long_as_the_closed_form_on_wires_that_are_measured() -> None:
+def test_hierarchical_on_rails_matches_closed_form() -> None:
     for what in ALGORITHMS["hierarchical"].WHATS:
         network, size = rails(), 16 * PAYLOAD
         wires = Wires(network, PAYLOAD, HEADER)
@@ -109,7 +109,7 @@ def test_rails_take_as_long_as_the_closed_form_on_wires_that_are_measured() -> N
         assert simulated_ps(what, 16, size, how, network) == expected
 
 
-def test_channels_of_a_ring_go_by_rails_of_their_own() -> None:
+def test_rotated_and_alternating_ring_channels_use_separate_rails() -> None:
     network, size = rails(), 16 * 4 * 3 * PAYLOAD
     wires, took = Wires(network, PAYLOAD, HEADER), {}
     for order in RING_ORDERS:
@@ -124,7 +124,7 @@ def test_channels_of_a_ring_go_by_rails_of_their_own() -> None:
         peer = rule.peers(FlowTable(src[between], dst[between], 1))
         rail = np.where(peer < 0, src[between], peer) % 4
         channel = np.nonzero(between)[0]
-        if order == "rotated":  # in the source's rack to who is on the channel's rail
+        if order == "rotated":  # relayed in the source's rack to the channel's rail
             assert (rail == channel).all()
         if order == "alternating":
             assert (peer == -1).all()
@@ -141,7 +141,7 @@ def test_channels_of_a_ring_go_by_rails_of_their_own() -> None:
         orders(12, CollectiveOptions("ring", node=4, ring_order="alternating"))
 
 
-def test_halving_takes_longer_where_it_does_not_divide() -> None:
+def test_halving_doubling_approximates_closed_form_without_power_of_two() -> None:
     for n in [5, 6, 7]:
         how, size = CollectiveOptions("halving_doubling", latency_ps=US), 16 * PAYLOAD
         expected = closed_form_ps("all_reduce", n, size, wire(PAYLOAD), how)
@@ -149,7 +149,7 @@ def test_halving_takes_longer_where_it_does_not_divide() -> None:
 
 
 @pytest.mark.parametrize("n", [8, 13])
-def test_two_trees_take_about_as_long_as_their_closed_form(n: int) -> None:
+def test_double_binary_tree_approximates_closed_form(n: int) -> None:
     how = CollectiveOptions("double_binary_tree", chunk_bytes=6 * PAYLOAD, latency_ps=US)
     size = 192 * PAYLOAD
     expected = closed_form_ps("all_reduce", n, size, wire(PAYLOAD), how)
@@ -158,7 +158,7 @@ def test_two_trees_take_about_as_long_as_their_closed_form(n: int) -> None:
     assert found > 2 * wire(PAYLOAD).send_ps(size)
 
 
-def test_positions_are_inside_of_one_tree_and_leaves_of_the_other() -> None:
+def test_positions_are_internal_in_at_most_one_tree() -> None:
     for n in range(3, 40):
         children = [np.bincount(up[up >= 0], minlength=n) for up in (parents(n, k) for k in (0, 1))]
         for count in children:
@@ -166,8 +166,8 @@ def test_positions_are_inside_of_one_tree_and_leaves_of_the_other() -> None:
         assert ((children[0] > 0) & (children[1] > 0)).sum() <= n % 2
 
 
-def choices(network: Network, n: int, size_bytes: int) -> None:
-    """What "auto" takes is the fastest of all, or takes little longer."""
+def assert_auto_is_fastest(network: Network, n: int, size_bytes: int) -> None:
+    """Assert that "auto" chooses an algorithm within 10 % of the fastest one."""
     wires, given = Wires(network, PAYLOAD, HEADER), CollectiveOptions(latency_ps=US)
     chosen = wires.settled("all_reduce", np.arange(n), size_bytes, given)
     took = {}
@@ -185,34 +185,36 @@ NETWORKS = {
 }
 
 
-def test_the_fastest_is_chosen() -> None:
+def test_auto_chooses_the_fastest_algorithm() -> None:
     for network, n in NETWORKS.values():
         for size_bytes in (1_000, 100_000):
-            choices(network, n, size_bytes)
+            assert_auto_is_fastest(network, n, size_bytes)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", NETWORKS)
-def test_the_fastest_is_chosen_of_all_sizes(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_chooses_the_fastest_algorithm_for_all_sizes(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(f"{__name__}.JIT", True)
     for size_bytes in (1_000, 30_000, 1_000_000, 30_000_000, 1_000_000_000):
-        choices(*NETWORKS[where], size_bytes)
+        assert_auto_is_fastest(*NETWORKS[where], size_bytes)
 
 
-def test_many_sends_are_left_out_and_what_cannot_be_is_refused() -> None:
-    # Direct and a ring would take 4.5 million sends.
+def test_auto_skips_impossible_and_oversized_algorithms() -> None:
+    # "direct" and "ring" would need 4.5 million sends.
     many = Wires(star(1500), PAYLOAD, HEADER)
     found = many.settled("all_reduce", np.arange(1500), 10**6, CollectiveOptions()).algorithm
     assert found in ("halving_doubling", "double_binary_tree")
     network = rails()
     alone = replace(network, relays=None)
     wires = Wires(alone, PAYLOAD, HEADER)
-    # A ring does not stay on the rails.
+    # A ring is impossible without relays because it leaves its rail.
     assert (
         wires.settled("all_reduce", np.arange(16), 10**7, CollectiveOptions()).algorithm
         == "hierarchical"
     )
     with raises_input("network", key="topology"):
         wires.settled("gather", np.arange(16), 1, CollectiveOptions())
-    # Without a network it is its rate that counts.
+    # Without a network, `rate_bps` decides.
     assert algorithm_of("all_gather", 8, 10**5, CollectiveOptions(rate_bps=10**9)) == "ring"

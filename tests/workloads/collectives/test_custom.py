@@ -1,4 +1,4 @@
-"""Algorithms from files: read, checked, and refused with the line and what is missing."""
+"""Algorithms from files: sends are read and checked; errors name the line and what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def steps_of(folder: Path, content: str, what: str = "all_reduce", n: int = 2, *
     return schedule(what, n, 101, CollectiveOptions(str(path), **how))
 
 
-def test_a_file_of_sends(tmp_path: Path) -> None:
+def test_file_of_sends_computes_the_all_reduce(tmp_path: Path) -> None:
     steps = steps_of(tmp_path, EXCHANGE)
     assert steps.src.tolist() == [0, 1, 0, 1]
     assert steps.size_bytes.tolist() == [50, 51, 51, 50]
@@ -42,7 +42,7 @@ def test_a_file_of_sends(tmp_path: Path) -> None:
         )
 
 
-def test_pieces_of_others(tmp_path: Path) -> None:
+def test_piece_ranges_work_for_all_collectives(tmp_path: Path) -> None:
     gather = "src,dst,pieces\n0,1,0-1\n1,2,0-3\n2,0,2-5\n0,1,4-5\n"
     assert len(steps_of(tmp_path, gather, "all_gather", 3)) == 4
     blocks = "src,dst,pieces\n0,1,1\n1,0,2\n"
@@ -56,7 +56,7 @@ def test_pieces_of_others(tmp_path: Path) -> None:
     assert steps_of(tmp_path, halves, "reduce").size_bytes.tolist() == [26 + 25, 25 + 25]
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_invalid_files_are_rejected_with_line(tmp_path: Path) -> None:
     for change, message in [
         (("src,", "source,"), "csv:2"),
         (("adds", "add"), ("csv:2", "add")),
@@ -79,7 +79,7 @@ def test_mistakes(tmp_path: Path) -> None:
             steps_of(tmp_path, EXCHANGE.replace(*change, 1))
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_piece_or_file_is_rejected(tmp_path: Path) -> None:
     with raises_input("position 0", "piece 1"):
         steps_of(tmp_path, "src,dst,pieces\n0,1,1\n", "all_gather")
     with raises_input("nowhere.csv", code="unreadable"):

@@ -1,4 +1,4 @@
-"""Reduction in the network: who sends what to the unit of a switch, and how long that takes."""
+"""In-network reduction: sends to and from the reduction unit of a switch, and their time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PACKET_PS = (PAYLOAD + HEADER) * 80
 
 
 def leaf(n: int, **given: object) -> Network:
-    """One switch with n hosts and a unit, a microsecond from everything."""
+    """Return one switch with n hosts and a reduction unit; each link has 1 us."""
     table = {"kind": "fat_tree", "hosts_per_leaf": n, "leaves": 1, "host_rate": "100Gbps"}
     return topology_of(
         {**table, "uplinks": 1, "fabric_rate": "1bps", "reduction_delay": "1us", **given}
@@ -60,7 +60,7 @@ def expected_ps(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> i
 @pytest.mark.parametrize("what", in_network.WHATS)
 @pytest.mark.parametrize("n", [2, 5])
 @pytest.mark.parametrize(("chunk_bytes", "latency_ps"), [(None, 0), (PAYLOAD, 300_000)])
-def test_it_takes_as_long_as_its_closed_form(
+def test_in_network_collective_matches_closed_form(
     what: str, n: int, chunk_bytes: int | None, latency_ps: int
 ) -> None:
     how = CollectiveOptions("in_network", chunk_bytes=chunk_bytes, latency_ps=latency_ps)
@@ -73,19 +73,19 @@ def test_it_takes_as_long_as_its_closed_form(
         assert expected - 2 * PACKET_PS <= found <= expected
 
 
-def test_half_a_switch_is_no_slower() -> None:
+def test_in_network_is_no_slower_with_half_of_the_hosts() -> None:
     how, size = CollectiveOptions("in_network", chunk_bytes=PAYLOAD), 16 * PAYLOAD
     expected = expected_ps("all_reduce", 4, size, how)
     assert expected - 2 * PACKET_PS <= simulated_ps("all_reduce", 4, size, how, leaf(8)) < expected
 
 
-def test_channels_share_the_wire() -> None:
-    alone, side = (CollectiveOptions("in_network", chunk_bytes=PAYLOAD, channels=c) for c in (1, 2))
-    found = [simulated_ps("all_reduce", 4, 16 * PAYLOAD, how, leaf(4)) for how in (alone, side)]
+def test_channels_share_the_link_without_speedup() -> None:
+    one, two = (CollectiveOptions("in_network", chunk_bytes=PAYLOAD, channels=c) for c in (1, 2))
+    found = [simulated_ps("all_reduce", 4, 16 * PAYLOAD, how, leaf(4)) for how in (one, two)]
     assert abs(found[1] - found[0]) <= 2 * PACKET_PS
 
 
-def test_every_host_sends_and_receives_the_buffer_once() -> None:
+def test_each_host_sends_and_receives_its_data_once() -> None:
     n, size = 6, 6 * 10_000
     once = {"all_reduce": (1, 1), "reduce_scatter": (1, 1 / n), "all_gather": (1 / n, 1 - 1 / n)}
     for what, (sent, received) in once.items():
@@ -96,7 +96,7 @@ def test_every_host_sends_and_receives_the_buffer_once() -> None:
             assert by_position == pytest.approx(np.full(n, share * size)), what
 
 
-def test_the_unit_computes_nothing_and_is_no_rank() -> None:
+def test_reduction_unit_has_no_compute_time_and_no_rank() -> None:
     network, n = leaf(4), 4
     slow = CollectiveOptions("in_network", latency_ps=US, reduce_bps=10**6)
     load = lowered("all_reduce", 8000, slow, network, list(range(n)))
@@ -106,14 +106,14 @@ def test_the_unit_computes_nothing_and_is_no_rank() -> None:
     assert operations_of(load).rank.tolist() == [0, 1, 2, 3]
     assert operations_of(load).n.tolist() == [n] * n
     assert load.flows.dst[load.flows.src < n].tolist() == [n] * n
-    # Everything that it sends waits for one receive, and that one for the others.
+    # All its sends wait for one receive, which waits for the other receives.
     first, then = load.tasks.edges()
     kind = load.tasks.kind
     assert ((kind[first] == RECEIVE) & (kind[then] == SEND)).sum() == n
     assert ((kind[first] == RECEIVE) & (kind[then] == RECEIVE)).sum() == n - 1
 
 
-def test_groups_have_the_unit_of_their_switch() -> None:
+def test_groups_use_the_unit_of_their_switch() -> None:
     network = leaf(4, leaves=2)
     ops = Operations(8)
     made = ops.collective(
@@ -135,7 +135,7 @@ def test_groups_have_the_unit_of_their_switch() -> None:
     assert (load.flows.dst[up] == 8 + load.flows.src[up] // 4).all()
 
 
-def test_who_has_no_unit_in_common_is_told() -> None:
+def test_hosts_without_common_unit_are_rejected() -> None:
     network = leaf(2, leaves=2)
     with raises_input("0", "2"):
         lowered("all_reduce", 8000, CollectiveOptions("in_network"), network, [0, 1, 2])
@@ -145,5 +145,5 @@ def test_who_has_no_unit_in_common_is_told() -> None:
         )
     with raises_input("in_network", "all_to_all"):
         lowered("all_to_all", 8000, CollectiveOptions("in_network"), network, [0, 1])
-    # A lone rank, and what is timed by formula, need none.
+    # A group of one rank needs no unit.
     assert not len(lowered("all_reduce", 8000, CollectiveOptions("in_network"), network, [3]).flows)

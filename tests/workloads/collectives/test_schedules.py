@@ -1,4 +1,4 @@
-"""Every algorithm does what it is for, in whatever order the network delivers, with few bytes."""
+"""Schedules of all algorithms: correct results in any delivery order, and bytes sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ CASES = [(name, what) for name, module in ALGORITHMS.items() for what in module.
 @pytest.mark.parametrize(("name", "what"), CASES)
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
-def test_everybody_ends_with_what_is_due(name: str, what: str, data: st.DataObject) -> None:
+def test_every_algorithm_delivers_the_correct_data(
+    name: str, what: str, data: st.DataObject
+) -> None:
     n = data.draw(st.integers(1, 11), "n")
     size = data.draw(st.integers(0, 4000), "size")
     how = CollectiveOptions(
@@ -58,7 +60,7 @@ N_BYTES = 16 * 15 * 7 * 64
     [("all_reduce", 2), ("reduce_scatter", 1), ("all_gather", 1), ("all_to_all", 1)],
 )
 @pytest.mark.parametrize("n", [2, 5, 8, 16])
-def test_each_position_sends_no_more_than_it_has_to(what: str, share: int, n: int) -> None:
+def test_each_position_sends_the_minimum_bytes(what: str, share: int, n: int) -> None:
     for name, module in ALGORITHMS.items():
         halves = name == "halving_doubling" and n & (n - 1) > 0
         if what in module.WHATS and name not in ("double_binary_tree", "in_network") and not halves:
@@ -67,7 +69,7 @@ def test_each_position_sends_no_more_than_it_has_to(what: str, share: int, n: in
             assert (sent == share * (n - 1) * N_BYTES).all(), name
 
 
-def test_what_others_send() -> None:
+def test_hierarchical_tree_and_pat_send_expected_bytes() -> None:
     n, node, whole = 12, 4, 12 * N_BYTES
     nodes = n // node
     sent = {
@@ -85,13 +87,13 @@ def test_what_others_send() -> None:
     assert np.bincount(trees.src, trees.size_bytes, n).max() <= 2 * whole
     for what in ("all_gather", "reduce_scatter"):
         assert len(schedule(what, 16, whole, CollectiveOptions("pat"))) == 16 * 4
-        # Four shards a message: two steps spread them, three branches each.
+        # Four shards per message: two steps spread them, then three branches follow.
         steps = schedule(what, 16, 16 * 100, CollectiveOptions("pat", chunk_bytes=400))
         assert len(steps) == 16 * (2 + 3)
         assert steps.size_bytes.max() == 400
 
 
-def test_what_cannot_be_done_is_told() -> None:
+def test_unsupported_group_sizes_are_rejected() -> None:
     with raises_input("6"):
         schedule("all_gather", 6, 100, CollectiveOptions("halving_doubling"))
     with raises_input("4", "6"):
@@ -100,12 +102,12 @@ def test_what_cannot_be_done_is_told() -> None:
         schedule("all_reduce", 6, 100, CollectiveOptions("hierarchical"))
 
 
-def test_what_no_machine_holds_is_refused() -> None:
+def test_schedule_with_too_many_sends_is_rejected() -> None:
     with raises_input("all_to_all", "1000000"):
         schedule("all_to_all", 10**6, 10**9, CollectiveOptions())
 
 
-def test_what_there_is_not_is_told() -> None:
+def test_unknown_collectives_and_invalid_options_are_rejected() -> None:
     with raises_input("all_reduced", "all_reduce", code="unknown_value"):
         algorithm_of("all_reduced", 4, 100, CollectiveOptions())
     with raises_input("ring", "all_to_all"):
