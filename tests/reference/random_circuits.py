@@ -69,7 +69,7 @@ def with_circuits(case: Case, rng: random.Random) -> Case:
 
 
 def _ways(cable: Cable, switches: list[CircuitSwitch]) -> list[tuple[int, int]]:
-    """Return the directions of a cable's circuit: pairs of switches."""
+    """Return the directions of a cable's circuit as pairs of switches."""
     assert cable.circuit is not None
     number, a, b = cable.circuit
     ways = [(a, b, cable.a, cable.b), (b, a, cable.b, cable.a)]

@@ -40,7 +40,7 @@ def test_random_numbers_depend_on_every_argument_modulo_32_bits() -> None:
     assert rand32(1 + 2**32, 2, 3, 4 + 2**40) == base
 
 
-def test_permutation_is_one() -> None:
+def test_permuted_is_a_permutation() -> None:
     for n in range(2, 40):
         for key in (0, 1, 0xFFFFFFFF, rand32(0, 3, n, 0)):
             assert sorted(permuted(key, x, n) for x in range(n)) == list(range(n))
@@ -50,8 +50,8 @@ def test_permutation_is_one() -> None:
 
 
 @pytest.mark.parametrize("n_switches", [1, 2, 5])
-def test_line_of_equal_links(n_switches: int) -> None:
-    """Each of the L links costs 80 ns + 100 ns, each packet after the first another 80 ns."""
+def test_fct_over_equal_links_matches_closed_form(n_switches: int) -> None:
+    """Each of L links takes 80 ns + 100 ns; each packet after the first adds 80 ns."""
     path = [0, *range(2, 2 + n_switches), 1]
     cables = [cable(a, b) for a, b in pairwise(path)]
     outcome = simulate(case(2, cables, [(0, 1, 3 * PAYLOAD, 7 * NS)]))
@@ -60,22 +60,22 @@ def test_line_of_equal_links(n_switches: int) -> None:
     assert outcome.end_ps == outcome.flows[0].fct_ps + 7 * NS
 
 
-def test_line_of_unequal_links() -> None:
+def test_fct_over_unequal_links_matches_closed_form() -> None:
     """The slow link in the middle (25 Gbps: 320 ns per full packet) spaces the packets.
 
     Two packets, the second with 1 byte of payload (65 bytes: 5.2, 20.8 and 1.3 ns).
     Packet 0 ends on link 1 at 80, on link 2 at 80 + 100 + 320 = 500. Packet 1 is at the switch at
     185.2, starts on link 2 at 500, ends at 520.8, is at the last switch at 520.8 + 200 = 720.8.
-    Packet 0 is there at 700 and is gone at 720 (20 ns at 400 Gbps), so packet 1 starts at once
-    and has arrived at 720.8 + 1.3 + 300.
+    Packet 0 arrives there at 700 and has left at 720 (20 ns at 400 Gbps), so packet 1 starts
+    immediately and arrives at 720.8 + 1.3 + 300.
     """
     cables = [cable(0, 2), cable(2, 3, 25, 200 * NS), cable(3, 1, 400, 300 * NS)]
     outcome = simulate(case(2, cables, [(0, 1, PAYLOAD + 1, 0)]))
     assert outcome.flows[0].fct_ps == 1_022_100
 
 
-def test_delays_of_the_two_directions_are_their_own() -> None:
-    """One packet of 65 bytes: 5.2 ns per link."""
+def test_each_direction_of_a_cable_has_its_own_delay() -> None:
+    """A packet of 65 bytes takes 5.2 ns per link."""
     cables = [Cable(2, 0, 100 * G, 1 * NS, 20 * NS), Cable(1, 2, 100 * G, 300 * NS, 4000 * NS)]
     outcome = simulate(case(2, cables, [(0, 1, 1, 0), (1, 0, 1, 0)]))
     assert [flow.fct_ps for flow in outcome.flows] == [4_030_400, 311_400]
@@ -84,8 +84,9 @@ def test_delays_of_the_two_directions_are_their_own() -> None:
 def test_two_flows_share_a_bottleneck() -> None:
     """Pairs arrive every 80 ns from 180 on; the output sends one packet per 80 ns, six in all.
 
-    Whichever is first in each tie, both of a pair leave before the next pair is served.
-    At the k-th pair (k = 0, 1, 2) k packets have gone, so 2 (k + 1) - k are held: at most 4.
+    Whichever packet wins each tie, both of a pair leave before the next pair is served.
+    When the k-th pair arrives (k = 0, 1, 2), k packets have left, so 2 (k + 1) - k are held: at
+    most 4.
     """
     outcome = simulate(case(3, star(2), [(1, 2, 3 * PAYLOAD, 0), (0, 2, 3 * PAYLOAD, 0)]))
     out = outcome.departures[5]
@@ -97,10 +98,10 @@ def test_two_flows_share_a_bottleneck() -> None:
     assert outcome.counters[5, 0].max_queue_bytes == 4 * FULL
 
 
-def test_drop_tail() -> None:
-    """As above with room for 2: of each pair but the first, only the first packet finds room.
+def test_drop_tail_drops_arrivals_at_a_full_queue() -> None:
+    """As above with room for 2: of each pair after the first, only one packet finds room.
 
-    80 ns after a pair one packet completes before the next pair arrives.
+    80 ns after a pair, one transmission completes before the next pair arrives.
     """
     flows = [(0, 2, 3 * PAYLOAD, 0), (1, 2, 3 * PAYLOAD, 0)]
     outcome = simulate(case(3, star(2), flows, in_fabric=fabric(queue_bytes=2 * FULL)))
@@ -109,24 +110,24 @@ def test_drop_tail() -> None:
     assert outcome.counters[5, 0].drop_bytes == 2 * FULL
 
 
-def test_host_serves_its_flows_in_turn() -> None:
+def test_host_serves_its_flows_round_robin() -> None:
     flows = [(0, 1, 2 * PAYLOAD, 0)] * 2
     outcome = simulate(case(2, star(1), flows))
     assert [(d.flow, d.seq) for d in outcome.departures[0]] == [(0, 0), (1, 0), (0, 1), (1, 1)]
 
 
-def test_a_paced_flow() -> None:
-    """50 Gbps on a NIC of 100: a packet every 160 ns after the start."""
+def test_paced_flow_sends_at_its_rate() -> None:
+    """A flow of 50 Gbps on a 100 Gbps NIC sends a packet every 160 ns."""
     flows = [(0, 1, 3 * PAYLOAD, 5 * NS)]
     outcome = simulate(case(2, star(1), flows, params={"rate_bps": 50 * G}))
     assert starts(outcome.departures[0], DATA) == [(5_000, 0), (165_000, 1), (325_000, 2)]
 
 
-def test_paced_flows_that_meet() -> None:
+def test_delayed_paced_packet_does_not_delay_the_next() -> None:
     """Flows at 25 Gbps started at 0 and 40 are due at 0, 320, 640 and at 40, 360, 680.
 
-    The NIC needs 80 ns per packet, so flow 1 always finds it busy with flow 0's packet and goes
-    40 ns after it is due; that does not put off its next packet.
+    The NIC needs 80 ns per packet, so flow 1 always finds it busy with flow 0's packet and is
+    sent 40 ns late, which does not delay its next packet.
     """
     flows = [(0, 1, 3 * PAYLOAD, 0), (0, 1, 3 * PAYLOAD, 40 * NS)]
     outcome = simulate(case(2, star(1), flows, params={"rate_bps": 25 * G}))
@@ -141,11 +142,11 @@ def test_paced_flows_that_meet() -> None:
 
 
 @pytest.mark.parametrize(("at", "marked"), [("enqueue", [3, 4, 5]), ("dequeue", [2, 3, 4])])
-def test_ecn_with_one_threshold(at: str, marked: list[int]) -> None:
+def test_ecn_marks_above_a_single_threshold(at: str, marked: list[int]) -> None:
     """The shared bottleneck again, threshold 1500 bytes.
 
-    q before the six arrivals is 0, 1; 1, 2; 2, 3 packets (the completions come first), and
-    at the six starts, the starting packet included, 1, 1, 2, 3, 2, 1.
+    q before the six arrivals is 0, 1; 1, 2; 2, 3 packets (completions are first), and at the six
+    starts, including the starting packet, 1, 1, 2, 3, 2, 1.
     """
     ecn = {"kmin_bytes": 1500, "kmax_bytes": 1500, "pmax": 1.0, "at": at}
     flows = [(0, 2, 3 * PAYLOAD, 0), (1, 2, 3 * PAYLOAD, 0)]
@@ -155,7 +156,7 @@ def test_ecn_with_one_threshold(at: str, marked: list[int]) -> None:
     assert outcome.counters[5, 0].ecn_marks == 3
 
 
-def test_ecn_between_thresholds_draws() -> None:
+def test_ecn_marks_randomly_between_thresholds() -> None:
     """kmin 500, kmax 4500: q = 0, 1000; 1000, 2000; 2000, 3000, five of them within.
 
     pmax 0.8 makes the probabilities 0.8 * (q - 500) / 4000 = 0.1, 0.1, 0.3, 0.3, 0.5.
@@ -177,12 +178,12 @@ def test_ecn_between_thresholds_draws() -> None:
 
 
 @pytest.mark.parametrize("coin", [0, 1])
-def test_trimming(coin: int) -> None:
-    """Three packets arrive at 180, a picosecond apart; there is room for two. The first is sent at
-    once.
+def test_trimming_picks_the_arriving_or_the_tail_packet(coin: int) -> None:
+    """Three packets arrive at 180, a picosecond apart; there is room for two. The first is sent
+    immediately.
 
-    Coin 0 trims the third, coin 1 the second, which is at the tail and whose place the third
-    takes. The header overtakes the waiting packet at 260.
+    Coin 0 trims the third; coin 1 trims the second, at the tail, and the third takes its place.
+    The header overtakes the waiting packet at 260.
     """
     out_port = 7
     seed = next(s for s in range(100) if rand32(s, 5, out_port, 0) & 1 == coin)
@@ -201,8 +202,8 @@ def test_trimming(coin: int) -> None:
     assert outcome.flows[cut].fct_ps == -1
 
 
-def test_the_packet_in_transmission_is_not_trimmed() -> None:
-    """Room for one: of three packets at 180 the first is being sent, the others are trimmed."""
+def test_packet_in_transmission_is_not_trimmed() -> None:
+    """With room for one packet, the first of three is in transmission, the others are trimmed."""
     flows = [(h, 3, PAYLOAD, h) for h in range(3)]
     trim = fabric("trim", queue_bytes=FULL, header_queue_bytes=64)
     for seed in range(8):
@@ -215,8 +216,9 @@ def test_the_packet_in_transmission_is_not_trimmed() -> None:
         assert (outcome.counters[7, 0].drops, outcome.counters[7, 0].drop_bytes) == (1, 64)
 
 
-def test_header_ratio() -> None:
-    """Seven packets at 180: one being sent, two waiting, four headers; two headers per data."""
+def test_header_ratio_limits_headers_sent_per_data_packet() -> None:
+    """Seven packets at 180: one in transmission, two waiting, four trimmed; two headers per data
+    packet."""
     flows = [(h, 7, PAYLOAD, 0) for h in range(7)]
     trim = fabric("trim", queue_bytes=3 * FULL, header_ratio=2)
     outcome = simulate(case(8, star(7), flows, params={"data_class": 1}, in_fabric=trim))
@@ -228,8 +230,8 @@ def test_header_ratio() -> None:
 
 
 @pytest.mark.parametrize("method", ROUTING)
-def test_routing(method: str) -> None:
-    """Host 0 to host 1 over 4 equal paths: every method but hashes uses them all."""
+def test_routing_algorithms_spread_over_equal_paths(method: str) -> None:
+    """With 4 equal paths, hash-based algorithms use one path and all others use every path."""
     cables = [cable(0, 2), cable(1, 3), *(cable(2, 3) for _ in range(4))]
     flows = [(0, 1, 64 * PAYLOAD, 0)]
     own = parameters(random.Random(0)) | {"flowlet_gap_ps": 0, "valiant_unit": "packet"}
@@ -239,7 +241,7 @@ def test_routing(method: str) -> None:
     if method in ("ecmp", "ecmp_symmetric", "ecmp_levels", "dateline", "wcmp"):
         assert sorted(used) == [0, 0, 0, 64]
     elif method == "spray_round_robin":
-        # Each round of four packets takes the paths in turn, from any of them on.
+        # Each round of four packets takes the paths in order, starting at a random one.
         path_of = {d.seq: p for p in range(3, 7) for d in outcome.departures[p]}
         rounds = [[path_of[seq] - 3 for seq in range(c, c + 4)] for c in range(0, 64, 4)]
         assert all(one == [(one[0] + k) % 4 for k in range(4)] for one in rounds)
@@ -255,13 +257,13 @@ def test_routing(method: str) -> None:
         assert min(used) > 0
 
 
-def test_least_loaded_avoids_the_port_that_holds_bytes() -> None:
-    """Two hosts send at the same instants over two paths: never both over the same."""
+def test_least_loaded_avoids_the_busy_port() -> None:
+    """Two hosts send at the same instants over two paths and never share one."""
     cables = [cable(0, 3), cable(1, 3), cable(2, 4, 400), cable(3, 4), cable(3, 4)]
     flows = [(h, 2, 20 * PAYLOAD, 0) for h in range(2)]
     least = fabric(routing="least_loaded")
     outcome = simulate(case(3, cables, flows, in_fabric=least))
-    # Ports 3.. are switch 3's: hosts 0, 1, then the two paths.
+    # Ports from 3 on belong to switch 3: hosts 0 and 1, then the two paths.
     assert [len(outcome.departures[p]) for p in (5, 6)] == [20, 20]
     assert outcome.counters[5, 0].max_queue_bytes == FULL
 
@@ -270,8 +272,8 @@ def test_least_loaded_avoids_the_port_that_holds_bytes() -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 120, 20))
-def test_random_cases(first: int) -> None:
-    """Nothing gets lost, links send one packet at a time, and a case determines its outcome."""
+def test_random_cases_conserve_packets_and_are_reproducible(first: int) -> None:
+    """Packets are conserved, links send one at a time, and equal cases have equal outcomes."""
     for rng_seed in range(first, first + 20):
         the_case = random_case(rng_seed)
         outcome = simulate(the_case)

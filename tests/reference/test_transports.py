@@ -7,13 +7,13 @@ from .model import ACK, DATA, NACK, PULL
 from .small import FULL, PAYLOAD, case, fabric, star, starts
 
 
-def test_go_back_n_after_a_drop() -> None:
+def test_roce_goes_back_n_after_a_drop() -> None:
     """100 Gbps into a switch with room for 2 packets, 50 Gbps out of it, 5 packets.
 
     Arrivals at 180, 260, 340, 420, 500; packet 0 leaves at 340, so packet 2 finds room, packet 3
-    (at 420) does not, packet 4 (at 500, just after packet 1 left) does. Packets 0, 1, 2, 4 are at
-    the receiver at 440, 600, 760, 920; the last is answered by NACK(3). A control packet needs
-    10.24 + 100 + 5.12 + 100 = 215.36 to the sender: 1135.36. There 3 and 4 are sent again, reach
+    (at 420) does not, packet 4 (at 500, just after packet 1 left) does. Packets 0, 1, 2, 4 reach
+    the receiver at 440, 600, 760, 920; the last triggers NACK(3). A control packet takes
+    10.24 + 100 + 5.12 + 100 = 215.36 to the sender: 1135.36. Then 3 and 4 are sent again, reach
     the receiver at 1135.36 + 440 and 160 later, and ACK(5) is back 215.36 after that.
     """
     small = fabric(queue_bytes=2 * FULL)
@@ -27,11 +27,11 @@ def test_go_back_n_after_a_drop() -> None:
     assert outcome.end_ps == 1_950_720  # the timer is canceled
 
 
-def test_timeout_after_the_last_packet_is_lost() -> None:
+def test_roce_timeout_recovers_a_lost_last_packet() -> None:
     """As above with 4 packets: nothing reports the loss of packet 3.
 
-    ACK(3) is at the sender at 760 + 215.36 and re-arms the timer (10 us); packet 3 is sent again
-    at 10975.36, is there 440 later and acknowledged 215.36 after that.
+    ACK(3) reaches the sender at 760 + 215.36 and re-arms the timer (10 us); packet 3 is sent again
+    at 10975.36, arrives 440 later and is acknowledged 215.36 after that.
     """
     small = fabric(queue_bytes=2 * FULL)
     outcome = simulate(
@@ -46,11 +46,11 @@ def test_roce_acknowledges_every_second_and_the_last_packet() -> None:
     assert [seq for _, seq in starts(outcome.departures[1], ACK)] == [2, 4, 5]
 
 
-def test_pulls() -> None:
+def test_ndp_pull_times_match_closed_form() -> None:
     """100 Gbps everywhere, 5 packets, first window 2.
 
-    Packets 0 and 1 are there at 360 and 440, each answered by an ACK and, 5.12 later, a PULL,
-    which is at the sender 210.24 after that: 575.36 and 655.36. So packets 2 and 3 are there at
+    Packets 0 and 1 arrive at 360 and 440, each answered by an ACK and, 5.12 later, a PULL,
+    which reaches the sender 210.24 after that: 575.36 and 655.36. So packets 2 and 3 arrive at
     935.36 and 1015.36. The pull for packet 2, at 940.48, brings packet 4 at 1150.72 + 360.
     The pull for packet 3 finds nothing left to send, and packet 4 completes the flow: no pull.
     """
@@ -72,15 +72,15 @@ def test_pulls() -> None:
     assert outcome.end_ps == 1_720_960
 
 
-def test_pulls_are_paced_over_all_flows() -> None:
-    """Three flows of 2 packets, window 1, into a queue for one packet: flow 0's gets through.
+def test_ndp_pulls_are_paced_across_flows() -> None:
+    """Three flows of 2 packets, window 1, into a queue for one packet: only flow 0's fits.
 
-    Packet 0 of flow 0 is at the receiver at 360, the headers of flows 1 and 2 follow at 365.12
-    and 370.24. The first pull goes with the ACK at 360, the next two 80 and 160 later. The NIC
+    Packet 0 of flow 0 reaches the receiver at 360, the headers of flows 1 and 2 at 365.12 and
+    370.24. The first pull is queued with the ACK at 360, the next two 80 and 160 later. The NIC
     sends ACK(0), then PULL, NACK, NACK back to back, then the paced pulls as they come.
     Flow 0's packet 1 leaves at 575.36 and is in the switch from 755.36 to 835.36; the pull of
-    440 brings flow 1's packet there at 440 + 210.24 + 180 = 830.24: trimmed once more. That of
-    520 brings flow 2's at 910.24, when the queue is free.
+    440 brings flow 1's packet there at 440 + 210.24 + 180 = 830.24: trimmed again. The
+    pull of 520 brings flow 2's at 910.24, when the queue is free.
     """
     flows = [(h, 3, 2 * PAYLOAD, h) for h in range(3)]  # flow 0's packet is the first
     trim = fabric("trim", queue_bytes=FULL)
@@ -97,13 +97,13 @@ def test_pulls_are_paced_over_all_flows() -> None:
     assert all(flow.fct_ps > 0 for flow in outcome.flows)
 
 
-def test_ndp_timeout() -> None:
-    """Room for one packet and no trimming: of a window of 3, packet 1 is lost.
+def test_ndp_timeout_recovers_a_lost_packet() -> None:
+    """With room for one packet and no trimming, packet 1 of a window of 3 is lost.
 
     100 to 50 Gbps: packet 0 is in the switch from 180 to 340, packet 1 arrives at 260, packet 2
-    at 340, just when there is room. ACK(2), sent at 600, is the last one; it is at the sender at
-    815.36 and re-arms the timer (10 us). The receiver's pulls found nothing to send and
-    left no credit; the timeout gives one: packet 1 goes at 10815.36.
+    at 340, just when there is room. ACK(2), sent at 600, is the last one; it reaches the sender
+    at 815.36 and re-arms the timer (10 us). The receiver's pulls found nothing to send and left
+    no credit; the timeout adds one: packet 1 is sent at 10815.36.
     """
     small = fabric(n_traffic_classes=2, queue_bytes=FULL)
     params = {"initial_window": 3, "rto_ps": 10**7}
