@@ -1,4 +1,4 @@
-"""Programs of others: measured, limited, ended."""
+"""External programs run as children: measured, limited and killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(directory: Path, code: str, limit_s: float = 60.0, **given: object) -> c
     return child.run(argv, directory, [], limit_s, **given)  # type: ignore[arg-type]
 
 
-def test_time_and_memory(tmp_path: Path) -> None:
+def test_usage_reports_time_and_memory(tmp_path: Path) -> None:
     ballast, lines = bytearray(200_000_000), []
     usage = run(tmp_path, BUSY, read=lambda at_s, line: lines.append((at_s, line)))
     assert 0.2 < usage.processor_s <= usage.whole_s
@@ -30,7 +30,7 @@ def test_time_and_memory(tmp_path: Path) -> None:
     assert lines[0][0] <= time.monotonic()
 
 
-def test_cores(tmp_path: Path) -> None:
+def test_child_runs_on_the_given_cores(tmp_path: Path) -> None:
     if not hasattr(os, "sched_getaffinity"):
         pytest.skip("cores cannot be chosen here")
     core = min(os.sched_getaffinity(0))
@@ -38,7 +38,7 @@ def test_cores(tmp_path: Path) -> None:
     child.run([sys.executable, "-c", check], tmp_path, [core], 60.0)
 
 
-def test_what_fails(tmp_path: Path) -> None:
+def test_failing_programs_are_reported(tmp_path: Path) -> None:
     for code, value in [
         ("print('no such file'); raise SystemExit(3)", "no such file"),
         ("import os; os.abort()", "signal 6"),
@@ -50,19 +50,19 @@ def test_what_fails(tmp_path: Path) -> None:
             run(tmp_path, code, 0.5 if "sleep" in code else 60.0)
 
 
-def test_output_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_output_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "MAX_OUTPUT", 10_000)
     with raises_input("too much"):
         run(tmp_path, "while True: print('here')")
 
 
-def test_a_file_that_is_no_program(tmp_path: Path) -> None:
+def test_non_executable_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "htsim_ndp").write_text("no program")
     with raises_input("permission denied", file="htsim_ndp"):
         child.run([str(tmp_path / "htsim_ndp")], tmp_path, [], 60.0)
 
 
-def test_nothing_is_left_after_ctrl_c(tmp_path: Path) -> None:
+def test_ctrl_c_kills_the_child(tmp_path: Path) -> None:
     def read(_: float, __: bytes) -> None:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Experiments as input of htsim, and what htsim prints."""
+"""Converting experiments to htsim input, and parsing htsim output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def point(directory: Path, transport: str, *changes: str) -> Point:
 
 
 OPTIONS = {
-    # 200 packets of 4160 bytes need 204 of htsim's, which count 4096; 1.5 times 816,896 bytes.
+    # 200 packets of 4160 bytes are 204 htsim packets of 4096; the window is 1.5 * 816,896 bytes.
     "htsim_ndp": "-strat perm -mtu 4096 -q 204 -cwnd 295",
     "htsim_roce": "-strat ecmp_host -paths 1 -mtu 4096 -q 1000000 -pfc_thresholds 97 122",
     "htsim_uec": "-strat ecmp_host -sender_cc_only -sender_cc_algo nscc -load_balancing_algo reps"
@@ -45,7 +45,7 @@ OPTIONS = {
 }
 
 
-def test_an_experiment_as_files_and_options(tmp_path: Path) -> None:
+def test_experiment_becomes_htsim_files_and_options(tmp_path: Path) -> None:
     for program in PEERS:
         one = point(tmp_path, PEERS[program].transport)
         given = peer_input(PEERS[program], one)
@@ -70,13 +70,13 @@ def test_an_experiment_as_files_and_options(tmp_path: Path) -> None:
         Tree((8, 4, 3), (2, 4), (2, 1), (8 * 10**11,) * 3, (10**6,) * 3, (0, 0, 1000)),
     ],
 )
-def test_a_tree_is_read_as_it_was_written(tmp_path: Path, tree: Tree) -> None:
+def test_topo_file_round_trips(tmp_path: Path, tree: Tree) -> None:
     path = tmp_path / "tree.topo"
     path.write_text(format_topo(tree))
     assert read_topo(path) == tree
 
 
-def test_what_htsim_cannot_express(tmp_path: Path) -> None:
+def test_unsupported_settings_are_rejected(tmp_path: Path) -> None:
     for program, change, key in [
         ("htsim_ndp", "topology.planes=2", "topology.planes"),
         ("htsim_ndp", "topology.fabric_rate=1.6Tbps", "topology.fabric_rate"),
@@ -124,13 +124,13 @@ def read(lines: list[bytes], end_us: int = 1000) -> PeerOutput:
     return output
 
 
-def test_what_it_prints() -> None:
+def test_htsim_output_is_parsed() -> None:
     output = read([b"pathcount 8", *PRINTED, b"Flow 3 is idle", b"\xff", b"Done"])
     assert output.times_us == [1.5, 2.0, 10.0]
     assert (output.began_s, output.ended_s) == (2.0, 5.0)
 
 
-def test_what_makes_no_sense() -> None:
+def test_invalid_htsim_output_is_rejected() -> None:
     for lines, value in [
         ([], "no completion times"),
         (PRINTED[1:], "no completion times"),
@@ -146,7 +146,7 @@ def test_what_makes_no_sense() -> None:
             read(lines)
 
 
-def test_programs_are_known_by_name() -> None:
+def test_programs_are_identified_by_name() -> None:
     assert find_peer(Path("/somewhere/htsim_uec")).transport == "nscc"
     with raises_input("htsim_roce", file="htsim_rose", code="unknown_value"):
         find_peer(Path("htsim_rose"))
