@@ -1,6 +1,6 @@
-"""Paced senders that meet at every packet: none of them is favored (MODEL.md, "Arrival order").
+"""Paced senders whose packets always tie: none is favored (MODEL.md, "Arrival order").
 
-With a fixed order of ports one sender would lose everything, at any length of the run.
+With a fixed order of ports one sender would lose every tie, however long the run.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable
 
 LONG = 240
-"""Packets of each sender: full buffers for most of the time."""
+"""Packets of each sender; buffers are full for most of the run."""
 
 APART = {2: 3, 8: 40}
-"""By how many packets of these senders may differ: two share exactly, several by chance; six times
-its standard deviation at most. With a fixed order it would be nearly LONG."""
+"""Largest difference in packets between senders, by their number.
+
+Two senders share exactly, up to rounding; more share at random, with a bound of six standard
+deviations. With a fixed order the difference would be nearly LONG.
+"""
 
 
 def sent_on(
@@ -34,7 +37,7 @@ def sent_on(
     gbps_out: int = 100,
     seed: int = 1,
 ) -> list[Departure]:
-    """What leaves for the one host that ``n`` others send to, in lockstep."""
+    """Return the packets that reach the one host that ``n`` others send to in lockstep."""
     flows = [(h, n, LONG * PAYLOAD, 0) for h in range(n)]
     cables = star(n, gbps_out)
     given = case(n + 1, cables, flows, transport, in_fabric=in_fabric, seed=seed, until_ps=10**12)
@@ -42,8 +45,8 @@ def sent_on(
     return [Departure(0, *one) for one in departures(engine, 2 * n + 1)]
 
 
-def test_a_full_buffer_drops_of_all_the_same() -> None:
-    """Also if only every second tie finds room."""
+def test_full_buffer_drops_equally_from_all_senders() -> None:
+    """At half the rate, only every second tie finds room."""
     for n, gbps_out in [(2, 100), (8, 100), (2, 50), (8, 50)]:
         out = sent_on(n, fabric(queue_bytes=20 * FULL), gbps_out=gbps_out)
         served = Counter(one.flow for one in out)
@@ -52,8 +55,8 @@ def test_a_full_buffer_drops_of_all_the_same() -> None:
         assert max(served.values()) - min(served.values()) <= APART[n]
 
 
-def test_marks_are_shared() -> None:
-    """By a queue that is full, and marks what finds the last place in it."""
+def test_ecn_marks_are_shared_equally() -> None:
+    """The queue is full and marks the packet that takes its last place."""
     for n in [2, 8]:
         ecn = {"kmin_bytes": 18 * FULL, "kmax_bytes": 18 * FULL, "pmax": 1.0, "at": "enqueue"}
         out = sent_on(n, fabric(queue_bytes=20 * FULL, ecn=ecn))
@@ -62,8 +65,8 @@ def test_marks_are_shared() -> None:
         assert max(marked.values()) - min(marked.values()) <= APART[n]
 
 
-def test_pauses_are_shared() -> None:
-    """At any moment all have sent the same, to within what the switch holds of two of them."""
+def test_pfc_pauses_hold_back_all_senders_equally() -> None:
+    """At any time, senders differ by at most what the switch holds of two of them."""
     for n in [2, 8]:
         lossless = fabric("lossless", xoff_bytes=10 * FULL, xon_bytes=8 * FULL)
         order = [one.flow for one in sent_on(n, lossless, "roce")]
@@ -73,8 +76,9 @@ def test_pauses_are_shared() -> None:
             assert max(served.values()) - min(served.values()) <= 20
 
 
-def test_of_four_packet_times_each_of_two_has_two_in_an_order_that_is_drawn() -> None:
-    """Pairs come in every 80 ns from 180 on; so four packet times begin with the third pair."""
+def test_two_senders_alternate_in_an_order_that_the_seed_decides() -> None:
+    """In any four packet times each sends two. Pairs arrive every 80 ns from 180 ns on, so a group
+    of four packet times begins with the third pair."""
     drawn = []
     for seed in (1, 2):
         order = [one.flow for one in sent_on(2, fabric(), seed=seed)]
@@ -87,8 +91,8 @@ def test_of_four_packet_times_each_of_two_has_two_in_an_order_that_is_drawn() ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 4, 8])
-def test_loss_of_long_streams_is_equal_within_a_percent(n: int) -> None:
-    """By drop-tail queues, and by those that trim, whose coins are no better than chance."""
+def test_long_streams_lose_equally_within_one_percent(n: int) -> None:
+    """Both with drop-tail queues and with trimming, which decides at random."""
     builder = NetworkBuilder()
     hosts = np.array(builder.add_hosts(n + 1))
     builder.cables(hosts, np.full(n + 1, builder.add_switch("s")), 100 * 10**9, 5 * NS)

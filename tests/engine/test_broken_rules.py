@@ -1,4 +1,4 @@
-"""A handler that breaks a rule of the engine ends the run, before any memory is touched by it."""
+"""A handler that breaks a rule of the engine ends the run before it touches other memory."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ BROKEN = [
 ]
 
 
-def test_the_run_ends_and_the_handler_is_named(tmp_path: Path) -> None:
-    for change, said in BROKEN:
+def test_broken_rule_ends_the_run_and_names_the_handler(tmp_path: Path) -> None:
+    for change, message in BROKEN:
         with pytest.raises(RunError) as raised:
             run(engine(tmp_path, change))
-        assert f"mine.py: {said}" in str(raised.value)
+        assert f"mine.py: {message}" in str(raised.value)
 
 
-def test_control_packets_may_have_a_size_of_their_own(tmp_path: Path) -> None:
+def test_control_packets_may_have_any_valid_size(tmp_path: Path) -> None:
     for size in [64, 84, 4160]:
         one = run(engine(tmp_path, after(SEND, f"ack.size_bytes = {size}")))
         assert one.counts.finished == len(FLOWS)
@@ -63,13 +63,13 @@ def test_control_packets_may_have_a_size_of_their_own(tmp_path: Path) -> None:
         assert int(links.sent_bytes[: one.network.n_hosts].sum()) == data + acks
 
 
-def test_what_is_allowed(tmp_path: Path) -> None:
+def test_timer_may_be_set_to_now(tmp_path: Path) -> None:
     change = in_handler(START, "set_timer(env, now, tx, 0, now)")
     assert run(engine(tmp_path, change)).counts.finished == len(FLOWS)
 
 
 @pytest.mark.parametrize("handler", ["on_timer", "on_host_timer"])
-def test_timers_that_are_set_to_now_for_ever(tmp_path: Path, handler: str) -> None:
+def test_timers_set_to_now_forever_end_the_run(tmp_path: Path, handler: str) -> None:
     again = {
         "on_timer": "set_timer(env, now, tx, 0, now)",
         "on_host_timer": "set_host_timer(env, now, 0, now)",
@@ -79,8 +79,8 @@ def test_timers_that_are_set_to_now_for_ever(tmp_path: Path, handler: str) -> No
         run(engine(tmp_path, *changes))
 
 
-def test_many_timers_at_one_instant_are_no_loop(tmp_path: Path) -> None:
-    """Eleven thousand flows of a host start at once, and each sets a timer to then."""
+def test_many_timers_at_one_instant_are_not_a_loop(tmp_path: Path) -> None:
+    """Eleven thousand flows of one host start at once and each sets a timer to that time."""
     flows = [(0, 4, 1, 0)] * 11_000
     change = in_handler(START, "set_timer(env, now, tx, 0, now)")
     one = engine(tmp_path, change, flows=flows)
@@ -88,8 +88,8 @@ def test_many_timers_at_one_instant_are_no_loop(tmp_path: Path) -> None:
     assert int(one.flow_states().sent_packets.sum()) > 0
 
 
-class TestSentAgain:
-    """`retransmits` counts data packets whose number was sent before, in whatever order."""
+class TestRetransmits:
+    """`retransmits` counts data packets whose number was sent before, in any order."""
 
     @staticmethod
     def retransmits(tmp_path: Path, numbers: str, n: int) -> list[int]:
@@ -100,19 +100,19 @@ class TestSentAgain:
         assert int(one.flow_states().sent_packets[0]) == n
         return list(one.flow_states().retransmits)
 
-    def test_in_order(self, tmp_path: Path) -> None:
+    def test_numbers_in_order_count_none(self, tmp_path: Path) -> None:
         assert self.retransmits(tmp_path, "tx.next_seq", N_PACKETS) == [0]
 
-    def test_backwards(self, tmp_path: Path) -> None:
+    def test_numbers_in_reverse_count_none(self, tmp_path: Path) -> None:
         assert self.retransmits(tmp_path, "tx.n_packets - 1 - tx.next_seq", N_PACKETS) == [0]
 
-    def test_every_third(self, tmp_path: Path) -> None:
+    def test_numbers_in_strides_count_none(self, tmp_path: Path) -> None:
         assert self.retransmits(tmp_path, "tx.next_seq * 3 % 10", N_PACKETS) == [0]
 
-    def test_backwards_twice(self, tmp_path: Path) -> None:
+    def test_second_pass_in_reverse_counts_all(self, tmp_path: Path) -> None:
         numbers = "tx.n_packets - 1 - tx.next_seq % tx.n_packets"
         assert self.retransmits(tmp_path, numbers, 2 * N_PACKETS) == [N_PACKETS]
 
-    def test_from_the_middle_and_then_all(self, tmp_path: Path) -> None:
-        """5 to 9, 0 to 9: five are sent again."""
+    def test_second_pass_counts_the_numbers_sent_before(self, tmp_path: Path) -> None:
+        """5 to 9, then 0 to 9: five are retransmits."""
         assert self.retransmits(tmp_path, "(tx.next_seq + 5) % 10", 15) == [5]

@@ -1,4 +1,4 @@
-"""Compiled code on the disk that is damaged, or that there is no place for, costs time only."""
+"""Damaged code in the cache, or a cache that cannot be used, costs only time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def twice(number):
 
 
 def compiled(folder: Path | None, function: FunctionType = twice) -> Entry:
-    """A new compiled copy, as a process that begins makes it."""
+    """Return a compiled copy of a function as a new process would build it."""
     return Entry(Compiled(function, Bindings({}, [PLUGIN]), "cache_test", folder))
 
 
@@ -63,7 +63,7 @@ def zeros(path: Path) -> None:
 
 
 def one_bit(path: Path) -> None:
-    """In the machine code, which Python would load and the processor run."""
+    """Flip a bit of the machine code, which would load and run."""
     content = bytearray(path.read_bytes())
     content[content.index(b"ELF") + 1000 if b"ELF" in content else len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -73,7 +73,7 @@ def text(path: Path) -> None:
     path.write_text("nothing of ours")
 
 
-def folder_in_its_place(path: Path) -> None:
+def replaced_by_folder(path: Path) -> None:
     path.unlink()
     (path / "within").mkdir(parents=True)
 
@@ -84,9 +84,9 @@ def endless_link(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [truncate, empty, zeros, one_bit, text, folder_in_its_place, endless_link]
+    "damage", [truncate, empty, zeros, one_bit, text, replaced_by_folder, endless_link]
 )
-def test_damaged_code_is_made_again(tmp_path, monkeypatch, capfd, damage):
+def test_damaged_code_is_compiled_again(tmp_path, monkeypatch, capfd, damage):
     assert compiled(tmp_path)(21) == 42
     file = only_file(tmp_path)
     with no_compiler(monkeypatch):
@@ -105,8 +105,8 @@ def test_code_on_disk_runs_without_numba(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("unreported")
-def test_whole_code_that_cannot_be_linked_is_made_again(tmp_path, monkeypatch, capfd):
-    """As after an update that keeps Numba's version: the hash is right, the content foreign."""
+def test_code_that_cannot_be_linked_is_compiled_again(tmp_path, monkeypatch, capfd):
+    """The hash is right but the content foreign, as after an update within a Numba version."""
     compiled(tmp_path)(1)
     file = only_file(tmp_path)
     whole = file.read_bytes()[32:]
@@ -114,35 +114,35 @@ def test_whole_code_that_cannot_be_linked_is_made_again(tmp_path, monkeypatch, c
     for content in (b"short", bytes(8) + b"no JSON", b"\2" + bytes(7) + b"[]no code", foreign):
         file.write_bytes(hashlib.sha256(content).digest() + content)
         assert compiled(tmp_path)(21) == 42
-    told = "warning: cached code of twice is not used: PyArg_UnpackTuplf is missing\n"
-    assert capfd.readouterr().err == told
+    message = "warning: cached code of twice is not used: PyArg_UnpackTuplf is missing\n"
+    assert capfd.readouterr().err == message
     with no_compiler(monkeypatch):
         assert compiled(tmp_path)(21) == 42
 
 
-def test_where_the_sources_stood_is_kept_with_the_code(tmp_path, monkeypatch):
-    """Whoever loads it is told that, not where they stand now."""
+def test_cached_code_keeps_the_lines_it_was_compiled_from(tmp_path, monkeypatch):
+    """A process that loads the code gets these lines, not the present ones."""
     moved = FunctionType(twice.__code__.replace(co_firstlineno=1), twice.__globals__, "twice")
-    made, found = (
+    first, second = (
         Compiled(function, Bindings({}, [PLUGIN]), "cache_test", tmp_path, (function.__code__,))
         for function in (twice, moved)
     )
-    then = lines_of((twice.__code__,))
-    assert then != lines_of((moved.__code__,))
-    assert made.ready((21,))[1] == then
+    compiled_from = lines_of((twice.__code__,))
+    assert compiled_from != lines_of((moved.__code__,))
+    assert first.ready((21,))[1] == compiled_from
     with no_compiler(monkeypatch):
-        assert found.ready((21,))[1] == then
+        assert second.ready((21,))[1] == compiled_from
 
 
 @pytest.fixture
 def unreported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process that begins, no warning has been given."""
+    """Forget the warnings already given, as in a new process."""
     monkeypatch.setattr(errors, "_warned", set())
 
 
 @pytest.mark.usefixtures("unreported")
-def test_a_disk_that_is_full(tmp_path, capfd):
-    """No file may be longer than 1,000 bytes: writing the code fails in the middle."""
+def test_full_disk_warns_once(tmp_path, capfd):
+    """Files are limited to 1,000 bytes, so that writing the code fails midway."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
@@ -150,25 +150,25 @@ def test_a_disk_that_is_full(tmp_path, capfd):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [path.name for path in (tmp_path / "kept").iterdir()] == [MARK]
-    told = capfd.readouterr().err.splitlines()
-    assert mentions(told, tmp_path)
+    warnings = capfd.readouterr().err.splitlines()
+    assert mentions(warnings, tmp_path)
 
 
 @pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize("place", ["a file", "below a file", "/dev/full/x", "/proc/x"])
-def test_a_place_that_cannot_be(tmp_path, monkeypatch, capfd, place):
+def test_impossible_cache_folder_warns_once(tmp_path, monkeypatch, capfd, place):
     (tmp_path / "a file").write_text("")
     (tmp_path / "below a file").symlink_to("a file/folder")
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / place))
     assert cache_folder("key") is None
     assert cache_folder("key") is None
-    (told,) = capfd.readouterr().err.splitlines()
-    assert (place.rpartition("/")[0] or "a file") in told
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert (place.rpartition("/")[0] or "a file") in warning
     assert compiled(None)(21) == 42
 
 
 @pytest.mark.usefixtures("unreported")
-def test_an_account_without_a_home(monkeypatch, capfd):
+def test_missing_home_warns_once(monkeypatch, capfd):
     for name in ("NETSIM_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
 
@@ -177,12 +177,12 @@ def test_an_account_without_a_home(monkeypatch, capfd):
 
     monkeypatch.setattr(Path, "home", no_home)
     assert cache_folder("key") is None
-    told = "warning: compiled code is not cached: Could not determine home directory.\n"
-    assert capfd.readouterr().err == told
+    message = "warning: compiled code is not cached: Could not determine home directory.\n"
+    assert capfd.readouterr().err == message
 
 
 @pytest.mark.usefixtures("unreported")
-def test_a_folder_that_may_only_be_read_is_read(tmp_path, monkeypatch, capfd):
+def test_read_only_cache_is_read(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
     folder = cache_folder("key")
     assert folder is not None
@@ -199,7 +199,7 @@ def test_a_folder_that_may_only_be_read_is_read(tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.usefixtures("unreported")
-def test_a_folder_that_others_can_write_is_not_used(tmp_path, monkeypatch, capfd):
+def test_folder_writable_by_others_is_not_used(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / "mine"))
     for place in ("mine", f"mine/{FOLDER}", f"mine/{FOLDER}/{KEY}"):
         assert cache_folder(KEY) == tmp_path / "mine" / FOLDER / KEY
@@ -210,12 +210,12 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path, monkeypatch, capfd
     tmp_path.chmod(0o1777)  # as /tmp
     assert cache_folder(KEY) is not None
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / "new"))
-    assert cache_folder(KEY) is not None  # nothing is there yet
+    assert cache_folder(KEY) is not None  # does not exist yet
 
 
 @pytest.mark.usefixtures("unreported")
-def test_code_of_another_user_is_not_run(tmp_path, monkeypatch, capfd):
-    """Neither a file nor a folder of theirs, nor a file that they can write, nor a link to one."""
+def test_code_of_another_user_is_not_loaded(tmp_path, monkeypatch, capfd):
+    """Neither from their file or folder, nor from a file they can write, nor through a link."""
     assert compiled(tmp_path)(1) == 2
     file = only_file(tmp_path)
     theirs = tmp_path / "theirs"
@@ -243,7 +243,7 @@ def test_code_of_another_user_is_not_run(tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.usefixtures("unreported")
-def test_a_closed_standard_error(monkeypatch):
+def test_closed_standard_error_is_tolerated(monkeypatch):
     monkeypatch.setenv("NETSIM_CACHE_DIR", "/dev/null/x")
     monkeypatch.setattr(sys, "stderr", None)
     assert cache_folder("key") is None
@@ -262,8 +262,8 @@ for n in range(8):
 """
 
 
-def test_processes_side_by_side(tmp_path):
-    """They write, read and remove the same file, and none of them ever sees half of one."""
+def test_concurrent_processes_never_see_a_partial_file(tmp_path):
+    """Two processes write, read and remove the same file."""
     here = ":".join(map(str, Path(__file__).parents[:2]))
     command = [sys.executable, "-c", WRITE_AND_READ, here, str(tmp_path)]
     done: list[subprocess.CompletedProcess[str]] = []
@@ -284,26 +284,26 @@ def test_processes_side_by_side(tmp_path):
     assert {path.suffix for path in tmp_path.iterdir() if path.name != MARK} <= {".code"}
 
 
-def test_one_compiles_and_the_others_wait(tmp_path, monkeypatch):
+def test_one_thread_compiles_while_others_wait(tmp_path, monkeypatch):
     compiled(tmp_path)(1)
     file = only_file(tmp_path)
     file.unlink()
-    made, make = [], Compiled._made
+    calls, compile_ = [], Compiled._made
 
     def noted(*given):
-        made.append(given)
-        return make(*given)
+        calls.append(given)
+        return compile_(*given)
 
     monkeypatch.setattr(Compiled, "_made", noted)
     with ThreadPoolExecutor(3) as threads:
         each = [compiled(tmp_path) for _ in range(3)]
         assert list(threads.map(Entry.__call__, each, range(3))) == [0, 2, 4]
-    assert len(made) == 1
+    assert len(calls) == 1
     assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", ".code"]
 
 
 @pytest.mark.parametrize("kind", ["killed", "suspended", "a link"])
-def test_nobody_waits_for_a_process_that_cannot_compile(tmp_path, monkeypatch, kind):
+def test_stuck_lock_holder_is_not_waited_for_long(tmp_path, monkeypatch, kind):
     compiled(tmp_path)(1)
     file = only_file(tmp_path)
     file.unlink()

@@ -1,4 +1,4 @@
-"""Circuits against closed forms: what waits for how long, what a day carries, what goes dark."""
+"""Circuits against closed forms: waiting times, packets per day, and losses at circuit ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def on(network: Network, flows: list[tuple[int, int, int, int]], **rules: object
     return build(network, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False)
 
 
-def test_a_circuit_that_is_always_there_is_a_cable() -> None:
+def test_permanent_circuit_equals_a_cable() -> None:
     always = racks(Schedule(SLOT, [[1, 0]] * 3, reconfiguration_delay_ps=DARK))
     builder = NetworkBuilder()
     builder.add_hosts(2)
@@ -51,12 +51,12 @@ def test_a_circuit_that_is_always_there_is_a_cable() -> None:
     assert fct_ps(found[0]).tolist() == ideal_times(always, table, PACKETS).fct_ps.tolist()
 
 
-def test_a_ring_of_racks_that_send_one_way() -> None:
-    """0 -> 1 -> 2 -> 3 -> 0 for ever: what waits for nothing crosses as many fibers as it must."""
+def test_one_way_ring_takes_as_many_fibers_as_needed() -> None:
+    """The circuits 0 -> 1 -> 2 -> 3 -> 0 are permanent, so packets never wait."""
     network = racks(Schedule(SLOT, [[1, 2, 3, 0]], bidirectional=False))
     flows = [(src, dst, 936, 50 * US * k) for k, (src, dst) in enumerate(((0, 1), (1, 0), (2, 1)))]
     engine = run(on(network, flows))
-    # Fibers from rack to rack, of which those of rack 0 are longer.
+    # Delay of the fibers between racks; those of rack 0 differ.
     fibers = [(NEAR + FAR), (2 * FAR) * 2 + (NEAR + FAR), (2 * FAR) + 2 * (NEAR + FAR)]
     assert fct_ps(engine).tolist() == [
         2 * US + fiber + (2 + hops) * FULL_PS for fiber, hops in zip(fibers, (1, 3, 3), strict=True)
@@ -65,8 +65,8 @@ def test_a_ring_of_racks_that_send_one_way() -> None:
         build(network, flow_table(flows), "roce", LOSSLESS, packets=PACKETS, jit=False)
 
 
-def test_the_ways_of_a_circuit_are_there_at_different_times() -> None:
-    """From 0 to 1 in the first slot, back in the second: each waits for its own."""
+def test_directions_of_a_circuit_may_have_different_slots() -> None:
+    """0 to 1 is up in the first slot, 1 to 0 in the second; each packet waits for its own."""
     network = racks(
         Schedule(SLOT, [[1, NONE], [NONE, 0]], bidirectional=False, reconfiguration_delay_ps=DARK)
     )
@@ -75,13 +75,13 @@ def test_the_ways_of_a_circuit_are_there_at_different_times() -> None:
     assert fct_ps(engine).tolist() == [DARK - NEAR + rest, SLOT + DARK - FAR + rest]
 
 
-def test_a_lone_packet_waits_what_its_slot_says() -> None:
-    """From host 0 to each of the others, at any phase of the period."""
+def test_single_packet_waits_for_its_slot() -> None:
+    """From host 0 to each other host, at random phases of the period."""
     for rules in [{"guard_ps": 500 * NS}, {"at_circuit_end": "drop"}]:
         network = rotor(offset_ps=3 * US)
         period = 3 * SLOT
         rng = np.random.Generator(np.random.Philox(1))
-        # Two periods apart, so that no packet is in another's way.
+        # Two periods apart, so that no packet delays another.
         phases = rng.integers(0, period, 60).tolist()
         flows = [
             (0, int(rng.integers(1, 4)), 936, k * 2 * period + t) for k, t in enumerate(phases)
@@ -111,8 +111,8 @@ def test_a_lone_packet_waits_what_its_slot_says() -> None:
 GUARDS = [(0, 0), (1, 400 * NS), (500 * NS, 400 * NS)]
 
 
-def test_a_day_carries_as_many_packets_as_fit() -> None:
-    """From rack 0 to rack 1, more than there is time for: (day - 2 guards) div packet."""
+def test_day_carries_as_many_packets_as_fit() -> None:
+    """Rack 0 always has packets for rack 1, so a day carries (day - 2 guards) div packet."""
     for guard_ps, clock_offset_ps in GUARDS:
         network = rotor()
         flows = [(0, 1, 936 * 1200, 0)]
@@ -120,7 +120,7 @@ def test_a_day_carries_as_many_packets_as_fit() -> None:
         port = int(network.path(0, 1)[1])
         sent = []
         for slot in range(1, 6):
-            # A clock may be wrong; between two days it is not by as much as a slot.
+            # Between two days, where a clock offset does not matter.
             run(engine, slot * 3 * SLOT - SLOT)
             sent.append(int(engine.link_counters().sent_packets[port]))
         a_day = (SLOT - DARK - 2 * guard_ps) // FULL_PS
@@ -130,25 +130,25 @@ def test_a_day_carries_as_many_packets_as_fit() -> None:
 
 
 @pytest.mark.parametrize("near_ps", [NEAR, FAR])
-def test_light_under_way_is_lost_to_the_packet(near_ps: int) -> None:
-    """Of each day: the delay to the circuit switch at line rate, no more and no less."""
+def test_packets_in_flight_at_circuit_end_are_dropped(near_ps: int) -> None:
+    """Each day loses exactly what is on the fiber to the circuit switch at line rate."""
     network = rotor()
     src, dst = (0, 1) if near_ps == NEAR else (1, 0)
     days = 2
     engine = run(on(network, [(src, dst, 936 * 500, 0)], at_circuit_end="drop"), days * 3 * SLOT)
     counters = engine.link_counters()
     port = int(network.path(src, dst)[1])
-    under_way = -(-near_ps // FULL_PS)
+    on_fiber = -(-near_ps // FULL_PS)
     assert (SLOT - DARK) % FULL_PS == 0
-    assert counters.no_circuit_packets[port] == days * under_way
-    assert counters.no_circuit_bytes[port] == counters.lost_bytes[port] == days * under_way * 1000
-    assert near_ps != NEAR or under_way * 1000 == 100 * GBPS * NEAR // (8 * 10**12)
+    assert counters.no_circuit_packets[port] == days * on_fiber
+    assert counters.no_circuit_bytes[port] == counters.lost_bytes[port] == days * on_fiber * 1000
+    assert near_ps != NEAR or on_fiber * 1000 == 100 * GBPS * NEAR // (8 * 10**12)
     assert counters.sent_packets[port] == days * (SLOT - DARK) // FULL_PS
     assert engine.conservation().packets.missing == 0
 
 
-def test_all_to_all_takes_what_duty_and_share_say() -> None:
-    """Each pair has its circuit for a third of the time, and of that for nine tenths."""
+def test_all_to_all_time_follows_duty_cycle_and_share() -> None:
+    """Each pair has its circuit for nine tenths of a third of the time."""
     network = racks(
         Schedule(SLOT, round_robin_matchings(3), reconfiguration_delay_ps=DARK), host_gbps=400
     )
@@ -160,7 +160,7 @@ def test_all_to_all_takes_what_duty_and_share_say() -> None:
     assert counter(engine, "lost_packets") == 0
 
 
-def test_what_waits_for_a_circuit_that_does_not_come_back_has_no_event() -> None:
+def test_packet_waiting_for_an_ended_circuit_has_no_event() -> None:
     network = racks(Schedule([SLOT, SLOT], [[1, 0], [-1, -1]], repeats=False))
     engine = run(on(network, [(0, 1, 936, 0), (0, 1, 936, SLOT + US)]))
     assert fct_ps(engine)[0] > 0
@@ -169,13 +169,13 @@ def test_what_waits_for_a_circuit_that_does_not_come_back_has_no_event() -> None
     assert engine.conservation().packets.in_flight == 1
 
 
-def test_disciplines_that_pause_are_refused() -> None:
+def test_lossless_fabric_is_rejected() -> None:
     fabric: Fabric = LOSSLESS
     with raises_input("circuit", key="fabric.queue_discipline"):
         build(rotor(), flow_table([(0, 1, 936, 0)]), "roce", fabric, jit=False)
 
 
-def test_the_next_day_is_the_first_that_ends_later() -> None:
+def test_next_day_is_the_first_that_ends_later() -> None:
     rng = np.random.Generator(np.random.Philox(4))
     for _ in range(20):
         ends = np.sort(rng.choice(40, 2 * int(rng.integers(1, 5)), replace=False)) - 10

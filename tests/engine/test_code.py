@@ -1,4 +1,4 @@
-"""Within a process, compiled code is loaded once for all engines that need the same."""
+"""A process loads compiled code once for all engines that need it."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from netsim.plugins.registry import PluginSpec
 
 
 def code_for(fabric: Fabric) -> Code:
-    """The code for datagrams on a fabric."""
+    """Return the code for datagrams on a fabric."""
     plugin = registry.find("transport", "datagram")
     params = {param.name: param.convert(param.default) for param in plugin.params}
     return code_of([PluginSpec(plugin, params)], fabric)
 
 
-def test_a_further_engine_loads_nothing(monkeypatch):
+def test_second_engine_loads_nothing(monkeypatch):
     network = fat_tree(2, 2, "100Gbps")
     flows = flow_table([(0, 3, 50_000, 0)])
     first = run(build(network, flows, "datagram", DROP_TAIL)).digest()
 
-    def refuse(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise AssertionError("loaded again")
 
-    monkeypatch.setattr(cache, "load", refuse)
+    monkeypatch.setattr(cache, "load", fail)
     with no_compiler(monkeypatch):
         for threads in (1, 2):
             again = run(build(network, flows, "datagram", DROP_TAIL, threads=threads))
             assert again.digest() == first
 
 
-def test_a_process_holds_some_only(monkeypatch):
+def test_process_keeps_the_most_recently_used_code(monkeypatch):
     loaded: OrderedDict[str, object] = OrderedDict()
     monkeypatch.setattr(specialize, "_loaded", loaded)
     monkeypatch.setattr(specialize, "LOADED", 2)
@@ -54,7 +54,7 @@ def test_a_process_holds_some_only(monkeypatch):
     assert list(loaded) == [keys[0], keys[2]]
 
 
-def test_what_a_fabric_holds_is_not_compiled_in():
+def test_queue_size_is_not_compiled_in():
     assert code_for(DROP_TAIL).key == code_for(changed(DROP_TAIL, queue_bytes=10**6)).key
 
 
@@ -62,8 +62,8 @@ def key(letter: str) -> str:
     return letter * 20
 
 
-def test_only_code_that_was_not_used_for_longest_is_removed(tmp_path: Path, monkeypatch):
-    """In the user's folder are other things, in netsim's own some that it did not make."""
+def test_least_recently_used_code_is_removed(tmp_path: Path, monkeypatch):
+    """Folders that netsim did not create are kept, in the user's folder and in its own."""
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache, "KEPT_CACHES", 3)
     place = tmp_path / cache.FOLDER
@@ -94,7 +94,7 @@ def test_only_code_that_was_not_used_for_longest_is_removed(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_is_kept_is_known_without_loading_it(tmp_path: Path, monkeypatch, there):
+def test_cached_code_is_found_without_loading_it(tmp_path: Path, monkeypatch, there):
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(specialize, "_loaded", OrderedDict())
     wanted = code_for(DROP_TAIL)

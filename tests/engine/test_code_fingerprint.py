@@ -1,6 +1,6 @@
-"""What belongs to the key of compiled code: all that reaches it, and nothing else.
+"""The key of compiled code depends on everything that the code uses, and on nothing else.
 
-The sources are edited for real, in a copy of the package; nothing is compiled.
+Sources are edited in a copy of the package; nothing is compiled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from netsim.plugins.registry import PluginSpec
 
 KEYS = """
 import json, os, sys, traceback
-import numba, numpy, networkx, pydantic  # once for all
+import numba, numpy, networkx, pydantic  # once, before the forks
 
 sys.dont_write_bytecode = True
 
@@ -77,8 +77,8 @@ print(json.dumps(keys))
 NO_MATTER = {
     "a plot": ("plots/links.py", "import", "import json\nimport"),
     "the command line": ("cli/show.py", "import", "import json\nimport"),
-    "what drives the engine": ("engine/engine.py", "DEFAULT = ", "SPARE = 1\nDEFAULT = "),
-    "a comment in a handler": ("transports/ndp.py", "def ready(", "# Said.\n\n\ndef ready("),
+    "engine.py": ("engine/engine.py", "DEFAULT = ", "SPARE = 1\nDEFAULT = "),
+    "a comment in a handler": ("transports/ndp.py", "def ready(", "# A comment.\n\n\ndef ready("),
     "a docstring in a kernel": (
         "engine/kernels/nic.py",
         '    """Add a flow to',
@@ -106,7 +106,7 @@ MATTER = {
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The key of NDP on the default fabric after each edit; "" is without any."""
+    """The key of NDP on the default fabric after each edit; "" is the unedited package."""
     folder = tmp_path_factory.mktemp("edited")
     package = copy_of_package(folder)
     edits = {**NO_MATTER, **MATTER}
@@ -130,12 +130,12 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("edit", NO_MATTER)
-def test_code_is_used_again_after_an_edit_of(keys, edit):
+def test_code_is_reused_after_an_edit_of(keys, edit):
     assert keys[edit] == keys[""]
 
 
 @pytest.mark.parametrize("edit", MATTER)
-def test_code_is_made_again_after_an_edit_of(keys, edit):
+def test_code_is_compiled_again_after_an_edit_of(keys, edit):
     assert keys[edit] != keys[""]
 
 
@@ -228,20 +228,20 @@ STATEMENTS = {
     "a default": ("tx.n = helper(now)", "step=2", "step=3"),
     "a function": ("tx.n = helper(now)", "x * step", "x + step"),
     "a function that calls itself": ("tx.n = again(now)", "x - 1", "x - 2"),
-    "a name in a function within": (
+    "a name in a nested function": (
         "f = lambda x: helper(x) + LIMIT\n    tx.n = f(now)",
         "LIMIT = 3",
         "LIMIT = 4",
     ),
-    "a constant of a module beside": ("tx.n = beside.scaled(1)", "SCALE = 5", "SCALE = 7"),
-    "a constant that is named": ("tx.n = beside.SCALE", "SCALE = 5", "SCALE = 7"),
+    "a constant of a sibling module": ("tx.n = beside.scaled(1)", "SCALE = 5", "SCALE = 7"),
+    "a named constant of a sibling module": ("tx.n = beside.SCALE", "SCALE = 5", "SCALE = 7"),
     "a function two files away": ("tx.n = beside.scaled(1)", "2 * x", "3 * x"),
-    "what is not understood": ("tx.n = STRANGE.number", "number = 1", "number = 2"),
+    "an unknown object": ("tx.n = STRANGE.number", "number = 1", "number = 2"),
 }
 
 
 def of(folder: Path, statement: str, old: str = "", new: str = "") -> Fingerprint:
-    """What a handler with that statement reaches, after an edit of whichever file has `old`."""
+    """Return the fingerprint of a handler with that statement, after replacing `old` by `new`."""
     texts = {"mine": SOURCE.replace("{statement}", statement), "beside": BESIDE, "deeper": DEEPER}
     assert any(old in text for text in texts.values())
     for name, text in texts.items():
@@ -250,16 +250,16 @@ def of(folder: Path, statement: str, old: str = "", new: str = "") -> Fingerprin
     return fingerprint_of(Bindings({}, [module]), [module.fill], [])
 
 
-def test_what_a_handler_refers_to(tmp_path):
+def test_key_changes_with_anything_a_handler_uses(tmp_path):
     for edit, (statement, old, new) in STATEMENTS.items():
         before = of(tmp_path, statement)
         assert of(tmp_path, statement, old, new).key != before.key
         assert of(tmp_path, statement).key == before.key
-        if edit != "what is not understood":
-            assert of(tmp_path, f"# A word.\n    {statement}").key == before.key
+        if edit != "an unknown object":
+            assert of(tmp_path, f"# A comment.\n    {statement}").key == before.key
 
 
-def test_what_it_does_not_refer_to(tmp_path):
+def test_key_ignores_what_a_handler_does_not_use(tmp_path):
     for statement, old, new in [
         ("tx.n = beside.SCALE", "UNUSED = 6", "UNUSED = 7"),
         ("tx.n = LIMIT", "x * step", "x + step"),
@@ -268,25 +268,25 @@ def test_what_it_does_not_refer_to(tmp_path):
         assert of(tmp_path, statement, old, new).key == of(tmp_path, statement).key
 
 
-def test_a_docstring_that_is_a_value_too(tmp_path):
-    """Python keeps both as one constant."""
+def test_key_changes_with_a_docstring_used_as_a_value(tmp_path):
+    """Python stores the docstring and the equal value as one constant."""
     statement = '"""three"""\n    tx.n = KINDS.index("three")'
     assert of(tmp_path, statement, "three", "four").key != of(tmp_path, statement).key
 
 
-def test_the_environment(tmp_path, monkeypatch):
+def test_key_changes_with_numba_environment_variables(tmp_path, monkeypatch):
     before = of(tmp_path, "tx.n = 1").key
     monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
     assert of(tmp_path, "tx.n = 1").key != before
 
 
-def test_everything_that_comes_with_netsim_is_understood(monkeypatch):
-    """So that no file of the whole package is in its key."""
+def test_built_in_transports_use_no_unknown_objects(monkeypatch):
+    """An unknown object would put all files of the package into the key."""
 
-    def refuse(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise AssertionError("not understood")
 
-    monkeypatch.setattr(code_fingerprint._CodeWalker, "_everything", refuse)
+    monkeypatch.setattr(code_fingerprint._CodeWalker, "_everything", fail)
     plugins = [registry.find("transport", name) for name in registry.names("transport")]
     simulated = [plugin for plugin in plugins if not hasattr(plugin.module, "CLOSED_FORM")]
     found = set()
@@ -296,10 +296,10 @@ def test_everything_that_comes_with_netsim_is_understood(monkeypatch):
     assert len(found) == len(simulated) > 10
 
 
-def test_where_a_line_stands_now(tmp_path):
-    """Lines move, and so may functions, from file to file."""
+def test_line_of_compiled_code_is_found_in_the_edited_file(tmp_path):
+    """Lines may have moved since the code was compiled."""
     then = lines_of(of(tmp_path, "tx.n = add(now)\n    assert tx.n > 0").codes)
-    statement = "tx.n = add(\n        now)\n    # A word.\n    assert tx.n > 0"
+    statement = "tx.n = add(\n        now)\n    # A comment.\n    assert tx.n > 0"
     now = of(tmp_path, statement)
     line = SOURCE.count("\n", 0, SOURCE.index("{statement}")) + 1
     path = str(tmp_path / "mine.py")

@@ -1,4 +1,4 @@
-"""A handler that does not compile is told with its line and the source text that stands there."""
+"""A handler that does not compile is reported with its line and the text of that line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TX = np.zeros(1, np.dtype([("n", "i8"), ("rate", "f8"), ("seen", "i8", (4,))]))[
 
 
 def entry(folder: Path, statement: str) -> tuple[Entry, int]:
-    """A handler with that statement, and its line."""
+    """Return a handler with that statement, to be compiled, and the statement's line."""
     (folder / "beside.py").write_text("def broken(now):\n    return now.nothing\n")
     source = SOURCE.replace("    tx.n = 0\n", f"    {statement}\n")
     (folder / "mine.py").write_text(source)
@@ -80,11 +80,11 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-def test_a_mistake_is_told_with_its_line(tmp_path):
+def test_compile_error_is_reported_with_its_line(tmp_path):
     for statement, below, message in MISTAKES:
-        made, line = entry(tmp_path, statement)
+        compiled, line = entry(tmp_path, statement)
         with pytest.raises(InputError) as caught:
-            made.prepare(5, TX)
+            compiled.prepare(5, TX)
         error = caught.value
         assert error.file == f"{tmp_path}/mine.py:{line + below}"
         assert mentions(error.message, message)
@@ -92,23 +92,23 @@ def test_a_mistake_is_told_with_its_line(tmp_path):
         assert "Record(" not in error.message
 
 
-def test_a_function_that_returns_two_types(tmp_path):
-    """Told where it returns, not where it is called."""
-    made, _ = entry(tmp_path, "tx.n = either(now)")
+def test_two_return_types_are_reported_at_a_return(tmp_path):
+    """The line is that of a return statement, not of the call."""
+    compiled, _ = entry(tmp_path, "tx.n = either(now)")
     with pytest.raises(InputError) as caught:
-        made.prepare(5, TX)
+        compiled.prepare(5, TX)
     assert "compile" in caught.value.message
-    # Which of the two Numba comes upon first differs from process to process.
+    # Which of the two Numba finds first differs from process to process.
     source = caught.value.message.rpartition(": ")[2]
     assert source in ("return 1", "return (1, 2)")
     line = [line.strip() for line in SOURCE.splitlines()].index(source) + 1
     assert caught.value.file == f"{tmp_path}/mine.py:{line}"
 
 
-def test_a_mistake_in_a_file_beside(tmp_path):
-    made, _ = entry(tmp_path, "tx.n = beside.broken(now)")
+def test_error_in_a_sibling_module_is_reported_there(tmp_path):
+    compiled, _ = entry(tmp_path, "tx.n = beside.broken(now)")
     with pytest.raises(InputError) as caught:
-        made.prepare(5, TX)
+        compiled.prepare(5, TX)
     assert caught.value.file == f"{tmp_path}/beside.py:2"
     assert caught.value.message.endswith(": return now.nothing")
 
@@ -120,14 +120,14 @@ def test_a_mistake_in_a_file_beside(tmp_path):
         ("tx.n = int(math.sqrt(now + 4.0))", 3),
     ],
 )
-def test_functions_with_names_from_outside(tmp_path, statement, n):
-    made, _ = entry(tmp_path, statement)
-    made(5, TX)
+def test_closures_and_imported_functions_compile(tmp_path, statement, n):
+    compiled, _ = entry(tmp_path, statement)
+    compiled(5, TX)
     assert TX["n"] == n
 
 
-def test_libraries_are_never_ours():
-    """Wherever they are installed: of their files there are thousands."""
+def test_installed_libraries_are_not_plugin_code():
+    """Their thousands of files must not be searched, wherever they are installed."""
     assert is_ours(__file__)
     assert not is_ours(np.__file__)
     assert not is_ours("/home/someone/.local/lib/python3.11/site-packages/numpy/__init__.py")

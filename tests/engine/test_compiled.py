@@ -1,4 +1,4 @@
-"""The compiled engine does what the same code does as plain Python, with any number of threads."""
+"""The compiled engine gives the results of plain Python, with any number of threads."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from netsim.model.fabric import Ecn, Fabric, routing_spec
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 
-# Few combinations, because each is compiled; the same as in other tests, because they share.
+# Few combinations, because each is compiled; other tests use the same ones and share the code.
 KINDS = {
     "datagram": ("datagram", DROP_TAIL),
     "roce": ("roce", LOSSLESS),
     "ndp": ("ndp", TRIM),
 }
-# One more with much that those leave out; `test_tasks.py` has another.
+# One more with many features that those leave out; `test_tasks.py` has another.
 FEATURES = {
     "roce, dynamic thresholds": (
         "roce",
@@ -48,7 +48,7 @@ FEATURES = {
 
 
 def random_flows(network: Network, rng: np.random.Generator, n: int, most_bytes: int) -> FlowTable:
-    """Flows among all hosts, a quarter of them to the same one."""
+    """Return random flows among all hosts, a quarter of them to host 0."""
     src = rng.integers(0, network.n_hosts, n)
     dst = np.where(rng.random(n) < 0.25, 0, rng.integers(0, network.n_hosts, n))
     dst = np.where(dst == src, (dst + 1) % network.n_hosts, dst)
@@ -57,7 +57,7 @@ def random_flows(network: Network, rng: np.random.Generator, n: int, most_bytes:
 
 
 def tight(fabric: Fabric, rng: np.random.Generator) -> Fabric:
-    """The same kind of fabric with small buffers: what is compiled does not depend on that."""
+    """Return the fabric with small buffers of random size, which share its compiled code."""
     packets = int(rng.integers(2, 9)) * PACKET
     return changed(
         fabric,
@@ -71,7 +71,7 @@ def tight(fabric: Fabric, rng: np.random.Generator) -> Fabric:
 
 @pytest.mark.parametrize("kind", [*KINDS, *FEATURES])
 def test_compiled_and_plain_runs_agree(kind: str) -> None:
-    """Bounds of arrays are checked as well, but where others share the code."""
+    """Array bounds are checked where no other test shares the code."""
     transport, fabric = (KINDS | FEATURES)[kind]
     for seed in range(4):
         rng = np.random.Generator(np.random.Philox(seed))
@@ -92,7 +92,7 @@ def test_compiled_and_plain_runs_agree(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads_and_repetition_change_nothing(kind: str) -> None:
+def test_threads_and_repetition_do_not_change_results(kind: str) -> None:
     transport, fabric = KINDS[kind]
     rng = np.random.Generator(np.random.Philox(7))
     network = fat_tree(8, 8, "400Gbps", switch_latency="200ns")
@@ -107,8 +107,8 @@ def test_threads_and_repetition_change_nothing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_going_on_in_another_engine_changes_nothing(kind: str) -> None:
-    """Resume from compiled code in plain Python and back, with 2, 1 and 4 threads."""
+def test_resuming_in_another_engine_does_not_change_results(kind: str) -> None:
+    """Move a run from compiled code to plain Python and back, with 2, 1 and 4 threads."""
     transport, fabric = KINDS[kind]
     rng = np.random.Generator(np.random.Philox(11))
     network = fat_tree(4, 4, "400Gbps", switch_latency="200ns")
@@ -124,7 +124,7 @@ def test_going_on_in_another_engine_changes_nothing(kind: str) -> None:
     assert run(engine).digest() == whole.digest()
 
 
-def test_stopping_and_going_on_changes_nothing() -> None:
+def test_pausing_a_run_does_not_change_results() -> None:
     network = fat_tree(4, 4, "100Gbps")
     flows = random_flows(network, np.random.Generator(np.random.Philox(3)), 60, 200_000)
     whole = run(build(network, flows, "roce", LOSSLESS))
@@ -135,8 +135,8 @@ def test_stopping_and_going_on_changes_nothing() -> None:
     assert run(parts).digest() == whole.digest()
 
 
-def test_bounds_are_checked() -> None:
-    """With too short an array the check objects."""
+def test_checked_run_detects_access_beyond_an_array() -> None:
+    """An array of the engine is replaced by one that is too short."""
     (given,) = FEATURES.values()
     network = fat_tree(3, 3, "100Gbps", spines=2)
     flows = random_flows(network, np.random.Generator(np.random.Philox(5)), 40, 60 * 4096)

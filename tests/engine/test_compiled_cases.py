@@ -1,7 +1,7 @@
-"""Random cases of everything, compiled: as the reference says, with any threads, and in pieces.
+"""Random cases, compiled: equal to the reference, with any number of threads, and in pieces.
 
-Each is compiled by itself, so that these are slow tests; what is compiled once serves several cases
-that differ in their seed and in the sizes of flows.
+Every case compiles code of its own, which is slow; its variants, with other seeds and flow sizes,
+share the code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POINTS = 12
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rng_seed", range(FIRST, FIRST + POINTS))
-def test_compiled_as_the_reference_with_any_threads_and_in_pieces(rng_seed: int) -> None:
+def test_compiled_run_equals_reference_with_threads_and_pieces(rng_seed: int) -> None:
     rng = random.Random(rng_seed)
     drawn = random_case(rng_seed)
     sampling = way_of(drawn, rng).sampling

@@ -1,6 +1,6 @@
-"""What compiled handlers do wrong is an error that names them, as in plain Python.
+"""An error in a compiled handler names the handler, as in plain Python.
 
-One transport makes every mistake, which its parameter chooses: so it is compiled once.
+One transport contains all errors and its parameter chooses one, so it is compiled once.
 """
 
 from __future__ import annotations
@@ -107,29 +107,29 @@ def engine(folder: Path, mistake: int, *, threads: int = 1) -> Engine:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_class_far_beyond_the_arrays(folder: Path, threads: int) -> None:
+def test_class_out_of_range_ends_the_run(folder: Path, threads: int) -> None:
     with raises(RunError, "on_data", "class 255"):
         run(engine(folder, CLASS, threads=threads))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_division_by_zero(folder: Path, threads: int) -> None:
+def test_division_by_zero_ends_the_run(folder: Path, threads: int) -> None:
     with raises(RunError, "on_control"):
         run(engine(folder, DIVISION, threads=threads))
 
 
-def test_where_an_error_was_raised(folder: Path) -> None:
+def test_assertion_is_reported_with_its_line(folder: Path) -> None:
     with raises(RunError, "on_start", "AssertionError", "mine.py", "assert tx.next_seq > 0"):
         run(engine(folder, ASSERTION))
 
 
-def test_where_it_was_raised_when_the_text_has_moved(
+def test_error_is_reported_at_the_present_line_after_an_edit(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A comment does not compile anything again; the line that is told is the present one."""
+    """A new comment moves the line but does not compile the handler again."""
     with raises(RunError, "on_start"):
         run(engine(folder, ASSERTION))
-    (folder / "mine.py").write_text(SOURCE.replace("def on_start", "# A word.\ndef on_start"))
+    (folder / "mine.py").write_text(SOURCE.replace("def on_start", "# A comment.\ndef on_start"))
     line = 1 + next(n for n, text in enumerate(SOURCE.splitlines(), 1) if "assert tx" in text)
     with (
         no_compiler(monkeypatch),
@@ -138,8 +138,8 @@ def test_where_it_was_raised_when_the_text_has_moved(
         run(engine(folder, ASSERTION))
 
 
-def test_an_error_in_a_worker_is_not_lost(folder: Path) -> None:
-    """Which of two threads comes upon it is chance; the run ends in any case."""
+def test_error_in_any_worker_thread_ends_the_run(folder: Path) -> None:
+    """Either of the two threads may raise it."""
     for _ in range(5):
         with raises(RunError, "on_data"):
             run(engine(folder, LATE_ASSERTION, threads=2))
@@ -156,14 +156,14 @@ watchdog.HANG_TIMEOUT_S = 0.5
 point = Experiment.load("hang.toml", []).points()[0]
 with Interruption() as interruption:
     print("compiling", flush=True)
-    told = interruption.watching()
+    progress = interruption.watching()
     on_hang = lambda text: print(text, flush=True)
-    simulate(point, threads=2, should_stop=interruption, progress=told, on_hang=on_hang)
+    simulate(point, threads=2, should_stop=interruption, progress=progress, on_hang=on_hang)
 """
 
 
 def started(folder: Path) -> subprocess.Popen[str]:
-    """A process that runs the experiment; it has come to where it compiles."""
+    """Start a process that runs the experiment, and wait until it compiles."""
     process = subprocess.Popen(
         [sys.executable, "-c", HANG],
         cwd=folder,
@@ -177,7 +177,7 @@ def started(folder: Path) -> subprocess.Popen[str]:
 
 
 def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """Ask twice. The first signal is answered at once, the second one obeyed."""
+    """Send a signal twice: the first is answered at once, the second ends the process."""
     assert process.stderr is not None
     process.send_signal(number)
     began = time.monotonic()
@@ -188,11 +188,11 @@ def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> None:
     process.wait(timeout=8)
 
 
-def test_an_endless_loop_is_named_and_ends(folder: Path) -> None:
+def test_endless_loop_is_reported_and_can_be_interrupted(folder: Path) -> None:
     with started(folder) as process:
         assert process.stdout is not None
-        said = process.stdout.readline()
-        assert mentions(said, "mine.py", "on_control")
-        assert "does not return" in said
+        report = process.stdout.readline()
+        assert mentions(report, "mine.py", "on_control")
+        assert "does not return" in report
         interrupt(process, signal.SIGTERM)
         assert process.returncode == 128 + signal.SIGTERM

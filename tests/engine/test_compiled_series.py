@@ -1,4 +1,4 @@
-"""Series of compiled code: the same as of plain Python, with any threads, and queueing theory."""
+"""Time series of compiled code against plain Python, any thread count, and queueing theory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ G = 10**9
 PAYLOAD = 4096
 
 
-def run_of_chance(**options: object) -> Engine:
-    """Flows that begin at random in a tree whose queues overflow; everything is sampled."""
+def random_run(**options: object) -> Engine:
+    """Run flows with random starts in a tree whose queues overflow, and sample everything."""
     network = fat_tree(4, 4, "100Gbps")
     rng = np.random.Generator(np.random.Philox(5))
     n = 120
@@ -32,9 +32,9 @@ def run_of_chance(**options: object) -> Engine:
     return run(build(network, flows, "datagram", fabric, sampling=sampling, **options))
 
 
-def test_compiled_as_plain_whatever_the_threads() -> None:
-    """Bounds of arrays are checked as well."""
-    plain = run_of_chance(jit=False)
+def test_compiled_series_equal_plain_with_any_threads() -> None:
+    """Array bounds are checked, too."""
+    plain = random_run(jit=False)
     found = reading(plain)
     assert found.interval_ps > US  # thinned
     assert found.drops.any()
@@ -42,7 +42,7 @@ def test_compiled_as_plain_whatever_the_threads() -> None:
     levels = plain.queue_levels()
     assert levels is not None
     for threads in (1, 2, 4):
-        engine = run_of_chance(threads=threads, checked=True)
+        engine = random_run(threads=threads, checked=True)
         equal(reading(engine), found)
         assert engine.digest() == plain.digest()
         ours = engine.queue_levels()
@@ -51,10 +51,10 @@ def test_compiled_as_plain_whatever_the_threads() -> None:
         assert np.array_equal(ours.p99_bytes, levels.p99_bytes)
 
 
-def test_mean_queue_by_littles_law_and_by_pollaczek_and_khinchine() -> None:
-    """Packets at random times to a host of 10 Gbps: an M/D/1 queue at the switch's port to it.
+def test_mean_queue_follows_littles_law_and_pollaczek_khinchine() -> None:
+    """Packets at random times to a 10 Gbps host form an M/D/1 queue at the switch's port.
 
-    What they hold there is the sum of the times that they are there, to the last byte-picosecond.
+    The bytes held over time equal the sum of the times that packets spend there, exactly.
     """
     builder = NetworkBuilder()
     hosts = builder.add_hosts(65)

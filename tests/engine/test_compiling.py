@@ -1,4 +1,4 @@
-"""Leaning on Numba's internals saves time and changes nothing."""
+"""Patches of Numba's internals save time and do not change results."""
 
 from __future__ import annotations
 
@@ -62,35 +62,35 @@ def filled_twice(outer, other):
 
 
 def entry(function=summed, *, checked=False) -> Entry:
-    """By default one that calls another with several types of integers; as in a new process."""
+    """Return a function to be compiled, by default one that mixes integer types."""
     return Entry(Compiled(function, Bindings({}, [], checked=checked), "compiling_test", None))
 
 
 def compiled_types(monkeypatch: pytest.MonkeyPatch) -> list[type]:
-    """The kinds of libraries that Numba makes from here on."""
-    made: list[type] = []
+    """Return a list that collects the types of libraries that Numba builds from now on."""
+    types: list[type] = []
     finalize = JITCodeLibrary.finalize
 
     def noted(library: JITCodeLibrary) -> None:
-        made.append(type(library))
+        types.append(type(library))
         finalize(library)
 
     monkeypatch.setattr(JITCodeLibrary, "finalize", noted)
-    return made
+    return types
 
 
 @pytest.mark.parametrize("plain", ["", "0", "1"])
-def test_a_function_is_the_same_both_ways(monkeypatch, plain):
+def test_function_gives_the_same_result_with_plain_numba(monkeypatch, plain):
     monkeypatch.setenv("NETSIM_PLAIN_NUMBA", plain)
-    made = compiled_types(monkeypatch)
+    types = compiled_types(monkeypatch)
     numbers = np.array([5, 2])
     assert entry()(numbers) == summed(numbers)
-    assert (DeferredLibrary in made) == (plain != "1")
+    assert (DeferredLibrary in types) == (plain != "1")
 
 
 @pytest.mark.parametrize("plain", ["0", "1"])
-def test_negative_indices_are_for_arrays_in_records(monkeypatch, plain):
-    """Elsewhere, where bounds are checked, they are a mistake that is found."""
+def test_negative_indices_work_only_for_arrays_in_records(monkeypatch, plain):
+    """Elsewhere they are an error if bounds are checked."""
     monkeypatch.setenv("NETSIM_PLAIN_NUMBA", plain)
     records = np.array([((7, 8, 9),)], np.dtype([("three", "i8", (3,))]))
     checked = entry(from_behind, checked=True)
@@ -105,7 +105,7 @@ def test_negative_indices_are_for_arrays_in_records(monkeypatch, plain):
 
 
 def groups() -> tuple[Outer, Outer]:
-    """Two of a kind whose arrays lie apart, one of them with gaps."""
+    """Return two groups with separate arrays, one of them strided."""
     records = np.dtype([("few", "i4"), ("many", "i8", (3,))], align=True)
 
     def of(step: int, n: int) -> Outer:
@@ -116,7 +116,7 @@ def groups() -> tuple[Outer, Outer]:
 
 
 @pytest.mark.parametrize("plain", ["0", "1"])
-def test_groups_by_reference_are_the_groups(monkeypatch, plain):
+def test_groups_passed_by_reference_give_the_same_result(monkeypatch, plain):
     monkeypatch.setenv("NETSIM_PLAIN_NUMBA", plain)
     monkeypatch.setattr(pass_by_reference, "GROUPS", (Inner, Outer))
     seen = []
@@ -137,20 +137,20 @@ def test_groups_by_reference_are_the_groups(monkeypatch, plain):
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """Which patches work is found again in a test, and after it."""
+    """Test again which patches work, in the test and after it; return the warnings."""
     monkeypatch.setattr(patches, "warn_once", warned := [].append)
     patches._working.cache_clear()
     yield warned.__self__
     patches._working.cache_clear()
 
 
-def test_all_patches_work_with_this_numba(fresh):
-    """Otherwise everything would take three times as long, and nobody would know why."""
+def test_all_patches_work_with_the_installed_numba(fresh):
+    """Without them, everything would silently take three times as long."""
     assert [name for name in patches.LOST if patches.working(name) is None] == []
     assert fresh == []
 
 
-def test_patches_are_tried_on_a_numba_that_is_not_known(monkeypatch, fresh):
+def test_patches_are_tried_on_an_unknown_numba(monkeypatch, fresh):
     monkeypatch.setattr(patches, "NEWEST_TESTED", (0, 1))
     assert all(patches.working(name) for name in patches.LOST)
     assert fresh == []
@@ -167,8 +167,8 @@ def test_patches_are_tried_on_a_numba_that_is_not_known(monkeypatch, fresh):
         ("nonnegative_indices", "numba.np.arrayobj.basic_indexing = print"),
     ],
 )
-def test_a_patch_that_breaks_is_left_out(monkeypatch, fresh, name, broken):
-    """What a new Numba may lack, or have with another meaning: slower, with the same result."""
+def test_broken_patch_is_left_out_with_a_warning(monkeypatch, fresh, name, broken):
+    """A new Numba may lack what a patch uses, or have changed its meaning."""
     monkeypatch.setattr(patches, "NEWEST_TESTED", (0, 1))
     breaking = f"import numba.core.dispatcher, numba.np.arrayobj; {broken}; "
     monkeypatch.setattr(patches, "TRIAL", breaking + patches.TRIAL)
@@ -177,7 +177,7 @@ def test_a_patch_that_breaks_is_left_out(monkeypatch, fresh, name, broken):
 
 
 @pytest.mark.parametrize("name", patches.LOST)
-def test_code_is_the_same_without_a_patch(monkeypatch, name):
+def test_function_gives_the_same_result_without_a_patch(monkeypatch, name):
     working = patches._working
     monkeypatch.setattr(patches, "_working", lambda one: None if one == name else working(one))
     numbers = np.array([5, 2])
@@ -185,7 +185,7 @@ def test_code_is_the_same_without_a_patch(monkeypatch, name):
 
 
 @pytest.mark.slow
-def test_the_engine_is_the_same_both_ways(monkeypatch):
+def test_engine_gives_the_same_result_with_plain_numba(monkeypatch):
     network = fat_tree(3, 3, "100Gbps", spines=2)
     flows = flow_table([(src, (src + 4) % 9, 300_000, 0) for src in range(9)])
     digests = set()

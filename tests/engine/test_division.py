@@ -1,4 +1,4 @@
-"""Ranks have about equal numbers of packets to forward, and cut few cables."""
+"""Ranks forward about equal numbers of packets and cut few cables."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ EVEN = {"kind": "permutation", "size": "100KB"}
     ("topology", "traffic", "n", "cut", "balance"),
     [
         (TREE, EVEN, 2, 8, 1.05),  # of 32 cables: 2 leaves to 2 spines, twice
-        (THREE_TIERS, EVEN, 2, 8, 1.1),  # of 48: pods to the upper switches of others
+        (THREE_TIERS, EVEN, 2, 8, 1.1),  # of 48: pods to the core switches of others
         (THREE_TIERS, EVEN, 4, 12, 1.15),
-        (PLANES, EVEN, 2, 16, 1.05),  # of 64: as in each plane alone
-        (RAILS, EVEN, 2, 32, 1.1),  # of 192: between racks and rails alone
+        (PLANES, EVEN, 2, 16, 1.05),  # of 64: 8 in each plane
+        (RAILS, EVEN, 2, 32, 1.1),  # of 192: only between racks and rails
         (TWO, EVEN, 2, 1, 1.05),  # of 73: the long one
         (TWO, {**EVEN, "load": 0.8}, 2, 1, 1.1),
         ({**THREE_TIERS, "radix": 8}, {**EVEN, "load": 0.3}, 4, 120, 1.1),  # of 384
@@ -42,7 +42,7 @@ def test_ranks_have_equal_shares_and_cut_few_cables(
     given = {"name": "x", "transport": "ndp", "topology": topology, "traffic": traffic}
     [point] = Experiment.from_mapping(given).points()
     scenario = prepare(point)
-    jit = False if topology in (PLANES, RAILS) else None  # others share what is compiled
+    jit = False if topology in (PLANES, RAILS) else None  # the others share compiled code
     engine = build_engine(point, scenario, Options(jit=jit))
     drive(engine)
     state, network = engine.state, scenario.network

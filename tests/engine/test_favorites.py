@@ -22,7 +22,7 @@ from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 
 PACKETS = 30
-"""Of each flow."""
+"""Packets of each flow."""
 
 PACKET_PS = 80 * PACKET
 
@@ -60,8 +60,8 @@ def done_ps(engine: Engine) -> NDArray[np.int64]:
     return done
 
 
-def test_either_of_two_senders_is_first_as_often() -> None:
-    """Also where one message is served after the other: 16 coins, three standard deviations."""
+def test_either_of_two_senders_finishes_first_equally_often() -> None:
+    """Also if messages are served one by one. Bound: three standard deviations of 16 coins."""
     for transport, fabric in FABRICS.items():
         flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, 10 * 4096))
         leads = []
@@ -73,16 +73,16 @@ def test_either_of_two_senders_is_first_as_often() -> None:
 
 
 @pytest.mark.parametrize("transport", ["ndp", "roce"])
-def test_flows_of_one_host_are_at_most_a_round_apart(transport: str) -> None:
-    """The lower numbers are first, each by one packet in all."""
+def test_flows_of_one_host_end_one_packet_apart(transport: str) -> None:
+    """They are served round robin, lower numbers first."""
     n = 8
     flows = FlowTable(np.full(n, n), np.arange(n), np.full(n, PACKETS * 4096))
     engine = build(star(n + 1), flows, transport, FABRICS[transport], jit=False)
     assert np.diff(done_ps(engine)).tolist() == [PACKET_PS] * (n - 1)
 
 
-def test_neither_port_of_a_receiver_is_first() -> None:
-    """Two flows that come in at the same instants, each by a port of its own."""
+def test_neither_port_of_a_receiver_is_favored() -> None:
+    """Packets of two flows arrive at the same instants, each flow at its own port."""
     port_pairs = [[below(rand32(seed, 10, flow, 0), 2) for flow in range(2)] for seed in range(8)]
     seed = port_pairs.index([1, 0])
     flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, PACKETS * 4096))
@@ -91,8 +91,8 @@ def test_neither_port_of_a_receiver_is_first() -> None:
     assert done[0] == done[1]
 
 
-def test_classes_that_take_turns_are_at_most_a_packet_apart() -> None:
-    """By the deficit round robin that `netsim new-queue` copies, which begins with class 0."""
+def test_round_robin_classes_are_at_most_one_packet_apart() -> None:
+    """With the deficit round robin of `netsim new-queue`, which begins with class 0."""
     n = 4
     plugin = registry.find("transport", "datagram")
     others = [PluginSpec(plugin, resolve(plugin, {"data_class": k})) for k in range(1, n)]

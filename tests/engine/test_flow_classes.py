@@ -17,7 +17,7 @@ from netsim.tracing.flow_trace import event_table
 from netsim.tracing.ordered_trace import order_trace
 
 NETWORK = fat_tree(4, 2, "100Gbps")
-# Inside a leaf, each host with one flow out or in: nobody meets anybody.
+# Each flow stays in its leaf and each host has one flow, so that no two share a link.
 APART = [(0, 1, 200_000, 0), (4, 5, 300_000, 0)]
 MEET = [(i, (i + 3) % 8, 100_000, 0) for i in range(8)]
 
@@ -41,7 +41,7 @@ def mixed(flows: list[tuple[int, int, int, int]], classes: list[int], *, jit: bo
     )
 
 
-def test_flows_that_do_not_meet_do_as_in_runs_of_their_own():
+def test_flows_on_separate_links_behave_as_in_separate_runs():
     together = fct_ps(mixed(APART, [0, 1]))
     ndp = run(build(NETWORK, flow_table(APART[:1]), "ndp", TRIM, jit=False))
     roce = build(NETWORK, flow_table(APART[1:]), "roce", TRIM, params={"data_class": 1}, jit=False)
@@ -52,8 +52,8 @@ def alone(name: str, flow: tuple[int, int, int, int]) -> int:
     return int(fct_ps(run(build(NETWORK, flow_table([flow]), name, TRIM, jit=False)))[0])
 
 
-def test_fields_of_the_same_name_do_not_meet():
-    """Of another type in flows, shared by packets, and state of hosts."""
+def test_fields_of_the_same_name_are_kept_apart():
+    """State of flows with another type, packet fields that both use, and host state."""
     for names in (("nscc", "swift"), ("bbr", "cubic"), ("ndp", "ndp"), ("smartt", "nscc")):
         both = build(
             NETWORK,
@@ -67,7 +67,7 @@ def test_fields_of_the_same_name_do_not_meet():
         )
         own = [alone(name, flow) for name, flow in zip(names, APART, strict=True)]
         assert fct_ps(run(both)).tolist() == own
-    # A trace calls a field what its transport does: NSCC's window, of whole bytes, beside SMaRTT's.
+    # A trace uses the transport's own field names: NSCC's integer window next to SMaRTT's.
     module = registry.find("transport", "nscc").module
     table, _ = event_table(
         NETWORK, order_trace(NETWORK, both.drain_trace()), module, both.own_names(1)
@@ -77,7 +77,7 @@ def test_fields_of_the_same_name_do_not_meet():
 
 
 def test_compiled_and_plain_agree():
-    """Two transports of which one is given other names for its fields, and its parameters."""
+    """The fields and parameters of one of the two transports are renamed internally."""
 
     def engine(jit: bool):
         return build(
@@ -95,8 +95,8 @@ def test_compiled_and_plain_agree():
     assert (fct_ps(plain) > 0).all()
 
 
-def test_the_same_transport_twice_keeps_its_parameters_apart():
-    """roce has no state in hosts, so it can stand beside itself."""
+def test_same_transport_may_run_twice_with_other_parameters():
+    """roce has no host state, so a run may contain it twice."""
     engine = run(
         build(
             NETWORK,
@@ -114,7 +114,7 @@ def test_the_same_transport_twice_keeps_its_parameters_apart():
     assert received[4] == 74 // 4 + 1
 
 
-def test_tables_of_flows_joined():
+def test_joined_flow_tables_renumber_dependencies():
     waiting = FlowTable([0, 1], [1, 2], 100, label=["a", "b"])
     waiting.set_dependencies([[], [0]])
     joined = FlowTable.join([FlowTable([5], [6], 50), waiting])
@@ -131,7 +131,7 @@ CLASSES = {
 
 
 class TestExperiment:
-    def test_a_run(self, tmp_path, monkeypatch):
+    def test_results_have_flows_and_a_summary_per_class(self, tmp_path, monkeypatch):
         monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
         small = {"traffic": 'kind = "permutation"\nsize = "40KB"'}
         (point,) = load(tmp_path, text(**small, **CLASSES)).points()
@@ -146,12 +146,12 @@ class TestExperiment:
         assert wan["fct_ps"]["max"] == result.flows["fct_ps"][16:].max()
         assert own["bytes"] + wan["bytes"] == result.summary["bytes"]
 
-    def test_traffic_of_a_class_has_random_numbers_of_its_own(self, tmp_path):
+    def test_classes_draw_different_random_traffic(self, tmp_path):
         (point,) = load(tmp_path, text(**CLASSES)).points()
         flows = prepare(point).flows
         assert flows.dst[:16].tolist() != flows.dst[16:].tolist()
 
-    def test_parameters_of_a_class_are_axes(self, tmp_path):
+    def test_parameter_of_a_class_may_be_swept(self, tmp_path):
         sections = {
             **CLASSES,
             "flow_classes.wan.traffic": 'kind = "permutation"\nload = [0.5, 1.0]',
@@ -160,19 +160,19 @@ class TestExperiment:
         assert [point.classes[0].traffic.params["load"] for point in points] == [0.5, 1.0]
         assert list(points[0].axes) == ["flow_classes.wan.traffic.load"]
 
-    def test_the_fabric_has_the_classes_that_all_need(self, tmp_path):
+    def test_fabric_has_the_traffic_classes_that_all_need(self, tmp_path):
         content = text(
             top='transport = "roce"', **{**CLASSES, "flow_classes.wan.transport": 'kind = "ndp"'}
         )
         (point,) = load(tmp_path, content).points()
         assert point.fabric.n_traffic_classes == 2
 
-    def test_what_is_written_back_is_what_was_read(self, tmp_path):
+    def test_resolved_experiment_contains_the_classes(self, tmp_path):
         (point,) = load(tmp_path, text(**CLASSES)).points()
         assert point.resolved["flow_classes"]["wan"]["traffic"]["size"] == "20KB"
         assert point.resolved["flow_classes"]["wan"]["transport"]["data_class"] == 1
 
-    def test_mistakes(self, tmp_path):
+    def test_errors_of_a_class_are_reported_with_its_keys(self, tmp_path):
         for section, body, message in [
             ("transport", 'kind = "rose"', "flow_classes.wan.transport: unknown transport"),
             (
@@ -186,11 +186,11 @@ class TestExperiment:
             found = messages(tmp_path, text(**{**CLASSES, f"flow_classes.wan.{section}": body}))
             assert [message in line for line in found] == [True], found
 
-    def test_a_class_needs_both(self, tmp_path):
+    def test_class_without_traffic_is_rejected(self, tmp_path):
         content = text(**{"flow_classes.wan.transport": 'kind = "roce"'})
         assert any("flow_classes.wan.traffic" in line for line in messages(tmp_path, content))
 
-    def test_what_is_not_simulated_cannot_be_mixed(self, tmp_path):
+    def test_closed_form_transport_of_a_class_is_rejected(self, tmp_path):
         content = text(**{**CLASSES, "flow_classes.wan.transport": 'kind = "ideal"'})
         (point,) = load(tmp_path, content).points()
         with raises_input("ideal"):

@@ -12,7 +12,7 @@ from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 PAGE = Path(__file__).parents[2] / "transports" / "README.md"
 
 
-def test_the_page_for_authors_has_the_table():
+def test_guide_contains_the_handler_table():
     text = PAGE.read_text("utf-8").partition(
         "| handler | runs on | called when |\n|---|---|---|\n"
     )[2]
@@ -20,16 +20,16 @@ def test_the_page_for_authors_has_the_table():
     assert text.partition("\n\n")[0].splitlines() == rows
 
 
-def test_a_handler_has_a_number_by_which_it_is_told():
-    told = {}
+def test_handler_numbers_are_unique_and_map_to_names():
+    names = {}
     for table in (HANDLERS, QUEUE_HANDLERS):
         assert table.name_of(NOTHING) == ""
         assert [table.name_of(h.number) for h in table.values()] == list(table)
-        told |= {h.number: h.name for h in table.values()}
-    assert len(told) == len(HANDLERS) + len(QUEUE_HANDLERS)
+        names |= {h.number: h.name for h in table.values()}
+    assert len(names) == len(HANDLERS) + len(QUEUE_HANDLERS)
 
 
-def test_what_a_handler_is_given_fits_where_it_runs():
+def test_handler_arguments_match_where_it_runs():
     for handler in HANDLERS.values():
         has_env = handler.arguments[0] == "env"
         assert has_env == (handler.runs_on != SWITCH)
@@ -37,8 +37,8 @@ def test_what_a_handler_is_given_fits_where_it_runs():
             assert handler.side == {"source": "tx", "destination": "rx"}[handler.runs_on]
 
 
-def test_the_engine_calls_every_handler_and_says_so():
-    """The number is noted first."""
+def test_engine_records_each_handler_that_it_calls():
+    """So that an error can name the handler."""
     for name in [*HANDLERS, *QUEUE_HANDLERS]:
         kernels = Path(netsim.engine.kernels.__file__).parent.glob("*.py")
         tables = ("handlers", "queue_handlers")

@@ -1,4 +1,4 @@
-"""Numbers that are taken for one another in a kernel: mypy finds them, and Numba sees int only."""
+"""Confused indices and units in a kernel are type errors in mypy; at run time all are int."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def quantities(links: LinkState, p: GlobalPort, pkt: PacketRecord, tx: TxRecord,
     links.ports[p].taill  # attr-defined
     tx.deadline  # attr-defined
 """
-"""Kernels of a kind; behind a line that is wrong stands the code of mypy's error."""
+"""Example kernels; each wrong line has the code of mypy's error as a comment."""
 
 
 @pytest.mark.slow
-def test_mypy_tells_numbers_apart(tmp_path):
+def test_mypy_distinguishes_indices_and_units(tmp_path):
     pytest.importorskip("mypy")
     path = tmp_path / "kernels.py"
     path.write_text(KERNELS, "utf-8")
@@ -112,21 +112,21 @@ def test_mypy_tells_numbers_apart(tmp_path):
     assert found == wrong, check.stdout + check.stderr
 
 
-def test_at_run_time_every_number_is_an_int():
+def test_all_id_types_are_int_at_run_time():
     kinds = "LocalPort GlobalPort QueueId Slot TimerSlot FlowId NodeId HostId Ps Bytes"
     for kind in kinds.split():
         assert getattr(ids, kind) is int
     assert ids.span is range
 
 
-def test_records_are_made_of_their_classes():
+def test_record_layout_follows_its_class():
     assert PACKET.itemsize == 32
     assert PORT.itemsize <= QUEUE.itemsize == 128  # two cache lines
     assert padded_record_of(PortRecord).itemsize == 128
     assert padded_record_of(QueueRecord, "own").itemsize == 192
     narrow = {name: PACKET[name].str for name in ("time", "aux", "size_bytes", "prio")}
     assert narrow == {"time": "<i8", "aux": "<i4", "size_bytes": "<u2", "prio": "|u1"}
-    assert fields_of(TxRecord)[:2] == ("flow", "transport")  # those of either side come first
+    assert fields_of(TxRecord)[:2] == ("flow", "transport")  # common fields come first
     assert {PORT[name] for name in PORT.names} == {np.dtype(np.int64)}
     assert fields_of(HostRecord)[0] == "host"
     own = record_of(PacketRecord, "stamp", ("share", float), ("notes", 3), ("count", int))

@@ -1,4 +1,4 @@
-"""65,536 hosts below three tiers of switches with 64 ports, and a few flows among them."""
+"""A few flows in a three-tier network of 65,536 hosts and 64-port switches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RATE_BPS, DELAY_PS = 100 * 10**9, 500_000
 
 
 def three_tiers() -> Network:
-    """Pods of 32 switches above hosts and 32 above those, each of which has 32 of the cores."""
+    """Return pods of 32 edge and 32 middle switches; each middle switch has 32 core switches."""
     builder = NetworkBuilder()
     builder.reserve(hosts=HOSTS, switches=2 * PORTS * HALF + HALF * HALF, cables=3 * HOSTS)
     builder.add_hosts(HOSTS)
@@ -36,7 +36,7 @@ def three_tiers() -> Network:
 
 
 @pytest.mark.slow
-def test_eight_flows_among_65536_hosts() -> None:
+def test_eight_flows_among_65536_hosts_take_the_ideal_time() -> None:
     network = three_tiers()
     assert (network.n_hosts, network.n_switches) == (65_536, 5120)
     src = np.arange(8, dtype=np.int32) * (HOSTS // 8)
@@ -47,7 +47,7 @@ def test_eight_flows_among_65536_hosts() -> None:
     assert sum(stored.raw.size for stored in half.values()) < 400_000_000
     run(engine)
     assert engine.conservation().packets.missing == 0
-    # No two share a link on the paths that they are given: each takes as long as if alone.
+    # No two flows share a link, so each takes its ideal time.
     assert np.array_equal(fct_ps(engine), ideal_times(network, flows, PacketFormat()).fct_ps)
     packets = -(-400_000 // PacketFormat().payload_bytes)
     assert engine.counts.hops == 8 * 6 * packets

@@ -1,6 +1,6 @@
-"""A run divided among ranks is the run of one process: after any window, and resumed by others.
+"""A run divided among ranks equals the run of one process, after any window and when resumed.
 
-The ranks are threads of this process; `tests/cli/test_mpi.py` has processes of mpirun.
+The ranks are threads of this process; `tests/cli/test_mpi.py` uses processes of mpirun.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ from netsim.engine.state_views import Status
 from netsim.flows import FlowTable
 
 PLACES = ("block", "block_end", "off", "mask", "ctrl_off", "ctrl_mask")
-"""Fields of records that say where packets are, which no two engines need agree on ..."""
+"""Fields that say where packets are stored, which may differ between engines ..."""
 
 WORKING = ("worker", "handler", "next_done", "tx_origin")
-"""... and what a step leaves behind."""
+"""... and temporary values of a step."""
 
 KEPT = ("ports", "readers", "queues", "nics", "host_ports", "tx", "rx", "tasks", "program_hosts")
 
 
 def seen(engine: Engine) -> tuple[Any, ...]:
-    """What can be asked of an engine."""
+    """Return all results of an engine."""
     links = [column.tolist() for column in vars(engine.link_counters()).values()]
     flows, tasks, rows = flow_results(engine), task_results(engine), log_rows(engine)
     slots = slot_begins(engine, INF) if engine.feature_set.phase_driven else []
-    counts = replace(engine.counts, windows=0)  # ranks have windows of their own
+    counts = replace(engine.counts, windows=0)  # ranks have their own windows
     return engine.digest(), counts, engine.conservation(), links, flows, tasks, rows, slots
 
 
 def records(engine: Engine) -> dict[str, Any]:
-    """The fields of the engine's records that only one value fits."""
+    """Return the fields of the engine's records that must not differ between engines."""
     groups = {**engine.state.links._asdict(), **engine.state.hosts._asdict()}
     return {
         f"{name}.{field}": np.array(np.asarray(groups[name])[field])
@@ -69,9 +69,9 @@ def records(engine: Engine) -> dict[str, Any]:
 
 
 def divided(case: Case, **given: Any) -> Callable[[ThreadRanks], Engine]:
-    """What builds the engine of a rank."""
+    """Return a function that builds the engine of a rank."""
 
-    def built(ranks: ThreadRanks) -> Engine:
+    def build_rank(ranks: ThreadRanks) -> Engine:
         def make(simulation: Any, options: Any) -> Engine:
             return PartitionedEngine(simulation, replace(options, ranks=ranks))
 
@@ -79,12 +79,15 @@ def divided(case: Case, **given: Any) -> Callable[[ThreadRanks], Engine]:
         engine.advance(0, INF)  # load code
         return engine
 
-    return built
+    return build_rank
 
 
 def check(seed: int, **named: Any) -> None:
-    """Run a case on some ranks, window by window, and go on from its middle with another number of
-    them, each up to its own horizon; or begin with these."""
+    """Compare a case on a random number of ranks with one process, window by window.
+
+    Then resume it from its middle, or start again, with another number of ranks, each up to its own
+    horizon.
+    """
     rng = random.Random(seed)
     case = cut_short(random_case(seed, **named), 800)
     sampling = sampled(case, case.until_ps // 20 + 1) if rng.random() < 0.3 else None
@@ -132,8 +135,8 @@ def check(seed: int, **named: Any) -> None:
     assert seen(alone) == seen(whole)
 
 
-def test_a_rank_writes_few_rows_of_other_ranks() -> None:
-    """A quarter of a tree, and what it shares with others: its cables' other ends, its flows."""
+def test_rank_writes_only_its_own_and_shared_rows() -> None:
+    """One of four ranks has its quarter of a tree, the other ends of its cables, and its flows."""
     network = fat_tree(8, 16, "100Gbps")
     flows = FlowTable(np.arange(128), (np.arange(128) + 64) % 128, 10_000)
     one_of_four = ThreadRanks(1, Meeting(4))
@@ -156,18 +159,18 @@ def test_ranks_agree_with_one_process(seed: int) -> None:
     check(seed)
 
 
-def test_ranks_agree_when_circuits_follow_the_flows() -> None:
+def test_ranks_agree_with_phase_driven_circuits() -> None:
     check(1, racks=True)
 
 
-def test_a_long_cable_between_ranks_costs_few_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both sides are busy all the time; one exchange per millisecond, its delay, would do."""
+def test_long_cable_between_ranks_needs_few_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides are always busy; one exchange per cable delay, 1 ms, would suffice."""
     network = dumbbell(hosts=3, host_delay="1us", bottleneck_delay="1ms")
     near = [(a, b, 4096, 20 * US * k) for k in range(200) for a, b in ((0, 1), (1, 2), (4, 3))]
     flows = flow_table([*near, (0, 5, 9000, 0), (3, 2, 9000, 1500 * US)])
     given: dict[str, Any] = {"params": {"rto": "1s"}, "jit": False}
 
-    def made(ranks: ThreadRanks) -> Engine:
+    def rank_engine(ranks: ThreadRanks) -> Engine:
         return build(
             network, flows, "ndp", fabric_with("trim", n_traffic_classes=2), ranks=ranks, **given
         )
@@ -188,7 +191,7 @@ def test_a_long_cable_between_ranks_costs_few_exchanges(monkeypatch: pytest.Monk
     for module in (horizons, partitioned):  # plain Python is slow
         monkeypatch.setattr(module, "LONG_S", 1e9)
     monkeypatch.setattr(horizons, "SHORT_S", 1e9)
-    found = with_ranks(2, made, finished)
+    found = with_ranks(2, rank_engine, finished)
     whole = build(network, flows, "ndp", fabric_with("trim", n_traffic_classes=2), **given)
     assert found == finished(whole)
     assert whole.counts.windows > 500
@@ -204,8 +207,10 @@ def test_ranks_agree_with_one_process_long(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
-def test_compiled_cases_have_one_hash(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On 1 to 4 ranks of 1 or 2 threads, which share all windows."""
+def test_compiled_cases_agree_for_any_ranks_and_threads(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 1 to 4 ranks of 1 or 2 threads, which share the work of every window."""
     monkeypatch.setattr(crew, "SHARED_NS", 0)
     rng = random.Random(seed)
     drawn = random_case(seed)

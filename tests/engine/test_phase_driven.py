@@ -1,4 +1,4 @@
-"""Circuit switches that follow the workload, against closed forms and against timetables."""
+"""Phase-driven circuit switches against closed forms and against timed schedules."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from netsim.network import NamedRouting, NetworkBuilder, RoutingPolicy, routes_i
 CONTROL, SWITCHING, SYNC = 10 * US, 3 * US, 500 * NS
 DARK = SWITCHING + SYNC
 PAIRS = [[1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
-"""What four ports are joined to in each of three slots."""
+"""The peer of each of four ports in each of three slots."""
 SIZE = 936 * 40
 
 
 def phase_driven(matchings: list[list[int]], control_delay_ps: int = CONTROL) -> Network:
-    """A rack at each port, of which two that are joined change at once."""
+    """Return racks at a phase-driven circuit switch; connected ports are reconfigured together."""
     given = {"reconfiguration_delay_ps": SWITCHING, "sync_delay_ps": SYNC}
     return racks(Schedule(None, matchings, control_delay_ps=control_delay_ps, **given))
 
@@ -37,21 +37,21 @@ def on(
     network: Network, flows: list[tuple[int, int, int, int]], phases: list[int], **rules: object
 ) -> Engine:
     fabric = replace(DROP_TAIL, circuits=CircuitRules(**rules)) if rules else DROP_TAIL
-    told = network.with_phases(phases)
-    return build(told, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False)
+    with_phases = network.with_phases(phases)
+    return build(with_phases, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False)
 
 
 @pytest.mark.parametrize("at_circuit_end", ["wait", "drop"])
 @pytest.mark.parametrize("guard_ps", [0, 700 * NS])
-def test_a_slot_begins_as_the_phase_before_it_is_over(at_circuit_end: str, guard_ps: int) -> None:
-    """Each of four hosts sends to all others, phase by phase, and all is ready from the start."""
+def test_slot_begins_when_the_phase_before_it_is_over(at_circuit_end: str, guard_ps: int) -> None:
+    """Each of four hosts sends to all others, one per phase; all flows are ready at time 0."""
     flows = [(a, b, SIZE, 0) for row in PAIRS for a, b in enumerate(row)]
     phases = [phase for phase in range(3) for _ in range(4)]
     network = phase_driven(PAIRS)
     engine = run(on(network, flows, phases, guard_ps=guard_ps, at_circuit_end=at_circuit_end))
     alone = ideal_times(network, flow_table(flows), PACKETS).fct_ps
-    # All three flows of a host leave it one packet after the other, so that a phase's packets
-    # stand at the circuit before it comes, but for those of the first.
+    # The packets of a host's three flows leave alternately, so that those of the second and third
+    # phase wait at the circuit before it is up.
     wait = [0, 0, 0]
     over, begins = 0, [0]
     for phase in range(3):
@@ -63,7 +63,7 @@ def test_a_slot_begins_as_the_phase_before_it_is_over(at_circuit_end: str, guard
                 ends.append(int(alone[flow]) + 2 * (SIZE // 936 - 1) * FULL_PS)
                 continue
             opens = begins[phase] + DARK + guard_ps - (near if at_circuit_end == "wait" else 0)
-            left = SIZE // 936 * FULL_PS + opens  # the last packet has
+            left = SIZE // 936 * FULL_PS + opens  # when the last packet has left
             between = NEAR + FAR if 0 in (src, dst) else 2 * FAR
             ends.append(left + between + FULL_PS + US)
         assert fct_ps(engine)[4 * phase : 4 * phase + 4].tolist() == ends
@@ -79,8 +79,8 @@ def test_a_slot_begins_as_the_phase_before_it_is_over(at_circuit_end: str, guard
     assert counter(engine, "no_circuit_packets") == 0
 
 
-def test_without_flows_slots_follow_at_the_pace_of_orders() -> None:
-    """Phases 0 and 1 have none: a flow of the third one waits for two turns."""
+def test_empty_phases_end_after_the_control_delay() -> None:
+    """Phases 0 and 1 have no flows, so the flow of phase 2 waits for two reconfigurations."""
     network = phase_driven(PAIRS)
     engine = run(on(network, [(0, 3, 936, 0)], [2]))
     opens = 2 * CONTROL + 2 * DARK - NEAR
@@ -88,21 +88,21 @@ def test_without_flows_slots_follow_at_the_pace_of_orders() -> None:
     assert engine.slot_states().begin_ps.tolist() == [0, CONTROL, 2 * CONTROL + DARK]
 
 
-def test_what_is_joined_in_the_next_slot_too_is_not_disturbed() -> None:
-    """Ports 0 and 1 stay joined while the others turn, and a cable is all that they see."""
+def test_circuit_kept_in_the_next_slot_is_not_interrupted() -> None:
+    """Ports 0 and 1 stay connected while the others change, as if by a cable."""
     network = phase_driven([[1, 0, 3, 2], [1, 0, -1, -1], [1, 0, 3, 2]])
     flows = [(0, 1, SIZE * 20, 0), (2, 3, 936, 0), (1, 0, 936, 0), (3, 2, 936, 0)]
     engine = run(on(network, flows, [-1, 0, 1, 2]))
     alone = ideal_times(network, flow_table(flows), PACKETS).fct_ps
     assert fct_ps(engine)[:3].tolist() == alone[:3].tolist()
-    # Host 3's packet may go in slot 0, in which it is, and does.
+    # Host 3's packet may already leave in slot 0, and does.
     assert fct_ps(engine)[3] == alone[3]
     begins = engine.slot_states().begin_ps
     assert begins[1] == alone[1] + CONTROL
-    assert begins[2] == begins[1] + DARK + CONTROL  # the flow of phase 1 was delivered long before
+    assert begins[2] == begins[1] + DARK + CONTROL  # phase 1 was delivered long before
 
 
-def test_a_flow_that_never_comes_holds_up_what_follows() -> None:
+def test_undeliverable_flow_blocks_all_later_slots() -> None:
     network = phase_driven(PAIRS)
     engine = run(on(network, [(0, 2, 936, 0), (0, 1, 936, 0), (1, 3, 936, 0)], [0, 0, 1]))
     assert engine.slot_states().begin_ps.tolist() == [0, -1, -1]
@@ -111,8 +111,8 @@ def test_a_flow_that_never_comes_holds_up_what_follows() -> None:
 
 
 @pytest.mark.parametrize("at_circuit_end", ["wait", "drop"])
-def test_a_timetable_of_the_same_slots_does_the_same(at_circuit_end: str) -> None:
-    """Of random flows, in random phases, over several round-robin matchings."""
+def test_timed_schedule_with_the_same_slots_gives_the_same(at_circuit_end: str) -> None:
+    """Random flows in phases over several round-robin matchings."""
     rng = np.random.Generator(np.random.Philox(3))
     matchings = round_robin_matchings(4)[[0, 1, 2, 1, 0]].tolist()
     flows, phases = [], []
@@ -120,24 +120,24 @@ def test_a_timetable_of_the_same_slots_does_the_same(at_circuit_end: str) -> Non
         for a, b in enumerate(row):
             flows.append((a, b, int(rng.integers(1, SIZE)), int(rng.integers(4 * US, 40 * US))))
             phases.append(phase)
-    # What has no phase is cut off wherever it is.
+    # Flows without a phase are interrupted at any packet.
     flows += [(0, 1, 20 * SIZE, 4 * US), (2, 0, 20 * SIZE, 4 * US)]
     phases += [-1, -1]
     rules = {"at_circuit_end": at_circuit_end, "guard_ps": 100 * NS, "clock_offset_ps": 90 * NS}
-    followed = run(on(phase_driven(matchings), flows, phases, **rules))
-    begins = followed.slot_states().begin_ps
+    phased = run(on(phase_driven(matchings), flows, phases, **rules))
+    begins = phased.slot_states().begin_ps
     lengths = np.diff(begins, append=begins[-1] + 100 * US)
     times = {"reconfiguration_delay_ps": SWITCHING, "sync_delay_ps": SYNC}
     timed = racks(Schedule(lengths, matchings, repeats=False, **times))
     fabric = replace(DROP_TAIL, circuits=CircuitRules(**rules))
     other = run(build(timed, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False))
-    assert fct_ps(other).tolist() == fct_ps(followed).tolist()
-    found = [vars(engine.link_counters()) for engine in (other, followed)]
+    assert fct_ps(other).tolist() == fct_ps(phased).tolist()
+    found = [vars(engine.link_counters()) for engine in (other, phased)]
     assert all((found[0][name] == found[1][name]).all() for name in found[0])
-    assert (counter(followed, "no_circuit_packets") > 0) == (at_circuit_end == "drop")
+    assert (counter(phased, "no_circuit_packets") > 0) == (at_circuit_end == "drop")
 
 
-def test_an_order_takes_longer_than_what_it_would_change() -> None:
+def test_control_delay_below_the_minimum_is_rejected() -> None:
     network = phase_driven(PAIRS)
     rules = CircuitRules(guard_ps=200 * NS, clock_offset_ps=50 * NS)
     least = least_control_ps(network, rules, PACKETS)
@@ -158,18 +158,21 @@ def test_an_order_takes_longer_than_what_it_would_change() -> None:
         ([-1, -1], None),
     ],
 )
-def test_phases_that_cannot_be_followed(phases: list[int] | None, message: str | None) -> None:
+def test_phases_without_a_matching_circuit_are_rejected(
+    phases: list[int] | None, message: str | None
+) -> None:
     network = phase_driven(PAIRS)
     flows = flow_table([(0, 1, 936, 0), (0, 3, 936, 0)])
-    told = network if phases is None else network.with_phases(phases)
+    if phases is not None:
+        network = network.with_phases(phases)
     if message is None:
-        check_phases(told, flows, port_pairs_of(told, flows))
+        check_phases(network, flows, port_pairs_of(network, flows))
         return
     with raises_input(message):
-        check_phases(told, flows, port_pairs_of(told, flows))
+        check_phases(network, flows, port_pairs_of(network, flows))
 
 
-def test_phases_are_numbers_of_slots() -> None:
+def test_phases_must_be_slot_numbers() -> None:
     with raises_input("flow 1", "phase 3") as caught:
         phase_driven(PAIRS).with_phases([0, 3])
     assert mentions(caught.value.hint, "0", "2", "-1")
@@ -180,11 +183,11 @@ def test_phases_are_numbers_of_slots() -> None:
 
 
 TURNS = [[[1, 0, 3, 2], [2, 3, 0, 1]], [[2, 3, 0, 1], [1, 0, 3, 2]]]
-"""What two circuit switches join: in the second slot each has the first matching of the other."""
+"""Matchings of two circuit switches, which swap them in the second slot."""
 
 
 def two_switches(policy: RoutingPolicy | None) -> Network:
-    """As `racks`, with two circuit switches, each two racks on circuits of both in turn."""
+    """Return racks at two circuit switches that alternately connect the same pairs."""
     builder = NetworkBuilder()
     builder.add_hosts(4)
     tors = builder.add_switches([f"tor{k}" for k in range(4)])
@@ -206,32 +209,34 @@ BY_SLOT = RoutingPolicy(
 
 
 @pytest.mark.parametrize("policy", [None, BY_SLOT])
-def test_by_phase_packets_take_circuits_that_are_there(policy: RoutingPolicy | None) -> None:
-    """Two racks have a circuit in either slot, each of another switch: sprayed over both of them
-    packets of either phase wait for the other, and for ever."""
+def test_routes_by_phase_use_the_circuit_that_is_up(policy: RoutingPolicy | None) -> None:
+    """Two racks have a circuit in both slots, but through different switches.
+
+    If packets are sprayed over both switches, each phase waits for a circuit of the other, forever.
+    """
     network = two_switches(policy)
     flows = [(a, b, SIZE, 0) for a, b in [(0, 1), (1, 0), (0, 1), (2, 0)]]
-    told = network.with_phases([0, 0, 1, 1])
+    with_phases = network.with_phases([0, 0, 1, 1])
     fabric = replace(DROP_TAIL, routing=routing_spec("spray_round_robin"))
     table = flow_table(flows)
-    engine = run(build(told, table, "datagram", fabric, packets=PACKETS, jit=False))
+    engine = run(build(with_phases, table, "datagram", fabric, packets=PACKETS, jit=False))
     done = fct_ps(engine) >= 0
     assert done.all() == (policy is not None)
     if policy is not None:
-        port_pairs = port_pairs_of(told, table)
-        assert [told.table_name(to) for to in port_pairs.data_to.tolist()] == [
+        port_pairs = port_pairs_of(with_phases, table)
+        assert [with_phases.table_name(to) for to in port_pairs.data_to.tolist()] == [
             *("slot 0", "slot 0", "slot 1", "slot 1")
         ]
-        # That of phase 1 crosses the second switch, alone.
-        through = told.circuits.of_port[told.path(0, 1, 1)[1]]
+        # The route of phase 1 crosses only the second switch.
+        through = with_phases.circuits.of_port[with_phases.path(0, 1, 1)[1]]
         assert through == 1
         assert engine.slot_states().begin_ps[1] > 0
         with raises_input("0", "1"):
             two_switches(replace(BY_SLOT, routings=BY_SLOT.routings[:1])).with_phases([0])
 
 
-def test_compiled_and_with_any_threads_it_does_the_same() -> None:
-    """Eight racks, of which each meets each other one; orders are found between windows."""
+def test_compiled_and_threaded_runs_agree_with_plain() -> None:
+    """Eight racks, each connected to each other once; slots change between windows."""
     matchings = round_robin_matchings(8).tolist()
     given = {
         "reconfiguration_delay_ps": SWITCHING,

@@ -1,4 +1,4 @@
-"""What programs note, and what they know of sizes that they set."""
+"""Log rows of programs, and the flow sizes that their handlers see."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 
 
-def test_a_receiver_learns_of_a_size_from_the_first_packet(tmp_path: Path) -> None:
-    """Until then it is what the table says: two packets of 4,096 bytes, of which one is sent."""
+def test_receiver_learns_a_set_size_from_the_first_packet(tmp_path: Path) -> None:
+    """Until then it sees the table's size, two packets; the sender has set it to one packet."""
     first, then = (f"set_size(env, task_at(env, 3), {n})" for n in (8192, 100))
     text = body("on_begin", first, then)
     text += (
@@ -36,8 +36,8 @@ def test_a_receiver_learns_of_a_size_from_the_first_packet(tmp_path: Path) -> No
     assert one.flow_states().sent_packets.tolist() == [1]
 
 
-def test_what_is_noted(tmp_path: Path) -> None:
-    """Host by host, in the order of the calls, where each host has room of its own."""
+def test_log_rows_are_ordered_by_host_and_call(tmp_path: Path) -> None:
+    """Each host has its own room for rows. A snapshot contains the rows."""
     text = body("on_begin", "log_row(env, now, 7, -(1 << 62))")
     text += (
         "\n\ndef on_task(env, now, task):"
@@ -71,21 +71,21 @@ def test_what_is_noted(tmp_path: Path) -> None:
     assert all(np.array_equal(again[name], log[name]) for name in log)
 
 
-def test_what_is_noted_is_whole_numbers(tmp_path: Path) -> None:
+def test_fraction_in_a_log_row_is_an_error(tmp_path: Path) -> None:
     load = load_of(tmp_path, body("on_begin", "log_row(env, now, 1, 0.5)"), [], log_rows=1)
     with raises(RunError, "on_begin", "host 0", "float"):
         run(engine(star(2), load))
 
 
-def test_how_many_rows_hosts_may_note(tmp_path: Path) -> None:
+def test_invalid_numbers_of_log_rows_are_rejected(tmp_path: Path) -> None:
     text = body("on_begin", "pass")
-    for rows, said in (
+    for rows, words in (
         ([1, 2, 3], ("(3,)", "(2,)")),
         (-1, ("-1", "host 0")),
         ([0, 1 << 31], ("2147483648", "host 1")),
         (0.5, "log_rows"),
     ):
-        with raises_input("log_rows", said, file="mine.py"):
+        with raises_input("log_rows", words, file="mine.py"):
             load_of(tmp_path, text, [], log_rows=rows)
     with raises_input("log_rows", key="LOG"):
         load_of(tmp_path, text + "\nLOG = ()\n", [], log_rows=1)

@@ -1,4 +1,4 @@
-"""Programs: what they may not do, told by file, handler and host, and how runs with one end."""
+"""Programs: broken rules are reported by file, handler and host; and how runs with one end."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ RULES = {
         body("on_begin", "start(env, now, task_at(env, 1))"),
         ("on_begin", "task 1"),
     ),
-    "a task under way": (
+    "a running task": (
         body("on_begin", "start(env, now, task_at(env, 2))", "start(env, now, task_at(env, 2))"),
         ("on_begin", "task 2"),
     ),
-    "a task that is not told yet": (
+    "a task whose handler has not run yet": (
         body("on_begin", "start(env, now, task_at(env, 0))", "start(env, now, task_at(env, 0))"),
         ("on_begin", "task 0"),
     ),
@@ -60,25 +60,25 @@ RULES = {
         body("on_begin", "set_duration(env, task_at(env, 2), 1 << 56)"),
         ("on_begin", "72057594037927936 ps"),
     ),
-    "the duration of a task under way": (
+    "the duration of a running task": (
         body(
             "on_begin", "start(env, now, task_at(env, 2))", "set_duration(env, task_at(env, 2), 1)"
         ),
         ("on_begin", "task 2"),
     ),
-    "a timer that is not there": (
+    "an undeclared timer": (
         body("on_begin", "set_timer(env, now, 2, 5)"),
         ("on_begin", "2", "TIMERS", "20"),
     ),
-    "a timer that is not there, canceled": (
+    "an undeclared timer, canceled": (
         body("on_begin", "cancel_timer(env, -1)"),
         ("on_begin", "-1", "TIMERS"),
     ),
-    "a timer that is not there, asked for": (
+    "an undeclared timer, queried": (
         body("on_begin", "env.host.seen = armed(env, 7)"),
         ("on_begin", "7", "TIMERS"),
     ),
-    "a timer beyond all time": (
+    "a timer at infinity": (
         body("on_timer", "set_timer(env, now, 0, INF)")
         + body("on_begin", "set_timer(env, now, 1, 7)"),
         ("on_timer", "0", "TIMERS", "20"),
@@ -91,29 +91,29 @@ RULES = {
         body("on_task", "if task.index == 3:", "    set_size(env, task, 5)"),
         ("on_task", "task 3"),
     ),
-    "no bytes": (
+    "a size of zero": (
         body("on_begin", "set_size(env, task_at(env, 3), 0)"),
         ("on_begin", "0", "1"),
     ),
-    "more bytes than there is room for": (
+    "a size above the table's": (
         body("on_begin", *(f"set_size(env, task_at(env, 3), {n})" for n in (9, 4097))),
         ("on_begin", "4097"),
     ),
-    "a row of one number": (
+    "a log row with a missing value": (
         body("on_begin", "log_row(env, now, *(1,))"),
         ("on_begin", "1", "LOG"),
     ),
-    "a row too many": (
+    "too many log rows": (
         body("on_begin", "log_row(env, now, 1, 2)", "log_row(env, now, 1, 2)")
         + body("on_task", "log_row(env, now, 1, 2)"),
         ("on_task", "2", "log_rows"),
     ),
-    "timers without end": (
+    "timers in an endless loop": (
         body("on_begin", "set_timer(env, now, 0, 5)")
         + body("on_timer", "set_timer(env, now, k, 0)"),
         ("on_timer", "10601"),
     ),
-    "tasks without end": (
+    "tasks in an endless loop": (
         body("on_begin", "start(env, now, task_at(env, 0))")
         + body("on_task", "if task.index == 0:", "    start(env, now, task)"),
         ("on_task", "10601"),
@@ -121,15 +121,15 @@ RULES = {
 }
 
 
-def test_what_a_handler_may_not_do(tmp_path: Path) -> None:
-    for name, (text, said) in RULES.items():
+def test_broken_rule_is_reported_with_handler_and_host(tmp_path: Path) -> None:
+    for name, (text, words) in RULES.items():
         deferred = [0, 2, 3] if "twice" not in name else []
         one = engine(star(2), load_of(tmp_path, text, deferred, log_rows=[2, 100]))
-        with raises(RunError, "mine.py", said, "host 0"):
+        with raises(RunError, "mine.py", words, "host 0"):
             run(one)
 
 
-def test_a_host_of_several_nics_is_told_by_its_number(tmp_path: Path) -> None:
+def test_host_with_several_nics_is_reported_by_its_number(tmp_path: Path) -> None:
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2)
     for nic in range(2):
@@ -142,19 +142,19 @@ def test_a_host_of_several_nics_is_told_by_its_number(tmp_path: Path) -> None:
         run(one)
 
 
-def test_what_a_handler_raises_is_told_with_its_line(tmp_path: Path) -> None:
+def test_exception_in_a_handler_is_reported_with_its_line(tmp_path: Path) -> None:
     text = body("on_begin", "env.host.seen = 1 // env.host.seen")
     with raises(RunError, "mine.py", "on_begin", "host 0", "line 16"):
         run(engine(star(2), load_of(tmp_path, text, [])))
 
 
-def test_an_error_without_a_line_is_told_with_how_to_find_it(tmp_path: Path) -> None:
+def test_error_without_a_line_suggests_running_plain_python(tmp_path: Path) -> None:
     one = engine(star(2), load_of(tmp_path, body("on_begin", "pass"), []))
     error = one._failures.raised(ZeroDivisionError("division by zero"))
     assert "NUMBA_DISABLE_JIT=1 netsim run" in str(error)
 
 
-def test_what_is_never_started_is_not_waited_for(tmp_path: Path) -> None:
+def test_run_ends_without_tasks_that_are_never_started(tmp_path: Path) -> None:
     one = engine(star(2), load_of(tmp_path, body("on_begin", "pass"), [0, 2, 3]))
     assert done(one) == DONE
     states, flows = one.task_states(), one.flow_states()
@@ -164,7 +164,7 @@ def test_what_is_never_started_is_not_waited_for(tmp_path: Path) -> None:
     assert one.counts.delivered == 0
 
 
-def test_a_run_goes_on_while_a_timer_is_set(tmp_path: Path) -> None:
+def test_run_continues_while_a_timer_is_set(tmp_path: Path) -> None:
     text = body(
         "on_begin", "set_timer(env, now, 0, 5_000_000)", "set_timer(env, now, 1, 7_000_000)"
     )
@@ -175,7 +175,7 @@ def test_a_run_goes_on_while_a_timer_is_set(tmp_path: Path) -> None:
     assert 5 * US < one.now_ps <= 7 * US
 
 
-def test_a_task_may_run_again_with_another_duration(tmp_path: Path) -> None:
+def test_task_may_run_again_with_another_duration(tmp_path: Path) -> None:
     text = body(
         "on_task",
         "if task.index == 1 and task.runs < 4:",
@@ -191,11 +191,11 @@ def test_a_task_may_run_again_with_another_duration(tmp_path: Path) -> None:
     assert states.runs[1] == 4
     assert states.busy_ps[1] == 1000 + 1000 + 2000 + 3000
     assert (states.start_ps[1], states.end_ps[1]) == (0, 7000)
-    # Who waited for it was let go the first time; its stream, too.
+    # Dependent tasks and its stream were released after its first run.
     assert states.start_ps[2] == 1000
 
 
-def test_a_deferred_task_waits_for_others_as_well(tmp_path: Path) -> None:
+def test_deferred_task_also_waits_for_its_dependencies(tmp_path: Path) -> None:
     load = load_of(tmp_path, body("on_begin", "start(env, now, task_at(env, 3))"), [3])
     assert load.tasks is not None
     load.tasks.wait_for([[], [], [], [2], [], []])
@@ -204,7 +204,7 @@ def test_a_deferred_task_waits_for_others_as_well(tmp_path: Path) -> None:
     assert one.task_states().start_ps[3] == 3000  # the second in its stream
 
 
-def test_fields_begin_as_the_workload_says(tmp_path: Path) -> None:
+def test_fields_start_with_the_values_of_the_workload(tmp_path: Path) -> None:
     text = "\nTASK_STATE = ('weight', ('share', float), ('three', 3))\n" + body("on_begin", "pass")
     state = {"weight": np.arange(6), "share": 0.5, "three": np.arange(18).reshape(6, 3)}
     load = load_of(tmp_path, text, [0], task_state=state, host_state={"seen": [4, 5]})
@@ -217,25 +217,25 @@ def test_fields_begin_as_the_workload_says(tmp_path: Path) -> None:
 
 WRONG_STATE: dict[str, tuple[dict[str, Any], str]] = {
     "no such field": ({"host_state": {"sen": 1}}, ("host_state.sen", "HOST_STATE")),
-    "none declared": (
+    "no fields declared": (
         {"task_state": {"a": 1}},
         ("TASK_STATE", "a"),
     ),
-    "too few": (
+    "wrong number of values": (
         {"host_state": {"seen": [1, 2, 3]}},
         ("3", "2"),
     ),
-    "no whole numbers": ({"host_state": {"seen": 0.5}}, "float64"),
+    "fractions": ({"host_state": {"seen": 0.5}}, "float64"),
 }
 
 
-def test_values_that_fit_no_field(tmp_path: Path) -> None:
-    for more, said in WRONG_STATE.values():
-        with raises_input(said):
+def test_state_values_that_fit_no_field_are_rejected(tmp_path: Path) -> None:
+    for more, words in WRONG_STATE.values():
+        with raises_input(words):
             load_of(tmp_path, body("on_begin", "pass"), [], **more)
 
 
-def test_who_may_hold_tasks(tmp_path: Path) -> None:
+def test_deferred_tasks_and_state_require_a_program(tmp_path: Path) -> None:
     tasks = TaskTable([COMPUTE, JOIN], 0, deferred=[False, True])
     load = Workload(FlowTable([0], [1], 1), tasks)
     with raises_input("task 1"):
@@ -249,7 +249,7 @@ def test_who_may_hold_tasks(tmp_path: Path) -> None:
         Workload(load.flows).with_program(mine.use, 2)
 
 
-def test_a_run_has_one_program_beside_other_tasks(tmp_path: Path) -> None:
+def test_program_may_be_joined_with_other_tasks_only(tmp_path: Path) -> None:
     text = "\nTASK_STATE = ('weight',)\n"
     text += body("on_begin", "start(env, now, task_at(env, 3))")
     text += "\n\ndef on_task(env, now, task):\n    env.host.seen += task.weight\n"
@@ -266,8 +266,8 @@ def test_a_run_has_one_program_beside_other_tasks(tmp_path: Path) -> None:
         Workload.join([load, load])
 
 
-def test_threads_windows_and_compiling_change_nothing(tmp_path: Path) -> None:
-    """A program that uses all there is, on hosts and flows enough for several threads."""
+def test_threads_windows_and_compiling_do_not_change_results(tmp_path: Path) -> None:
+    """The program uses every feature, with enough hosts and flows for several threads."""
     plugin = registry.find("traffic", str(Path(__file__).parents[1] / "mixed_program.py"))
     params = resolve_params(plugin.params, {}, {}, None, file=None, key="traffic")
     network = fat_tree(4, 4, "100Gbps")
@@ -282,7 +282,7 @@ def test_threads_windows_and_compiling_change_nothing(tmp_path: Path) -> None:
         assert done(one) == DONE
         assert (one.task_states().runs > 1).any()
         found.add(one.digest())
-        # Beside canceled timers of the transport nothing is left.
+        # Only canceled timers of the transport are left.
         while (status := one.advance(10_000, INF)) == RUNNING:
             pass
         assert status == IDLE
@@ -290,7 +290,7 @@ def test_threads_windows_and_compiling_change_nothing(tmp_path: Path) -> None:
     assert len(found) == 1
 
 
-def test_the_names_of_handlers() -> None:
+def test_model_and_kernels_agree_on_handler_names() -> None:
     assert tuple(PROGRAM_HANDLERS) == HANDLER_NAMES
 
 
@@ -306,8 +306,8 @@ PARAMS = [
 """
 
 
-def test_what_handlers_see_of_parameters_does_not_depend_on_their_values(tmp_path: Path) -> None:
-    """Neither which they are nor of what type, so that code is not compiled anew."""
+def test_types_of_parameters_do_not_depend_on_their_values(tmp_path: Path) -> None:
+    """So that other values do not need other compiled code."""
     (tmp_path / "mine.py").write_text(PARAMETERS + HEAD.replace("PARAMS = []", ""), "utf-8")
     plugin = registry.find("traffic", "mine.py", relative_to=tmp_path)
     none = {"count": None, "share": None, "file": None, "which": "b"}

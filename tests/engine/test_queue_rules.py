@@ -1,4 +1,4 @@
-"""What a queue discipline may not do: each rule, told by discipline, handler and switch."""
+"""Broken rules of queue disciplines are reported by discipline, handler and switch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def engine(
     transport: str = "datagram",
     **options: object,
 ) -> Engine:
-    """An engine whose switches do what `HEAD` and `text` say, of which later functions count."""
+    """Return an engine whose discipline is `HEAD` and `text`; later definitions win."""
     (folder / "mine.py").write_text(HEAD + text, "utf-8")
     plugin = registry.find("queue", "mine.py", relative_to=folder)
     fabric = Fabric(PluginSpec(plugin, {}), n_traffic_classes=n_traffic_classes)
@@ -56,56 +56,56 @@ def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
 
 WAITS = "if queue_length(class_of(env, port, 0)) > 2:"
 RULES = {
-    "a class that is not there": (
+    "a class out of range": (
         in_handler("admit", "return 7"),
         ("class 7", "2", "0"),
     ),
-    "a class of a record": (
+    "class_of a class out of range": (
         in_handler("admit", "class_of(env, port, -1)", "return 0"),
         ("-1", "2", "0"),
     ),
-    "a class set in a packet": (
+    "a packet's class out of range": (
         in_handler("admit", "pkt.prio = 9", "return DROP"),
         ("class 9", "2", "0"),
     ),
-    "a class that is empty": (
+    "an empty class": (
         in_handler("choose_class", "wait_until(env, now, port, now + 9999)", "return 1"),
         ("choose_class", "class 1"),
     ),
-    "nothing, for ever": (
+    "nothing, forever": (
         in_handler("admit", "return now // 1000 % 2")
         + in_handler("choose_class", "return NO_CLASS"),
         ("choose_class", "NO_CLASS", "class 0", "wait_until"),
     ),
-    "a look in the past": (
+    "waiting until the past": (
         in_handler("choose_class", "wait_until(env, now, port, now - 5)", "return NO_CLASS"),
         ("choose_class", "wait_until", "5 ps"),
     ),
-    "a look from elsewhere": (
+    "waiting in another handler": (
         in_handler("admit", "wait_until(env, now, port, now + 5)", "return 0"),
         ("wait_until", "choose_class"),
     ),
-    "a place where nothing waits": (
+    "an index beyond the queue": (
         in_handler("choose_packet", "return queue_length(queue)"),
         "choose_packet",
     ),
-    "to remove what is not there": (
+    "removing from an empty class": (
         in_handler("admit", "remove(env, now, port, class_of(env, port, 1), 0)", "return 0"),
         "0",
     ),
-    "to peek behind the end": (
+    "peeking beyond the end": (
         in_handler("admit", "peek(env, class_of(env, port, 0), 500)", "return 0"),
         "500",
     ),
-    "to take from elsewhere": (
+    "popping in another handler": (
         in_handler("choose_packet", "pop_tail(env, port, queue)", "return 0"),
         ("choose_packet", "pop_tail"),
     ),
-    "to keep what was taken": (
+    "keeping a popped packet": (
         in_handler("admit", WAITS, "    pop_tail(env, port, class_of(env, port, 0))", "return 0"),
         "packet",
     ),
-    "to enqueue into what it returns": (
+    "enqueueing into the returned class": (
         in_handler(
             "admit",
             WAITS,
@@ -114,27 +114,27 @@ RULES = {
         ),
         "class 0",
     ),
-    "to enqueue what it has not taken": (
+    "enqueueing a packet that was not popped": (
         in_handler("admit", "enqueue(env, now, port, 1, pkt)", "return 0"),
         "packet",
     ),
 }
 
 
-def test_a_rule_that_is_broken_is_told_by_discipline_handler_and_switch(tmp_path):
-    for text, what in RULES.values():
-        with raises(RunError, "mine.py", what, "switch"):
+def test_broken_rule_is_reported_with_handler_and_switch(tmp_path):
+    for text, words in RULES.values():
+        with raises(RunError, "mine.py", words, "switch"):
             run(engine(tmp_path, text))
 
 
-def test_only_what_goes_to_a_receiver_may_be_trimmed(tmp_path):
-    """A NACK that is trimmed would be a header of data, and come to the sender of that."""
+def test_trimming_a_control_packet_is_an_error(tmp_path):
+    """A trimmed NACK would look like a data header that arrives at the data's sender."""
     text = in_handler("admit", "trim(env, now, port, pkt)", "return 0")
     with raises(RunError, "admit", "kind 9", "switch"):
         run(engine(tmp_path, text, transport="ndp"), 50_000_000)
 
 
-def test_what_a_handler_raises_is_told_with_its_line(tmp_path):
+def test_exception_in_a_handler_is_reported_with_its_line(tmp_path):
     text = in_handler("admit", "return 1 // (int(pkt.hops) - 1)")
     with raises(RunError, "mine.py", "admit", "switch", "ZeroDivisionError") as raised:
         run(engine(tmp_path, text))
@@ -148,21 +148,21 @@ DECLARATIONS = {
         ("choose_class", "2"),
     ),
     "no fields": ('\nPORT_STATE = "run"\n', "run"),
-    "a field of the engine's": ('\nCLASS_STATE = ("bytes",)\n', "field"),
+    "a reserved field": ('\nCLASS_STATE = ("bytes",)\n', "field"),
     "state of a switch": ('\nSWITCH_STATE = ("used",)\n', "port"),
     "coupled": ('\nCOUPLED = "yes"\n', "yes"),
     "an arrival": (in_handler("on_arrival", "return ACCEPT"), "port"),
-    "a field of two": ('\nPACKET_FIELDS = ("kind",)\n', "field"),
+    "a reserved packet field": ('\nPACKET_FIELDS = ("kind",)\n', "field"),
 }
 
 
-def test_what_is_declared_badly_is_told_with_its_file(tmp_path):
-    for text, what in DECLARATIONS.values():
-        with raises_input("mine.py", what):
+def test_invalid_declarations_are_reported_with_the_file(tmp_path):
+    for text, words in DECLARATIONS.values():
+        with raises_input("mine.py", words):
             engine(tmp_path, text)
 
 
-def test_a_field_of_packets_has_one_type(tmp_path):
+def test_packet_field_with_two_types_is_rejected(tmp_path):
     (tmp_path / "mine.py").write_text(HEAD + '\nPACKET_FIELDS = ("stamp",)\n', "utf-8")
     queue = registry.find("queue", "mine.py", relative_to=tmp_path)
     text = (Path(registry.find("transport", "datagram").path)).read_text("utf-8")
@@ -181,8 +181,8 @@ def test_a_field_of_packets_has_one_type(tmp_path):
 
 
 @pytest.mark.parametrize("coupled", [False, True])
-def test_a_shaper_sends_when_it_said_it_would(coupled, tmp_path):
-    """One packet each 3 us from a port: 30 leave by the last one, the first from its neighbor."""
+def test_shaper_sends_at_the_times_it_waits_for(coupled, tmp_path):
+    """The shaper sends a packet every 3 us; the last of 30 packets leaves after 29 intervals."""
     text = '\nPORT_STATE = ("next_ps",)\n'
     text += in_handler(
         "choose_class",

@@ -1,4 +1,4 @@
-"""Records in plain Python: fields read and assign as in compiled code."""
+"""Records in plain Python are read and assigned like those in compiled code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def records(n: int = 2) -> RecordArray:
     return np.zeros(n, DTYPE).view(RecordArray)
 
 
-def test_fields_are_those_of_the_array():
+def test_assigning_a_field_changes_the_array():
     array = records()
     array[1].small = 7
     array[1].many[2] = -5
@@ -25,7 +25,7 @@ def test_fields_are_those_of_the_array():
     assert array["many"][1].tolist() == [0, 0, -5]
 
 
-def test_a_record_in_a_record_is_a_part_of_it():
+def test_nested_record_is_part_of_the_array():
     array = records()
     array[1].second.count = 3
     array[1].first.share = 0.5
@@ -34,7 +34,7 @@ def test_a_record_in_a_record_is_a_part_of_it():
     assert array[1].second.count == 3
 
 
-def test_an_assigned_record_is_copied():
+def test_assigned_record_is_copied():
     array = records()
     array[0].small = 9
     array[1] = array[0]
@@ -42,7 +42,7 @@ def test_an_assigned_record_is_copied():
     assert array["small"].tolist() == [1, 9]
 
 
-def test_a_value_that_does_not_fit_is_an_error():
+def test_value_out_of_range_is_an_error():
     with raises(ValueError, "format"):
         records()[0].small = 300
 

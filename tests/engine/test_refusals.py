@@ -1,4 +1,4 @@
-"""What cannot be compiled as part of a handler is refused in one message, with its place."""
+"""Code of a handler that cannot be compiled is rejected in one message, with file and line."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ TX = np.zeros(1, np.dtype([("n", "i8")]))[0]
 
 
 def handler(folder: Path, statement: str) -> tuple[Bindings, Entry]:
-    """A handler with that statement, plain and to be compiled."""
+    """Return the bindings of a handler with that statement, and the handler to be compiled."""
     (folder / "mine.py").write_text(SOURCE.replace("{statement}", statement))
     module = plugin_files.load(folder / "mine.py", shown="mine.py")
     bindings = Bindings({}, [module])
@@ -123,20 +123,20 @@ def handler(folder: Path, statement: str) -> tuple[Bindings, Entry]:
         ("again", "def again", "calls itself, which cannot be compiled (a loop can be compiled)"),
     ],
 )
-def test_a_function_that_a_handler_calls(tmp_path, name, at, message):
+def test_called_function_that_cannot_be_compiled_is_rejected(tmp_path, name, at, message):
     bindings, compiled = handler(tmp_path, f"tx.n = {name}(now)")
     line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if text.startswith(at))
     plain = Specializer(bindings, "plain", jit=False)
     fill = bindings.plugins[0].fill
-    for make in (lambda: compiled.prepare(5, TX), lambda: plain.copy(fill)):
+    for attempt in (lambda: compiled.prepare(5, TX), lambda: plain.copy(fill)):
         with pytest.raises(InputError) as caught:
-            make()
+            attempt()
         assert caught.value.file == f"{tmp_path}/mine.py:{line}"
         assert message in str(caught.value)
 
 
-def test_what_can_be_compiled(tmp_path):
-    """Functions nested in a handler see the same module-level names as the handler."""
+def test_varargs_generators_and_nested_functions_compile(tmp_path):
+    """Nested functions see the same module-level names as the handler."""
     for statement, n in [
         ("tx.n = several(now, 7, 8)", 7),
         ("tx.n = triple(*(now,))", 15),
@@ -149,7 +149,7 @@ def test_what_can_be_compiled(tmp_path):
         assert TX["n"] == n
 
 
-def test_a_generator_expression(tmp_path):
+def test_generator_expression_is_rejected(tmp_path):
     _, compiled = handler(tmp_path, "tx.n = sum(triple(i) for i in range(3))")
     with raises_input():
         compiled.prepare(5, TX)

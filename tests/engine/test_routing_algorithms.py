@@ -1,4 +1,4 @@
-"""Routing algorithms: state, services and rules, of files that use them all."""
+"""Routing algorithms: state, services and rules, tested with files that use all of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMES = [Param(name, "time", "3us", "period") for name in ("tick", "publish_dela
 
 FIRST = "def choose(env, now, port, pkt, first, n):\n    return 0\n"
 
-ALONE = """
+UNCOUPLED = """
 VIA = True
 LEVELS = 3
 PORT_STATE = ("last", ("sums", 4))
@@ -58,15 +58,15 @@ def on_route(env, now, port, out, pkt):
     port.last += 1 + int(out.from_host) + dimension_of(env, out.number - env.switch.first_port)
     port.sums[via_of(pkt) & 3] += ps_per_byte_q20(env, 0)
 """
-"""Uses all that an algorithm may without coupled ports."""
+"""Uses everything that an algorithm may use without coupled ports."""
 
 BUSY = """
     k = candidate(env, first, row.k)
     if held(env, k) > 9_000 or not is_up(env, now, k):
         return (row.k + published(env, now, group_of(env, pkt), 1)) % n"""
 
-TOGETHER = (
-    ALONE.replace("FLOW_ROWS", 'COUPLED = True\nSWITCH_STATE = ("bytes", "periods")\nFLOW_ROWS')
+COUPLED_PORTS = (
+    UNCOUPLED.replace("FLOW_ROWS", 'COUPLED = True\nSWITCH_STATE = ("bytes", "periods")\nFLOW_ROWS')
     .replace("PACKET_FIELDS", 'PARAMS = TIMES\nPUBLISHED = 2\nPACKET_FIELDS')
     .replace("pkt.seen) % n", "pkt.seen + env.switch.bytes + env.switch.periods) % n")
     .replace("    row.last_ps = now", "    row.last_ps = now" + BUSY)
@@ -83,20 +83,20 @@ def on_tick(env, now, n_ticks):
     env.switch.periods += n_ticks + now // 3_000_000
 '''
 )  # fmt: skip
-"""Uses all that one may with them."""
+"""Uses everything that an algorithm may use with coupled ports."""
 
 NETWORK = fat_tree(2, 4, "100Gbps")
 FLOWS = [(h, (h + 1 + h // 3) % 8, 60_000, 500_000 * h) for h in range(8)]
 
 
 def algorithm(folder: Path, text: str, **params: object) -> PluginSpec:
-    """The algorithm that `HEAD` and `text` say."""
+    """Return the algorithm of a file with `HEAD` and `text`."""
     (folder / "mine.py").write_text(HEAD + text, "utf-8")
     return PluginSpec(registry.find("routing", "mine.py", relative_to=folder), params)
 
 
 def engine(folder: Path, text: str, fabric: Fabric | None = None, **options: object) -> Engine:
-    """An engine whose switches route so."""
+    """Return an engine whose switches use that algorithm."""
     params = dict.fromkeys(("tick", "publish_delay"), 3 * US) if "TIMES" in text else {}
     fabric = fabric or fabric_with(queue_bytes=10 * 4160)
     fabric = Fabric(fabric.queue, algorithm(folder, text, **params))
@@ -105,8 +105,8 @@ def engine(folder: Path, text: str, fabric: Fabric | None = None, **options: obj
 
 
 @pytest.mark.parametrize("fabric", [None, LOSSLESS], ids=["drop_tail", "lossless"])
-@pytest.mark.parametrize("text", [ALONE, TOGETHER], ids=["alone", "together"])
-def test_state_depends_on_neither_windows_nor_interruptions(
+@pytest.mark.parametrize("text", [UNCOUPLED, COUPLED_PORTS], ids=["uncoupled", "coupled"])
+def test_state_is_independent_of_windows_and_interruptions(
     tmp_path: Path, text: str, fabric: Fabric | None
 ) -> None:
     whole = run(engine(tmp_path, text, fabric))
@@ -117,24 +117,31 @@ def test_state_depends_on_neither_windows_nor_interruptions(
     resumed.restore(begun.snapshot())
     states.append(run(resumed))
     assert len({one.digest() for one in states}) == 1
-    names = ("routing_ports", "routers", "flow_rows", *(["published"] if text is TOGETHER else []))
+    names = (
+        "routing_ports",
+        "routers",
+        "flow_rows",
+        *(["published"] if text is COUPLED_PORTS else []),
+    )
     for name in names:
         kept = [np.asarray(getattr(one.state.links, name)).tobytes() for one in states]
         assert any(kept[0])
         assert len(set(kept)) == 1
 
 
-def test_levels_are_classes_of_links_with_pfc_only(tmp_path: Path) -> None:
-    """Of three levels, the last is served first; the ingress counts packets by that
-    in which they came."""
-    ended = run(engine(tmp_path, ALONE, LOSSLESS))
+def test_levels_become_link_classes_only_with_pfc(tmp_path: Path) -> None:
+    """The last of three levels is served first.
+
+    The ingress counts a packet in the level in which it arrived.
+    """
+    ended = run(engine(tmp_path, UNCOUPLED, LOSSLESS))
     sent = ended.link_counters().sent_packets.reshape(-1, 3)
     hosts, leaves, spines = sent[:8], sent[8:24], sent[24:]
     for tier, classes in ((hosts, [2]), (leaves, [0, 2]), (spines, [0, 1])):
         assert np.flatnonzero(tier.any(axis=0)).tolist() == classes
     kept = np.asarray(ended.state.links.queues)
     assert not kept["came_in_bytes"].any()
-    assert run(engine(tmp_path, ALONE)).link_counters().sent_packets.size == sent.shape[0]
+    assert run(engine(tmp_path, UNCOUPLED)).link_counters().sent_packets.size == sent.shape[0]
 
 
 PLANES = """
@@ -154,7 +161,7 @@ def choose_plane(env, now, side, n):
 """
 
 
-def test_a_host_chooses_a_plane_as_least_loaded_does(tmp_path: Path) -> None:
+def test_choose_plane_can_reproduce_least_loaded(tmp_path: Path) -> None:
     network = fat_tree(2, 4, "100Gbps", planes=4)
     ended = []
     for planes in ("least_loaded", "routing"):
@@ -180,7 +187,7 @@ def test_a_host_chooses_a_plane_as_least_loaded_does(tmp_path: Path) -> None:
         (FIRST.replace("0", "candidates(env, now, 4)[1]"), ("choose", "group 4")),
     ],
 )
-def test_a_broken_rule_ends_the_run(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+def test_invalid_index_ends_the_run(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     with raises(RunError, *words):
         run(engine(tmp_path, text))
 
@@ -208,15 +215,15 @@ def test_a_broken_rule_ends_the_run(tmp_path: Path, text: str, words: tuple[str,
         ("def choose(env, now, port, pkt, first, n):\n    pass\n", ("must return",)),
     ],
 )
-def test_mistakes_are_found_before_the_run(
+def test_lint_finds_errors_before_the_run(
     tmp_path: Path, text: str, words: tuple[str, ...]
 ) -> None:
     with raises_input("mine.py", *words):
         lint.check(algorithm(tmp_path, text).plugin, {})
 
 
-def test_a_published_value_is_one_to_two_periods_old(tmp_path: Path) -> None:
-    """A packet every 500 ns: leaf 0 publishes when each departs, others note what they see."""
+def test_published_value_is_one_to_two_periods_old(tmp_path: Path) -> None:
+    """A packet every 500 ns: leaf 0 publishes each departure, other switches record the value."""
     text = """
 PARAMS = TIMES
 COUPLED = True

@@ -31,21 +31,21 @@ from netsim.routing_algorithms import wcmp
 
 PAYLOAD = 4096
 SEND = 332_800
-"""A packet of 4,160 bytes at 100 Gbps, in ps."""
+"""Serialization time of a 4,160-byte packet at 100 Gbps, in ps."""
 
 
 def routed(name: str, **params: Any) -> Fabric:
-    """Deep queues, and a routing algorithm with parameters in the engine's units."""
+    """Return a fabric with deep queues and a routing algorithm."""
     return fabric_with(queue_bytes=10**12, routing=routing_spec(name, **params))
 
 
 def sent_bytes(engine: Engine) -> np.ndarray:
-    """What each port sent."""
+    """Return the bytes that each port sent."""
     return engine.link_counters().sent_bytes.reshape(engine.network.n_ports, -1).sum(axis=1)
 
 
 def between_switches(network: Network) -> np.ndarray:
-    """Ports of links from a switch to a switch."""
+    """Return the ports of links between switches."""
     first = network.n_hosts
     return np.flatnonzero(
         (network.port_node >= first) & (network.port_node[network.port_peer] >= first)
@@ -57,15 +57,15 @@ def ring(switches: int) -> Network:
 
 
 def dragonfly() -> Network:
-    """72 hosts: groups of 4 switches."""
+    """Return a dragonfly of 72 hosts in groups of 4 switches."""
     return topology_of({"kind": "dragonfly", "switches_per_group": 4, "host_rate": "100Gbps"})
 
 
 # -- saturation ----------------------------------------------------------------------------------
 
 
-def test_minimal_routes_of_a_dragonfly_give_each_host_its_share_of_one_cable() -> None:
-    """8 hosts of a group send to the next one over a single cable: 1 / (a h)."""
+def test_minimal_dragonfly_routes_share_one_cable_per_group() -> None:
+    """8 hosts of a group send to the next group over one cable; each gets 1 / (a h) of it."""
     network, n = dragonfly(), 10
     flows = [(h, (h + 8) % 72, n * PAYLOAD, 0) for h in range(72)]
     engine = run(build(network, flow_table(flows), "datagram", routed("ecmp"), jit=False))
@@ -74,8 +74,8 @@ def test_minimal_routes_of_a_dragonfly_give_each_host_its_share_of_one_cable() -
     assert sent_bytes(engine)[between_switches(network)].max() == 8 * n * PACKET
 
 
-def test_tornado_loads_one_direction_of_a_ring_and_valiant_both() -> None:
-    """k / 2 - 1 links on the way of each; with Valiant, twice the mean distance k / 4."""
+def test_tornado_loads_one_ring_direction_but_valiant_both() -> None:
+    """A minimal path has k / 2 - 1 links, a Valiant path twice the mean distance k / 4."""
     network, n = ring(8), 250
     flows = flow_table([(h, (h + 3) % 8, n * PAYLOAD, 0) for h in range(8)])
     for name, loads in (("ecmp", [0.0] * 8 + [3.0] * 8), ("valiant", [2.0] * 16)):
@@ -85,14 +85,14 @@ def test_tornado_loads_one_direction_of_a_ring_and_valiant_both() -> None:
         assert found.mean() == pytest.approx(np.mean(loads), rel=0.03)
 
 
-# -- alone ---------------------------------------------------------------------------------------
+# -- single packets ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("name", "most"), [("ecmp", 5), ("ugal_l", 5), ("adaptive", 5), ("valiant", 8)]
 )
-def test_packets_alone(name: str, most: int) -> None:
-    """Serialization and propagation of the links of the way, which Valiant makes longer."""
+def test_single_packet_takes_the_delay_of_its_links(name: str, most: int) -> None:
+    """Serialization and propagation on each link of the path; Valiant paths are longer."""
     flows = [(h, (h + 37) % 72, PAYLOAD, 100 * US * h) for h in range(72)]
     engine = run(build(dragonfly(), flow_table(flows), "datagram", routed(name), jit=False))
     links, rest = np.divmod(fct_ps(engine), SEND + US)
@@ -105,7 +105,7 @@ def test_packets_alone(name: str, most: int) -> None:
         assert (fct_ps(engine) == minimal).all()
 
 
-def test_drill_that_looks_at_all_ports_is_least_loaded() -> None:
+def test_drill_sampling_all_ports_equals_least_loaded() -> None:
     rng = np.random.default_rng(3)
     src, dst = rng.integers(0, 16, (2, 60))
     flows = [(a, (a + 16 + b) % 32, 5 * PAYLOAD, 0) for a, b in zip(src, dst, strict=True)]
@@ -121,8 +121,8 @@ def test_drill_that_looks_at_all_ports_is_least_loaded() -> None:
 
 
 @pytest.mark.parametrize(("gap_us", "paths"), [(20, 1.0), (5, 4 * (1 - 0.75**8))])
-def test_paths_of_eight_bursts_with_letflow(gap_us: int, paths: float) -> None:
-    """Bursts are 12.8 us apart: one path, or n (1 - (1 - 1 / n)^8) of n = 4."""
+def test_letflow_moves_only_flowlets_after_the_gap(gap_us: int, paths: float) -> None:
+    """Packets are 12.8 us apart: one path with a longer gap, else n (1 - (1 - 1 / n)^8), n = 4."""
     network = fat_tree(4, 2, "100Gbps")
     n = 250
     flows = [(k % 4, 4 + k % 4, 8 * PAYLOAD, 500 * US * k) for k in range(n)]
@@ -138,8 +138,8 @@ def test_paths_of_eight_bursts_with_letflow(gap_us: int, paths: float) -> None:
     assert np.mean([len(ports) for ports in used.values()]) == pytest.approx(paths, rel=0.03)
 
 
-def test_conga_leaves_a_path_that_the_other_leaf_reports() -> None:
-    """A spine's cable to the second leaf is slow, which the first leaf's own ports do not show."""
+def test_conga_avoids_a_remote_bottleneck() -> None:
+    """A spine's cable to the second leaf is slow, which only that leaf's feedback shows."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(8)
     leaves, spines = builder.add_switches(["l0", "l1"]), builder.add_switches(["s0", "s1"])
@@ -166,9 +166,9 @@ def test_conga_leaves_a_path_that_the_other_leaf_reports() -> None:
 # -- utilization and weights ---------------------------------------------------------------------
 
 
-def test_fixed_points_of_the_rate_estimator() -> None:
-    """At R = C / 2, alpha 0.2 and 8 levels: R T / alpha before a period ends, level 4, and
-    R T (1 - alpha) / alpha after, level 3."""
+def test_rate_estimator_converges_to_its_fixed_points() -> None:
+    """At R = C / 2, alpha 0.2 and 8 levels, it holds R T / alpha before a period ends, which is
+    level 4, and R T (1 - alpha) / alpha after, which is level 3."""
     period, q20 = 50 * US, 80 << 20
     port = SimpleNamespace(dre_bytes=0, dre_periods=0)
     env: Any = SimpleNamespace(
@@ -188,7 +188,7 @@ def test_fixed_points_of_the_rate_estimator() -> None:
     assert port.dre_bytes == pytest.approx(in_period * 0.8 / 0.2, rel=1e-3)
 
 
-def test_wcmp_shares_as_the_rates_and_a_lost_port_moves_only_its_own_flows(
+def test_wcmp_weights_by_rate_and_moves_only_flows_of_a_lost_port(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rates = {3: 100, 5: 50, 6: 50, 9: 400}
@@ -213,7 +213,7 @@ def test_wcmp_shares_as_the_rates_and_a_lost_port_moves_only_its_own_flows(
     assert (less != 5).all()
 
 
-def test_adaptive_spreads_evenly_when_idle_and_avoids_a_queue() -> None:
+def test_adaptive_spreads_evenly_and_avoids_queues() -> None:
     network = fat_tree(8, 2, "100Gbps")
     up = np.flatnonzero(
         (network.port_node == network.n_hosts)

@@ -1,7 +1,6 @@
-"""Series against the reference simulator, which notes every value of a queue and all counters.
+"""Time series: thinning, sums, resumed runs and histogram bins.
 
-The engine's code runs as plain Python here; ``test_compiled_series.py`` compares it with what is
-compiled.
+The engine runs as plain Python here; ``test_compiled_series.py`` compares it with compiled code.
 """
 
 from __future__ import annotations
@@ -22,14 +21,10 @@ from netsim.engine.series import interval_bytes
 from netsim.engine.series_reading import middle_of
 from netsim.model.sampling import MIN_INTERVALS, Sampling
 
-CASES = 3
-MORE_CASES = 120
-"""Random cases for each transport and discipline, and of the slow test."""
-
 
 @pytest.mark.parametrize(("transport", "model"), [("ndp", "trim"), ("roce", "lossless")])
-def test_thinned_is_as_if_sampled_so_from_the_start(transport: str, model: str) -> None:
-    """And to sample changes nothing."""
+def test_thinned_series_equals_coarser_sampling(transport: str, model: str) -> None:
+    """Sampling does not change the run."""
     case = random_case(5, transport=transport, model=model)
     assert case.until_ps is not None
     fine = sampled(case, case.until_ps // 4000)
@@ -48,7 +43,7 @@ def test_thinned_is_as_if_sampled_so_from_the_start(transport: str, model: str) 
     assert thinned.digest() == coarse.digest() == runs(None).digest()
 
 
-def test_sums_over_all_intervals_are_the_counters_of_links() -> None:
+def test_sums_over_intervals_equal_link_counters() -> None:
     case = random_case(4, transport="ndp", model="trim", faults=False)
     assert case.until_ps is not None
     sampling = sampled(case, case.until_ps // 200)
@@ -65,7 +60,7 @@ def test_sums_over_all_intervals_are_the_counters_of_links() -> None:
     assert np.array_equal(reading(alone).queue_sent_bytes, found.queue_sent_bytes)
 
 
-def test_a_run_in_two_pieces_has_the_series_of_a_whole_one() -> None:
+def test_resumed_run_has_the_series_of_a_whole_run() -> None:
     case = random_case(1, transport="roce", model="lossless")
     assert case.until_ps is not None
     options = {"trace": False, "jit": False, "sampling": sampled(case, case.until_ps // 50)}
@@ -76,7 +71,7 @@ def test_a_run_in_two_pieces_has_the_series_of_a_whole_one() -> None:
     equal(reading(run(second, case.until_ps)), reading(whole))
 
 
-def test_bins_are_as_wide_as_the_model_says() -> None:
+def test_bins_are_within_one_part_in_32() -> None:
     for held in [*range(5000), *(2**k + d for k in range(13, 36) for d in (-1, 0, 1))]:
         number = bin_of(held)
         assert number <= bin_of(held + 1) <= number + 1
@@ -86,8 +81,8 @@ def test_bins_are_as_wide_as_the_model_says() -> None:
     assert bin_of(2**35 - 1) == bin_of(2**40) == BINS - 1
 
 
-def test_a_budget_for_too_few_intervals_is_refused() -> None:
+def test_budget_for_too_few_intervals_is_rejected() -> None:
     case = random_case(1, transport="roce", model="lossless")
-    with raises_input("0", key="outputs.sample_budget") as refused:
+    with raises_input("0", key="outputs.sample_budget") as caught:
         engine_for(case, jit=False, sampling=sampled(case, 1000, budget_bytes=1000))
-    assert refused.value.key == "outputs.sample_budget"
+    assert caught.value.key == "outputs.sample_budget"

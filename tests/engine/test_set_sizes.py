@@ -1,4 +1,4 @@
-"""Flows whose sizes a program sets: as if the table had had these from the first."""
+"""Flow sizes set by a program act as if the flow table had contained them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 
 PROGRAM = '''
-"""Sends flows that are as long as `wanted` says, half of them a while later."""
+"""Send flows of the sizes in `wanted`, half of them later."""
 
 from netsim.program import RECEIVE, SEND, log_row, set_size, set_timer, flow_bytes, start, task_at
 
@@ -69,14 +69,14 @@ N_HOSTS = 4
 
 
 def sizes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Of flows, those that are sent, and those of a table that makes them longer."""
+    """Return flow sizes to set, and larger ones for the flow table."""
     wanted = rng.integers(1, 14 * PACKET, 3 * N_HOSTS)
     wanted[:3] = 1, 4096, 4097
     return wanted, wanted * rng.integers(1, 6, wanted.size)
 
 
 def load_of(folder: Path, wanted: np.ndarray, listed: np.ndarray) -> Workload:
-    """Each host sends to each other one."""
+    """Return flows between all pairs of hosts, whose sizes a program sets."""
     (folder / "sized.py").write_text(PROGRAM, "utf-8")
     plugin = registry.find("traffic", "sized.py", relative_to=folder)
     pairs = np.array([(a, b) for a in range(N_HOSTS) for b in range(N_HOSTS) if a != b])
@@ -96,7 +96,7 @@ def load_of(folder: Path, wanted: np.ndarray, listed: np.ndarray) -> Workload:
 
 
 def done(transport: str | Path, load: Workload, **options: Any) -> Engine:
-    """Such a run to its end, in the fabric that the transport asks for."""
+    """Run to the end, with the fabric that the transport requests."""
     testbed, packets = Testbed.of(transport), PacketFormat()
     network = fat_tree(2, 2, "100Gbps")
     fabric, of_ports = settle_sizes(testbed.fabric({}, network), network, packets)
@@ -118,8 +118,8 @@ def done(transport: str | Path, load: Workload, **options: Any) -> Engine:
     return engine
 
 
-def test_a_run_is_as_if_the_table_had_had_the_sizes(tmp_path: Path) -> None:
-    """In all that any transport keeps and counts, and in every time."""
+def test_set_sizes_equal_sizes_of_the_flow_table(tmp_path: Path) -> None:
+    """State, counters and times of every transport agree."""
     for transport in TRANSPORTS:
         wanted, listed = sizes(np.random.default_rng(5))
         one = done(transport, load_of(tmp_path, wanted, listed), jit=False)
@@ -133,8 +133,8 @@ def test_a_run_is_as_if_the_table_had_had_the_sizes(tmp_path: Path) -> None:
         assert log["size"].tolist() == log["known"].tolist()
 
 
-def test_a_relayed_flow_keeps_its_size(tmp_path: Path) -> None:
-    """Two racks of two, each rank on a rail of its own: 0 to 3 goes by 1, and 0 to 2 directly."""
+def test_setting_the_size_of_a_relayed_flow_is_an_error(tmp_path: Path) -> None:
+    """Two racks with two rails: 0 to 3 is relayed by 1, 0 to 2 goes directly."""
     wanted, listed = sizes(np.random.default_rng(5))
     load, _ = relayed(load_of(tmp_path, wanted, listed), RelayRule(2))
     assert load.program is not None
@@ -144,7 +144,7 @@ def test_a_relayed_flow_keeps_its_size(tmp_path: Path) -> None:
 
 
 SETUP = '''
-"""Needs to know how long a flow is before it starts."""
+"""Use the size of a flow before it starts."""
 
 from netsim.transport import *
 from helpers import longest
@@ -167,7 +167,7 @@ def build_packet(env, now, tx, pkt):
 '''
 
 
-def test_a_transport_whose_setup_looks_at_sizes_is_refused(tmp_path: Path) -> None:
+def test_transport_whose_setup_reads_sizes_is_rejected(tmp_path: Path) -> None:
     for value in [
         "tx.n_packets",
         "rx.size_bytes",
@@ -182,7 +182,7 @@ def test_a_transport_whose_setup_looks_at_sizes_is_refused(tmp_path: Path) -> No
             done(file, load, jit=False)
 
 
-def test_a_setup_that_looks_at_other_things_is_not(tmp_path: Path) -> None:
+def test_transport_whose_setup_reads_no_sizes_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.bdp_bytes\n")
     file = tmp_path / "early.py"
     file.write_text(SETUP.format(value="full_packet_bytes(env) + longest(tx)"))
@@ -191,7 +191,7 @@ def test_a_setup_that_looks_at_other_things_is_not(tmp_path: Path) -> None:
     read = program_of(program.use)
     assert read.resizes
     check_setups(read, [PluginSpec(Testbed.of(file).plugin, {})])
-    # Without a program that sets sizes it may look at whatever it likes.
+    # With a program that sets no sizes, setup may read them.
     (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.n_packets\n")
     server = PluginSpec(registry.find("traffic", "batch_server"), {})
     assert not program_of(server).resizes

@@ -1,4 +1,4 @@
-"""Hosts with several ports against closed forms; the reference simulator has random cases."""
+"""Hosts with several ports against closed forms; random cases run against the reference."""
 
 from __future__ import annotations
 
@@ -42,17 +42,15 @@ SPREADING = ("round_robin", "permutation", "least_loaded")
 
 
 def sent(engine: Engine, ports: range) -> list[int]:
-    """Packets that left by each of some ports."""
+    """Return the packets that each of some ports sent."""
     counted = engine.link_counters().sent_packets.reshape(engine.network.n_ports, -1)
     return [int(counted[p].sum()) for p in ports]
 
 
 @pytest.mark.parametrize("planes", SPREADING)
 @pytest.mark.parametrize("transport", ["datagram", "ndp"])
-def test_four_pport_pairs_take_a_quarter_of_the_time_plus_latency(
-    planes: str, transport: str
-) -> None:
-    """Two links and a switch in each plane; what NDP pulls comes as fast as what it sends."""
+def test_four_port_pairs_take_a_quarter_of_the_time(planes: str, transport: str) -> None:
+    """Two links and a switch in each plane; NDP's pulls keep up with the links."""
     n = 40
     fabric = replace(TRIM if transport == "ndp" else DROP_TAIL, plane_balancing=planes)
     flows = flow_table([(0, 1, n * 4096, 3 * US)])
@@ -62,7 +60,7 @@ def test_four_pport_pairs_take_a_quarter_of_the_time_plus_latency(
     assert_conserved(engine)
 
 
-def test_with_hash_a_flow_keeps_to_one_pport_pair() -> None:
+def test_hash_keeps_a_flow_on_one_port_pair() -> None:
     n = 40
     flows = flow_table([(0, 1, n * 4096, 0)])
     engine = run(build(rails(2, (100,) * 4), flows, "ndp", TRIM, jit=False))
@@ -70,7 +68,7 @@ def test_with_hash_a_flow_keeps_to_one_pport_pair() -> None:
     assert sorted(sent(engine, range(4))) == [0, 0, 0, n]
 
 
-def test_what_a_flow_is_told_is_of_all_its_port_pairs() -> None:
+def test_rate_and_bdp_of_a_flow_cover_all_its_port_pairs() -> None:
     network, flows = rails(2, (100, 100, 200, 200)), flow_table([(0, 1, 4096, 0)])
     spread, single = (
         build(network, flows, "ndp", replace(TRIM, plane_balancing=one), jit=False).state.hosts.tx[
@@ -85,8 +83,8 @@ def test_what_a_flow_is_told_is_of_all_its_port_pairs() -> None:
     assert int(spread["bdp_bytes"]) == pytest.approx(round_trip * 600e9 / 8e12, abs=1)
 
 
-def test_a_free_port_is_taken_as_often_as_it_is_free() -> None:
-    """Of planes of 100, 100 and 25 Gbps the slow one gets a ninth."""
+def test_least_loaded_shares_by_rate_and_round_robin_equally() -> None:
+    """Of planes with 100, 100 and 25 Gbps, the slow one gets a ninth if least_loaded chooses."""
     fabric = replace(DROP_TAIL, plane_balancing="least_loaded")
     flows = flow_table([(0, 1, 90 * 4096, 0)])
     engine = run(build(rails(2, (100, 100, 25)), flows, "datagram", fabric, jit=False))
@@ -96,8 +94,8 @@ def test_a_free_port_is_taken_as_often_as_it_is_free() -> None:
     assert sent(engine, range(3)) == [30, 30, 30]
 
 
-def test_a_flow_leaves_a_port_without_carrier_and_comes_back() -> None:
-    """A cable of the sender or of the receiver is down; the sender knows 2 or 6 us later."""
+def test_flow_avoids_a_port_without_carrier_until_repair() -> None:
+    """A cable of the sender or receiver fails; the sender learns it 2 or 6 us later."""
     for planes, end in [("hash", 0), ("permutation", 1), ("least_loaded", 1)]:
         network, flows = rails(2, (100,) * 4), flow_table([(0, 1, 500 * 4096, 0)])
         port_pair = int(pairs_used(network, flows, planes, seed=1).src_port[0])
@@ -118,7 +116,7 @@ def test_a_flow_leaves_a_port_without_carrier_and_comes_back() -> None:
 
 
 def alone(network: Network, flows: FlowTable, which: int, transport: str, fabric) -> int:
-    """When a flow of a table ends if the others are one byte, much later."""
+    """Return the completion time of one flow if all others are one byte and start much later."""
     size, start = np.ones_like(flows.size_bytes), np.full_like(flows.start_ps, 10**10)
     size[which], start[which] = flows.size_bytes[which], flows.start_ps[which]
     one = FlowTable(flows.src, flows.dst, size, start)
@@ -126,8 +124,8 @@ def alone(network: Network, flows: FlowTable, which: int, transport: str, fabric
     return int(fct_ps(run(build(network, one, transport, fabric, jit=False)))[which])
 
 
-def test_two_nics_of_a_host_do_not_disturb_each_other() -> None:
-    """Host 1 receives by both at once: as each alone, since each has its own pulls and ports."""
+def test_two_nics_of_a_host_are_independent() -> None:
+    """Host 1 receives on both at once; each NIC has its own pulls and ports."""
     network = two_nics()
     flows = flow_table([(0, 1, 100 * 4096, 0), (3, 1, 30 * 4096, 0)])
     fabric = replace(TRIM, plane_balancing="round_robin")
@@ -137,19 +135,19 @@ def test_two_nics_of_a_host_do_not_disturb_each_other() -> None:
         assert int(fct_ps(engine)[flow]) == alone(network, flows, flow, "ndp", fabric)
 
 
-def test_pulls_are_paced_by_the_nic_that_receives() -> None:
-    """At 100 Gbps by NIC 1, by which all the packets of two senders come."""
+def test_receiving_nic_paces_pulls_at_its_own_rate() -> None:
+    """All packets of two senders arrive at NIC 1, which has 100 Gbps."""
     flows = flow_table([(2, 1, 60 * 4096, 0), (3, 1, 60 * 4096, 0)])
     engine = run(keep_sent(build(two_nics(), flows, "ndp", TRIM, jit=False)))
-    packets = packets_sent(engine, 3 + 2)  # of host 1, to the network for all
+    packets = packets_sent(engine, 3 + 2)  # port of host 1's NIC 1
     pulls = np.sort(packets["time"][packets["kind"] == PULL])
     assert pulls.size > 60
-    # They may wait behind acknowledgments for as long as a few of these take.
+    # Pulls may wait behind a few acknowledgments.
     assert (pulls[8:] - pulls[:-8]).min() > 8 * SER - 8 * 64 * 80
 
 
-def test_a_pause_holds_back_the_port_that_it_came_in_by() -> None:
-    """NIC 0 of host 0 is paused, since its receiver has a slow cable; NIC 1 goes on."""
+def test_pause_stops_only_the_port_that_receives_it() -> None:
+    """NIC 0 of host 0 is paused because its receiver has a slow cable; NIC 1 continues."""
     builder = NetworkBuilder()
     builder.add_hosts(3)
     up, out = builder.add_switch("up"), builder.add_switch("out")
@@ -169,7 +167,7 @@ def test_a_pause_holds_back_the_port_that_it_came_in_by() -> None:
     assert int(fct_ps(engine)[1]) == alone(network, flows, 1, "roce", fabric)
 
 
-def test_completion_times_are_not_below_the_ideal_ones() -> None:
+def test_completion_times_are_at_least_ideal() -> None:
     for planes in ["hash", *SPREADING]:
         network = rails(3, (100, 40, 200))
         sizes = (1, 4096, 4097, 30_000, 200_001)
@@ -182,8 +180,7 @@ def test_completion_times_are_not_below_the_ideal_ones() -> None:
 
 
 @pytest.mark.parametrize("transport", ["nscc", "smartt"])
-def test_entropies_of_packets_spread_them_over_the_pport_pairs(transport: str) -> None:
-    """Each packet leaves by the port that its entropy says."""
+def test_entropy_decides_the_port_pair_of_each_packet(transport: str) -> None:
     network, flows = rails(2, (100,) * 4), flow_table([(0, 1, 400 * 4096, 0)])
     fabric = replace(bdp_queues(), plane_balancing="entropy")
     engine = run(keep_sent(build(network, flows, transport, fabric, jit=False)))
@@ -192,8 +189,8 @@ def test_entropies_of_packets_spread_them_over_the_pport_pairs(transport: str) -
     assert min(sent(engine, range(4))) > 50
 
 
-def test_windows_are_as_long_as_the_cables_that_are_used() -> None:
-    """The short cables of scale-up networks count if a flow goes by them."""
+def test_window_is_the_shortest_delay_of_used_cables() -> None:
+    """The short cables of scale-up networks count only if a flow uses them."""
     network, fabric = two_nics(), replace(DROP_TAIL, plane_balancing="hash")
     away = flow_table([(h, (h + 2) % 4, 30_000, 0) for h in range(4)])
     assert longest_window_ps(network, away) == US
@@ -203,6 +200,6 @@ def test_windows_are_as_long_as_the_cables_that_are_used() -> None:
     )
     assert (fct_ps(long) == fct_ps(short)).all()
     assert longest_window_ps(network, flow_table([(0, 1, 1, 0)])) == US // 10
-    # A flow that waits for one of another host learns of it one lookahead later, by no cable.
+    # A dependency between hosts is signaled one lookahead later, without a cable.
     away.after_ptr, away.after_flow = np.array([0, 0, 0, 0, 1]), np.array([0])
     assert longest_window_ps(network, away) == US // 10

@@ -1,4 +1,4 @@
-"""A run that goes on from a snapshot ends as if it had never been stopped."""
+"""Snapshots: their size, traced flows, and rejection of those of other engines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netsim.engine.snapshot import ForeignSnapshotError
 
 
 def small(transport: str = "datagram", **given: Any) -> Engine:
-    """An engine in plain Python whose flows have just begun."""
+    """Return an engine in plain Python whose flows have just started."""
     network = fat_tree(2, 2, "100Gbps")
     flows = flow_table([(0, 2, 50_000, 0), (1, 3, 50_000, 0), (2, 1, 9_000, 0)])
     engine = build(network, flows, transport, **{"fabric": DROP_TAIL, "jit": False, **given})
@@ -26,9 +26,9 @@ def small(transport: str = "datagram", **given: Any) -> Engine:
 @pytest.mark.parametrize(
     "given",
     [{"transport": "roce", "fabric": LOSSLESS}, {"trace": [0]}],
-    ids=["other records", "one group more"],
+    ids=["other records", "one more group"],
 )
-def test_a_state_that_is_made_of_other_things_is_refused(given: dict[str, Any]) -> None:
+def test_snapshot_of_another_kind_of_engine_is_rejected(given: dict[str, Any]) -> None:
     engine, other = small(), small(**given)
     before = engine.digest()
     with pytest.raises(ForeignSnapshotError):
@@ -36,7 +36,7 @@ def test_a_state_that_is_made_of_other_things_is_refused(given: dict[str, Any]) 
     assert engine.digest() == before
 
 
-def test_a_snapshot_has_the_packets_but_not_the_room_for_them() -> None:
+def test_snapshot_stores_packets_but_not_free_space() -> None:
     engine = small()
     pool, packets = engine.state.links.pool, engine.conservation().packets.in_flight
     taken = engine.snapshot()["links.pool"]
@@ -45,7 +45,7 @@ def test_a_snapshot_has_the_packets_but_not_the_room_for_them() -> None:
     assert taken.raw.size < pool.nbytes / 100
 
 
-def test_what_was_recorded_of_traced_flows_goes_with_it() -> None:
+def test_restored_snapshot_replaces_the_recorded_trace() -> None:
     engine, other = small(trace=[0]), small(trace=[0])
     recorded = kept(engine)
     assert other.drain_trace().entries.size > 0

@@ -1,4 +1,4 @@
-"""Specialization constants: each has a definition, and cannot be used until it is bound."""
+"""Specialization constants are defined for all handlers and unusable until bound."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ USES = (
 )
 
 
-def test_an_unbound_constant_cannot_be_used():
+def test_unbound_constant_cannot_be_used():
     for name, constant in CONSTANTS.items():
         assert getattr(specialization_constants, name) is constant
         uses = (lambda value: value(1, 2, 3),) if callable(constant) else USES
@@ -42,6 +42,6 @@ def test_every_handler_has_a_constant():
     assert {name for name in CONSTANTS if name.islower()} == expected
 
 
-def test_an_unspecialized_kernel_does_not_run():
+def test_unspecialized_kernel_does_not_run():
     with pytest.raises(UnboundConstantError):
         ports.set_paused(None, None, 0, 0)

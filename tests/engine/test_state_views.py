@@ -1,4 +1,4 @@
-"""What an engine tells of itself: how far it is, and where flows, links and packets are."""
+"""Views of an engine's state: progress, flows, links and packets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def engine(transport: str = "ndp", fabric: Fabric = TRIM, flows: FlowTable | Non
     return build(NETWORK, flows or flow_table(INCAST), transport, fabric, jit=False)
 
 
-def test_why_an_engine_comes_back() -> None:
+def test_advance_returns_why_it_stopped() -> None:
     one = engine()
     assert one.advance(1, LONG_PS) is Status.RUNNING
     assert one.advance(1000, one.now_ps) is Status.TIME_LIMIT
@@ -45,7 +45,7 @@ def test_why_an_engine_comes_back() -> None:
     assert one.advance(1000, LONG_PS) is Status.IDLE
 
 
-def test_how_far_a_run_has_come() -> None:
+def test_counts_follow_the_progress_of_a_run() -> None:
     one = engine()
     before = one.counts
     assert set(asdict(before).values()) == {0}
@@ -60,7 +60,7 @@ def test_how_far_a_run_has_come() -> None:
     assert before.hops == 0
 
 
-def test_flows_are_seen_as_they_change_and_cannot_be_written() -> None:
+def test_flow_states_are_live_and_read_only() -> None:
     flows = flow_table([(0, 3, SIZE, 5 * US), (3, 0, SIZE, 2 * US), (1, 0, SIZE, 2 * US)])
     flows.set_dependencies([[], [0], [0]])
     one = engine(flows=flows)
@@ -83,8 +83,8 @@ def test_flows_are_seen_as_they_change_and_cannot_be_written() -> None:
             column[0] = 1
 
 
-def test_counters_of_links() -> None:
-    """Three hosts send at once what only one can receive: the last link's queue overflows."""
+def test_link_counters_count_packets_and_drops() -> None:
+    """Three hosts send to one at once, so that the last link's queue overflows."""
     one = run(engine("datagram", fabric_with(queue_bytes=5 * PACKET)))
     links = one.link_counters()
     (last,) = np.flatnonzero(NETWORK.port_peer == 3)  # the port toward host 3
@@ -98,11 +98,11 @@ def test_counters_of_links() -> None:
         (links.trims.any(), links.ecn_marks.any(), links.pfc_pauses.any(), links.paused_ps.any())
     )
     links.drops[last] = 0
-    assert one.link_counters().drops[last] > 0  # that was a copy
+    assert one.link_counters().drops[last] > 0  # the counters were a copy
 
 
-def test_control_packets_that_senders_receive() -> None:
-    """Of NDP, in an incast: every packet that arrives, whole or trimmed, is answered."""
+def test_control_counts_equal_acks_nacks_and_pulls() -> None:
+    """In an NDP incast, every packet that arrives, whole or trimmed, is answered."""
     flows = flow_table([(h, 3, 30 * 4096, 0) for h in range(3)])
     one = run(build(NETWORK, flows, "ndp", TRIM, jit=False))
     found, trims = one.control_counts(), int(one.link_counters().trims.sum())
@@ -111,7 +111,7 @@ def test_control_packets_that_senders_receive() -> None:
     assert found["pulls"] <= 90 + trims
 
 
-def test_packets_that_links_lose() -> None:
+def test_lost_packets_are_counted_at_their_link() -> None:
     faults = combine([LinkFault(np.array([0]), outages_ps=((0, 500 * NS),))], NETWORK.n_ports)
     flows = flow_table([(0, 3, SIZE, 0)])
     one = run(build(NETWORK, flows, "datagram", DROP_TAIL, faults=faults, jit=False))
@@ -121,8 +121,8 @@ def test_packets_that_links_lose() -> None:
     assert one.conservation().packets.lost == links.lost_packets[0]
 
 
-def test_who_waits_for_whom() -> None:
-    """The last switch asks for pauses; they are counted where they act, and up to now."""
+def test_pauses_are_counted_at_the_paused_port() -> None:
+    """The last switch sends pauses; paused time is counted at the paused port, up to now."""
     fabric = fabric_with("lossless", xoff_bytes=3 * PACKET, xon_bytes=2 * PACKET)
     one = engine("roce", fabric)
     longest = 0
@@ -138,7 +138,7 @@ def test_who_waits_for_whom() -> None:
     assert not one.paused_classes().any()
 
 
-def test_nothing_is_missing_at_any_time() -> None:
+def test_packets_and_bytes_are_conserved_at_any_time() -> None:
     for transport, fabric in [
         *(("ndp", TRIM), ("roce", LOSSLESS), ("roce", SHARED)),
         ("roce", fabric_with(queue_bytes=3 * PACKET)),
@@ -148,7 +148,7 @@ def test_nothing_is_missing_at_any_time() -> None:
         while one.advance(1, LONG_PS) is Status.RUNNING:
             found = one.conservation()
             assert (found.packets.missing, found.bytes.missing) == (0, 0)
-            if fabric in (LOSSLESS, SHARED):  # whose switches hold what came in by their ports
+            if fabric in (LOSSLESS, SHARED):  # whose switches count bytes by ingress port
                 links = one.state.links
                 assert links.queues["came_in_bytes"].sum() == links.queues["bytes"].sum()
                 if fabric is SHARED:
@@ -162,7 +162,7 @@ def test_nothing_is_missing_at_any_time() -> None:
         assert found.bytes.trimmed == links.trim_bytes.sum()
 
 
-def test_what_is_missing_shows() -> None:
+def test_conservation_reports_missing_packets_and_bytes() -> None:
     one = run(engine())
     one.state.hosts.nics["received_packets"][0] -= 1
     one.state.hosts.nics["sent_bytes"][1] += 7
@@ -170,15 +170,15 @@ def test_what_is_missing_shows() -> None:
     assert (found.packets.missing, found.bytes.missing) == (1, 7)
 
 
-def test_a_digest_tells_runs_apart() -> None:
+def test_digest_distinguishes_states() -> None:
     one, other = run(engine()), engine()
     before = other.digest()
     assert run(other).digest() == one.digest() != before
-    other.state.hosts.tx["credit"][2] += 1  # the transport's own
+    other.state.hosts.tx["credit"][2] += 1  # state of the transport
     assert other.digest() != one.digest()
 
 
-def test_what_no_handler_may_change() -> None:
+def test_fixed_fields_do_not_change_in_a_run() -> None:
     one = engine()
     before = one.fixed_fields()
     assert before["tx.host"].tolist() == [0, 1, 2]

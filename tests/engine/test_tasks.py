@@ -1,4 +1,4 @@
-"""Tasks in time: closed forms to the picosecond, by any number of threads, and compiled."""
+"""Times of tasks against closed forms, to the picosecond; with threads, and compiled."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from netsim.workloads.training.step import operations_of
 
 US = 10**6
 SER = 4160 * 80
-"""Picoseconds of a full packet at 100 Gbps."""
+"""Serialization time of a full packet at 100 Gbps, in ps."""
 WIRE = 2 * SER + 2 * US
-"""Of a packet alone, through one switch: sent twice, two links."""
+"""Latency of a single packet through one switch: sent twice, over two links."""
 
 
 def engine(network: Network, load: Workload, **given: Any) -> Engine:
@@ -43,24 +43,24 @@ def ends(one: Engine) -> list[int]:
 
 
 @pytest.mark.parametrize("chunks", [1, 2])
-def test_a_ring_all_reduce_of_eight_hosts(chunks: int) -> None:
-    # Three full packets a piece. Software's latency counts once a step.
+def test_ring_all_reduce_of_eight_hosts_takes_14_steps(chunks: int) -> None:
+    # A chunk is three full packets. Software latency counts once per step.
     latency, size = 1_500_000, f"{8 * chunks * 3 * 4096}B"
     load = made("ring_all_reduce", 8, size=size, latency="1.5us", chunks=chunks)
     step = latency + 3 * SER + WIRE - SER
     if chunks == 1:
         assert max(ends(engine(star(8), load))) == 14 * step
         return
-    # Two pieces share the wire: each host's links are busy with one of them at a time. Their
-    # packets take turns, so that the first is there one packet before the second.
+    # Two chunks share each host's links. Their packets alternate, so that the first chunk arrives
+    # one packet before the second.
     found = np.array(ends(engine(star(8), load)))
     assert 14 * step < found.max() <= 14 * (step + 3 * SER)
 
 
-def test_a_pipeline_of_four_stages() -> None:
+def test_pipeline_of_four_stages_matches_closed_form() -> None:
     for microbatches in [1, 2, 3, 4, 8, 13]:
-        # A microbatch may enter as one comes back. Going round k stages takes k (F + B) and
-        # 2 (k - 1) transfers, so that of any four microbatches but the first each waits for two.
+        # A microbatch may enter when another leaves. A round trip over k stages takes k (F + B) and
+        # 2 (k - 1) transfers; of any four microbatches, all but the first wait for two transfers.
         stages, forward, backward = 4, 10 * US, 21 * US
         transfer = US + WIRE
         load = made(
@@ -80,14 +80,14 @@ def test_a_pipeline_of_four_stages() -> None:
         assert one.counts.tasks_done == len(load.tasks or [])
 
 
-def test_several_pipelines_do_not_disturb_each_other() -> None:
+def test_two_pipelines_are_independent() -> None:
     given = {"microbatches": 3, "forward": "10us", "backward": "21us", "activations": "4096B"}
     alone = ends(engine(star(4), made("pipeline_1f1b", 4, stages=4, **given)))
     both = ends(engine(star(8), made("pipeline_1f1b", 8, stages=4, **given)))
     assert both == alone * 2
 
 
-def test_kinds_and_their_times() -> None:
+def test_each_kind_of_task_takes_its_time() -> None:
     flows = FlowTable([0, 1], [1, 0], [2 * 4096, 4096])
     tasks = TaskTable(
         [COMPUTE, SEND, RECEIVE, COMPUTE, SEND, RECEIVE, JOIN, COMPUTE, JOIN],
@@ -120,7 +120,7 @@ def test_kinds_and_their_times() -> None:
     ]
 
 
-def test_a_send_task_may_wait_for_its_transport() -> None:
+def test_send_task_may_end_when_acknowledged() -> None:
     flows = FlowTable([0, 0], [1, 1], 3 * 4096)
     tasks = TaskTable([SEND, JOIN, SEND], 0, flow=[0, -1, 1], done_when=[ACKED, 0, ACKED])
     tasks.wait_for([[], [0], [1]])
@@ -130,7 +130,7 @@ def test_a_send_task_may_wait_for_its_transport() -> None:
     assert one.flow_states().start_ps.tolist() == [0, acked[0]]
 
 
-def test_a_run_lasts_until_its_tasks_are_done() -> None:
+def test_run_lasts_until_its_tasks_are_done() -> None:
     flows, long = FlowTable([0], [1], 100), 10**12
     load = Workload(flows, TaskTable([COMPUTE], 0, long))
     one = engine(star(2), load)
@@ -141,7 +141,7 @@ def test_a_run_lasts_until_its_tasks_are_done() -> None:
 
 
 def random_load(network: Network) -> Workload:
-    """Chains over random flows: as each is delivered, its receiver sends another."""
+    """Return chains of random flows: when one is delivered, its receiver sends the next."""
     rng = np.random.default_rng(3)
     path = [rng.permutation(network.n_hosts)[:5] for _ in range(20)]
     src = np.concatenate([hosts[:-1] for hosts in path])
@@ -159,18 +159,18 @@ def random_load(network: Network) -> Workload:
 
 
 def training_step(network: Network) -> Workload:
-    """A step of a small job: a pipeline, and replicas that all send to one another at once."""
+    """Return a step of a small job: a pipeline with replicas that exchange data at once."""
     layout = {"pp": 2, "dp": 4, "zero": 1, "global_batch": 16}
     job = small_job(layout, layers=2, hidden=64, vocabulary=512)
     part = sample_job(job, SampleSize(), how={"dp": CollectiveOptions("direct")})
     return operations_of(part).lower(np.arange(network.n_hosts))
 
 
-def test_threads_windows_pieces_and_compiling_change_nothing() -> None:
-    """Of a step of training beside other tasks, on hosts with several ports, below switches that
-    trim, mark and spray at random.
+def test_threads_windows_pieces_and_compiling_do_not_change_results() -> None:
+    """A training step next to other tasks, on hosts with several ports and switches that trim, mark
+    and spray at random.
 
-    It is all compiled at once, with bounds of arrays checked, and nowhere by itself.
+    Array bounds are checked, and no other test compiles this combination.
     """
     network = two_nics(domains=4)
     load = Workload.join([random_load(network), training_step(network)])
@@ -188,7 +188,7 @@ def test_threads_windows_pieces_and_compiling_change_nothing() -> None:
     )
     given = {"transport": "ndp", "fabric": fabric}
     engines = [run(engine(network, load, **given, **way)) for way in ways]
-    # In the middle of it an engine with two threads goes on where one with one thread was.
+    # An engine with two threads resumes from the middle of a run with one thread.
     half = engine(network, load, **given, **compiled)
     half.advance(engines[0].counts.windows // 2, INF)
     assert 0 < half.counts.tasks_done < engines[0].counts.tasks_done
@@ -201,7 +201,7 @@ def test_threads_windows_pieces_and_compiling_change_nothing() -> None:
     assert (engines[0].task_states().end_ps >= 0).all()
 
 
-def test_more_tasks_may_begin_at_once_than_a_transport_may_set_timers() -> None:
+def test_many_tasks_at_one_instant_are_not_a_timer_loop() -> None:
     n = 11_000
     kinds = np.append(np.full(n, COMPUTE), SEND)
     streams = np.append(np.arange(n), 0)

@@ -35,15 +35,15 @@ G = 10**9
 
 
 def send_ps(n_bytes: int, rate_bps: int) -> int:
-    """Exact at the rates used here."""
+    """Return the serialization time, which is exact at the rates used here."""
     return n_bytes * 8 * 10**12 // rate_bps
 
 
-# -- alone ---------------------------------------------------------------------------------------
+# -- single packets ------------------------------------------------------------------------------
 
 
 def uneven_tree() -> Network:
-    """Three leaves with two hosts each and three spines; no two cables are alike."""
+    """Return three leaves with two hosts each and three spines; all cables differ."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(6)
     leaves = [builder.add_switch(f"leaf{i}", tier=0, latency_ps=300 * NS) for i in range(3)]
@@ -58,7 +58,7 @@ def uneven_tree() -> Network:
 
 
 def all_paths(network: Network, src: int, dst: int) -> set[tuple[int, ...]]:
-    """Every path that the routing tables allow, as global ports."""
+    """Return every path that the routing tables allow, as global ports."""
     paths = {(int(network.node_first_port[src]),)}
     while True:
         longer = set()
@@ -75,8 +75,8 @@ def all_paths(network: Network, src: int, dst: int) -> set[tuple[int, ...]]:
         paths = longer
 
 
-def test_a_lone_packet_on_every_path() -> None:
-    """The sum of serialization, propagation and switch latency of the links, to the picosecond."""
+def test_single_packet_takes_the_delay_of_its_path() -> None:
+    """Exactly the serialization, propagation and switch latency of its links, on every path."""
     network = uneven_tree()
     pairs = list(permutations(range(6), 2))
     flows = flow_table(
@@ -109,10 +109,10 @@ def test_a_lone_packet_on_every_path() -> None:
 @pytest.mark.parametrize(
     ("transport", "fabric", "within"), [("roce", LOSSLESS, 0.01), ("ndp", TRIM, 0.03)]
 )
-def test_incast(
+def test_incast_takes_the_time_of_the_receiver_link(
     transport: str, fabric: Fabric, within: float, n_senders: int, rate: str, gbps: int
 ) -> None:
-    """N senders to one host: the last is done after N * size / rate + RTT. Nothing is dropped."""
+    """N senders to one host finish after N * size / rate + RTT, without drops."""
     network = fat_tree(8, 8, rate)
     n = 250
     flows = flow_table([(63 - i, 0, n * PAYLOAD, 0) for i in range(n_senders)])
@@ -128,8 +128,8 @@ def test_incast(
 # -- PFC -----------------------------------------------------------------------------------------
 
 
-def test_pfc_loses_nothing() -> None:
-    """Any load, any thresholds, links of different length: headroom is always enough."""
+def test_pfc_drops_nothing() -> None:
+    """Headroom suffices for random loads, thresholds and link lengths."""
     for seed in range(6):
         rng = np.random.Generator(np.random.Philox(seed))
         latency = f"{rng.integers(100, 5000)}ns"
@@ -152,9 +152,9 @@ def test_pfc_loses_nothing() -> None:
 
 
 def victim_fct(congested: bool) -> int:
-    """A flow that shares with three others only a link that is fast enough for all of them.
+    """Return the completion time of a flow that shares one link, fast enough for all, with others.
 
-    Hosts 0 to 3 are on one switch, 4 and 5 on the other; the others go to host 4 together.
+    Hosts 0 to 3 are on one switch, 4 and 5 on the other; the three other flows all go to host 4.
     """
     builder = NetworkBuilder()
     hosts = builder.add_hosts(6)
@@ -171,8 +171,8 @@ def victim_fct(congested: bool) -> int:
     return int(fct_ps(engine)[0])
 
 
-def test_a_victim_of_pauses() -> None:
-    """Head-of-line blocking: held up by pauses for others, and only by them."""
+def test_pfc_pauses_delay_a_victim_flow() -> None:
+    """Pauses for other flows block it; without these flows it takes its ideal time."""
     alone = 500 * send_ps(PACKET, 100 * G) + send_ps(PACKET, 400 * G) + send_ps(PACKET, 100 * G)
     assert victim_fct(congested=False) == alone + 3 * US
     assert victim_fct(congested=True) > 2 * alone

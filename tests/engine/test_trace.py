@@ -1,4 +1,4 @@
-"""Tracing: it records what the engine does, all of it, and does not change it."""
+"""Tracing records everything that the engine does and does not change it."""
 
 from dataclasses import replace
 
@@ -77,7 +77,7 @@ def engine(setting="trimming", trace=(), flows=FLOWS, **options):
 
 
 def record_all(traced, windows=7):
-    """Run to the end and give what was recorded."""
+    """Run to the end and return what was recorded."""
     chunks, status = [], RUNNING
     while status == RUNNING:
         status = traced.advance(windows, INF)
@@ -98,7 +98,7 @@ def count(rows, event):
     return len(rows.filter(pl.col("event") == event))
 
 
-def test_every_departure_is_recorded():
+def test_trace_records_every_departure_of_a_flow():
     for setting in SETTINGS:
         traced = keep_sent(engine(setting, trace=(16,)))
         rows = table(traced).filter(pl.col("event").is_in(["send", "forward"]))
@@ -116,8 +116,8 @@ def test_every_departure_is_recorded():
         assert len(sent) > 3 * 15  # data on several links each
 
 
-def test_ports_record_all_their_packets():
-    """PFC frames too, and the flows that are not traced."""
+def test_traced_ports_record_all_their_packets():
+    """Including PFC frames and flows that are not traced."""
     for setting in ("trimming", "pfc"):
         flows = flow_table([(i, 13, 20 * 4096, 0) for i in range(12)])
         traced = keep_sent(engine(setting, flows=flows, trace_ports=range(NETWORK.n_ports)))
@@ -136,7 +136,7 @@ def test_ports_record_all_their_packets():
         assert set(few.entries[:, PORT]) == {last}
 
 
-def test_what_befalls_packets_is_what_queues_count():
+def test_recorded_events_equal_queue_counters():
     for setting in SETTINGS:
         traced = engine(setting, trace=tuple(SENDERS))
         raw = record_all(traced)
@@ -158,11 +158,11 @@ def test_what_befalls_packets_is_what_queues_count():
 
 @pytest.mark.parametrize("setting", ["trimming", "pfc", "least loaded"])
 @pytest.mark.parametrize("window_ps", [50_000, 333_333])
-def test_the_trace_does_not_depend_on_windows(setting, window_ps):
+def test_trace_does_not_depend_on_windows(setting, window_ps):
     assert events(setting, window_ps=window_ps).equals(events(setting))
 
 
-def test_a_packet_is_followed_from_host_to_host():
+def test_packet_is_followed_from_host_to_host():
     for setting in ["trimming", "pfc", "drops"]:
         rows = events(setting).filter(pl.col("seq").is_not_null())
         assert rows["packet"].null_count() == 0
@@ -183,8 +183,8 @@ def test_a_packet_is_followed_from_host_to_host():
         assert whole >= 30
 
 
-def test_round_trips_of_ndp_are_those_of_its_sequence_numbers():
-    """Every packet is acknowledged by its number, so the two ends can be told without journeys."""
+def test_ndp_round_trips_match_sequence_numbers():
+    """Every packet is acknowledged by its number, which identifies both ends of a round trip."""
     rows = events(flow=4, flows=FLOWS_ALONE)
     sent = rows.filter((pl.col("event") == "send") & (pl.col("kind") == "DATA"))
     answers = rows.filter((pl.col("event") == "receive") & (pl.col("kind") == "ACK"))
@@ -199,7 +199,7 @@ def test_round_trips_of_ndp_are_those_of_its_sequence_numbers():
 FLOWS_ALONE = FlowTable(FLOWS.src[:5], FLOWS.dst[:5], FLOWS.size_bytes[:5], FLOWS.start_ps[:5])
 
 
-def test_the_round_trip_of_a_lone_packet_is_that_of_empty_links():
+def test_single_packet_has_the_base_round_trip_time():
     flows = flow_table([(0, 15, 4096, 0)])
     traced = engine("pfc", trace=(0,), flows=flows)
     rows = table(traced)
@@ -207,22 +207,22 @@ def test_the_round_trip_of_a_lone_packet_is_that_of_empty_links():
     assert set(rows["queue_bytes"].drop_nulls()) == {0, PACKET, 64}
 
 
-def test_the_queue_that_a_packet_finds():
-    """Two hosts under one leaf send to a third: the queue grows by half of what comes.
+def test_arrivals_record_the_queue_they_find():
+    """Two hosts under one leaf send to a third: the queue grows by half of the arrivals.
 
     Host 1 starts 1 ns later, so none of its packets ties with one of host 0.
     """
     flows = flow_table([(0, 2, 40_000, 0), (1, 2, 40_000, NS)])
     rows = events("pfc", flow=1, flows=flows)
     found = rows.filter((pl.col("event") == "arrive") & (pl.col("kind") == "DATA"))
-    # Before host 1's packet k arrives, 2k + 1 packets have come, and k of them are gone.
+    # Before host 1's packet k arrives, 2k + 1 packets have arrived and k have left.
     assert found["queue_bytes"].to_list()[:9] == [PACKET * (k + 1) for k in range(9)]
     waits = rows.filter((pl.col("event") == "forward") & (pl.col("kind") == "DATA"))
     ser = PACKET * 80
     assert waits["wait_ps"].to_list()[:9] == [(k + 1) * ser - NS for k in range(9)]
 
 
-def test_state_is_that_after_each_handler():
+def test_recorded_state_is_that_after_each_handler():
     rows = events("pfc", flow=16)
     sender = rows.filter(pl.col("event") == "sender")
     assert sender["timer"][0] == "start"
@@ -233,7 +233,7 @@ def test_state_is_that_after_each_handler():
     assert receiver["rx.received_bytes"][-1] == SIZE
 
 
-def test_pauses_of_the_sender():
+def test_sender_sends_nothing_between_pause_and_resume():
     flows = flow_table([(i, 13, 40 * 4096, 0) for i in range(12)])
     rows = events("pfc", flow=0, flows=flows)
     changes = rows.filter(pl.col("event").is_in(["pause", "resume"]))["event"].to_list()
@@ -246,13 +246,13 @@ def test_pauses_of_the_sender():
     assert not sends.is_between(since + 1, until - 1).any()
 
 
-def test_retransmissions_are_told():
+def test_retransmits_are_marked():
     traced = engine("drops", trace=(16,))
     rows = table(traced)
     assert int(rows["is_retransmit"].sum()) == int(traced.flow_states().retransmits[16]) > 0
 
 
-def test_losses_on_the_wire():
+def test_packets_lost_on_links_are_recorded():
     faults = combine([LinkFault(np.arange(NETWORK.n_ports), loss=0.02)], NETWORK.n_ports)
     traced = engine("pfc", trace=tuple(SENDERS), faults=faults)
     raw = record_all(traced)
@@ -266,8 +266,8 @@ def test_losses_on_the_wire():
 
 
 @pytest.mark.parametrize("setting", ["trimming", "pfc"])
-def test_packets_without_a_route(setting):
-    """All uplinks of a leaf go down and its routes are empty; its ports are coupled or are not."""
+def test_unroutable_packets_are_recorded(setting):
+    """All uplinks of a leaf fail, which leaves it no routes; with coupled and uncoupled ports."""
     leaf = NETWORK.n_hosts
     ports = np.arange(NETWORK.node_first_port[leaf], NETWORK.node_first_port[leaf + 1])
     up = ports[NETWORK.port_node[NETWORK.port_peer[ports]] > leaf]
@@ -285,14 +285,13 @@ def test_packets_without_a_route(setting):
     assert set(rows["node"]) == {leaf}
 
 
-def test_a_full_buffer_is_told():
+def test_trace_overflow_is_an_error():
     traced = engine(trace=(16,), trace_capacity=4)
     with pytest.raises(TraceOverflowError):
         record_all(traced)
 
 
-def test_compiled_tracing_records_the_same():
-    """And leaves out what is not traced: an engine of another type of buffer has to compile."""
+def test_compiled_trace_equals_plain():
     plain, compiled = (
         build(NETWORK, FLOWS, *SETTINGS["pfc"], params=PARAMS, trace=(16,), jit=jit)
         for jit in (False, True)

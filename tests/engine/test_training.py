@@ -1,4 +1,4 @@
-"""Training in packets, on a network that blocks nobody: stages and bubbles take their formulas."""
+"""Training in packets on a non-blocking network: stages and bubbles follow their formulas."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NS = 1000
 LINKS = {"scale_up": {"rate": "100Gbps"}, "scale_out": {"rate": "100Gbps"}}
 FAST = LINKS | {"wan_rate": "100Gbps", "wan_delay": "0ms"}
 LARGE = ("layer", "dense_layer", "moe_layer", "virtual_stage")
-"""Here, embedding and head are too small to take their formula."""
+"""Parts of the job large enough for their formula; embedding and head are too small here."""
 RINGS = {kind: CollectiveOptions("direct" if kind in ("ep", "dp_s3") else "ring") for kind in KINDS}
 
 
 def switch(n_hosts: int) -> Network:
-    """Hosts around one switch, 100 Gbps and 100 ns to each."""
+    """Return hosts around one switch, with 100 Gbps and 100 ns each."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n_hosts)
     builder.cables(np.array(hosts), builder.add_switch(), 100 * GBPS, 100 * NS)
@@ -37,7 +37,7 @@ def switch(n_hosts: int) -> Network:
 
 
 def simulated(part: JobSample) -> Times:
-    """One step of a part in packets of 32 KiB, with a transport that only sends."""
+    """Simulate one step with packets of 32 KiB and the datagram transport."""
     n = len(part.ranks)
     load = operations_of(part).lower(np.arange(n))
     load.validate(n)
@@ -56,7 +56,7 @@ def simulated(part: JobSample) -> Times:
 
 
 def against_formula(job: Job, kinds: tuple[str, ...], **how: int) -> None:
-    """Every message of some kinds takes what the job's model says, to 2 %, and not less."""
+    """Check that messages of some kinds take the time of the job's model, or up to 2 % more."""
     part = sample_job(job, SampleSize(), how=RINGS, **how)
     found = simulated(part)
     table = table_of(found.load)
@@ -68,44 +68,44 @@ def against_formula(job: Job, kinds: tuple[str, ...], **how: int) -> None:
             exchange = message.n if message.what == "send" and kind != "pp" else 1
             of_size = took[size == message.size_bytes * exchange]
             assert of_size.size
-            # A rank may begin before those that it waits for: the last ones say how long it took.
+            # A rank may start before its peers and wait for them, so the longest time counts.
             assert of_size.max() == pytest.approx(message.time_ps(job), rel=0.02)
             assert of_size.max() >= message.time_ps(job)
 
 
-def test_a_ring_of_tensor_parallel_ranks() -> None:
+def test_tensor_parallel_ring_matches_formula() -> None:
     layout = {"tp": 4, "sp": True, "regather": False, "global_batch": 1}
     job = small_job(layout, machine=FAST, layers=1, hidden=2560, sequence=2048)
     against_formula(job, ("tp",))
 
 
-def test_a_ring_of_context_parallel_ranks() -> None:
+def test_context_parallel_ring_matches_formula() -> None:
     layout = {"cp": 3, "global_batch": 1}
     job = small_job(layout, machine=FAST, layers=1, hidden=640, sequence=3072)
     against_formula(job, ("cp",))
 
 
-def test_an_exchange_of_experts() -> None:
+def test_expert_exchange_matches_formula() -> None:
     model = {"experts": 4, "active_experts": 2, "layers": 1, "hidden": 512, "sequence": 2048}
     job = small_job({"dp": 4, "ep": 4, "global_batch": 4}, machine=FAST, **model)
     against_formula(job, ("ep",))
 
 
-def test_a_transfer_of_the_pipeline() -> None:
+def test_pipeline_transfer_matches_formula() -> None:
     job = small_job({"pp": 2, "global_batch": 2}, machine=FAST, hidden=1280, sequence=2048)
     against_formula(job, ("pp",))
 
 
 @pytest.mark.parametrize("accounting", ["hierarchical", "paper"])
-def test_the_five_stages_of_data_parallelism(accounting: str) -> None:
+def test_data_parallel_stages_match_formulas(accounting: str) -> None:
     layout = {"dp_levels": [2, 3, 2], "accounting": accounting, "global_batch": 12}
     job = small_job(layout, machine=FAST, layers=1, hidden=608, vocabulary=8)
     against_formula(job, ("dp_s1", "dp_s2", "dp_s3", "dp_s4", "dp_s5"))
 
 
-def test_the_bubble_of_each_schedule_in_packets() -> None:
+def test_bubble_of_each_schedule_matches_formula() -> None:
     for name in SCHEDULES:
-        # Transfers of one small packet take next to nothing.
+        # Transfers are one small packet, whose time is negligible.
         chunks = 2 if name == "interleaved" else 1
         layout = {"pp": 5, "schedule": name, "virtual_stages": chunks, "global_batch": 20}
         machine = FAST | {"matrix": {"peak": {"bf16": "10GFLOP/s"}}}

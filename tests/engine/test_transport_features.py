@@ -1,4 +1,4 @@
-"""What a transport may declare: fields of packets, arrays and floats, ranks, telemetry."""
+"""Optional features of transports: packet fields, arrays and floats, rank, telemetry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netsim.engine.engine import Engine
 from netsim.model.network import Network
 
 HEAD = '''
-"""For a test."""
+"""A transport for a test."""
 from netsim.transport import BLOCKED, deliver, finish
 
 PARAMS = []
@@ -52,8 +52,8 @@ ASKS = DATAGRAM.replace(
 
 
 @pytest.mark.parametrize("network", [fat_tree(2, 2, "100Gbps"), rails(4, [100, 100])])
-def test_what_is_sent_while_a_packet_is_filled_finds_room(network: Network, tmp_path: Path) -> None:
-    """Eight for each of 40 packets, which all wait, since the neighbor has paused their class."""
+def test_control_packets_sent_in_build_packet_find_room(network: Network, tmp_path: Path) -> None:
+    """Eight per data packet; all wait, because the neighbor has paused their class."""
     path = tmp_path / "mine.py"
     asks = "from netsim.transport import send\nTX_STATE = ('next_seq',)\n" + ASKS
     path.write_text(HEAD + asks + "\ndef setup(env, tx, rx):\n    tx.prio = 1\n")
@@ -86,17 +86,17 @@ def on_forward(now, pkt, port, queue):
 )
 
 
-def test_packets_collect_what_switches_tell(tmp_path):
-    """Two hosts send to a third of the other leaf: their leaf's uplinks and its downlink queue."""
+def test_packets_collect_telemetry_of_switches(tmp_path):
+    """Two hosts send to one in the other leaf, so that queues form on the paths."""
     flows = [(0, 4, 40 * 4096, 0), (1, 4, 40 * 4096, 0)]
     rx = engine(tmp_path, TELEMETRY, flows, jit=False).state.hosts.rx
     most = np.asarray(rx["most_bytes"])
     assert (most[:, :3] >= PACKET).all()
     assert (most[:, 3] == 0).all()  # three switches on the path
-    # Of 80 packets that come in at twice the rate at which they leave, half wait in the end.
+    # 80 packets arrive at twice the rate at which they leave, so up to half of them wait.
     assert most[:, :3].max() in range(38 * PACKET, 43 * PACKET)
     assert (np.asarray(rx["mean_bytes"]) >= PACKET).all()
-    # Packets leave the NIC one after the other.
+    # The NIC sends packets back to back.
     assert np.asarray(rx["stamps"]).tolist() == [332_800 * sum(range(40))] * 2
 
 
@@ -111,10 +111,10 @@ def rank(env, tx):
 )
 
 
-def test_the_nic_serves_the_shortest_remaining_flow_first(tmp_path):
+def test_nic_serves_the_shortest_remaining_flow_first(tmp_path):
     packets = (30, 10, 20)
     flows = [(0, 1 + i, n * 4096, 0) for i, n in enumerate(packets)]
-    flows.append((0, 4, 2 * 4096, 3 * 332_800 + 1))  # comes while the second one is served
+    flows.append((0, 4, 2 * 4096, 3 * 332_800 + 1))  # starts while the second flow is served
     fct = fct_ps(engine(tmp_path, RANKED, flows))
     slot = 332_800
 
@@ -127,7 +127,7 @@ def test_the_nic_serves_the_shortest_remaining_flow_first(tmp_path):
     assert fct[3] == (slot - 1) + 2 * slot + hops_ps(4)
 
 
-def test_mistakes_in_declarations(tmp_path):
+def test_invalid_state_declarations_are_rejected(tmp_path):
     for declared, message in [
         ('TX_STATE = ("a", "a")', "TX_STATE"),
         ('TX_STATE = ("flow",)', "TX_STATE"),

@@ -1,4 +1,4 @@
-"""Packets that go over two circuits, against closed forms: what they carry, how long one waits."""
+"""Indirect routes over two circuits against closed forms: throughput and waiting time."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from netsim.network import NetworkBuilder, Schedule, round_robin_matchings
 GBPS = 10**9
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS = 80 * NS
-"""A full packet of 1,000 bytes at 100 Gbps."""
+"""Serialization time of a 1,000-byte packet at 100 Gbps."""
 SLOT, DARK = 10 * FULL_PS, FULL_PS
 DUTY = 0.9
 CYCLES, BEFORE = 20, 5
-"""Periods that are run, and those of them that are not counted."""
+"""Simulated periods, and how many of them are warm-up."""
 Flows = list[tuple[int, int, int, int]]
 
 
 def rotor(n: int) -> Network:
-    """A host of 100 Gbps at each of the switches that one rotor joins."""
+    """Return switches that one rotor connects, with a 100 Gbps host each."""
     builder = NetworkBuilder()
     builder.add_hosts(n)
     edges = builder.add_switches([f"tor{k}" for k in range(n)])
@@ -49,7 +49,7 @@ def rotor(n: int) -> Network:
 
 
 def on(network: Network, flows: Flows, indirect: str, rate: str = "none") -> Engine:
-    """An engine in plain Python for datagrams of class 1, in queues that never overflow."""
+    """Return an engine in plain Python for datagrams of class 1, with unbounded queues."""
     fabric = replace(DROP_TAIL, n_traffic_classes=2, circuits=CircuitRules(indirect=indirect))
     params = {"data_class": 1, "rate": rate}
     given = {"packets": PACKETS, "params": params, "jit": False}
@@ -57,7 +57,7 @@ def on(network: Network, flows: Flows, indirect: str, rate: str = "none") -> Eng
 
 
 def share_of_line_rate(engine: Engine, n: int) -> float:
-    """What the hosts of a rotor get, once all is as it will be, by what their links carry."""
+    """Return the steady-state throughput of all hosts as a share of their line rate."""
     period = (n - 1) * SLOT
     run(engine, BEFORE * period)
     before = int(engine.flow_states().received_bytes.sum())
@@ -68,13 +68,13 @@ def share_of_line_rate(engine: Engine, n: int) -> float:
 
 
 def patterns(n: int, packets: int) -> tuple[Flows, Flows]:
-    """Everyone sends to the next one, or to all others."""
+    """Return flows of each host to the next host, and of each host to all others."""
     permutation = [(a, (a + 1) % n, 936 * packets, 0) for a in range(n)]
     uniform = [(a, b, 936 * packets, 0) for a in range(n) for b in range(n) if a != b]
     return permutation, uniform
 
 
-def test_direct_circuits_carry_what_all_send_to_all_and_a_permutation_by_one_in_n() -> None:
+def test_direct_circuits_carry_all_to_all_but_little_of_a_permutation() -> None:
     n = 6
     permutation, uniform = patterns(n, 10 * CYCLES * (n - 1))
     network = rotor(n)
@@ -83,9 +83,9 @@ def test_direct_circuits_carry_what_all_send_to_all_and_a_permutation_by_one_in_
     assert share_of_line_rate(on(network, permutation, "none"), n) == pytest.approx(alone, rel=0.02)
 
 
-def test_opportunistic_carries_a_permutation_by_more_than_half_and_loses_nothing_else() -> None:
-    """Of a cycle one slot is direct. Through the other n - 2 goes as much that is relayed as is
-    sent indirectly, since each relayed packet was: half of them each."""
+def test_opportunistic_carries_over_half_of_a_permutation() -> None:
+    """One slot of a cycle is direct. The other n - 2 carry first hops and second hops, half each,
+    because every indirect packet takes both. All-to-all loses nothing."""
     n = 4
     permutation, uniform = patterns(n, 10 * CYCLES * (n - 1))
     network = rotor(n)
@@ -97,8 +97,8 @@ def test_opportunistic_carries_a_permutation_by_more_than_half_and_loses_nothing
     assert found == pytest.approx(DUTY, rel=0.02)
 
 
-def test_by_way_of_any_switch_half_is_carried_whoever_sends_to_whom() -> None:
-    """Valiant: 42 Gbps of the 45 that there are; of a permutation direct circuits carry 30."""
+def test_vlb_carries_half_of_any_traffic() -> None:
+    """42 Gbps offered of 45 possible; direct circuits would carry 30 of a permutation."""
     n = 4
     permutation, uniform = patterns(n, 10 * CYCLES * (n - 1))
     network = rotor(n)
@@ -126,18 +126,18 @@ def test_no_packet_crosses_more_than_two_circuits(indirect: str) -> None:
     assert (fct_ps(engine) > 0).all()
     ports = range(engine.network.n_ports)
     by_hop = np.bincount(np.concatenate([packets_sent(engine, p)["hops"] for p in ports]))
-    assert by_hop.size == 5  # the fourth link is a host's, behind two circuits
+    assert by_hop.size == 5  # the fourth link leads to a host, after two circuits
     assert by_hop[1:4].tolist() == [4 * 100 * 4] * 3
     assert 0 < by_hop[4] < by_hop[3]
 
 
-def test_one_packet_waits_as_long_on_average_by_two_circuits_as_by_one() -> None:
-    """It leaves at once, and may miss its direct circuit for one that comes up to a cycle later."""
+def test_mean_wait_over_two_circuits_equals_that_over_one() -> None:
+    """An indirect packet leaves at once, but its second circuit may come up to a cycle later."""
     n = 4
     network, period = rotor(n), (n - 1) * SLOT
     rng = np.random.Generator(np.random.Philox(2))
     pairs = [(a, b) for a in range(n) for b in range(n) if a != b]
-    # One cycle after the other is one packet's, of any pair and at any phase.
+    # One packet every three cycles, of varying pairs and at a random phase.
     starts = [3 * k * period + int(rng.integers(period)) for k in range(120)]
     flows = [(*pairs[k % len(pairs)], 936, start) for k, start in enumerate(starts)]
     direct, opportunistic = (
@@ -154,7 +154,7 @@ def test_one_packet_waits_as_long_on_average_by_two_circuits_as_by_one() -> None
 
 
 @pytest.mark.parametrize("indirect", ["opportunistic", "vlb"])
-def test_compiled_code_does_the_same_with_any_number_of_threads(indirect: str) -> None:
+def test_compiled_and_threaded_runs_agree_with_plain(indirect: str) -> None:
     permutation, uniform = patterns(6, 60)
     rules = CircuitRules(100 * NS, 300 * NS, indirect=indirect)
     fabric = replace(DROP_TAIL, n_traffic_classes=2, circuits=rules)

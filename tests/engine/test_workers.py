@@ -1,4 +1,4 @@
-"""Workers that the system does not run delay nobody, and change nothing."""
+"""Worker threads that are not scheduled neither delay a run nor change its result."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def engine(bytes_per_flow: int, threads: int) -> Engine:
 
 
 @contextmanager
-def alone(*_: object) -> Iterator[None]:
-    """Other workers are never run."""
+def never(*_: object) -> Iterator[None]:
+    """Never run the other workers."""
     yield
 
 
 @contextmanager
 def late(of_all: Crew, n_workers: int, assist: Callable[[int], object]) -> Iterator[None]:
-    """They come in the middle of a call, or after it."""
+    """Run the other workers in the middle of a call, or after it."""
 
     def wait(worker: int) -> None:
         time.sleep(0.002 * worker)
@@ -45,8 +45,8 @@ def late(of_all: Crew, n_workers: int, assist: Callable[[int], object]) -> Itera
         yield
 
 
-@pytest.mark.parametrize("others", [alone, late])
-def test_what_a_worker_leaves_is_done_by_others(
+@pytest.mark.parametrize("others", [never, late])
+def test_work_of_late_workers_is_done_by_others(
     others: Callable[..., Iterator[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = run(engine(20 * 4096, 1)).digest()
@@ -56,7 +56,7 @@ def test_what_a_worker_leaves_is_done_by_others(
 
 
 @pytest.mark.slow
-def test_two_threads_beside_others_are_not_slower_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_threads_on_busy_cores_are_not_slower_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crew, "SHARED_NS", 30_000)
     took: dict[int, list[float]] = {1: [], 2: []}
     with ExitStack() as busy:
