@@ -1,4 +1,4 @@
-"""Circuit switches: what schedules are refused, the days of each pair, the cables of them."""
+"""Circuit switches: schedule validation, the days of each pair, and the circuit ports."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from netsim.network import NetworkBuilder
 GBPS = 10**9
 NS, US = 10**3, 10**6
 SWAP = [[1, 0, NONE], [2, NONE, 0], [NONE, 2, 1]]
-"""Three ports, two of which are joined in each of three slots."""
+"""Three ports; each of the three slots joins two of them."""
 
 
 def network_with(schedule: Schedule, rate_bps: int = 100 * GBPS) -> Network:
-    """A host at a switch at each port of a circuit switch, with fibers of 1 us, 2 us, ..."""
+    """Build racks of one host on a circuit switch, with fibers of 1 us, 2 us, ..."""
     builder = NetworkBuilder()
     n = schedule.n_ports
     builder.add_hosts(n)
@@ -40,7 +40,7 @@ def network_with(schedule: Schedule, rate_bps: int = 100 * GBPS) -> Network:
     return builder.build("circuits")
 
 
-def test_in_a_tournament_each_meets_each_other_one_once() -> None:
+def test_round_robin_matchings_join_every_pair_once() -> None:
     for n in range(1, 12):
         matchings = round_robin_matchings(n)
         assert matchings.shape == (n - 1 if n % 2 == 0 else n, n)
@@ -96,7 +96,7 @@ def lit(schedule: Schedule, pair: tuple[int, int], end_ps: int) -> list[bool]:
             since = None
         elif since is None:
             since = now
-        # What has been joined since before it is looked at is so for a whole period, or for ever.
+        # A pair joined since before the first sample stays joined for a period or permanently.
         was = since == begin_ps or (since is not None and now - since >= schedule.night_ps)
         if now >= 0:
             found.append(joined and was)
@@ -105,7 +105,7 @@ def lit(schedule: Schedule, pair: tuple[int, int], end_ps: int) -> list[bool]:
 
 @given(schedules())
 @settings(max_examples=150, deadline=None)
-def test_days_are_when_light_passes(schedule: Schedule) -> None:
+def test_days_match_a_per_picosecond_simulation_of_the_circuit(schedule: Schedule) -> None:
     days = days_of(schedule)
     pairs = [tuple(pair) for pair in days.pairs.tolist()]
     joined = schedule.matchings
@@ -125,14 +125,14 @@ def test_days_are_when_light_passes(schedule: Schedule) -> None:
         assert up.tolist() == lit(schedule, pair, end_ps)
 
 
-def test_a_schedule_that_does_not_repeat_stays_as_it_ends() -> None:
+def test_one_shot_schedule_keeps_its_last_matching() -> None:
     days = days_of(
         Schedule([10, 20], [[1, 0], [1, 0]], reconfiguration_delay_ps=3, offset_ps=5, repeats=False)
     )
     assert days.days_ps.tolist() == [[8, END_PS]]
 
 
-def test_each_pair_that_is_ever_joined_is_a_cable_behind_the_others() -> None:
+def test_every_pair_ever_joined_gets_a_circuit_port() -> None:
     network = network_with(Schedule(10 * US, SWAP, reconfiguration_delay_ps=US))
     circuits = network.circuits
     assert circuits is not None
@@ -158,7 +158,7 @@ def test_each_pair_that_is_ever_joined_is_a_cable_behind_the_others() -> None:
     assert [begin // US for begin, _ in days] == [1, 11, 1, 21, 11, 21]
 
 
-def test_a_pair_that_is_always_joined_is_a_cable_like_any_other() -> None:
+def test_permanently_joined_pair_has_no_calendar() -> None:
     circuits = network_with(
         Schedule(10 * US, [[1, 0], [1, 0]], reconfiguration_delay_ps=US)
     ).circuits
@@ -167,8 +167,8 @@ def test_a_pair_that_is_always_joined_is_a_cable_like_any_other() -> None:
     assert (circuits.calendar == NONE).all()
 
 
-def test_each_way_of_a_cable_has_days_of_its_own() -> None:
-    """0 sends to 1, to 2, to 1; 1 to 0 in the second slot only; nobody else to anybody."""
+def test_each_direction_of_a_circuit_has_its_own_days() -> None:
+    """Port 0 sends to 1, then 2, then 1; port 1 sends to 0 in the second slot only."""
     ways = [[1, NONE, NONE], [2, 0, NONE], [1, NONE, NONE]]
     network = network_with(
         Schedule(10 * US, ways, bidirectional=False, reconfiguration_delay_ps=US)
@@ -207,7 +207,7 @@ def test_each_way_of_a_cable_has_days_of_its_own() -> None:
 
 @given(schedules())
 @settings(max_examples=60, deadline=None)
-def test_routes_over_circuits_are_the_shortest_of_directed_paths(schedule: Schedule) -> None:
+def test_circuit_routes_are_shortest_directed_paths(schedule: Schedule) -> None:
     network = network_with(schedule)
     graph = networkx.DiGraph()
     graph.add_nodes_from(range(schedule.n_ports))
@@ -235,14 +235,14 @@ def test_routes_over_circuits_are_the_shortest_of_directed_paths(schedule: Sched
         ((2, 1), ("flow 0", "host 2", "host 1")),
     ],
 )
-def test_a_flow_without_a_route_is_refused(flow: tuple[int, int], message: str) -> None:
+def test_flow_without_a_route_is_rejected(flow: tuple[int, int], message: str) -> None:
     network = network_with(Schedule(10 * US, [[1, 2, NONE], [NONE, 0, NONE]], bidirectional=False))
     with raises_input(message):
         port_pairs_of(network, FlowTable([flow[0]], [flow[1]], 1))
     assert port_pairs_of(network, FlowTable([0, 1], [1, 0], 1)).dst_port.tolist() == [1, 0]
 
 
-def test_racks_that_a_fixed_matching_leaves_apart_have_no_flows() -> None:
+def test_flow_between_racks_without_a_static_circuit_is_rejected() -> None:
     network = network_with(Schedule(10 * US, [[1, 0, 3, 2]]))
     port_pairs_of(network, FlowTable([0], [1], 1))
     with raises_input("flow 0", "host 1", "host 2", key="topology") as e:
@@ -251,8 +251,8 @@ def test_racks_that_a_fixed_matching_leaves_apart_have_no_flows() -> None:
     assert "matching" in str(e.value.hint)
 
 
-def test_base_round_trips_are_of_hosts_that_reach_each_other() -> None:
-    """Of 0 -> 1 -> 2 the longest way leads from 0 to 2: fibers of 1, 2, 2 and 3 us."""
+def test_longest_path_ignores_unreachable_host_pairs() -> None:
+    """The longest path of 0 -> 1 -> 2 is from 0 to 2, over fibers of 1, 2, 2 and 3 us."""
     network = network_with(Schedule(10 * US, [[1, 2, NONE]], bidirectional=False))
     packets = PacketFormat()
     sent = 4 * 80 * packets.data_bytes  # four links of 100 Gbps
@@ -261,7 +261,7 @@ def test_base_round_trips_are_of_hosts_that_reach_each_other() -> None:
     ]
 
 
-def test_symmetric_ecmp_needs_light_both_ways() -> None:
+def test_symmetric_ecmp_requires_bidirectional_circuits() -> None:
     check_symmetric(network_with(Schedule(10 * US, [[1, 0, NONE], [NONE, 2, 1]])))
     with raises_input("tor0:2", key="fabric.routing"):
         check_symmetric(network_with(Schedule(10 * US, [[1, 2, 0]], bidirectional=False)))
@@ -288,12 +288,12 @@ def test_symmetric_ecmp_needs_light_both_ways() -> None:
         ({"slots_ps": 2**56 - 1, "offset_ps": 1}, ""),
     ],
 )
-def test_what_is_no_schedule_is_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_schedules_are_rejected(given: dict[str, Any], message: str) -> None:
     with raises_input(message):
         Schedule(**{"slots_ps": US, "matchings": [[1, 0]], **given})
 
 
-def test_what_fibers_cannot_be_is_refused() -> None:
+def test_invalid_fibers_are_rejected() -> None:
     builder = NetworkBuilder()
     builder.add_hosts(2)
     edge, other = builder.add_switch("edge"), builder.add_switch("other")
@@ -320,7 +320,7 @@ def test_what_fibers_cannot_be_is_refused() -> None:
         builder.build("a loop")
 
 
-def test_names_of_circuit_switches_are_not_those_of_switches() -> None:
+def test_circuit_switch_and_packet_switch_names_must_differ() -> None:
     builder = NetworkBuilder()
     builder.add_hosts(1)
     edge = builder.add_switch("core")
@@ -346,7 +346,9 @@ FULL_PS = 4160 * 80
         (CircuitRules(guard_ps=9 * US // 2, at_circuit_end="drop"), "9us"),
     ],
 )
-def test_rules_that_leave_no_time_are_refused(rules: CircuitRules, message: str | None) -> None:
+def test_circuit_rules_that_leave_no_time_to_send_are_rejected(
+    rules: CircuitRules, message: str | None
+) -> None:
     network = network_with(
         Schedule(10 * US, SWAP, reconfiguration_delay_ps=600 * NS, sync_delay_ps=400 * NS)
     )
@@ -357,7 +359,7 @@ def test_rules_that_leave_no_time_are_refused(rules: CircuitRules, message: str 
         check_rules(network, rules, FULL)
 
 
-def test_two_transmissions_of_one_port_are_refused() -> None:
+def test_drop_at_circuit_end_requires_a_night_of_one_packet() -> None:
     for night_ps, fits in ((FULL_PS, True), (FULL_PS - 1, False)):
         network = network_with(Schedule(10 * US, SWAP, reconfiguration_delay_ps=night_ps))
         rules = CircuitRules(at_circuit_end="drop")
@@ -370,14 +372,14 @@ def test_two_transmissions_of_one_port_are_refused() -> None:
         check_rules(network, CircuitRules(), FULL)
 
 
-def test_rules_for_circuits_that_are_not_there_are_refused() -> None:
+def test_circuit_rules_without_circuits_are_rejected() -> None:
     network = network_with(Schedule(10 * US, [[1, 0]]))
     check_rules(network, None, FULL)
     with raises_input("circuit", key="fabric.circuits"):
         check_rules(network, CircuitRules(), FULL)
 
 
-def test_clocks_are_wrong_by_no_more_than_they_may_be() -> None:
+def test_clock_errors_stay_within_the_limit() -> None:
     errors = clock_errors(5, 2000, seed=3)
     assert np.unique(errors).tolist() == list(range(-5, 6))
     assert not clock_errors(0, 10, seed=3).any()

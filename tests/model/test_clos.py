@@ -1,4 +1,4 @@
-"""Counts of trees by formula: those of the paper, and those of trees that are settled."""
+"""Formulas for tree sizes, compared with the paper's counts and with built trees."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from netsim.topologies import fat_tree
 GPUS = 800_000
 
 
-def test_one_pport_pair_takes_four_tiers() -> None:
+def test_paper_cluster_on_one_plane_needs_four_tiers() -> None:
     assert most_hosts(3, 64) == 65_536 < GPUS <= most_hosts(4, 64) == 2_097_152
     assert tiers_needed(GPUS, 64) == 4
     assert switches_needed(GPUS, 4, 64) == 87_500
     assert fabric_cables_needed(GPUS, 4) == 2_400_000
 
 
-def test_four_pport_pairs_save_a_tier_and_a_third_of_the_links() -> None:
-    """A chip of 64 x 800G has 256 ports of 200G; four of its cables are one of 800G."""
+def test_four_planes_save_one_tier_and_a_third_of_the_cables() -> None:
+    """A 64 x 800G switch chip has 256 ports of 200G; four of their cables equal one of 800G."""
     assert tiers_needed(GPUS, 256) == 3
     assert 4 * switches_needed(GPUS, 3, 256) == 62_500
     assert fabric_cables_needed(GPUS, 3) * 3 == fabric_cables_needed(GPUS, 4) * 2
 
 
-def test_72_rails_take_three_tiers_and_76_with_four_pport_pairs_two() -> None:
-    """The 39K chips that the paper has of the latter are of 76 times its 11,000, not of 800,000."""
+def test_rails_need_three_tiers_or_two_with_four_planes() -> None:
+    """With 76 rails, the paper's 39K chips follow from 76 * 11,000 GPUs instead of 800,000."""
     rail = GPUS // 72
     assert rail == 11_111
     assert tiers_needed(rail, 64) == 3
@@ -45,7 +45,7 @@ def test_72_rails_take_three_tiers_and_76_with_four_pport_pairs_two() -> None:
 
 @pytest.mark.parametrize("tiers", [2, 3, 4])
 @pytest.mark.parametrize("radix", [4, 6, 32, 64])
-def test_formulas_are_those_of_full_trees(tiers: int, radix: int) -> None:
+def test_formulas_match_the_counts_of_built_full_trees(tiers: int, radix: int) -> None:
     tree = fat_tree.settle(tree_params(tiers=tiers, radix=radix))
     hosts = tree.n_hosts
     assert hosts == most_hosts(tiers, radix)

@@ -1,4 +1,4 @@
-"""Cycles among what waits for one another, found as networkx finds them."""
+"""Cycles in wait-for graphs, compared with networkx."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from netsim.model.columns import NARROW, find_cycle
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("most", [6, 20 * NARROW])
-def test_a_cycle_is_found_where_there_is_one(seed: int, most: int) -> None:
+def test_find_cycle_agrees_with_networkx_on_random_graphs(seed: int, most: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, most))
     waiter, after = rng.integers(0, n, (2, int(rng.integers(0, 2 * n))))
-    if seed % 2:  # all wait for who is before them in an order, but perhaps one
+    if seed % 2:  # an acyclic order, with at most one exception
         place = rng.permutation(n)
         waiter, after = np.where(place[waiter] < place[after], (after, waiter), (waiter, after))
         others = waiter != after
@@ -30,7 +30,7 @@ def test_a_cycle_is_found_where_there_is_one(seed: int, most: int) -> None:
         assert graph.has_edge(one, next_one)
 
 
-def test_a_cycle_behind_many_that_are_free() -> None:
+def test_find_cycle_finds_a_short_cycle_among_many_acyclic_nodes() -> None:
     n = 40 * NARROW
     waiter = np.concatenate([np.arange(n // 2, n), [n // 2, n // 2 + 1]])
     after = np.concatenate([np.arange(n // 2), [n // 2 + 1, n // 2]])

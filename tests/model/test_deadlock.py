@@ -1,4 +1,4 @@
-"""Whether PFC can deadlock: cycles of links that wait for each other."""
+"""PFC deadlock detection: cycles of links that may wait for each other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from netsim.plugins.registry import PluginSpec
 def waits_of(
     network: Network, routes: RouteChanges, time_ps: int, choices: Choices
 ) -> nx.DiGraph[tuple[int, int]]:
-    """Which links and levels may wait for which by the routes of a moment: every way of packets."""
+    """Build the wait-for graph of links and levels from every packet path at a time."""
     graph: nx.DiGraph[tuple[int, int]] = nx.DiGraph()
 
     def leaves_by(node: int, group: int) -> list[int]:
@@ -41,7 +41,7 @@ def waits_of(
         return (network.node_first_port[node] + local).tolist()
 
     def onward(came_by: int, level: int, via: int, group: int) -> list[tuple[int, int, int]]:
-        """Port, level and via of a packet that came by a port of a switch."""
+        """Return each next port, level and via of a packet that arrived at a switch port."""
         node = int(network.port_node[came_by])
         if via >= 0 and not leaves_by(node, via):
             via = -1
@@ -57,28 +57,28 @@ def waits_of(
         vias = range(-1, n if choices.via else 0)
         for group in range(n):
             uplinks = np.flatnonzero(network.port_network == number)
-            under_way = [
+            pending = [
                 found
                 for came_by in network.port_peer[uplinks].tolist()
                 for via in vias
                 for found in onward(came_by, 0, via, group)
             ]
             seen = set()
-            while under_way:
-                if (place := under_way.pop()) not in seen:
+            while pending:
+                if (place := pending.pop()) not in seen:
                     seen.add(place)
                     port, level, via = place
                     for next_via in vias if choices.anywhere else [via]:
                         found = onward(int(network.port_peer[port]), level, next_via, group)
                         graph.add_edges_from(((port, level), one[:2]) for one in found)
-                        under_way += found
+                        pending += found
     return graph
 
 
 def check_cycle(
     network: Network, routes: RouteChanges | None = None, choices: Choices = ANY_CANDIDATE
 ) -> list[int]:
-    """Compare with a search of all packets' ways by networkx; return the cycle's ports."""
+    """Compare the found cycle with a networkx search of all packet paths; return its ports."""
     found = waiting_cycle(network, routes, choices)
     cycle = list(zip(*(column.tolist() for column in found), strict=True))
     routes = constant_routes(network) if routes is None else routes
@@ -92,16 +92,16 @@ def check_cycle(
 
 
 @given(networks())
-def test_random_networks(network: Network) -> None:
+def test_deadlock_cycles_of_random_networks_match_networkx(network: Network) -> None:
     check_cycle(network)
 
 
 @settings(max_examples=60)
 @given(networks(), st.integers(1, 3), st.booleans(), st.booleans(), st.integers(0, 9))
-def test_levels_and_vias(
+def test_deadlock_cycles_with_levels_and_vias_match_networkx(
     network: Network, n_levels: int, via: bool, anywhere: bool, seed: int
 ) -> None:
-    """Levels that rise now and then, by a hash of the ports."""
+    """A hash of the ports decides at which hops the level rises."""
 
     def next_level(
         came_by: np.ndarray, level: np.ndarray, leaves_by: np.ndarray, has_via: bool
@@ -115,8 +115,10 @@ def test_levels_and_vias(
 
 @given(networks(), st.data())
 @settings(max_examples=50)
-def test_routes_that_change(network: Network, data: st.DataObject) -> None:
-    """Those of any moment, also when a switch has new ones and another still has the old ones."""
+def test_deadlock_cycles_of_changing_routes_match_networkx(
+    network: Network, data: st.DataObject
+) -> None:
+    """Routes at every moment count, including while only some switches have converged."""
     fabric = np.flatnonzero(network.port_node >= network.n_hosts).tolist()
     some = st.lists(st.sampled_from(fabric), min_size=1, max_size=6)
     faults = [
@@ -149,10 +151,10 @@ CYCLIC = (
     ({"kind": "hamming_mesh", "board": "2x2", "boards": "3x4"}, 6),
     ({"kind": "jellyfish", "switches": 10, "degree": 3, "hosts_per_switch": 1}, None),
 )
-"""Networks whose links may wait for each other, and the links of a shortest cycle."""
+"""Networks that PFC can deadlock, and the number of links of a shortest cycle."""
 
 
-def test_direct_networks() -> None:
+def test_cyclic_topologies_are_rejected_unless_deadlock_is_allowed() -> None:
     for given_tree in FREE:
         assert check_cycle(topology_of(given_tree)) == [], given_tree
     for given_tree, length in CYCLIC:
@@ -165,9 +167,8 @@ def test_direct_networks() -> None:
         assert network.port_name(cycle[-1]) in allowed
 
 
-def test_vias() -> None:
-    """Minimal routes of a full mesh have no cycle; via other groups links wait for each other,
-    unless packets have levels."""
+def test_nonminimal_routing_without_levels_can_deadlock() -> None:
+    """Minimal routes of a full mesh have no cycle; routes through a via do without levels."""
     mesh = topology_of({"kind": "hyperx", "shape": "5"})
     for name, length in (("ecmp", 0), ("valiant", 0), ("ugal_l", 0), ("par", 2)):
         choices = choices_of(fabric_with("lossless", routing=name), mesh)
@@ -189,10 +190,10 @@ BY_LEVELS = (
     ({"kind": "jellyfish", "switches": 10, "degree": 3, "hosts_per_switch": 1}, "ecmp_levels"),
     ({"kind": "slim_fly", "q": 5}, "ecmp_levels"),
 )
-"""Networks that PFC cannot deadlock if packets have levels."""
+"""Networks that PFC cannot deadlock if packets have levels, and a routing that sets them."""
 
 
-def test_levels_of_packets() -> None:
+def test_packet_levels_break_cycles_if_there_are_enough() -> None:
     for given_tree, name in BY_LEVELS[:-1]:
         network = topology_of(given_tree)
         choices = choices_of(fabric_with("lossless", routing=name), network)
@@ -200,7 +201,7 @@ def test_levels_of_packets() -> None:
         assert check_cycle(network, None, choices) == [], given_tree
     for given_tree, name in [
         ({"kind": "torus", "shape": "4x8", "twist": 4, "paths": "minimal"}, "dateline"),
-        ({"kind": "torus", "shape": "10"}, "ecmp_levels"),  # five links in a row
+        ({"kind": "torus", "shape": "10"}, "ecmp_levels"),  # paths of five links exceed the levels
     ]:
         network = topology_of(given_tree)
         found = waiting_cycle(
@@ -210,8 +211,8 @@ def test_levels_of_packets() -> None:
         assert found.levels.max() == (1 if name == "dateline" else 3)
 
 
-def test_what_cannot_deadlock_does_not() -> None:
-    """Buffers of one packet, and all hosts send to three others."""
+def test_deadlock_free_networks_complete_with_tiny_buffers() -> None:
+    """Every host sends to three others, and PFC pauses at one byte."""
     for given_tree, name in [*((tree, "ecmp") for tree in FREE), *BY_LEVELS]:
         network = topology_of(given_tree)
         n = network.n_hosts
@@ -226,7 +227,7 @@ def test_what_cannot_deadlock_does_not() -> None:
         assert (counter(engine, "drops"), counter(engine, "pfc_pauses") > 0) == (0, True)
 
 
-def test_levels_that_cannot_be_followed(tmp_path: Path) -> None:
+def test_routing_with_untraceable_levels_is_rejected(tmp_path: Path) -> None:
     network = topology_of({"kind": "torus", "shape": "4"})
     for body, message in (
         (
@@ -250,8 +251,8 @@ def test_levels_that_cannot_be_followed(tmp_path: Path) -> None:
         file.unlink()
 
 
-def test_a_tree_with_failures() -> None:
-    """While links are down, packets may go down and up again."""
+def test_failed_tree_links_can_create_a_deadlock_cycle() -> None:
+    """While links are down, rerouted packets may go down and then up again."""
     network = topology_of({"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 4})
     links = {network.port_name(port): port for port in range(network.n_ports)}
 

@@ -1,4 +1,4 @@
-"""What a workload sends between switches, and in which phases, for topologies that ask for it."""
+"""Demand between edge switches and the dependency level of each flow."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from netsim.network import build_topology
 PACKETS = PacketFormat(payload_bytes=1000, header_bytes=100, control_bytes=64)
 
 
-def test_bytes_between_edge_switches_are_those_on_the_wire() -> None:
+def test_demand_between_edge_switches_counts_wire_bytes() -> None:
     network = build_topology("fat_tree", hosts_per_leaf=2, leaves=3)
     flows = FlowTable([0, 1, 4, 2, 3], [2, 3, 5, 0, 1], [1000, 2500, 9000, 1, 1000])
     flows.set_dependencies([[], [], [0], [0, 1], []])
     demand = demand_of(network, Workload(flows), PACKETS, seed=7)
     assert (demand.n_edges, demand.seed) == (3, 7)
-    # Of hosts 4 and 5, of one switch, nothing goes anywhere.
+    # Traffic between hosts 4 and 5 stays inside their switch.
     assert demand.entries() == [(0, 1, 1100 + 2800), (1, 0, 101 + 1100)]
     assert demand.level.tolist() == [0, 0, 1, 1, 0]
     assert demand.entries(demand.level == 1) == [(1, 0, 101)]
 
 
-def test_a_host_of_several_pport_pairs_is_where_its_first_port_leads() -> None:
+def test_multi_plane_host_belongs_to_the_edge_of_its_first_port() -> None:
     plane = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}
     network = topology_of({"kind": "multi_plane", "planes": 2, "plane": plane})
     demand = demand_of(network, Workload(FlowTable([0, 3], [2, 1], [1000, 1])), PACKETS, seed=1)
@@ -38,8 +38,8 @@ def test_a_host_of_several_pport_pairs_is_where_its_first_port_leads() -> None:
     assert demand.entries() == [(0, 1, 1100), (1, 0, 101)]
 
 
-def test_levels_lead_through_tasks() -> None:
-    """Flow 0 is received by host 1, which computes and then sends flow 1; flow 2 waits for it."""
+def test_flow_levels_follow_dependencies_through_tasks() -> None:
+    """Host 1 receives flow 0, computes and then sends flow 1; flow 2 waits for flow 1."""
     flows = FlowTable([0, 1, 2, 0], [1, 2, 0, 1], 1000)
     flows.set_dependencies([[], [], [1], []])
     tasks = TaskTable([RECEIVE, COMPUTE, SEND], 1, [0, 5, 0], flow=[0, -1, 1])
@@ -50,7 +50,7 @@ def test_levels_lead_through_tasks() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 20), max_size=4), min_size=1, max_size=20))
-def test_levels_are_the_longest_lines(after: list[list[int]]) -> None:
+def test_flow_level_is_the_longest_dependency_chain(after: list[list[int]]) -> None:
     n = len(after)
     after = [[flow for flow in flows if flow < number] for number, flows in enumerate(after)]
     flows = FlowTable(np.zeros(n, int), np.ones(n, int), 1)

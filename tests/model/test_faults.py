@@ -1,4 +1,4 @@
-"""Faults of links: chances of loss, outages to the picosecond, and how experiments name them."""
+"""Link faults: loss rates, outages to the picosecond, and the [faults] section."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from netsim.reports.links import conserve
 
 NETWORK = fat_tree(4, 2, "100Gbps")
 NIC = np.array([0])
-"""Hosts have the first ports, one each: this is the link from host 0."""
+"""The link from host 0: ports are numbered from the hosts on, one per host."""
 
 
 def one_flow(size: int, *faults: LinkFault, transport: str = "datagram", seed: int = 1) -> Engine:
@@ -32,28 +32,28 @@ def lost(engine: Engine) -> int:
     return int(engine.link_counters().lost_packets.sum())
 
 
-def test_the_share_of_packets_that_are_lost():
+def test_loss_rate_sets_the_share_of_lost_packets():
     n = 20_000
     engine = one_flow(n * 4096, LinkFault(NIC, loss=0.1))
     assert lost(engine) == pytest.approx(0.1 * n, abs=5 * np.sqrt(0.1 * 0.9 * n))
     conserve(engine)
 
 
-def test_bit_errors_hit_large_packets_more_often():
+def test_bit_error_loss_grows_with_packet_size():
     table = combine([LinkFault(NIC, bit_error_rate=1e-6)], NETWORK.n_ports).loss_table[1]
     for size in (64, PACKET, 65_535):
         expected = -np.expm1(8 * size * np.log1p(-1e-6))
         assert table[size] / 2**32 == pytest.approx(expected, rel=1e-6)
 
 
-def test_faults_of_one_link_add_up():
+def test_loss_probabilities_of_one_link_combine():
     faults = [LinkFault(NIC, loss=0.5), LinkFault(NIC, loss=0.5, bit_error_rate=1e-7)]
     table = combine(faults, NETWORK.n_ports).loss_table[1]
     expected = 1 - 0.25 * (1 - 1e-7) ** (8 * 1000)
     assert table[1000] / 2**32 == pytest.approx(expected, rel=1e-9)
 
 
-def test_faults_that_do_not_fit_into_memory_are_refused():
+def test_faults_that_exceed_memory_are_rejected():
     many = [LinkFault(NIC, bit_error_rate=k * 1e-9) for k in range(100)]
     down = LinkFault(np.arange(NETWORK.n_ports), outages_ps=((0, 1),) * 10**6)
     with patch("netsim.memory.available_bytes", return_value=10**8):
@@ -65,18 +65,18 @@ def test_faults_that_do_not_fit_into_memory_are_refused():
             combine([down], NETWORK.n_ports)
 
 
-def test_links_without_faults_lose_nothing():
+def test_faults_of_other_links_do_not_affect_a_flow():
     engine = one_flow(400_000, LinkFault(np.array([3]), loss=1.0))
     assert lost(engine) == 0
     assert fct_ps(engine)[0] > 0
 
 
-def test_an_outage_hits_what_is_under_way():
+def test_outage_loses_exactly_the_packets_in_flight():
     for down_ps, up_ps, missing in [
-        (0, 1, 1),  # the first packet has begun
-        (100, 332_800, 1),  # the second one begins as the link returns
+        (0, 1, 1),  # the first packet has started
+        (100, 332_800, 1),  # the second one starts as the link returns
         (332_800, 332_801, 2),
-        (2 * US, 2 * US + 1, 4),  # numbers 3 to 6 have begun and have not arrived
+        (2 * US, 2 * US + 1, 4),  # packets 3 to 6 have started and not arrived
         (4_327_999, 9 * US, 1),  # the last of ten arrives at 10 * 332.8 ns + 1 us
         (4_328_000, 9 * US, 0),
     ]:
@@ -89,23 +89,23 @@ SEND = 332_800
 """A full packet at 100 Gbps, ps."""
 
 
-def test_a_rate_that_halves_in_the_middle():
-    """Packets that start from then on take twice as long on the first link, the slowest."""
+def test_rate_reduction_slows_packets_that_start_later():
+    """The last 49 packets take twice as long on the first link, which is the bottleneck."""
     half = LinkFault(NIC, rate_bps=50 * 10**9, at_ps=50 * SEND + 1)
     clean, slowed = one_flow(100 * 4096), one_flow(100 * 4096, half)
     assert fct_ps(slowed)[0] == fct_ps(clean)[0] + 49 * SEND
 
 
-def test_a_rate_for_a_time_and_the_lowest_of_two():
+def test_lowest_of_overlapping_rate_reductions_applies():
     faults = [
         LinkFault(NIC, rate_bps=50 * 10**9, at_ps=0, until_ps=4 * SEND),
         LinkFault(NIC, rate_bps=25 * 10**9, at_ps=2 * SEND, until_ps=3 * SEND),
     ]
-    # Packets begin at 0 (2 of 50G would be 2 SEND each), 2 SEND (25G) and 6 SEND, as built.
+    # Packets start at 0 (at 50G), 2 SEND (at 25G) and 6 SEND (at the built rate).
     assert fct_ps(one_flow(10 * 4096, *faults))[0] == fct_ps(one_flow(10 * 4096))[0] + 4 * SEND
 
 
-def test_a_faster_rate():
+def test_raised_rate_equals_a_network_built_faster():
     double = LinkFault(np.arange(NETWORK.n_ports), rate_bps=200 * 10**9, at_ps=0)
     network = fat_tree(4, 2, "200Gbps")
     flows = flow_table([(0, 5, 100 * 4096, 0)])
@@ -116,19 +116,19 @@ def test_a_faster_rate():
     assert fct_ps(run(faster))[0] == fct_ps(run(built))[0]
 
 
-def test_loss_for_a_time_hits_what_starts_then():
+def test_temporary_loss_hits_packets_that_start_during_it():
     engine = one_flow(10 * 4096, LinkFault(NIC, loss=1.0, at_ps=SEND, until_ps=4 * SEND))
     assert lost(engine) == 3
 
 
-def test_go_back_n_recovers_from_an_outage_after_its_timeout():
+def test_go_back_n_recovers_from_an_outage_after_one_timeout():
     engine = one_flow(40_960, LinkFault(NIC, outages_ps=((0, 50 * US),)), transport="roce")
     clean = one_flow(40_960, transport="roce")
     rto_ps = 4000 * US
     assert fct_ps(engine)[0] == fct_ps(clean)[0] + rto_ps
 
 
-def test_draws_do_not_depend_on_anything_but_the_seed():
+def test_random_losses_depend_only_on_the_seed():
     first, again, other = (
         one_flow(4_096_000, LinkFault(NIC, loss=0.05), seed=seed) for seed in (1, 1, 2)
     )
@@ -136,8 +136,8 @@ def test_draws_do_not_depend_on_anything_but_the_seed():
     assert arrived[0] == arrived[1] != arrived[2]
 
 
-def test_pauses_are_never_lost():
-    """If they were, links that lose everything else would overflow."""
+def test_pfc_pauses_are_never_lost():
+    """On links that lose 20 % of packets, a lost pause would overflow a queue."""
     from engine_runs import LOSSLESS
 
     flows = flow_table([(src, 0, 400_000, 0) for src in range(1, 8)])
@@ -163,28 +163,28 @@ class TestExperiment:
             for a, b in ends
         ]
 
-    def test_all_links(self, tmp_path):
+    def test_links_all_selects_every_link(self, tmp_path):
         assert len(self.ports(tmp_path, "all")) == 2 * (16 + 16)
 
-    def test_both_directions(self, tmp_path):
+    def test_link_pattern_without_arrow_selects_both_directions(self, tmp_path):
         assert self.ports(tmp_path, "leaf0 - spine1") == ["leaf0>spine1", "spine1>leaf0"]
 
-    def test_one_direction(self, tmp_path):
+    def test_link_pattern_with_arrow_selects_one_direction(self, tmp_path):
         assert self.ports(tmp_path, "leaf0 -> spine1") == ["leaf0>spine1"]
         assert self.ports(tmp_path, "h3 -> *") == ["h3>leaf0"]
 
-    def test_any_text(self, tmp_path):
+    def test_link_pattern_accepts_wildcards(self, tmp_path):
         assert len(self.ports(tmp_path, "leaf* -> spine*")) == 16
 
-    def test_no_faults(self, tmp_path):
+    def test_experiment_without_faults_has_none(self, tmp_path):
         (point,) = load(tmp_path, text()).points()
         assert prepare(point).faults is None
 
-    def test_loss_is_an_axis(self, tmp_path):
+    def test_loss_rate_can_be_swept(self, tmp_path):
         content = text(**{"faults.some": 'links = "all"\nloss_rate = [0.1, 0.2]'})
         assert [p.faults["some"].loss_rate for p in load(tmp_path, content).points()] == [0.1, 0.2]
 
-    def test_what_is_written_back_is_what_was_read(self, tmp_path):
+    def test_resolved_fault_repeats_its_section(self, tmp_path):
         content = text(**{"faults.cut": 'links = "leaf0 - spine0"\ndown = "1us"\nup = "2ms"'})
         (point,) = load(tmp_path, content).points()
         assert point.resolved["faults"]["cut"] == {
@@ -195,7 +195,7 @@ class TestExperiment:
             "up": "2ms",
         }
 
-    def test_mistakes(self, tmp_path):
+    def test_invalid_fault_sections_are_reported(self, tmp_path):
         for section, message in [
             ("loss_rate = 0.1", 'faults.bad.links: missing (such as links = "all")'),
             ('links = "all"', "faults.bad: no fault"),
@@ -237,7 +237,7 @@ class TestExperiment:
                 message in line for line in messages(tmp_path, text(**{"faults.bad": section}))
             ), messages(tmp_path, text(**{"faults.bad": section}))
 
-    def test_everything_is_written_back(self, tmp_path):
+    def test_resolved_faults_and_routing_reload_identically(self, tmp_path):
         some = 'node = "spine*"\nrate = "10Gbps"\nmtbf = "1ms"\nmttr = "5us"\nuntil = "2ms"'
         sections = {
             "faults.some": some,
@@ -266,7 +266,7 @@ class TestExperiment:
         assert faults is not None
         assert faults.carrier == again.routing.carrier
 
-    def test_mistakes_that_the_network_tells(self, tmp_path):
+    def test_faults_that_do_not_match_the_network_are_rejected(self, tmp_path):
         for sections, message in [
             (
                 {"faults.bad": 'node = "leaf9"\nloss_rate = 0.1'},
@@ -309,7 +309,7 @@ class TestExperiment:
             with raises_input(message):
                 prepare(point)
 
-    def test_mistakes_of_routing(self, tmp_path):
+    def test_invalid_routing_sections_are_reported(self, tmp_path):
         late = 'carrier_delay = "2us"\npeer_carrier_delay = "1us"'
         found = messages(tmp_path, text(routing=late))
         assert any("routing.peer_carrier_delay" in line for line in found)
@@ -340,10 +340,10 @@ class TestExperiment:
         assert (n == n[network.port_peer]).all()
         first = faults.outage_ptr[:-1]
         both = down[first] == down[first[network.port_peer]]
-        assert both.all()  # a cable fails both ways
-        assert np.unique(down[first]).size == 32  # each for itself
+        assert both.all()  # both directions of a cable fail together
+        assert np.unique(down[first]).size == 32  # independently of the others
 
-    def test_a_link_s_history_is_its_own(self, tmp_path):
+    def test_random_failures_of_a_link_ignore_other_faults(self, tmp_path):
         faults, other = self.failures(tmp_path), self.failures(tmp_path, seed=2)
         beside = self.failures(tmp_path, **{"faults.more": 'links = "h0 - *"\ndown = "60ms"'})
 
@@ -354,7 +354,7 @@ class TestExperiment:
         assert history(faults, 5) == history(beside, 5) != history(other, 5)
         assert history(faults, 0) == history(beside, 0)[:-1]
 
-    def test_nodes_take_their_links_down(self, tmp_path):
+    def test_failed_node_takes_its_links_down(self, tmp_path):
         content = text(**{"faults.dead": 'node = "spine1"\ndown = "1us"'})
         (point,) = load(tmp_path, content).points()
         scenario = prepare(point)
@@ -365,7 +365,7 @@ class TestExperiment:
         assert down.size == 2 * 4
         assert network.n_hosts + 4 + 1 in ends
 
-    def test_links_that_do_not_exist(self, tmp_path):
+    def test_unknown_links_are_rejected(self, tmp_path):
         content = text(**{"faults.bad": 'links = "leaf9 - spine0"\nloss_rate = 0.1'})
         (point,) = load(tmp_path, content).points()
         with raises_input("leaf9", "spine0"):

@@ -1,11 +1,11 @@
-"""Steps of several workloads in one."""
+"""Job steps of several workloads joined into one."""
 
 import numpy as np
 
 from netsim.workloads.operations.table import JobSteps
 
 
-def test_steps_of_several_workloads() -> None:
+def test_joined_job_steps_add_flops_of_all_jobs() -> None:
     one = JobSteps(np.array([0, 1, 2], np.int32), 5e12, 1e15)
     other = JobSteps(np.array([1, 0], np.int32), 2e12, 3e15)
     both = JobSteps.join([(one, 3), (None, 2), (other, 2)])

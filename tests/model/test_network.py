@@ -1,4 +1,4 @@
-"""Networks: what the builder accepts, how it numbers ports, and where routes lead."""
+"""Networks: builder validation, port numbering and routes; flow table validation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_candidates_are_exactly_the_ports_on_shortest_paths(network: Network) ->
 
 @given(networks(), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
-def test_every_choice_of_candidates_leads_to_the_destination(network, random) -> None:
+def test_every_candidate_choice_reaches_the_destination(network, random) -> None:
     graph = network.to_networkx()
     for src, dst in itertools.permutations(range(network.n_hosts), 2):
         shortest = networkx.shortest_path_length(graph, src, dst)
@@ -88,7 +88,7 @@ def test_every_choice_of_candidates_leads_to_the_destination(network, random) ->
 
 @given(networks())
 @settings(max_examples=50, deadline=None)
-def test_numbering(network: Network) -> None:
+def test_ports_are_numbered_by_node_hosts_first(network: Network) -> None:
     ports = np.arange(network.n_ports)
     assert (network.port_peer[network.port_peer] == ports).all()
     assert (network.port_rate_bps == network.port_rate_bps[network.port_peer]).all()
@@ -99,7 +99,7 @@ def test_numbering(network: Network) -> None:
     assert network.lookahead_ps == network.port_delay_ps.min() > 0
 
 
-def test_ports_follow_the_order_of_cables() -> None:
+def test_switch_ports_follow_the_order_of_cables() -> None:
     network = two_switches()
     assert [network.port_name(port) for port in range(network.n_ports)] == [
         "h0:0",
@@ -122,7 +122,7 @@ def test_ports_follow_the_order_of_cables() -> None:
     assert network.diameter == 3
 
 
-def test_the_latency_of_a_switch_counts_where_a_packet_enters_it() -> None:
+def test_switch_latency_is_added_to_ingress_link_delay() -> None:
     network = two_switches()
     delay = dict(
         zip(map(network.port_name, range(network.n_ports)), network.port_delay_ps, strict=True)
@@ -136,7 +136,7 @@ def test_the_latency_of_a_switch_counts_where_a_packet_enters_it() -> None:
     assert network.host_rate_bps == 100 * GBPS
 
 
-def test_to_networkx_keeps_what_is_known() -> None:
+def test_to_networkx_keeps_names_rates_and_delays() -> None:
     graph = two_switches().to_networkx()
     assert graph.number_of_edges() == 5
     assert graph.nodes[4] == {"kind": "switch", "tier": 0, "name": "b"}
@@ -145,7 +145,7 @@ def test_to_networkx_keeps_what_is_known() -> None:
     assert graph.edges[2, 4, 0]["delay_ps"] == (US + 300_000, US)
 
 
-def test_cables_in_bulk_are_those_one_by_one() -> None:
+def test_bulk_cables_equal_single_cables() -> None:
     single, bulk = NetworkBuilder(), NetworkBuilder()
     for builder in (single, bulk):
         builder.add_hosts(4)
@@ -158,7 +158,7 @@ def test_cables_in_bulk_are_those_one_by_one() -> None:
         assert (getattr(single.build("x"), name) == getattr(bulk.build("x"), name)).all()
 
 
-def test_a_routing_function_may_replace_the_shortest_paths() -> None:
+def test_routing_function_replaces_shortest_paths() -> None:
     def last_uplink_only(_: Wiring):
         writer = TableWriter()
         route = np.array([[0, writer.entry(np.array([3]))], [writer.entry(np.array([2])), 0]])
@@ -172,7 +172,7 @@ def test_a_routing_function_may_replace_the_shortest_paths() -> None:
     assert builder.build("x", routing=last_uplink_only).path(0, 2) == [0, 6, 8]
 
 
-def test_the_ring_of_the_guide_sends_clockwise() -> None:
+def test_ring_example_of_the_guide_routes_clockwise() -> None:
     text = marked((ROOT / "topologies" / "README.md").read_text("utf-8"), "table")
     builder, n = NetworkBuilder(), 3
     hosts, ring = np.array(builder.add_hosts(n)), np.array([builder.add_switch() for _ in range(n)])
@@ -192,7 +192,7 @@ def test_the_ring_of_the_guide_sends_clockwise() -> None:
 
 @given(networks())
 @settings(max_examples=25, deadline=None)
-def test_a_table_made_from_ports_is_that_of_shortest_paths(network: Network) -> None:
+def test_table_from_equals_the_shortest_path_table(network: Network) -> None:
     wiring = network.wiring()
     groups = {edge: g for g, edge in enumerate(network.edge_switch.tolist())}
 
@@ -215,7 +215,7 @@ def test_equal_candidate_lists_are_stored_once() -> None:
 
 
 def broken(*cables: tuple[int, int], rate: int = GBPS, delay: int = US) -> NetworkBuilder:
-    """Two hosts (0, 1) and two switches named left (2) and right (3)."""
+    """Return a builder with hosts 0 and 1, switches left (2) and right (3), and these cables."""
     builder = NetworkBuilder()
     builder.add_hosts(2)
     builder.add_switch("left")
@@ -225,7 +225,7 @@ def broken(*cables: tuple[int, int], rate: int = GBPS, delay: int = US) -> Netwo
     return builder
 
 
-def test_a_broken_network_names_the_culprit() -> None:
+def test_invalid_network_error_names_the_node() -> None:
     for builder, message in [
         (NetworkBuilder(), "host"),
         (broken((0, 2)), "host 1"),
@@ -240,7 +240,7 @@ def test_a_broken_network_names_the_culprit() -> None:
             builder.build("broken")
 
 
-def test_the_builder_refuses_what_cannot_be_meant() -> None:
+def test_builder_rejects_invalid_arguments() -> None:
     builder = NetworkBuilder()
     builder.add_hosts(1)
     switch = builder.add_switch("tor")
@@ -263,7 +263,7 @@ def table(**columns) -> FlowTable:
     return FlowTable(**{"src": [0, 1, 2], "dst": [1, 2, 0], "size_bytes": 10} | columns)
 
 
-def test_a_faulty_flow_is_named() -> None:
+def test_invalid_flow_error_names_the_flow() -> None:
     for flows, message in [
         (table(dst=[1, 1, 0]), ("flow 1", "host 1")),
         (table(src=[0, 1, 9]), ("flow 2", "9", "0..2")),
@@ -281,7 +281,7 @@ def test_a_faulty_flow_is_named() -> None:
             flows.validate(3)
 
 
-def test_columns_that_do_not_fit_are_refused() -> None:
+def test_invalid_flow_columns_are_rejected() -> None:
     for columns in [
         {"size_bytes": 1.5},
         {"size_bytes": [1, 2]},
@@ -293,7 +293,7 @@ def test_columns_that_do_not_fit_are_refused() -> None:
             table(**columns)
 
 
-def test_dependencies_in_any_order_are_accepted() -> None:
+def test_flow_may_depend_on_a_later_flow() -> None:
     flows = table()
     flows.set_dependencies([[1, 2], [2], []])
     flows.validate(3)
@@ -307,7 +307,7 @@ def test_dependencies_in_any_order_are_accepted() -> None:
     )
 )
 @settings(max_examples=100, deadline=None)
-def test_cycles_are_found_exactly_where_they_are(after: list[list[int]]) -> None:
+def test_dependency_cycles_are_rejected_as_networkx_finds_them(after: list[list[int]]) -> None:
     n = len(after)
     flows = FlowTable(np.zeros(n, int), 1, 1)
     flows.set_dependencies(after)

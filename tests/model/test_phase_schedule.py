@@ -1,4 +1,4 @@
-"""Circuit switches that follow the workload: what is refused, their days, who is lit when."""
+"""Phase-driven circuit switches: validation, days in slots, and circuit up time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAIRS = [[1, 0, 3, 2], [2, 3, 0, 1], [1, 0, 3, 2]]
         (US, {"control_delay_ps": 1}, "control_delay_ps"),
     ],
 )
-def test_what_is_no_steered_schedule(
+def test_invalid_phase_driven_schedules_are_rejected(
     slots_ps: int | None, given: dict[str, Any], message: str
 ) -> None:
     with raises_input(message):
@@ -51,7 +51,7 @@ def with_switches(*schedules: Schedule) -> Network:
     return builder.build("switches")
 
 
-def test_all_of_a_network_change_together() -> None:
+def test_phase_driven_switches_must_share_slots_and_control_delay() -> None:
     one = Schedule(None, PAIRS, control_delay_ps=9 * US, reconfiguration_delay_ps=US)
     with raises_input("ocs0", "3", "ocs2", "2"):
         with_switches(one, Schedule(US, PAIRS), Schedule(None, PAIRS[:2], control_delay_ps=9 * US))
@@ -86,8 +86,8 @@ def tables(draw: st.DrawFn) -> np.ndarray:
 
 @given(tables())
 @settings(max_examples=80, deadline=None)
-def test_days_are_runs_of_slots(table: np.ndarray) -> None:
-    """Counted one by one; a pair that stays joined has none."""
+def test_days_of_phase_driven_circuits_are_runs_of_slots(table: np.ndarray) -> None:
+    """Compare with each slot of the table; a permanently joined pair has no days."""
     schedule = Schedule(
         None,
         table,
@@ -114,8 +114,10 @@ def test_days_are_runs_of_slots(table: np.ndarray) -> None:
 
 @given(tables(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_what_came_is_a_timetable(table: np.ndarray, data: st.DataObject) -> None:
-    """Days of slots that began, counted picosecond by picosecond."""
+def test_recorded_slot_starts_give_the_time_circuits_were_up(
+    table: np.ndarray, data: st.DataObject
+) -> None:
+    """Compare the up time with a count of each picosecond of the slots that started."""
     night_ps, n_slots = 3, len(table)
     schedule = Schedule(
         None, table, bidirectional=False, control_delay_ps=9 * US, reconfiguration_delay_ps=night_ps
@@ -142,7 +144,7 @@ def test_what_came_is_a_timetable(table: np.ndarray, data: st.DataObject) -> Non
         assert found[circuits.calendar[port]] == lit
 
 
-def test_counts_and_drawings_go_by_slots() -> None:
+def test_inventory_and_plot_of_phase_driven_switch_use_slots() -> None:
     network = racks(Schedule(None, PAIRS, control_delay_ps=9 * US, reconfiguration_delay_ps=US))
     assert network.circuits is not None
     (row,) = circuit_switches(network)

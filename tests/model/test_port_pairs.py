@@ -1,4 +1,4 @@
-"""Hosts with several ports: their NICs and networks, and the port pairs that flows have."""
+"""Hosts with several ports: NICs, networks, and the port pairs of flows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ US = 10**6
 
 
 def named(network, port_pairs):
-    """The port pairs of each flow as names of their ports."""
+    """Return the port pairs of each flow as port names."""
     ports = zip(port_pairs.src_port.tolist(), port_pairs.dst_port.tolist(), strict=True)
     names = [(network.port_name(a), network.port_name(b)) for a, b in ports]
     return [names[a:b] for a, b in zip(port_pairs.first[:-1], port_pairs.first[1:], strict=True)]
 
 
-def test_pport_pairs_are_networks_with_routes_of_their_own():
+def test_parallel_planes_are_separate_networks():
     network = rails(n_hosts=4, rates=(100, 100, 100))
     assert network.n_host_ports == 12
     assert network.port_network[:3].tolist() == [0, 1, 2]
@@ -33,17 +33,17 @@ def test_pport_pairs_are_networks_with_routes_of_their_own():
     one = rails(n_hosts=4, rates=(100,))
     assert network.route.size == one.route.size  # stored once
     for plane in range(3):
-        ports = network.path(plane, 9 + plane)  # of hosts 0 and 3
+        ports = network.path(plane, 9 + plane)  # from host 0 to host 3
         assert network.port_peer[ports[-1]] == 9 + plane
         assert {network.node_name(network.port_node[p]) for p in ports[1:]} == {f"plane{plane}"}
 
 
-def test_ports_in_different_networks_have_no_path():
+def test_ports_of_different_planes_have_no_path():
     with raises_input("h0:0", "h3:1"):
         rails(n_hosts=4, rates=(100, 100)).path(0, 7)
 
 
-def test_a_flow_has_a_port_pair_in_every_pport_pair():
+def test_flow_has_one_port_pair_per_plane():
     network = rails(n_hosts=3, rates=(100, 100))
     port_pairs = port_pairs_of(network, FlowTable([0, 2], [1, 0], 1))
     assert named(network, port_pairs) == [
@@ -52,8 +52,8 @@ def test_a_flow_has_a_port_pair_in_every_pport_pair():
     ]
 
 
-def test_the_lowest_nic_that_reaches_is_taken_or_the_one_that_is_named():
-    network = two_nics()  # hosts 0, 1 and 2, 3 in domains of two, all of them in a network beside
+def test_flow_uses_the_named_or_lowest_connected_nic():
+    network = two_nics()  # NIC 0 joins hosts 0, 1 and hosts 2, 3; NIC 1 joins all
     flows = FlowTable([0, 0, 0], [1, 2, 1], 1)
     flows.use_nics([-1, -1, 1])
     found = named(network, port_pairs_of(network, flows))
@@ -71,14 +71,14 @@ def test_the_lowest_nic_that_reaches_is_taken_or_the_one_that_is_named():
         (2, ("flow 1", "NIC 2", "host 0", "0", "1")),
     ],
 )
-def test_a_nic_that_does_not_reach_is_an_error_of_the_flow(nic, message):
+def test_named_nic_without_a_route_is_rejected(nic, message):
     flows = FlowTable([0, 0], [1, 2], 1)
     flows.use_nics([-1, nic])
     with raises_input(message):
         port_pairs_of(two_nics(), flows)
 
 
-def test_hosts_without_a_common_network_are_an_error_of_the_flow():
+def test_flow_between_disconnected_hosts_is_rejected():
     builder = NetworkBuilder()
     builder.add_hosts(4)
     for name in ("left", "right"):
@@ -94,7 +94,7 @@ def test_hosts_without_a_common_network_are_an_error_of_the_flow():
         port_pairs_of(network, flows)
 
 
-def test_more_ports_at_the_source_share_those_of_the_destination():
+def test_extra_source_ports_share_destination_ports():
     builder = NetworkBuilder()
     builder.add_hosts(2)
     switch = builder.add_switch()
@@ -108,7 +108,7 @@ def test_more_ports_at_the_source_share_those_of_the_destination():
     ]
 
 
-def test_with_hash_a_flow_uses_the_port_pair_that_it_draws():
+def test_hash_balancing_uses_the_drawn_port_pair():
     network = rails(n_hosts=2, rates=(100,) * 4)
     flows = FlowTable(np.zeros(50, int), 1, 1)
     port_pairs = pairs_used(network, flows, HASH, seed=5)
@@ -125,7 +125,7 @@ def test_with_hash_a_flow_uses_the_port_pair_that_it_draws():
         ([(0, -1)], ("NIC", "-1")),
     ],
 )
-def test_nics_are_counted_from_0(cables, message):
+def test_invalid_nic_numbers_are_rejected(cables, message):
     builder = NetworkBuilder()
     builder.add_hosts(2)
     switch = builder.add_switch()

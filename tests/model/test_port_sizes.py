@@ -1,4 +1,4 @@
-"""Sizes in products of rate and delay: the base round trip, and the bytes at each kind of port."""
+"""Sizes in BDP: the base round trip, and the resulting bytes at each kind of port."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fabric(**sizes) -> Fabric:
 
 @given(network=networks())
 @settings(max_examples=60, deadline=None)
-def test_the_longest_way_is_that_of_all_pairs_followed_one_by_one(network):
+def test_longest_paths_match_a_search_of_all_host_pairs(network):
     quotient = byte_quotient(network.port_rate_bps)
     longest = [0] * (network.first_group.size - 1)
     for src in range(network.n_host_ports):
@@ -52,9 +52,10 @@ def test_the_longest_way_is_that_of_all_pairs_followed_one_by_one(network):
     assert longest_paths(network, 4160).tolist() == longest
 
 
-def test_a_tree_with_faster_links_between_switches():
+def test_bdp_sizes_scale_with_each_link_rate():
     network = fat_tree(4, 4, "100Gbps", fabric_rate="400Gbps", spines=1, link_latency="1us")
-    # 4160 bytes take 332.8 ns on a host's link and 83.2 ns between switches; 64 take 5.12 and 1.28.
+    # Sending 4160 bytes takes 332.8 ns on a host's link and 83.2 ns between switches;
+    # 64 bytes take 5.12 and 1.28 ns.
     data_ps = 2 * (332_800 + 83_200) + 4 * 10**6
     control_delay_ps = 2 * (5_120 + 1_280) + 4 * 10**6
     assert base_round_trips(network, PACKETS).tolist() == [data_ps + control_delay_ps]
@@ -62,7 +63,7 @@ def test_a_tree_with_faster_links_between_switches():
     assert sizes.rate_bps == (100 * GBPS, 400 * GBPS)
     rtt_ps = data_ps + control_delay_ps
     assert [one.queue.params["queue_bytes"] for one in sizes.fabrics] == [
-        rtt_ps * 100 // 8000,  # whole
+        rtt_ps * 100 // 8000,  # divides evenly
         rtt_ps * 400 // 8000,
     ]
     assert sizes.fabrics[0].ecn == Ecn(rtt_ps * 100 // 40_000, 2000)
@@ -70,7 +71,7 @@ def test_a_tree_with_faster_links_between_switches():
     assert (sizes.kind[network.n_host_ports :] == (switch_ports == 400 * GBPS)).all()
 
 
-def test_each_network_of_a_host_has_a_round_trip_of_its_own():
+def test_each_network_of_a_host_has_its_own_base_rtt():
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2)
     near, far = builder.add_switch("near"), builder.add_switch("far")
@@ -85,13 +86,13 @@ def test_each_network_of_a_host_has_a_round_trip_of_its_own():
     assert sizes.round_trip_ps == (both + 40_000, both + 20_000_000)
 
 
-def test_bytes_are_rounded_up():
+def test_bdp_in_bytes_is_rounded_up():
     assert Bdp(Fraction(1, 3)).at(8 * 10**9, 1000) == 1
     assert Bdp(Fraction(1)).at(8 * 10**9, 1001) == 2
     assert Bdp(Fraction(0)).at(8 * 10**9, 1001) == 0
 
 
-def test_sizes_that_are_the_same_everywhere_are_those_of_the_fabric():
+def test_uniform_sizes_are_stored_in_the_fabric():
     network = fat_tree(2, 2, "100Gbps")
     wanted = fabric(queue_bytes=ONE)
     plain, sizes = settle_sizes(wanted, network, PACKETS)
@@ -103,14 +104,14 @@ def test_sizes_that_are_the_same_everywhere_are_those_of_the_fabric():
     assert settle_sizes(fabric(queue_bytes=5000), network, PACKETS)[1] is None
 
 
-def test_pairs_are_followed_some_at_a_time(monkeypatch):
+def test_longest_paths_do_not_depend_on_the_batch_size(monkeypatch):
     network = fat_tree(1, 7, "100Gbps", spines=3, host_link_latency="2us")
     whole = longest_paths(network, 100)
     monkeypatch.setattr("netsim.model.port_sizes.AT_ONCE", 20)
     assert np.array_equal(longest_paths(network, 100), whole)
 
 
-def test_ports_to_hosts_that_do_not_mark():
+def test_last_hop_false_disables_ecn_at_host_ports():
     network = fat_tree(2, 2, "100Gbps")
     wanted = replace(fabric(queue_bytes=5000), ecn=Ecn(1000, 2000, last_hop=False))
     settled, sizes = settle_sizes(wanted, network, PACKETS)
@@ -122,7 +123,7 @@ def test_ports_to_hosts_that_do_not_mark():
     assert {one.queue.params["queue_bytes"] for one in sizes.fabrics} == {5000}
 
 
-def test_a_product_that_is_too_large():
+def test_overflowing_bdp_is_rejected():
     with pytest.raises(InputError) as caught:
         Bdp(Fraction(10**12)).at(800 * GBPS, 10**7)
     assert mentions(str(caught.value), "1000000000000", "800Gbps")

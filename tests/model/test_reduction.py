@@ -1,4 +1,4 @@
-"""Reduction units: what a network counts, and who is simulated with them."""
+"""In-network reduction units: their place in the network, and the traffic that uses them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scenario(tree: dict[str, Any], **tables: Any) -> Scenario:
     return prepare(point({**tree, "reduction_delay": "150ns"}, **tables))
 
 
-def test_a_network_counts_as_one_without_units() -> None:
+def test_reduction_units_do_not_change_the_network_inventory() -> None:
     for tree in [LEAVES, {**LEAVES, "planes": 2}, RACKS]:
         plain, network = topology_of(tree), topology_of({**tree, "reduction_delay": "150ns"})
         assert plain.reduction is None
@@ -50,7 +50,7 @@ def test_a_network_counts_as_one_without_units() -> None:
         assert network.bisection_bps == plain.bisection_bps
 
 
-def test_units_are_behind_the_hosts_on_links_as_fast_as_their_switches() -> None:
+def test_reduction_units_follow_the_hosts_and_match_switch_capacity() -> None:
     for tree, per_unit, ports, rate_bps in [
         (LEAVES, 4, 1, 8 * 200 * GBPS),
         ({**LEAVES, "planes": 2}, 4, 2, 8 * 100 * GBPS),
@@ -69,7 +69,7 @@ def test_units_are_behind_the_hosts_on_links_as_fast_as_their_switches() -> None
         for side in (own, whole.port_peer[own]):
             assert (whole.port_rate_bps[side] == rate_bps).all()
             assert (whole.port_delay_ps[side] == 150_000).all()
-        # All other ports are as they were, by name.
+        # All other ports keep their names.
         names = [[one.port_name(port) for port in range(one.n_ports)] for one in (network, whole)]
         assert set(names[0]) <= set(names[1])
         assert len(names[1]) - len(names[0]) == 2 * own.size
@@ -79,7 +79,7 @@ def test_units_are_behind_the_hosts_on_links_as_fast_as_their_switches() -> None
 @pytest.mark.parametrize(
     "traffic", ["permutation", "all_to_all", {"kind": "collective", "group_size": 4}]
 )
-def test_ordinary_traffic_knows_nothing_of_units(tree: dict[str, Any], traffic: Any) -> None:
+def test_ordinary_traffic_ignores_reduction_units(tree: dict[str, Any], traffic: Any) -> None:
     made, plain = scenario(tree, traffic=traffic), prepare(point(tree, traffic=traffic))
     assert made.network.n_nodes == plain.network.n_nodes
     for name in ("src", "dst", "size_bytes"):
@@ -90,7 +90,7 @@ def test_ordinary_traffic_knows_nothing_of_units(tree: dict[str, Any], traffic: 
 ALL_REDUCE = {"kind": "collective", "algorithm": "in_network", "size": "1MB", "group_size": 4}
 
 
-def test_what_is_reduced_goes_by_units() -> None:
+def test_in_network_collective_sends_through_reduction_units() -> None:
     for tree in [LEAVES, {**LEAVES, "planes": 2}, RACKS]:
         given = {"traffic": {**ALL_REDUCE, "chunk": "64KiB"}, "fabric": {"queue_bytes": "1000pkt"}}
         made = scenario(tree, **given)
@@ -103,7 +103,7 @@ def test_what_is_reduced_goes_by_units() -> None:
         assert mentions(made.load.notes[0], "in_network")
 
 
-def test_a_job_reduces_within_its_racks() -> None:
+def test_tensor_parallel_job_reduces_within_its_racks() -> None:
     model = {"layers": 2, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 64}
     layout = {"tp": 4, "dp": 3, "global_batch": 6}
     job = {"model": model, "machine": MACHINE, "layout": layout}
@@ -121,7 +121,7 @@ def test_a_job_reduces_within_its_racks() -> None:
     np.testing.assert_array_equal(to_units, kind == kinds.index("tp"))
 
 
-def test_a_run_takes_as_long_as_its_note_says() -> None:
+def test_in_network_all_reduce_takes_the_time_of_its_note() -> None:
     tree = {**LEAVES, "uplinks": 1, "fabric_rate": "1Gbps", "link_latency": "150ns"}
     made = scenario(tree, traffic={**ALL_REDUCE, "size": "1MiB", "chunk": "64KiB"})
     assert mentions(made.load.notes[0], "46.19us")
@@ -131,7 +131,7 @@ def test_a_run_takes_as_long_as_its_note_says() -> None:
     assert end_ps == pytest.approx(46.19e6, rel=1e-3)
 
 
-def test_what_cannot_be_is_told() -> None:
+def test_invalid_in_network_reductions_are_rejected() -> None:
     with raises_input(key="traffic.algorithm"):
         prepare(point(LEAVES, traffic=ALL_REDUCE))
     with raises_input("host", key="traffic.algorithm"):
@@ -144,7 +144,7 @@ def test_what_cannot_be_is_told() -> None:
         topology_of({**LEAVES, "reduction_delay": "0ns"})
 
 
-def test_relays_leave_units_alone() -> None:
+def test_relay_rule_excludes_reduction_units() -> None:
     network: Network = topology_of({**RACKS, "reduction_delay": "150ns"})
     assert network.reduction is not None
     assert network.relays is not None

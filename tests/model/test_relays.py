@@ -1,4 +1,4 @@
-"""Relayed messages: closed forms to the picosecond, and what waits for what in random workloads."""
+"""Relayed messages: closed forms to the picosecond, and dependencies in random workloads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEEP = replace(DROP_TAIL, queue=replace(DROP_TAIL.queue, params={"queue_bytes": 
 
 
 def rails(racks: int, gpus: int, up: int = 400, out: int = 100, rail: int = 1) -> Network:
-    """A switch for each rack, and one for each rail; rates in Gbit/s."""
+    """Build one switch per rack and one per group of `rail` rails; rates in Gbit/s."""
     builder = NetworkBuilder()
     hosts = np.array(builder.add_hosts(racks * gpus)).reshape(racks, gpus)
     for rack in range(racks):
@@ -42,12 +42,12 @@ def rails(racks: int, gpus: int, up: int = 400, out: int = 100, rail: int = 1) -
 
 
 def ser(rate: int) -> int:
-    """Picoseconds of a full packet at a rate in Gbit/s."""
+    """Return the serialization time of a full packet at a rate in Gbit/s, in ps."""
     return WIRE * 8000 // rate
 
 
 def alone(packets: int, rate: int, delay: int) -> int:
-    """Of so many full packets through one switch."""
+    """Return the time of a single flow of full packets through one switch, in ps."""
     return packets * ser(rate) + delay + ser(rate) + delay
 
 
@@ -62,7 +62,7 @@ def go(
 
 
 def completion(network: Network, rule: RelayRule, packets: int, src: int, dst: int) -> int:
-    """Of one message at time 0."""
+    """Return when a single message that starts at 0 is complete, in ps."""
     load = Workload(FlowTable([src], [dst], packets * PACKET))
     engine, segments = go(network, load, rule)
     assert segments is not None
@@ -70,15 +70,15 @@ def completion(network: Network, rule: RelayRule, packets: int, src: int, dst: i
 
 
 @pytest.mark.parametrize("at", [SOURCE, DESTINATION])
-def test_a_message_in_one_chunk_takes_the_sum_of_its_legs(at: str) -> None:
+def test_unchunked_message_takes_the_sum_of_its_segments(at: str) -> None:
     found = completion(rails(2, 3), RelayRule(3, 1, at), 7, 1, 5)
     assert found == alone(7, 400, UP_DELAY) + alone(7, 100, OUT_DELAY)
 
 
 @pytest.mark.parametrize("at", [SOURCE, DESTINATION])
 @pytest.mark.parametrize(("up", "out"), [(400, 100), (100, 100), (50, 200)])
-def test_chunks_are_pipelined(at: str, up: int, out: int) -> None:
-    # The faster segment counts with one chunk, the slower one with all of them, back to back.
+def test_relayed_chunks_are_pipelined(at: str, up: int, out: int) -> None:
+    # One chunk crosses the faster segment; all chunks cross the slower one back to back.
     chunks, packets = 5, 3
     rule = RelayRule(3, 1, at, packets * PACKET)
     found = completion(rails(2, 3, up, out), rule, chunks * packets, 1, 5)
@@ -88,32 +88,32 @@ def test_chunks_are_pipelined(at: str, up: int, out: int) -> None:
     assert found == alone(packets, one, d1) + waiting + alone(packets, two, d2)
 
 
-def test_the_peer_is_of_the_other_ones_rank() -> None:
+def test_relay_peer_shares_the_rail_of_the_other_end() -> None:
     flows = FlowTable([1, 1, 1, 1], [5, 4, 2, 6], 1)
     assert RelayRule(3, 1, SOURCE).peers(flows).tolist() == [2, -1, -1, 0]
     assert RelayRule(3, 1, DESTINATION).peers(flows).tolist() == [4, -1, -1, 7]
-    # Of four ranks two and two have a network in common.
+    # With rail groups of two, ranks 0, 1 and ranks 2, 3 share a network.
     flows = FlowTable([0, 0, 0], [5, 6, 7], 1)
     assert RelayRule(4, 2, SOURCE).peers(flows).tolist() == [-1, 2, 3]
     flows.use_nics(1)
     assert RelayRule(4, 2, SOURCE).peers(flows).tolist() == [-1, -1, -1]
 
 
-def test_without_messages_between_rails_nothing_changes() -> None:
+def test_workload_without_cross_rail_messages_is_unchanged() -> None:
     load = Workload(FlowTable([0, 1], [3, 2], 5000))
     same, segments = relayed(load, RelayRule(3))
     assert same is load
     assert segments is None
 
 
-def test_several_messages_and_their_sizes() -> None:
+def test_relayed_messages_are_split_into_chunks_per_segment() -> None:
     load = Workload(FlowTable([0, 0, 3], [4, 1, 1], [10_000, 50, 4_001], [0, 7, 9]))
     made, segments = relayed(load, RelayRule(3, 1, SOURCE, 4_000))
     assert segments is not None
     assert len(made.flows) == 3 + 5 + 3
     assert segments.total(made.flows.size_bytes).tolist() == [20_000, 50, 8_002]
     assert made.flows.size_bytes[segments.chunk == 2].tolist() == [2_000, 2_000]
-    # Those of a chunk: to the peer, and on from there.
+    # Every chunk goes to the peer and from the peer to the destination.
     for message, peer in ((0, 1), (2, 4)):
         of = segments.message == message
         one, two = of & (segments.segment == 1), of & (segments.segment == 2)
@@ -123,7 +123,7 @@ def test_several_messages_and_their_sizes() -> None:
 
 
 def random_load(rng: random.Random, n_hosts: int, wait: bool) -> Workload:
-    """Flows of which some wait for flows that are delivered where they start, or anywhere."""
+    """Draw flows; some wait for flows delivered at their source host or at any host."""
     n = rng.randint(1, 8)
     rows, after = [], []
     for f in range(n):
@@ -138,7 +138,7 @@ def random_load(rng: random.Random, n_hosts: int, wait: bool) -> Workload:
     return Workload(flows)
 
 
-def test_flows_wait_for_messages_as_for_flows() -> None:
+def test_dependent_flows_wait_for_all_relayed_chunks() -> None:
     for chunk_bytes in [None, 8192, 5000]:
         rng, chunked, refused = random.Random(chunk_bytes), 0, 0
         network = rails(2, 3)
@@ -169,7 +169,7 @@ def test_flows_wait_for_messages_as_for_flows() -> None:
 
 
 def check_segments(engine: Engine, segments: RelaySegments) -> None:
-    """The peer sends a chunk on as it has it, or as the chunk before has gone."""
+    """Check that the peer forwards a chunk once it has it and has sent the previous one."""
     states, n = engine.flow_states(), len(segments.flows)
     at = {
         key: i
@@ -196,8 +196,8 @@ def check_segments(engine: Engine, segments: RelaySegments) -> None:
 
 
 @pytest.mark.parametrize("done_when", ["sent", "acked"])
-def test_tasks_wait_for_messages(done_when: str) -> None:
-    # 0 computes and sends to 4, on another rail; 4 computes when it has all.
+def test_tasks_wait_for_relayed_messages(done_when: str) -> None:
+    # Host 0 computes and sends to host 4 on another rail; 4 computes once it has everything.
     n, chunks = 6, 3
     network = rails(2, 3)
     acked = done_when == "acked"
@@ -231,8 +231,8 @@ def test_tasks_wait_for_messages(done_when: str) -> None:
     assert states.end_ps[2] == (flows.acked_ps[first].max() if acked else sent)
 
 
-def test_the_ideal_time_is_what_a_message_alone_takes() -> None:
-    # A short last chunk may wait for full packets of the one before it, for less than one of them.
+def test_ideal_time_of_single_relayed_message_is_a_tight_bound() -> None:
+    # A short last chunk may wait up to one packet time for full packets of the previous chunk.
     rng, exact = random.Random(3), 0
     for _ in range(35):
         network = rails(2, 3, rng.choice((40, 100, 400)), rng.choice((40, 100, 400)))
@@ -255,7 +255,7 @@ def test_the_ideal_time_is_what_a_message_alone_takes() -> None:
     assert exact > 15
 
 
-def test_what_cannot_be_cut_is_refused() -> None:
+def test_chunked_message_with_a_remote_dependency_is_rejected() -> None:
     flows = FlowTable([1, 0], [2, 4], 10_000)
     flows.set_dependencies([[], [0]])
     rule = RelayRule(3, 1, SOURCE, 4_000)

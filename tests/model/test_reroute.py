@@ -1,4 +1,4 @@
-"""Routes that follow failures: the rows that switches have, and what becomes of packets."""
+"""Rerouting after failures: the routing tables over time, and the packets lost meanwhile."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from netsim.model.routing import COUNT_BITS, COUNT_MASK, NEVER, NO_ROUTE, RouteC
 from netsim.reports.links import conserve
 
 NETWORK = fat_tree(2, 2, "100Gbps")
-"""Two leaves and two spines; every link takes SEND for a full packet and then 1 us."""
+"""Two leaves and two spines; a full packet takes SEND and then 1 us on every link."""
 SEND = 332_800
 HOP = SEND + US
 
 
 def ports_between(network: Network, a: str, b: str) -> np.ndarray:
-    """The links between two nodes, both ways."""
+    """Return the ports of the links between two nodes, in both directions."""
     names = np.array([network.node_name(node) for node in range(network.n_nodes)])
     near, far = names[network.port_node], names[network.port_node[network.port_peer]]
     return np.flatnonzero(((near == a) & (far == b)) | ((near == b) & (far == a)))
@@ -43,7 +43,7 @@ def faults_with_routes(
 
 
 def candidates(routes: RouteChanges, switch: int, group: int, time_ps: int) -> list[int] | None:
-    """The local ports by which a switch sends at a time; None if there is no way."""
+    """Return the local candidate ports of a switch at a time; None without a route."""
     begin, end = routes.row_ptr[switch], routes.row_ptr[switch + 1]
     row = begin + np.flatnonzero(routes.row_from_ps[begin:end] <= time_ps)[-1]
     entry = int(routes.route[routes.row_first[row] + group])
@@ -55,8 +55,10 @@ def candidates(routes: RouteChanges, switch: int, group: int, time_ps: int) -> l
 
 @given(networks(), st.data())
 @settings(max_examples=60)
-def test_rows_are_the_shortest_paths_of_what_is_left(network: Network, data: st.DataObject) -> None:
-    """Against a breadth-first search of the graph without the links that are down."""
+def test_rerouted_tables_are_shortest_paths_of_the_remaining_links(
+    network: Network, data: st.DataObject
+) -> None:
+    """Compare with a breadth-first search of the graph without the failed links."""
     fabric = np.flatnonzero(network.port_node >= network.n_hosts).tolist()
     some = st.lists(st.sampled_from(fabric), max_size=12)
     times = st.tuples(st.integers(0, 50), st.integers(1, 50)).map(lambda t: (t[0], t[0] + t[1]))
@@ -76,7 +78,7 @@ def test_rows_are_the_shortest_paths_of_what_is_left(network: Network, data: st.
                 near = int(network.port_node[port]) - network.n_hosts
                 far = int(network.port_node[network.port_peer[port]]) - network.n_hosts
                 if far >= 0:
-                    graph.add_edge(far, near)  # the other way: toward the destination
+                    graph.add_edge(far, near)  # reversed: toward the destination
             first = int(network.node_first_port[network.n_hosts + switch])
             for group, edge in enumerate(network.edge_switch.tolist()):
                 far_from = nx.single_source_shortest_path_length(graph, edge)
@@ -98,24 +100,24 @@ def test_rows_are_the_shortest_paths_of_what_is_left(network: Network, data: st.
                 assert candidates(routes, switch, group, time) == expected
 
 
-def test_switches_change_at_times_of_their_own_and_back() -> None:
+def test_each_switch_converges_after_its_own_delay() -> None:
     down = LinkFault(ports_between(NETWORK, "leaf0", "spine0"), outages_ps=((10, 20),))
     routes = faults_with_routes(NETWORK, [down], np.array([3, 5, NEVER, 3])).routes
     assert routes is not None
     assert [candidates(routes, 0, 1, t) for t in (12, 13, 22, 23)] == [[2, 3], [3], [3], [2, 3]]
     assert [candidates(routes, 1, 0, t) for t in (14, 15, 24, 25)] == [[2, 3], [3], [3], [2, 3]]
-    assert candidates(routes, 2, 0, 15) == [0]  # this spine never learns of it
+    assert candidates(routes, 2, 0, 15) == [0]  # this spine never converges
     assert routes.n_changes == 4  # the other spine has nothing to change
 
 
 def datagrams(n: int, faults: LinkFaults | None) -> Engine:
-    """A flow whose packets take the two spines in turn."""
+    """Run a flow whose packets alternate between the two spines."""
     fabric = replace(DROP_TAIL, routing=routing_spec("spray_round_robin"))
     flows = flow_table([(0, 2, n * 4096, 0)])
     return run(build(NETWORK, flows, "datagram", fabric, faults=faults, jit=False))
 
 
-def test_a_spine_that_fails_loses_what_is_under_way_and_what_is_sent_until_routes_follow() -> None:
+def test_failed_spine_loses_packets_until_routes_converge() -> None:
     for convergence_delay_ps in [0, 5 * US, 12 * US + 1, NEVER]:
         n, down_ps, up_ps = 200, 20 * US, 40 * US
         dead = [
@@ -131,24 +133,24 @@ def test_a_spine_that_fails_loses_what_is_under_way_and_what_is_sent_until_route
         at_leaf = np.arange(n) * SEND + HOP
         changed = down_ps + convergence_delay_ps, up_ps + convergence_delay_ps
         one_path = (changed[0] <= at_leaf) & (at_leaf < changed[1])
-        turn = np.cumsum(~one_path) - 1  # the choices made before
+        turn = np.cumsum(~one_path) - 1  # the number of choices made before
         entity = np.array(
             [2 * int(NETWORK.port_peer[0]) + 1]
-        )  # data that comes in by the host's port
+        )  # data that arrives at the host's port
         first = below(mix(salt(1, PURPOSE_PERMUTATION, entity) ^ (turn // 2)), 2)
         to_dead = ~one_path & ((turn + first) % 2 == 1)
         assert counters.sent_packets[up] == to_dead.sum()
         assert counters.sent_packets[other] == n - to_dead.sum()
         under_way = to_dead & (at_leaf + 2 * HOP > down_ps)
-        # The second link may be up again when the first was, or go down when the packet is on it.
+        # Sent before up_ps and undelivered at down_ps: lost on the first or the second link.
         lost = under_way & (at_leaf < up_ps)
         assert counters.lost_packets.sum() == lost.sum() > 0
         assert counters.unroutable_packets.sum() == 0
         conserve(engine)
 
 
-def test_a_lone_way_that_fails_makes_packets_unroutable() -> None:
-    """The leaf drops what comes in between the two changes of its routes, at the host's port."""
+def test_failure_of_every_path_makes_packets_unroutable() -> None:
+    """The leaf drops packets at the host's port while its table has no route."""
     down_ps, up_ps, convergence_delay_ps, n = 20 * US, 40 * US, 3 * US, 200
     both = np.concatenate([ports_between(NETWORK, "leaf0", f"spine{k}") for k in range(2)])
     faults = faults_with_routes(
@@ -166,11 +168,11 @@ def test_a_lone_way_that_fails_makes_packets_unroutable() -> None:
     assert engine.conservation().packets.unroutable == gone.sum()
     conserve(engine)
     assert faults.routes is not None
-    assert faults.routes.cut_off.tolist() == [2, 3]  # from the first of two halves
+    assert faults.routes.cut_off.tolist() == [2, 3]  # hosts of leaf1, cut off from those of leaf0
 
 
-def test_packets_in_a_circle_end() -> None:
-    """A spine that sends what is for leaf1 back to leaf0, which sends it up again."""
+def test_looping_packets_are_dropped_after_255_hops() -> None:
+    """Spines return packets for leaf1 to leaf0, which sends them up again."""
     row = faults_with_routes(NETWORK, [], 0)
     routes = row.routes
     assert routes is not None
@@ -187,8 +189,8 @@ def test_packets_in_a_circle_end() -> None:
     conserve(engine)
 
 
-def test_go_back_n_goes_on_by_the_other_way() -> None:
-    """RoCE under ECMP: with routes that follow, a timeout; without them never."""
+def test_go_back_n_completes_over_the_remaining_path() -> None:
+    """Under ECMP, RoCE resumes after one timeout once routes converge."""
     flows = flow_table([(0, 2, 400_000, 0), (1, 3, 400_000, 0)])
     ports = np.concatenate([ports_between(NETWORK, leaf, "spine0") for leaf in ("leaf0", "leaf1")])
     done = {}
@@ -203,7 +205,7 @@ def test_go_back_n_goes_on_by_the_other_way() -> None:
     assert (done[10 * US] < 5000 * US).all()
 
 
-def test_too_many_changes_are_refused() -> None:
+def test_too_many_route_changes_are_rejected() -> None:
     times = tuple((k, k + 1) for k in range(0, 100_000, 2))
     down = LinkFault(ports_between(NETWORK, "leaf0", "spine0"), outages_ps=times)
     with raises_input("100,000", key="routing.convergence_delay"):

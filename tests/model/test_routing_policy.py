@@ -1,4 +1,4 @@
-"""Routing tables over parts of a network, which packets use which, and what is reported."""
+"""Routing policies: the table of each packet, its routes, and validation."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from netsim.network import (
 
 SIZES = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS, SMALL_PS = 80_000, 5_120
-"""A full packet and a control packet at 100 Gbps; at 10 Gbps ten times as long."""
+"""A full packet and a control packet at 100 Gbps; ten times as long at 10 Gbps."""
 JOINED, APART = (0, 3), (0, 1)
-"""Racks that the first round-robin matching of four joins, and some that it does not."""
+"""Racks joined by the first round-robin matching of four racks, and racks that are not."""
 
 
 def taken(network: Network, *flows: tuple[int, int, int]) -> list[tuple[str, str, str]]:
-    """The routing tables of each flow (src, dst, size): data, control there and back."""
+    """Return the tables of each flow (src, dst, size): data, control to dst, control back."""
     port_pairs = port_pairs_of(network, flow_table([(*flow, 0) for flow in flows]))
     columns = port_pairs.data_to, port_pairs.control_to, port_pairs.control_back
     return [
@@ -54,7 +54,7 @@ def taken(network: Network, *flows: tuple[int, int, int]) -> list[tuple[str, str
     ]
 
 
-def test_large_flows_small_ones_and_control_packets() -> None:
+def test_policy_selects_tables_for_large_small_and_control_packets() -> None:
     for rule, large, small in [
         ({}, "ccc", "ccc"),
         ({"large_min_bytes": 1000}, "ccc", "ccc"),
@@ -71,8 +71,8 @@ def test_large_flows_small_ones_and_control_packets() -> None:
         assert found == [tuple(names[one] for one in of) for of in (large, small)]
 
 
-def test_flows_and_rules_name_tables() -> None:
-    """A flow's own name comes first, then the network's rule, then sizes; a fallback as always."""
+def test_flow_table_name_overrides_the_policy_rule() -> None:
+    """A flow's own name takes precedence over the network's rule; the fallback still applies."""
     flows = flow_table([(*JOINED, 1000, 0)] * 3 + [(*APART, 1000, 0)])
     tables = [0, 1, 0, 2]
     flows.use_tables(tables, ["", "packets", "circuits"])
@@ -98,8 +98,8 @@ def test_flows_and_rules_name_tables() -> None:
         flows.use_tables(1, ["packets"])
 
 
-def test_traffic_names_tables(tmp_path: Path) -> None:
-    """By a parameter, or a column of a list; all flows, or each at random."""
+def test_traffic_selects_routing_tables_by_parameter_or_column(tmp_path: Path) -> None:
+    """`routing_table` names one table for all flows or "random"; a flow list has a column."""
     network = hybrid(fallback="packets")
     given = {"network": network, "pattern": "bit_complement"}
     one = make("pattern", 4, **given, routing_table="packets")
@@ -121,13 +121,16 @@ def test_traffic_names_tables(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text(text.replace("packets", "packts"))
     with raises_input("f.csv:3", "packts", "circuits, packets"):
         make("flow_list", 4, network=network, directory=tmp_path, file="f.csv")
-    for network_, name, told in [(network, "packts", "packets"), (star(4), "random", "only one")]:
-        with raises_input("traffic.routing_table", told):
+    for network_, name, message in [
+        (network, "packts", "packets"),
+        (star(4), "random", "only one"),
+    ]:
+        with raises_input("traffic.routing_table", message):
             make("pattern", 4, network=network_, routing_table=name)
 
 
-def test_both_ways_around_a_ring() -> None:
-    """A table for each direction; a flow takes 3 or 5 cables of 1 us around a ring of 8, alone."""
+def test_flows_take_the_ring_direction_of_their_table() -> None:
+    """There is one table per direction; a flow crosses 3 or 5 cables of a ring of 8."""
     builder = NetworkBuilder()
     hosts = np.array(builder.add_hosts(8))
     ring = np.array(builder.add_switches([f"s{k}" for k in range(8)]))
@@ -149,7 +152,7 @@ def test_both_ways_around_a_ring() -> None:
     assert fct_ps(engine).tolist() == [n * (FULL_PS + US) for n in (5, 7, 7, 5)]
 
 
-def test_what_no_circuit_joins_goes_otherwise() -> None:
+def test_pair_without_a_circuit_uses_the_fallback_table() -> None:
     network = hybrid(fallback="packets")
     assert taken(network, (*JOINED, 1), (*APART, 1)) == [("circuits",) * 3, ("packets",) * 3]
     with raises_input("host 0", "host 1", "circuits"):
@@ -159,15 +162,15 @@ def test_what_no_circuit_joins_goes_otherwise() -> None:
         taken(hybrid(Schedule(US, round_robin_matchings(4)[:1]), **rule), (*APART, 1))
 
 
-def test_light_one_way_takes_data_and_what_answers_it_goes_otherwise() -> None:
+def test_acks_of_a_one_way_circuit_use_the_fallback_table() -> None:
     ring = Schedule(10 * US, [[3, -1, -1, -1]], bidirectional=False)
     network = hybrid(ring, fallback="packets")
     assert taken(network, (*JOINED, 1)) == [("circuits", "packets", "packets")]
     assert taken(network, (*JOINED[::-1], 1)) == [("packets",) * 3]
 
 
-def test_flows_take_the_time_of_their_routes() -> None:
-    """Alone each, by closed forms: over the circuit or the spine, and what answers it."""
+def test_flow_times_match_their_routing_tables() -> None:
+    """Single flows over the circuit or the spine match closed forms, as do their acks."""
     network = hybrid(
         large_min_bytes=900, small_table="packets", control_table="packets", fallback="packets"
     )
@@ -188,7 +191,7 @@ def test_flows_take_the_time_of_their_routes() -> None:
     assert round_trips == [by_circuit + back, expected[2] + back, expected[2] + back]
 
 
-def test_circuits_that_change_hold_up_none_of_the_packet_fabric() -> None:
+def test_reconfiguring_circuits_do_not_delay_packet_fabric_flows() -> None:
     schedule = Schedule(100 * US, round_robin_matchings(4), reconfiguration_delay_ps=10 * US)
     network = hybrid(schedule, large_min_bytes=900, small_table="packets")
     (late,) = (slot for slot, row in enumerate(round_robin_matchings(4)) if row[0] == 1)
@@ -211,8 +214,10 @@ def only(ports: np.ndarray) -> Any:
 
 @given(networks(), st.data())
 @settings(max_examples=40, deadline=None)
-def test_each_way_has_the_routes_that_it_has_alone(network: Network, data: st.DataObject) -> None:
-    """Two tables over random ports: every entry of the joined table, and every walk's address."""
+def test_combined_tables_keep_the_routes_of_each_table(
+    network: Network, data: st.DataObject
+) -> None:
+    """Compare every entry of the combined table with two tables over random ports."""
     chosen = [
         np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
         for n in (network.n_ports,) * 2
@@ -244,7 +249,7 @@ def test_each_way_has_the_routes_that_it_has_alone(network: Network, data: st.Da
                 assert lists[0] == lists[1]
 
 
-def test_a_network_with_one_way_is_as_one_without() -> None:
+def test_policy_with_one_table_equals_no_policy() -> None:
     given = hybrid()
     again = NetworkBuilder()
     again.add_hosts(2)
@@ -258,7 +263,7 @@ def test_a_network_with_one_way_is_as_one_without() -> None:
     assert (one.n_tables, none.n_tables, given.n_tables) == (1, 1, 2)
 
 
-def test_paths_diameter_and_base_round_trip_are_of_all_tables() -> None:
+def test_paths_diameter_and_base_rtt_cover_all_tables() -> None:
     network = hybrid()
     assert [network.node_name(int(network.port_node[p])) for p in network.path(0, 3)] == [
         "h0", "tor0", "tor3",
@@ -270,7 +275,7 @@ def test_paths_diameter_and_base_round_trip_are_of_all_tables() -> None:
     assert longest_paths(network, 1000).tolist() == [2 * TO_RACK + 2 * TO_SPINE + 22 * FULL_PS]
 
 
-def test_the_inventory_counts_each_table() -> None:
+def test_inventory_reports_path_diversity_per_table() -> None:
     (row,) = inventory(hybrid()).networks
     assert [(one.by, one.links, one.fewest) for one in row.path_diversity] == [
         ("circuits", 3, 1),
@@ -279,7 +284,7 @@ def test_the_inventory_counts_each_table() -> None:
     assert [one.share for one in row.path_diversity] == [pytest.approx(1 / 3), 1]
 
 
-def test_a_spine_that_fails_cuts_off_what_goes_by_it() -> None:
+def test_failed_spine_cuts_off_only_flows_routed_through_it() -> None:
     network = hybrid(fallback="packets")
     spine = np.flatnonzero(network.port_node == network.n_nodes - 1)
     both = np.concatenate([spine, network.port_peer[spine]])
@@ -291,11 +296,11 @@ def test_a_spine_that_fails_cuts_off_what_goes_by_it() -> None:
     rows = routes.row_first[routes.row_ptr[0] : routes.row_ptr[1]].tolist()  # of tor0
     led = [routes.route[first : first + 8].reshape(2, 4) != NO_ROUTE for first in rows]
     assert np.sum(led, axis=2).tolist() == [[2, 4], [2, 1], [2, 4]]
-    # Racks that circuits join are whole without the spine, one half apart from the other.
+    # Circuits still join the racks in pairs; one pair cannot reach the other.
     assert routes.cut_off.size == 2
 
 
-def test_rules_that_make_no_sense() -> None:
+def test_invalid_routing_policies_are_rejected() -> None:
     for routings, rule, message in [
         ((), {}, "network"),
         ((CIRCUITS, CIRCUITS), {}, ""),
@@ -306,7 +311,7 @@ def test_rules_that_make_no_sense() -> None:
             RoutingPolicy(routings, **rule)
 
 
-def test_a_network_with_a_routing_policy_is_no_part_of_another_one() -> None:
+def test_network_with_a_routing_policy_cannot_be_a_subnetwork() -> None:
     builder = NetworkBuilder()
     hosts = builder.add_hosts(4)
     with raises_input("route"):

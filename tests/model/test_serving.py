@@ -1,4 +1,4 @@
-"""Instances, requests and who serves which, as data."""
+"""Serving plans: instances, requests and their assignment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plan() -> ServingPlan:
     )
 
 
-def test_instances_are_their_hosts_of_which_the_first_leads() -> None:
+def test_first_host_of_an_instance_is_its_leader() -> None:
     machines = plan().instances
     assert len(machines) == 3
     assert machines.leader.tolist() == [8, 4, 1]
@@ -36,7 +36,7 @@ def test_instances_are_their_hosts_of_which_the_first_leads() -> None:
     assert machines.name(2) == "decode instance 2"
 
 
-def test_a_plan_beside_other_traffic_knows_its_flows() -> None:
+def test_joined_serving_plan_shifts_its_flow_numbers() -> None:
     other = Workload(FlowTable([0, 1], [1, 0], 100))
     served = Workload(FlowTable([8, 9, 8], [1, 2, 3], 50), TaskTable([3], [0]), parts=(plan(),))
     joined = Workload.join([other, served]).part(ServingPlan)

@@ -1,4 +1,4 @@
-"""`ecmp_symmetric`: where it is allowed, the way back is the way there."""
+"""`ecmp_symmetric`: the networks that it accepts, and paths equal in both directions."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def two_tiers(leaves: int, spines: int, hosts_per_leaf: int = 2) -> list[tuple[i
 
 
 def three_tiers() -> list[tuple[int, int]]:
-    """Two pods of two leaves and two switches above them, which have two of four cores each.
+    """Return two pods of two leaves and two aggregation switches, joined to two of four cores each.
 
-    Hosts 0 to 3, leaves 4 to 7, the pods' switches 8 to 11, cores 12 to 15.
+    Hosts 0 to 3, leaves 4 to 7, aggregation switches 8 to 11, cores 12 to 15.
     """
     cables = [(h, 4 + h) for h in range(4)]
     cables += [(4 + leaf, 8 + 2 * (leaf // 2) + j) for leaf in range(4) for j in range(2)]
@@ -52,7 +52,7 @@ def three_tiers() -> list[tuple[int, int]]:
 
 
 def cables_used(network: Network, src: int, dst: int, draws: dict[int, float]) -> list[int]:
-    """The ports crossed from host to host, where a switch's choice depends on its height."""
+    """Return the ports crossed from host to host if a switch's choice depends on its height."""
     height = heights(network)
     used = [src]
     while (node := int(network.port_node[network.port_peer[used[-1]]])) != dst:
@@ -79,7 +79,7 @@ def assert_symmetric(network: Network, rng: random.Random) -> None:
     [(8, two_tiers(4, 3)), (4, three_tiers()), (2, [(0, 2), (1, 3), (2, 3)])],
     ids=["two tiers", "three tiers", "no choice"],
 )
-def test_trees_are_accepted_and_ways_back_are_ways_there(n_hosts, cables) -> None:
+def test_trees_pass_the_check_and_have_symmetric_paths(n_hosts, cables) -> None:
     network = network_of(n_hosts, cables)
     check_symmetric(network)
     for seed in range(20):
@@ -88,7 +88,7 @@ def test_trees_are_accepted_and_ways_back_are_ways_there(n_hosts, cables) -> Non
 
 @given(networks())
 @settings(max_examples=200, deadline=None)
-def test_what_is_accepted_is_symmetric(network: Network) -> None:
+def test_random_networks_that_pass_have_symmetric_paths(network: Network) -> None:
     try:
         check_symmetric(network)
     except InputError:
@@ -97,26 +97,26 @@ def test_what_is_accepted_is_symmetric(network: Network) -> None:
         assert_symmetric(network, random.Random(seed))
 
 
-def refusal(n_hosts: int, cables: Iterable[tuple[int, int]]) -> str:
+def rejection(n_hosts: int, cables: Iterable[tuple[int, int]]) -> str:
     with pytest.raises(InputError) as caught:
         check_symmetric(network_of(n_hosts, cables))
     assert caught.value.key == "fabric.routing"
     return str(caught.value)
 
 
-def test_what_is_refused() -> None:
+def test_asymmetric_networks_are_rejected() -> None:
     leaf_spine = two_tiers(2, 2)  # hosts 0 to 3, leaves 4 and 5, spines 6 and 7
-    assert mentions(refusal(4, [*leaf_spine, (4, 6), (5, 6)]), "s0", "s2")
-    assert mentions(refusal(4, [*leaf_spine[:-2], (5, 7), (5, 6)]), "s0", "s1")
+    assert mentions(rejection(4, [*leaf_spine, (4, 6), (5, 6)]), "s0", "s2")
+    assert mentions(rejection(4, [*leaf_spine[:-2], (5, 7), (5, 6)]), "s0", "s1")
     ring = [(0, 3), (1, 4), (2, 5), (3, 4), (4, 5), (5, 6), (6, 3)]
-    assert mentions(refusal(3, [*ring, (3, 5)]), "host")
+    assert mentions(rejection(3, [*ring, (3, 5)]), "host")
     crossed = [pair for pair in three_tiers() if pair not in ((10, 12), (10, 13))]
-    assert mentions(refusal(4, [*crossed, (10, 13), (10, 12)]), "s0", "s2")
+    assert mentions(rejection(4, [*crossed, (10, 13), (10, 12)]), "s0", "s2")
     diamond = [(0, 2), (1, 3), (2, 4), (2, 5), (4, 6), (5, 6), (6, 7), (3, 7), (3, 8), (8, 6)]
-    assert "path" in refusal(2, diamond)
+    assert "path" in rejection(2, diamond)
 
 
-def test_ends_that_choose_their_own_pport_pairs_are_refused() -> None:
+def test_symmetric_ecmp_rejects_per_end_plane_choice() -> None:
     for way in PLANE_BALANCING:
         several = rails(2, [100, 100])
         if way in ("hash", "entropy"):
@@ -129,7 +129,7 @@ def test_ends_that_choose_their_own_pport_pairs_are_refused() -> None:
 
 
 def two_nics_of_a_port() -> Network:
-    """Two hosts that two switches join, each by a NIC of its own."""
+    """Build two hosts with two NICs, one to each of two switches."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2)
     for nic in range(2):
@@ -139,6 +139,6 @@ def two_nics_of_a_port() -> Network:
     return builder.build("two NICs")
 
 
-def test_heights_are_links_to_the_nearest_host() -> None:
+def test_switch_height_is_the_distance_to_the_nearest_host() -> None:
     assert heights(network_of(4, three_tiers())).tolist() == [1] * 4 + [2] * 4 + [3] * 4
     assert np.all(heights(network_of(8, two_tiers(4, 3))) == [1] * 4 + [2] * 3)

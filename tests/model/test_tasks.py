@@ -1,4 +1,4 @@
-"""Tables of tasks: what is refused and how it is said, and how several become one."""
+"""Task tables: validation and its messages, dependencies, and joined workloads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def table(kind: Any, host: Any, after: Any = None, **given: Any) -> TaskTable:
     return tasks
 
 
-def test_what_is_wrong_is_told_with_the_task() -> None:
+def test_invalid_task_error_names_the_task() -> None:
     for tasks, message in [
         (table([7], 0), ("task 0", "7", "host 0")),
         (table([JOIN], 3), ("task 0", "host 3", "0..1")),
@@ -45,9 +45,9 @@ def test_what_is_wrong_is_told_with_the_task() -> None:
             ("task 1", "host 1", "task 0", "host 0"),
         ),
         (table([JOIN, JOIN], 0, [[1], [0]]), ""),
-        # The second in a stream waits for the first one.
+        # A cycle: the first task waits for the second of its stream.
         (table([COMPUTE, COMPUTE], 0, [[1], []]), ""),
-        # Each host sends when it has received.
+        # A cycle: each host sends once it has received.
         (
             table([RECEIVE, SEND] * 2, [1, 1, 0, 0], [[], [0], [], [2]], flow=[0, 1, 1, 0]),
             "",
@@ -57,12 +57,12 @@ def test_what_is_wrong_is_told_with_the_task() -> None:
             tasks.validate(FLOWS, 2)
 
 
-def test_labels_are_part_of_names() -> None:
+def test_task_name_includes_flow_and_host() -> None:
     tasks = TaskTable([SEND], 0, flow=0, label=["gradients"])
     assert mentions(tasks.name(0), "task 0", "flow 0", "host 0")
 
 
-def test_a_flow_has_one_reason_to_start() -> None:
+def test_sent_flow_must_not_have_a_start_time_or_dependencies() -> None:
     tasks = TaskTable([SEND], 0, flow=0)
     with raises_input("flow 0", "task 0"):
         tasks.validate(FlowTable([0], [1], 5000, start_ps=1), 2)
@@ -72,7 +72,7 @@ def test_a_flow_has_one_reason_to_start() -> None:
         tasks.validate(waits, 2)
 
 
-def test_lists_and_pairs_say_the_same() -> None:
+def test_dependency_lists_and_pairs_are_equivalent() -> None:
     by_lists = table([JOIN] * 4, 0, [[], [0], [], [0, 1, 2]])
     by_pairs = TaskTable([JOIN] * 4, 0)
     by_pairs.wait_for_pairs([0, 0, 1, 2], [1, 3, 3, 3])
@@ -81,13 +81,13 @@ def test_lists_and_pairs_say_the_same() -> None:
         assert tasks.edges()[1].tolist() == [1, 3, 3, 3]
 
 
-def test_streams_are_in_the_order_of_numbers() -> None:
+def test_tasks_of_a_stream_run_in_index_order() -> None:
     tasks = TaskTable([COMPUTE] * 6 + [JOIN], [0, 0, 1, 0, 1, 0, 0], stream=[0, 1, 0, 0, 0, 1, 0])
     first, then = tasks.stream_edges()
     assert set(zip(first.tolist(), then.tolist(), strict=True)) == {(0, 3), (1, 5), (2, 4)}
 
 
-def test_several_workloads_become_one() -> None:
+def test_joined_workloads_renumber_flows_tasks_and_streams() -> None:
     one = Workload(FLOWS, table([COMPUTE, SEND], 0, [[], [0]], flow=[-1, 0], stream=[2, 0]))
     plain = Workload(FlowTable([1], [0], 700))
     other = Workload(
@@ -101,11 +101,11 @@ def test_several_workloads_become_one() -> None:
     assert (joined.has_tasks, plain.has_tasks) == (True, False)
     assert joined.flows.src.tolist() == [0, 1, 1, 1]
     assert tasks.flow.tolist() == [-1, 0, -1, -1, 3]
-    assert tasks.stream.tolist() == [2, 0, 3, 0, 0]  # another job's streams are others
+    assert tasks.stream.tolist() == [2, 0, 3, 0, 0]  # streams of another job are renumbered
     assert [edge.tolist() for edge in tasks.edges()] == [[0, 2, 3], [1, 3, 4]]
 
 
-def test_which_flows_their_own_hosts_can_start() -> None:
+def test_waits_at_source_requires_delivery_at_the_source_host() -> None:
     flows = FlowTable([0, 1, 1, 2], [1, 0, 2, 0], 100)
     flows.set_dependencies([[], [0], [0, 3], []])
     assert flows.waits_at_source().tolist() == [True, False, False]

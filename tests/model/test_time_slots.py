@@ -1,4 +1,4 @@
-"""Routes by slot: over circuits that are there and stay, so that nothing waits for one."""
+"""Time-slotted routes: over circuits that stay up, so that small flows never wait."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS = 80_000
 RACKS, ROTORS, SLOT, DARK, DRAIN = 16, 5, 50 * US, 2 * US, 3 * US
 MAX_CIRCUITS = 6
-"""That a packet crosses from rack to rack, of 16 which four circuits or more lead from each."""
+"""Most circuits a packet crosses between 16 racks with at least four circuits up on each."""
 
 
 @pytest.fixture(scope="module")
 def network() -> Network:
-    """16 racks on five rotors of three matchings each, one of which turns every 10 us."""
+    """16 racks on five rotors of three matchings each; one rotor reconfigures every 10 us."""
     return opera(RACKS, ROTORS, slot_ps=SLOT, night_ps=DARK, drain_ps=DRAIN, large_min_bytes=10**6,
                  small_table="expander")  # fmt: skip
 
@@ -42,7 +42,7 @@ def slots_of(network: Network) -> CompactSlotTables:
 
 
 def candidates(slots: CompactSlotTables, slot: int, switch: int, place: int) -> list[int] | None:
-    """Local ports by which a switch sends in a slot; None if there is no way."""
+    """Return the local candidate ports of a switch in a slot; None without a route."""
     entry = int(slots.route[slots.row_first[slot, switch] + place])
     return (
         None if entry == NO_ROUTE else slots.route_ports[entry >> 16 :][: entry & 0xFFFF].tolist()
@@ -50,7 +50,7 @@ def candidates(slots: CompactSlotTables, slot: int, switch: int, place: int) -> 
 
 
 def lit(network: Network, port: int, begin_ps: int, end_ps: int) -> bool:
-    """Return whether the circuit of a port is up between two times"""
+    """Return whether the circuit of a port is up between two times."""
     circuits = network.circuits
     assert circuits is not None
     calendar = int(circuits.calendar[port])
@@ -59,7 +59,7 @@ def lit(network: Network, port: int, begin_ps: int, end_ps: int) -> bool:
     return bool((past + end_ps - begin_ps <= days[:, 1] - days[:, 0]).any())
 
 
-def test_slots_end_where_rotors_turn_and_where_they_are_about_to(network: Network) -> None:
+def test_slots_change_after_each_night_and_before_each_drain(network: Network) -> None:
     slots = slots_of(network)
     period = 3 * SLOT
     assert slots.slots_ps.sum() == period
@@ -68,10 +68,10 @@ def test_slots_end_where_rotors_turn_and_where_they_are_about_to(network: Networ
     assert begins == {*((changes + DARK) % period), *((changes - DRAIN) % period)}
 
 
-def test_in_every_slot_all_racks_are_joined_by_circuits_that_are_there_and_stay(
+def test_expander_routes_use_only_circuits_up_for_the_whole_slot(
     network: Network,
 ) -> None:
-    """Every list of every table, against the days of the ports in it; the lists lead on."""
+    """Every candidate port is up until the slot has drained and is one hop nearer."""
     slots = slots_of(network)
     ends = slots.offset_ps + np.cumsum(slots.slots_ps)
     port_switch = network.port_node[network.port_peer] - network.n_hosts
@@ -86,7 +86,7 @@ def test_in_every_slot_all_racks_are_joined_by_circuits_that_are_there_and_stay(
                 for port in first[switch] + np.array(ports, int):
                     assert lit(network, port, end - slot_ps, end + DRAIN)
                 left[switch] = {int(port_switch[first[switch] + port]) for port in ports}
-            # Each list is of the neighbors that are nearest: one link less from there.
+            # Every candidate is a neighbor one circuit nearer to the destination.
             hops = {int(network.edge_switch[group]): 0}
             while len(hops) < RACKS:
                 nearer = {s for s, to in left.items() if to and to <= hops.keys()} - hops.keys()
@@ -95,8 +95,8 @@ def test_in_every_slot_all_racks_are_joined_by_circuits_that_are_there_and_stay(
             assert max(hops.values()) <= MAX_CIRCUITS
 
 
-def test_the_ways_of_circuits_are_not_those_of_the_expander(network: Network) -> None:
-    """The first way stays as it is: one circuit, whether it is there or not."""
+def test_direct_table_is_the_same_in_all_slots(network: Network) -> None:
+    """The direct table always names the one circuit, whether it is up or not."""
     slots = slots_of(network)
     for switch in range(RACKS):
         for group in range(RACKS):
@@ -104,8 +104,8 @@ def test_the_ways_of_circuits_are_not_those_of_the_expander(network: Network) ->
             assert alone == {tuple(network.candidates(switch, group).tolist())}
 
 
-def test_no_lone_packet_waits_for_a_circuit(network: Network) -> None:
-    """At any phase: it takes the time of some circuits one after the other, to the picosecond."""
+def test_single_packets_over_the_expander_never_wait(network: Network) -> None:
+    """At any phase, the time is that of one to six circuits in sequence, to the picosecond."""
     rng = np.random.default_rng(3)
     flows = []
     for k in range(400):
@@ -120,7 +120,7 @@ def test_no_lone_packet_waits_for_a_circuit(network: Network) -> None:
     assert counter(engine, "no_circuit_packets") == counter(engine, "unroutable_packets") == 0
 
 
-def test_large_flows_wait_for_their_circuit_and_small_ones_do_not(network: Network) -> None:
+def test_large_flows_wait_for_a_circuit_and_small_ones_do_not(network: Network) -> None:
     flows = flow_table([(0, 5, 10**6, 0), (0, 5, 936, 0)])
     engine = run(build(network, flows, "datagram", DROP_TAIL, packets=PACKETS, jit=False))
     large, small = fct_ps(engine).tolist()
@@ -132,8 +132,8 @@ def test_large_flows_wait_for_their_circuit_and_small_ones_do_not(network: Netwo
     assert sent >= -(-(10**6) // 936)
 
 
-class Few:
-    """What an engine has of time-slotted routes: slots of 3, 1 and 7 ps."""
+class SlotFields:
+    """The engine fields that slot_of_routes reads: slots of 3, 1 and 7 ps."""
 
     slot_ends = np.array([3, 4, 11])
 
@@ -142,14 +142,14 @@ class Few:
 
 
 @given(st.integers(0, 10**9), st.integers(0, 200))
-def test_the_slot_at_any_time(at_ps: int, offset_ps: int) -> None:
+def test_slot_of_routes_matches_the_slot_at_each_time(at_ps: int, offset_ps: int) -> None:
     slots = [0, 0, 0, 1, 2, 2, 2, 2, 2, 2, 2]
-    found = slot_of_routes(Few(offset_ps), Ps(at_ps))  # type: ignore[arg-type]
+    found = slot_of_routes(SlotFields(offset_ps), Ps(at_ps))  # type: ignore[arg-type]
     assert found == slots[(at_ps - offset_ps) % 11]
 
 
 def of(*schedules: Schedule, drain_ps: int = 0) -> Network:
-    """A host at each rack, and circuit switches with these schedules; the expander alone."""
+    """Build racks of one host on circuit switches with these schedules and an expander table."""
     builder = NetworkBuilder()
     racks = schedules[0].n_ports
     builder.add_hosts(racks)
@@ -168,8 +168,8 @@ def of(*schedules: Schedule, drain_ps: int = 0) -> Network:
 ALWAYS = Schedule(US, [[1, 2, 0]], bidirectional=False)
 
 
-def test_slots_of_switches_with_different_periods_are_those_of_both_together() -> None:
-    """One turns every 2 and 3 us, the other every 4: after 20 us all is as it was."""
+def test_slots_combine_switches_with_different_periods() -> None:
+    """One switch changes after 2 and 3 us, the other every 4 us: the common period is 20 us."""
     one = Schedule([2 * US, 3 * US], [[1, 0, -1], [-1, 2, 1]])
     other = Schedule(4 * US, [[2, -1, 0], [-1, -1, -1]], offset_ps=US)
     slots = slots_of(of(one, other, ALWAYS))
@@ -178,18 +178,18 @@ def test_slots_of_switches_with_different_periods_are_those_of_both_together() -
     assert sorted((ends // US % 40).tolist()) == sorted(one for one in changes if one < 40)
 
 
-def test_circuits_that_never_change_have_one_slot() -> None:
+def test_unchanging_circuits_have_one_slot() -> None:
     slots = slots_of(of(Schedule(US, [[1, 2, 0]] * 2, bidirectional=False)))
     assert slots.slots_ps.size == len(slots.row_first) == 1
 
 
-def test_equal_rows_are_there_once() -> None:
-    """Light from 0 to 1 comes and goes: what the others do is the same all the time."""
+def test_equal_rows_are_stored_once() -> None:
+    """The circuit from 0 to 1 comes and goes; the row of rack 2 never changes."""
     slots = slots_of(of(Schedule(US, [[1, 0, -1], [-1, -1, -1]], bidirectional=False), ALWAYS))
     assert [np.unique(column).size for column in slots.row_first.T] == [2, 2, 1]
 
 
-def test_circuits_that_make_no_expander() -> None:
+def test_invalid_expander_schedules_are_rejected() -> None:
     for schedules, message in [
         ([Schedule(US, [[1, 0, 2], [0, 2, 1]])], "circuit"),
         ([Schedule(US, [[1, 0, 2], [0, 2, 1]], repeats=False)], "schedule"),
@@ -202,20 +202,20 @@ def test_circuits_that_make_no_expander() -> None:
             of(*schedules)
 
 
-def test_one_table_at_most_is_time_slotted() -> None:
+def test_second_time_slotted_table_is_rejected() -> None:
     with raises_input("routing table"):
         RoutingPolicy([NamedRouting("a", Expander(0)), NamedRouting("b", Expander(1))])
 
 
-def test_links_may_fail_and_routes_do_not_follow(network: Network) -> None:
+def test_rerouting_of_time_slotted_routes_is_rejected(network: Network) -> None:
     faults = combine([LinkFault(np.array([20]), outages_ps=((0, US),))], network.n_ports)
     with raises_input(key="routing.convergence_delay"):
         follow_failures(network, faults, np.zeros(network.n_switches, np.int64))
 
 
 @pytest.mark.slow
-def test_a_hundred_racks_take_some_seconds() -> None:
-    """108 racks and six rotors, as in Opera: 107 matchings and a turn in which one joins nobody."""
+def test_tables_of_108_racks_are_built_within_30_seconds() -> None:
+    """The size of Opera: 108 racks, six rotors, 107 matchings and one idle slot."""
     begin = process_time()
     slots = slots_of(opera(108, 6, slot_ps=600 * US, night_ps=10 * US, drain_ps=20 * US))
     assert process_time() - begin < 30

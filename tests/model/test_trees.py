@@ -1,4 +1,4 @@
-"""Trees of every number of tiers against networkx: degrees, distances, cuts, paths, routes."""
+"""Trees of two to four tiers against networkx: degrees, distances, cuts, paths, routes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build(tree: Tree, planes: int = 1) -> Network:
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
-    """Two to four tiers of at least two children each, with at most MAX_HOSTS hosts."""
+    """Draw trees of two to four tiers with two or more children and up to MAX_HOSTS hosts."""
     tiers = draw(st.integers(2, 4))
     children: list[int] = []
     for tier in range(tiers):
@@ -51,7 +51,7 @@ def trees(draw: st.DrawFn) -> Tree:
 
 @given(trees(), st.integers(1, 2))
 @settings(max_examples=60, deadline=None)
-def test_counts_degrees_rates_and_delays(tree: Tree, planes: int) -> None:
+def test_built_tree_has_the_specified_counts_degrees_and_delays(tree: Tree, planes: int) -> None:
     network = build(tree, planes)
     graph = network.to_networkx()
     tier = network.tier[network.n_hosts :]
@@ -75,7 +75,7 @@ def test_counts_degrees_rates_and_delays(tree: Tree, planes: int) -> None:
 
 @given(trees())
 @settings(max_examples=60, deadline=None)
-def test_hosts_are_as_far_apart_as_the_lowest_tree_that_has_both(tree: Tree) -> None:
+def test_host_distance_follows_the_lowest_common_subtree(tree: Tree) -> None:
     network = build(tree)
     graph = networkx.Graph(network.to_networkx())
     sizes = [prod(tree.children[: tier + 1]) for tier in range(tree.tiers)]
@@ -90,8 +90,8 @@ def test_hosts_are_as_far_apart_as_the_lowest_tree_that_has_both(tree: Tree) -> 
 
 @given(trees(), st.data())
 @settings(max_examples=80, deadline=None)
-def test_routes_are_all_shortest_paths(tree: Tree, data: st.DataObject) -> None:
-    """Also with cables that are missing or new, so that the network may be a tree or not."""
+def test_tree_routes_are_all_shortest_paths(tree: Tree, data: st.DataObject) -> None:
+    """Remove and add cables, so that the network may no longer be a tree."""
     plan = build(tree).plan
     own, fabric = (
         [row[:2] for row in rows.tolist()] for rows in np.split(plan.cables, [tree.n_hosts])
@@ -116,7 +116,7 @@ def test_routes_are_all_shortest_paths(tree: Tree, data: st.DataObject) -> None:
 
 @given(trees())
 @settings(max_examples=40, deadline=None)
-def test_ways_up_are_all_uplinks_and_ways_down_one_bundle(tree: Tree) -> None:
+def test_routes_go_up_all_uplinks_and_down_one_bundle(tree: Tree) -> None:
     network = build(tree)
     switch = 0
     for tier, count in enumerate(tree.switches):
@@ -133,8 +133,8 @@ def test_ways_up_are_all_uplinks_and_ways_down_one_bundle(tree: Tree) -> None:
 
 @given(trees(), st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
-def test_paths_that_share_no_cable(tree: Tree, planes: int) -> None:
-    """As many as planes between hosts; between leaves what the narrowest tier lets through."""
+def test_edge_disjoint_paths_match_planes_and_narrowest_tier(tree: Tree, planes: int) -> None:
+    """Hosts have one disjoint path per plane; leaves as many as the narrowest tier allows."""
     network = build(tree, planes)
     cables = networkx.Graph()
     for a, b in network.to_networkx().edges():
@@ -150,8 +150,8 @@ def test_paths_that_share_no_cable(tree: Tree, planes: int) -> None:
 
 @given(trees())
 @settings(max_examples=40, deadline=None)
-def test_bisection_is_what_flows_from_half_of_the_hosts_to_the_others(tree: Tree) -> None:
-    """Cut through the top, all of it, where the top switches have an even number of subtrees."""
+def test_bisection_equals_max_flow_between_host_halves(tree: Tree) -> None:
+    """With an even number of top subtrees the cut is the full top tier."""
     network = build(tree)
     flat = networkx.DiGraph()
     for a, b, cable in network.to_networkx().edges(data=True):
@@ -160,7 +160,7 @@ def test_bisection_is_what_flows_from_half_of_the_hosts_to_the_others(tree: Tree
             flat.add_edge(one, other, capacity=more + cable["rate_bps"])
     half = tree.n_hosts // tree.children[-1] * (tree.children[-1] // 2)
     for host in range(tree.n_hosts):
-        flat.add_edge(*(("from", host) if host < half else (host, "to")))  # no limit of their own
+        flat.add_edge(*(("from", host) if host < half else (host, "to")))  # unlimited
     flow = networkx.maximum_flow_value(flat, "from", "to")
     if tree.children[-1] % 2 == 0:
         assert flow == network.bisection_bps
@@ -170,7 +170,7 @@ def test_bisection_is_what_flows_from_half_of_the_hosts_to_the_others(tree: Tree
 
 @given(trees(), st.integers(2, 3))
 @settings(max_examples=20, deadline=None)
-def test_pport_pairs_are_copies_that_share_hosts_alone(tree: Tree, planes: int) -> None:
+def test_planes_are_copies_that_share_only_hosts(tree: Tree, planes: int) -> None:
     one, several = build(tree), build(tree, planes)
     graph = several.to_networkx()
     graph.remove_nodes_from(range(several.n_hosts))
