@@ -52,7 +52,7 @@ def _deadlock(cycle: pl.DataFrame) -> Section:
         for row in cycle.iter_rows(named=True)
     ]
     names = ("port", "waits for", "packets that wait there (KB)", f"stopped since ({unit})")
-    text = ("These ports wait for each other in a circle and never send again.",)
+    text = ("These ports wait for each other in a cycle and never send again.",)
     return Section("deadlock", "Deadlock", text, (parts.table(names, rows),))
 
 
@@ -112,7 +112,7 @@ def _children(
         text = f"{names[node]} stopped for {format_time(its[node], 4)}"
         made.append(
             {
-                "text": text + (" (a circle)" if again else ""),
+                "text": text + (" (a cycle)" if again else ""),
                 "share": min(1.0, its[node] / max(total_ps, 1)),
                 "children": _children(stopped, names, (*way, node), total_ps) if deeper else [],
             }

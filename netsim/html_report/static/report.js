@@ -22,7 +22,7 @@ function build() {
       el("h2", { className: "point" }, "Details of ", chosen.label), ...chosen.sections.map(section));
     nav.replaceChildren(...links(DATA.sections), ...(labels.length > 1 ? [box] : []), ...links(chosen.sections));
   }
-  const more = DATA.left_out ? ` Details of ${DATA.left_out} results are left out.` : "";
+  const more = DATA.left_out ? ` Details of ${DATA.left_out} results are not shown.` : "";
   const head = el("header", {}, el("h1", {}, DATA.title), el("div", {}, DATA.description),
     ...DATA.setting.map((text) => el("div", { className: "soft small" }, text)),
     el("ul", {}, ...DATA.headlines.map((text) => el("li", {}, text))),
