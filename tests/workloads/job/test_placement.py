@@ -59,7 +59,7 @@ def test_ranks_are_placed_on_distinct_hosts() -> None:
 
 
 def test_paper_placement_fills_racks_with_replicas_of_one_stage() -> None:
-    # Four replicas of 18 tensor ranks, 5 racks per site and stage, two sites, 3 layers.
+    # Four replicas of 18 tensor ranks, 5 racks per site and stage, two sites, 3 stages.
     ranks = Ranks(tp=18, dp=40, pp=3, levels=(4, 5, 2))
     hosts = placed("paper", ranks, 72)
     assert sorted(hosts) == list(range(len(ranks)))
