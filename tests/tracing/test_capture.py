@@ -1,5 +1,4 @@
-"""`netsim trace --pcap`: what is in the file, read by a reader of its own and, if it is there, by
-tshark."""
+"""`netsim trace --pcap`: the file is read by a reader in this test and, if installed, by tshark."""
 
 import shutil
 import struct
@@ -32,7 +31,7 @@ MARKS = '[fabric]\necn = {kmin_bytes = "20KB", kmax_bytes = "80KB", pmax = 1.0}\
 
 @pytest.fixture
 def capture(tmp_path, monkeypatch):
-    """Runs an experiment as plain Python and gives the packets of a capture of it."""
+    """Run an experiment in plain Python, trace it and return the captured packets and counts."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
 
@@ -63,8 +62,8 @@ def options_of(data):
 
 
 def read(content):
-    """Read a pcapng file: (interface, ns, frame, length on the wire, comment) of each packet, and
-    the counts of each interface."""
+    """Read a pcapng file: (interface, ns, frame, wire length, comment) per packet, and counts per
+    interface."""
     interfaces, packets, counts = [], [], {}
     at = 0
     while at < len(content):
@@ -97,7 +96,7 @@ def checksum(head):
     return (total & 0xFFFF) + (total >> 16)
 
 
-def test_a_flow(capture):
+def test_flow_capture_matches_its_trace(capture):
     packets, counts = capture("--flow", "2")
     trace = trace_flow(load_result("roce"), 2)
     moves = trace.events.filter(trace.events["event"].is_in(["send", "forward"]))
@@ -124,7 +123,7 @@ def test_a_flow(capture):
     assert codes == {6: hops, 7: hops * (trace.n_packets - 2), 8: hops, 0x11: codes[0x11]}
 
 
-def test_links_show_pauses_and_notifications(capture):
+def test_link_capture_contains_pauses_cnps_and_marks(capture):
     frames, _ = capture("--at", "leaf0 -> h*")
     assert {link for link, *_ in frames} == {f"leaf0 -> h{host}" for host in range(3)}
     pauses = [data for _, _, data, _, comment in frames if comment.startswith("PFC")]
@@ -142,7 +141,7 @@ def test_links_show_pauses_and_notifications(capture):
     assert any("marked here" in comment for _, comment in marked)
 
 
-def test_others_are_udp_with_text(capture):
+def test_other_transports_are_captured_as_udp_text(capture):
     packets, _ = capture("--at", "leaf0 -> h0", transport="ndp")
     trimmed = [(data, comment) for _, _, data, _, comment in packets if "trimmed here" in comment]
     assert trimmed
@@ -155,7 +154,7 @@ def test_others_are_udp_with_text(capture):
     assert max(kept for kept, _ in whole) < 128
 
 
-def test_drops_are_counted(capture):
+def test_capture_counts_drops(capture):
     more = '[fabric]\nqueue_bytes = "20KB"\n'
     packets, counts = capture("--at", "leaf0 -> h0", transport="dctcp", more=more)
     links = load_result("dctcp").links
@@ -165,7 +164,7 @@ def test_drops_are_counted(capture):
     assert any("dropped since the last packet" in comment for *_, comment in packets)
 
 
-def test_limits(capture):
+def test_options_select_the_captured_packets(capture):
     everything, _ = capture("--at", "leaf0")
     some, _ = capture("--at", "leaf0", "--limit", "7", "--from", "4us")
     assert len(some) == 7
@@ -186,8 +185,8 @@ def test_limits(capture):
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-def test_tshark_decodes_it(capture):
-    """Without settings: RoCEv2, CNP, PFC and UDP, and nothing malformed."""
+def test_tshark_decodes_the_capture(capture):
+    """Without settings it finds RoCEv2, CNP, PFC and UDP, and nothing malformed."""
 
     def protocols():
         command = ["tshark", "-r", "c.pcapng", "-T", "fields", "-e", "_ws.col.Protocol"]

@@ -1,4 +1,4 @@
-"""The critical path: real dependencies, each tight, that fill the time from 0 to the end."""
+"""The critical path: its segments follow real dependencies and fill the time from 0 to the end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def path_of(load: Workload, n_hosts: int) -> tuple[list[PathSegment], Times]:
 
 
 def check(path: list[PathSegment], tasks: TaskTable, flows: FlowTable, times: Times) -> None:
-    """The segments fill the time to the last end, and each waited for the one before it."""
+    """Check that segments fill the time to the last end and each one waited for its predecessor."""
     edges = set(zip(*(side.tolist() for side in tasks.edges()), strict=True))
     streams = set(zip(*(side.tolist() for side in tasks.stream_edges()), strict=True))
     ends = np.concatenate([times.end_ps, times.delivered_ps])
@@ -76,7 +76,7 @@ def check(path: list[PathSegment], tasks: TaskTable, flows: FlowTable, times: Ti
                 assert tasks.flow[one.task] == before.flow
 
 
-def test_random_tasks_and_flows() -> None:
+def test_random_workloads_have_a_tight_path() -> None:
     seen: Counter[str] = Counter()
     for seed in range(20):
         case = random_case(seed, tasks=True, program=False)
@@ -91,8 +91,8 @@ def test_random_tasks_and_flows() -> None:
     assert seen.keys() >= {*START_REASONS, *SEGMENT_TYPES} - {"stream"}
 
 
-def test_flows_that_wait_for_flows_here_and_elsewhere() -> None:
-    # The second waits at its own host, with a delay; the third is told of it out of band.
+def test_path_follows_flows_that_wait_for_flows() -> None:
+    # The second waits at its own host, with a delay; the third waits for a flow of other hosts.
     flows = FlowTable([0, 1, 3], [1, 2, 0], 4096, [3 * US, 2 * US, 0], [0, 0, 1, 2], [0, 1])
     path, times = path_of(Workload(flows), 4)
     check(path, TaskTable([], []), flows, times)
@@ -107,24 +107,24 @@ def test_flows_that_wait_for_flows_here_and_elsewhere() -> None:
     assert [one.end_ps - one.start_ps for one in path[::2]] == [3 * US, 2 * US, US]
 
 
-def test_a_pipeline_of_two_stages() -> None:
-    times_given = {"forward": "10us", "backward": "20us", "latency": "1us"}
-    load = made("pipeline_1f1b", 2, microbatches=3, activations="4096B", **times_given)
+def test_path_of_a_two_stage_pipeline_is_exact() -> None:
+    durations = {"forward": "10us", "backward": "20us", "latency": "1us"}
+    load = made("pipeline_1f1b", 2, microbatches=3, activations="4096B", **durations)
     path, times = path_of(load, 2)
     assert load.tasks is not None
     check(path, load.tasks, load.flows, times)
-    # Forward 0, there, forward 0 and backward 0, back, backward 0 and forward 2 in their stream,
-    # there, forward 2 and backward 2, back, and backward 2.
+    # Micro-batches 0 and 2 go forward through both stages and back; forward 2 follows backward 0
+    # in the stream of stage 0.
     last = [one for one in path if one.end_ps > one.start_ps]
     forward, backward, transfer = ("compute", 10 * US), ("compute", 20 * US), ("flow", 2665600)
-    there = [("latency", US), transfer]
-    round_trip = [*there, forward, backward, *there, backward]
+    send = [("latency", US), transfer]
+    round_trip = [*send, forward, backward, *send, backward]
     expected = [forward, *round_trip, forward, *round_trip]
     assert [(one.segment_type, one.end_ps - one.start_ps) for one in last] == expected
     assert [one.host for one in last if one.start_reason == "stream"] == [0]
 
 
-def test_a_join_of_two_streams_and_a_send_that_nobody_receives() -> None:
+def test_path_covers_joins_and_unreceived_sends() -> None:
     tasks = TaskTable(
         [COMPUTE, COMPUTE, JOIN, SEND, COMPUTE],
         0,
@@ -136,12 +136,12 @@ def test_a_join_of_two_streams_and_a_send_that_nobody_receives() -> None:
     load = Workload(FlowTable([0], [1], [4096]), tasks)
     path, times = path_of(load, 2)
     check(path, tasks, load.flows, times)
-    # The task behind the send ends before the flow is delivered.
+    # The task after the send ends before the flow is delivered.
     kinds = [(one.segment_type, one.task, one.flow) for one in path]
     assert kinds == [("compute", 1, -1), ("join", 2, -1), ("latency", 3, 0), ("flow", -1, 0)]
 
 
-def test_nothing_is_done_and_times_of_other_tasks() -> None:
+def test_empty_and_inconsistent_times_are_handled() -> None:
     tasks = TaskTable([COMPUTE, COMPUTE], 0, [US, US], stream=[0, 1])
     tasks.wait_for([[], [0]])
     flows, none = FlowTable([0], [1], [1]), np.array([-1])
@@ -175,7 +175,7 @@ def write(transport: str, traffic: str) -> None:
     Path("small.toml").write_text(EXPERIMENT.format(transport=transport, traffic=traffic))
 
 
-def test_the_command(netsim: Netsim) -> None:
+def test_trace_command_prints_and_writes_the_path(netsim: Netsim) -> None:
     write("ndp", PIPELINE)
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0
     outcome = netsim("trace", "r", "--critical-path", "--limit", "3")
@@ -201,7 +201,7 @@ def test_the_command(netsim: Netsim) -> None:
     assert flows["ideal_ps"] > 0
 
 
-def test_what_has_no_critical_path(netsim: Netsim) -> None:
+def test_missing_critical_path_is_an_error(netsim: Netsim) -> None:
     def fails(*arguments: str) -> str:
         outcome = netsim("trace", *arguments)
         assert outcome.exit_code == 2, outcome.output
@@ -228,7 +228,7 @@ def test_what_has_no_critical_path(netsim: Netsim) -> None:
     assert "traffic" in fails("r", "--critical-path")
 
 
-def test_messages_in_chunks_by_way_of_a_peer(netsim: Netsim) -> None:
+def test_path_follows_chunked_messages_through_a_relay(netsim: Netsim) -> None:
     text = EXPERIMENT.format(transport="ndp", traffic='kind = "ring_all_reduce"\nsize = "80KB"')
     rail = 'kind = "multi_rail"\ngpus_per_rack = 2\nrelay_chunk = "8KB"\n'
     rail += '[topology.rail]\nkind = "fat_tree"'

@@ -1,4 +1,4 @@
-"""`netsim trace`: a flow of a result, run again and shown."""
+"""`netsim trace`: simulate a result's flow again and show its events."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def small(netsim):  # noqa: ARG001
 
 @pytest.fixture
 def result(netsim):
-    """The directory of a result of small.toml."""
+    """The result directory of small.toml."""
     assert netsim("run", "small.toml", "--out", "r").exit_code == 0
     return "r"
 
@@ -39,7 +39,7 @@ def fails(outcome, *texts):
 
 
 class TestCommand:
-    def test_text(self, netsim, result):
+    def test_trace_prints_events_and_summary(self, netsim, result):
         outcome = netsim("trace", result, "--flow", "2", "--limit", "0")
         assert outcome.exit_code == 0, outcome.output
         lines = outcome.stdout.splitlines()
@@ -53,7 +53,7 @@ class TestCommand:
         assert "data paths:" in outcome.stdout
         assert "warning" not in outcome.stderr
 
-    def test_limit_and_filters(self, netsim, result):
+    def test_options_filter_the_events(self, netsim, result):
         few = netsim("trace", result, "--flow", "2", "--limit", "3").stdout.splitlines()
         assert few[4].startswith("... and ")
         options = ("--seq", "3..4", "--events", "send", "--fields", "credit")
@@ -64,7 +64,7 @@ class TestCommand:
         late = netsim("trace", result, "--flow", "2", "--from", "9us").stdout.splitlines()
         assert float(late[1].split()[0]) >= 9
 
-    def test_json_has_the_whole_of_the_completion_time(self, netsim, result):
+    def test_json_segments_add_up_to_the_completion_time(self, netsim, result):
         flows = load(result).flows.sort("fct_ps", "flow")
         for rank, place in (("p99", -1), ("p50", 2), ("p0", 0)):
             outcome = netsim("trace", result, "--flow", rank, "--json", "--quiet")
@@ -76,14 +76,14 @@ class TestCommand:
             assert all(known in COLUMNS["segments"] for known in found["segments"][0])
             assert found["events"][0]["time_ps"] == found["start_ps"]
 
-    def test_until_ends_the_simulation(self, netsim, result):
+    def test_to_ends_the_simulation(self, netsim, result):
         outcome = netsim("trace", result, "--flow", "2", "--to", "3us", "--limit", "0")
         times = [line.split()[0] for line in outcome.stdout.splitlines()[1:] if line[:1] == " "]
         assert 2 < float(times[-1]) < 3
         assert mentions(outcome.stdout, "time_limit")
         assert "warning" not in outcome.stderr
 
-    def test_files(self, netsim, result):
+    def test_csv_and_parquet_hold_the_same_events(self, netsim, result):
         outcome = netsim(
             "trace", result, "--flow", "slowest", "--csv", "t.csv", "--parquet", "t.parquet"
         )
@@ -95,12 +95,12 @@ class TestCommand:
         known = [name for name in table.columns if not name.startswith(("tx.", "rx."))]
         assert all(COLUMNS["trace"][name].doc for name in known)
 
-    def test_plot_stands_beside_the_result_which_may_be_written_again(self, netsim, result):
+    def test_plot_in_the_result_does_not_block_a_rerun(self, netsim, result):
         outcome = netsim("trace", result, "--flow", "2", "--quiet", "--plot")
         assert outcome.stdout.strip() == "r/trace_2.png"
         assert netsim("run", "small.toml", "--out", "r").exit_code == 0
 
-    def test_wrong_input(self, netsim, result):
+    def test_invalid_options_are_rejected(self, netsim, result):
         assert fails(netsim("trace", result, "--flow", "6"), "no flow 6", "0 to 5")
         assert fails(netsim("trace", result, "--flow", "two"), "two")
         assert fails(netsim("trace", result, "--flow", "9" * 5000), "flow")
@@ -109,24 +109,24 @@ class TestCommand:
         assert fails(netsim("trace", result, "--flow", "1", "--seq", "x"), "packet number")
         assert fails(netsim("trace", "nowhere", "--flow", "1"), "")
 
-    def test_a_damaged_result(self, netsim, result, tmp_path):
+    def test_damaged_result_is_rejected(self, netsim, result, tmp_path):
         path = tmp_path / "r" / "experiment.json"
-        whole = path.read_text()
-        path.write_text(whole[:100])
+        full = path.read_text()
+        path.write_text(full[:100])
         assert fails(netsim("trace", result, "--flow", "1"), "experiment.json", "JSON")
-        document = json.loads(whole)
+        document = json.loads(full)
         del document["resolved"]
         path.write_text(json.dumps(document))
         assert fails(netsim("trace", result, "--flow", "1"), "resolved")
-        path.write_text(whole)
+        path.write_text(full)
         (tmp_path / "r" / "flows.parquet").write_bytes(b"")
         assert fails(netsim("trace", result, "--flow", "1"), "flows.parquet")
 
-    def test_a_transport_without_packets(self, netsim):
+    def test_ideal_transport_cannot_be_traced(self, netsim):
         netsim("run", "small.toml", "--set", "transport=ideal", "--out", "i")
         assert fails(netsim("trace", "i", "--flow", "1"), "ideal", "trace")
 
-    def test_a_plugin_that_changes_and_goes(self, netsim, tmp_path):
+    def test_changed_or_missing_plugin_is_reported(self, netsim, tmp_path):
         folder = tmp_path / "mine"
         folder.mkdir()
         source = registry.find("transport", "ndp").path.read_text()
@@ -162,16 +162,16 @@ class TestCommand:
         assert outcome.exit_code == 0, outcome.output
 
 
-def test_a_buffer_that_is_too_small_grows(result, monkeypatch):
-    whole = trace_flow(load(result), 2)
+def test_trace_buffer_grows_without_losing_events(result, monkeypatch):
+    full = trace_flow(load(result), 2)
     monkeypatch.setattr(record, "CAPACITY", 4)
     again = trace_flow(load(result), 2)
-    assert again.events.equals(whole.events)
-    assert whole.fct_ps == load(result).flows["fct_ps"][2]
-    assert whole.events["time_ps"][-1] == whole.start_ps + max(whole.fct_ps, whole.acked_ps)
+    assert again.events.equals(full.events)
+    assert full.fct_ps == load(result).flows["fct_ps"][2]
+    assert full.events["time_ps"][-1] == full.start_ps + max(full.fct_ps, full.acked_ps)
 
 
-def test_an_interrupted_trace_keeps_what_there_is(result):
+def test_interrupted_trace_keeps_its_events(result):
     calls = iter([False, True])
     trace = trace_flow(load(result), 2, should_stop=lambda: next(calls))
     assert trace.stop_reason == "interrupted"
@@ -179,7 +179,7 @@ def test_an_interrupted_trace_keeps_what_there_is(result):
     assert len(trace.events)
 
 
-def test_a_flow_that_never_started(result, tmp_path):
+def test_flow_that_never_started_is_an_error(result, tmp_path):
     shutil.copytree(result, tmp_path / "c")
     flows = pl.read_parquet("c/flows.parquet")
     flows = flows.with_columns(pl.when(pl.col("flow") != 1).then("start_ps").alias("start_ps"))
@@ -188,7 +188,7 @@ def test_a_flow_that_never_started(result, tmp_path):
         trace_flow(load("c"), 1)
 
 
-def test_tables_that_were_changed_are_noticed(result, tmp_path):
+def test_changed_result_tables_cause_a_warning(result, tmp_path):
     assert load(result).matches_hash()
     assert trace_flow(load(result), 2).warnings == ()
     flows = pl.read_parquet(tmp_path / "r" / "flows.parquet")
@@ -197,13 +197,13 @@ def test_tables_that_were_changed_are_noticed(result, tmp_path):
     assert mentions(warnings, "table")
 
 
-def test_kinds_have_the_names_that_the_transport_uses():
+def test_packet_kinds_have_the_transports_names():
     for transport, names in (("homa", {12: "GRANT", 13: "RESEND"}), ("wan_fec", {2: "PARITY"})):
         found = kind_names(registry.find("transport", transport).module)
         assert found.items() >= {0: "DATA", 8: "ACK", **names}.items()
 
 
-def test_a_transport_says_what_state_to_show(netsim, result, tmp_path):
+def test_transport_selects_the_state_to_show(netsim, result, tmp_path):
     assert trace_flow(load(result), 2).state == (
         "tx.next_seq",
         "tx.n_acked",
@@ -216,7 +216,7 @@ def test_a_transport_says_what_state_to_show(netsim, result, tmp_path):
     assert fails(netsim("trace", "m", "--flow", "2"), "mine.py", "TRACE", '"n_acked"')
 
 
-def test_a_flow_of_a_class_is_traced_with_its_own_transport(netsim, tmp_path):
+def test_flow_is_traced_with_the_transport_of_its_class(netsim, tmp_path):
     classes = """
 [flow_classes.more]
 transport = "roce"
@@ -233,8 +233,7 @@ traffic = { kind = "permutation", size = "20KB" }
     assert [trace.warnings for trace in traces] == [(), ()]
 
 
-def test_the_figure(result):
-    """It has every panel that there is something for."""
+def test_figure_has_a_panel_for_all_data(result):
     from netsim.plots.trace import draw
 
     trace = trace_flow(load(result), 2)

@@ -1,4 +1,4 @@
-"""The latency breakdown of one request."""
+"""The latency breakdown of a request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FLOWS = {
 
 
 def result_of(plan: ServingPlan, rows: list[Row], *, complete: bool = True) -> Any:
-    """The result of a run, its tables as they are read back."""
+    """The result of a run, with tables as they are read from files."""
     log = log_of(rows)
     tables, summary = serving_result(plan, log, FLOWS, complete=complete)
 
@@ -61,13 +61,13 @@ def result_of(plan: ServingPlan, rows: list[Row], *, complete: bool = True) -> A
     )
 
 
-def told(rows: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
+def stages(rows: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
     return rows.select("stage", "start_ps", "end_ps", "instance", "token", *names).rows()
 
 
-def test_a_request_that_is_decoded_elsewhere() -> None:
+def test_breakdown_of_a_request_decoded_elsewhere() -> None:
     breakdown = request_latency(result_of(*split_run()), 1)
-    assert told(breakdown.rows, "iterations", "decode_batch", "prompt_tokens") == [
+    assert stages(breakdown.rows, "iterations", "decode_batch", "prompt_tokens") == [
         ("queueing", 150, 300, 0, None, 1, 0, 10),
         ("prefill", 300, 400, 0, 1, 1, 0, 20),
         ("kv", 400, 470, 1, None, 1, 1, 0),
@@ -78,7 +78,7 @@ def test_a_request_that_is_decoded_elsewhere() -> None:
     ]
 
 
-def test_the_flow_that_was_last() -> None:
+def test_kv_stage_names_the_last_flow() -> None:
     breakdown = request_latency(result_of(*split_run()), 0)
     (kv,) = breakdown.rows.filter(pl.col("stage") == "kv").iter_rows(named=True)
     assert (kv["flow"], kv["flow_ps"], kv["ideal_ps"], kv["network_ps"]) == (1, 125, 50, 140)
@@ -86,7 +86,7 @@ def test_the_flow_that_was_last() -> None:
     assert mentions(line, "KV", "1", "2", "125ps", "2.500")
 
 
-def test_what_gaps_are_made_of() -> None:
+def test_token_gaps_split_into_kv_waiting_and_computing() -> None:
     gaps = request_latency(result_of(*split_run()), 1).gaps()
     assert gaps.select("token", "gap_ps", "kv_ps", "waiting_ps", "computing_ps").rows() == [
         (2, 160, 70, 30, 60),
@@ -96,7 +96,7 @@ def test_what_gaps_are_made_of() -> None:
     assert gaps["decode_batch"].to_list() == [2, 1, 1]
 
 
-def test_a_machine_that_is_down_while_a_cache_comes_is_not_counted_twice() -> None:
+def test_downtime_during_a_kv_transfer_counts_once() -> None:
     plan, rows = split_run()
     rows += [row(2, 410, DOWN), row(2, 460, UP), row(2, 480, DOWN), row(2, 485, UP)]
     gaps = request_latency(result_of(plan, rows), 1).gaps()
@@ -105,7 +105,7 @@ def test_a_machine_that_is_down_while_a_cache_comes_is_not_counted_twice() -> No
     assert (gaps["waiting_ps"] >= 0).all()
 
 
-def test_gaps_are_those_of_the_table() -> None:
+def test_token_gaps_match_the_requests_table() -> None:
     result = result_of(*split_run())
     for request in (0, 1):
         breakdown = request_latency(result, request).gaps()
@@ -117,7 +117,7 @@ def test_gaps_are_those_of_the_table() -> None:
 
 
 def failing() -> tuple[ServingPlan, list[Row]]:
-    """A mixed machine that cuts the prompt in two, fails at 45 for 55, and does it all again."""
+    """A mixed instance that splits the prompt in two, is down from 45 to 100, and starts over."""
     return mixed_plan([(5, 8, 3)]), [
         row(0, 10, PREFILL_START, 0),
         row(0, 18, ITERATION, start_ps=10, count=5),
@@ -136,9 +136,9 @@ def failing() -> tuple[ServingPlan, list[Row]]:
     ]
 
 
-def test_a_request_whose_machine_failed() -> None:
+def test_breakdown_of_a_request_on_a_failed_instance() -> None:
     breakdown = request_latency(result_of(*failing()), 0)
-    assert told(breakdown.rows, "down_ps") == [
+    assert stages(breakdown.rows, "down_ps") == [
         ("queueing", 5, 10, 0, None, 0),
         ("prefill", 10, 18, 0, None, 0),
         ("prefill", 18, 26, 0, 1, 0),
@@ -156,11 +156,11 @@ def test_a_request_whose_machine_failed() -> None:
     )
 
 
-def test_a_request_that_is_not_done() -> None:
+def test_breakdown_of_an_unfinished_request() -> None:
     plan, rows = split_run()
     rows = [one for one in rows if one["time_ps"] <= 440]
     breakdown = request_latency(result_of(plan, rows, complete=False), 1)
-    assert told(breakdown.rows) == [
+    assert stages(breakdown.rows) == [
         ("queueing", 150, 300, 0, None),
         ("prefill", 300, 400, 0, 1),
         ("kv", 400, 440, 0, None),
@@ -168,13 +168,13 @@ def test_a_request_that_is_not_done() -> None:
     assert next(headlines(breakdown)).endswith("1 generated")
     rows = [one for one in rows if one["time_ps"] <= 260]
     breakdown = request_latency(result_of(plan, rows, complete=False), 1)
-    assert told(breakdown.rows) == [("queueing", 150, 200, 0, None)]
+    assert stages(breakdown.rows) == [("queueing", 150, 200, 0, None)]
     rows = [row(0, 120, PREFILL_START, 0)]
     assert not len(request_latency(result_of(plan, rows, complete=False), 1).rows)
 
 
-def test_a_request_that_waits_behind_iterations_of_others() -> None:
-    """Of an iteration that is under way as it comes, the part that it waits for counts."""
+def test_queueing_counts_iterations_of_other_requests() -> None:
+    """Only the part of a running iteration after the request's arrival counts."""
     plan = plan_of([MIXED], [(0, 4, 1), (50, 4, 1)])
     rows = [
         row(0, 0, PREFILL_START, 0),
@@ -197,7 +197,7 @@ def cells(table: Wide) -> dict[str, list[str]]:
     return {column.name: column.cells for column in table.columns}
 
 
-def test_what_is_printed() -> None:
+def test_breakdown_prints_headlines_and_tables() -> None:
     breakdown = request_latency(result_of(*split_run()), 1)
     assert mentions(
         list(headlines(breakdown)), "request 1", "20", "4", "150ps", "250ps", "80ps", "99", "160ps"
@@ -217,7 +217,7 @@ def test_what_is_printed() -> None:
     assert every["gap before"] == gaps["gap before"]
 
 
-def test_requests_by_name() -> None:
+def test_requests_are_selected_by_number_or_rank() -> None:
     result = result_of(*split_run())
     assert [request_number(result, text) for text in ("7", "worst-ttft", "worst-tbt")] == [7, 1, 0]
     with raises_input("request", key="--request"):
@@ -229,7 +229,7 @@ def test_requests_by_name() -> None:
         request_latency(result, 0)
 
 
-def test_a_log_that_is_damaged() -> None:
+def test_damaged_log_is_an_error() -> None:
     result = result_of(*split_run())
     result.log = result.log.drop("event")
     with raises_input("column", key="event"):

@@ -1,4 +1,4 @@
-"""Where the completion time of a flow went: it adds up, whatever the transport."""
+"""Segments of a flow's completion time: they add up for every transport."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ LOSSY = combine([LinkFault(np.arange(TREE.n_ports), loss=0.02)], TREE.n_ports)
 
 
 def traced(transport, traced_flows, rows=INCAST, faults=None, seed=1):
-    """The segments of flows of a run, and when each started and was done; -1: never."""
+    """The segments of the given flows of a run, and when each started and was done (-1: never)."""
     testbed = Testbed.of(transport, seed=seed)
     engine = testbed.engine(flow_table(rows), TREE, jit=False, trace=traced_flows, faults=faults)
     parts, status = [], RUNNING
@@ -42,13 +42,13 @@ def traced(transport, traced_flows, rows=INCAST, faults=None, seed=1):
         yield SimpleNamespace(table=table, start_ps=times[0], done_ps=times[1], engine=engine)
 
 
-def traced_alone(size, start_ps, faults=None):
+def trace_single_flow(size, start_ps, faults=None):
     (found,) = traced("ndp", (0,), [(7, 0, size, start_ps)], faults)
     return found
 
 
 def kinds_of(found):
-    """The kinds of segments, having looked that they fill the time from start to completion."""
+    """Check that segments fill the time from start to completion; return their kinds."""
     rows = found.table.rows(named=True)
     times = [(row["start_ps"], row["end_ps"]) for row in rows]
     assert times[0][0] == found.start_ps
@@ -66,10 +66,10 @@ REASONS = {
     "ndp": {"receiver"},
     "roce": {"paused", "nic", "sending"},
 }
-"""What the last flow of the incast spends time on in a sound network."""
+"""Segment kinds expected for the last flow of the incast in a network without faults."""
 
 
-@pytest.mark.parametrize("faults", [None, LOSSY], ids=["sound", "lossy"])
+@pytest.mark.parametrize("faults", [None, LOSSY], ids=["lossless", "lossy"])
 def test_segments_add_up_to_the_completion_time(faults):
     for transport in TRANSPORTS:
         kinds, resent = set(), 0
@@ -87,9 +87,9 @@ def test_segments_add_up_to_the_completion_time(faults):
             assert resent > 0, transport
 
 
-def test_a_flow_alone():
-    """The last packet's way, behind the ones before it."""
-    found = traced_alone(10 * 4096, 5000)
+def test_single_flow_has_sending_and_path_time_only():
+    """Its last packet waits for those sent before it and then crosses the path."""
+    found = trace_single_flow(10 * 4096, 5000)
     assert kinds_of(found) == {"sending", "transmission", "propagation"}
     length = pl.col("end_ps") - pl.col("start_ps")
     spent = dict(found.table.group_by("segment_type").agg(length.sum()).rows())
@@ -102,15 +102,16 @@ def test_a_flow_alone():
     assert found.table.filter(pl.col("segment_type") == "sending").height == 1
 
 
-def test_a_lost_packet_costs_its_timeout():
-    """It is lost on its host's cable; its timer was set as it was sent, and sends it again."""
+def test_lost_packet_costs_its_timeout():
+    """The packet is lost on its host's link; the timer set at its sending sends it again."""
     lost = combine([LinkFault(np.array([7]), loss=1.0, until_ps=1)], TREE.n_ports)
-    found = traced_alone(4096, 0, lost)
+    found = trace_single_flow(4096, 0, lost)
     assert kinds_of(found) == {"timeout", "transmission", "propagation"}
     waits = found.table.filter(pl.col("segment_type") == "timeout").rows(named=True)
     assert {wait["timer"] for wait in waits} == {"RTO"}
     assert {wait["lost_seq"] for wait in waits} == {0}
-    assert [wait["blocked"] for wait in waits] == [None, "RTO"]  # while it sends, and from then on
+    # One wait during the transmission, one after it.
+    assert [wait["blocked"] for wait in waits] == [None, "RTO"]
     assert waits[0]["start_ps"] == 0
     rest_ps = found.done_ps - waits[-1]["end_ps"]
-    assert rest_ps == traced_alone(4096, 0).done_ps
+    assert rest_ps == trace_single_flow(4096, 0).done_ps

@@ -1,4 +1,4 @@
-"""`netsim why`: small runs whose causes are known, and budgets that add up."""
+"""`netsim why`: small runs with known causes, and time budgets that add up."""
 
 import json
 from pathlib import Path
@@ -72,7 +72,7 @@ TO_HOST, FROM_HOST, TO_SPINE = "leaf1 -> h4", "h0 -> leaf0", "leaf0 -> spine0"
 
 
 def each(transports, *case, **more):
-    """A case of several transports."""
+    """A case for each of several transports."""
     return [(name, *case, more) for name in transports.split()]
 
 
@@ -127,23 +127,23 @@ CASES = [
     ),
     *each("dctcp", "", SHORT, "", set(), more=lost("leaf0 -> h0", "0us", "20us")),
 ]
-"""Transport, main cause of flow 0's delay, flows (src, dst, size, start), the place where most of
-it was spent, the flows that took it, and what differs from a two-tier tree. An acknowledgment that
-is lost (the last case) delays no completion."""
+"""Transport, main cause of flow 0's delay, flows (src, dst, size, start), the place of most of the
+delay, the flows that caused it, and changes to the two-tier tree. The lost acknowledgment of the
+last case delays no completion."""
 
 
 @pytest.fixture
-def made(netsim):
-    """Writes files, runs e.toml and returns the result."""
+def run_experiment(netsim):
+    """Write files, run e.toml and return the result."""
 
-    def made(text, **files):
+    def run_experiment(text, **files):
         for name, content in {"e.toml": text, **files}.items():
             Path(name.replace("_", ".")).write_text(content)
         outcome = netsim("run", "e.toml", "--out", "r", "--quiet", "--force")
         assert outcome.exit_code == 0, outcome.output
         return load_result("r")
 
-    return made
+    return run_experiment
 
 
 def experiment(transport, topology=TWO, more="", params="", kind="flow_list", file="f.csv"):
@@ -161,24 +161,24 @@ def names(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=names)
-def test_known_causes(made, case):
-    transport, cause, flows, place, whose, changes = case
-    result = made(experiment(transport, **changes), f_csv=listed(flows))
+def test_why_finds_the_known_cause(run_experiment, case):
+    transport, cause, flows, place, blockers, changes = case
+    result = run_experiment(experiment(transport, **changes), f_csv=listed(flows))
     found = explain_flow(result, 0)
     assert found.main_cause == cause, found.text()
     assert found.budget["time_ps"].sum() == found.total_ps == result.flows["fct_ps"][0]
     assert (found.budget["time_ps"] > 0).all()
     rows = [row for row in found.budget.to_dicts() if row["cause"] == cause]
     assert (rows[0]["place"] if rows else "") == place
-    assert {flow for row in rows for flow in row["flows"]} == whose
+    assert {flow for row in rows for flow in row["flows"]} == blockers
     assert all(sum(row["flows_ps"]) <= row["time_ps"] for row in found.budget.to_dicts())
     assert "unexplained" not in found.by_cause()
     if cause == "pfc":
         assert {row["root"] for row in rows} == {"leaf0 -> h0"}
-    told = found.text()
-    assert told.startswith("Flow 0 (h")
-    assert place in told
-    assert ("Nothing held it up" in told) == (cause == "")
+    text = found.text()
+    assert text.startswith("Flow 0 (h")
+    assert place in text
+    assert ("Nothing held it up" in text) == (cause == "")
 
 
 TASKS = """kind,host,duration,to,size,of,after,label
@@ -199,10 +199,10 @@ compute,8,5us,,,,6 7 8,last
     ("slow_us", "size", "cause", "place"),
     [("30us", "20KB", "straggler", "h4"), ("10us", "60KB", "incast", "leaf2 -> h8")],
 )
-def test_tasks(netsim, made, slow_us, size, cause, place):
-    """A host that computes for longer than the others, and a fan-in of flows."""
+def test_why_explains_the_last_task(netsim, run_experiment, slow_us, size, cause, place):
+    """Either a host computes for longer than the others, or flows fan in."""
     text = experiment("roce", kind="task_graph", file="t.csv")
-    result = made(text, t_csv=TASKS.format(slow=slow_us, size=size))
+    result = run_experiment(text, t_csv=TASKS.format(slow=slow_us, size=size))
     outcome = netsim("why", "--quiet", "r", "--json")
     assert outcome.exit_code == 0, outcome.output
     found = json.loads(outcome.stdout)
@@ -216,9 +216,9 @@ def test_tasks(netsim, made, slow_us, size, cause, place):
 REQUESTS = "arrived_at,num_prefill_tokens,num_decode_tokens\n" + "0.0,300,4\n" * 2
 
 
-def test_requests(netsim, made):
-    """Two requests are prefilled together, and so are their KV caches sent."""
-    result = made(SERVED, trace_csv=REQUESTS)
+def test_why_explains_gaps_and_first_tokens(netsim, run_experiment):
+    """Two requests are prefilled together, so their KV caches are sent at the same time."""
+    result = run_experiment(SERVED, trace_csv=REQUESTS)
     gap = explain_request(result, 1, "tbt")
     assert gap.main_cause == "kv_behind"
     assert gap.total_ps == gap.budget["time_ps"].sum() == result.requests["tbt_max_ps"][1]
@@ -237,12 +237,12 @@ def test_requests(netsim, made):
     assert text.stdout.startswith("Time to first token of request")
 
 
-def test_iterations_in_packets(made):
-    """Control messages, collectives and computing fill an iteration, whose all-reduce loses
+def test_why_explains_iterations_with_simulated_all_reduce(run_experiment):
+    """Control messages, collectives and computation fill an iteration whose all-reduce loses
     packets."""
     packets = SERVED.replace('kind = "serving"', 'kind = "serving"\nall_reduces = "packets"')
     packets += lost("leaf0 -> h1", "13us", "16us")
-    result = made(packets, trace_csv=REQUESTS.replace(",300,", ",30,"))
+    result = run_experiment(packets, trace_csv=REQUESTS.replace(",300,", ",30,"))
     gap = explain_request(result, 1, "tbt")
     assert gap.budget["time_ps"].sum() == gap.total_ps == result.requests["tbt_max_ps"][1]
     first = explain_request(result, 0, "ttft")
@@ -257,15 +257,15 @@ def test_iterations_in_packets(made):
     assert "unexplained" not in first.by_cause()
 
 
-def test_relayed_messages_of_tasks(netsim, made):
-    """The last task waits for a message that another one holds up at its relay."""
+def test_why_follows_relayed_messages_of_tasks(netsim, run_experiment):
+    """The last task waits for a message that another message delays at its relay."""
     tasks = """kind,host,duration,to,size,of,after
 send,0,,3,100KB,,
 send,1,,3,100KB,,
 receive,3,,,,0,
 compute,3,5us,,,,2
 """
-    result = made(experiment("roce", RAILS, kind="task_graph", file="t.csv"), t_csv=tasks)
+    result = run_experiment(experiment("roce", RAILS, kind="task_graph", file="t.csv"), t_csv=tasks)
     found = json.loads(netsim("why", "r", "--json").stdout)
     assert found["main_cause"] == "nic"
     rows = [row for row in found["budget"] if row["cause"] == "nic"]
@@ -274,8 +274,8 @@ compute,3,5us,,,,2
     assert total_ps == found["total_ps"] == result.tasks["end_ps"].max()
 
 
-def test_output_and_wrong_input(netsim, made):
-    made(experiment("roce"), f_csv=listed(INCAST))
+def test_why_prints_the_cause_and_rejects_invalid_input(netsim, run_experiment):
+    run_experiment(experiment("roce"), f_csv=listed(INCAST))
     text = netsim("why", "--quiet", "r", "--flow", "0")
     assert text.exit_code == 0
     assert "incast: leaf0 -> h0" in " ".join(text.stdout.split())
@@ -289,15 +289,15 @@ def test_output_and_wrong_input(netsim, made):
     ):
         outcome = netsim("why", "--quiet", "r", *arguments)
         assert (outcome.exit_code, message in outcome.stderr) == (2, True), outcome.stderr
-    made(experiment("roce", more='[stop]\nmax_time = "5us"\n'), f_csv=listed(INCAST))
+    run_experiment(experiment("roce", more='[stop]\nmax_time = "5us"\n'), f_csv=listed(INCAST))
     outcome = netsim("why", "--quiet", "r.partial", "--flow", "0")
     assert (outcome.exit_code, "did not finish" in outcome.stderr) == (2, True), outcome.output
 
 
-def test_code_of_a_result_needs_trust(netsim, made, tmp_path):
+def test_plugin_source_of_a_result_needs_trust(netsim, run_experiment, tmp_path):
     plugin = tmp_path / "mine.py"
     plugin.write_text(registry.find("transport", "ndp").path.read_text())
-    made(experiment("./mine.py"), f_csv=listed(ONE))
+    run_experiment(experiment("./mine.py"), f_csv=listed(ONE))
     plugin.unlink()
     outcome = netsim("why", "--quiet", "r", "--flow", "0")
     assert (outcome.exit_code, "--trust" in outcome.stderr) == (2, True), outcome.output
