@@ -1,4 +1,4 @@
-"""The longest chain of tasks and flows against what is known of small workloads."""
+"""The longest chain of tasks and flows against closed forms for small workloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def longest(tasks: TaskTable, flows: FlowTable) -> int:
     return longest_chain_ps(tasks, flows, *times)
 
 
-def test_a_ring_takes_its_steps() -> None:
+def test_ring_all_reduce_chain_has_all_its_steps() -> None:
     for n in [2, 5, 64]:
         ops = Operations(n)
         how = CollectiveOptions("ring", latency_ps=7)
@@ -27,8 +27,8 @@ def test_a_ring_takes_its_steps() -> None:
         assert longest(load.tasks, load.flows) == 2 * (n - 1) * (FCT_PS + 7)
 
 
-def test_computes_of_a_stream_and_messages_add_up() -> None:
-    """Host 0 computes twice and sends, which host 1 waits for before it computes."""
+def test_chain_adds_stream_order_messages_and_dependencies() -> None:
+    """Host 0 computes twice and sends; host 1 receives and then computes."""
     tasks = TaskTable(
         [COMPUTE, COMPUTE, SEND, RECEIVE, COMPUTE],
         [0, 0, 0, 1, 1],
@@ -39,12 +39,12 @@ def test_computes_of_a_stream_and_messages_add_up() -> None:
     assert longest(tasks, FlowTable([0], [1], 4096)) == 10 + 20 + 5 + FCT_PS + 3 + 100
 
 
-def test_who_waits_for_a_send_waits_until_it_has_left() -> None:
+def test_task_after_a_send_waits_until_the_data_left() -> None:
     tasks = TaskTable([SEND, COMPUTE], [0, 0], [5, 2_000], flow=[0, -1])
     tasks.wait_for_pairs([0], [1])
     assert longest(tasks, FlowTable([0], [1], 4096)) == 5 + LEFT_PS + 2_000
 
 
-def test_a_flow_with_a_start_of_its_own_is_waited_for() -> None:
+def test_receive_waits_for_the_start_time_of_its_flow() -> None:
     tasks = TaskTable([RECEIVE], [1], 3, flow=[0])
     assert longest(tasks, FlowTable([0], [1], 4096, 50)) == 50 + FCT_PS + 3

@@ -1,4 +1,4 @@
-"""Max-min fair shares of single paths: by hand, by a fluid simulation, and for a large fat tree."""
+"""Max-min fair shares of single-path flows against hand calculation, fluid simulation and runs."""
 
 import numpy as np
 import pytest
@@ -43,15 +43,15 @@ def permutation(network, rng, load=1.0):
     return find("traffic", "permutation").module.flows(params, network, rng, None)
 
 
-def test_rates_by_hand():
-    # Link 0 is shared by three flows, one of which is held back by link 1; link 2 is free.
+def test_max_min_rates_match_a_hand_computed_example():
+    # Three flows share link 0, and link 1 limits one of them; link 2 has spare capacity.
     links = np.array([[0, NO_LINK], [0, 2], [0, 1], [1, NO_LINK], [1, NO_LINK]])
     rates = max_min_rates(links, np.array([10.0, 6.0, 100.0]))
     np.testing.assert_allclose(rates, [4, 4, 2, 2, 2])
 
 
-def test_rates_are_max_min_fair():
-    """Every flow crosses a full link on which no flow is faster: the definition of the optimum."""
+def test_every_flow_has_a_max_min_bottleneck():
+    """Every flow crosses a full link on which no flow is faster, which defines the optimum."""
     rng = np.random.default_rng(5)
     for _ in range(20):
         capacity = rng.uniform(1, 10, 12)
@@ -69,8 +69,8 @@ def test_rates_are_max_min_fair():
             assert any(full[link] and rate >= fastest[link] * (1 - 1e-9) for link in crossed)
 
 
-def test_flows_of_one_size_keep_their_rates():
-    """The same times as a fluid simulation that shares anew whenever a flow ends."""
+def test_equal_size_flow_times_match_a_fluid_simulation():
+    """The fluid simulation recomputes the shares whenever a flow ends; the times are equal."""
     network = fat_tree(8, 8, 8, fabric_rate=60 * G)
     rng = np.random.default_rng(3)
     flows = permutation(network, rng)
@@ -89,7 +89,7 @@ def test_flows_of_one_size_keep_their_rates():
     np.testing.assert_allclose(done, 1 / max_min_rates(paths, capacity))
 
 
-def test_paths_are_shortest_paths_and_all_are_taken():
+def test_ecmp_paths_are_shortest_and_use_every_spine():
     network = fat_tree(4, 2, 4)
     src, dst = np.zeros(400, np.int64), np.full(400, 7)
     paths = ecmp_paths(network, src, dst, np.random.default_rng(1))
@@ -102,7 +102,7 @@ def test_paths_are_shortest_paths_and_all_are_taken():
     assert same_leaf.tolist() == [0, network.port_peer[1]]
 
 
-def test_completion_times_are_ideal_alone_and_twice_the_transfer_for_two():
+def test_two_flows_on_one_link_take_twice_the_transfer():
     network = fat_tree(2, 2, 1)
     rng = np.random.default_rng(1)
     alone = FlowTable([0], [2], 2_000_000)
@@ -114,8 +114,8 @@ def test_completion_times_are_ideal_alone_and_twice_the_transfer_for_two():
 
 
 @pytest.mark.parametrize("planes", [1, 2])
-def test_hashed_paths_are_those_of_a_run(planes):
-    """Datagrams, which nothing answers: every link sends the packets of the flows that cross it."""
+def test_hashed_paths_match_the_links_used_in_a_run(planes):
+    """Datagrams have no acks, so each link sends only the packets of the flows that cross it."""
     network = tree_of(4, 4, "100Gbps", planes=planes)
     rng = np.random.default_rng(2)
     flows = FlowTable(rng.integers(0, 8, 60), rng.integers(8, 16, 60), 4 * 4096)
@@ -134,6 +134,6 @@ def test_hashed_paths_are_those_of_a_run(planes):
     FlowTable([0, 1], [2, 3], [1000, 2000]),
     FlowTable([0, 1], [2, 3], 1000, start_ps=[0, 5]),
 ])  # fmt: skip
-def test_other_flows_are_refused(flows):
+def test_flows_of_different_size_or_start_are_rejected(flows):
     with raises_input("size"):
         completion_times(fat_tree(2, 2, 1), flows, PACKETS, np.random.default_rng(1))

@@ -1,4 +1,4 @@
-"""Closed forms of completion times against packets followed one by one."""
+"""Closed forms of ideal completion times against packet-by-packet calculation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ formats = st.builds(
 
 @st.composite
 def chains(draw: st.DrawFn) -> Network:
-    """Two hosts joined by 1 to 4 switches in a row, with any rates and delays."""
+    """Draw two hosts joined by 1 to 4 switches in a row, with random rates and delays."""
     n_switches = draw(st.integers(1, 4))
     builder = NetworkBuilder()
     builder.add_hosts(2)
@@ -48,7 +48,7 @@ def wire_sizes(size: int, packets: PacketFormat) -> list[int]:
 
 
 def follow_in_order(network: Network, ports: list[int], sizes: list[int]) -> int:
-    """When the last of `sizes` arrives if all queue at each port in turn."""
+    """Return when the last packet arrives if all queue at every port in order."""
     arrivals = [0] * len(sizes)
     for port in ports:
         quotient = round(8e12 * 2**20 / int(network.port_rate_bps[port]))
@@ -60,7 +60,7 @@ def follow_in_order(network: Network, ports: list[int], sizes: list[int]) -> int
 
 
 def follow_sprayed(network: Network, ports: list[int], sizes: list[int]) -> int:
-    """When all have arrived if they queue at the first and the last port only."""
+    """Return when all packets have arrived if they queue only at the first and last port."""
     quotients = [round(8e12 * 2**20 / int(network.port_rate_bps[port])) for port in ports]
     delays = [int(network.port_delay_ps[port]) for port in ports]
     free, at_last = 0, []
@@ -75,8 +75,8 @@ def follow_sprayed(network: Network, ports: list[int], sizes: list[int]) -> int:
     return free + delays[-1]
 
 
-def shared_out(network: Network, ports: list[int], sizes: list[int]) -> int:
-    """A bound: the last packet comes after the share of the busiest link of a hop inside."""
+def fabric_bound(network: Network, ports: list[int], sizes: list[int]) -> int:
+    """Return the bound of the fabric links: the busiest link of a hop carries its whole share."""
     bounds = [0]
     width = 1
     for at in range(1, len(ports) - 1):
@@ -91,12 +91,14 @@ def shared_out(network: Network, ports: list[int], sizes: list[int]) -> int:
 
 
 def follow_spread(network: Network, ports: list[int], sizes: list[int]) -> int:
-    return max(follow_sprayed(network, ports, sizes), shared_out(network, ports, sizes))
+    return max(follow_sprayed(network, ports, sizes), fabric_bound(network, ports, sizes))
 
 
 @given(chains(), formats, st.integers(1, 20_000))
 @settings(max_examples=300)
-def test_a_flow_alone_on_one_path(network, packets, size) -> None:
+def test_single_path_ideal_time_matches_packet_by_packet_calculation(
+    network, packets, size
+) -> None:
     size = min(size, 40 * packets.payload_bytes)
     times = ideal_times(network, FlowTable([0], [1], size), packets)
     expected = follow_in_order(network, network.path(0, 1), wire_sizes(size, packets))
@@ -107,7 +109,7 @@ def test_a_flow_alone_on_one_path(network, packets, size) -> None:
 
 @given(chains(), formats, st.integers(1, 20_000))
 @settings(max_examples=500)
-def test_a_flow_alone_on_many_paths(network, packets, size) -> None:
+def test_multipath_ideal_time_matches_packet_by_packet_calculation(network, packets, size) -> None:
     size = min(size, 40 * packets.payload_bytes)
     times = ideal_times(network, FlowTable([0], [1], size), packets, multipath=True)
     expected = follow_spread(network, network.path(0, 1), wire_sizes(size, packets))
@@ -118,7 +120,7 @@ def test_a_flow_alone_on_many_paths(network, packets, size) -> None:
 
 @given(networks(), formats, st.data())
 @settings(max_examples=100)
-def test_many_flows_at_once_are_each_alone(network, packets, data) -> None:
+def test_ideal_time_ignores_other_flows(network, packets, data) -> None:
     if network.n_hosts < 2:
         return
     hosts = st.integers(0, network.n_hosts - 1)
@@ -136,8 +138,10 @@ def test_many_flows_at_once_are_each_alone(network, packets, data) -> None:
 
 @pytest.mark.parametrize("multipath", [False, True])
 @pytest.mark.parametrize(("rate", "expected_us"), [(100, 171.758), (800, 28.470)])
-def test_whole_packets_at_one_rate(rate: int, expected_us: float, multipath: bool) -> None:
-    """n P / r + (L - 1) P / r + 2 L d + L C / r over L = 4 links, as in htsim's fat tree."""
+def test_ideal_time_of_full_packets_matches_the_htsim_formula(
+    rate: int, expected_us: float, multipath: bool
+) -> None:
+    """n P / r + (L - 1) P / r + 2 L d + L C / r over L = 4 links, the path of htsim's fat tree."""
     builder = NetworkBuilder()
     builder.add_hosts(2)
     nodes = [0, *(builder.add_switch() for _ in range(3)), 1]
@@ -154,12 +158,12 @@ def test_whole_packets_at_one_rate(rate: int, expected_us: float, multipath: boo
 
 
 @given(st.integers(1, 10**7), st.integers(1, 9000))
-def test_packet_counts(size: int, payload: int) -> None:
+def test_packet_count_matches_the_list_of_packets(size: int, payload: int) -> None:
     packets = PacketFormat(payload_bytes=payload)
     assert packet_counts(np.array([size]), packets)[0] == len(wire_sizes(size, packets))
 
 
-def test_sending_a_byte_is_exact_where_it_can_be() -> None:
+def test_send_time_is_exact_for_integer_byte_times() -> None:
     for gbps in [1, 10, 25, 40, 50, 100, 200, 400, 800, 1600]:
         quotient = byte_quotient(np.array([gbps * GBPS]))
         if 8000 % gbps == 0:
@@ -167,7 +171,7 @@ def test_sending_a_byte_is_exact_where_it_can_be() -> None:
         assert abs(int(send_time(4160, quotient)[0]) - 4160 * 8000 / gbps) <= 1
 
 
-def test_the_bottleneck_inside_bounds_sprayed_flows_too() -> None:
+def test_fabric_bottleneck_bounds_sprayed_flows() -> None:
     """Two hosts at 100 Gbps joined over two switches by two parallel cables of 10 Gbps."""
     builder = NetworkBuilder()
     builder.add_hosts(2)
@@ -179,6 +183,6 @@ def test_the_bottleneck_inside_bounds_sprayed_flows_too() -> None:
     network = builder.build("narrow")
     n = 1000
     times = ideal_times(network, FlowTable([0], [1], n * 4096), PacketFormat(), multipath=True)
-    slot_ps = 4160 * 8 * 1000 // 10  # of one packet on one of the cables
-    # Each cable has to take every other packet, the first of which comes after one of 100 Gbps.
+    slot_ps = 4160 * 8 * 1000 // 10  # one packet on one of the parallel cables
+    # Each cable carries every other packet; the first one arrives after its time at 100 Gbps.
     assert times.fct_ps[0] == slot_ps // 10 + US + n // 2 * slot_ps + US + slot_ps // 10 + US

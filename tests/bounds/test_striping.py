@@ -1,4 +1,4 @@
-"""The ideal time of a flow with several port pairs, against all ways to deal its packets."""
+"""Ideal times of flows with several port pairs, against every distribution of the packets."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from netsim.model.port_pairs import HASH, pairs_used
 US = 10**6
 PACKETS = PacketFormat()
 SHORT = 100
-"""Payload of a last packet that is not full."""
+"""Payload of a short last packet, in bytes."""
 
 
-def best_deal(rates: tuple[int, ...], n: int) -> int:
-    """The least time in which `n` packets, the last one short, can arrive by all port pairs."""
+def shortest_time(rates: tuple[int, ...], n: int) -> int:
+    """Return the shortest time for `n` packets, the last one short, over all distributions."""
     best = []
     for counts in itertools.product(range(n), repeat=len(rates)):
         if sum(counts) != n - 1:
@@ -39,25 +39,25 @@ def best_deal(rates: tuple[int, ...], n: int) -> int:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("n_pairs", [2, 3])
-def test_of_port_pairs_that_are_alike_it_is_the_best_deal(n: int, n_pairs: int) -> None:
+def test_ideal_time_over_equal_port_pairs_is_the_optimum(n: int, n_pairs: int) -> None:
     rates = (100,) * n_pairs
     flow = FlowTable([0], [1], (n - 1) * 4096 + SHORT)
     (found,) = ideal_times(rails(2, rates), flow, PACKETS).fct_ps
-    assert found == best_deal(rates, n)
+    assert found == shortest_time(rates, n)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6])
 @pytest.mark.parametrize("rates", [(100, 25), (100, 40, 10)])
-def test_of_other_port_pairs_it_is_less_by_less_than_a_packet(
+def test_ideal_time_over_unequal_port_pairs_is_a_tight_bound(
     n: int, rates: tuple[int, ...]
 ) -> None:
     flow = FlowTable([0], [1], (n - 1) * 4096 + SHORT)
     (found,) = ideal_times(rails(2, rates), flow, PACKETS).fct_ps
-    best = best_deal(rates, n)
+    best = shortest_time(rates, n)
     assert found <= best <= found + 2 * 4160 * 8 * 1000 // rates[0]
 
 
-def test_every_port_pair_more_makes_it_shorter_and_hash_uses_one() -> None:
+def test_ideal_time_falls_with_port_pairs_unless_hashed() -> None:
     flow = FlowTable([0], [1], 1_000_000)
     times = [ideal_times(rails(2, (100,) * k), flow, PACKETS).fct_ps[0] for k in (1, 2, 4, 8)]
     assert (np.diff(times) < 0).all()
@@ -66,13 +66,13 @@ def test_every_port_pair_more_makes_it_shorter_and_hash_uses_one() -> None:
     assert ideal_times(network, flow, PACKETS, port_pairs=single).fct_ps[0] == times[0]
 
 
-def test_the_acknowledgment_comes_by_the_fastest_port_pair() -> None:
+def test_ideal_ack_uses_the_fastest_port_pair() -> None:
     flow = FlowTable([0], [1], 4096)
     times = ideal_times(rails(2, (10, 400)), flow, PACKETS)
     assert times.acked_ps - times.fct_ps == 2 * (64 * 20 + US)
 
 
-def test_fair_shares_are_sums_over_the_port_pairs() -> None:
+def test_fair_share_adds_all_port_pairs() -> None:
     """Two flows into one host share each of its ports."""
     flows = FlowTable([0, 1], [2, 2], 4096 * 100)
     network, rng = rails(3, (100, 100)), np.random.default_rng(1)
@@ -82,8 +82,8 @@ def test_fair_shares_are_sums_over_the_port_pairs() -> None:
     assert first == second == pytest.approx(ideal + 8e12 * on_wire * (1 / 100e9 - 1 / 200e9))
 
 
-def test_a_flow_dealt_evenly_waits_for_its_slowest_port_pair() -> None:
-    """Planes of 100 and 25 Gbps: half of it goes by the slow one, as if there were 50 Gbps."""
+def test_evenly_striped_flow_waits_for_the_slowest_port_pair() -> None:
+    """Half of the flow takes the 25 Gbps plane, so the total rate is 50 instead of 125 Gbps."""
     flow = FlowTable([0], [1], 4096 * 100)
     network, rng = rails(2, (100, 25)), np.random.default_rng(1)
     ideal = ideal_times(network, flow, PACKETS).fct_ps[0]
