@@ -1,4 +1,4 @@
-"""Counts by formula: against networks that are built, and against the paper."""
+"""Formulas for Clos networks, compared with built networks and with the paper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tree(**given: Any) -> dict[str, Any]:
     return {"kind": "fat_tree", **given}
 
 
-def test_networks_that_are_built() -> None:
+def test_clos_formulas_match_built_networks() -> None:
     for given, hosts, radix, tiers, planes in [
         (tree(tiers=2, radix=8), 32, 8, 2, 1),
         (tree(tiers=3, radix=8), 128, 8, 3, 1),
@@ -35,6 +35,6 @@ def test_networks_that_are_built() -> None:
 
 
 @pytest.mark.parametrize("stated", STATED, ids=lambda one: one.name)
-def test_the_papers_counts(stated) -> None:
+def test_clos_formulas_match_the_paper(stated) -> None:
     for name, ours in zip(stated.figures, counts(stated), strict=True):
         assert not name or ours == pytest.approx(value(name, "").paper, rel=0.05)

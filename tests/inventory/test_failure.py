@@ -1,4 +1,4 @@
-"""What one failure takes, against networkx and against what is known of the network's shape."""
+"""Reports of hosts and flows affected by one failure, against networkx and known topologies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from netsim.model.port_pairs import port_pairs_of
 
 
 def pairs_of(network: Network, hosts: list[tuple[int, int]]) -> Any:
-    """Port pairs of a flow between each of these pairs of hosts."""
+    """Return the port pairs of one flow for each (src, dst) host pair."""
     src, dst = np.array(hosts).T
     flows = FlowTable(src=src, dst=dst, size_bytes=np.full(len(hosts), 1000))
     return port_pairs_of(network, flows)
@@ -31,7 +31,7 @@ def without(network: Network, name: str, hosts: list[tuple[int, int]]) -> Failur
     return failure(network, name, ports_named(name, network), pairs_of(network, hosts))
 
 
-def test_a_spine_a_leaf_and_a_host() -> None:
+def test_failure_report_of_a_core_leaf_host_and_link() -> None:
     network = three_tiers(4)  # two hosts on a leaf, four in a pod
     flows = [(0, 1), (0, 2), (0, 4), (4, 8), (9, 15)]
     core = without(network, "core0", flows)
@@ -48,7 +48,7 @@ def test_a_spine_a_leaf_and_a_host() -> None:
     assert (link.flows_cut_off, link.flows_touched) == (0, 2)
 
 
-def test_a_pport_pair_and_a_nic() -> None:
+def test_failure_report_of_a_plane_and_a_nic() -> None:
     network = rail_racks(4, 2, planes=2)
     flows = [(0, 1), (0, 2), (1, 7)]
     plane = without(network, "rail0.plane1.*", flows)
@@ -62,7 +62,7 @@ def test_a_pport_pair_and_a_nic() -> None:
 
 @given(networks(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_flows_and_hosts_against_networkx(network: Network, data: st.DataObject) -> None:
+def test_failure_report_matches_networkx(network: Network, data: st.DataObject) -> None:
     if network.n_hosts < 2:
         return
     port = data.draw(st.integers(0, network.n_ports - 1))
@@ -93,6 +93,6 @@ def _hops(graph: Any, pair: tuple[int, int]) -> set[tuple[int, int]]:
     return {hop for way in ways for hop in itertools.pairwise(way)}
 
 
-def test_what_is_not_there_cannot_fail() -> None:
+def test_unknown_node_is_rejected() -> None:
     with raises_input("core9"):
         ports_named("core9", three_tiers(4))

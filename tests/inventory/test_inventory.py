@@ -1,4 +1,4 @@
-"""Networks counted: against networkx, and against what is known of their shape."""
+"""Network inventories against networkx and against closed-form counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TBPS = 1000 * GBPS
 
 
 def built(kind: str, **given: object) -> Network:
-    """A topology by its parameters, as a user writes them."""
+    """Build a topology from parameters as a user writes them."""
     plugin = registry.find("topology", kind)
     network: Network = plugin.module.build(resolve(plugin, given))
     return network
@@ -38,7 +38,7 @@ def built(kind: str, **given: object) -> Network:
 
 @given(networks())
 @settings(max_examples=60, deadline=None)
-def test_bisection_is_the_largest_flow_between_the_halves(network: Network) -> None:
+def test_bisection_equals_max_flow_between_host_halves(network: Network) -> None:
     if network.n_hosts == 1:
         assert inventory(network).networks[0].bisection is None
         return
@@ -52,12 +52,12 @@ def test_bisection_is_the_largest_flow_between_the_halves(network: Network) -> N
     [three_tiers(4), rail_racks(5, 3), two_nics(3), built("fat_tree", hosts_per_leaf=3, leaves=5)],
     ids=lambda network: network.name,
 )
-def test_the_halves_of_all_hosts(network: Network) -> None:
+def test_total_bisection_equals_max_flow_across_all_networks(network: Network) -> None:
     counted = inventory(network)
     assert counted.bisection.rate_bps == largest_flow_bps(network, network.n_hosts // 2)
 
 
-def test_where_there_is_no_symmetry_the_narrowest_tier_counts(monkeypatch) -> None:
+def test_bisection_of_large_networks_uses_the_narrowest_tier(monkeypatch) -> None:
     monkeypatch.setattr("netsim.inventory.bisection.MAX_LINKS", 3)
     network = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2)
     assert bisection(network, 0, 16) == (16 * 800 * GBPS // 2, TIERS)
@@ -67,12 +67,12 @@ def test_where_there_is_no_symmetry_the_narrowest_tier_counts(monkeypatch) -> No
 
 @given(networks())
 @settings(max_examples=60, deadline=None)
-def test_ways_are_all_shortest_paths(network: Network) -> None:
+def test_path_diversity_counts_all_shortest_paths(network: Network) -> None:
     found = paths.path_diversity(network, 0, paths.path_counts(network, 0))
     graph = network.to_networkx()
     counted: dict[int, list[int]] = {}
     for a, b in itertools.permutations(range(network.n_hosts), 2):
-        # Parallel cables are ways of their own; networkx counts nodes.
+        # Parallel cables are separate paths, but networkx counts paths of nodes.
         ways = networkx.all_shortest_paths(networkx.Graph(graph), a, b)
         each = [
             int(np.prod([graph.number_of_edges(*hop) for hop in itertools.pairwise(way)]))
@@ -88,7 +88,7 @@ def test_ways_are_all_shortest_paths(network: Network) -> None:
         assert way.share == pytest.approx(len(these) / total)
 
 
-def test_some_edge_switches_stand_for_all_where_there_are_many() -> None:
+def test_sampled_path_diversity_equals_the_full_count() -> None:
     network = three_tiers(6)
     some, whole = paths.path_counts(network, 0, most=500), paths.path_counts(network, 0)
     assert 1 <= some.groups.size < whole.groups.size == 18
@@ -98,7 +98,7 @@ def test_some_edge_switches_stand_for_all_where_there_are_many() -> None:
     assert np.array(found) == pytest.approx(np.array(every))
 
 
-def test_three_tiers() -> None:
+def test_three_tier_inventory_counts_switches_cables_and_paths() -> None:
     k = 8
     counted = inventory(three_tiers(k))
     assert (counted.hosts, counted.switch_count, counted.tiers) == (k**3 // 4, 5 * k * k // 4, 3)
@@ -123,7 +123,7 @@ def test_three_tiers() -> None:
     ]
 
 
-def test_rails_and_their_racks() -> None:
+def test_rail_inventory_separates_rail_and_rack_networks() -> None:
     racks, gpus, planes = 8, 3, 2
     counted = inventory(rail_racks(racks, gpus, planes))
     assert [(nic.nic, nic.ports, nic.hosts) for nic in counted.nics] == [(0, 1, 24), (1, 2, 24)]
@@ -131,14 +131,14 @@ def test_rails_and_their_racks() -> None:
     assert (up.name, rail.name) == ("rack0", "rail0.plane0")
     assert (up.count, up.hosts, up.tiers, up.switches) == (racks, gpus, 1, 1)
     assert (rail.count, rail.hosts, rail.tiers, rail.switches) == (gpus * planes, racks, 2, 6)
-    # No rack's own network leads anywhere else.
+    # A rack's own network reaches no other rack.
     assert up.across.rate_bps == 0
     assert counted.bisection.rate_bps == rail.count * rail.bisection.rate_bps
     assert rail.bisection.rate_bps == racks // 2 * 200 * GBPS
     assert counted.oversubscription == 1
 
 
-def test_networks_that_differ_are_told_apart() -> None:
+def test_identical_networks_are_grouped() -> None:
     def kinds(rates: list[int]) -> list[list[int]]:
         builder = NetworkBuilder()
         hosts = builder.add_hosts(4)
@@ -151,7 +151,7 @@ def test_networks_that_differ_are_told_apart() -> None:
     assert kinds([100, 50, 100]) == [[0, 2], [1]]
 
 
-def test_latencies_are_told_from_propagation() -> None:
+def test_switch_latency_is_separated_from_propagation_delay() -> None:
     builder = NetworkBuilder()
     builder.add_hosts(2)
     a, b, c = (builder.add_switch(f"s{latency}", 0, latency) for latency in (7, 0, 30))
@@ -164,12 +164,12 @@ def test_latencies_are_told_from_propagation() -> None:
     assert sorted(delays.tolist()) == [11, 11, 17, 17, 500, 500, 1300, 1300]
 
 
-def test_lengths() -> None:
+def test_cable_length_class_follows_propagation_delay() -> None:
     limits = np.array([1, 3 * METER_PS, 3 * METER_PS + 1, 100 * METER_PS, 2000 * METER_PS, 10**10])
     assert length_class(limits).tolist() == [0, 0, 1, 1, 2, 3]
 
 
-def test_a_rotors_fibers_are_counted_and_its_circuits_are_not() -> None:
+def test_rotor_fibers_are_counted_and_circuits_are_not() -> None:
     network = built(
         "ocs",
         racks=9,
@@ -185,11 +185,11 @@ def test_a_rotors_fibers_are_counted_and_its_circuits_are_not() -> None:
     (rotors,) = counted.circuit_switches
     assert (rotors.names, rotors.count, rotors.ports) == (("rotor0", "rotor2"), 3, 9)
     assert (rotors.matchings, rotors.period_ps, rotors.night_ps) == (3, 150 * 10**6, 10 * 10**6)
-    # Of nine racks one is left out in each round, and circuits are up for 40 of 50 us.
+    # Each matching leaves out one of nine racks, and circuits are up for 40 of 50 us.
     assert rotors.duty == pytest.approx(8 / 9 * 0.8)
 
 
-def test_circuits_that_do_not_change_are_there_always() -> None:
+def test_static_circuits_have_full_duty_cycle() -> None:
     builder = NetworkBuilder()
     builder.add_hosts(4)
     tors = [builder.add_switch(f"tor{i}") for i in range(4)]
@@ -206,8 +206,8 @@ def test_circuits_that_do_not_change_are_there_always() -> None:
     assert [row.duty for row in rows] == [1, 1]
 
 
-def test_ways_that_light_never_goes_count_for_nothing() -> None:
-    """A ring of three in the first slot, 0 to 2 in the second: two fibers of three are lit."""
+def test_circuit_directions_never_up_count_for_nothing() -> None:
+    """The first slot joins a ring of three racks, the second only 0 to 2."""
     builder = NetworkBuilder()
     builder.add_hosts(3)
     tors = [builder.add_switch(f"tor{i}") for i in range(3)]
@@ -222,7 +222,7 @@ def test_ways_that_light_never_goes_count_for_nothing() -> None:
     assert (row.ports, row.matchings) == (3, 2)
     assert row.duty == pytest.approx((2 + 1 + 1) / (2 * 3))
     assert [(kind.joins, kind.count) for kind in counted.cables] == [(HOST, 3), (FIBER, 3)]
-    # All are two links between switches apart at most, by the ring or by the short cut.
+    # Rack pairs are one or two circuits apart, over the ring or the direct circuit.
     assert [(way.links, way.fewest, way.most) for way in counted.networks[0].path_diversity] == [
         (3, 1, 1),
         (4, 1, 1),
@@ -230,12 +230,12 @@ def test_ways_that_light_never_goes_count_for_nothing() -> None:
     assert matchings(network, 0) == [(0, {(0, 1), (1, 2), (2, 0)}), (10**7, {(0, 2)})]
 
 
-def test_what_switches_are_called() -> None:
-    for name, told in [
+def test_switch_names_are_shortened_to_their_stem() -> None:
+    for name, expected in [
         ("leaf12", "leaf"),
         ("pod3.agg7", "agg"),
         ("up3.0", "up"),
         ("12", "12"),
         ("tor_a", "tora"),
     ]:
-        assert stem(name) == told
+        assert stem(name) == expected

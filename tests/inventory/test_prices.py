@@ -1,4 +1,4 @@
-"""What a network costs: the table that comes with netsim, and one that replaces parts of it."""
+"""Network cost: the default price table, and custom tables that override parts of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_every_part_has_a_price_with_a_source() -> None:
         assert re.search(r"assumption|\(\S+\.\w+", price.source)
 
 
-def test_a_bill(tmp_path) -> None:
+def test_bill_applies_custom_prices_and_keeps_default_ones(tmp_path) -> None:
     path = tmp_path / "prices.toml"
     path.write_text(
         """
@@ -45,7 +45,7 @@ def test_a_bill(tmp_path) -> None:
     assert rows["cable.row"].source != "mine"
 
 
-def test_ports_are_counted_at_their_own_rates() -> None:
+def test_ports_are_priced_at_their_own_rates() -> None:
     counted = inventory(rail_racks(4, 2, planes=2))
     rows = {row.part: row for row in bill(counted, read_prices())}
     price = read_prices()["nic_port"]
@@ -58,7 +58,7 @@ def test_ports_are_counted_at_their_own_rates() -> None:
     assert rows["switch_port"].watts == pytest.approx(watts * (2 * cables - hosts))
 
 
-def test_a_faulty_table_says_what_is_wrong(tmp_path) -> None:
+def test_invalid_price_tables_are_rejected(tmp_path) -> None:
     for text, message in [
         (
             "[nic_prt]\nsource = 'x'",
