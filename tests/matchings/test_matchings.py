@@ -1,4 +1,4 @@
-"""Demand-aware schedules against what theory says of them."""
+"""Demand-aware schedules against their theoretical properties and networkx."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_matching(columns: list[int]) -> bool:
 
 
 @given(tables())
-def test_a_stuffed_table_has_one_sum_everywhere(table: Table) -> None:
+def test_stuffed_table_has_equal_row_and_column_sums(table: Table) -> None:
     found = stuffed(table)
     rows, columns = sums(table)
     full = max(rows + columns)
@@ -47,7 +47,7 @@ def test_a_stuffed_table_has_one_sum_everywhere(table: Table) -> None:
 
 
 @given(tables(), st.integers(1, 20))
-def test_a_perfect_matching_is_found_if_networkx_finds_one(table: Table, least: int) -> None:
+def test_perfect_matching_exists_exactly_when_networkx_finds_one(table: Table, least: int) -> None:
     n = len(table)
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(2 * n))
@@ -67,7 +67,7 @@ def test_a_perfect_matching_is_found_if_networkx_finds_one(table: Table, least: 
 
 @pytest.mark.parametrize("decompose", [birkhoff, solstice])
 @given(table=tables())
-def test_parts_add_up_to_the_stuffed_table(decompose: type, table: Table) -> None:
+def test_decomposition_parts_sum_to_the_stuffed_table(decompose: type, table: Table) -> None:
     whole = stuffed(table)
     n = len(table)
     parts = decompose(whole)
@@ -78,7 +78,7 @@ def test_parts_add_up_to_the_stuffed_table(decompose: type, table: Table) -> Non
 
 
 def permutations(n: int, amounts: list[int]) -> Table:
-    """A table that is a sum of cyclic shifts."""
+    """Return a table that is a sum of cyclic shifts with these amounts."""
     return table_of(
         n,
         ((row, (row + shift) % n, a) for shift, a in enumerate(amounts, 1) for row in range(n)),
@@ -86,12 +86,12 @@ def permutations(n: int, amounts: list[int]) -> Table:
 
 
 @pytest.mark.parametrize("decompose", [birkhoff, solstice])
-def test_permutations_of_one_length_are_as_few_parts(decompose: type) -> None:
+def test_equal_permutations_decompose_into_as_many_parts(decompose: type) -> None:
     parts = decompose(stuffed(permutations(12, [50] * 5)))
     assert [part.amount for part in parts] == [50] * 5
 
 
-def test_solstice_finds_permutations_that_are_far_apart() -> None:
+def test_solstice_recovers_permutations_of_distinct_amounts() -> None:
     amounts = [1000, 300, 100, 30]
     parts = solstice(stuffed(permutations(9, amounts)))
     assert [part.amount for part in parts] == amounts
@@ -99,8 +99,8 @@ def test_solstice_finds_permutations_that_are_far_apart() -> None:
         assert part.columns == [(row + shift) % 9 for row in range(9)]
 
 
-def test_solstice_takes_fewer_parts_where_few_racks_send_most() -> None:
-    """Four large messages and twelve small ones a rack, as in the paper's experiments."""
+def test_solstice_needs_fewer_parts_than_birkhoff_on_skewed_demand() -> None:
+    """Each rack sends four large and twelve small messages, as in the Solstice paper."""
     for seed in range(5):
         rng, n = np.random.default_rng(seed), 32
         entries = [
@@ -114,7 +114,7 @@ def test_solstice_takes_fewer_parts_where_few_racks_send_most() -> None:
 
 
 @given(tables(most_rows=6))
-def test_the_heaviest_matching_is_as_heavy_as_that_of_networkx(table: Table) -> None:
+def test_heaviest_matching_weight_equals_networkx(table: Table) -> None:
     n = len(table)
     graph: nx.Graph[int] = nx.Graph()
     for row, entries in enumerate(table):
@@ -126,7 +126,7 @@ def test_the_heaviest_matching_is_as_heavy_as_that_of_networkx(table: Table) -> 
     assert sum(table[row][column] for row, column in pairs) == known
 
 
-def test_pairs_count_for_both_ways() -> None:
+def test_heaviest_pairs_adds_the_demand_of_both_directions() -> None:
     table = table_of(4, [(0, 1, 5), (1, 2, 7), (2, 1, 4), (2, 3, 5), (3, 3, 99)])
     assert heaviest_pairs(table) == [FREE, 2, 1, FREE]
     assert heaviest(table) == [1, 2, FREE, 3]
@@ -135,7 +135,9 @@ def test_pairs_count_for_both_ways() -> None:
 
 
 @given(tables(), st.integers(1, 15), st.booleans())
-def test_slot_by_slot_everything_is_sent(table: Table, capacity: int, bidirectional: bool) -> None:
+def test_slot_by_slot_schedule_carries_all_demand(
+    table: Table, capacity: int, bidirectional: bool
+) -> None:
     for row, entries in enumerate(table):
         entries.pop(row, None)
     parts = slot_by_slot(table, capacity, 1000, bidirectional=bidirectional)
@@ -152,7 +154,7 @@ def test_slot_by_slot_everything_is_sent(table: Table, capacity: int, bidirectio
     assert slot_by_slot(table, capacity, 2, bidirectional=bidirectional) == parts[:2]
 
 
-def test_the_best_matching_comes_first() -> None:
+def test_slot_by_slot_schedule_starts_with_the_heaviest_matching() -> None:
     parts = slot_by_slot(permutations(5, [3, 2]), 3, 9, bidirectional=False)
     assert [part.columns for part in parts] == [
         [(row + shift) % 5 for row in range(5)] for shift in (1, 2)
@@ -160,7 +162,9 @@ def test_the_best_matching_comes_first() -> None:
 
 
 @given(tables(), st.integers(1, 5), st.booleans())
-def test_greedy_circuits_are_matchings(table: Table, switches: int, bidirectional: bool) -> None:
+def test_greedy_circuits_are_maximal_matchings(
+    table: Table, switches: int, bidirectional: bool
+) -> None:
     matchings = greedy(table, switches, bidirectional=bidirectional)
     n = len(table)
     assert matchings.shape == (switches, n)
@@ -173,7 +177,7 @@ def test_greedy_circuits_are_matchings(table: Table, switches: int, bidirectiona
             )
             assert not bidirectional or column == FREE or columns[column] == row
     if not bidirectional:
-        # No pair is without a circuit that has an uplink left at both ends.
+        # Every demanded pair without a circuit lacks a free uplink at one end.
         sends, receives = (matchings == FREE).any(axis=0), np.ones(n, bool)
         for row in range(n):
             receives[row] = (matchings == row).sum() < switches
@@ -184,10 +188,10 @@ def test_greedy_circuits_are_matchings(table: Table, switches: int, bidirectiona
 
 
 @given(st.integers(2, 9), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_as_many_permutations_as_switches_all_have_circuits(
+def test_greedy_serves_one_permutation_per_switch_completely(
     n: int, switches: int, seed: int
 ) -> None:
-    """What is a sum of permutations has circuits for all of it, whatever it is called."""
+    """Demand that sums one random permutation per switch gets a circuit for every part."""
     rng = np.random.default_rng(seed)
     entries = [
         (row, column, 7)
@@ -209,15 +213,15 @@ def test_as_many_permutations_as_switches_all_have_circuits(
         assert circuits[row].get(column, 0) >= whole[row][column]
 
 
-def test_circuits_follow_the_shares_of_demand() -> None:
-    """Rack 0 sends to two others, three times as much to the one."""
+def test_greedy_circuits_are_proportional_to_demand() -> None:
+    """Rack 0 sends three times as much to rack 1 as to rack 2."""
     matchings = greedy(table_of(3, [(0, 1, 300), (0, 2, 100)]), 4, bidirectional=False)
     assert sorted(matchings[:, 0].tolist()) == [1, 1, 1, 2]
 
 
 @pytest.mark.parametrize("algorithm", ["bvn", "solstice"])
 @given(table=tables(), most=st.integers(1, 60))
-def test_the_longest_parts_are_kept_and_join_who_needs_it(
+def test_decomposition_keeps_the_longest_parts_and_demanded_pairs(
     algorithm: str, table: Table, most: int
 ) -> None:
     every = decompose_demand(table, algorithm, 10_000)
