@@ -1,4 +1,4 @@
-"""Predictions: written before the truth, refused if they or their cases were changed."""
+"""Blind predictions: written before the truth; rejected if they or their cases change."""
 
 from __future__ import annotations
 
@@ -45,34 +45,34 @@ def validate(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["validate", *map(str, arguments)])
 
 
-def told(file: Path, last_us: float) -> None:
-    """Add the truth of the first case."""
+def add_truth(file: Path, last_us: float) -> None:
+    """Add the measured value of the first case."""
     truth = f'truth = {{ last = {last_us} }}\nsource = "here"\nabout = "one megabyte"'
     file.write_text(CASES.replace('about = "one megabyte"', truth))
 
 
-def test_predict_and_reveal(file: Path) -> None:
-    """A deviation fails; what is not known yet does not."""
+def test_reveal_fails_only_on_deviations_of_known_cases(file: Path) -> None:
+    """A 2 % deviation fails; a case without a measured value needs data."""
     assert validate("--reveal", file).exit_code == 2
     assert validate("--blind", file).exit_code == 0
     written = json.loads((file.parent / "mine.predictions.json").read_text())
     last = {name: values["last"] for name, values in written["predictions"].items()}
     assert (last["one"]["runs"], last["two"]["runs"]) == (1, 2)
     assert last["one"]["unit"] == "us"
-    assert last["one"]["mean"] == pytest.approx(88, rel=0.05)  # of 81 us at the rate, and headers
+    assert last["one"]["mean"] == pytest.approx(88, rel=0.05)  # 81 us at line rate, plus headers
     assert last["two"]["mean"] > 1.8 * last["one"]["mean"]
     for factor, status in ((1.0, 0), (1.02, 1)):
-        told(file, factor * last["one"]["mean"])
+        add_truth(file, factor * last["one"]["mean"])
         shown = validate("--reveal", file)
         assert shown.exit_code == status, shown.output
         assert "needs data" in shown.output
         assert "here; predicted 20" in shown.output
-    assert validate("--blind", file).exit_code == 2  # predictions are made once
+    assert validate("--blind", file).exit_code == 2  # predictions are written once
 
 
-def test_changes_are_refused(file: Path) -> None:
+def test_reveal_rejects_changed_cases_or_predictions(file: Path) -> None:
     assert validate("--blind", file).exit_code == 0
-    told(file, 80)
+    add_truth(file, 80)
     honest = file.read_text()
     for one, other in (("1MB", "3MB"), ("0.01", "0.5"), ("fct_ps.max", "fct_ps.p50")):
         file.write_text(honest.replace(one, other))
@@ -87,8 +87,8 @@ def test_changes_are_refused(file: Path) -> None:
         assert "mine.predictions.json" in found.output
 
 
-def test_damage_is_refused(file: Path) -> None:
-    """Bytes of either file replaced, doubled or cut: a message, never another end."""
+def test_damaged_files_never_cause_a_traceback(file: Path) -> None:
+    """Replace, duplicate or cut bytes of either file: exit status 0 or 2, never a traceback."""
     assert validate("--blind", file).exit_code == 0
     rng = random.Random(1)
     for path in (file, file.parent / "mine.predictions.json"):
@@ -117,7 +117,7 @@ def test_damage_is_refused(file: Path) -> None:
         ("1MB", "1 apple", "traffic.size"),
     ],
 )
-def test_mistakes_have_a_message(file: Path, one: str, other: str, key: str) -> None:
+def test_invalid_case_files_are_rejected(file: Path, one: str, other: str, key: str) -> None:
     file.write_text(CASES.replace(one, other))
     found = validate("--blind", file)
     assert found.exit_code == 2

@@ -1,4 +1,4 @@
-"""Tables of collectives as cases: what is left out and predicted, and what a table says itself."""
+"""Measured collectives as cases: predictions of left-out rows, and anomalies in a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = "collective,nodes,gpus_per_node,size_bytes,oop_time_us,ip_time_us"
 
 
 def measured(tmp_path: Path, name: str, lines: list[str]) -> list[Row]:
-    """The rows of all cases that need only this table."""
+    """Return the rows of all cases that need only this table."""
     (tmp_path / f"{name}.csv").write_text("\n".join([COLUMNS, *lines]))
     kinds = [f"{kind}_{name}" for kind in ("collectives", "node_counts")]
     known = [case for case in kinds if case in cases("hardware")]
@@ -24,7 +24,7 @@ def line(nodes: int, size: int, time: float, in_place: float | None = None) -> s
     return f"all_reduce,{nodes},8,{size},{time},{in_place or time}"
 
 
-def test_sizes_and_node_counts_are_predicted(tmp_path: Path) -> None:
+def test_left_out_sizes_and_node_counts_are_predicted(tmp_path: Path) -> None:
     sizes = [1 << k for k in range(21, 34)]
     lines = [line(nodes, size, 50 + size / 1e5) for nodes in (2, 4) for size in sizes]
     found = {row.name: row for row in measured(tmp_path, "polaris_a100", lines)}
@@ -35,7 +35,7 @@ def test_sizes_and_node_counts_are_predicted(tmp_path: Path) -> None:
     assert 1 < (next_count.ours or 0) < 1.15
 
 
-def test_reasons_are_what_the_table_says(tmp_path: Path) -> None:
+def test_failing_rows_explain_anomalies_in_the_table(tmp_path: Path) -> None:
     times = {20: 100, 21: 60, 22: 70, 23: 90, 24: 400, 25: 600, 26: 1000, 27: 1800}
     lines = [line(2, 1 << k, time, 1.5 * time if k == 26 else time) for k, time in times.items()]
     found = measured(tmp_path, "mi300x_2x8", lines)
@@ -47,7 +47,7 @@ def test_reasons_are_what_the_table_says(tmp_path: Path) -> None:
     assert f"next to {CHANGE}" in large.why
 
 
-def test_malformed_tables_are_refused(tmp_path: Path) -> None:
+def test_malformed_tables_are_rejected(tmp_path: Path) -> None:
     for wrong in ("all_reduce,2,8,x,5,5", "all_reduce,0,8,8,5,5", "all_reduce,2,8,8,nan,5", "send"):
         with raises_input(file="mi300x_2x8.csv"):
             measured(tmp_path, "mi300x_2x8", [wrong])

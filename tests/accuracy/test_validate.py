@@ -1,4 +1,4 @@
-"""`netsim validate`: its verdicts, what it stores, the page, and quick cases of each group."""
+"""`netsim validate`: verdicts, stored results, the page, and quick cases of each group."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "comparisons.md"
 def srpt_mean_time(
     load: float, sizes: Sequence[float], shares: Sequence[float]
 ) -> NDArray[np.float64]:
-    """The mean time in an M/G/1 queue under preemptive SRPT per job size (rate 1).
+    """Return the mean time in an M/G/1 queue under preemptive SRPT per job size (rate 1).
 
     Schrage and Miller, Operations Research 14 (1966): E[T(x)] = lambda (m2(x) + x^2 (1 - F(x))) /
-    (2 (1 - rho(x-)) (1 - rho(x))) + integral of dt / (1 - rho(t)) from 0 to x; equals in FIFO
-    order.
+    (2 (1 - rho(x-)) (1 - rho(x))) + integral of dt / (1 - rho(t)) from 0 to x; jobs of
+    equal size are served in FIFO order.
     """
     x, p = np.array(sizes, float), np.array(shares, float) / np.sum(shares)
     rate = load / float(x @ p)
@@ -40,8 +40,8 @@ def srpt_mean_time(
     return np.asarray(waiting + np.cumsum(steps))
 
 
-def test_formulas() -> None:
-    """Schrage and Miller against one server under SRPT; and limits that are known."""
+def test_formulas_match_theory_and_known_limits() -> None:
+    """Simulated SRPT times match Schrage and Miller; other formulas match known limits."""
     rng = np.random.default_rng(1)
     sizes, shares, load = (1000, 5000, 20_000), (0.6, 0.3, 0.1), 0.6
     works = rng.choice(sizes, 100_000, p=shares)
@@ -56,8 +56,8 @@ def test_formulas() -> None:
     assert formulas.swift_delay(100, 2, 20, (3, 100, 0.1, 100)) == 26
 
 
-def test_dcqcns_model_meets_the_fixed_point() -> None:
-    """Zhu et al., CoNEXT 2016, equation 14, for three flows."""
+def test_dcqcn_model_queue_matches_the_fixed_point() -> None:
+    """The fixed point is equation 14 of Zhu et al., CoNEXT 2016, for three flows."""
     n, size, c = 3, 1048, 40e9
     model = DcqcnModel(c, size, 5e3, 200e3, 0.01, 5e-6, 12e6)
     capacity, ai = c / 8 / size, 40e6 / 8 / size
@@ -67,7 +67,7 @@ def test_dcqcns_model_meets_the_fixed_point() -> None:
     assert model.mean_queue_bytes(n, (0.05, 0.15)) == pytest.approx(queue, rel=0.3)
 
 
-def test_verdicts() -> None:
+def test_verdict_follows_tolerance_and_spread() -> None:
     within = Tolerance(0.05, "of noise")
     rows = {
         Row("a", 105.0, 100.0, "us", within, "s"): Verdict.PASS,
@@ -84,9 +84,10 @@ def test_verdicts() -> None:
         assert any(case.quick for case in cases(group).values()) or group == "predictions"
 
 
-def test_a_case_that_differs_from_the_reference_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others pass, with as many departures of both simulators."""
-    monkeypatch.setattr(reference, "TESTS", Path(__file__).parents[1])  # the package is installed
+def test_reference_case_that_differs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the difference the group passes, with equal departures in both simulators."""
+    # An installed package does not know where the tests are.
+    monkeypatch.setattr(reference, "TESTS", Path(__file__).parents[1])
     (row,) = rows("reference", "trees", None)
     assert row.verdict == Verdict.PASS
     assert row.theirs is not None
@@ -103,8 +104,8 @@ def test_a_case_that_differs_from_the_reference_fails(monkeypatch: pytest.Monkey
     assert "case 2" in row.why
 
 
-def test_results_are_kept_and_make_the_page(tmp_path: Path) -> None:
-    """Cases of each group; a second command measures nothing, a failing row is status 1."""
+def test_validate_stores_results_and_writes_the_page(tmp_path: Path) -> None:
+    """Run cases of each group; the second command reuses them and exits 1 for a failing row."""
     out, page = tmp_path / "out", tmp_path / "accuracy.md"
     alone = ("roce_100g", "roce_800g", "ndp_100g", "ndp_800g")
     names = [f"closed_forms/lone_{name}" for name in alone]
@@ -130,13 +131,13 @@ def test_results_are_kept_and_make_the_page(tmp_path: Path) -> None:
     assert "unexplained" in page.read_text("utf-8")
 
 
-def test_the_page_is_of_its_file() -> None:
+def test_comparisons_page_matches_its_stored_results() -> None:
     content = json.loads(PAGE.with_suffix(".json").read_text("utf-8"))
     assert PAGE.read_text("utf-8") == page_text(content, PAGE.stem)
 
 
-def test_uec_outcomes_are_read_and_run(tmp_path: Path) -> None:
-    """A lone flow of ten packets over six links, as its simulator has it, by window and credits."""
+def test_uec_outcomes_are_read_and_reproduced(tmp_path: Path) -> None:
+    """A single flow of ten packets over six links takes the time of the UEC simulator."""
     matrix = "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 40860\n"
     for name in ("test_cr_1f1m10p.cm", "test_cr_1f1m100p.cm"):
         (tmp_path / name).write_text(matrix)
