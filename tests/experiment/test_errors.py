@@ -1,4 +1,4 @@
-"""Mistakes in experiment files: file, key and code of each, one line per message."""
+"""Errors in experiment files: each reports file, key and code, on one line."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ BAD = {
 
 
 SNAPSHOT = Path(__file__).parents[1] / "data" / "error_messages.txt"
-"""Messages of BAD, to read as prose. To rewrite it: PYTHONPATH=tests python FILE (this file)."""
+"""Messages of BAD, for proofreading. To regenerate: PYTHONPATH=tests python FILE (this file)."""
 
 
 def errors_of(tmp_path: Path, content: str, *overrides: str) -> InputError:
@@ -235,7 +235,7 @@ def keys_and_codes(tmp_path, content, *overrides):
     return [place[1:] for place in places(errors_of(tmp_path, content, *overrides))]
 
 
-def test_bad_files(tmp_path):
+def test_invalid_files_report_file_key_and_code(tmp_path):
     for name, (content, expected) in BAD.items():
         error = errors_of(tmp_path, content)
         found = places(error)
@@ -245,7 +245,7 @@ def test_bad_files(tmp_path):
             assert line.isprintable()
 
 
-def test_misspelled_names_are_corrected(tmp_path):
+def test_misspelled_names_get_a_suggestion(tmp_path):
     for content, meant in [
         (text("sede = 3"), "seed"),
         (text(top='transport = ["ndp", "rocee"]'), "roce"),
@@ -256,7 +256,7 @@ def test_misspelled_names_are_corrected(tmp_path):
         assert meant in str(errors_of(tmp_path, content).errors[0].hint)
 
 
-def test_unreadable_files(tmp_path):
+def test_unreadable_files_are_rejected(tmp_path):
     (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
     os.mkfifo(tmp_path / "pipe.toml")
     for name in ("no.toml", ".", "pipe.toml", "latin.toml"):
@@ -286,7 +286,7 @@ ODD = [
 ]
 
 
-def test_what_toml_allows_and_no_experiment_has(tmp_path):
+def test_valid_toml_with_invalid_content_is_rejected(tmp_path):
     for line, key, code in ODD:
         top, table = ("", line) if line.startswith("[[") else (line, "")
         error = errors_of(tmp_path, text(top) + "\n" + table)
@@ -311,7 +311,7 @@ OVERRIDES = [
 ]
 
 
-def test_what_an_override_may_not_be(tmp_path):
+def test_invalid_overrides_are_rejected(tmp_path):
     for override, key, code, value in OVERRIDES:
         with raises_input(value, key=key, code=code) as caught:
             load(tmp_path, text(), override)
@@ -319,27 +319,27 @@ def test_what_an_override_may_not_be(tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_names_that_no_experiment_can_have():
+def test_invalid_experiment_names_are_rejected():
     for name, value in [("x" * 300, "255"), ("/dev/zero", "/dev/zero"), ("a\0b", "NUL")]:
         with raises_input(value):
             locate(name)
 
 
 def test_ten_thousand_points_are_read_in_seconds(tmp_path):
-    """Half a second on a quiet machine; every point used to be described from its digits up."""
+    """Takes half a second on an idle machine; the limit catches slow work for each point."""
     began = time.perf_counter()
     assert len(load(tmp_path, text('seed = "1..10000"')).points()) == 10_000
     assert time.perf_counter() - began < 8
 
 
-def test_a_transports_own_fabric_is_checked_and_blamed(tmp_path):
+def test_error_in_a_transports_fabric_names_its_file(tmp_path):
     transport = tmp_path / "mine.py"
     transport.write_text(TRANSPORT + 'FABRIC = {"queue_discipline": "trim", "n_class": 2}\n')
     error = errors_of(tmp_path, text(top='transport = "mine.py"'))
     assert places(error) == [("mine.py", "FABRIC.n_class", "unknown_key")]
 
 
-def test_errors_of_overrides_name_them(tmp_path):
+def test_errors_in_overrides_name_the_set_option(tmp_path):
     content = text(stop="max_time = 3")
     error = errors_of(tmp_path, content, "traffic.size=5", "topology.leaf=1")
     assert places(error) == [
@@ -353,20 +353,20 @@ def test_errors_of_overrides_name_them(tmp_path):
     assert places(error) == [("--set", "seed", "wrong_type")]
 
 
-def test_unprintable_text_is_escaped_and_long_text_is_cut():
+def test_error_text_is_escaped_and_truncated():
     error = InputError('"a\x00\x1b[31mé" is wrong', file="e.toml", key="x\r", hint="y" * 5000)
     assert str(error).startswith(r'e.toml: x\r: "a\x00\x1b[31mé" is wrong (yyy')
     assert len(str(error)) < 1000
 
 
-def test_every_mistake_has_one_line_whatever_its_values_are(tmp_path):
+def test_each_error_is_one_printable_line(tmp_path):
     wrong = text('seed = "1\\n2"', topology='kind = "fat\\ttree"', traffic='kind = "\\u0000"')
     lines = str(errors_of(tmp_path, wrong)).split("\n")
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)
 
 
-def test_transports_whose_fabrics_do_not_agree_are_the_experiments_mistake(tmp_path):
+def test_transports_with_conflicting_fabrics_are_rejected(tmp_path):
     extra = (
         '[flow_classes.b.transport]\nkind = "homa"\n[flow_classes.b.traffic]\nkind = "permutation"'
     )
@@ -375,9 +375,9 @@ def test_transports_whose_fabrics_do_not_agree_are_the_experiments_mistake(tmp_p
     ]
 
 
-def test_transports_that_cannot_share_a_network_are_refused_by_check(tmp_path):
+def test_transports_with_conflicting_state_are_rejected(tmp_path):
     source = Path(datagram.__file__).read_text("utf-8")
-    for name in ("one", "other"):  # a host has one field of that name, and so has a flow
+    for name in ("one", "other"):  # a host field with the name of a flow field
         (tmp_path / f"{name}.py").write_text(f'{source}\nHOST_STATE = ("start_ps",)\n')
     extra = (
         "[flow_classes.b.transport]\nkind = "
@@ -390,7 +390,7 @@ def test_transports_that_cannot_share_a_network_are_refused_by_check(tmp_path):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as directory:
-        said = [
+        entries = [
             f"{name}\n{errors_of(Path(directory), content)}\n" for name, (content, _) in BAD.items()
         ]
-        SNAPSHOT.write_text("\n".join(said).replace(f"{directory}/", ""), "utf-8")
+        SNAPSHOT.write_text("\n".join(entries).replace(f"{directory}/", ""), "utf-8")

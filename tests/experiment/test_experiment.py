@@ -23,7 +23,7 @@ from netsim.model.fabric import (
 )
 
 
-def test_a_minimal_file_is_complete(tmp_path):
+def test_minimal_file_gets_the_defaults(tmp_path):
     experiment = load(tmp_path, text())
     (point,) = experiment.points()
     assert (experiment.name, experiment.axes, experiment.description) == ("e", {}, "")
@@ -39,7 +39,7 @@ def test_a_minimal_file_is_complete(tmp_path):
 
 
 @pytest.mark.parametrize("measured", [False, True])
-def test_the_resolved_point_is_an_experiment_that_gives_itself(tmp_path, measured):
+def test_resolved_point_loads_as_the_same_point(tmp_path, measured):
     content = text(
         "seed = 7",
         transport='kind = "roce"\nrto = "123us"',
@@ -64,7 +64,7 @@ def test_the_resolved_point_is_an_experiment_that_gives_itself(tmp_path, measure
 
 
 def as_toml(resolved: dict) -> str:
-    """A resolved point as TOML: JSON's scalars and lists are TOML's."""
+    """Return a resolved point as TOML, whose scalars and lists are written as in JSON."""
     top = {key: value for key, value in resolved.items() if not isinstance(value, dict)}
     lines = [f"{key} = {json.dumps(value)}" for key, value in top.items()]
     for section, table in resolved.items():
@@ -81,7 +81,7 @@ def as_toml(resolved: dict) -> str:
 # --- sweeps ---------------------------------------------------------------------------------------
 
 
-def test_axes_multiply_in_the_order_of_the_file_and_the_seed_is_innermost(tmp_path):
+def test_axes_multiply_in_file_order_with_seed_innermost(tmp_path):
     content = text(
         'seed = "1..2"',
         top='transport = ["roce", "ndp"]',
@@ -111,7 +111,7 @@ def test_axes_multiply_in_the_order_of_the_file_and_the_seed_is_innermost(tmp_pa
     )
 
 
-def test_transports_with_parameters_of_their_own(tmp_path):
+def test_listed_transports_have_their_own_parameters(tmp_path):
     content = text(top="") + dedent(
         """
         [[transport]]
@@ -133,7 +133,7 @@ def test_transports_with_parameters_of_their_own(tmp_path):
     assert points[3].transport.params["initial_window"] == 4
 
 
-def test_one_transport_with_several_settings(tmp_path):
+def test_repeated_transport_is_labeled_by_its_parameters(tmp_path):
     content = text(top='transport = [{kind = "roce"}, {kind = "roce", rto = "1ms", ack_every = 4}]')
     assert [point.axes["transport"] for point in load(tmp_path, content).points()] == [
         "roce",
@@ -141,7 +141,7 @@ def test_one_transport_with_several_settings(tmp_path):
     ]
 
 
-def test_fabric_and_packets_are_axes_too(tmp_path):
+def test_fabric_and_packet_keys_can_be_axes(tmp_path):
     content = text(
         packets='payload_bytes = ["1KiB", "4KiB"]',
         fabric='queue_bytes = ["8pkt", "64KB"]\necn.kmin_bytes = ["2pkt", "4pkt"]',
@@ -158,7 +158,7 @@ def test_fabric_and_packets_are_axes_too(tmp_path):
     ]
 
 
-def test_a_distribution_of_sizes_is_one_value(tmp_path):
+def test_size_distribution_is_one_value(tmp_path):
     one = '[["1KB", 0.5], ["1MB", 1.0]]'
     poisson = 'kind = "poisson"\nload = 0.5\nduration = "1ms"\nsizes = '
     assert len(load(tmp_path, text(traffic=poisson + one)).points()) == 1
@@ -170,14 +170,14 @@ def test_a_distribution_of_sizes_is_one_value(tmp_path):
     ]
 
 
-def test_a_fabric_key_must_matter_to_some_point_only(tmp_path):
+def test_fabric_key_may_affect_only_some_points(tmp_path):
     content = text(top='transport = ["ndp", "roce"]', fabric='xoff_bytes = "20pkt"')
     ndp, roce = load(tmp_path, content).points()
     assert roce.fabric.queue.params["xoff_bytes"] == 20 * 4160
     assert "xoff_bytes" not in ndp.resolved["fabric"]
 
 
-def test_an_override_may_leave_keys_of_the_file_without_effect_but_not_its_own(tmp_path):
+def test_override_may_disable_file_keys_but_needs_an_effect(tmp_path):
     content = text(top='transport = ["ndp", "roce"]', fabric='xoff_bytes = "20pkt"')
     assert len(load(tmp_path, content, "transport=ndp").points()) == 1
     assert mentions(
@@ -193,7 +193,7 @@ def test_an_override_may_leave_keys_of_the_file_without_effect_but_not_its_own(t
 # --- overrides ------------------------------------------------------------------------------------
 
 
-def test_overrides(tmp_path):
+def test_overrides_set_values_and_axes(tmp_path):
     overrides = [
         "seed=1..3",
         "transport=roce",
@@ -226,8 +226,8 @@ def flows(params, network, rng, context):
 '''
 
 
-def test_files_that_an_override_names_are_in_the_current_directory(tmp_path, monkeypatch):
-    """What the experiment itself names is beside it; the result says which file it was."""
+def test_override_paths_are_relative_to_the_current_directory(tmp_path, monkeypatch):
+    """Paths in the experiment are relative to its file; the resolved point records the file."""
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         folder.mkdir()
@@ -257,7 +257,7 @@ def test_files_that_an_override_names_are_in_the_current_directory(tmp_path, mon
     assert point.resolved["traffic"]["sizes"] == "hadoop"
 
 
-def test_a_result_of_an_overriding_file_is_found_again_from_anywhere(tmp_path, monkeypatch):
+def test_resolved_override_paths_load_from_any_directory(tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     (point,) = Experiment.load(locate("p2p_512"), ["traffic=./own.py", "transport=ndp"]).points()
@@ -268,7 +268,7 @@ def test_a_result_of_an_overriding_file_is_found_again_from_anywhere(tmp_path, m
     assert second.resolved == point.resolved
 
 
-def test_an_override_reaches_every_transport_of_a_list(tmp_path):
+def test_override_applies_to_every_listed_transport(tmp_path):
     content = text(top='transport = ["ndp", "roce"]')
     points = load(tmp_path, content, "transport.rto=3us").points()
     assert [point.transport.params["rto"] for point in points] == [3 * 10**6] * 2
@@ -278,14 +278,14 @@ def test_an_override_reaches_every_transport_of_a_list(tmp_path):
 # --- the fabric -----------------------------------------------------------------------------------
 
 
-def test_the_experiment_overrides_the_transports_fabric_key_by_key(tmp_path):
+def test_experiment_overrides_single_keys_of_the_transports_fabric(tmp_path):
     (point,) = load(tmp_path, text(fabric='routing = "ecmp"')).points()
     default = load(tmp_path, text()).points()[0].fabric
     assert point.fabric == Fabric(**{**vars(default), "routing": routing_spec("ecmp")})
     assert default.routing.name != "ecmp"
 
 
-def test_without_any_word_on_the_fabric(tmp_path):
+def test_transport_without_fabric_gets_the_default_fabric(tmp_path):
     (tmp_path / "mine.py").write_text(TRANSPORT)
     (point,) = load(tmp_path, text(top='transport = "mine.py"')).points()
     assert point.fabric == Fabric()
@@ -309,7 +309,7 @@ def test_ecn_can_be_switched_off(tmp_path):
         assert load(tmp_path, content, f"fabric.ecn={off}").points()[0].fabric.ecn is None
 
 
-def test_headroom_is_what_the_longest_cable_needs(tmp_path):
+def test_automatic_headroom_fits_the_longest_cable(tmp_path):
     content = text(
         top='transport = "roce"',
         topology="""
@@ -328,7 +328,7 @@ def test_headroom_is_what_the_longest_cable_needs(tmp_path):
     fabric = point.fabric.for_network(network, point.packets)
     assert (
         fabric.queue.params["headroom_bytes"] == 300_000 + 3 * 4160 + 64
-    )  # 3 us there and back at 800 Gbps
+    )  # 3 us round trip at 800 Gbps
     assert fabric.for_network(network, point.packets) == fabric
     (point,) = load(tmp_path, content, "fabric.headroom_bytes=5KB").points()
     assert point.fabric.queue.params["headroom_bytes"] == 5000
@@ -338,10 +338,10 @@ def test_headroom_of_very_long_cables_does_not_overflow():
     assert pfc_headroom_bytes(800 * 10**9, 60 * 10**9, PacketFormat()) > 6 * 10**9
 
 
-# --- files and the experiments that come with netsim ----------------------------------------------
+# --- files and built-in experiments ---------------------------------------------------------------
 
 
-def test_files_are_relative_to_the_experiment(tmp_path, monkeypatch):
+def test_file_paths_are_relative_to_the_experiment(tmp_path, monkeypatch):
     content = text(traffic='kind = "htsim_cm"\nfile = "flows.cm"')
     monkeypatch.chdir("/")
     (point,) = load(tmp_path, content).points()
@@ -356,7 +356,7 @@ def test_built_in_experiments_are_valid():
         assert experiment.points()
 
 
-def test_the_documented_file_says_the_defaults(tmp_path):
+def test_documented_file_has_the_default_values(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "experiment-file.md").read_text()
     documented = page.split("```toml\n")[1].split("```")[0]
     (point,) = load(tmp_path, documented).points()
@@ -380,7 +380,7 @@ def test_the_documented_file_says_the_defaults(tmp_path):
         )
 
 
-def test_locate(tmp_path, monkeypatch):
+def test_locate_finds_local_and_built_in_experiments(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = next(iter(built_in()))
     (tmp_path / "own.toml").write_text("")
@@ -394,7 +394,7 @@ def test_locate(tmp_path, monkeypatch):
         locate(".")
 
 
-def test_a_preset_brings_its_fabric(tmp_path):
+def test_transport_preset_sets_its_fabric(tmp_path):
     (tmp_path / "mine.py").write_text(
         TRANSPORT + 'PRESETS = {"fast": {}}\n'
         'FABRIC = {"queue_bytes": "10pkt", "ecn": {"kmin_bytes": "1pkt", "kmax_bytes": "9pkt"}}\n'

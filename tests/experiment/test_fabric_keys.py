@@ -1,4 +1,4 @@
-"""The table of the keys of [fabric]: the kernels' record, and what is written back."""
+"""Keys of [fabric]: the fields of the kernels' record, and the keys written back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEYS = keys_of(Fabric)
 DISCIPLINES = {plugin.name: plugin for plugin in registry.all("queue")}
 
 
-def test_kernels_are_given_no_key_that_there_is_not():
+def test_kernel_fabric_fields_are_known_keys():
     known = {*KEYS, *keys_of(Ecn), *keys_of(CircuitRules), "seed", "control_bytes"}
     known |= {param.name for plugin in DISCIPLINES.values() for param in plugin.params}
     assert set(fields_of(FabricRecord)) <= known
@@ -22,7 +22,7 @@ def test_kernels_are_given_no_key_that_there_is_not():
 
 @pytest.mark.parametrize("model", DISCIPLINES)
 @pytest.mark.parametrize("shared", ["none", "1MB"])
-def test_what_is_written_back_is_the_same_fabric(model, shared):
+def test_described_fabric_resolves_to_the_same_fabric(model, shared):
     table = {"queue_discipline": model, "ecn": {"kmin_bytes": "10pkt", "pmax": 0.5}}
     table |= {"circuits": {"guard": "1us", "at_circuit_end": "drop", "indirect": "vlb"}}
     table |= {"shared_buffer_bytes": shared} if model == "lossless" else {}
@@ -32,5 +32,5 @@ def test_what_is_written_back_is_the_same_fabric(model, shared):
     assert resolve_fabric(described, PacketFormat()) == fabric
 
 
-def test_a_fabric_of_nothing_written_is_the_default():
+def test_empty_fabric_table_is_the_default():
     assert resolve_fabric({}, PacketFormat()) == Fabric()

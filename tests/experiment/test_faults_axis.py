@@ -1,4 +1,4 @@
-"""Failures side by side: an axis of [[faults]] tables, and what each is called."""
+"""An axis of [[faults]] tables: points, labels, overrides and errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def experiment(*tables: str, rest: str = REST) -> str:
     return rest + "".join(f"[[faults]]\n{dedent(table)}\n" for table in tables)
 
 
-def test_each_table_is_a_point_with_its_own_faults(tmp_path):
+def test_each_faults_table_is_a_point(tmp_path):
     none, spine, host = load(tmp_path, experiment(NONE, SPINE, HOST)).points()
     assert [point.axes for point in (none, spine, host)] == [
         {"faults": "none"},
@@ -63,19 +63,19 @@ def test_each_table_is_a_point_with_its_own_faults(tmp_path):
     assert len(host.faults) == 2
 
 
-def test_a_table_without_faults_and_label_is_called_none(tmp_path):
+def test_empty_faults_table_is_labeled_none(tmp_path):
     points = load(tmp_path, experiment("", SPINE)).points()
     assert [point.axes["faults"] for point in points] == ["none", "a spine"]
 
 
-def test_a_section_may_be_called_label(tmp_path):
+def test_fault_section_may_be_named_label(tmp_path):
     section = '[faults.label]\nlinks = "all"\nloss_rate = 0.5\n'
     (point,) = load(tmp_path, experiment(section)).points()
     assert point.axes == {"faults": "label"}
     assert point.faults["label"].loss_rate == 0.5
 
 
-def test_lists_in_a_table_are_axes_of_their_own(tmp_path):
+def test_lists_in_a_faults_table_are_axes(tmp_path):
     points = load(tmp_path, experiment(NONE, SPINE.replace('"20us"', '["20us", "30us"]'))).points()
     assert [point.axes for point in points] == [
         {"faults": "none"},
@@ -84,7 +84,7 @@ def test_lists_in_a_table_are_axes_of_their_own(tmp_path):
     ]
 
 
-def test_overrides_reach_the_tables_that_have_the_section(tmp_path):
+def test_overrides_apply_to_tables_with_the_section(tmp_path):
     text = experiment(NONE, SPINE, HOST)
     ends = [
         [fault.outages_ps for fault in point.faults.values()]
@@ -95,7 +95,7 @@ def test_overrides_reach_the_tables_that_have_the_section(tmp_path):
     assert [len(point.faults) for point in added] == [1, 2, 3]
 
 
-def test_messages(tmp_path):
+def test_invalid_faults_tables_are_rejected(tmp_path):
     for text, expected in [
         (
             experiment(NONE, NONE),
@@ -116,15 +116,15 @@ def test_messages(tmp_path):
         assert messages(tmp_path, text)[0].startswith(expected)
 
 
-def test_what_does_not_fit_the_network_names_the_table(tmp_path):
+def test_unknown_fault_node_is_reported_with_its_key(tmp_path):
     _, spine = load(tmp_path, experiment(NONE, SPINE.replace("spine0", "spine9"))).points()
     with pytest.raises(InputError) as caught:
         prepare(spine)
-    told = str(caught.value).replace(f"{tmp_path}/", "")
-    assert mentions(told, "e.toml", "faults.broken.node", "spine9")
+    message = str(caught.value).replace(f"{tmp_path}/", "")
+    assert mentions(message, "e.toml", "faults.broken.node", "spine9")
 
 
-def test_queues_of_a_slow_link_may_follow_its_rate(tmp_path):
+def test_resize_queues_scales_queues_with_link_rate(tmp_path):
     slow = """
 [fabric]
 queue_bytes = "1bdp"

@@ -1,4 +1,4 @@
-"""Classes of flows by kind: which flows they take, what is said of them, and what is refused."""
+"""Flow classes by kind: which flows they take, their metrics, and invalid settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netsim.experiment.scenario import prepare
 from netsim.reports.flows import class_metrics
 
 JOB = '''
-"""A job of sixteen ranks: all-reduces of two, and messages."""
+"""A job of sixteen ranks: all-reduces of pairs, then messages."""
 
 from netsim.workloads.operations import Operations
 
@@ -38,17 +38,17 @@ OWN = {
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "job.py").write_text(JOB)
     return tmp_path
 
 
-def test_flows_of_a_kind_use_their_class(there: Path) -> None:
+def test_flows_of_a_kind_use_their_class(folder: Path) -> None:
     extra = {
         "flow_classes.wan.transport": 'kind = "roce"',
         "flow_classes.wan.traffic": 'kind = "incast"\nfan_in = 3',
     }
-    (point,) = load(there, text(**OWN, **extra)).points()
+    (point,) = load(folder, text(**OWN, **extra)).points()
     scenario = prepare(point)
     flows = scenario.flows
     assert flows.kind is not None
@@ -61,8 +61,8 @@ def test_flows_of_a_kind_use_their_class(there: Path) -> None:
     assert len(point.uses) == len([use for use in point.uses if use is not None])
 
 
-def test_a_run(there: Path) -> None:
-    (point,) = load(there, text(**OWN)).points()
+def test_run_has_metrics_per_flow_class(folder: Path) -> None:
+    (point,) = load(folder, text(**OWN)).points()
     scenario = prepare(point)
     engine = run(
         build(
@@ -101,16 +101,16 @@ def test_a_run(there: Path) -> None:
         ('transport = "roce"\nkind = ["tp"]', r'flow_classes\.up\.kind: unknown key .*"kinds"'),
     ],
 )
-def test_mistakes_of_the_file(there: Path, up: str, message: str) -> None:
+def test_invalid_kinds_are_rejected(folder: Path, up: str, message: str) -> None:
 
-    found = messages(there, text(**{**OWN, "flow_classes.up": up}))
+    found = messages(folder, text(**{**OWN, "flow_classes.up": up}))
     assert any(re.search(message, line) for line in found), found
 
 
-def test_a_kind_has_one_class(there: Path) -> None:
+def test_kind_in_two_classes_is_rejected(folder: Path) -> None:
     other = {"flow_classes.out": 'transport = "roce"\nkinds = ["pp", "tp"]'}
     assert mentions(
-        messages(there, text(**OWN, **other)),
+        messages(folder, text(**OWN, **other)),
         "e.toml",
         "flow_classes.out.kinds",
         "tp",
@@ -118,11 +118,11 @@ def test_a_kind_has_one_class(there: Path) -> None:
     )
 
 
-def test_a_kind_that_the_traffic_has_not_is_told_with_those_that_it_has(there: Path) -> None:
+def test_kind_missing_from_the_traffic_is_rejected(folder: Path) -> None:
     sections = {**OWN, "flow_classes.up": 'transport = "roce"\nkinds = ["tq"]'}
-    (point,) = load(there, text(**sections)).points()
+    (point,) = load(folder, text(**sections)).points()
     with raises_input("tq", key="flow_classes.up.kinds"):
         prepare(point)
-    (point,) = load(there, text(**{"flow_classes.up": OWN["flow_classes.up"]})).points()
+    (point,) = load(folder, text(**{"flow_classes.up": OWN["flow_classes.up"]})).points()
     with raises_input("kind", key="flow_classes.up.kinds"):
         prepare(point)

@@ -1,4 +1,4 @@
-"""Parameters with a value for each part, as a tree's tiers: written, swept, written back, wrong."""
+"""Parameters with a value per part, such as a tree's tiers: read, written, swept, invalid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tree(lines: str) -> str:
     return text(topology=TREE + lines)
 
 
-def test_one_value_is_for_all_parts_and_a_table_for_some() -> None:
+def test_scalar_sets_all_parts_and_table_sets_some() -> None:
     assert PARAM.convert("2us") == {"leaf": 2 * 10**6, "spine": 2 * 10**6}
     assert PARAM.convert({"spine": "2us"}) == {"leaf": 10**6, "spine": 2 * 10**6}
     assert PARAM.convert({}) == PARAM.convert("1us")
@@ -25,14 +25,14 @@ def test_one_value_is_for_all_parts_and_a_table_for_some() -> None:
     assert rate.convert({"leaf": "none", "spine": "8bps"}) == {"leaf": None, "spine": 8}
 
 
-def test_what_is_written_back_is_the_same() -> None:
+def test_formatted_value_converts_back() -> None:
     for value in ["2us", {"leaf": "3us"}, {"leaf": "3us", "spine": "3us"}]:
         converted = PARAM.convert(value)
         assert PARAM.convert(PARAM.format(converted)) == converted
         assert PARAM.format(PARAM.convert({"leaf": "3us", "spine": "3us"})) == "3us"
 
 
-def test_a_wrong_part_is_named_with_its_key() -> None:
+def test_invalid_parts_are_reported_with_their_keys() -> None:
     given = {"delay": {"leef": "1us", "leaf": "0ps", "spine": 3}}
     with pytest.raises(InputError) as caught:
         resolve_params([PARAM], {}, given, None, file="a.toml", key="topology")
@@ -50,7 +50,7 @@ def test_a_wrong_part_is_named_with_its_key() -> None:
     )
 
 
-def test_a_wrong_declaration() -> None:
+def test_invalid_param_declarations_are_rejected() -> None:
     for arguments, message in [
         ({"unit": "file", "default": None}, ""),
         ({"unit": "time", "default": REQUIRED}, ""),
@@ -60,7 +60,7 @@ def test_a_wrong_declaration() -> None:
             Param("p", **{"doc": "", "each": ("leaf",)} | arguments)
 
 
-def test_a_point_says_the_same_again(tmp_path) -> None:
+def test_resolved_point_lists_the_value_of_each_part(tmp_path) -> None:
     written = 'fabric_rate = {spine = "1.6Tbps"}\noversubscription = 2'
     (point,) = load(tmp_path, tree(written)).points()
     described = point.resolved["topology"]
@@ -69,7 +69,7 @@ def test_a_point_says_the_same_again(tmp_path) -> None:
     assert described["link_latency"] == "1us"
 
 
-def test_each_value_of_a_table_may_be_an_axis(tmp_path) -> None:
+def test_each_value_of_a_table_can_be_an_axis(tmp_path) -> None:
     lines = "oversubscription = {leaf = [1, 2], spine = 2}\nuplinks = {spine = '1..2'}"
     experiment = load(tmp_path, tree(lines), "topology.bundle.leaf=[1, 2]")
     assert experiment.axes == {
@@ -85,7 +85,7 @@ def test_each_value_of_a_table_may_be_an_axis(tmp_path) -> None:
     }
 
 
-def test_an_axis_of_tables_is_refused(tmp_path) -> None:
+def test_axis_of_tables_is_rejected(tmp_path) -> None:
     assert mentions(
         messages(tmp_path, tree("bundle = [1, {leaf = 2}]")), "e.toml", "topology.bundle"
     )

@@ -1,4 +1,4 @@
-"""Whatever stands in an experiment, it is a point or one message."""
+"""Any content of an experiment gives points or input errors, never another exception."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def toml(value: object) -> str:
 
 
 @given(st.lists(st.tuples(PATHS, VALUES), min_size=1, max_size=4))
-def test_whatever_is_written_is_a_point_or_an_input_error(tmp_path_factory, changes):
+def test_any_override_gives_points_or_input_errors(tmp_path_factory, changes):
     overrides = [f"{path}={toml(value)}" for path, value in changes]
     try:
         experiment = load(tmp_path_factory.getbasetemp(), text(), *overrides)

@@ -1,4 +1,4 @@
-"""Queue disciplines that are files: named in [fabric], with keys and checks of their own."""
+"""Queue disciplines from plugin files: named in [fabric], with their own keys and checks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def of_mine(keys: str = "", **sections: str) -> str:
     return text(fabric=f'queue_discipline = "./mine.py"\n{keys}', **sections)
 
 
-def test_a_discipline_lies_beside_its_experiment(tmp_path, mine, monkeypatch):
+def test_discipline_path_is_relative_to_the_experiment(tmp_path, mine, monkeypatch):
     monkeypatch.chdir("/")
     (point,) = load(tmp_path, of_mine('room = "5pkt"')).points()
     use = point.fabric.queue
@@ -69,10 +69,10 @@ def test_a_discipline_lies_beside_its_experiment(tmp_path, mine, monkeypatch):
         "20.8KB",
         "auto",
     )
-    assert "queue_bytes" not in fabric  # ndp's wish for another discipline
+    assert "queue_bytes" not in fabric  # ndp sets it for another discipline
 
 
-def test_one_that_is_named_by_an_override_lies_where_netsim_is_run(tmp_path, mine, monkeypatch):
+def test_overridden_discipline_is_relative_to_the_current_directory(tmp_path, mine, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     (point,) = load(tmp_path / "elsewhere", text(), "fabric.queue_discipline=./mine.py").points()
@@ -80,17 +80,19 @@ def test_one_that_is_named_by_an_override_lies_where_netsim_is_run(tmp_path, min
     assert point.resolved["fabric"]["queue_discipline"] == str(mine)
 
 
-def test_one_that_a_transport_wishes_for_lies_beside_that(tmp_path, mine, monkeypatch):
+def test_transports_discipline_is_relative_to_the_transport(tmp_path, mine, monkeypatch):
     monkeypatch.chdir("/")
     (tmp_path / "far").mkdir()
     mine.rename(tmp_path / "far" / "mine.py")
-    wish = 'FABRIC = {"queue_discipline": "mine.py", "share": 1, "routing": "spray_round_robin"}\n'
-    (tmp_path / "far" / "own.py").write_text(TRANSPORT + wish)
+    declared = (
+        'FABRIC = {"queue_discipline": "mine.py", "share": 1, "routing": "spray_round_robin"}\n'
+    )
+    (tmp_path / "far" / "own.py").write_text(TRANSPORT + declared)
     content = text(top='transport = "far/own.py"')
     (point,) = load(tmp_path, content).points()
     assert point.fabric.queue.plugin.path == tmp_path / "far" / "mine.py"
     assert point.fabric.queue.params["share"] == 1
-    # What it wishes of that discipline says nothing of another one.
+    # Its keys for that discipline do not apply to another one.
     (point,) = load(tmp_path, content, "fabric.queue_discipline=drop_tail").points()
     assert (point.fabric.queue_discipline, point.fabric.routing.name) == (
         "drop_tail",
@@ -98,7 +100,7 @@ def test_one_that_a_transport_wishes_for_lies_beside_that(tmp_path, mine, monkey
     )
 
 
-def test_a_preset_is_weaker_than_a_key_and_stronger_than_a_wish(tmp_path):
+def test_key_overrides_preset_and_preset_overrides_transport(tmp_path):
     small = 'queue_discipline = "./mine.py:small"\n'
     (tmp_path / "own.py").write_text(
         TRANSPORT + 'FABRIC = {"queue_discipline": "mine.py", "share": 2}\n'
@@ -118,7 +120,7 @@ def test_a_preset_is_weaker_than_a_key_and_stronger_than_a_wish(tmp_path):
     )
 
 
-def test_disciplines_and_their_parameters_are_axes(tmp_path):
+def test_disciplines_and_their_parameters_can_be_axes(tmp_path):
     content = text(fabric='queue_discipline = ["./mine.py", "trim"]\nshare = "1..2"')
     points = load(tmp_path, content).points()
     assert [point.name for point in points] == [
@@ -131,7 +133,7 @@ def test_disciplines_and_their_parameters_are_axes(tmp_path):
     assert "share" not in points[2].resolved["fabric"]
 
 
-def test_what_a_file_says_of_itself(tmp_path, mine):
+def test_coupled_and_trims_are_read_from_the_file(tmp_path, mine):
     (point,) = load(tmp_path, of_mine()).points()
     assert (point.fabric.coupled, point.fabric.trims) == (False, False)
     mine.write_text(f"from netsim.queue import trim\n{MINE}\nCOUPLED = True\n")
@@ -139,7 +141,7 @@ def test_what_a_file_says_of_itself(tmp_path, mine):
     assert (point.fabric.coupled, point.fabric.trims) == (True, True)
 
 
-def test_what_is_settled_for_a_network(tmp_path):
+def test_settle_sets_parameters_for_the_network(tmp_path):
     (point,) = load(tmp_path, of_mine()).points()
     network = point.topology.module.build(point.topology.params)
     fabric = point.fabric.for_network(network, point.packets)
@@ -147,7 +149,7 @@ def test_what_is_settled_for_a_network(tmp_path):
     assert point.fabric.queue.params["most"] is None
 
 
-def test_a_result_notices_an_edit_of_the_file(tmp_path, mine):
+def test_fingerprint_changes_with_the_discipline_file(tmp_path, mine):
     def origin():
         return provenances(load(tmp_path, of_mine()).points())[0]
 
@@ -160,7 +162,7 @@ def test_a_result_notices_an_edit_of_the_file(tmp_path, mine):
     assert origin().fingerprint == first.fingerprint
 
 
-def test_what_is_settled_has_to_be_the_parameters(tmp_path, mine):
+def test_settle_must_return_parameters(tmp_path, mine):
     mine.write_text(f"{MINE}\n\ndef settle(params, network, packets):\n    return None\n")
     (point,) = load(tmp_path, of_mine()).points()
     network = point.topology.module.build(point.topology.params)
@@ -171,12 +173,15 @@ def test_what_is_settled_has_to_be_the_parameters(tmp_path, mine):
 BAD = {
     "a wrong value": (of_mine("room = 5"), 'fabric.room: 5 has no unit (write it like "64KB"'),
     "too small": (of_mine('room = "1KB"'), 'fabric.room: "1KB" is too small (at least 1pkt)'),
-    "its own check": (of_mine("share = 3"), "fabric.share: too many (at most n_traffic_classes)"),
+    "the plugin's check": (
+        of_mine("share = 3"),
+        "fabric.share: too many (at most n_traffic_classes)",
+    ),
     "a check of the packets": (
         of_mine(packets='control_bytes = "2KB"'),
         "packets.control_bytes: too large (at most 1KB)",
     ),
-    "another number of classes": (
+    "conflicting number of classes": (
         of_mine("n_traffic_classes = 3"),
         'fabric.n_traffic_classes: 3 conflicts with queue_discipline = "./mine.py" (exactly 2)',
     ),
@@ -184,7 +189,7 @@ BAD = {
         of_mine('share = 0\nroom = "5pkt"'),
         "fabric.room: has no effect without a share (remove it)",
     ),
-    "a key of another": (
+    "a key of another discipline": (
         of_mine("header_ratio = 3"),
         'fabric.header_ratio: has no effect with queue_discipline = "./mine.py" (only with "trim")',
     ),
@@ -196,7 +201,7 @@ BAD = {
 }
 
 
-def test_mistakes_in_an_experiment(tmp_path):
+def test_invalid_discipline_keys_are_rejected(tmp_path):
     for content, expected in BAD.values():
         (message,) = messages(tmp_path, content)
         assert message.startswith(f"e.toml: {expected}")
@@ -207,17 +212,17 @@ BROKEN = {
         'PARAMS = [*PARAMS, Param("n_traffic_classes", "count", 1, "of what?")]',
         "PARAMS.n_traffic_classes: conflicts with",
     ),
-    "a parameter that is no number": (
+    "a parameter with a file unit": (
         'PARAMS = [*PARAMS, Param("sizes", "file", "a.csv", "of what?")]',
         'PARAMS.sizes: unit "file" is not allowed',
     ),
     "too many classes": ("CLASSES = 9", "CLASSES: 9 is not a number of classes (1 to 8,"),
-    "a check that is none": ("check = 3", "check: must be a function"),
+    "a check that is not a function": ("check = 3", "check: must be a function"),
     "a check that yields something else": (
         "def check(params, fabric, packets):\n    yield 3",
         "check() returned 3 (",
     ),
-    "keys without effect that are none": (
+    "no_effect that returns a list": (
         "def no_effect(params):\n    return ['share']",
         "no_effect() returned ['share'] (",
     ),
@@ -229,7 +234,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_mistakes_in_a_disciplines_file(tmp_path, mine, name):
+def test_invalid_discipline_files_are_rejected(tmp_path, mine, name):
     change, expected = BROKEN[name]
     mine.write_text(f"{MINE}\n\n{change}\n")
     (message,) = messages(tmp_path, of_mine())
@@ -237,19 +242,9 @@ def test_mistakes_in_a_disciplines_file(tmp_path, mine, name):
     assert message.removeprefix("mine.py:").lstrip("0123456789: ").startswith(expected)
 
 
-def test_sizes_in_packets_are_for_disciplines_only(tmp_path):
+def test_queue_unit_is_rejected_in_transports(tmp_path):
     path = tmp_path / "mine.py"
     param = 'from netsim.params import Param\nPARAMS = [Param("room", "queue", "5pkt", "room")]\n'
     path.write_text(TRANSPORT + param)
     with raises_input("queue", key="PARAMS.room"):
         registry.find("transport", str(path))
-
-
-def test_an_unknown_wish_of_a_transport_is_its_own_mistake(tmp_path):
-    (tmp_path / "own.py").write_text(TRANSPORT + 'FABRIC = {"queue_byts": "5pkt"}\n')
-    assert mentions(
-        messages(tmp_path, text(top='transport = "own.py"')),
-        "own.py",
-        "FABRIC.queue_byts",
-        "queue_bytes",
-    )

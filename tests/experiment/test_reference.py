@@ -1,4 +1,4 @@
-"""[reference]: values that a figure is held against."""
+"""[reference]: values to compare a plot with."""
 
 import pytest
 
@@ -13,8 +13,8 @@ GOOD_REFERENCE = {
 }
 
 
-def test_references_that_are_wrong():
-    """One line with the key; without the change there is none."""
+def test_invalid_references_are_rejected():
+    """Each change gives one error with its key; the unchanged reference gives none."""
     for change, key in [
         ({"axis": "traffic.laod"}, "axis"),
         ({"values": [["a", 2]]}, "values"),

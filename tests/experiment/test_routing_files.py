@@ -1,4 +1,4 @@
-"""Routing algorithms that are files: named in [fabric] beside the queue discipline."""
+"""Routing algorithms from plugin files, named in [fabric] next to the queue discipline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raises_input import mentions, raises_input
 from netsim.experiment.scenario import prepare
 from netsim.plugins import registry
 
-MINE = '''"""Changes its mind after a gap."""
+MINE = '''"""Chooses another path after a gap."""
 from netsim.errors import InputError
 from netsim.params import Param
 
@@ -48,7 +48,7 @@ def of_mine(keys: str = "") -> str:
     return text(fabric=f'routing = "./mine.py"\n{keys}')
 
 
-def test_its_parameters_are_keys_beside_those_of_the_discipline(tmp_path, mine, monkeypatch):
+def test_routing_parameters_are_fabric_keys(tmp_path, mine, monkeypatch):
     monkeypatch.chdir("/")
     (point,) = load(tmp_path, of_mine('gap = "5us"\nqueue_bytes = "9pkt"')).points()
     fabric = point.fabric
@@ -63,7 +63,7 @@ def test_its_parameters_are_keys_beside_those_of_the_discipline(tmp_path, mine, 
     assert fabric.for_network(network, point.packets).routing.params["tries"] == network.n_hosts
 
 
-def test_transports_presets_and_sweeps(tmp_path):
+def test_transports_presets_and_sweeps_set_the_routing_file(tmp_path):
     (tmp_path / "own.py").write_text(
         f'{TRANSPORT}FABRIC = {{"routing": "mine.py", "gap": "7us"}}\n'
     )
@@ -96,8 +96,8 @@ def ports_of(wiring):
 """
 
 
-def test_an_algorithm_may_have_tables_of_its_own(tmp_path, mine):
-    """Four leaves with four hosts, which all send by the first of four spines."""
+def test_routing_file_can_build_its_own_tables(tmp_path, mine):
+    """Four leaves with four hosts each; all traffic uses the first of four spines."""
     mine.write_text(MINE + TABLES)
     (point,) = load(tmp_path, of_mine()).points()
     network = prepare(point).network
@@ -116,18 +116,18 @@ def test_an_algorithm_may_have_tables_of_its_own(tmp_path, mine):
 
 
 BAD = {
-    "a key of none": (of_mine("tires = 3"), ("fabric.tires", "unknown key", '"tries"')),
-    "its own check": (of_mine("tries = 11"), ("fabric.tries", "too many")),
+    "unknown key": (of_mine("tires = 3"), ("fabric.tires", "unknown key", '"tries"')),
+    "the plugin's check": (of_mine("tries = 11"), ("fabric.tries", "too many")),
     "without effect": (of_mine('tries = 0\ngap = "1us"'), ("fabric.gap", "without a try")),
     "no such preset": (text(fabric='routing = "./mine.py:eger"'), ("fabric.routing", "eager")),
-    "unknown": (text(fabric='routing = "ecpm"'), ("fabric.routing", '"ecpm"', '"ecmp"')),
-    "no name": (text(fabric="routing = 3"), ("fabric.routing", "not a name")),
+    "unknown algorithm": (text(fabric='routing = "ecpm"'), ("fabric.routing", '"ecpm"', '"ecmp"')),
+    "not a name": (text(fabric="routing = 3"), ("fabric.routing", "not a name")),
     "no such file": (text(fabric='routing = "./his.py"'), ("fabric.routing", "his.py")),
     "the former name": (text(fabric='load_balancing = "ecmp"'), ("fabric.load_bal", '"routing"')),
 }
 
 
-def test_mistakes_in_an_experiment(tmp_path):
+def test_invalid_routing_keys_are_rejected(tmp_path):
     for content, expected in BAD.values():
         assert mentions(messages(tmp_path, content), "e.toml", *expected), expected
 
@@ -143,14 +143,14 @@ DECLARED = {
 }
 
 
-def test_declarations_are_checked_when_a_file_is_loaded(mine):
+def test_invalid_declarations_in_a_routing_file_are_rejected(mine):
     for line, expected in DECLARED.items():
         mine.write_text(f"{MINE}\n{line}\n")
         with raises_input(*expected):
             registry.find("routing", str(mine))
 
 
-def test_two_plugins_cannot_have_one_key(tmp_path, mine):
+def test_plugins_with_the_same_key_are_rejected(tmp_path, mine):
     mine.write_text(MINE.replace('"tries"', '"queue_bytes"'))
     found = messages(tmp_path, of_mine('queue_discipline = "drop_tail"'))
     assert mentions(found, "mine.py", "PARAMS.queue_bytes", "parameter of drop_tail")

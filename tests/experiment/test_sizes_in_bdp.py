@@ -1,4 +1,4 @@
-"""Sizes in products of rate and delay, as an experiment writes them."""
+"""Queue sizes that an experiment gives in bandwidth-delay products (bdp)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def point_of(tmp_path, *, transport="ndp", topology=MIXED, **sections):
     return point
 
 
-def test_they_stay_as_they_are_written_until_there_is_a_network(tmp_path):
+def test_bdp_sizes_stay_unresolved_until_the_network_exists(tmp_path):
     fabric = 'queue_bytes = "1.50bdp"\necn.kmin_bytes = "0.2bdp"'
     point = point_of(tmp_path, fabric=fabric)
     values = size_values(point.fabric)
@@ -40,23 +40,23 @@ def test_they_stay_as_they_are_written_until_there_is_a_network(tmp_path):
     assert point.resolved["fabric"]["header_queue_bytes"] == "1MB"
 
 
-def test_each_kind_of_port_has_its_own_in_the_run(tmp_path):
+def test_bdp_size_is_resolved_per_port_rate(tmp_path):
     scenario = prepare(point_of(tmp_path, fabric='queue_bytes = "1bdp"'))
     assert scenario.sizes is not None
     assert [one.queue.params["queue_bytes"] for one in scenario.sizes.fabrics] == [110_560, 442_240]
 
 
 @pytest.mark.parametrize("rate", ["100Gbps", "800Gbps"])
-def test_where_all_ports_are_alike_there_are_no_kinds(tmp_path, rate):
+def test_equal_ports_share_one_bdp_size(tmp_path, rate):
     topology = f'kind = "fat_tree"\nhosts_per_leaf = 4\nleaves = 4\nhost_rate = "{rate}"'
     scenario = prepare(point_of(tmp_path, topology=topology, fabric='queue_bytes = "1bdp"'))
     assert scenario.sizes is None
-    # Two ways of 4 us, and 4 transmissions of 4,224 bytes each at 8 links.
+    # A round trip of 8 us, and 4 transmissions of a data and a control packet (4,224 bytes).
     expected = {"100Gbps": 100_000 + 4 * 4224, "800Gbps": 800_000 + 4 * 4224}
     assert scenario.fabric.queue.params["queue_bytes"] == expected[rate]
 
 
-def test_what_they_become_is_told(tmp_path):
+def test_resolved_bdp_sizes_are_reported(tmp_path):
     assert list(report_queue_sizes([point_of(tmp_path)])) == []
     point = point_of(tmp_path, fabric='queue_bytes = "1bdp"\necn.kmin_bytes = "0.25bdp"')
     rates = [("100Gbps", "110.56KB", "27.64KB"), ("400Gbps", "442.24KB", "110.56KB")]
@@ -70,20 +70,20 @@ def test_what_they_become_is_told(tmp_path):
     ]
 
 
-def test_sizes_are_checked_at_each_kind_of_port(tmp_path):
+def test_bdp_sizes_are_checked_per_port_rate(tmp_path):
     point = point_of(tmp_path, fabric='queue_bytes = "0.02bdp"')
     with pytest.raises(InputError) as caught:
         prepare(point)
-    told = str(caught.value).replace(f"{tmp_path}/", "")
+    message = str(caught.value).replace(f"{tmp_path}/", "")
     assert mentions(
-        told, "e.toml", "fabric.queue_bytes", "2.212KB", "100Gbps", "8.8448us", "4.16KB"
+        message, "e.toml", "fabric.queue_bytes", "2.212KB", "100Gbps", "8.8448us", "4.16KB"
     )
     point = point_of(tmp_path, fabric='ecn.kmin_bytes = "0.5bdp"\necn.kmax_bytes = "100KB"')
     with raises_input("221.12KB", "400Gbps", key="fabric.ecn.kmin_bytes"):
         prepare(point)
 
 
-def test_one_size_of_a_whole_switch_is_refused(tmp_path):
+def test_shared_buffer_in_bdp_is_rejected(tmp_path):
     content = text(top='transport = "roce"', fabric='shared_buffer_bytes = "1bdp"')
     assert mentions(
         messages(tmp_path, content), "e.toml", "fabric.shared_buffer_bytes", "1bdp", "64KB", "35pkt"

@@ -1,4 +1,4 @@
-"""Topologies, or other plugins, side by side: an axis of tables, and what each is called."""
+"""An axis of [[topology]] tables: points, labels, overrides and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_each_topology_is_a_point_with_its_own_network(tmp_path):
     assert [len(one.flows) for one in scenarios] == [16, 8]
 
 
-def test_tables_of_one_kind_are_called_by_what_sets_them_apart(tmp_path):
+def test_tables_of_one_kind_are_labeled_by_their_differences(tmp_path):
     assert labels(tmp_path, TREE, PLANE_BALANCING, DUMBBELL) == [
         "fat_tree",
         "fat_tree planes=4",
@@ -54,7 +54,7 @@ def test_tables_of_one_kind_are_called_by_what_sets_them_apart(tmp_path):
     ]
 
 
-def test_an_axis_inside_a_table_is_told_only_where_nothing_else_is(tmp_path):
+def test_inner_axis_labels_a_table_only_if_needed(tmp_path):
     both = TREE + 'host_rate = ["100Gbps", "200Gbps"]'
     points = load(tmp_path, experiment(both, PLANE_BALANCING)).points()
     assert [point.name for point in points] == [
@@ -74,7 +74,7 @@ def test_overrides_set_a_value_in_every_table(tmp_path):
     assert [point.topology.params["leaves"] for point in points] == [2, 2]
 
 
-def test_messages(tmp_path):
+def test_invalid_topology_tables_are_rejected(tmp_path):
     for tables, expected in [
         (
             [TREE, DUMBBELL + "leaves = 4"],
@@ -94,11 +94,11 @@ def test_messages(tmp_path):
         assert line.startswith(expected)
 
 
-def test_what_does_not_fit_one_of_the_networks_names_it(tmp_path):
+def test_fault_on_the_wrong_topology_is_rejected(tmp_path):
     rest = REST + '[faults.worn]\nlinks = "leaf0 - spine0"\nloss_rate = 0.1\n'
     tree, dumbbell = load(tmp_path, experiment(TREE, DUMBBELL, rest=rest)).points()
     assert prepare(tree).faults is not None
     with pytest.raises(InputError) as caught:
         prepare(dumbbell)
-    told = str(caught.value).replace(f"{tmp_path}/", "")
-    assert mentions(told, "e.toml", "faults.worn.links", "leaf0", "spine0", "dumbbell")
+    message = str(caught.value).replace(f"{tmp_path}/", "")
+    assert mentions(message, "e.toml", "faults.worn.links", "leaf0", "spine0", "dumbbell")
