@@ -126,7 +126,7 @@ def test_receiver_switches_to_a_shorter_message() -> None:
     assert ideal_ps(200) <= short <= ideal_ps(200) + 2 * FULL
 
 
-def test_a_sender_serves_its_shortest_message_first() -> None:
+def test_sender_serves_its_shortest_message_first() -> None:
     at = 50 * US
     engine = homa([(0, 7, 1000 * PAYLOAD, 0), (0, 6, 30 * PAYLOAD, at)])
     long, short = fct_ps(engine)

@@ -96,8 +96,8 @@ N_BYTES = 4 * PACKET
 
 
 def sender(window_packets: int = 20) -> SimpleNamespace:
-    """A sender at 100 Gbps, base round trip 12 us, target 9 us: the network the gains are given
-    for."""
+    """A sender at 100 Gbps, base round trip 12 us, target 9 us: the network of the default
+    gains."""
     params = resolve(registry.find("transport", "nscc"), {})
     par = SimpleNamespace(**params, payload_bytes=4096, header_bytes=64, control_bytes=64, seed=1)
     par.pair_by_entropy = 0
