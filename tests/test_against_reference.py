@@ -1,12 +1,12 @@
-"""The engine against the slow reference simulator, packet by packet and picosecond by picosecond.
+"""The engine matches the slow reference simulator, packet by packet and picosecond by picosecond.
 
-Random small networks in which queues overflow, packets are trimmed and links are paused often, of
-all that a case may have (`reference/cases.py`), alone and together: transports, queue disciplines,
-load balancing, hosts with several ports, faults, routes that change, tasks, programs, series.
-Shorter windows, rings that grow and runs in pieces are among the ways to run them (`agreement.py`).
+Random small networks often overflow queues, trim packets and pause links. They combine all features
+of a case (`reference/cases.py`): transports, queue disciplines, load balancing, hosts with several
+ports, faults, route changes, tasks, programs, series. They run with shorter windows, growing rings
+and resumed engines, too (`agreement.py`).
 
-The engine's code runs as plain Python here, since every fabric would otherwise be compiled; that
-compiled code does the same, with any number of threads, is tested in ``engine/test_compiled.py``.
+The engine runs as plain Python here, since every fabric would otherwise need compiling;
+``engine/test_compiled.py`` tests that compiled code with any number of threads does the same.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from reference.small import FULL, PAYLOAD, cable, case, fabric
 from netsim.engine.kernels.layout import RUNNING
 
 CASES = 800
-"""Random cases of everything."""
+"""Number of random cases to choose from."""
 LONGER = 276
-"""Up to which number those of the slow test of longer ones go."""
+"""Number of cases of the slow test of longer cases."""
 MORE_CASES = 6000
-"""Up to which number those of the slow test go."""
+"""First case number beyond the slow test."""
 AT_ONCE = 12
-"""Cases of one slow test."""
+"""Cases per slow test."""
 PARTS = 7
-"""Tests of the chosen cases."""
+"""Number of tests that share the chosen cases."""
 SHORT = 300
-"""After about so many transmissions each of the first ones ends."""
+"""Number of transmissions after which a quick case ends."""
 
 
 def pairs_of(seed: int) -> set[tuple[str | None, str | None]]:
-    """Each two of a case's features, transport, discipline, load balancing and planes."""
+    """Return all pairs of a case's features, transport, discipline, load balancing and planes."""
     case = random_case(seed)
     kinds = (
         case.transport,
@@ -52,53 +52,54 @@ def pairs_of(seed: int) -> set[tuple[str | None, str | None]]:
 
 @cache
 def chosen() -> list[int]:
-    """Those of the cases that have a pair which none before has."""
+    """Return the cases that add a new pair."""
     met: set[tuple[str | None, str | None]] = set()
     return [seed for seed in range(CASES) if len(met) < len(met := met | pairs_of(seed))]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_departure(part: int) -> None:
+def test_engine_matches_the_reference(part: int) -> None:
     for seed in chosen()[part::PARTS]:
         check(seed, SHORT)
 
 
 @pytest.mark.parametrize("planes", [None, "hash", "entropy"])
-def test_trees_of_three_tiers_and_several_of_them(planes: str | None) -> None:
-    """They are among the cases above as well."""
+def test_three_tier_trees_match_the_reference(planes: str | None) -> None:
+    """More such trees than among the chosen cases."""
     for seed in range(4):
         check(seed, SHORT, trees=True, planes=planes)
 
 
-def test_racks_that_circuits_alone_join() -> None:
-    """Where ports send packets for each other, or packets take any circuit."""
+def test_circuit_only_racks_match_the_reference() -> None:
+    """Racks connected only by circuits, with opportunistic or Valiant routing."""
     for seed in range(8):
         check(seed, SHORT, racks=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(8, 1200, AT_ONCE))
-def test_racks_that_circuits_alone_join_of_many(first: int) -> None:
+def test_many_circuit_only_racks_match_the_reference(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         check(seed, racks=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(CASES, MORE_CASES, AT_ONCE))
-def test_every_departure_of_many(first: int) -> None:
+def test_many_cases_match_the_reference(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         check(seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, LONGER, AT_ONCE))
-def test_every_departure_of_longer_ones(first: int) -> None:
+def test_longer_cases_match_the_reference(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         check(seed, 20_000)
 
 
-def test_cases_have_everything_together() -> None:
-    """Each two features, and each feature with each discipline, transport, balancing and planes."""
+def test_chosen_cases_cover_all_feature_pairs() -> None:
+    """All pairs of features occur, and each feature with each discipline, transport, balancing and
+    plane balancing."""
     met = set().union(*map(pairs_of, chosen()))
     kinds = {*itertools.chain(*PAIRS), *ROUTING, *PLANE_BALANCING, *FEATURES}
     refused = {("policy", routing) for routing in VIA}
@@ -106,10 +107,10 @@ def test_cases_have_everything_together() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(20, 20), (40, 10, 25), (5, 5, 5, 5, 30)])
-def test_a_finished_flow_leaves_as_its_port_comes_to_it_paused_or_not(
+def test_flow_finishing_on_a_paused_port_matches_the_reference(
     sizes: tuple[int, ...],
 ) -> None:
-    """Flows of two ports, which take the one with the fewer of them, into a slow one."""
+    """Flows of a host with two ports share a slow link, so its ports are paused."""
     lossless = fabric(
         "lossless", plane_balancing="least_loaded", xoff_bytes=4 * FULL, xon_bytes=FULL
     )
@@ -119,7 +120,7 @@ def test_a_finished_flow_leaves_as_its_port_comes_to_it_paused_or_not(
     compare(slow, Way(None, None, pieces=False))
 
 
-def test_a_call_simulates_no_more_windows_than_asked_for_however_often_rings_grow() -> None:
+def test_advance_simulates_one_window_even_if_rings_grow() -> None:
     case = random_case(0, transport="roce", model="lossless", planes=None)
     engine = engine_for(case, trace=False, jit=False, sizes=NARROW)
     assert case.until_ps is not None

@@ -1,4 +1,4 @@
-"""The Python interface: what examples show, and what it says to mistakes."""
+"""The Python interface: documented examples, tables, plots and errors."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def sweep():
     return netsim.run(netsim.Experiment(**TABLES, seed=[1, 2]), threads=1, progress=False)
 
 
-def test_a_sweep(sweep):
+def test_sweep_has_a_table_and_points(sweep):
     assert [point.name for point in sweep] == ["seed=1", "seed=2"]
     assert sweep.table["seed"].to_list() == [1, 2]
     assert sweep.table["hash"].to_list() == [point.summary["hash"] for point in sweep]
@@ -30,7 +30,7 @@ def test_a_sweep(sweep):
     assert "seed=2" in sweep._repr_html_()
 
 
-def test_a_single_point_has_its_tables(tmp_path):
+def test_single_point_has_its_tables(tmp_path):
     one = netsim.run(TABLES, out=tmp_path / "r", threads=1)
     assert len(one.flows) == 4
     assert one.table["hash"].to_list() == [one.summary["hash"]]
@@ -38,7 +38,7 @@ def test_a_single_point_has_its_tables(tmp_path):
     assert "flows" in dir(one)
 
 
-def test_the_example_of_the_page(tmp_path, monkeypatch):
+def test_documented_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # it writes report.html
     page = (Path(__file__).parent.parent / "docs" / "python.md").read_text("utf-8")
     scope = {}
@@ -46,13 +46,13 @@ def test_the_example_of_the_page(tmp_path, monkeypatch):
     assert scope["results"].table["status"].to_list() == ["finished"] * 2
 
 
-def test_the_page_has_every_command():
+def test_python_page_lists_every_command():
     page = (Path(__file__).parent.parent / "docs" / "python.md").read_text("utf-8")
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     assert sorted(name for row in rows for name in row.split("`")[1::2]) == sorted(commands())
 
 
-def test_temporary_results_go_away():
+def test_temporary_results_are_deleted():
     results = netsim.run(TABLES, threads=1)
     path = results.path
     assert path.is_dir()
@@ -60,7 +60,7 @@ def test_temporary_results_go_away():
     assert not path.exists()
 
 
-def test_why_and_compare(sweep, monkeypatch):
+def test_why_trace_and_compare_explain_results(sweep, monkeypatch):
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     found = sweep.why(1, flow=2)
     assert found.total_ps == found.budget["time_ps"].sum() == sweep[1].flows["fct_ps"][2]
@@ -73,14 +73,14 @@ def test_why_and_compare(sweep, monkeypatch):
     assert comparison.statistics["change"].to_list() == [0.0] * 4
 
 
-def test_figures(sweep, tmp_path):
+def test_results_plot_and_report(sweep, tmp_path):
     axes = sweep.plot(x="seed", y="fct_max").axes
     assert axes[0].get_xlabel() == "seed"
     assert sweep.plot().axes
     assert sweep.report(tmp_path / "r.html").stat().st_size > 50_000
 
 
-def test_predictions():
+def test_check_and_topo_return_tables():
     table = netsim.check(TABLES, overrides=["seed=1..3"])
     assert table["point"].to_list() == ["seed=1", "seed=2", "seed=3"]
     assert table["packet_hops"].min() > 0
@@ -88,8 +88,8 @@ def test_predictions():
     assert network["hosts"] == 4
 
 
-def test_saturation(tmp_path, monkeypatch):
-    """Two hosts that share a link saturate it at half of their rate. A deadlock is kept, too."""
+def test_saturate_finds_the_saturation_load(tmp_path, monkeypatch):
+    """Two hosts saturate a shared link at half their rate; a stalled point is kept, not rerun."""
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
     rates = {"bottleneck_rate": "100Gbps", "host_delay": "1us", "bottleneck_delay": "1us"}
     experiment = netsim.Experiment(
@@ -116,7 +116,7 @@ def test_saturation(tmp_path, monkeypatch):
         netsim.saturate(experiment, loads=[0.7])
 
 
-def test_mistakes(sweep):
+def test_invalid_use_is_rejected(sweep):
     with raises_input("topolgy: unknown key"):
         netsim.Experiment(topolgy={})
     with raises_input('unknown kind "fct_cfd"', "fct_cdf"):

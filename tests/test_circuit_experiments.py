@@ -1,4 +1,4 @@
-"""What the experiments with circuits say, as formulas have it; compiled, and slow."""
+"""Circuit experiments give the results that their comments state. Compiled and slow."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def points(name: str) -> list[Point]:
 
 
 @pytest.mark.slow
-def test_a_circuit_carries_for_the_share_of_its_days() -> None:
-    """t / (t + r): each two racks of five meet in one of five slots, of which 10 us are night."""
+def test_circuit_throughput_matches_its_duty_cycle() -> None:
+    """A pair of five racks is connected in one of five slots, each with a night of 10 us."""
     for point in points("ocs_duty"):
         slot_ps = parse_time_ps(point.axes["topology.slot"])
         size = point.traffic.params["size"]
@@ -28,8 +28,8 @@ def test_a_circuit_carries_for_the_share_of_its_days() -> None:
 
 
 @pytest.mark.slow
-def test_right_predictions_are_as_good_as_a_packet_switch() -> None:
-    """Within five percent, for pipeline and ring; the more is wrong, the longer it takes."""
+def test_accurate_predictions_match_a_packet_switch() -> None:
+    """Pipeline and ring take at most 5 % longer; larger prediction errors take longer."""
     took: dict[tuple[str, str], dict[float, int]] = {}
     for point in points("ocs_demand"):
         fabric, traffic = point.axes["topology"], point.traffic.name
@@ -45,8 +45,8 @@ def test_right_predictions_are_as_good_as_a_packet_switch() -> None:
 
 
 @pytest.mark.slow
-def test_every_message_of_a_step_has_a_circuit() -> None:
-    """Nobody meets anybody: nothing is trimmed, and the last flow is no later than on a tree."""
+def test_circuits_for_every_message_avoid_trimming() -> None:
+    """Messages share no circuit: none is trimmed, and the last ends no later than on a tree."""
     last = {}
     for point in points("p2p_ocs_512"):
         if point.transport.name != "ideal":

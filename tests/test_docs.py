@@ -1,4 +1,4 @@
-"""The pages in docs/ and the heads of experiments: tables equal their source, examples load."""
+"""Pages in docs/ and headers of experiments: tables match their source, examples load."""
 
 import ast
 import builtins
@@ -34,16 +34,16 @@ SMALL = {
     "topology": {"kind": "fat_tree", "hosts_per_leaf": 8, "leaves": 4},
     "traffic": {"kind": "permutation"},
 }
-"""What an experiment of which a page shows a part is completed with."""
+"""Sections that complete the partial experiments of pages."""
 
 MINE = {
     kind: f"./my_{kind}.py" for kind in ("transport", "queue", "routing", "topology", "traffic")
 }
-"""Kind of plugin -> the file that stands for mine.py in the guide to it."""
+"""Kind of plugin -> the file that replaces mine.py of its guide."""
 
 LEFT_OUT = {"np", "Mapping", "Operations", "MAX_CLASSES", "each", "n", "n_ranks", "latency_ps"}
 LEFT_OUT |= {"tasks", "table_of", "permanent_matchings", "BATCH"}
-"""Names that blocks use and whose import or definition they leave out."""
+"""Names that blocks use without importing or defining them."""
 
 LABELS = ["Shows:", "Run:", "Time:", "Output:", "Omits:"]
 
@@ -54,8 +54,8 @@ def test_generated_tables_equal_their_source(page):
     assert regenerated(text) == text, "run: python tests/generated.py"
 
 
-def test_toml_blocks_load(tmp_path, monkeypatch):
-    """Experiments, also in part; jobs, deployments and predictions are read as far as TOML goes."""
+def test_toml_blocks_are_valid_experiments(tmp_path, monkeypatch):
+    """Experiments must load, partial ones completed by SMALL; other files must be valid TOML."""
     monkeypatch.chdir(tmp_path)
     for kind, path in MINE.items():
         scaffold = (ROOT / "netsim" / "scaffold" / f"my_{kind}.py").read_text("utf-8")
@@ -71,8 +71,8 @@ def test_toml_blocks_load(tmp_path, monkeypatch):
     assert found >= 20
 
 
-def test_python_blocks_use_names_that_exist():
-    """Names of a block are defined on its page, by what plugins import, or by Python."""
+def test_python_blocks_use_only_existing_names():
+    """Each name is defined on its page, by the plugin modules, or by Python."""
     plugins = (netsim.network, netsim.params, netsim.program, netsim.queue, netsim.routing)
     known = {name for one in (*plugins, netsim.transport, netsim.errors) for name in dir(one)}
     found = 0
@@ -91,8 +91,8 @@ def test_python_blocks_use_names_that_exist():
 
 
 @pytest.mark.slow
-def test_commands_of_get_started_run_and_print_what_it_quotes(tmp_path):
-    """In the order of the page, with its TOML as mine.toml; a page may leave out columns."""
+def test_get_started_commands_print_the_quoted_output(tmp_path):
+    """Commands run in page order with the page's TOML as mine.toml; quotes may omit columns."""
     page = (ROOT / "docs" / "get-started.md").read_text("utf-8")
     for block in blocks(page, "toml"):
         (tmp_path / "mine.toml").write_text(block, "utf-8")
@@ -128,7 +128,7 @@ def test_every_picture_is_in_the_gallery():
     } == pictures
 
 
-def test_heads_of_experiments_have_the_same_five_lines():
+def test_experiment_headers_have_five_labeled_lines():
     for name, path in built_in().items():
         text = path.read_text("utf-8")
         head = re.findall(r"(?m)^# (\w+:) ", text.partition("\n#\n")[0].partition("\n\n")[0])

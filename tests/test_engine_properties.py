@@ -1,4 +1,4 @@
-"""What holds for every network, traffic and fabric; the engine's code as plain Python."""
+"""Properties of every network, traffic and fabric, with the engine as plain Python."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXAMPLES = 40
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything of a run."""
+    """Everything that defines a run."""
 
     network: Network
     flows: FlowTable
@@ -48,14 +48,14 @@ class Setting:
     seed: int
 
     def engine(self, **options: Any) -> Engine:
-        """An engine at time 0."""
+        """Return an engine at time 0."""
         options = {"seed": self.seed, "params": self.params, "packets": self.packets, **options}
         return build(self.network, self.flows, self.transport, self.fabric, jit=False, **options)
 
 
 @st.composite
 def networks(draw: st.DrawFn) -> Network:
-    """Small fat trees of any rates and latencies: all shortest paths of a pair are alike."""
+    """Small fat trees of any rates and latencies; all shortest paths of a pair are equivalent."""
     return fat_tree(
         draw(st.integers(2, 4)),
         draw(st.integers(1, 3)),
@@ -70,7 +70,7 @@ def networks(draw: st.DrawFn) -> Network:
 
 @st.composite
 def settings_of_runs(draw: st.DrawFn, *, lossy: bool) -> Setting:
-    """Lossy ones may drop what is not sent again; of the others every flow has to arrive."""
+    """Lossy settings may lose packets permanently; in all others every flow must arrive."""
     network = draw(networks())
     packets = PacketFormat(payload_bytes=draw(st.sampled_from((512, 1500, 4096))))
     full = packets.data_bytes
@@ -83,7 +83,7 @@ def settings_of_runs(draw: st.DrawFn, *, lossy: bool) -> Setting:
     model = draw(st.sampled_from(("drop_tail",) if lossy else models[transport]))
     xoff = draw(st.integers(0, 10)) * full
     ecn = Ecn(full, 4 * full, 0.5, draw(st.sampled_from(("enqueue", "dequeue"))))
-    # Go-back-N takes packets that overtake for lost ones and sends them again and again.
+    # Go-back-N treats reordered packets as lost and sends them repeatedly.
     spread = ("ecmp",) if transport == "roce" else registry.names("routing")
     routing = routing_spec(draw(st.sampled_from(spread)))
     if "publish_delay" in routing.params:  # longer than any cable drawn above
@@ -110,7 +110,7 @@ def settings_of_runs(draw: st.DrawFn, *, lossy: bool) -> Setting:
 
 @given(settings_of_runs(lossy=False))
 @settings(max_examples=EXAMPLES)
-def test_every_flow_arrives_and_none_too_early(setting: Setting) -> None:
+def test_every_flow_arrives_no_earlier_than_ideal(setting: Setting) -> None:
     engine = run(setting.engine())
     assert_conserved(engine)
     assert counter(engine, "drops") == 0
@@ -126,13 +126,13 @@ def test_every_flow_arrives_and_none_too_early(setting: Setting) -> None:
 
 @given(settings_of_runs(lossy=True), st.integers(0, 300 * US))
 @settings(max_examples=EXAMPLES)
-def test_nothing_vanishes(setting: Setting, until_ps: int) -> None:
-    """With drops, and stopped anywhere: what was sent is somewhere."""
+def test_packets_are_conserved_at_any_time(setting: Setting, until_ps: int) -> None:
+    """Every sent packet is accounted for, with drops and when stopped at any time."""
     engine = run(setting.engine(), until_ps)
     assert_conserved(engine)
     run(engine, 2000 * US)
     assert_conserved(engine)
-    # A port can have sent no more than its rate allows.
+    # A port sends at most what its rate allows.
     links, network = engine.state.links, setting.network
     sent = np.array(links.queues["sent_bytes"]).reshape(network.n_ports, -1).sum(axis=1)
     busy_until = np.array(links.ports["free_at"]) / 1e12
@@ -141,8 +141,8 @@ def test_nothing_vanishes(setting: Setting, until_ps: int) -> None:
 
 @given(settings_of_runs(lossy=False), st.integers(2, 50))
 @settings(max_examples=EXAMPLES // 2)
-def test_windows_of_any_length(setting: Setting, parts: int) -> None:
-    """They change neither what happens nor when the run ends: one lookahead after all is done."""
+def test_window_length_does_not_change_results(setting: Setting, parts: int) -> None:
+    """Shorter windows give the same events and the same end: one lookahead after the last flow."""
     shorter = setting.network.lookahead_ps // parts + 1
     whole, other = setting.engine(), setting.engine(window_ps=shorter)
     for stop_when_done in (True, False):

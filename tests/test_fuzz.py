@@ -1,4 +1,4 @@
-"""A fixed set of the fuzzer's cases (see fuzz/README.md): netsim bears all of them."""
+"""netsim handles a fixed set of the fuzzer's cases (fuzz/README.md) without a finding."""
 
 import pytest
 from fuzz import jobs, workers
@@ -13,18 +13,18 @@ COUNTS = {"experiments": 180, "files": 100, "hostile": 50} | {
 
 
 @pytest.mark.parametrize("kind", COUNTS)
-def test_cases(kind):
+def test_fixed_cases_have_no_findings(kind):
     numbers = range(COUNTS[kind])
     job, wall_s = jobs.JOBS[kind].job, jobs.JOBS[kind].wall_s
     done = list(workers.do(job, numbers, workers=1, wall_s=wall_s))
     findings = {one.number: one.findings for one in done if one.findings}
     assert not findings, "\n".join(f"{number}: {found}" for number, found in findings.items())
     assert len(done) == len(numbers)
-    assert len({one.verdict for one in done}) > 1  # some were accepted, some refused
+    assert len({one.verdict for one in done}) > 1  # some were accepted, some rejected
 
 
 @pytest.mark.parametrize("kind", jobs.JOBS)
-def test_a_case_follows_from_its_number(kind):
+def test_case_depends_only_on_its_number(kind):
     show = jobs.JOBS[kind].show
     assert show(3) == show(3)
     assert show(3) != show(4)

@@ -1,4 +1,4 @@
-"""What the guides say of the code holds: signatures, names of fields, how to get what is needed."""
+"""Plugin guides match the code: signatures, field names, examples and installation."""
 
 import ast
 import inspect
@@ -46,11 +46,11 @@ BLOCKS = sorted(
 )
 
 
-def test_the_guide_has_every_block():
+def test_transport_guide_lists_every_block():
     assert sorted(row[0] for row in cells(GUIDE, "blocks")) == [f"`{name}`" for name in BLOCKS]
 
 
-def test_fields_that_on_forward_sees_are_there():
+def test_documented_on_forward_fields_exist():
     text = marked(GUIDE, "telemetry")
     for record, dtype in (("queue", QUEUE), ("port", PORT), ("pkt", PACKET)):
         names = set(re.findall(rf"`{record}\.(\w+)`", text))
@@ -58,19 +58,19 @@ def test_fields_that_on_forward_sees_are_there():
         assert names <= set(dtype.names)
 
 
-def test_functions_of_the_section_on_receivers_are_there():
+def test_documented_receiver_functions_exist():
     text = marked(GUIDE, "receiver")
     called = set(re.findall(r"\b((?:send|set|host|serialization|full)_?\w*)\(", text))
     assert {"send", "set_host_timer", "set_timer", "host_timer_armed"} <= called
     assert called <= set(netsim.transport.__all__)
 
 
-def test_every_kind_of_value_is_explained():
+def test_every_parameter_kind_is_documented():
     page = (ROOT / "docs" / "experiment-file.md").read_text("utf-8")
     assert {row[0] for row in cells(page, "kinds")} == set(UNITS)
 
 
-def test_the_scaffold_says_how_to_get_pytest():
+def test_guides_and_scaffolds_explain_installing_pytest():
     scaffold = (ROOT / "netsim" / "scaffold" / "test_my_transport.py").read_text("utf-8")
     command = (ROOT / "netsim" / "cli" / "new_files.py").read_text("utf-8")
     for text in (GUIDE, QUEUES, ROUTING, TOPOLOGIES, scaffold, command):
@@ -82,27 +82,27 @@ KINDS = {
     "routing": (ROUTING, ROUTING_HANDLERS, netsim.routing, routing_services),
     "programs": (PROGRAMS, PROGRAM_HANDLERS, netsim.program, program_services),
 }
-"""The guides to what is compiled beside transports, and what each is compared with."""
+"""Guides to compiled plugins other than transports, and the code that each must match."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_guide_has_every_handler(kind):
+def test_guide_lists_every_handler(kind):
     guide, handlers, _, _ = KINDS[kind]
     assert cells(guide, "handlers") == [[f"`{row.form}`", row.called] for row in handlers.values()]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_guide_has_every_service(kind):
+def test_guide_lists_every_service(kind):
     guide, _, front, services = KINDS[kind]
     rows = cells(guide, "services")
-    told = {form for row in rows for form in re.findall(r"`(\w+\([^)]*\))`", row[0])}
+    listed = {form for row in rows for form in re.findall(r"`(\w+\([^)]*\))`", row[0])}
     tree = ast.parse(Path(services.__file__).read_text("utf-8"))
     offered = {
         f"{one.name}({', '.join(_arguments(one))})"
         for one in tree.body
         if isinstance(one, ast.FunctionDef) and one.name in front.__all__
     }
-    assert told == offered
+    assert listed == offered
     assert set(re.findall(r"`(\w+)`", marked(guide, "exports"))) <= set(front.__all__)
 
 
@@ -111,7 +111,7 @@ def _arguments(function):
     return [*(one.arg for one in function.args.args), *([f"*{rest.arg}"] if rest else [])]
 
 
-def test_the_guide_has_what_programs_declare_and_may_read():
+def test_program_guide_lists_declarations_and_fields():
     declared = set(PROGRAM_DECLARATIONS) - {"PARAMS", "PRESETS"}
     assert all(re.search(rf"^{name} = ", PROGRAMS, re.M) for name in declared)
     rows = cells(PROGRAMS, "readable")
@@ -120,7 +120,7 @@ def test_the_guide_has_what_programs_declare_and_may_read():
     assert task <= set(fields_of(ProgramTaskRecord))
 
 
-def test_the_example_of_the_guide_to_programs_is_one_that_comes_with_netsim():
+def test_program_guide_example_matches_batch_server():
     code = re.findall(r"^((?:def |    ).*)$", "".join(blocks(PROGRAMS, "python")), re.M)
     program = (ROOT / "netsim" / "traffic" / "batch_server.py").read_text("utf-8")
     known = {*program.splitlines(), "    ..."}
@@ -128,18 +128,18 @@ def test_the_example_of_the_guide_to_programs_is_one_that_comes_with_netsim():
     assert [line for line in code if line not in known] == []
 
 
-def test_the_guide_has_what_queue_disciplines_declare_and_may_set():
+def test_queue_guide_lists_declarations_and_fields():
     assert all(re.search(rf"\b{name}\b", QUEUES) for name in QUEUE_DECLARATIONS)
     assert [row[0].partition("(")[0] for row in cells(QUEUES, "functions")] == [
         f"`{name}" for name in QUEUE_FUNCTIONS
     ]
-    told = [set(re.findall(r"`(\w+)`", row[1])) for row in cells(QUEUES, "settable")]
-    assert told == [set(names) for names in QUEUE_SETTABLE.values()]
+    settable = [set(re.findall(r"`(\w+)`", row[1])) for row in cells(QUEUES, "settable")]
+    assert settable == [set(names) for names in QUEUE_SETTABLE.values()]
     named = set(re.findall(r"`(\w+)`", marked(QUEUES, "readable"))) - {"queue", "port"}
     assert named <= {*QUEUE.names, *PORT.names}
 
 
-def test_the_guide_has_what_routing_algorithms_declare_and_may_read():
+def test_routing_guide_lists_declarations_and_fields():
     assert [name for name in ROUTING_DECLARATIONS if not re.search(rf"\b{name}\b", ROUTING)] == []
     named = set(re.findall(r"`(\w+)`", marked(ROUTING, "readable")))
     assert named <= {*fields_of(RouterRecord), *fields_of(RoutingPortRecord)}
@@ -149,7 +149,7 @@ def test_the_guide_has_what_routing_algorithms_declare_and_may_read():
     ("name", "guide", "least"),
     [("my_queue", QUEUES, 20), ("my_routing", ROUTING, 10), ("my_topology", TOPOLOGIES, 12)],
 )
-def test_the_example_of_the_guide_is_the_scaffold(name, guide, least):
+def test_guide_example_matches_the_scaffold(name, guide, least):
     code = "".join(blocks(marked(guide, "example"), "python")).splitlines()
     scaffold = (ROOT / "netsim" / "scaffold" / f"{name}.py").read_text("utf-8")
     lines = {*(line.partition("  #")[0] for line in scaffold.splitlines()), "    ...", "    ...,"}
@@ -157,7 +157,7 @@ def test_the_example_of_the_guide_is_the_scaffold(name, guide, least):
     assert [line for line in code if line not in lines] == []
 
 
-def test_the_guide_has_every_call_of_the_builder():
+def test_topology_guide_lists_every_builder_method():
     builder = netsim.network.NetworkBuilder
     methods = {name: method for name, method in vars(builder).items() if name[0] != "_"}
     forms = [
@@ -167,15 +167,15 @@ def test_the_guide_has_every_call_of_the_builder():
     assert sorted(row[0] for row in cells(TOPOLOGIES, "builder")) == sorted(forms)
 
 
-def test_the_guide_has_all_that_topologies_import():
+def test_topology_guide_lists_every_export():
     rows = cells(TOPOLOGIES, "exports")
-    told = {name for row in rows for name in re.findall(r"`(\w+)`", row[0])}
-    assert told | {"NetworkBuilder"} == set(netsim.network.__all__)
+    listed = {name for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+    assert listed | {"NetworkBuilder"} == set(netsim.network.__all__)
     (named,) = (row[1] for row in rows if row[0] == "`Network`")
     offered = {*dir(netsim.network.Network), *dir(netsim.network.NetworkBuilder)}
     assert set(re.findall(r"`(\w+)`", named)) <= offered
 
 
-def test_the_guide_has_the_limits_of_networks():
+def test_topology_guide_states_the_network_limits():
     limits = {"switch-ports": f"{MAX_SWITCH_PORTS:,}", "host-nics": f"{MAX_NICS}"}
     assert values(TOPOLOGIES) == limits

@@ -1,4 +1,4 @@
-"""The experiments on inference that come with netsim show what their files say; compiled."""
+"""Shipped inference experiments give the results that their comments state. Compiled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 def points(name: str, *overrides: str, **axes: object) -> Iterator[Point]:
-    """Those that have these values on the axes."""
+    """Return the points with these values on the axes."""
     for point in Experiment.load(built_in()[name], overrides).points():
         if all(point.axes.get(axis) == value for axis, value in axes.items()):
             yield point
@@ -33,8 +33,8 @@ def step_ps(point: Point) -> float:
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "direct"])
-def test_a_layer_on_an_island_takes_its_closed_form(algorithm: str) -> None:
-    """Computing and two all-reduces, which nobody disturbs: within one percent."""
+def test_layer_time_matches_closed_form(algorithm: str) -> None:
+    """Compute time plus two undisturbed all-reduces, within one percent."""
     cost = iteration_cost(load_deployment("llama3_70b_h100"))
     way_ps = 200_000 + 8256 * 8000 // 3600
     wire = Wire(3600 * 10**9, way_ps, 8192, 64)
@@ -51,7 +51,7 @@ def test_a_layer_on_an_island_takes_its_closed_form(algorithm: str) -> None:
         assert step_ps(point) == pytest.approx(expected, rel=0.01)
 
 
-def test_half_batches_come_near_to_the_longer_of_computing_and_network() -> None:
+def test_half_batches_overlap_compute_and_network() -> None:
     cost = iteration_cost(load_deployment("llama3_70b_h100"))
     computing = 2 * compute_ps(cost, 1500, prompt_pairs(True, 0, 1500), 0, 0) / 20
     sending = network_ps(cost, 3000) / 20
@@ -64,7 +64,7 @@ def test_half_batches_come_near_to_the_longer_of_computing_and_network() -> None
     assert max(computing, sending) < took["half_batches"] < 1.16 * max(computing, sending)
 
 
-def test_packets_win_decode_and_rings_of_circuits_do_for_prefill() -> None:
+def test_packets_win_decode_and_circuit_rings_suit_prefill() -> None:
     def took(fabric: str, phase: str, algorithm: str) -> float:
         axes = {"topology": fabric, "traffic": phase, "traffic.algorithm": algorithm}
         (point,) = points("inference_fabrics", "packets.payload_bytes=16KiB", **axes)

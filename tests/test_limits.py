@@ -1,4 +1,4 @@
-"""What the engine's arithmetic cannot hold is refused at the door, with the bound."""
+"""Values beyond the engine's arithmetic are rejected before the run, with the limit."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from netsim.transports import dctcp
 DUMBBELL = 'kind = "dumbbell"\nhosts = 2\n'
 
 
-def refusal(tmp_path, content: str, *overrides: str) -> str:
-    """The message with which the only point of an experiment is refused."""
+def rejection(tmp_path, content: str, *overrides: str) -> str:
+    """Return the message that rejects the only point of an experiment."""
     with pytest.raises(InputError) as caught:
         accepted(tmp_path, content, *overrides)
     return str(caught.value).replace(f"{tmp_path}/", "")
@@ -45,8 +45,8 @@ def ps_per_byte_q20(rate_bps: int) -> int:
 
 
 @given(st.integers(1, limits.PACKET_BYTES), st.data())
-def test_serialization_is_exact_to_a_picosecond_at_every_rate_that_is_let_in(largest, data):
-    """`(size * q) >> 20` never passes int64, and is the exact time less what is below 1.1 ps."""
+def test_serialization_is_exact_at_every_allowed_rate(largest, data):
+    """`(size * q) >> 20` never exceeds int64 and is within 1.1 ps of the exact time."""
     slowest = limits.slowest_rate_bps(largest)
     rate = data.draw(
         st.sampled_from([slowest, limits.fastest_rate_bps(largest)])
@@ -61,7 +61,7 @@ def test_serialization_is_exact_to_a_picosecond_at_every_rate_that_is_let_in(lar
 
 
 @given(st.integers(1, limits.PACKET_BYTES))
-def test_the_slowest_and_the_fastest_rates_are_the_last_ones(n_bytes):
+def test_rate_limits_are_tight(n_bytes):
     slowest, fastest = limits.slowest_rate_bps(n_bytes), limits.fastest_rate_bps(n_bytes)
     assert n_bytes * ps_per_byte_q20(slowest) < limits.INT64
     assert n_bytes * ps_per_byte_q20(slowest - 1) >= limits.INT64
@@ -70,8 +70,8 @@ def test_the_slowest_and_the_fastest_rates_are_the_last_ones(n_bytes):
 
 
 @given(st.integers(0, 1 << 43), st.integers(1, 1 << 50))
-def test_a_transport_may_ask_for_the_time_of_many_packets(n_bytes, quotient):
-    """The parts of `serialization_ps` stay below int64 as long as the time itself does."""
+def test_serialization_of_many_packets_does_not_overflow(n_bytes, quotient):
+    """Intermediate values of `serialization_ps` stay below int64 whenever the result does."""
     took = (n_bytes * quotient) >> 20
     assert serialization_ps(n_bytes, quotient) == took
     if took < limits.INT64:
@@ -79,7 +79,7 @@ def test_a_transport_may_ask_for_the_time_of_many_packets(n_bytes, quotient):
         assert max(parts) < 2**63
 
 
-def test_bounds_fit_what_they_protect():
+def test_limits_fit_the_fields_they_protect():
     assert limits.INT64 == INF
     assert np.iinfo(PACKET["size_bytes"]).max == limits.PACKET_BYTES
     for field in ("flow", "seq", "dst", "aux"):
@@ -94,10 +94,10 @@ def test_bounds_fit_what_they_protect():
 # --- links ----------------------------------------------------------------------------------------
 
 
-def test_links_too_slow_for_the_packets_are_refused(tmp_path):
+def test_too_slow_links_are_rejected(tmp_path):
     for rate in ["3kbps", "1kbps", "10bps", "1bps"]:
         assert mentions(
-            refusal(tmp_path, text(), f"topology.host_rate={rate}"),
+            rejection(tmp_path, text(), f"topology.host_rate={rate}"),
             "e.toml",
             "topology.host_rate",
             "h0:0",
@@ -107,22 +107,22 @@ def test_links_too_slow_for_the_packets_are_refused(tmp_path):
         )
 
 
-def test_the_slowest_rate_is_let_in_and_depends_on_the_packets(tmp_path):
+def test_slowest_allowed_rate_depends_on_packet_size(tmp_path):
     small = text(packets='payload_bytes = "100B"\nheader_bytes = "0B"\ncontrol_bytes = "1B"')
     slow = 'topology.host_rate="7.567kbps"'
     accepted(tmp_path, text(), slow, "traffic.size=1MB")
     accepted(tmp_path, small, "topology.host_rate=182bps", "traffic.size=1KB")
-    assert mentions(refusal(tmp_path, small, "topology.host_rate=181bps"), "182bps")
+    assert mentions(rejection(tmp_path, small, "topology.host_rate=181bps"), "182bps")
 
 
-def test_a_slow_link_inside_counts_as_much(tmp_path):
-    message = refusal(tmp_path, text(topology=DUMBBELL), "topology.bottleneck_rate=1kbps")
+def test_too_slow_switch_link_is_rejected(tmp_path):
+    message = rejection(tmp_path, text(topology=DUMBBELL), "topology.bottleneck_rate=1kbps")
     assert mentions(message, "e.toml", "topology.bottleneck_rate", "left:2", "1kbps")
 
 
-def test_links_on_which_a_packet_takes_no_time_are_refused(tmp_path):
+def test_too_fast_links_are_rejected(tmp_path):
     assert mentions(
-        refusal(tmp_path, text(), "topology.host_rate=1000Tbps"),
+        rejection(tmp_path, text(), "topology.host_rate=1000Tbps"),
         "e.toml",
         "topology.host_rate",
         "h0:0",
@@ -132,15 +132,15 @@ def test_links_on_which_a_packet_takes_no_time_are_refused(tmp_path):
     )
     accepted(tmp_path, text(), "topology.host_rate=512Tbps")
     tiny = text(packets='control_bytes = "1B"')
-    assert mentions(refusal(tmp_path, tiny, "topology.host_rate=9Tbps"), "8Tbps")
+    assert mentions(rejection(tmp_path, tiny, "topology.host_rate=9Tbps"), "8Tbps")
 
 
-def test_links_that_hold_too_much_are_refused(tmp_path):
-    message = refusal(tmp_path, text(), "topology.link_latency=100s", "traffic.size=1KB")
+def test_links_with_too_many_bytes_in_flight_are_rejected(tmp_path):
+    message = rejection(tmp_path, text(), "topology.link_latency=100s", "traffic.size=1KB")
     assert mentions(message, "e.toml", "h0:0", "800Gbps", "200s", "20TB", "1TiB")
 
 
-def test_numbers_of_a_network_have_bounds(tmp_path):
+def test_topology_values_have_bounds(tmp_path):
     for override, message in [
         ("topology.link_latency=141s", "cable h0-leaf0 has a delay of 141s (less than 140.7"),
         ("topology.switch_latency=200s", "switch leaf0 has a latency of 200s (less than 140.7"),
@@ -148,13 +148,13 @@ def test_numbers_of_a_network_have_bounds(tmp_path):
         ("topology.host_rate=99999Tbps", '"99999Tbps" is too large (less than 2^50 bit/s'),
         ("topology.hosts_per_leaf=99999999999", "99999999999 is too large (at most 2^31 - 1"),
     ]:
-        assert message in refusal(tmp_path, text(), override)
+        assert message in rejection(tmp_path, text(), override)
 
 
 # --- packets and flows ----------------------------------------------------------------------------
 
 
-def test_packets_fit_their_record(tmp_path):
+def test_packet_sizes_beyond_16_bits_are_rejected(tmp_path):
     for packets, message in [
         ('control_bytes = "100KB"', ("packets.control_bytes", "100KB", "65535")),
         ('control_bytes = "64KiB"', ("packets.control_bytes", "64KiB", "65535")),
@@ -166,14 +166,14 @@ def test_packets_fit_their_record(tmp_path):
         ),
     ]:
         with pytest.raises(InputError) as caught:
-            load(tmp_path, text(packets=packets))  # `netsim check` looks no further
+            load(tmp_path, text(packets=packets))  # `netsim check` stops at loading
         assert mentions(caught.value, message)
 
 
-def test_a_flow_of_more_packets_than_a_number_holds(tmp_path):
+def test_flow_with_too_many_packets_is_rejected(tmp_path):
     packets = text(packets='payload_bytes = "1B"\nheader_bytes = "63B"')
     assert mentions(
-        refusal(tmp_path, packets, "traffic.size=2147483648B"),
+        rejection(tmp_path, packets, "traffic.size=2147483648B"),
         "e.toml",
         "flow 0",
         "2.147GB",
@@ -184,13 +184,13 @@ def test_a_flow_of_more_packets_than_a_number_holds(tmp_path):
     )
 
 
-def test_all_bytes_of_a_run_can_be_counted(tmp_path):
+def test_run_with_too_many_total_bytes_is_rejected(tmp_path):
     content = text(packets='payload_bytes = "1B"\nheader_bytes = "65534B"', topology=DUMBBELL)
     more = 'kind = "all_to_all"\nsize = "2GB"'
     rate = ["topology.host_rate=1Tbps", "topology.bottleneck_rate=1Tbps"]
     content = content.replace('kind = "permutation"', more)
     accepted(tmp_path, content, *rate, "traffic.size=1GB")
-    message = refusal(tmp_path, content, *rate, "topology.hosts=100")
+    message = rejection(tmp_path, content, *rate, "topology.hosts=100")
     assert mentions(message, "7.96e", "13", "65.535KB", "2", "60")
 
 
@@ -198,19 +198,19 @@ def test_all_bytes_of_a_run_can_be_counted(tmp_path):
     ("rate", "size", "flow"),
     [("10kbps", "1GB", "flow 0 of 1GB"), ("100bps", "10MB", "flow 0 of 10MB")],
 )
-def test_a_flow_that_outlasts_the_clock_is_refused(tmp_path, rate, size, flow):
+def test_flow_beyond_the_time_horizon_is_rejected(tmp_path, rate, size, flow):
     content = text(
         packets='payload_bytes = "40B"\nheader_bytes = "10B"\ncontrol_bytes = "10B"',
         topology=DUMBBELL,
     )
     overrides = [f"topology.bottleneck_rate={rate}", f"traffic.size={size}"]
-    message = refusal(tmp_path, content, *overrides)
+    message = rejection(tmp_path, content, *overrides)
     assert flow in message
     assert mentions(message, "20")
 
 
-def test_a_thousand_bytes_over_ten_bits_a_second_take_what_they_take(tmp_path):
-    """1 000 bytes and one header of 8: 806.4 s, on a link that is that slow, not 6.8 s."""
+def test_serialization_on_slow_links_does_not_overflow(tmp_path):
+    """1,008 bytes take the exact time on links of 2 and 10 kbps; 10 bps is rejected."""
     content = text(
         packets='payload_bytes = "1000B"\nheader_bytes = "8B"\ncontrol_bytes = "8B"',
         topology=DUMBBELL,
@@ -223,17 +223,17 @@ def test_a_thousand_bytes_over_ten_bits_a_second_take_what_they_take(tmp_path):
     expected = 2 * wire_ps // 10_000 + across * (wire_ps // 2_000)
     delays = 2 * 10**7 + across * 3 * 10**10
     assert scenario.ideal.fct_ps.tolist() == (expected + delays).tolist()
-    assert "too slow" in refusal(tmp_path, content, "topology.bottleneck_rate=10bps")
+    assert "too slow" in rejection(tmp_path, content, "topology.bottleneck_rate=10bps")
 
 
 # --- traffic classes ------------------------------------------------------------------------------
 
 
-def test_a_class_that_the_fabric_has_not_is_refused_with_file_and_row(tmp_path):
+def test_unknown_traffic_class_error_names_file_and_row(tmp_path):
     (tmp_path / "flows.csv").write_text("src,dst,size_bytes,class\n0,1,5000,0\n1,2,5000,1\n")
     listed = text(traffic='kind = "flow_list"\nfile = "flows.csv"', top='transport = "dctcp"')
     assert mentions(
-        refusal(tmp_path, listed), "flows.csv:3", "class 1", "class 0", "fabric.n_traffic_classes"
+        rejection(tmp_path, listed), "flows.csv:3", "class 1", "class 0", "fabric.n_traffic_classes"
     )
     accepted(tmp_path, listed, "fabric.n_traffic_classes=2")
 
@@ -249,11 +249,11 @@ def flows(params, network, rng, context):
 '''
 
 
-def test_the_class_of_any_pattern_is_checked(tmp_path):
+def test_traffic_classes_of_custom_patterns_are_checked(tmp_path):
     (tmp_path / "own.py").write_text(OWN_TRAFFIC)
     own = text(traffic='kind = "./own.py"', top='transport = "dctcp"')
     assert mentions(
-        refusal(tmp_path, own, "fabric.n_traffic_classes=3"),
+        rejection(tmp_path, own, "fabric.n_traffic_classes=3"),
         "e.toml",
         "flow 1",
         "class 3",
@@ -265,14 +265,14 @@ def test_the_class_of_any_pattern_is_checked(tmp_path):
         '\n[flow_classes.more]\ntransport = "dctcp"\ntraffic = "./own.py"\n'
     )
     assert mentions(
-        refusal(tmp_path, beside), "e.toml", "flow_classes.more.traffic", "flow 1", "class 3"
+        rejection(tmp_path, beside), "e.toml", "flow_classes.more.traffic", "flow 1", "class 3"
     )
 
 
 # --- times, rates and other numbers ---------------------------------------------------------------
 
 
-def test_every_number_has_a_bound(tmp_path):
+def test_too_large_values_are_rejected(tmp_path):
     for override, message in [
         (
             "stop.max_time=80000s",
@@ -292,34 +292,34 @@ def test_every_number_has_a_bound(tmp_path):
         content = text(top="", transport='kind = "dctcp"')
         if "alpha" in override:
             content = text(fabric='queue_discipline = "lossless"\nshared_buffer_bytes = "1MB"')
-        assert message in refusal(tmp_path, content, override)
+        assert message in rejection(tmp_path, content, override)
 
 
-def test_what_would_never_end_or_divide_by_zero_is_refused(tmp_path):
-    """A timeout of nothing fires for ever at one instant."""
+def test_too_small_transport_values_are_rejected(tmp_path):
+    """A timeout of zero would fire forever at one instant; a zero `eta` would divide by zero."""
     for transport, parameter, value in [
         ("roce", "rto", "0s"),
         ("homa", "resend_timeout", "999ns"),
         ("hpcc", "eta", "0"),
     ]:
         content = text(top="", transport=f'kind = "{transport}"')
-        message = refusal(tmp_path, content, f"transport.{parameter}={value}")
+        message = rejection(tmp_path, content, f"transport.{parameter}={value}")
         assert f"transport.{parameter}: " in message
         assert "at least" in message
 
 
-def test_a_transport_rate_below_what_its_packets_need_is_refused(tmp_path):
+def test_too_slow_transport_rate_is_rejected(tmp_path):
     content = text(top="", transport='kind = "datagram"\nrate = "3kbps"')
     assert mentions(
-        refusal(tmp_path, content), "e.toml", "transport.rate", "3kbps", "4160", "7.567kbps"
+        rejection(tmp_path, content), "e.toml", "transport.rate", "3kbps", "4160", "7.567kbps"
     )
 
 
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def test_the_prediction_counts_a_bit_for_every_packet(tmp_path):
-    """Of two flows of 1 GB: in words of 32 packets, in the bitmaps of both sides of DCTCP."""
+def test_memory_estimate_counts_packet_bitmaps(tmp_path):
+    """Both sides of DCTCP keep bitmaps with one bit per packet, in words of 32 packets."""
     content = text(top="", transport='kind = "dctcp"', traffic='kind = "incast"\nfan_in = 2')
 
     def needed(size: str) -> tuple[int, int]:
@@ -332,15 +332,15 @@ def test_the_prediction_counts_a_bit_for_every_packet(tmp_path):
     assert bitmaps <= more - less < 1.05 * bitmaps  # and a few packets more in flight
 
 
-def test_threads_have_a_bound(tmp_path):
+def test_invalid_thread_counts_are_rejected(tmp_path):
     (point,) = load(tmp_path, text()).points()
     for threads in (0, -1, 1025, 10**9):
         with raises_input(threads, "1", "1024"):
             simulate(point, threads=threads)
 
 
-def test_an_engine_that_gets_no_memory_is_an_input_error(tmp_path):
-    """Such as under a limit of a process's address space, which no estimate knows of."""
+def test_failed_allocation_is_an_input_error(tmp_path):
+    """An address-space limit, for example, is unknown to the memory estimate."""
     (point,) = load(tmp_path, text()).points()
     scenario = prepare(point)
     no_room = MemoryError("Unable to allocate 16.5 GiB")

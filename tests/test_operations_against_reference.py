@@ -1,11 +1,10 @@
-"""Operations of ranks on random networks: what they become is what is simulated, to the picosecond,
-and each begins and ends when its documentation says.
+"""Operations of ranks on random networks start and end when their documentation says.
 
 A random case has computes, joins, messages and collectives by every algorithm in streams of several
-ranks (`reference/random_operations.py`), over networks of all sorts or with relays, of several
-transports. Its tasks and flows run on the engine and on the slow simulator. Then an executor that
-knows of no tasks (`reference/operations.py`) is given when messages were handed over and delivered,
-and has to find the times of all operations, and the starts of all messages.
+ranks (`reference/random_operations.py`), over random networks or with relays, with several
+transports. Its tasks and flows run on the engine and on the slow simulator, which must agree. Then
+an executor without tasks (`reference/operations.py`) is given when messages were handed over and
+delivered, and must compute the times of all operations and the starts of all messages.
 """
 
 from __future__ import annotations
@@ -37,27 +36,26 @@ from netsim.model.workload import Workload
 from netsim.workloads.operations.table import WHATS, OperationTable
 
 CASES = {"any": 20, "relays": 10, "no losses": 12}
-"""How many cases of each kind there are; an algorithm of collectives after the other is in those of
-one number, whatever the kind."""
+"""Number of cases by kind; the case number selects the collective algorithms."""
 MORE_CASES, AT_ONCE, HANGS = 240, 10, 150
 SHORT = 300
-"""After about so many transmissions each of the first cases ends."""
+"""Number of transmissions after which a quick case ends."""
 
 OTHERS: dict[str, dict[str, Any]] = {
     "datagram": {"rate_bps": None, "data_class": 1},
     "roce": {"ack_every": 2, "rto_ps": 60 * US, "data_class": 1},
     "ndp": {"initial_window": 4, "rto_ps": 60 * US},
 }
-"""Transports that kinds of messages may have in place of the case's."""
+"""Transports that some kinds of messages use instead of the case's."""
 
 
 Messages = tuple[list[Time], list[Time], list[Time]]
-"""When each was handed over, delivered, and started."""
+"""When each message was handed over, delivered and started."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Operations on a network, and what they became."""
+    """Operations on a network, and the workload built from them."""
 
     case: Case
     calls: Calls
@@ -70,7 +68,7 @@ class Job:
 
 
 def job(seed: int, *, losses: bool = True) -> Job:
-    """Operations on a network of any sort; without losses everything arrives in time."""
+    """Return operations on a random network; without losses every message arrives in time."""
     rng = random.Random(f"operations {seed}")
     none = dict.fromkeys(("tasks", "phases", "program", "policy"), False)
     if not losses:
@@ -87,7 +85,7 @@ def job(seed: int, *, losses: bool = True) -> Job:
 
 
 def relayed_job(seed: int) -> Job | None:
-    """Operations in racks and rails, by way of peers; None if a message cannot go so."""
+    """Return operations in racks and rails with relays; None if a message cannot be relayed."""
     rng = random.Random(f"relayed {seed}")
     case, rack, rail = racks(rng)
     calls, load = _lowered(rng, case, seed)
@@ -112,7 +110,7 @@ def _lowered(rng: random.Random, case: Case, number: int) -> tuple[Calls, Worklo
 
 
 def _with_others(rng: random.Random, case: Case, load: Workload) -> Case:
-    """Flows of some classes have a transport of their own."""
+    """Give flows of some classes another transport."""
     if (
         case.fabric["queue_discipline"] not in ("drop_tail", "trim", "lossless")
         or rng.random() < 0.4
@@ -130,9 +128,9 @@ def _with_others(rng: random.Random, case: Case, load: Workload) -> Case:
 
 
 def check(one: Job, way: Way) -> Counter[str]:
-    """Run it on both simulators and compare; how many operations of each sort ended."""
+    """Compare both simulators; return the number of ended operations by type."""
     if one.case.beside:
-        way = replace(way, sampling=None)  # which names fields of one transport
+        way = replace(way, sampling=None)  # series name fields of a single transport
     if one.segments is None:
         engine, simulator = compare(one.case, way)
     else:
@@ -147,7 +145,7 @@ def check(one: Job, way: Way) -> Counter[str]:
 
 
 def compare_flows(plan: Plan, one: Job) -> None:
-    """There is a flow for each message that goes, of its bytes, ends and kind, and no other one."""
+    """Check that flows are exactly the non-empty messages, with their sizes, hosts and kinds."""
     flows, table = one.load.flows if one.segments is None else one.segments.flows, one.operations
     goes = [message for message in plan.messages if message.size_bytes]
     assert [(table.host[it.sender], table.host[it.receiver], it.size_bytes) for it in goes] == list(
@@ -160,7 +158,7 @@ def compare_flows(plan: Plan, one: Job) -> None:
 
 
 def compare_operations(plan: Plan, one: Job, engine: Engine, messages: Messages) -> None:
-    """All began and ended when the executor says."""
+    """Check that all operations start and end when the executor says."""
     until = one.case.until_ps
     assert until is not None
     handed_over, delivered, start = messages
@@ -174,7 +172,7 @@ def compare_operations(plan: Plan, one: Job, engine: Engine, messages: Messages)
     begun, ended = states.start_ps[table.begin_task], states.end_ps[table.end_task]
     awaited = {first for first, _ in plan.after_start}
     for k, operation in enumerate(plan.operations):
-        # A receive is begun by its message, unless somebody waits for its begin.
+        # A receive starts with its message, unless something waits for its start.
         by_message = operation.what == "receive" and k not in awaited
         begin = found.end[k] if by_message else found.begin[k]
         assert _seen(begin, until) == begun[k], operation
@@ -182,7 +180,7 @@ def compare_operations(plan: Plan, one: Job, engine: Engine, messages: Messages)
 
 
 def _messages(one: Job, simulator: Simulator) -> Messages:
-    """When each message was handed over, delivered and started: of its first and last segments."""
+    """Return when each message was handed over, delivered and started, over all its segments."""
     n = len(one.case.flows) if one.segments is None else len(one.segments.flows)
     handed_over: list[Time] = [0] * n
     delivered, start = handed_over.copy(), handed_over.copy()
@@ -202,12 +200,12 @@ def _messages(one: Job, simulator: Simulator) -> Messages:
 
 
 def _seen(time: Time | None, until: int) -> int:
-    """A time as it is written down: -1 for one that was not met."""
+    """Return a time as recorded: -1 if it was not reached."""
     return int(time) if time is not None and time < until else -1
 
 
 def run_cases(kind: str, seeds: range, *, whole: bool = False) -> Counter[str]:
-    """Cases of a kind; how many operations of each sort ended."""
+    """Check cases of a kind; return the number of ended operations by type."""
     found: Counter[str] = Counter()
     for seed in seeds:
         one = relayed_job(seed) if kind == "relays" else job(seed, losses=kind != "no losses")
@@ -223,19 +221,19 @@ def run_cases(kind: str, seeds: range, *, whole: bool = False) -> Counter[str]:
 
 
 @pytest.mark.parametrize("first", range(0, CASES["any"], AT_ONCE))
-def test_operations_on_networks_of_all_sorts(first: int) -> None:
+def test_operations_on_random_networks_match_the_reference(first: int) -> None:
     found = run_cases("any", range(first, first + AT_ONCE))
     assert min(found[WHATS.index(what)] for what in WHATS[:4]) > 0
 
 
-def test_operations_whose_messages_go_by_way_of_peers() -> None:
+def test_operations_with_relayed_messages_match_the_reference() -> None:
     found = run_cases("relays", range(CASES["relays"]))
     assert found["relayed"] > found["refused"]
     assert found["of several transports"] > 0
 
 
-def test_where_nothing_is_lost_everything_is_done() -> None:
-    """Every flow is sent and delivered, to the byte, and every operation ends."""
+def test_lossless_networks_complete_every_operation() -> None:
+    """Every flow delivers all its bytes, and every operation ends."""
     for seed in range(CASES["no losses"]):
         one = job(seed, losses=False)
         engine = run(engine_for(one.case, trace=False, jit=False), one.case.until_ps)
@@ -252,7 +250,7 @@ def test_where_nothing_is_lost_everything_is_done() -> None:
         assert left.packets.in_flight == left.packets.dropped == 0
 
 
-def test_ranks_that_wait_for_one_another_are_refused_and_no_others() -> None:
+def test_only_deadlocked_ranks_are_rejected() -> None:
     hung = 0
     for seed in range(HANGS):
         rng = random.Random(f"hangs {seed}")
@@ -270,5 +268,5 @@ def test_ranks_that_wait_for_one_another_are_refused_and_no_others() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.parametrize("first", range(0, MORE_CASES, AT_ONCE))
-def test_operations_of_many_cases(kind: str, first: int) -> None:
+def test_operations_of_many_cases_match_the_reference(kind: str, first: int) -> None:
     run_cases(kind, range(first, first + AT_ONCE), whole=True)

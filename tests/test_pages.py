@@ -1,4 +1,4 @@
-"""The pages: the files and names that they speak of are there, and their lines can be read."""
+"""Pages name only existing files, names, commands and points of results."""
 
 import ast
 import re
@@ -26,7 +26,7 @@ INSIDE = ("CONTRIBUTING.md", "netsim/README.md", "netsim/engine/README.md")
 """Pages about the code, in which every path is one of the repository."""
 
 WITH_NAMES = re.compile(r"`([\w./]+\.py)` \(((?:`\w+`(?:, | and )?)+)\)")
-"""A file, and behind it names that are defined there."""
+"""A file, followed by names that it defines."""
 
 COMMAND = re.compile(r"^ {4,}(?:NUMBA_DISABLE_JIT=1 )?netsim ((?:.*\\\n)*.*)$", re.MULTILINE)
 INLINE_COMMAND = re.compile(r"`netsim ([a-z-]+ [^`]+)`")
@@ -40,14 +40,14 @@ def name_of(page):
 
 
 def place(page, path):
-    """A path as a page writes it: seen from its folder, from one in that, or from the root."""
+    """Resolve a page's path from its folder, a subfolder of that, or the root."""
     near = [page.parent / path, *page.parent.glob(f"*/{path}")]
     return next((one for one in near if one.exists()), ROOT / path)
 
 
 @cache
 def defined(file):
-    """Names of a file's functions, classes (with their methods) and constants."""
+    """Return the names of a file's functions, classes (with methods) and constants."""
     names = set()
     if not file.is_file():
         return names
@@ -61,12 +61,12 @@ def defined(file):
 
 @cache
 def anchors(page):
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors that GitHub gives a page's headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
 
 
-def paths_are_there(page):
+def paths_exist(page):
     text = page.read_text("utf-8")
     linked = {target.partition("#")[0] for target in re.findall(r"\]\(([^):]+)\)", text)}
     assert [one for one in linked if not (page.parent / one).exists()] == []
@@ -77,7 +77,7 @@ def paths_are_there(page):
     if name_of(page) in INSIDE:
         named |= set(re.findall(r"`([\w./]+(?:\.py|\.md|/))`", text))
     named -= MADE_BY_TESTS
-    if name_of(page) == "CHANGELOG.md":  # its paths were true at their time
+    if name_of(page) == "CHANGELOG.md":  # its paths were valid at their time
         return
     assert [one for one in named if not place(page, one).exists()] == []
 
@@ -92,7 +92,7 @@ def names_are_in_their_files(page):
     assert missing == []
 
 
-def test_the_way_of_a_run_is_that_of_the_code():
+def test_run_diagram_matches_the_code():
     page = ROOT / "netsim" / "README.md"
     picture = marked(page.read_text("utf-8"), "run")
     steps, things = STEP.findall(picture), THING.findall(picture)
@@ -103,9 +103,9 @@ def test_the_way_of_a_run_is_that_of_the_code():
         assert name in defined(place(page, path))
 
 
-def commands_are_understood(page):
-    """Commands and options are there; experiments take the changes; points of results exist."""
-    if name_of(page) == "CHANGELOG.md":  # its commands were right at their time
+def commands_are_valid(page):
+    """Check that commands and options exist, experiments accept the changes, and points exist."""
+    if name_of(page) == "CHANGELOG.md":  # its commands were valid at their time
         return
     text = page.read_text("utf-8")
     points = defaultdict(set)
@@ -130,13 +130,13 @@ def point_names(experiment, changes=()):
     return {one.name for one in Experiment.load(built_in()[experiment], changes).points()}
 
 
-def test_every_page():
-    for check in [paths_are_there, names_are_in_their_files, commands_are_understood]:
+def test_pages_name_existing_paths_names_and_commands():
+    for check in [paths_exist, names_are_in_their_files, commands_are_valid]:
         for page in PAGES:
             check(page)
 
 
-def test_every_page_is_in_the_site():
+def test_site_index_lists_every_page():
     index, below = ((ROOT / "docs" / name).read_text("utf-8") for name in ("index.md", "conf.py"))
     listed = re.findall(r"^([\w-]+)$|\"docs/([\w-]+)\"", index + below, re.MULTILINE)
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
@@ -144,12 +144,12 @@ def test_every_page_is_in_the_site():
 
 
 def commands_below(text, marker):
-    """The indented lines behind a comment that marks them."""
+    """Return the indented lines after a marker comment."""
     block = text.partition(f"<!-- {marker} -->\n\n")[2].partition("\n\n")[0]
     return [line.strip() for line in block.splitlines()]
 
 
-def test_the_checks_by_hand_are_those_of_ci():
+def test_documented_checks_match_ci():
     ci = (ROOT / ".ci" / "run").read_text("utf-8")
     readme = commands_below((ROOT / "README.md").read_text("utf-8"), "test command")
     checks = commands_below((ROOT / "CONTRIBUTING.md").read_text("utf-8"), "checks")

@@ -29,19 +29,19 @@ EXPERIMENTS = (
     *("collectives", "training_stages", "other_tools"),
     *("inference_h100", "serving_small", "serving_failures"),
 )
-"""Those that are done soonest, with all transports and, in turn, with faults, planes and series,
-wide-area cables, circuits, tasks, hosts with several NICs, and programs."""
+"""The fastest ones that cover all transports, faults, planes, series, wide-area cables, circuits,
+tasks, hosts with several NICs, and programs."""
 
 
 def simulated(name: str) -> list[Point]:
-    """Of the points that an engine simulates, those with a value that none before has."""
+    """Return the simulated points that have an axis value no earlier point has."""
     met: set[str] = set()
     points = [point for point in shipped(name).points() if not is_closed_form(point)]
     return [each for each in points if len(met) < len(met := met | {*each.name.split(",")})]
 
 
 def hashes(name: str, ranks: MpiRanks, threads: int) -> Iterator[str]:
-    """Of the points, on rank 0; nothing on others, which follow it."""
+    """Yield the points' hashes on rank 0; other ranks follow it and yield nothing."""
     if ranks.rank > 0:
         follow(ranks, simulated(name))
         return
@@ -52,7 +52,7 @@ def hashes(name: str, ranks: MpiRanks, threads: int) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_one_hash_with_any_ranks_and_threads(name: str) -> None:
+def test_hash_does_not_depend_on_ranks_or_threads(name: str) -> None:
     expected = [simulate(point, threads=1).hash for point in simulated(name)]
     for n, threads in itertools.product(range(1, 5), (1, 2)):
 

@@ -1,4 +1,4 @@
-"""Relayed messages of random racks: what the engine simulates is what MODEL.md makes of them."""
+"""Relayed messages of random racks: the engine matches MODEL.md in every departure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from netsim.model.workload import Workload
 CASES, UNTIL_PS = 30, 100_000 * NS
 
 
-def test_every_departure() -> None:
+def test_relayed_messages_match_the_reference() -> None:
     refused = chunked = 0
     for seed in range(CASES):
         rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Former names: each is an error that gives the new name, and none is still declared."""
+"""Former names: each is an error that states the new name, and none is still declared."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ELSEWHERE = {"option", "subcommand", "site", "prices", "deployment", "deployment
 
 
 def declared(kind: str) -> Iterable[str]:
-    """The names of a kind that there are now."""
+    """Return the current names of a kind."""
     if kind in NAMES:
         return NAMES[kind]
     if kind in SECTIONS:
@@ -79,7 +79,7 @@ def declared(kind: str) -> Iterable[str]:
     return param.choices
 
 
-def test_former_names_are_refused() -> None:
+def test_former_names_are_rejected_with_the_new_name() -> None:
     for kind in RENAMED.keys() - ELSEWHERE:
         names = declared(kind)
         for old, new in RENAMED[kind].items():
@@ -93,7 +93,7 @@ def test_former_names_are_refused() -> None:
                     getattr(import_module(kind), old)
 
 
-def test_former_options_are_refused() -> None:
+def test_former_options_are_rejected_with_the_new_name() -> None:
     found = {name: app.get_command(Context(app), name) for name in commands()}
     options = {name: [o for p in one.params for o in p.opts] for name, one in found.items() if one}
     for old, new in RENAMED["option"].items():

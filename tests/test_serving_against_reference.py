@@ -1,7 +1,8 @@
-"""Serving runs against a slow and obvious reference, row by row and picosecond by picosecond.
+"""Serving runs match a slow and obvious reference, row by row and picosecond by picosecond.
 
-Small random runs in which instances are full, prompts are cut, and instances fail. Of the network
-the reference is told when KV caches were there and given up; it says when they were sent.
+Small random runs in which instances are full, prompts are chunked, and instances fail. The
+reference takes from the network when KV caches arrived or were given up, and computes when they
+were sent.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ AT_ONCE = 100
 
 
 def limited(rng: random.Random, tp: int) -> dict[str, Any]:
-    """A deployment of instances with room for some hundred tokens of KV cache, or for many."""
+    """Return a deployment with KV-cache memory for a few hundred tokens, or for many."""
     if rng.random() < 0.3:
         return deployment(tp)
     one = load_deployment(deployment(tp, machine={"memory": "1MB"}))
@@ -50,7 +51,7 @@ def limited(rng: random.Random, tp: int) -> dict[str, Any]:
 
 
 def requests_of(rng: random.Random, most: int, many: int) -> list[tuple[float, int, int]]:
-    """Many come together, some while others are at work."""
+    """Return requests; many arrive together, some while others are in progress."""
     at, found = 0, list[tuple[float, int, int]]()
     for _ in range(rng.randint(1, many)):
         at += rng.choice((0, 0, 3, 40, 150, 900))
@@ -60,7 +61,7 @@ def requests_of(rng: random.Random, most: int, many: int) -> list[tuple[float, i
 
 
 def outages_of(rng: random.Random, machines: int, shrinks: bool) -> list[tuple[int, int, int, int]]:
-    """Instance, down, up, whole, in us."""
+    """Return rows of (instance, down, up, whole) in us."""
     found = []
     for instance in range(machines):
         at = 0
@@ -75,7 +76,7 @@ def outages_of(rng: random.Random, machines: int, shrinks: bool) -> list[tuple[i
 def random_run(
     rng: random.Random, folder: Path, packets: bool = False
 ) -> tuple[Served, list[tuple[int, int, int, int]]]:
-    """A run, and its outages in ps; without any if all-reduces go in packets."""
+    """Return a run and its outages in ps; none if all-reduces are simulated as packets."""
     tables = [limited(rng, rng.choice((2, 4) if packets else (1, 2, 4))) for _ in range(2)]
     given: dict[str, Any] = {"deployment": tables[0]}
     machines = rng.choice((1, 2))
@@ -114,8 +115,8 @@ def random_run(
 
 
 class Transfers:
-    """What the run's tasks tell of KV caches: of each request when its parts were sent, when it was
-    there, and when it was given up where it came from."""
+    """KV-cache transfers of a run by request, from its tasks: when parts were sent, when the cache
+    arrived, and when its source gave it up."""
 
     def __init__(self, run: Served) -> None:
         tasks, program = run.load.tasks, run.load.program
@@ -140,9 +141,9 @@ class Transfers:
 
 
 def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Instance]:
-    """All instances of a run, as the reference has them.
+    """Return the reference's instances of a run.
 
-    Where all-reduces go in packets it is told how long iterations took.
+    With all-reduces in packets, iteration times are taken from the run.
     """
     plan, params = run.plan, run.params
     transfers, transitions = Transfers(run), transitions_of(outages)
@@ -183,13 +184,13 @@ def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Inst
 
 
 def took(iterations: Iterator[tuple[int, int, int, int]], *_: int) -> int:
-    """How long the next iteration of an instance took."""
+    """Return the duration of an instance's next iteration."""
     begin, end, *_ = next(iterations)
     return end - begin
 
 
 def check(seed: int, folder: Path, *, packets: bool = False) -> Served:
-    """A random run agrees with the reference in every row and every KV cache sent."""
+    """Check that a random run matches the reference in every row and every KV cache sent."""
     run, outages = random_run(random.Random(seed), folder, packets)
     transfers, sent = Transfers(run), dict[int, set[int]]()
     for instance, leader in zip(
@@ -201,26 +202,26 @@ def check(seed: int, folder: Path, *, packets: bool = False) -> Served:
             for row in run.rows
             if row["host"] == leader
         ]
-        # What is told at one instant has no order.
+        # Rows of one instant have no order.
         assert sorted(ours) == sorted(instance.rows), (seed, instance.role)
         for (number, _), at in instance.sent.items():
             sent.setdefault(number, set()).add(at)
-    # In packets, layers are computed when their all-reduces let them be.
+    # With all-reduces in packets, the times of single layers differ from the formula.
     if not packets or run.params.get("kv_transfer", "after_prefill") == "after_prefill":
         assert sent == transfers.sent_ps, seed
     all_served_once(run.plan, run)
     return run
 
 
-def told(run: Served) -> set[tuple[str, str]]:
-    """What instances of each role tell."""
+def events(run: Served) -> set[tuple[str, str]]:
+    """Return the (role, event) pairs of a run's log."""
     roles = dict(zip(run.plan.instances.leader, run.plan.instances.role, strict=True))
     return {(ROLES[roles[row["host"]]], EVENTS[row["event"]]) for row in run.rows}
 
 
-def test_every_row_of_random_runs(tmp_path: Path) -> None:
-    """Among which is everything that instances of each role do."""
-    met = set().union(*(told(check(seed, tmp_path)) for seed in range(CASES)))
+def test_random_runs_match_the_reference(tmp_path: Path) -> None:
+    """The runs together log every event of each role."""
+    met = set().union(*(events(check(seed, tmp_path)) for seed in range(CASES)))
     some = {"iteration", "prefill start", "first token", "done", "lost", "down", "up"}
     both = some | {"decode start"}
     assert {what for role, what in met if role == "mixed"} == both
@@ -228,14 +229,14 @@ def test_every_row_of_random_runs(tmp_path: Path) -> None:
     assert {what for role, what in met if role == "decode"} == both | {"kv transfer end"}
 
 
-def test_every_row_where_all_reduces_go_in_packets(tmp_path: Path) -> None:
+def test_all_reduces_in_packets_match_the_reference(tmp_path: Path) -> None:
     for seed in range(8):
         check(seed, tmp_path, packets=True)
 
 
 @pytest.mark.parametrize(("seed", "packets"), [(5, False), (9, False), (7, True)])
-def test_a_run_goes_on_in_another_engine(seed: int, packets: bool, tmp_path: Path) -> None:
-    """From a snapshot at any moment; the log goes with it."""
+def test_run_resumes_in_another_engine(seed: int, packets: bool, tmp_path: Path) -> None:
+    """Engines restored from snapshots at random times end with the same digest and log."""
     rng = random.Random(seed)
     run, _ = random_run(rng, tmp_path, packets)
     load, windows = run.load, run.engine.counts.windows
@@ -251,6 +252,6 @@ def test_a_run_goes_on_in_another_engine(seed: int, packets: bool, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(CASES, MORE_CASES, AT_ONCE))
-def test_every_row_of_many_runs(first: int, tmp_path: Path) -> None:
+def test_many_runs_match_the_reference(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + AT_ONCE):
         check(seed, tmp_path, packets=seed % 4 == 0)

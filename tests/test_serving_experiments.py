@@ -1,4 +1,4 @@
-"""What the comments of shipped serving experiments say of them."""
+"""Shipped serving experiments give the results that their comments state."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def served(point: Point) -> RunResult:
 
 
 @pytest.mark.slow
-def test_machines_of_the_same_silicon_stop_the_same() -> None:
-    """And where they shrink, small GPUs leave more."""
+def test_instances_of_equal_silicon_have_equal_outages() -> None:
+    """With `stop` both give equal times; with `shrink`, small GPUs leave more capacity."""
     points = failures()
     large, small = (served(points[f"4 x {one}, stop"]) for one in ("2 H100", "8 Lite"))
     assert large.requests is not None
@@ -34,13 +34,13 @@ def test_machines_of_the_same_silicon_stop_the_same() -> None:
     left = [one.summary["serving"]["failures"] for one in (large, small)]
     assert left[0]["count"] == left[1]["count"] > 3
     lost = [1 - one["available_gpu_share"] for one in left]
-    # 50 ms without the machine, and 2 s without one GPU of its two or eight.
+    # 50 ms without the instance, and 2 s without one of its two or eight GPUs.
     assert lost[0] / lost[1] == pytest.approx((0.05 + 2 / 2) / (0.05 + 2 / 8), rel=0.05)
 
 
 @pytest.mark.slow
-def test_the_tail_between_tokens_is_that_of_kv_caches_on_shared_paths() -> None:
-    """At the highest load, where sprayed packets leave none."""
+def test_tbt_tail_comes_from_kv_transfers_on_shared_paths() -> None:
+    """At the highest load; NDP, which sprays packets, has no such tail."""
     points = Experiment.load(built_in()["serving_load"]).points()
     found = {
         point.axes["transport"]: served(point)

@@ -1,7 +1,7 @@
-"""The experiments that come with netsim end as they always did: every completion time, to the ps.
+"""Every completion time of the shipped experiments equals its recorded value, to the picosecond.
 
-A change of speed or of structure moves none of them. A change of the model that does names the
-experiments it moves, and writes the digests anew:
+Changes of speed or structure must not change any of them. A change of the model that does must name
+the affected experiments and record new digests:
 
     python tests/test_shipped_experiments.py
 """
@@ -20,10 +20,10 @@ from netsim.experiment import Experiment, Point, built_in
 from netsim.running.point import simulate
 
 DIGESTS = Path(__file__).parent / "data" / "completion_times.json"
-"""Experiment -> point -> digest; those that take minutes are left out."""
+"""Experiment -> point -> digest; experiments that take minutes are left out."""
 
 QUICK = ("all_to_all", "incast", "p2p_512", "pfc_victim", "topologies")
-"""They share two specializations of the engine, which other tests need as well, or need none."""
+"""They need no compiled engine, or one of two that other tests also compile."""
 
 LEFT_OUT = (
     "own_cluster",
@@ -37,19 +37,19 @@ LEFT_OUT = (
 )
 
 LARGER_PACKETS = ("inference_", "serving_fabrics")
-"""How experiments begin whose packets are twice as large here, and half as many."""
+"""Name prefixes of experiments that run with packets twice as large here, and half as many."""
 
 
 def shipped(name: str) -> Experiment:
-    """An experiment by its name, as it is simulated here."""
+    """Return an experiment by name, as it is simulated here."""
     larger = ["packets.payload_bytes=16KiB"] if name.startswith(LARGER_PACKETS) else []
     return Experiment.load(built_in()[name], larger)
 
 
 def digest(point: Point) -> str:
-    """Of the completion time of every flow of a point, and of when its sender knew.
+    """Return a digest of every flow's delivery and acknowledgment time.
 
-    Of a serving run also of when each request had its first token and its last one.
+    For a serving run, it includes the first and last token times of each request.
     """
     result = simulate(point, threads=1)
     assert result.complete, result.reason
@@ -64,7 +64,7 @@ def digest(point: Point) -> str:
 
 
 def digests(name: str) -> dict[str, str]:
-    """Of every point of an experiment."""
+    """Return the digest of every point of an experiment."""
     return {point.name: digest(point) for point in shipped(name).points()}
 
 
@@ -76,7 +76,7 @@ def digests(name: str) -> dict[str, str]:
         if name not in LEFT_OUT
     ],
 )
-def test_completion_times_are_what_they_were(name: str) -> None:
+def test_completion_times_match_the_recorded_digests(name: str) -> None:
     assert digests(name) == json.loads(DIGESTS.read_text())[name]
 
 

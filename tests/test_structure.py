@@ -1,4 +1,4 @@
-"""The folders of netsim: imports go one way between them, and what grows too large is divided.
+"""The folders of netsim: imports between them go one way, and files stay small.
 
 `netsim/README.md` says what each folder is for.
 """
@@ -30,7 +30,7 @@ FOLDERS = ("experiments", "plots", "topologies", "transports")
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of netsim by its name, wherever the package is installed."""
+    """Return the path of every netsim module by name, wherever the package is installed."""
     found = {}
     folders = [ROOT, *(base / name for base in MAPPED for name in FOLDERS)]
     for folder in folders:
@@ -44,13 +44,13 @@ def modules() -> dict[str, Path]:
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """The syntax tree of a file, flat."""
+    """Return all nodes of a file's syntax tree."""
     return list(ast.walk(ast.parse(path.read_text("utf-8"))))
 
 
 @cache
 def imported(module: str) -> set[str]:
-    """Modules of netsim that a module imports anywhere in its text, for types only as well."""
+    """Return the netsim modules that a module imports anywhere, including type-only imports."""
     found = set()
     for node in nodes(modules()[module]):
         if isinstance(node, ast.Import):
@@ -62,15 +62,15 @@ def imported(module: str) -> set[str]:
 
 
 def room(module: str) -> str:
-    """The folder of a module; a file at the top of netsim is a room of its own."""
+    """Return the folder of a module, or the module itself at the top level of netsim."""
     parts = module.split(".")
     depth = 3 if module.startswith(f"{WORKLOADS}.") else 2
     is_package = modules()[module].name == "__init__.py"
     return ".".join(parts[:depth]) if len(parts) > depth or is_package else module
 
 
-def test_the_simulator_does_not_import_its_applications() -> None:
-    """The packet simulator is one part, AI workloads on top of it the other."""
+def test_simulator_does_not_import_workloads() -> None:
+    """AI workloads build on the packet simulator, never the reverse."""
     found = {
         (module, other)
         for module in modules()
@@ -88,33 +88,33 @@ def test_the_simulator_does_not_import_its_applications() -> None:
     assert not found | named
 
 
-def test_imports_between_folders_go_one_way() -> None:
+def test_folder_imports_have_no_cycles() -> None:
     graph: nx.DiGraph[str] = nx.DiGraph()
     why = defaultdict(list)
     for module in modules():
         for other in imported(module):
             here, there = room(module), room(other)
-            if here not in (there, "netsim"):  # the package itself names what it offers
+            if here not in (there, "netsim"):  # the package itself imports its exports
                 graph.add_edge(here, there)
                 why[here, there].append(f"{module} imports {other}")
-    circles = [one for one in nx.strongly_connected_components(graph) if len(one) > 1]
+    cycles = [one for one in nx.strongly_connected_components(graph) if len(one) > 1]
     arrows = [
         text
-        for circle in circles
+        for cycle in cycles
         for (here, there), texts in why.items()
-        if here in circle and there in circle
+        if here in cycle and there in cycle
         for text in texts
     ]
-    assert not circles, "\n".join(sorted(arrows))
+    assert not cycles, "\n".join(sorted(arrows))
     assert graph.number_of_edges() > 50
 
 
-def test_no_modules_import_each_other() -> None:
+def test_module_imports_have_no_cycles() -> None:
     graph = nx.DiGraph((module, other) for module in modules() for other in imported(module))
     assert not [one for one in nx.strongly_connected_components(graph) if len(one) > 1]
 
 
-def test_the_foundations_import_nothing_else() -> None:
+def test_foundation_modules_import_only_each_other() -> None:
     names = ("discovery", "errors", "inputs", "limits", "memory", "renames", "units", "writing")
     foundations = {f"netsim.{name}" for name in names}
     for module in foundations:
@@ -125,23 +125,23 @@ STATE = {
     f"netsim.engine.{name}"
     for name in ("kernels.fields", "kernels.routing_fields", "kernels.layout", "state")
 }
-TELL_OF_RECORDS = (
+MAY_IMPORT_STATE = (
     "netsim.lint.records",
     "netsim.program",
     "netsim.queue",
     "netsim.routing",
     "netsim.transport",
 )
-"""What a plugin's author may read of records, and the "never" that handlers return, stand there."""
+"""Modules that define the record fields that plugins may read, and the "never" of handlers."""
 
 
-def test_only_the_engine_touches_its_state() -> None:
-    """Others have what `Engine` tells them (netsim/engine/state_views.py)."""
+def test_only_the_engine_accesses_its_state() -> None:
+    """Other modules use the methods of `Engine` (netsim/engine/state_views.py)."""
     found = []
     for module, path in modules().items():
         if room(module) == "netsim.engine":
             continue
-        if module not in TELL_OF_RECORDS:
+        if module not in MAY_IMPORT_STATE:
             found += [f"{module} imports {other}" for other in imported(module) & STATE]
         for node in nodes(path):
             if isinstance(node, ast.Attribute) and node.attr == "state":
@@ -151,7 +151,7 @@ def test_only_the_engine_touches_its_state() -> None:
     assert not found
 
 
-def test_files_and_functions_are_small() -> None:
+def test_files_and_functions_stay_within_size_limits() -> None:
     too_large = []
     tests = Path(__file__).parent
     files = {str(path.relative_to(tests.parent)): path for path in tests.rglob("*.py")}
@@ -160,7 +160,7 @@ def test_files_and_functions_are_small() -> None:
         if n_lines > MAX_LINES:
             too_large.append(f"{module} has {n_lines} lines")
         for node in nodes(path):
-            # A decorated function is a command, whose options click passes by name.
+            # Decorated functions are commands: click passes their options by name.
             if isinstance(node, ast.FunctionDef) and not node.decorator_list:
                 arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
                 own = [one for one in arguments if one.arg not in ("self", "cls")]
@@ -169,10 +169,10 @@ def test_files_and_functions_are_small() -> None:
     assert not too_large
 
 
-def rooms_drawn() -> dict[str, int]:
-    """The rooms in the pictures of netsim/README.md, with the line that each stands in.
+def diagram_packages() -> dict[str, int]:
+    """Return the packages in the diagrams of netsim/README.md with the line of each.
 
-    The second picture is that of the workloads, which are above all of the first.
+    The second diagram has the workloads, which are above all packages of the first.
     """
     page = (PAGES / "README.md").read_text("utf-8")
     simulator, workloads = marked(page, "simulator").strip(), marked(page, "workloads").strip()
@@ -184,13 +184,13 @@ def rooms_drawn() -> dict[str, int]:
     }
 
 
-def test_the_picture_of_the_rooms_is_true() -> None:
-    drawn = rooms_drawn()
+def test_package_diagram_matches_the_imports() -> None:
+    drawn = diagram_packages()
     left_out = {"netsim", "netsim.__main__", "netsim.experiments", WORKLOADS}
     rooms = {room(module) for module in modules()} - left_out
     assert set(drawn) == rooms
     upwards = [
-        f"{module} imports {other}, which is drawn above or beside it"
+        f"{module} imports {other}, which is drawn above or next to it"
         for module in modules()
         for other in imported(module)
         if {room(module), room(other)} <= rooms and room(module) != room(other)
@@ -199,14 +199,14 @@ def test_the_picture_of_the_rooms_is_true() -> None:
     assert not upwards, "\n".join(upwards)
 
 
-def test_the_table_of_the_rooms_has_every_folder() -> None:
+def test_package_table_lists_every_folder() -> None:
     text = marked((PAGES / "README.md").read_text("utf-8"), "rooms")
-    folders = {name for name in rooms_drawn() if modules()[name].name == "__init__.py"}
+    folders = {name for name in diagram_packages() if modules()[name].name == "__init__.py"}
     listed = re.findall(r"^\| `(?:\.\./)?([\w/]+)/` \|", text, re.MULTILINE)
     assert sorted(f"netsim.{name.replace('/', '.')}" for name in listed) == sorted(folders)
 
 
-def test_the_engines_page_has_every_file() -> None:
+def test_engine_page_lists_every_file() -> None:
     text = marked((PAGES / "engine" / "README.md").read_text("utf-8"), "files")
     engine = ROOT / "engine"
     files = {path.relative_to(engine).as_posix() for path in engine.rglob("*.py")}
@@ -217,8 +217,8 @@ def test_the_engines_page_has_every_file() -> None:
     assert sorted(listed) == sorted(name for name in files if not name.endswith("__init__.py"))
 
 
-def test_folders_of_the_engine_are_in_no_circle() -> None:
-    """Kernels know nothing of how they are compiled, nor compiling of what is simulated."""
+def test_engine_folder_imports_go_one_way() -> None:
+    """Kernels do not import compiling, and compiling does not import the simulation."""
     above = {"netsim.engine.kernels": 0, "netsim.engine.compiling": 1, "netsim.engine": 2}
     for module in modules():
         if room(module) == "netsim.engine" and modules()[module].name != "__init__.py":

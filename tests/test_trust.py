@@ -1,4 +1,4 @@
-"""Somebody else's result: looking at it runs none of its code, unless --trust is given."""
+"""Results of others: reading them runs none of their plugin code unless --trust is given."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ CANARY = "Path(__file__).with_name('canary').touch()\n"
 
 
 def planted(kind: str, name: str) -> str:
-    """A plugin that comes with netsim, with a line more."""
+    """Return the source of a built-in plugin with the canary line added."""
     source = registry.find(kind, name).path.read_text("utf-8")
     head, future, rest = source.partition("from __future__ import annotations\n")
     return f"{head}{future}from pathlib import Path\n{CANARY}{rest}"
@@ -43,7 +43,7 @@ def planted(kind: str, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
-    """A folder with a sweep whose plugins plant a canary beside them."""
+    """Return a folder with a sweep whose plugins create a canary file next to them."""
     folder = tmp_path_factory.mktemp("theirs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NUMBA_DISABLE_JIT", "1")
@@ -58,7 +58,7 @@ def sample(tmp_path_factory):
 
 @pytest.fixture
 def theirs(sample, tmp_path, monkeypatch):
-    """A copy of it, in a process that has not run its code."""
+    """Return the canary's path in a copy of the folder, with no plugin code loaded."""
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     monkeypatch.chdir(tmp_path)
     shutil.copytree(sample, "theirs")
@@ -97,7 +97,7 @@ def invoked(theirs, arguments):
     return outcome
 
 
-def test_reading_runs_nothing(theirs):
+def test_reading_results_runs_no_plugin_code(theirs):
     for result in netsim.load("theirs/r").points:
         assert len(result.flows) == 4
     for arguments in READING:
@@ -110,7 +110,7 @@ def test_reading_runs_nothing(theirs):
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_code_runs_if_it_is_trusted(theirs, gone):
+def test_plugin_code_runs_only_with_trust(theirs, gone):
     if gone:  # experiment.json has the sources
         (theirs.with_name("evil.py")).unlink()
     for arguments in BUILDING[: -1 if gone else None]:

@@ -1,4 +1,4 @@
-"""Written quantities: exact in both directions, and refused with a useful message."""
+"""Quantities with units: exact parsing and formatting, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PARSERS = list(SCALES)
 LIMITS = {parse_time_ps: HORIZON_PS, parse_bytes: SIZE_BYTES, parse_rate_bps: RATE_BPS}
 
 
-def test_parse():
+def test_quantities_are_parsed():
     for parse, text, value in [
         (parse_time_ps, "1.5us", 1_500_000),
         (parse_time_ps, " 10 ms ", 10**10),
@@ -58,7 +58,7 @@ def test_parse():
         assert parse(text) == value
 
 
-def test_refused():
+def test_invalid_quantities_are_rejected():
     for parse, value, message in [
         (parse_time_ps, 3, ("3", "1.5us")),
         (parse_time_ps, 0, ("0", "1.5us")),
@@ -101,12 +101,12 @@ def test_refused():
             parse(value)
 
 
-def test_a_number_too_long_to_be_written_is_named_by_its_length():
+def test_too_long_number_is_reported_by_its_length():
     with raises_input("20001", code="wrong_type"):
         parse_bytes(16**5000)
 
 
-def test_queues_may_be_written_in_packets():
+def test_queue_sizes_accept_packets():
     assert parse_queue("35pkt", 4160) == 35 * 4160
     assert parse_queue("1 pkt", 4160) == 4160
     assert parse_queue("64KB", 4160) == 64_000
@@ -120,7 +120,7 @@ def test_queues_may_be_written_in_packets():
             parse_queue(value, 4160)
 
 
-def test_format():
+def test_quantities_are_formatted():
     for text, expected in [
         (format_time(1_234_567), "1.234567us"),
         (format_time(0), "0ps"),
@@ -138,7 +138,7 @@ def test_format():
 
 
 @given(st.integers(min_value=0, max_value=min(LIMITS.values()) - 1))
-def test_round_trip(value):
+def test_formatted_quantities_round_trip(value):
     assert parse_time_ps(format_time(value)) == value
     assert parse_bytes(format_bytes(value)) == value
     if value:
@@ -146,7 +146,7 @@ def test_round_trip(value):
 
 
 @given(st.data(), st.sampled_from(PARSERS))
-def test_parse_is_exact_or_refuses(data, parse):
+def test_parsing_is_exact_or_rejected(data, parse):
     unit = data.draw(st.sampled_from(sorted(SCALES[parse])))
     whole = data.draw(st.integers(0, 10**7))
     fraction = data.draw(st.text("0123456789", max_size=12))
@@ -166,7 +166,7 @@ def test_parse_is_exact_or_refuses(data, parse):
     st.sampled_from(PARSERS),
     st.one_of(st.text(), st.none(), st.booleans(), st.floats(), st.integers(), st.lists(st.text())),
 )
-def test_anything_else_is_an_input_error(parse, value):
+def test_other_values_are_input_errors(parse, value):
     try:
         assert isinstance(parse(value), int)
         assert isinstance(value, str)
@@ -175,7 +175,7 @@ def test_anything_else_is_an_input_error(parse, value):
 
 
 @given(st.integers(1, HORIZON_PS - 1), st.integers(1, 9))
-def test_rounded_format_is_close(value, digits):
+def test_rounded_format_is_within_its_precision(value, digits):
     shown = format_time(value, digits)
     number = "".join(c for c in shown if c in "0123456789.")
     unit = shown[len(number) :]
@@ -184,7 +184,7 @@ def test_rounded_format_is_close(value, digits):
     )
 
 
-def test_a_unit_that_is_no_power_of_ten_is_read_and_not_written(monkeypatch):
+def test_units_that_are_not_powers_of_ten_are_only_parsed(monkeypatch):
     minutes = replace(units._TIME, units={**units._TIME.units, "min": 60 * 10**12})
     monkeypatch.setattr(units, "_TIME", minutes)
     assert parse_time_ps("1.5min") == 90 * 10**12

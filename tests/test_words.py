@@ -1,4 +1,4 @@
-"""Names and words: no former name is left, stilted phrases only get fewer, help reads as help."""
+"""Wording: no former names, a bounded number of stilted phrases, well-formed help texts."""
 
 import re
 from functools import cache
@@ -53,7 +53,7 @@ NO_BEGINNING = {"Of", "What", "Who", "Where", "That", "Those", "Is", "If", "Whic
 
 @cache
 def files():
-    """The text of the code, the pages and the experiments by their paths."""
+    """Return the text of code, pages and experiments by path."""
     folders = ("netsim", "experiments", "plots", "topologies", "transports", "docs", "tests")
     found = [*ROOT.glob("*.md"), *(one for name in folders for one in (ROOT / name).rglob("*.*"))]
     named = {path.relative_to(ROOT).as_posix(): path for path in found}
@@ -64,8 +64,8 @@ def files():
     }
 
 
-def test_no_former_name_is_left():
-    """Only names with a _ or a leading --: others are words of English, too."""
+def test_no_former_name_is_used():
+    """Only names with an underscore or a leading --, since others are English words, too."""
     old = {
         name.rpartition(".")[2]
         for table in RENAMED.values()
@@ -80,7 +80,7 @@ def test_no_former_name_is_left():
     assert {name: names for name, names in found.items() if names} == {}
 
 
-def test_stilted_phrases_become_fewer():
+def test_stilted_phrases_stay_within_bounds():
     pages = [text for name, text in files().items() if not name.startswith("tests/")]
     text = " ".join(" ".join(pages).lower().split())
     counts = {phrase: len(re.findall(rf"\b{phrase}\b", text)) for phrase in PHRASES}
@@ -88,7 +88,7 @@ def test_stilted_phrases_become_fewer():
 
 
 def texts(name, command, parent):
-    """(Command, option, help) of a command, its options and its subcommands."""
+    """Yield (command, option, help) for a command, its options and its subcommands."""
     context = click.Context(command, info_name=name, parent=parent)
     yield name, "", (command.help or "").partition("\n\n")[0]
     for one in command.params:
@@ -98,7 +98,7 @@ def texts(name, command, parent):
         yield from texts(inner, command.get_command(context, inner), context)
 
 
-def test_help_begins_with_an_imperative_or_a_noun_and_ends_with_a_full_stop():
+def test_help_texts_follow_the_style():
     context = click.Context(app, info_name="netsim")
     assert [
         (name, option, text)

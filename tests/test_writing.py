@@ -1,4 +1,4 @@
-"""Files are written whole, and never through a link: whatever is asked for a file."""
+"""Files are written whole and never through a link, whichever function writes them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def test_a_link_in_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
+def test_writers_replace_links_instead_of_following_them(tmp_path: Path) -> None:
     mine = tmp_path / "thesis"
     mine.write_text("mine")
     for name, write in WRITERS.items():
@@ -64,7 +64,7 @@ def test_a_link_in_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == sorted(["thesis", *WRITERS])
 
 
-def test_pipes_and_directories_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+def test_pipes_and_directories_are_rejected_without_leftovers(tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/null")
@@ -83,8 +83,8 @@ def test_pipes_and_directories_are_refused_and_nothing_is_left(tmp_path: Path) -
     assert sorted(os.listdir(tmp_path)) == ["device", "directory", "pipe"]
 
 
-def test_a_lock_is_no_file_of_somebody(tmp_path: Path) -> None:
-    """Neither is what a link points to, nor what is no lock, written or removed."""
+def test_lock_never_overwrites_other_files(tmp_path: Path) -> None:
+    """Neither the target of a link nor a file that is not a lock is written or removed."""
     mine, lock = tmp_path / "thesis", tmp_path / ".r.lock"
     mine.write_text("mine")
     plants: list[Callable[[], object]] = [
@@ -123,8 +123,8 @@ def name_of(function: ast.expr) -> str:
     return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
-def test_there_is_one_way_to_write_a_file() -> None:
-    """`netsim.writing`: nothing else opens one for writing."""
+def test_only_writing_module_opens_files_for_writing() -> None:
+    """Only `netsim.writing` opens files for writing, except for MAY_WRITE."""
     for module, path in modules().items():
         if module.startswith("netsim.scaffold"):
             continue
