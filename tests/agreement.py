@@ -1,6 +1,6 @@
-"""One case on both simulators, compared in every departure, in ways that must not matter.
+"""Compare a case on both simulators in every departure; how the engine runs must not matter.
 
-The engine's code runs as plain Python, since every fabric would otherwise be compiled.
+The engine runs as plain Python, since every fabric would otherwise need compiling.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from netsim.model.sampling import MIN_INTERVALS, Sampling
 from netsim.model.workload import Workload
 
 VARIANTS = 8
-"""Cases for which the same is compiled."""
+"""Number of cases that share compiled code."""
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,27 @@ class Way:
     """How the engine runs a case."""
 
     window_ps: int | None
-    """None: as long as it may be."""
+    """None: the longest possible window."""
     sampling: Sampling | None
     pieces: bool
     """Also run with little scratch memory, in several engines that each resume the one before."""
 
 
 def way_of(case: Case, rng: random.Random) -> Way:
-    """A way to run a case."""
+    """Return a random way to run a case."""
     shorter = shortened(case, rng.choice((1, 1, 3, 8)))
     sampling = _sampling(case, rng) if rng.random() < 0.3 else None
     return Way(shorter, sampling, pieces=rng.random() < 0.5)
 
 
 def shortened(case: Case, divisor: int) -> int | None:
-    """A window that is not the longest possible one, or None for that."""
+    """Return a window shorter than the longest possible one, or None for the longest."""
     lookahead = min(min(c.delay_ab_ps, c.delay_ba_ps) for c in case.cables)
     return lookahead // divisor + 1 if divisor > 1 else None
 
 
 def _sampling(case: Case, rng: random.Random) -> Sampling:
-    """Series of everything, in some cases with so little room that intervals become longer."""
+    """Return a sampling of everything; half have a budget so small that intervals grow."""
     assert case.until_ps is not None
     every = case.until_ps // rng.choice((9, 25, 60)) + rng.randrange(3)
     sampling = sampled(case, every)
@@ -75,7 +75,7 @@ def _sampling(case: Case, rng: random.Random) -> Sampling:
 
 
 def cut_short(case: Case, transmissions: int) -> Case:
-    """The case up to about so many transmissions, if it has more."""
+    """Return the case, ended after this many transmissions."""
     starts = sorted(one.start_ps for port in simulate(case).departures.values() for one in port)
     if len(starts) <= transmissions:
         return case
@@ -83,7 +83,7 @@ def cut_short(case: Case, transmissions: int) -> Case:
 
 
 def variants(case: Case, rng: random.Random) -> list[Case]:
-    """The case, and others for which the same is compiled."""
+    """Return the case and others that share its compiled code."""
     others = [
         replace(
             case,
@@ -96,9 +96,9 @@ def variants(case: Case, rng: random.Random) -> list[Case]:
 
 
 def check(rng_seed: int, transmissions: int = 2000, **named: Any) -> tuple[Engine, Simulator]:
-    """Compare the case of that number, with what is named (see `random_case`).
+    """Compare a random case; keywords are those of `random_case`.
 
-    It ends after about so many transmissions.
+    The case ends after this many transmissions.
     """
     case = cut_short(random_case(rng_seed, **named), transmissions)
     return compare(case, way_of(case, random.Random(f"way {rng_seed}")))
@@ -107,10 +107,10 @@ def check(rng_seed: int, transmissions: int = 2000, **named: Any) -> tuple[Engin
 def compare(
     case: Case, way: Way, load: Workload | None = None, free: int | None = None
 ) -> tuple[Engine, Simulator]:
-    """Run a case on both simulators, compare all there is to see, and return them.
+    """Run a case on both simulators, compare all results, and return both.
 
-    The engine runs ``load``, if that is given, in the place of the case's flows and tasks.
-    Tasks from the number ``free`` on may have any order.
+    The engine runs ``load``, if given, instead of the case's flows and tasks.
+    Tasks from number ``free`` on may have any order.
     """
     given = {"jit": False, "window_ps": way.window_ps, "sampling": way.sampling, "load": load}
     engine = run(engine_for(case, **given), case.until_ps)
@@ -133,7 +133,7 @@ def compare(
 
 
 def compare_totals(engine: Engine, expected: Outcome, free: int | None = None) -> None:
-    """Compare what is left of a run when its packets are forgotten: flows and counters."""
+    """Compare everything except packets: flows, tasks, log, slots and counters."""
     assert flow_results(engine) == [tuple(flow) for flow in expected.flows]
     ours, theirs = task_results(engine), [tuple(task) for task in expected.tasks]
     assert ours[:free] == theirs[:free]

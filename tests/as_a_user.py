@@ -1,4 +1,4 @@
-"""Commands as a user gives them, in a folder and a process of their own."""
+"""Run commands as a user does, in a separate folder and process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-"""An environment in which nothing is compiled."""
+"""Environment that disables compilation."""
 
 
 def python(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
-    """What `python -m` prints, which has to end well."""
+    """Return what `python -m` prints; it must succeed."""
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=folder, capture_output=True, check=False, text=True, timeout=400, env=env,

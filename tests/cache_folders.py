@@ -1,4 +1,4 @@
-"""What tests of kept code share."""
+"""Helpers for tests of the compiled-code cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import netsim.transports
 
 @contextmanager
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Within, whatever is not on the disk cannot be had."""
+    """Make compilation fail, so that only cached code works."""
     from numba.core.dispatcher import _FunctionCompiler
 
     def refuse(*_: object) -> None:
@@ -30,7 +30,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def copy_of_package(folder: Path) -> Path:
-    """A copy of netsim with its mapped folders inside, as it is when installed."""
+    """Copy netsim with its mapped folders inside, as when installed; return the copy."""
     package = folder / "netsim"
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(netsim.__file__).parent, package, ignore=ignore)

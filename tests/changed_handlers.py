@@ -1,4 +1,4 @@
-"""A transport that works, with lines of its handlers changed, added or put first."""
+"""A working transport, and ways to change lines of its handlers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ N_PACKETS = 10
 
 
 def engine(tmp_path: Path, *changes: tuple[str, str], **options: Any) -> Engine:
-    """An engine at time 0 whose transport is SENDER with some of its text changed."""
+    """Return an engine at time 0 whose transport is SENDER with parts of its text replaced."""
     text = SENDER
     for before, after in changes:
         assert text.count(before) == 1
@@ -75,11 +75,11 @@ def engine(tmp_path: Path, *changes: tuple[str, str], **options: Any) -> Engine:
 
 
 def in_handler(name: str, line: str) -> tuple[str, str]:
-    """The change that puts a line first into a handler."""
+    """Return a change that inserts a line at the start of a handler."""
     (head,) = [text for text in SENDER.splitlines() if text.startswith(f"def {name}(")]
     return head, f"{head}\n    {line}"
 
 
 def after(text: str, line: str) -> tuple[str, str]:
-    """The change that puts a line behind some text."""
+    """Return a change that inserts a line after some text."""
     return text, f"{text}\n    {line}"

@@ -1,4 +1,4 @@
-"""A headless Chromium on one page, by its pipe: no driver, no package, no network."""
+"""Control a headless Chromium on one page through pipes, without driver, package or network."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Page:
         return found["result"].get("value")
 
     def drag(self, selector: str, begin: float, end: float) -> None:
-        """Drag with the mouse in an element, between two shares of its width."""
+        """Drag with the mouse in an element, between two fractions of its width."""
         self.run(f"document.querySelector({selector!r}).scrollIntoView({{block: 'center'}})")
         box = self.run(
             f"(b => [b.x, b.y, b.width, b.height])"

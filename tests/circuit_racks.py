@@ -1,4 +1,4 @@
-"""A host at a switch at each port of a circuit switch, with cables and fibers of odd delays."""
+"""Racks of one host at each port of a circuit switch, with uneven delays."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from netsim.network import Network, NetworkBuilder, Schedule
 GBPS = 10**9
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS = 80 * NS
-"""A full packet of 1,000 bytes at 100 Gbps."""
+"""Serialization time of a full packet of 1,000 bytes at 100 Gbps."""
 NEAR, FAR = 800 * NS, 300 * NS
-"""Delays of fibers: of the first port of a circuit switch, and of all others."""
+"""Fiber delays of the first port of a circuit switch, and of all others."""
 
 
 def racks(schedule: Schedule, host_gbps: int = 100) -> Network:
-    """A host at a switch at each port of a circuit switch; cables of 1 us, 100 Gbps."""
+    """Return one rack of one host per port of a circuit switch; cables of 1 us, 100 Gbps."""
     builder = NetworkBuilder()
     builder.add_hosts(schedule.n_ports)
     edges = builder.add_switches([f"tor{k}" for k in range(schedule.n_ports)])

@@ -40,7 +40,7 @@ def fake(monkeypatch):
 
 @pytest.fixture
 def netsim(tmp_path, monkeypatch):
-    """Runs `netsim …` in a directory with the experiments small.toml and sweep.toml."""
+    """Run `netsim …` in a directory with the experiments small.toml and sweep.toml."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(EXPERIMENT.format(extra="", size='"1MB"'))
     sweep = EXPERIMENT.format(extra="seed = [1, 2]", size='"1MB"')

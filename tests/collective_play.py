@@ -1,4 +1,4 @@
-"""Play a collective's sends with contributions in place of bytes, in any order that they allow."""
+"""Execute a collective's sends on contributions instead of bytes, in any allowed order."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from numpy.typing import NDArray
 from netsim.workloads.collectives import Steps
 
 Held = NDArray[np.int64]
-"""int64[n, pieces, ranks]: how often position i has, of a piece, the contribution of each rank."""
+"""int64[n, pieces, ranks]: how often position i has each rank's contribution to a piece."""
 
 SUMS = ("all_reduce", "reduce_scatter", "reduce", "barrier")
 
 
 def ranks(steps: Steps) -> int:
-    """Its positions but for the units of switches, which begin and end with nothing."""
+    """Return the number of positions, except switch units, which start and end empty."""
     return steps.n - steps.units
 
 
 def shard_of(steps: Steps) -> NDArray[np.int64]:
-    """Which of n equal runs of pieces each piece is in."""
+    """Return the shard of each piece: which of n equal runs of pieces it belongs to."""
     pieces = steps.piece_bytes.size
     return np.arange(pieces) * ranks(steps) // pieces
 
 
 def at_first(steps: Steps, what: str, root: int) -> Held:
-    """What positions have before."""
+    """Return the contributions that positions start with."""
     n, pieces = steps.n, steps.piece_bytes.size
     held = np.zeros((n, pieces, ranks(steps)), np.int64)
     if what in SUMS:
@@ -38,7 +38,7 @@ def at_first(steps: Steps, what: str, root: int) -> Held:
 
 
 def at_last(steps: Steps, what: str, root: int) -> list[tuple[int, NDArray[np.int64], Held]]:
-    """Of positions, what they are to have of which pieces."""
+    """Return (position, pieces, expected contributions) for each position with a result."""
     first, n, pieces = at_first(steps, what, root), ranks(steps), steps.piece_bytes.size
     shard = shard_of(steps)
     everything = np.arange(pieces)
@@ -56,9 +56,9 @@ def at_last(steps: Steps, what: str, root: int) -> list[tuple[int, NDArray[np.in
 
 
 def play(steps: Steps, what: str, root: int = 0, seed: int = 0) -> Held:
-    """What positions have after all sends, of which several may be under way at any time.
+    """Return the contributions after all sends; several may be in progress at any time.
 
-    What a send carries is read either as it starts or as it is handed over, as chance has it.
+    A send reads its contributions when it starts or when it is handed over, at random.
     """
     rng = np.random.default_rng(seed)
     held = at_first(steps, what, root)

@@ -1,4 +1,4 @@
-"""A transport that passes the suite, with some of its text changed, and what the suite says."""
+"""A transport that passes the conformance suite, variants of it, and their findings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def on_timer(env, now, tx, k):
 
 
 def variant(folder: Path, *changes: tuple[str, str]) -> Path:
-    """The file of a transport like WINDOW, with some of its text changed."""
+    """Write WINDOW with parts of its text replaced; return the file."""
     text = WINDOW
     for before, after in changes:
         assert before in text
@@ -73,5 +73,5 @@ def variant(folder: Path, *changes: tuple[str, str]) -> Path:
 
 
 def tried(folder: Path, cases: list[str], *changes: tuple[str, str]) -> dict[str, Finding]:
-    """Findings by case for such a transport."""
+    """Return the suite's findings by case for such a transport."""
     return {finding.case: finding for finding in check(variant(folder, *changes), cases=cases)}

@@ -18,7 +18,7 @@ settings.load_profile("netsim")
 
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_code(request: pytest.FixtureRequest) -> None:
-    """Compiled code is shared among workers, processes that tests start, and runs of the tests."""
+    """Share compiled code among workers, child processes and test runs."""
     if "NETSIM_CACHE_DIR" in os.environ:
         return
     cache = getattr(request.config, "cache", None)
@@ -28,7 +28,7 @@ def _compiled_code(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is compiled: so little is simulated that compiling would take longer."""
+    """Disable compilation, which would take longer than the small simulation."""
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
 
 
@@ -37,7 +37,7 @@ SLOW_GROUPS = {
     "slow_experiments": ("_experiments.py", "test_validate.py", "test_reproduce.py"),
     "slow_rest": ("",),
 }
-"""Group of slow tests -> endings of its files; the first that fits counts."""
+"""Group of slow tests -> suffixes of its files; the first match counts."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
-    """The tests of a file go to one worker: two would compile at the same time what these share."""
+    """Run the tests of a file in one worker; two workers would compile the same code twice."""
     from xdist.scheduler import LoadFileScheduling
 
     return LoadFileScheduling(config, log) if config.getvalue("dist") == "load" else None

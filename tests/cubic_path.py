@@ -1,4 +1,4 @@
-"""A path of TCP: flows of CUBIC over one bottleneck, and what is seen of them."""
+"""CUBIC flows over one bottleneck, and access to their state."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ DEEP = 10**9
 C, BETA = 0.4, 0.7
 
 RTT = 60 * MS + (0.72 + 7.2 + 0.72 + 0.00512 + 0.0512 + 0.00512) * US
-"""Of a full packet and its ACK over `path(60)`: serialization and propagation."""
+"""Round-trip time of a full packet and its ACK over `path(60)`: serialization and propagation."""
 
 
 def path(rtt_ms: int, hosts: int = 1, rate: str = "10Gbps") -> Network:
-    """Hosts at 100 Gbps, 1 ms away from the switches, and a bottleneck between these."""
+    """Return a dumbbell: hosts at 100 Gbps and 1 ms, and a bottleneck between the switches."""
     return dumbbell(
         hosts=hosts,
         bottleneck_rate=rate,
@@ -52,9 +52,10 @@ def transfer(
     seed: int = 1,
     **params: Any,
 ) -> Engine:
-    """Flow i sends so many packets from left to right; the bottleneck loses packets as told.
+    """Run flow i with ``packets[i]`` packets from left to right over the bottleneck.
 
-    In each of ``hits``, from when until when, it loses all full packets that are being sent.
+    The bottleneck loses packets at rate ``loss``, and every full packet sent in one of the
+    intervals ``hits``.
     """
     n = len(packets)
     starts_ps = starts_ps or [0] * n

@@ -46,11 +46,11 @@ NAMES = {
     "dre_period_ps": "dre_period",
     "publish_delay_ps": "publish_delay",
 }
-"""The reference's names of parameters, and the engine's where they are others."""
+"""The reference's parameter names -> the engine's, where they differ."""
 
 
 def transport_of(case: Case) -> Plugin:
-    """The case's transport; with pFabric, one that says what remains of a flow."""
+    """Return the case's transport; with pFabric, a datagram that reports what remains."""
     if case.transport == "mixed":
         return registry.find("transport", str(MIXED_TRANSPORT))
     sized = case.transport == "datagram" and case.fabric["queue_discipline"] == "pfabric"
@@ -74,7 +74,7 @@ def fabric_of(case: Case) -> Fabric:
 
 
 def sizes_of(case: Case) -> PortSizes | None:
-    """The sizes of single ports; of the kinds neither rate nor round trip is known."""
+    """Return the sizes of single ports; rate and round trip of each kind are unknown."""
     if not case.port_sizes:
         return None
     rows = [case.port_sizes.get(port, {}) for port in range(2 * len(case.cables))]
@@ -96,7 +96,7 @@ def params_of(plugin: Plugin, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def transports_of(case: Case) -> tuple[tuple[PluginSpec, ...], npt.NDArray[np.int64] | None]:
-    """The case's transports, and which of them is that of each flow if there are several."""
+    """Return the case's transports, and each flow's index if there are several."""
     plugin = transport_of(case)
     uses = [PluginSpec(plugin, params_of(plugin, case.params))]
     if not case.beside:
@@ -142,7 +142,7 @@ def tasks_of(case: Case) -> TaskTable | None:
 
 
 def program_of(case: Case) -> ProgramSpec | None:
-    """The program of the case's last tasks."""
+    """Return the program of the case's last tasks."""
     if case.program is None:
         return None
     given = {NAMES.get(name, name): value for name, value in case.program.items()}
@@ -155,7 +155,7 @@ def program_of(case: Case) -> ProgramSpec | None:
 
 
 def faults_of(case: Case) -> LinkFaults | None:
-    """Each interval as a fault of its own, and the outages as another one."""
+    """Return one fault per interval, and another for the outages."""
     faults = []
     for port, fault in case.faults.items():
         ends = [interval.start_ps for interval in fault.intervals[1:]] + [INF]
@@ -181,9 +181,9 @@ def engine_for(
     make: Callable[[Simulation, Options], Engine] = Engine,
     **options: Any,
 ) -> Engine:
-    """An engine for the case; with ``trace`` one that keeps every packet (`keep_sent`).
+    """Return an engine for the case; ``trace`` makes it keep every packet (`keep_sent`).
 
-    ``load`` stands in the place of its flows and tasks. ``make`` builds the engine.
+    ``load`` replaces the case's flows and tasks. ``make`` builds the engine.
     """
     load = load or Workload(flows_of(case), tasks_of(case))
     uses, of_flow = transports_of(case)
@@ -213,16 +213,16 @@ def run(engine: Engine, until_ps: int | None = None) -> Engine:
 
 
 def kept(engine: Engine) -> Snapshot:
-    """A snapshot that the engine does not change any more."""
+    """Return a copy of the engine's snapshot, which later steps do not change."""
     taken = engine.snapshot()
     return {place: one._replace(raw=one.raw.copy()) for place, one in taken.items()}
 
 
 def run_in_pieces(case: Case, seed: int, windows: int, **options: Any) -> Engine:
-    """Run a case to its end in several engines, each of which goes on where one before it was.
+    """Run a case to its end in several engines, each restored from a snapshot of the one before.
 
-    They change within the first `windows`, at some that the seed decides; the one before goes on
-    for a while, which changes nothing.
+    The seed picks the windows of the snapshots, among the first `windows`. The earlier engine then
+    runs a little further, which must not affect the snapshot.
     """
     rng = random.Random(seed)
     options = {"sizes": NARROW, "jit": False, **options}
@@ -242,10 +242,10 @@ SENT = ("kind", "flow", "seq", "aux", "size_bytes", "prio", "ecn", "entropy")
 
 
 def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
-    """What that port sent, of an engine that keeps it: arrival, kind, flow, seq, aux, size, prio,
+    """Return a port's packets, if the engine keeps them: arrival, kind, flow, seq, aux, size, prio,
     flags, entropy.
 
-    When it started to is known by its arrival, as the rate at which it was sent is.
+    The arrival implies start and rate of the transmission.
     """
     return [
         (int(pkt["time"]), *(int(pkt[name]) for name in SENT)) for pkt in packets_sent(engine, port)
@@ -253,7 +253,7 @@ def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
 
 
 def flow_results(engine: Engine) -> list[tuple[int, int, int, int]]:
-    """Of every flow: (fct_ps, acked_ps, retransmits, packets_sent), -1 for never."""
+    """Return (fct_ps, acked_ps, retransmits, packets_sent) of each flow, -1 for never."""
     states = engine.flow_states()
     results = []
     for f in range(len(engine.flows)):
@@ -266,20 +266,20 @@ def flow_results(engine: Engine) -> list[tuple[int, int, int, int]]:
 
 
 def log_rows(engine: Engine) -> list[tuple[int, ...]]:
-    """What the program has noted: host, time and its own numbers."""
+    """Return the program's log rows: host, time and its own numbers."""
     log = engine.program_log() or {}
     return list(zip(*(column.tolist() for column in log.values()), strict=True))
 
 
 def task_results(engine: Engine) -> list[tuple[int, ...]]:
-    """Of every task: (ready_ps, start_ps, end_ps), -1 for never, and (runs, busy_ps)."""
+    """Return (ready_ps, start_ps, end_ps, runs, busy_ps) of each task; -1 for never."""
     states = engine.task_states()
     columns = (states.ready_ps, states.start_ps, states.end_ps, states.runs, states.busy_ps)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def slot_begins(engine: Engine, end_ps: int) -> list[int]:
-    """When the slots of phase-driven circuit switches began that did so before a time."""
+    """Return the starts before a time of phase-driven circuit slots."""
     begins: list[int] = engine.slot_states().begin_ps.tolist()
     return [begin for begin in begins if 0 <= begin < end_ps]
 
@@ -301,11 +301,11 @@ COUNTERS = {
     "unroutable": "unroutable_packets",
     "unroutable_bytes": "unroutable_bytes",
 }
-"""The reference's names of counters, and the engine's."""
+"""The reference's counter names -> the engine's."""
 
 
 def counters_of(engine: Engine, end_ps: int) -> list[dict[str, int]]:
-    """The counters of every port and class, with pauses that still last counted to ``end_ps``."""
+    """Return the counters of every port and class; ongoing pauses count up to ``end_ps``."""
     links, classes = engine.link_counters(), engine.fabric.n_link_classes
     paused = engine.paused_classes()
     counters = []

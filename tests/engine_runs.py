@@ -1,4 +1,4 @@
-"""Build and run engines on networks of the package, and look at what came out."""
+"""Build and run engines on netsim's topologies, and read their results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ crew.SHARED_NS = 0  # short windows are shared among threads, too
 
 
 def fabric_with(model: str = "drop_tail", **given: Any) -> Fabric:
-    """A fabric of built-in plugins: sizes of the discipline in bytes, and fields of `Fabric`."""
+    """Return a fabric of built-in plugins from discipline sizes in bytes and `Fabric` fields."""
     if isinstance(given.get("routing"), str):
         given["routing"] = routing_spec(given["routing"])
     shared = {one.name: given.pop(one.name) for one in fields(Fabric) if one.name in given}
@@ -42,7 +42,7 @@ def fabric_with(model: str = "drop_tail", **given: Any) -> Fabric:
 
 
 def changed(fabric: Fabric, **params: Any) -> Fabric:
-    """The same fabric with other parameters of its discipline; those that it has not are left."""
+    """Return the fabric with other discipline parameters; unknown ones are ignored."""
     known = {**fabric.queue.params}
     known |= {name: value for name, value in params.items() if name in known}
     return replace(fabric, queue=replace(fabric.queue, params=known))
@@ -59,11 +59,11 @@ TRIM = fabric_with(
 DROP_TAIL = fabric_with(queue_bytes=10**12)
 
 NARROW = Sizes(scratch=4)
-"""Scratch memory that has to grow at once."""
+"""Scratch memory so small that it must grow immediately."""
 
 
 def bdp_queues(queue: int = 29, kmin: int = 6, kmax: int = 24) -> Fabric:
-    """SMaRTT's and NSCC's, in packets: a bandwidth-delay product, marked from 20 % to 80 %."""
+    """Return queues for SMaRTT and NSCC, in packets: one BDP, marked from 20 % to 80 %."""
     return fabric_with(
         "trim",
         routing="ecmp",
@@ -76,20 +76,20 @@ def bdp_queues(queue: int = 29, kmin: int = 6, kmax: int = 24) -> Fabric:
 
 
 def fat_tree(hosts_per_leaf: int, leaves: int, rate: str, **params: Any) -> Network:
-    """A two-tier tree, fully provisioned unless the parameters say otherwise; links of 1 us."""
+    """Return a two-tier tree, non-blocking unless the parameters differ; links of 1 us."""
     plugin = registry.find("topology", "fat_tree")
     given = {"hosts_per_leaf": hosts_per_leaf, "leaves": leaves, "host_rate": rate, **params}
     return plugin.module.build(resolve(plugin, given))
 
 
 def dumbbell(**given: Any) -> Network:
-    """Hosts on either side of one link, all as the topology's parameters say."""
+    """Return a dumbbell with the topology's parameters."""
     plugin = registry.find("topology", "dumbbell")
     return plugin.module.build(resolve(plugin, given))
 
 
 def resolve(plugin: registry.Plugin, given: dict[str, Any]) -> dict[str, Any]:
-    """Parameters in the engine's units."""
+    """Return the parameters in the engine's units."""
     return resolve_params(plugin.params, plugin.presets, given, None, file=None, key=plugin.kind)
 
 
@@ -105,7 +105,7 @@ def build(
     beside: Sequence[PluginSpec] = (),
     **more: Any,
 ) -> Engine:
-    """An engine at time 0; ``params`` are the transport's, as a user writes them.
+    """Return an engine at time 0; ``params`` are the transport's, as a user writes them.
 
     ``more`` are fields of `Simulation` and of `Options`.
     """
@@ -128,31 +128,31 @@ def run(engine: Engine, until_ps: int = INF) -> Engine:
 
 
 def hit(port: int, begin_ps: int, end_ps: int, send_ps: int) -> LinkFault:
-    """Loses what is being sent on a link between two times, of packets that take ``send_ps``."""
+    """Return a fault that loses the packets sent between two times; each takes ``send_ps``."""
     at_ps = max(0, begin_ps - send_ps + 1)
     return LinkFault(np.array([port]), loss=1.0, at_ps=at_ps, until_ps=end_ps)
 
 
 def flow_table(flows: list[tuple[int, int, int, int]]) -> FlowTable:
-    """From rows of (src, dst, bytes, start_ps)."""
+    """Return a flow table from rows of (src, dst, bytes, start_ps)."""
     src, dst, size, start = (np.array(column, np.int64) for column in zip(*flows, strict=True))
     return FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)
 
 
 def fct_ps(engine: Engine) -> NDArray[np.int64]:
-    """Until the receiver has all, of each flow from its start; -1 for never."""
+    """Return each flow's time from its start until delivery; -1 for never."""
     flows = engine.flow_states()
     return np.where(flows.done_ps >= 0, flows.done_ps - flows.start_ps, -1)
 
 
 def acked_ps(engine: Engine) -> NDArray[np.int64]:
-    """Until the sender knows, of each flow from its start; -1 for never."""
+    """Return each flow's time from its start until acknowledgment; -1 for never."""
     flows = engine.flow_states()
     return np.where(flows.acked_ps >= 0, flows.acked_ps - flows.start_ps, -1)
 
 
 def counter(engine: Engine, name: str) -> int:
-    """A counter of the links, summed over all ports and classes."""
+    """Return a link counter, summed over all ports and classes."""
     return int(getattr(engine.link_counters(), name).sum())
 
 
@@ -165,7 +165,7 @@ class Stock:
 
 
 def under_way(engine: Engine) -> Stock:
-    """What is on links and in switches' queues, PFC frames apart."""
+    """Return the packets on links and in switch queues, without PFC frames."""
     slots = np.concatenate([on_links(engine.state), in_queues(engine.state)])
     found = np.asarray(engine.state.links.pool)[slots]
     found = found[found["kind"] != PFC]
@@ -173,7 +173,7 @@ def under_way(engine: Engine) -> Stock:
 
 
 def keep_sent(engine: Engine) -> Engine:
-    """Have an engine keep what ports sent, as it was then (`packets_sent`).
+    """Make an engine keep a copy of each packet that ports send (`packets_sent`).
 
     A switch may change what has come in, and the memory of what has been read is used again. So
     the engine is advanced by single windows, after each of which what was sent in it is copied:
@@ -203,12 +203,12 @@ def keep_sent(engine: Engine) -> Engine:
 
 
 def packets_sent(engine: Engine, port: int) -> Any:
-    """What a port has sent, of an engine that keeps it."""
+    """Return the packets that a port has sent, if the engine keeps them."""
     return np.concatenate([np.zeros(0, engine.protocol.packet), *vars(engine)["sent"][port]])
 
 
 def assert_conserved(engine: Engine) -> None:
-    """Nothing sent is missing, nothing came from nowhere; in packets and in bytes."""
+    """Check that packets and bytes are conserved."""
     hosts, rest = engine.state.hosts.nics, under_way(engine)
     gone = hosts["received_packets"].sum() + counter(engine, "drops") + rest.packets
     assert int(hosts["sent_packets"].sum()) == int(gone)

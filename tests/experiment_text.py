@@ -34,7 +34,7 @@ def build_packet(env, now, tx, pkt):
 
 
 def text(extra: str = "", /, **sections: str) -> str:
-    """A small valid experiment, with lines added to its sections or whole sections replaced."""
+    """Return a small valid experiment, with lines added or whole sections replaced."""
     parts = {**GOOD, **sections}
     lines = [parts.pop("top"), dedent(extra)]
     for name, body in parts.items():
@@ -49,7 +49,7 @@ def load(tmp_path: Path, content: str, *overrides: str) -> Experiment:
 
 
 def messages(tmp_path: Path, content: str, *overrides: str) -> list[str]:
-    """The lines of the error that loading gives, without the directory of the file."""
+    """Return the lines of the error that loading raises, without the file's directory."""
     with pytest.raises(InputError) as caught:
         load(tmp_path, content, *overrides)
     return [line.replace(f"{tmp_path}/", "") for line in str(caught.value).splitlines()]

@@ -40,7 +40,7 @@ class FakeEstimate:
     memory: Memory = MEMORY
 
     def seconds_with(self, _: int) -> float:
-        """So little that one process does all points."""
+        """Return a time so short that one process runs all points."""
         return 0.0
 
 
@@ -63,7 +63,7 @@ class FakeProgress:
 
 @dataclass
 class FakeSimulate:
-    """What the module does. `fate` maps the name of a point to what becomes of it."""
+    """Functions of the module. `fate` maps the name of a point to its outcome."""
 
     fate: dict[str, str] = field(default_factory=dict)
     memory_bytes: int = 10**6
@@ -75,7 +75,7 @@ class FakeSimulate:
     assumptions: dict[str, str] = field(default_factory=dict)
 
     def modules(self) -> dict[str, ModuleType]:
-        """The stand-ins themselves, by name."""
+        """Return the stand-in modules by name."""
         faked = {
             estimate: {
                 "estimate": self.estimate,
@@ -90,7 +90,7 @@ class FakeSimulate:
         return modules
 
     def estimate(self, point: Any) -> FakeEstimate:
-        """`assumptions` maps the name of a point to what is assumed of it."""
+        """Return an estimate; `assumptions` maps the name of a point to its assumptions."""
         text = self.assumptions.get(point.name, FakeEstimate.assumptions)
         return FakeEstimate(memory_bytes=self.memory_bytes, assumptions=text)
 
@@ -106,7 +106,7 @@ class FakeSimulate:
         checkpointer: Any = None,
         **_: Any,
     ) -> FakeResult:
-        """As netsim.running.point.simulate, with a result that has nothing to do with the point."""
+        """Replace netsim.running.point.simulate; the result does not depend on the point."""
         self.seen.append(point)
         self.threads.append(threads)
         self.checked.append(checked)

@@ -1,4 +1,4 @@
-"""Small made-up points and results, for the parts that only carry them about."""
+"""Small made-up points and results for code that only passes them on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FakeResult:
 
 @dataclass
 class FakePoint:
-    """The attributes of netsim.experiment.Point that results are written with."""
+    """The attributes of netsim.experiment.Point that writing results needs."""
 
     name: str = "tiny"
     index: int = 0
@@ -73,7 +73,7 @@ def fake_result(
     reason: str | None = None,
     seed: int = 1,
 ) -> FakeResult:
-    """A result of `n_flows` flows, the last `unfinished` of which are not done."""
+    """Return a result of `n_flows` flows, the last `unfinished` of them incomplete."""
     rng = np.random.default_rng(seed)
     slowdown = 1 + rng.exponential(0.5, n_flows)
     ideal = np.full(n_flows, IDEAL_PS, np.int64)
@@ -139,7 +139,7 @@ def _statistics(values: np.ndarray) -> dict[str, float]:
 
 
 def _links() -> dict[str, np.ndarray]:
-    """Two hosts under one leaf, two classes: four links, eight rows."""
+    """Return links of two hosts under one leaf with two classes: four links, eight rows."""
     names = np.array(["host 0", "host 1", "leaf 0"])
     from_node = np.repeat([0, 1, 2, 2], 2)
     to_node = np.repeat([2, 2, 0, 1], 2)

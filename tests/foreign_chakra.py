@@ -1,4 +1,4 @@
-"""A writer of Chakra traces, by the schema alone."""
+"""Write Chakra traces from the schema, independently of netsim's reader."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def attribute(name: str, value: object) -> bytes:
 
 
 def message(node: Node) -> bytes:
-    """As proto3 writes it: what is 0 is left out, but for values of attributes."""
+    """Encode a node as proto3 does: zeros are omitted, except values of attributes."""
     found = number(1, node.id) if node.id else b""
     found += chunk(2, node.name.encode()) if node.name else b""
     found += number(3, node.kind) if node.kind else b""
@@ -85,7 +85,7 @@ def trace(nodes: list[Node], version: str = "1.0.0") -> bytes:
 
 
 def write(directory: Path, name: str, ranks: list[list[Node]]) -> Path:
-    """A trace for each rank; returns their prefix."""
+    """Write a trace for each rank; return their prefix."""
     for rank, nodes in enumerate(ranks):
         (directory / f"{name}.{rank}.et").write_bytes(trace(nodes))
     return directory / name

@@ -1,4 +1,4 @@
-"""Writers of GOAL schedules, as text and as `txt2bin` makes them of it."""
+"""Write GOAL schedules as text, and in the binary format of `txt2bin`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Op:
 
 @dataclass
 class Rank:
-    """The operations of a rank; an edge (a, b, start) lets b wait for the end, or start, of a."""
+    """The operations of a rank; an edge (a, b, start) makes b wait for the end, or start, of a."""
 
     ops: list[Op] = field(default_factory=list)
     edges: list[tuple[int, int, bool]] = field(default_factory=list)

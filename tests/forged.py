@@ -1,4 +1,4 @@
-"""Files of a run that is to go on, changed as somebody does who knows how they are made."""
+"""Forge files of a resumable run so that their checksums still match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netsim.running import checkpoint
 
 
 def forge(path: Path) -> None:
-    """Change the number behind which heaps begin, with a checksum that fits."""
+    """Change the number after which heaps start, with a matching checksum."""
     content = bytearray(path.read_bytes()[: -checkpoint.END_BYTES])
     taken = checkpoint.read(path).snapshot["hosts.heap"].raw
     assert content.count(taken.tobytes()) == 1
@@ -22,6 +22,6 @@ def forge(path: Path) -> None:
 
 
 def change_run(path: Path, **values: Any) -> None:
-    """Change values of the run.json beside a checkpoint."""
+    """Change values of the run.json next to a checkpoint."""
     run = path.with_name(files.RUN)
     run.write_text(json.dumps(json.loads(run.read_text()) | values))

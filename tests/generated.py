@@ -1,6 +1,6 @@
-"""Tables in the pages that are generated from the code, between markers.
+"""Generate the tables of pages from the code, between markers.
 
-python tests/generated.py     # writes them again
+python tests/generated.py     # updates the pages
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MARKED = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- /generated -->)"
 
 
 def pages() -> list[Path]:
-    """The pages with generated tables."""
+    """Return the pages with generated tables."""
     found = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "experiments" / "README.md"]
     found += [ROOT / "netsim" / "traffic" / "README.md"]
     found += (ROOT / "netsim" / "workloads").glob("*/README.md")
@@ -62,7 +62,7 @@ def pages() -> list[Path]:
 
 
 def regenerated(text: str) -> str:
-    """A page with its tables written again."""
+    """Return a page with its tables regenerated."""
 
     def write(match: re.Match[str]) -> str:
         kind, *arguments = match[2].split()
@@ -102,7 +102,7 @@ def _row(param: Param) -> list[str]:
 
 
 def parameters(kind: str) -> Iterator[str]:
-    """The parameters and presets of every plugin of a kind."""
+    """Yield the parameters and presets of every plugin of a kind."""
     for plugin in registry.all(kind):
         yield f"### {plugin.name}"
         yield ""
@@ -115,7 +115,7 @@ def parameters(kind: str) -> Iterator[str]:
 
 
 def fabric_plugins(kind: str) -> Iterator[str]:
-    """The keys of every queue discipline or routing algorithm."""
+    """Yield the keys of every queue discipline or routing algorithm."""
     for plugin in registry.all(kind):
         yield f"**`{plugin.name}`**: {plugin.summary}"
         yield ""
@@ -125,13 +125,13 @@ def fabric_plugins(kind: str) -> Iterator[str]:
 
 
 def patterns() -> Iterator[str]:
-    """The traffic patterns of networks."""
+    """Yield the traffic patterns of networks."""
     rows = [[f"`{name}`", to] for name, to in PATTERNS.items()]
     return _table(("pattern", "a host sends to"), rows)
 
 
 def part(name: str) -> Iterator[str]:
-    """The keys of a table of a job, a deployment or a book of costs."""
+    """Yield the keys of a table of a job, a deployment or a price file."""
     rows = []
     known = job_keys_of(PARTS[name])
     for field in fields(PARTS[name]):
@@ -181,14 +181,14 @@ PARTS: dict[str, Any] = {
 
 
 def names(kind: str) -> Iterator[str]:
-    """The plugins of a kind."""
+    """Yield the plugins of a kind."""
     singular = {"topologies": "topology", "transports": "transport"}.get(kind, kind)
     rows = ([f"`{one.name}`", one.summary] for one in registry.all(singular))
     return _table((singular, "summary"), rows)
 
 
 def experiments() -> Iterator[str]:
-    """The experiments that come with netsim, by group."""
+    """Yield the built-in experiments by group."""
     for group in GROUPS:
         rows = []
         for name, path in built_in().items():
@@ -202,7 +202,7 @@ def experiments() -> Iterator[str]:
 
 
 def columns() -> Iterator[str]:
-    """The columns of every table."""
+    """Yield the columns of every table."""
     for table, of in COLUMNS.items():
         yield f"## {table}"
         yield ""
@@ -213,7 +213,7 @@ def columns() -> Iterator[str]:
 
 
 def keys() -> Iterator[str]:
-    """The keys of the fixed sections of an experiment file."""
+    """Yield the keys of the fixed sections of an experiment file."""
     docs = _attribute_docs(Path(schema.__file__))
     for title, section in SECTIONS.items():
         yield f"## {title}"
@@ -245,7 +245,7 @@ def keys() -> Iterator[str]:
 
 
 def _attribute_docs(file: Path) -> dict[str, dict[str, str]]:
-    """Class -> attribute -> the docstring below it."""
+    """Return class -> attribute -> the docstring below it."""
     return {
         one.name: {
             first.target.id: second.value.value
@@ -283,7 +283,7 @@ SECTIONS = {
 
 
 def steps() -> Iterator[str]:
-    """Mean and largest error of the training steps of each source."""
+    """Yield the mean and largest error of each source's training steps."""
     rows = []
     for group, title in validation.groups().items():
         n = sum(row.group == group for row in validation.rows())
@@ -292,7 +292,7 @@ def steps() -> Iterator[str]:
 
 
 def cli() -> Iterator[str]:
-    """Every command with its options, by group."""
+    """Yield every command with its options, by group."""
     context = click.Context(app, info_name="netsim")
     for group, entries in groups().items():
         yield f"## {group}"
@@ -334,11 +334,11 @@ COMPARED = {
     "predictions": "outcomes that we predicted before we looked",
     "hardware": "measured collectives, training steps and inference",
 }
-"""What the groups of `netsim validate` compare with."""
+"""Group of `netsim validate` -> what it compares netsim with."""
 
 
 def accuracy(detail: str = "") -> Iterator[str]:
-    """How many rows of each group of `netsim validate` pass; in detail, also what fails."""
+    """Yield the passed rows of each group of `netsim validate`; with detail, also the failures."""
     content = json.loads((ROOT / "docs" / "comparisons.json").read_text("utf-8"))
     by_group: dict[str, list[Any]] = {}
     for row in rows_of(content):
@@ -376,7 +376,7 @@ def benchmarks() -> Iterator[tuple[str, Speeds]]:
 
 
 def speed(*transports: str) -> Iterator[str]:
-    """The newest speeds of all transports, or of these at 8,192 hosts as one row."""
+    """Yield the newest speeds of all transports, or of these at 8,192 hosts as one row."""
     newest: dict[tuple[str, int], tuple[str, str, str]] = {}
     for name, speeds in benchmarks():
         for (transport, hosts, threads), value in speeds.items():
@@ -392,7 +392,7 @@ def speed(*transports: str) -> Iterator[str]:
 
 
 def speed_history() -> Iterator[str]:
-    """Speeds of the standard cases of `netsim bench` by version, one thread (two threads)."""
+    """Yield the speeds of `netsim bench` by version, with one thread (two threads)."""
     cases = [(transport, hosts) for transport in bench.TRANSPORTS for hosts in bench.HOSTS]
     rows = []
     for name, speeds in benchmarks():

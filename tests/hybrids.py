@@ -1,4 +1,4 @@
-"""Racks that are joined by circuits and, beside them, by a switch."""
+"""Racks connected by circuits and by a packet switch or an expander."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ CIRCUITS, PACKETS = (
     NamedRouting("packets", packet_fabric_routes),
 )
 TO_RACK, FIBER, TO_SPINE = US, 300 * NS, 500 * NS
-"""Delays of cables."""
+"""Cable and fiber delays."""
 
 
 def hybrid(schedule: Schedule | None = None, **rule: Any) -> Network:
-    """A host in each of four racks; circuits have 100 Gbps, the packet fabric 10 Gbps.
+    """Return four racks of one host; circuits have 100 Gbps, the packet fabric 10 Gbps.
 
-    By default each rack is joined to another one by circuits that never change, and packets wait
-    for nothing.
+    By default circuits are permanent and pair the racks, so packets never wait for one.
     """
     schedule = schedule or Schedule(10 * US, round_robin_matchings(4)[:1])
     builder = NetworkBuilder()
@@ -58,11 +57,11 @@ def opera(
     order: int = 1,
     **rule: Any,
 ) -> Network:
-    """Racks of one host joined by rotors that turn one after the other, with an expander.
+    """Return racks of one host connected by staggered rotors, with an expander.
 
-    Each has the same number of matchings, in some of which it may join nobody; `order` draws how
-    they are dealt out. All cables have 100 Gbps, and hosts and fibers those delays. The first way
-    is "direct", over one circuit, the second "expander".
+    Each rotor has the same number of matchings, some of which may be idle; `order` seeds their
+    distribution. All cables have 100 Gbps and the delays above. The first routing table is
+    "direct", over one circuit, the second "expander".
     """
     matchings = round_robin_matchings(racks)
     idle = np.full((-len(matchings) % rotors, racks), -1)

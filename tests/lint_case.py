@@ -1,4 +1,4 @@
-"""A transport without a mistake, to put one in, and what is found then."""
+"""A correct transport to insert errors into, and the errors that lint finds."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def on_timer(env, now, tx, k):
 
 
 def check(folder: Path, source: str, kind: str = "transport") -> list[InputError]:
-    """The mistakes of a plugin of a kind with that source."""
+    """Return the lint errors of a plugin with this source."""
     path = folder / "mine.py"
     path.write_text(source)
     plugin = registry.find(kind, str(path))

@@ -1,4 +1,4 @@
-"""Parts of pages that tests compare with the code: between marker comments, in any wording.
+"""Read the marked parts of pages, which tests compare with the code.
 
 `<!-- names: NAME -->` ... `<!-- /names -->` holds a list, table, example or picture;
 `<!-- value: NAME -->1.4<!-- /value -->` one number of a sentence.
@@ -28,5 +28,5 @@ def values(page):
 
 
 def blocks(page, language):
-    """Return the code blocks of a page that are in a language."""
+    """Return a page's code blocks in a language."""
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""Measured iterations that nothing was fitted to, and errors."""
+"""Measured iterations that were not used for fitting, and prediction errors."""
 
 from statistics import mean
 
@@ -9,12 +9,12 @@ GROUPS = ("h100", "a100")
 
 
 def predicted(group, *, large=False):
-    """Rows of a group that are not fitted, with few or many tokens."""
+    """Return a group's rows not used for fitting, with few or many tokens."""
     chosen = [row for row in rows() if row.group == group and not row.fitted]
     return [row for row in chosen if row.large is large]
 
 
 def errors(found):
-    """Mean and largest absolute error."""
+    """Return the mean and the largest absolute error."""
     all_of = [abs(one.error) for one in found]
     return mean(all_of), max(all_of)

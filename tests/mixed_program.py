@@ -1,6 +1,6 @@
-"""A program without sense that uses all there is, for comparing with the reference.
+"""A random program that uses every service, for comparison with the reference.
 
-What happens is decided by chance. Its twin is `reference/mixed_program.py`.
+Its twin is `reference/mixed_program.py`.
 """
 
 import numpy as np
@@ -42,7 +42,7 @@ TOLD, FIRED = 0, 1  # what is noted
 
 
 def flows(params, network, rng, context):
-    """Each host sends to the next one, and computes."""
+    """Let each host compute and send to the next one."""
     n = network.n_hosts
     flow = np.arange(4 * n)
     table = FlowTable(flow % n, (flow + 1) % n, 1 + rng.integers(40_000, size=4 * n))

@@ -1,6 +1,6 @@
-"""A queue discipline without sense that uses all there is, for comparing with the reference.
+"""A random queue discipline that uses every service, for comparison with the reference.
 
-What happens is decided by chance. Its twin is `reference/mixed.py`.
+Its twin is `reference/mixed.py`.
 """
 
 from netsim.params import Param

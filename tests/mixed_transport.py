@@ -1,6 +1,6 @@
-"""A transport without sense that uses all there is, for comparing with the reference.
+"""A random transport that uses every service, for comparison with the reference.
 
-What happens is decided by chance. Its twin is `reference/mixed_transport.py`.
+Its twin is `reference/mixed_transport.py`.
 """
 
 from netsim.params import Param

@@ -19,7 +19,7 @@ from netsim.model.shortest_paths import shortest_paths
 
 
 def network_of(case: Case) -> Network:
-    """The case's network; the builder's cables have one delay, so delays are set afterwards."""
+    """Return the case's network; builder cables have one delay, so delays are set afterwards."""
     builder = NetworkBuilder()
     builder.add_hosts(case.n_hosts)
     for _ in range(case.n_switches):
@@ -56,7 +56,7 @@ def network_of(case: Case) -> Network:
 
 @dataclass(frozen=True, eq=False)
 class Over:
-    """All shortest paths that lead out of some ports only."""
+    """All shortest paths that use only some ports."""
 
     ports: np.ndarray
 
@@ -66,7 +66,7 @@ class Over:
 
 @dataclass(frozen=True, eq=False)
 class OverBySlot(TimeSlotRouting):
-    """The same for slots that last so long each; slot 0 begins at ``offset_ps``."""
+    """The same by slot; ``slots_ps`` are their durations, and slot 0 starts at ``offset_ps``."""
 
     by: list[Over]
     slots_ps: tuple[int, ...]
@@ -81,7 +81,7 @@ class OverBySlot(TimeSlotRouting):
 
 
 def policy_of(case: Case, network: Network) -> RoutingPolicy:
-    """The case's routing policy, for its network without them."""
+    """Return the case's routing policy, given its network without a policy."""
     assert case.policy is not None
     cable_of = np.zeros(network.n_ports, np.int64)
     free = list(network.node_first_port[:-1])
@@ -100,7 +100,7 @@ def policy_of(case: Case, network: Network) -> RoutingPolicy:
     of_flow = case.policy.of_flow
 
     def table_of(flows: FlowTable) -> np.ndarray:
-        """A rule names the tables of odd flows; the others name their own."""
+        """Return the tables of odd flows; even flows name their own."""
         tables = [of_flow.get(flow, -1) if flow % 2 else -1 for flow in range(len(flows))]
         return np.array(tables, np.int64)
 
@@ -110,7 +110,7 @@ def policy_of(case: Case, network: Network) -> RoutingPolicy:
 
 
 def routes_of(case: Case) -> RouteChanges | None:
-    """The rows of switches as they change, from the shortest paths on."""
+    """Return the changes of switches' routes, starting from shortest paths."""
     if not case.reroutes:
         return None
     network = network_of(case)

@@ -1,4 +1,4 @@
-"""Calls that note operations, given to `Operations` and to the slow executor of the reference."""
+"""Convert random calls to `Operations` and to the plan of the reference executor."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KNOWN = {
     ]
     for what in COLLECTIVES
 }
-"""The algorithms of each collective that ranks do alone."""
+"""Collective -> its algorithms without in-network reduction."""
 
 
 def noted(calls: Calls) -> Operations:
-    """The calls, made."""
+    """Return the operations of the calls."""
     ops = Operations(calls.n_ranks)
     made = [_make(ops, call) for call in calls.calls]
     for call, ids in zip(calls.calls, made, strict=True):
@@ -37,7 +37,7 @@ def noted(calls: Calls) -> Operations:
 
 
 def _make(ops: Operations, call: Call) -> list[int]:
-    """The operation of each rank of the call."""
+    """Add a call; return the operation of each of its ranks."""
     if call.what == "compute":
         return [ops.compute(call.ranks[0], call.duration_ps or 0, call.streams[0])]
     if call.what == "join":
@@ -58,7 +58,7 @@ def _make(ops: Operations, call: Call) -> list[int]:
 
 
 def plan_of(calls: Calls) -> Plan:
-    """The same for the executor. The sends of a collective are those of its algorithm."""
+    """Return the executor's plan of the calls, with the sends of each collective's algorithm."""
     plan, first = Plan(), []
     for call in calls.calls:
         first.append(len(plan.operations))
@@ -84,7 +84,7 @@ def plan_of(calls: Calls) -> Plan:
 
 
 def _sends(call: Call, first: int, number: int) -> list[Message]:
-    """The sends of a collective whose first operation and message have these numbers."""
+    """Return the sends of a collective whose first operation and message have these numbers."""
     how, n = CollectiveOptions(**dict(call.how)), len(call.ranks)
     matrix = isinstance(call.size_bytes, tuple)
     if matrix:
@@ -111,7 +111,7 @@ def _sends(call: Call, first: int, number: int) -> list[Message]:
 
 
 def case_of(case: Case, load: Workload) -> Case:
-    """The case with the flows and tasks of a workload in place of its own."""
+    """Return the case with the flows and tasks of a workload instead of its own."""
     flows, tasks = load.flows, load.tasks
     assert tasks is not None
     assert flows.start_ps.max(initial=0) == 0

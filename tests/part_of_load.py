@@ -1,4 +1,4 @@
-"""What workloads of ranks carry, for tests."""
+"""Read the operations and job steps that a workload carries."""
 
 from netsim.model.workload import Workload
 from netsim.workloads.operations.table import JobSteps, OperationTable

@@ -1,4 +1,4 @@
-"""A pipeline in time, slow and obvious: stages work through their order, transfers take no time."""
+"""A slow and obvious pipeline timing: stages follow their order, transfers take no time."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Pipeline:
         return max(self.end.values())
 
     def span(self, stage: int) -> int:
-        """From a stage's first operation to its last."""
+        """Return the time from a stage's first operation to the end of its last."""
         order = self.of_stage[stage]
         return self.end[order[-1]] - self.start[order[0]]
 
     def most_in_flight(self, stage: int) -> int:
-        """Forwards without the backward that frees their activations, in chunks."""
+        """Return the largest number of chunks whose activations are not yet freed."""
         now = most = 0
         for kind, _, _ in self.of_stage[stage]:
             now += {FORWARD: 1, BACKWARD_INPUT: 0}.get(kind, -1)
@@ -46,9 +46,9 @@ class Pipeline:
 def work_through(
     schedule: PipelineSchedule, forward: int, to_input: int, to_weight: int
 ) -> Pipeline:
-    """Every stage in its order, each operation when what it needs is there; fails on a deadlock.
+    """Run every stage in its order, each operation when its inputs exist; fail on a deadlock.
 
-    Times are of a chunk.
+    Times are per chunk.
     """
     took = {
         FORWARD: forward,

@@ -1,4 +1,4 @@
-"""Results with made-up times for tests of figures, and what is drawn of them."""
+"""Results with made-up times for tests of figures, and access to drawn curves."""
 
 import pytest
 from fakes import FakePoint, fake_result
@@ -49,7 +49,7 @@ def curve(figure, label):
 
 
 def varied(make, axis, value, transport="ndp", seed=1, **options):
-    """A point of a sweep over `axis`, its value in the resolved experiment as well."""
+    """Return a point of a sweep over `axis`, with its value also in the resolved experiment."""
     name = f"{transport},{axis}={value},{seed}".replace("/", "_")
     axes = {"transport": transport, axis: value, "seed": seed}
     result = make(name, axes, transport=transport.partition(":")[0], seed=seed, **options)

@@ -35,7 +35,7 @@ HOSTS = [0, 0, 0, 0, 1, 1]
 def load_of(
     folder: Path, text: str, deferred: list[int], *, size: int = 4096, **more: Any
 ) -> Workload:
-    """Tasks of a program whose handlers are ``text``, some of them deferred."""
+    """Return a workload of tasks, some deferred, with a program whose handlers are ``text``."""
     (folder / "mine.py").write_text(HEAD + text, "utf-8")
     plugin = registry.find("traffic", "mine.py", relative_to=folder)
     is_deferred = [k in deferred for k in range(len(KINDS))]
@@ -54,14 +54,14 @@ def engine(network: Network, load: Workload, **options: Any) -> Engine:
 
 
 def body(handler: str, *lines: str) -> str:
-    """A handler with these lines, on host 0."""
+    """Return a handler with these lines that acts on host 0 only."""
     arguments = {"on_begin": "", "on_task": ", task", "on_timer": ", k"}[handler]
     text = "".join(f"        {line}\n" for line in lines)
     return f"\n\ndef {handler}(env, now{arguments}):\n    if env.host.host == 0:\n{text}"
 
 
 def done(one: Engine) -> int:
-    """Run as `netsim run` does, to where all is done."""
+    """Run to completion, as `netsim run` does; return the status."""
     while (status := one.advance(100, INF, stop_when_done=True)) == RUNNING:
         pass
     return status

@@ -1,4 +1,4 @@
-"""Expect an error by its place, its kind and the values it names, not by its wording."""
+"""Expect an error by location, code and named values, not by its wording."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Place = tuple[str | None, str | None, Code]
 
 
 def places(error: InputError) -> list[Place]:
-    """Return (name of the file, key, code) of each mistake."""
+    """Return (file name, key, code) of each error."""
     return [(Path(e.file).name if e.file else None, e.key, e.code) for e in error.errors]
 
 

@@ -1,4 +1,4 @@
-"""Networks of any shape, for tests of what holds in all of them."""
+"""Random networks of any shape, for property tests."""
 
 from __future__ import annotations
 

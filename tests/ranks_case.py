@@ -1,4 +1,4 @@
-"""Ranks of one run as threads of this process, and what they are compared with."""
+"""Run the ranks of one simulation as threads of this process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from netsim.running.mpi import MpiRanks
 
 
 class Meeting:
-    """A meeting of ranks: each leaves an object, and all see those of the others."""
+    """A rendezvous of ranks: each contributes an object, and all see those of the others."""
 
     def __init__(self, n: int) -> None:
         self.barrier = threading.Barrier(n)
         self.left: tuple[list[Any], list[Any]] = ([None] * n, [None] * n)
-        """Used in turn: a meeting may begin while some ranks still read what the last one left."""
+        """Used alternately: a meeting may start while some ranks still read the previous one."""
 
 
 class ThreadRanks(MpiRanks):
@@ -56,7 +56,7 @@ class ThreadRanks(MpiRanks):
 
 
 def on_ranks(n: int, lead: Callable[[Any], Any], serve: Callable[[Any], None]) -> Any:
-    """What ``lead`` returns on rank 0, while ``serve`` is called on the others."""
+    """Call ``lead`` on rank 0 and ``serve`` on the others; return the result of ``lead``."""
     meeting = Meeting(n)
     failures: list[BaseException] = []
 
@@ -83,7 +83,7 @@ def on_ranks(n: int, lead: Callable[[Any], Any], serve: Callable[[Any], None]) -
 
 
 def with_ranks(n: int, make: Callable[[Any], Any], use: Callable[[Any], Any]) -> Any:
-    """The result of ``use`` with the engine of rank 0, while the other ranks serve theirs."""
+    """Return the result of ``use`` with rank 0's engine, while the other ranks serve theirs."""
 
     def lead(ranks: ThreadRanks) -> Any:
         engine = make(ranks)

@@ -1,4 +1,4 @@
-"""What tests of series share."""
+"""Sample series of a case, and compare them with the reference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS = {
 
 
 def sampled(case: Case, every_ps: int, budget_bytes: int = 64_000_000) -> Sampling:
-    """Everything there is, of a case."""
+    """Return a sampling of every port, host, flow and queue of a case."""
     return Sampling(
         interval_ps=every_ps,
         ports=np.arange(2 * len(case.cables)),
@@ -43,7 +43,7 @@ def reading(engine: Engine) -> SeriesReading:
 
 
 def equal(a: SeriesReading, b: SeriesReading, besides: tuple[str, ...] = ()) -> None:
-    """Bit by bit."""
+    """Check that two readings are equal bit by bit, except some fields."""
     for field in fields(SeriesReading):
         if field.name not in besides:
             mine, other = getattr(a, field.name), getattr(b, field.name)
@@ -53,7 +53,7 @@ def equal(a: SeriesReading, b: SeriesReading, besides: tuple[str, ...] = ()) -> 
 
 
 def compare_series(case: Case, simulator: Simulator, engine: Engine) -> None:
-    """Series of everything of a run on both simulators."""
+    """Compare the series of a run on both simulators."""
     found, levels = reading(engine), engine.queue_levels()
     assert levels is not None
     moments = simulator.series.up_to(engine.now_ps)
@@ -87,7 +87,7 @@ def _compare_levels(
     found: SeriesReading,
     at: tuple[int, int, int],
 ) -> None:
-    """What a queue held: nothing at a host; at a switch as the reference noted it."""
+    """Compare queue levels: empty at hosts, equal to the reference at switches."""
     k, port, c = at
     queue = port * engine.fabric.n_link_classes + c
     where = simulator.ports[port]
@@ -108,7 +108,7 @@ def _compare_levels(
 
 
 def _compare_hosts(case: Case, found: SeriesReading, engine: Engine) -> None:
-    """A host's bytes are those of its ports, and of the flows that end there."""
+    """Compare a host's bytes with those of its ports and of the flows that end there."""
     n_traffic_classes = engine.fabric.n_link_classes
     ports = found.queues // n_traffic_classes
     dst = np.array([flow[1] for flow in case.flows])

@@ -1,4 +1,4 @@
-"""Small serving runs, not compiled unless `options` say so, and what their logs tell."""
+"""Small serving runs, compiled only if `options` say so, and their logs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from netsim.workloads.serving.data import EVENTS, LOG, ServingPlan
 US, MS = 10**6, 10**9
 
 Request = tuple[float, int, int]
-"""Arrival in us, tokens of prompt and output."""
+"""Arrival in us, prompt tokens, output tokens."""
 
 
 def deployment(tp: int = 2, **more: Any) -> dict[str, Any]:
-    """Two layers of 64 x 64; 256 bytes of KV cache for a token; an iteration takes 100 us."""
+    """Return two layers of 64 x 64; 256 bytes of KV cache per token; an iteration takes 100 us."""
     return {
         "model": {
             "layers": 2,
@@ -50,23 +50,23 @@ def deployment(tp: int = 2, **more: Any) -> dict[str, Any]:
 
 
 def cost(tp: int = 2, **more: Any) -> IterationCost:
-    """What an iteration of such a machine costs."""
+    """Return the cost of an iteration of such an instance."""
     return iteration_cost(load_deployment(deployment(tp, **more)))
 
 
 def prefill_ps(of: IterationCost, tokens: int, before: int = 0, batch: int = 0, context: int = 0):
-    """An iteration with one part of a prompt."""
+    """Return the time of an iteration with one chunk of a prompt."""
     pairs = pairs_of(True, before, tokens)
     return iteration_ps(of, tokens + batch, pairs, batch, context)
 
 
 def decode_ps(of: IterationCost, *contexts: int) -> int:
-    """An iteration of sequences that decode."""
+    """Return the time of an iteration of decoding sequences."""
     return iteration_ps(of, len(contexts), 0, len(contexts), sum(contexts))
 
 
 class Served:
-    """A run: its plan, its engine, and its log."""
+    """A finished run: plan, engine and log."""
 
     def __init__(self, tmp_path: Path, requests: Sequence[Request], **given: Any) -> None:
         rows = "\n".join(f"{at},{prompt},{output}" for at, prompt, output in requests)
@@ -99,22 +99,22 @@ class Served:
         ]
 
     def told(self, what: str, host: int | None = None) -> list[dict[str, int]]:
-        """The rows of one kind, of one host or of all."""
+        """Return the log rows of an event, of one host or of all."""
         kind = EVENTS.index(what)
         return [r for r in self.rows if r["event"] == kind and host in (None, r["host"])]
 
     def times(self, what: str) -> dict[int, int]:
-        """When it was so last, of each request."""
+        """Return each request's last time of an event."""
         return {row["request"]: row["time_ps"] for row in self.told(what)}
 
     def iterations(self, host: int = 0) -> list[tuple[int, int, int, int]]:
-        """(begin, end, prompt tokens, sequences that decode) of the machine that a host leads."""
+        """Return (start, end, prompt tokens, decoding sequences) of the instance led by a host."""
         rows = self.told("iteration", host)
         return [(r["start_ps"], r["time_ps"], r["count"], r["decode_batch"]) for r in rows]
 
 
 def all_served_once(plan: ServingPlan, served: Served) -> None:
-    """Every request has all of its tokens, told once; tokens that iterations told are theirs."""
+    """Check that every request finishes once with all its tokens, and that no others exist."""
     done = served.told("done")
     assert sorted(row["request"] for row in done) == list(range(len(plan.requests)))
     assert [row["count"] for row in done] == [

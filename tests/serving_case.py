@@ -1,4 +1,4 @@
-"""Serving runs written by hand: a plan, and the log that a run of it might have kept."""
+"""Hand-written serving runs: a plan, and a log that a run of it could have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Row = dict[str, int]
 
 
 def cost() -> IterationCost:
-    """What an iteration costs on some instance."""
+    """Return the cost of an iteration on an example instance."""
     return iteration_cost(
         load_deployment({"model": "llama3_8b", "machine": "h100_80gb", "options": {"tp": 2}})
     )
@@ -41,9 +41,9 @@ def plan_of(
     hosts: int = 2,
     **more: Any,
 ) -> ServingPlan:
-    """Instances of `hosts` hosts each, and requests (arrival, prompt, output).
+    """Return a plan of instances of `hosts` hosts each and requests (arrival, prompt, output).
 
-    Those are prefilled on the first instance that is not of decode, and decoded on the last one.
+    Instance 0 runs every prefill, and the last instance every decode.
     """
     k, n = len(roles), len(requests)
     columns = np.array(requests, np.int64).reshape(-1, 3).T
@@ -65,7 +65,7 @@ def plan_of(
 
 
 def log_of(rows: Sequence[Row]) -> dict[str, np.ndarray]:
-    """Rows as the engine gives them back: host by host, in order."""
+    """Return rows in the engine's log format: host by host, in order."""
     ordered = sorted(rows, key=lambda row: row["host"])
     return {
         name: np.array([row.get(name, -1 if name == "request" else 0) for row in ordered], np.int64)
@@ -78,10 +78,10 @@ def row(host: int, time: int, what: int, request: int = -1, **more: int) -> Row:
 
 
 def split_run() -> tuple[ServingPlan, list[Row]]:
-    """Two requests that are prefilled one after the other and decoded together.
+    """Return two requests that are prefilled in sequence and decoded together.
 
-    Request 0 comes at 100, has 3 tokens at 300, 500 and 560; request 1 comes at 150 and has 4
-    tokens, at 400, 560, 640 and 700.
+    Request 0 arrives at 100 and gets 3 tokens at 300, 500 and 560; request 1 arrives at 150 and
+    gets 4 tokens at 400, 560, 640 and 700.
     """
     plan = plan_of([PREFILL, DECODE], [(100, 10, 3), (150, 20, 4)])
     rows = [
@@ -112,8 +112,8 @@ def mixed_plan(
 
 
 def lost_shares(outages: Outages, instances: int, until_ps: int) -> tuple[np.ndarray, ...]:
-    """float64[instances] twice: of the time until then, how much each is down, and is short of a
-    GPU while up."""
+    """Return float64[instances] twice: the fraction of time each is down, and is up without one
+    GPU."""
     of = outages
     ends = [np.minimum(one, until_ps) for one in (of.down_ps, of.up_ps, of.whole_ps)]
     parts = (ends[1] - ends[0], ends[2] - ends[1])

@@ -12,7 +12,7 @@ US = 10**6
 
 
 def rails(n_hosts: int, rates: Sequence[int], delay_ps: int = US) -> Network:
-    """Hosts of one NIC, and a switch named plane0, ... for each of its ports; rates in Gbit/s."""
+    """Return hosts with one NIC and a switch (plane0, ...) per port; rates in Gbit/s."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n_hosts)
     for plane, rate in enumerate(rates):
@@ -23,8 +23,8 @@ def rails(n_hosts: int, rates: Sequence[int], delay_ps: int = US) -> Network:
 
 
 def two_nics(domains: int = 2) -> Network:
-    """Two hosts in each domain: NIC 0 has two ports of 400 Gbit/s to the two switches of the host's
-    domain, the scale-up network, NIC 1 one of 100 Gbit/s to a switch for all, the scale-out one."""
+    """Return two hosts per domain. NIC 0 has two ports of 400 Gbit/s to the two scale-up switches
+    of its domain, NIC 1 has one port of 100 Gbit/s to a scale-out switch for all hosts."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2 * domains)
     up = [[builder.add_switch(f"up{d}.{k}") for k in range(2)] for d in range(domains)]

@@ -1,4 +1,4 @@
-"""Long flows that share one link, and what is measured while they do."""
+"""Measure long flows that share one link."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ US = 1_000_000
 
 
 def even_dumbbell(hosts: int, rate: str) -> Network:
-    """Everything at the same rate, every cable of 1 us."""
+    """Return a dumbbell with one rate for all links and cables of 1 us."""
     delays = {"host_delay": "1us", "bottleneck_delay": "1us"}
     return dumbbell(hosts=hosts, host_rate=rate, bottleneck_rate=rate, **delays)
 
 
 def bottleneck(network: Network) -> int:
-    """The left switch's port to the right one, which comes after its hosts."""
+    """Return the left switch's port to the right switch, which follows its host ports."""
     return int(network.node_first_port[network.n_hosts]) + network.n_hosts // 2
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Over a time: bytes on the wire of each flow's data, and bytes held at the port."""
+    """Data bytes on the wire of each flow over a time, and bytes queued at the port."""
 
     sent: NDArray[np.float64]
     held: NDArray[np.int64]
@@ -36,17 +36,17 @@ class Measured:
 
     @property
     def rate_bps(self) -> float:
-        """Of all flows together."""
+        """Return the rate of all flows together."""
         return float(self.sent.sum()) * 8e12 / self.time_ps
 
     @property
     def jain(self) -> float:
-        """Jain's index of fairness: 1 when all get the same, 1/n when one gets all."""
+        """Return Jain's fairness index: 1 for equal shares, 1/n if one flow gets everything."""
         return float(self.sent.sum()) ** 2 / (len(self.sent) * float((self.sent**2).sum()))
 
 
 def measure(engine: Engine, port: int, start_ps: int, end_ps: int, step_ps: int) -> Measured:
-    """Run to ``end_ps``; from ``start_ps`` on, look at the port every ``step_ps``."""
+    """Run to ``end_ps``; from ``start_ps`` on, sample the port every ``step_ps``."""
     _run_to(engine, start_ps)
     before = np.array(engine.flow_states().received_bytes)
     held = []

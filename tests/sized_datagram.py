@@ -1,4 +1,4 @@
-"""The transport `datagram`, whose packets say how many are left, as pFabric's switches expect."""
+"""The transport `datagram` with remaining flow sizes in packets, which pFabric switches need."""
 
 from netsim.transports import datagram
 

@@ -1,4 +1,4 @@
-"""A small job whose times are round, on a machine that nothing is left out of."""
+"""A small training job with round times, on a fully specified machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def small_job(
     machine: dict[str, Any] | None = None,
     **model: Any,
 ) -> Job:
-    """Layers of 256 x 256 and sequences of 128 tokens; keys of parts in place of these."""
+    """Return a job with layers of 256 x 256 and 128-token sequences; arguments override keys."""
     sizes = {"layers": 8, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 1024}
     return load_job(
         {

@@ -1,4 +1,4 @@
-"""Networks of known shape, for tests of what is counted of them and drawn."""
+"""Networks of known shape, for tests of inventories and drawings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ METER_PS = 5_000
 
 
 def three_tiers(radix: int, rate_bps: int = 800 * GBPS) -> Network:
-    """A fat tree of three tiers from switches of one radix k: k pods, k^3 / 4 hosts.
+    """Return a three-tier fat tree of switches of radix k: k pods, k^3 / 4 hosts.
 
     Cables are 2 m to hosts, 20 m in a pod, 200 m to the core; leaves and aggregation switches have
     a latency of 300 ns, the core of 400 ns.
@@ -33,7 +33,7 @@ def three_tiers(radix: int, rate_bps: int = 800 * GBPS) -> Network:
 
 
 def rail_racks(racks: int, gpus: int, planes: int = 2, spines: int = 2) -> Network:
-    """Racks with a scale-up switch (NIC 0), and for each GPU of a rack a rail of several planes
+    """Return racks with a scale-up switch (NIC 0) and one multi-plane rail per GPU of a rack
     (NIC 1): trees with a leaf for every two racks."""
     builder = NetworkBuilder()
     hosts = np.array(builder.add_hosts(racks * gpus)).reshape(racks, gpus)

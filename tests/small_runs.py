@@ -11,7 +11,7 @@ from netsim.cli import app
 
 
 def fat_tree(transport: str = "ndp", rate: str = "100Gbps", size: str = "40KB") -> str:
-    """Six hosts send to each other."""
+    """Return an experiment in which six hosts send to each other."""
     return f"""
 name = "small"
 transport = "{transport}"
@@ -65,7 +65,7 @@ Netsim = Callable[..., Result]
 
 @pytest.fixture
 def netsim(tmp_path, monkeypatch) -> Netsim:
-    """Runs `netsim …` as plain Python in an empty directory."""
+    """Run `netsim …` as plain Python in an empty directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     return lambda *arguments: CliRunner().invoke(app, list(arguments))

@@ -1,4 +1,4 @@
-"""A sweep whose points take some time in worker processes, and its results when run serially."""
+"""A sweep with slow points for worker processes, and its results from a serial run."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def flows(*given):
 
 
 class SweepCase:
-    """The experiment e.toml in `folder`, which becomes the working directory; its results, run
-    serially, are in the folder "serial"."""
+    """The experiment e.toml in `folder`, the working directory; the folder "serial" has the results
+    of a serial run."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class SweepCase:
         self.points = Experiment.load("e.toml").points()
 
     def same_as_serial(self, directory: str) -> bool:
-        """Whether table, hashes, order and names of files are those of the serial run."""
+        """Return whether table, hashes, order and file names equal those of the serial run."""
         both = ("serial", directory)
         tables = [load(one).table.drop(TIMES, strict=False) for one in both]
         hashes = [[point.summary["hash"] for point in load(one).points] for one in both]
@@ -65,7 +65,7 @@ class SweepCase:
 
 
 def done(directory: str = "r") -> dict[str, int]:
-    """The points that have a complete result there, and the numbers of their files."""
+    """Return the points with a complete result, and the inode numbers of their files."""
     return {
         one.parent.name: one.stat().st_ino
         for one in Path(directory).glob("[!.]*/summary.json")

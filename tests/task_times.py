@@ -1,6 +1,6 @@
-"""A workload in time, slow and obvious, on a network in which no flow disturbs another one.
+"""A slow and obvious timing of workloads on a network in which flows do not interact.
 
-Every flow takes as long as its bytes at one rate, and a delay; a host sends any number at once.
+Every flow takes its bytes at one rate plus a delay; a host sends any number of flows at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 class Times:
-    """Start and end of every task; of operations, from their tasks."""
+    """Start and end of every task, and of operations from their tasks."""
 
     def __init__(self, load: Workload, start: Ints, end: Ints) -> None:
         self.load = load
@@ -34,7 +34,7 @@ class Times:
         return int(self.end.max())
 
     def rows(self, what: str | None = None, kind: str | None = None) -> Ints:
-        """Operations of a sort."""
+        """Return the operations of a type and kind."""
         table = operations_of(self.load)
         assert table is not None
         chosen = np.ones(len(table), bool)
@@ -45,13 +45,13 @@ class Times:
         return np.flatnonzero(chosen)
 
     def span(self, rows: Ints) -> tuple[Ints, Ints]:
-        """When operations begin and end."""
+        """Return when operations start and end."""
         table = operations_of(self.load)
         assert table is not None
         return self.start[table.begin_task[rows]], self.end[table.end_task[rows]]
 
     def by_name(self) -> dict[tuple[str, int, str], tuple[int, int]]:
-        """When each operation begins and ends, by what it is, its rank and label."""
+        """Return the start and end of each operation by type, rank and label."""
         table = operations_of(self.load)
         begins, ends = (side.tolist() for side in self.span(np.arange(len(table))))
         labels = table.label or [""] * len(table)
@@ -62,7 +62,7 @@ class Times:
 
 
 def simulated(load: Workload, n_hosts: int, **more: Any) -> Times:
-    """Packet by packet, around one switch of 100 Gbps."""
+    """Simulate a workload packet by packet, around one switch of 100 Gbps."""
     more = {"tasks": load.tasks, "jit": False, **more}
     engine = build(star(n_hosts), load.flows, "datagram", DROP_TAIL, **more)
     states = run(engine).task_states()
@@ -73,9 +73,9 @@ def simulated(load: Workload, n_hosts: int, **more: Any) -> Times:
 def run_alone(
     load: Workload, rate_bps: Callable[[int, int], int] | None = None, delay_ps: int = 0
 ) -> Times:
-    """When every task starts and ends. Without a rate, bytes take no time.
+    """Return when every task starts and ends. Without a rate, bytes take no time.
 
-    A send task is done as its bytes are handed over, and they are delivered the delay later.
+    A send task ends when its bytes are handed over; they are delivered ``delay_ps`` later.
     """
     tasks, flows = load.tasks, load.flows
     assert tasks is not None

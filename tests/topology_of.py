@@ -1,4 +1,4 @@
-"""Networks from [topology] as an experiment has it, and what networkx says of them."""
+"""Build networks from [topology] tables, and check them with networkx."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netsim.plugins.calls import call
 
 
 def topology_of(tree: dict[str, Any]) -> Network:
-    """The network of a [topology] table; InputError as from an experiment's file or its build."""
+    """Return the network of a [topology] table, with errors as from an experiment file."""
     whole = {"transport": "datagram", "traffic": "permutation", "topology": tree}
     use = Experiment.from_tree(whole, "e.toml", Path()).points()[0].topology
     network: Network = call(use, "build", use.params)
@@ -22,9 +22,9 @@ def topology_of(tree: dict[str, Any]) -> Network:
 
 
 def check_routes(network: Network) -> None:
-    """Every switch's candidates are its cables on shortest paths, and there are no others.
+    """Check that every switch's candidates are exactly its cables on shortest paths.
 
-    Hosts pass nothing on, so that paths go over switches alone.
+    Hosts do not forward, so paths lead only through switches.
     """
     switches = nx.MultiGraph()
     first = network.node_first_port
@@ -49,7 +49,7 @@ def check_routes(network: Network) -> None:
 
 
 def largest_flow_bps(network: Network, middle: int) -> int:
-    """From hosts below `middle` to the others, by networkx on every cable of the network."""
+    """Return networkx's maximum flow from hosts below `middle` to the others, over all cables."""
     graph: nx.DiGraph[object] = nx.DiGraph()
     for port in range(network.n_ports):
         ends = [int(network.port_node[port]), int(network.port_node[network.port_peer[port]])]

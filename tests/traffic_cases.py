@@ -1,4 +1,4 @@
-"""Small networks, and the flows that a traffic pattern makes on them."""
+"""Build the flows of a traffic pattern on a small network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GBPS = 10**9
 
 
 def star(n_hosts: int) -> Network:
-    """Hosts around one switch, 100 Gbps, 1 us."""
+    """Return hosts around one switch with cables of 100 Gbps and 1 us."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n_hosts)
     switch = builder.add_switch()
@@ -27,7 +27,7 @@ def star(n_hosts: int) -> Network:
 
 
 def make(kind: str, n_hosts: int, **given: Any) -> FlowTable:
-    """The flows of a pattern that has no tasks; ``given`` as for `made`."""
+    """Return the flows of a pattern without tasks; ``given`` as for `made`."""
     load = made(kind, n_hosts, **given)
     assert load.tasks is None
     return load.flows
@@ -44,7 +44,7 @@ def made(
     end_ps: int | None = None,
     **given: object,
 ) -> Workload:
-    """The flows and tasks of a pattern; ``given`` are its parameters, as a user writes them."""
+    """Return the workload of a pattern; ``given`` are its parameters, as a user writes them."""
     plugin = find("traffic", kind)
     params = resolve_params(plugin.params, plugin.presets, given, None, file=None, key="traffic")
     context = TrafficContext(directory, seed, 100 * GBPS, 4096, 64, n_traffic_classes, end_ps)
