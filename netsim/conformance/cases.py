@@ -73,13 +73,13 @@ CASES = (
     Case("uneven planes", "one plane is slower", topologies.uneven_planes),
     Case("plane down", "a plane fails and comes back", topologies.plane_down, (RELIABLE,)),
     *DETERMINISM,
-    Case("alone", "slowdown of a lone flow", metrics.alone),
+    Case("alone", "slowdown of a single flow", metrics.alone),
     Case("shared link", "four flows, one link", metrics.shared_link, (COMPILED,)),
     Case("shared host", "four flows, one host", metrics.shared_receiver, (COMPILED,)),
 )
 
 QUEUE_CASES = (
-    Case("lone packets", "one packet at a time", queue_cases.lone_packets),
+    Case("single packets", "one packet at a time", queue_cases.single_packets),
     Case("incast", "seven hosts send to one", queue_cases.incast),
     Case("all-to-all", "every host sends to every other", queue_cases.all_to_all),
     Case("marking", "switches mark packets", queue_cases.marking),

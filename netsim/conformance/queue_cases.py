@@ -16,7 +16,7 @@ FULL_BYTES = PacketFormat().data_bytes
 PACKET_PS = FULL_BYTES * 8 * 10**12 // networks.RATE_BPS
 
 
-def lone_packets(testbed: QueueTestbed) -> str:
+def single_packets(testbed: QueueTestbed) -> str:
     classes = np.arange(testbed.n_traffic_classes)
     run = testbed.run(
         FlowTable(classes % 3, 4 + classes % 3, PACKET, classes * APART_PS, cls=classes)

@@ -13,11 +13,11 @@ QUEUE = Path(__file__).with_name("my_queue.py")
 PACKET_PS = (4096 + 64) * 80  # at 100 Gbps, 80 ps a byte
 
 
-def test_does_what_every_discipline_has_to() -> None:
+def test_conformance() -> None:
     assert not failures(check_queue(QUEUE))
 
 
-def test_two_classes_have_half_of_the_link_each() -> None:
+def test_two_classes_share_a_link_equally() -> None:
     """Two hosts send ten packets each to a third through one switch, in two classes.
 
     The first packets reach the switch after one packet time and 1 us. Then the link to the third

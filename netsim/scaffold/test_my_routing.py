@@ -15,12 +15,12 @@ ROUTING = Path(__file__).with_name("my_routing.py")
 PACKETS = 12
 
 
-def test_does_what_every_algorithm_has_to() -> None:
+def test_conformance() -> None:
     assert not failures(check_routing(ROUTING))
 
 
-def test_a_flow_takes_the_uplinks_in_turn_if_its_packets_are_further_apart_than_the_gap() -> None:
-    """A host sends twelve packets at line rate, 333 ns apart, to another leaf of four uplinks."""
+def test_flowlets_take_the_uplinks_in_turn() -> None:
+    """Of packets 333 ns apart, a gap of 300 ns spreads all, and one of 400 ns spreads none."""
     for gap, per_uplink in (("300ns", [3, 3, 3, 3]), ("400ns", [0, 0, 0, 12])):
         testbed = RoutingTestbed.of(ROUTING, keys={"flowlet_gap": gap})
         run = testbed.run(FlowTable(0, 4, PACKETS * 4096), tree(leaves=2, per_leaf=4))

@@ -41,7 +41,7 @@ def test_routes_are_all_shortest_paths() -> None:
             assert set(network.port_node[network.port_peer[ports]].tolist()) == expected
 
 
-def test_a_packet_to_the_other_side() -> None:
+def test_latency_of_a_single_packet() -> None:
     """Two links of hosts at 100 Gbps and two of the ring at 400, of 1 us each."""
     network = build(switches=4, hosts_per_switch=1)
     flows = FlowTable(src=[0], dst=[2], size_bytes=[4096])
@@ -49,7 +49,7 @@ def test_a_packet_to_the_other_side() -> None:
     assert run.fct_ps().tolist() == [PACKET * (2 * 80 + 2 * 20) + 4 * 1_000_000]
 
 
-def test_a_broken_ring_is_a_line() -> None:
+def test_ring_with_a_failed_link() -> None:
     assert build(switches=6, broken=5).diameter == 7
     with pytest.raises(InputError, match="there is no switch 6"):
         build(switches=6, broken=6)

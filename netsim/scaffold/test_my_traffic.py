@@ -19,19 +19,19 @@ def flows(n_hosts: int, **params: object) -> FlowTable:
     return TrafficTestbed.of(TRAFFIC, params=params).flows(star(n_hosts))
 
 
-def test_does_what_every_traffic_has_to() -> None:
+def test_conformance() -> None:
     assert not failures(check_traffic(TRAFFIC))
 
 
-def test_pairs_and_others() -> None:
-    """Others are any of seven hosts, of which one is the partner."""
+def test_share_of_flows_to_the_partner() -> None:
+    """A flow that leaves its pair goes to any of the seven other hosts, the partner included."""
     table = flows(8, away=0.7, duration="10ms")
     partners = float(np.mean(table.dst == table.src ^ 1))
     assert partners == pytest.approx(0.3 + 0.7 / 7, abs=0.02)
     assert set(table.dst[table.src == 3].tolist()) == {0, 1, 2, 4, 5, 6, 7}
 
 
-def test_two_hosts_at_a_low_load_do_not_wait() -> None:
+def test_single_packets_do_not_wait_at_low_load() -> None:
     """One packet at 100 Gbps, on two links of 1 us each."""
     table = flows(2, size="4096B", load=0.001, duration="1ms")
     run = Testbed.of("datagram").run(table, star(2))

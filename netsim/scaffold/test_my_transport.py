@@ -11,11 +11,11 @@ from netsim.flows import FlowTable
 TRANSPORT = Path(__file__).with_name("my_transport.py")
 
 
-def test_does_what_every_transport_has_to() -> None:
+def test_conformance() -> None:
     assert not failures(check(TRANSPORT))
 
 
-def test_a_flow_that_fits_into_the_window() -> None:
+def test_fct_of_a_flow_within_the_first_window() -> None:
     """Ten packets leave one after the other and cross four links of 100 Gbps and 1 us."""
     flow = FlowTable(src=[0], dst=[7], size_bytes=10 * 4096)
     run = Testbed.of(TRANSPORT, params={"initial_window": 10}).run(flow)

@@ -77,7 +77,7 @@ def test_new_transport_passes_its_commands(plain: Netsim, new_plugin: Commands) 
 
 def test_new_queue_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
     check, run, test = new_plugin("queue")
-    assert "pass" in plain(*check, "--case", "lone packets").stdout
+    assert "pass" in plain(*check, "--case", "single packets").stdout
     small = ("traffic.size=40KB", "flow_classes.second.traffic.size=40KB")
     results = sweep_of(plain, run, *small)
     own, strict = (results / f"queue_discipline={name}" for name in ("mine.py", "drop_tail"))

@@ -79,13 +79,13 @@ FAULTS = {
     ),
     "drops in an empty network": (
         "def admit(env, now, port, pkt):\n    return DROP\n",
-        "lone packets",
+        "single packets",
         "empty network",
     ),
     "pauses forever": (
         "COUPLED = True\n"
         "def on_arrival(env, now, port, pkt):\n    pause(env, port, 0)\n    return 0\n",
-        "lone packets",
+        "single packets",
         "stays paused",
     ),
     "drops despite pauses": (
@@ -162,7 +162,7 @@ def test_unknown_keys_and_cases_are_rejected():
 def test_command_exits_with_status_1_if_a_case_fails(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(FIFO)
-    arguments = ["check-queue", str(path), "--case", "lone packets", "--set", "room=3pkt"]
+    arguments = ["check-queue", str(path), "--case", "single packets", "--set", "room=3pkt"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0
     assert "pass" in result.stdout
