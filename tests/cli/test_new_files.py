@@ -88,7 +88,7 @@ def test_new_queue_passes_its_commands(plain: Netsim, new_plugin: Commands) -> N
         for folder in (own, strict)
     )
     assert alone < 0.7 * shared
-    run_test(test, "-k", "half")
+    run_test(test, "-k", "equally")
 
 
 @pytest.mark.slow

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import textwrap
 from pathlib import Path
 
 import networkx
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from marked import marked
+from marked import blocks, marked
 from raises_input import raises_input
 from random_networks import networks
 
@@ -173,13 +172,14 @@ def test_routing_function_replaces_shortest_paths() -> None:
 
 
 def test_ring_example_of_the_guide_routes_clockwise() -> None:
-    text = marked((ROOT / "topologies" / "README.md").read_text("utf-8"), "table")
+    guide = (ROOT / "topologies" / "README.md").read_text("utf-8")
+    (code,) = blocks(marked(guide, "table"), "python")
     builder, n = NetworkBuilder(), 3
     hosts, ring = np.array(builder.add_hosts(n)), np.array([builder.add_switch() for _ in range(n)])
     builder.cables(hosts, ring, GBPS, US)
     builder.cables(ring, np.roll(ring, -1), GBPS, US)
     names = {"builder": builder, "table_from": table_from}
-    exec(textwrap.dedent(text), names)
+    exec(code, names)
     network = names["network"]
     assert isinstance(network, Network)
     assert network.route.tolist() == [0, 1, 1, 65537, 0, 65537, 65537, 65537, 0]
