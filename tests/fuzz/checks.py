@@ -1,4 +1,4 @@
-"""Jobs for experiments: what does `netsim check` say of a mutated one, and is it right?"""
+"""Jobs for experiments: run `netsim check` on a mutated one and judge its answer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .command import Outcome, run
 from .judge import Finding
 
 SECONDS = 20.0
-"""Processor time that a check may take, with all of its points small."""
+"""Limit on the CPU time of a check; all points are small."""
 
 MAX_POINTS_LOOKED_AT = 4
 
 
 def check(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """Check experiment `number`: "accepted" or "refused", and what is wrong with that."""
+    """Check experiment `number`; return "accepted" or "rejected", and the findings."""
     case = experiments.case(number)
     file = place(case, scratch)
     outcome = run(["check", str(file), *case.arguments], SECONDS)
@@ -24,7 +24,7 @@ def check(number: int, scratch: Path) -> tuple[str, list[Finding]]:
 
 
 def place(case: experiments.Case, scratch: Path) -> Path:
-    """Write the case's file, beside the flow lists that experiments name."""
+    """Write the case's file next to the flow lists that experiments name; return it."""
     for name in corpus.LISTS:
         if not (scratch / name).exists():
             (scratch / Path(name).name).write_bytes((corpus.folder() / name).read_bytes())
@@ -34,8 +34,8 @@ def place(case: experiments.Case, scratch: Path) -> Path:
 
 
 def verdict(outcome: Outcome) -> str:
-    """One word for how it ended."""
-    return {0: "accepted", 2: "refused"}.get(
+    """Return one word for the outcome."""
+    return {0: "accepted", 2: "rejected"}.get(
         outcome.status if outcome.status is not None else -1, "?"
     )
 
@@ -53,13 +53,13 @@ def _judged(case: experiments.Case, outcome: Outcome, file: Path) -> Iterator[Fi
 
 
 def _sound(case: experiments.Case, file: Path) -> Iterator[Finding]:
-    """Is what was accepted in the range of the arithmetic, and said in full by what is printed?"""
+    """Check that an accepted experiment is within integer range and fully stated when printed."""
     from netsim.experiment import Experiment
     from netsim.running.estimate import estimate
 
     pairs = zip(case.arguments[::2], case.arguments[1::2], strict=True)
     changes = [value if option == "--set" else f"seed={value}" for option, value in pairs]
-    # A seed on the command line comes after all other changes.
+    # A seed on the command line is applied after all other changes.
     points = Experiment.load(
         file, sorted(changes, key=lambda one: one.startswith("seed="))
     ).points()

@@ -1,4 +1,4 @@
-"""`netsim` run in this process: its exit status, what it printed, and what it raised."""
+"""Run `netsim` in this process; record exit status, output and exceptions."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ FOLDERS = [
     for package in (netsim, experiments, plots, topologies, transports)
     for path in package.__path__
 ]
-"""Where netsim's own files are."""
+"""Folders with netsim's own files."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended. `status` is None if it did not end by itself."""
+    """The outcome of a command. `status` is None if it did not exit normally."""
 
     status: int | None
     out: str
     err: str
     trouble: str = ""
-    """"time", or the exception that came through and where it was raised."""
+    """"time", or the uncaught exception and where it was raised."""
     peak_bytes: int = 0
 
 
 def run(arguments: Sequence[str], seconds: float) -> Outcome:
-    """Run `netsim ARGUMENTS`, for at most so many seconds of processor time."""
+    """Run `netsim ARGUMENTS` with a limit on CPU time, in seconds."""
     from netsim.cli import main
 
     out, err = io.StringIO(), io.StringIO()
@@ -57,7 +57,7 @@ def run(arguments: Sequence[str], seconds: float) -> Outcome:
 
 
 def place(error: BaseException) -> str:
-    """The innermost line of netsim that the error came from."""
+    """Return the innermost line of netsim in the error's traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if frame.filename.startswith(tuple(FOLDERS))]
     if not ours:

@@ -1,4 +1,4 @@
-"""What is mutated: the experiments that come with netsim, made small, and other small ones."""
+"""Experiments to mutate: the built-in ones, made small, and random small ones."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ SMALL = {
     "racks": 5, "hosts_per_rack": 2, "switches": 2, "radix": 4,
     "size": "9KB", "sizes": "9KB", "load": [0.5, 0.8], "seed": 1, "bottleneck_delay": "100us",
 }  # fmt: skip
-"""Values that make an experiment small, wherever their keys stand."""
+"""Values that make an experiment small, wherever their keys occur."""
 
 FIT = ("uniform", "hot_spot", "random_permutation")
-"""Patterns of all numbers of hosts."""
+"""Patterns that work for any number of hosts."""
 
 LISTS = (
     *("transports/pfc_victim.csv", "transports/pfc_victim_alone.csv"),
     "wide_area/wan_beside.csv",
 )
-"""Flow lists of the experiments that come with netsim."""
+"""Flow lists of the built-in experiments."""
 
 FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "queue_discipline": ("choice", tuple(registry.names("queue"))),
@@ -94,7 +94,7 @@ PATTERNS = (
 
 @cache
 def folder() -> Path:
-    """Where the experiments that come with netsim stand, with their flow lists."""
+    """Return the folder of the built-in experiments and their flow lists."""
     from netsim import experiments
 
     return Path(next(iter(experiments.__path__)))
@@ -102,7 +102,7 @@ def folder() -> Path:
 
 @cache
 def shipped() -> dict[str, Tree]:
-    """The experiments that come with netsim, made small."""
+    """Return the built-in experiments, made small."""
     return {
         path.stem: _shrunk(tomllib.loads(path.read_text("utf-8")))
         for path in sorted(folder().glob("*/*.toml"), key=lambda path: path.stem)
@@ -118,14 +118,14 @@ def _shrunk(item: Any) -> Any:
 
 
 def base(rng: random.Random) -> Tree:
-    """A valid tree: one that comes with netsim, or a small one put together at random."""
+    """Return a valid tree: a built-in experiment or a random small one."""
     if rng.random() < 0.5:
         return copy.deepcopy(shipped()[rng.choice(sorted(shipped()))])
     return small(rng)
 
 
 def small(rng: random.Random) -> Tree:
-    """A small valid experiment of any transport, topology and traffic, in a few packets."""
+    """Return a small valid experiment of any transport, topology and traffic."""
     tree: Tree = {"transport": rng.choice(registry.names("transport"))}
     if rng.random() < 0.3:
         tree = {"name": "small", "seed": rng.randrange(100), **tree}
@@ -195,7 +195,7 @@ def small(rng: random.Random) -> Tree:
 
 
 def tiny_job(rng: random.Random) -> Tree:
-    """A training job of two or four ranks."""
+    """Return a training job of two or four ranks."""
     layout = rng.choice([{"pp": 2}, {"dp": 2, "zero": 1}, {"tp": 2}, {"pp": 2, "tp": 2}])
     return {
         "model": {
@@ -217,7 +217,7 @@ def tiny_job(rng: random.Random) -> Tree:
 
 
 def params(tree: Tree) -> Iterator[tuple[tuple[Any, ...], Param]]:
-    """Every parameter that a plugin of the tree has: the path of its key, and what it declares."""
+    """Yield the path and declaration of every plugin parameter in the tree."""
     for section in ("topology", "transport", "traffic"):
         for path, kind in _kinds(tree.get(section), (section,)):
             name, _ = registry.split_preset(kind)

@@ -14,7 +14,7 @@ FILES = ("summary.json", "experiment.json", "flows.parquet", "links.parquet", "s
 
 
 def damage(rng: random.Random, folder: Path) -> str:
-    """Change something below `folder`, which holds a result; says what."""
+    """Damage a file of the result in `folder`; return a description."""
     found = [path for name in FILES for path in sorted(folder.rglob(name))]
     path = rng.choice(found)
     way = rng.choice(
@@ -52,7 +52,7 @@ def _flip(rng: random.Random, path: Path) -> None:
 
 
 def change_json(rng: random.Random, path: Path) -> str:
-    """Change, remove or rename one value of a JSON file, at any depth."""
+    """Change, remove or rename one value of a JSON file, at any depth; return a description."""
     tree = json.loads(path.read_text("utf-8"))
     what = change_tree(rng, tree)
     path.write_text(json.dumps(tree), "utf-8")
@@ -60,7 +60,7 @@ def change_json(rng: random.Random, path: Path) -> str:
 
 
 def change_tree(rng: random.Random, tree: Any) -> str:
-    """The same of what stands in it."""
+    """Change, remove or rename one value of a parsed JSON file; return a description."""
     places = list(_places(tree))
     holder, key = rng.choice(places)
     way = rng.choice(["value", "value", "remove", "rename"])

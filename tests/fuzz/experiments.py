@@ -19,7 +19,7 @@ Mutation = Callable[[random.Random, Tree], "Change"]
 
 @dataclass(frozen=True)
 class Change:
-    """One mutation: of which key (dotted, without indices), and whether it has to be refused."""
+    """One mutation: its key (dotted, without indices), and whether it must be rejected."""
 
     key: str
     what: str
@@ -28,7 +28,7 @@ class Change:
 
 @dataclass
 class Case:
-    """An experiment to check: bytes of its file, arguments of the command line, changes made."""
+    """An experiment to check: file content, command-line arguments, and changes."""
 
     content: bytes
     arguments: list[str] = field(default_factory=list)
@@ -36,12 +36,12 @@ class Case:
 
     @property
     def must_fail(self) -> bool:
-        """True if it holds what no experiment may hold (and nothing else undid it)."""
+        """Return whether the only change is one that must be rejected."""
         return len(self.changes) == 1 and self.changes[0].wrong
 
 
 def case(number: int) -> Case:
-    """Experiment `number`."""
+    """Return experiment `number`."""
     rng = random.Random(f"experiment {number}")
     tree = corpus.base(rng)
     n_changes = rng.choice([1, 1, 1, 2, 2, 3, 5])
@@ -55,7 +55,7 @@ def case(number: int) -> Case:
 
 
 def tiny(number: int) -> Case:
-    """Experiment `number` of those that are likely to be accepted, and small enough to be run."""
+    """Return experiment `number` of those likely to be accepted and small enough to run."""
     rng = random.Random(f"tiny experiment {number}")
     tree = corpus.small(rng)
     mutations, weights = [_parameter, _fixed, _fault, _second_class, _nudged], [4, 4, 1, 1, 2]
@@ -65,7 +65,7 @@ def tiny(number: int) -> Case:
 
 
 def compiled(number: int) -> Case:
-    """Experiment `number` of a few that differ in numbers, for which little is compiled."""
+    """Return experiment `number` of those that differ only in numbers, so little is compiled."""
     rng = random.Random(f"compiled experiment {number}")
     tree: Tree = {
         "transport": {"kind": rng.choice(["dctcp", "ndp", "roce"])},
@@ -92,7 +92,7 @@ _NUMBERS = ("time", "bytes", "rate", "count", "fraction", "ratio")
 
 
 def leaves(item: Any, path: Path = ()) -> Iterator[Path]:
-    """Paths of all values that are not tables."""
+    """Yield the paths of all values that are not tables."""
     if isinstance(item, dict):
         for key, one in item.items():
             yield from leaves(one, (*path, key))
@@ -104,7 +104,7 @@ def leaves(item: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def tables(item: Any, path: Path = ()) -> Iterator[Path]:
-    """Paths of all tables, the whole tree first."""
+    """Yield the paths of all tables, the whole tree first."""
     if isinstance(item, dict):
         yield path
     for key, one in item.items() if isinstance(item, dict) else enumerate(item):
@@ -113,7 +113,7 @@ def tables(item: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def get(tree: Tree, path: Path) -> Any:
-    """The value at a path."""
+    """Return the value at a path."""
     item: Any = tree
     for key in path:
         item = item[key]
@@ -121,7 +121,7 @@ def get(tree: Tree, path: Path) -> Any:
 
 
 def put(tree: Tree, path: Path, value: Any) -> None:
-    """Set the value at a path; names of plugins on the way become tables."""
+    """Set the value at a path; plugin names along the path become tables."""
     item: Any = tree
     for key in path[:-1]:
         if isinstance(item[key], str):
@@ -135,7 +135,7 @@ def _dotted(path: Path) -> str:
 
 
 def _section(tree: Tree, name: str) -> Tree:
-    """The table of a fixed section, made if it is not there."""
+    """Return the table of a fixed section, creating it if missing."""
     if not isinstance(tree.get(name), dict):
         tree[name] = {}
     table: Tree = tree[name]
@@ -334,7 +334,7 @@ def _overrides(rng: random.Random, tree: Tree, changes: list[Change]) -> list[st
             ]
         )
         text = key + ("=" if rng.random() < 0.95 else "") + value
-        # No program can be given these on its command line.
+        # Command-line arguments cannot contain these characters.
         arguments += ["--set", text.replace("\x00", "").encode("utf-8", "replace").decode()]
         changes.append(Change(key, "--set"))
     if rng.random() < 0.3:
@@ -347,7 +347,7 @@ def _overrides(rng: random.Random, tree: Tree, changes: list[Change]) -> list[st
 
 
 def _damaged(rng: random.Random, content: bytes) -> bytes:
-    """The text with lines or bytes lost, doubled, swapped, or put in."""
+    """Return the text with lines or bytes removed, repeated, swapped or inserted."""
     lines = content.split(b"\n")
     at = rng.randrange(len(lines))
     byte = rng.randrange(len(content) + 1)

@@ -19,7 +19,7 @@ FOREIGN = {
     "aicb": ("simai", "pipeline_8.txt"),
     "ns3": ("ns3_flows", "incast_8.flow.txt"),
 }
-"""Formats of other tools: the traffic pattern, and a file of `netsim.experiments` to begin with."""
+"""Formats of other tools: the traffic pattern, and a built-in file to start from."""
 
 KINDS = ("csv", "parquet", "cm", "topo", "sizes", "requests", *FOREIGN)
 TRACES = Path(netsim.experiments.__file__).parent / "training" / "traces"
@@ -31,7 +31,7 @@ ODD_CELLS = (
     '"', "'", "#", "1KB", "1us", "4611686018427387903B", "a b", "0 1 2", "0 0", "-0", "+1", "1;2",
     "\ufeff1", "None", "100000000000000000000", "3kbps", "0.0000001", "\u2028", "💩", "true",
 )  # fmt: skip
-"""What may stand where a number should."""
+"""Cell values to put in place of numbers."""
 
 CSV = "src,dst,size_bytes,start_ps\n0,1,4096,0\n1,2,20000,1000\n2,3,1,0\n3,0,9000,5000\n"
 CSV_TEXT = (
@@ -88,7 +88,7 @@ STRANGE = (
 
 @dataclass
 class Case:
-    """An input file, the experiment that names it, and files that it needs beside it."""
+    """An input file, the experiment that names it, and files needed next to it."""
 
     kind: str
     name: str
@@ -99,7 +99,7 @@ class Case:
 
 
 def case(number: int) -> Case:
-    """File `number`."""
+    """Return file `number`."""
     rng = random.Random(f"file {number}")
     kind = rng.choice(KINDS)
     name = {"sizes": "sizes.txt"}.get(kind, f"flows.{kind}")
@@ -146,7 +146,7 @@ def _experiment(rng: random.Random, kind: str, name: str) -> Tree:
 
 
 def _text(rng: random.Random, text: str) -> tuple[bytes, str]:
-    """The text with a few words replaced, or lines lost, doubled or exchanged."""
+    """Return the text with words replaced, or lines removed, repeated or swapped."""
     lines = text.split("\n")
     what = []
     for _ in range(rng.choice([1, 1, 2, 3])):
@@ -198,7 +198,7 @@ def _bytes(rng: random.Random, content: bytes) -> bytes:
 
 
 def _parquet(rng: random.Random) -> tuple[bytes, str]:
-    """A table of flows whose columns may be of any type."""
+    """Return a Parquet file of flows whose columns may have any type."""
     import polars as pl
 
     columns: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Files of other tools, and topologies, whose counts are lies: small, and they ask for memory."""
+"""Small files of other tools, and topologies, with false counts that would need much memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNTS = (
     10**5, 10**6, 10**7, 10**8, 9 * 10**8, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 10**12, 2**50,
     2**62, 2**63 - 1, 2**63, 2**64 - 1, 10**18, 10**30, int("9" * 400), int("9" * 4000),
 )  # fmt: skip
-"""Numbers of things that no small file holds."""
+"""Counts far beyond what a small file contains."""
 
 LETTERS = "abcdefgh"
 
@@ -108,7 +108,7 @@ _NUMBER = re.compile(rb"(?<![\w.])[0-9]+(?![\w.])")
 
 
 def case(number: int) -> Case:
-    """Case `number`."""
+    """Return case `number`."""
     rng = random.Random(f"hostile {number}")
     kind = rng.choice(
         [
@@ -137,7 +137,7 @@ def case(number: int) -> Case:
 
 
 def _valid(kind: str) -> tuple[str, bytes]:
-    """A file of that kind to begin with."""
+    """Return the name and content of a valid file of a kind."""
     if kind in FOREIGN:
         return FOREIGN[kind][1], (TRACES / FOREIGN[kind][1]).read_bytes()
     if kind == "binary":
@@ -186,7 +186,7 @@ def _experiment(kind: str, name: str) -> Tree:
 
 
 def _inflated(rng: random.Random, content: bytes) -> tuple[bytes, str]:
-    """The text with one to three of its whole numbers replaced by large ones."""
+    """Replace one to three whole numbers of a text by large ones."""
     what = []
     for _ in range(rng.choice([1, 1, 2, 3])):
         found = list(_NUMBER.finditer(content))
@@ -198,7 +198,7 @@ def _inflated(rng: random.Random, content: bytes) -> tuple[bytes, str]:
 
 
 def _raw(rng: random.Random, content: bytes) -> tuple[bytes, str]:
-    """Bytes with one or two counts of 1, 2, 4 or 8 bytes replaced by large ones."""
+    """Overwrite one or two counts of 1, 2, 4 or 8 bytes with large ones."""
     flipped, what = bytearray(content), []
     for _ in range(rng.choice([1, 1, 2])):
         width = rng.choice([1, 2, 4, 8])
@@ -210,7 +210,7 @@ def _raw(rng: random.Random, content: bytes) -> tuple[bytes, str]:
 
 
 def _swollen(rng: random.Random, tree: Tree) -> tuple[Tree, str]:
-    """A topology one of whose counts is large, its own or its part's."""
+    """Return a topology with one count, or one of an inner topology, made large."""
     own = dict(tree)
     name = rng.choice([key for key in own if key != "kind"])
     if isinstance(own[name], dict):
@@ -221,9 +221,9 @@ def _swollen(rng: random.Random, tree: Tree) -> tuple[Tree, str]:
 
 
 def _binary(n_ranks: int, n_nodes: int, *, edges: int = 0, same: bool = False) -> bytes:
-    """A binary GOAL schedule of calculations; each of them names the same `edges` others.
+    """Return a binary GOAL schedule of calculations that each depend on the same `edges` others.
 
-    With `same` all ranks are one part of the file.
+    With `same`, all ranks share one part of the file.
     """
     record = struct.pack("<IbIQIBBIIII", 0, 3, 0, 5, 0, 0, 0, edges, 0, 0, 0)
     part = struct.pack(f"<II{n_nodes}I", n_nodes, n_nodes, *range(n_nodes)) + record * n_nodes
@@ -259,7 +259,7 @@ def _of_gzip(rng: random.Random) -> Bomb:
 
 
 def _of_dependencies(rng: random.Random) -> Bomb:
-    """A trace one of whose nodes names the same node very often, packed or not."""
+    """Return a trace in which a node lists one dependency 200,000 times, packed or not."""
     n = 200_000
     field = b"\x28\x01" * n if rng.random() < 0.5 else b"\x2a\xc0\x9a\x0c" + b"\x01" * n
     node = b"\x08\x02\x18\x04" + field
@@ -278,7 +278,7 @@ def _of_triggers(rng: random.Random) -> Bomb:
 
 
 def _of_keys(rng: random.Random) -> Bomb:
-    """Objects that all have keys of their own, or lists in lists."""
+    """Return JSON of objects with distinct keys, or of deeply nested lists."""
     n = rng.choice([3_000, 60_000])
     text = json.dumps([{f"k{k}": 1} for k in range(n)])
     if rng.random() < 0.3:
@@ -296,4 +296,4 @@ BOMBS: dict[str, Callable[[random.Random], Bomb]] = {
     "triggers": _of_triggers,
     "keys": _of_keys,
 }
-"""Files that are small, well made, and large once they are read."""
+"""Well-formed files that are small but expand when read."""

@@ -1,4 +1,4 @@
-"""The kinds of cases: what does one, and how long it may take."""
+"""The kinds of cases: how to run one, and its time limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .workers import Job
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of cases. `show` gives the text of a case."""
+    """One kind of cases. `show` returns the text of a case."""
 
     job: Job
     show: Callable[[int], str]
@@ -19,7 +19,7 @@ class Kind:
 
 
 def _shown(make: Callable[[int], experiments.Case]) -> Callable[[int], str]:
-    """The text of a case of experiments, and what was done to it."""
+    """Return a function that shows an experiment's text and changes."""
 
     def show(number: int) -> str:
         case = make(number)
@@ -31,7 +31,7 @@ def _shown(make: Callable[[int], experiments.Case]) -> Callable[[int], str]:
 
 
 def _file(make: Callable[[int], files.Case]) -> Callable[[int], str]:
-    """The text of a mutated file."""
+    """Return a function that shows a mutated file."""
 
     def show(number: int) -> str:
         case = make(number)
@@ -41,7 +41,7 @@ def _file(make: Callable[[int], files.Case]) -> Callable[[int], str]:
 
 
 def _plugin(number: int) -> str:
-    """The source of a broken plugin."""
+    """Return the source of a broken plugin."""
     case = plugins.case(number)
     return f"# {number}: {case.kind}: {case.what}\n{case.source}"
 

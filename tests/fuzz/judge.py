@@ -1,4 +1,4 @@
-"""What is wrong with how a command ended."""
+"""Find errors in the outcome of a command."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PYTHONIC = re.compile(
     r"int too large|too large to convert|codec can't|surrogates not allowed|array\(|ndarray|"
     r"KeyError|ValueError|TypeError|Exception|\[Errno"
 )
-"""Words of Python's own messages, which say nothing to a user."""
+"""Words of Python's own messages, which do not help a user."""
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong; findings of one `kind` and `what` have one cause."""
+    """One error; findings with the same `kind` and `what` have the same cause."""
 
     kind: str
     what: str
@@ -37,9 +37,9 @@ class Finding:
 def command(
     outcome: Outcome, statuses: Iterable[int], *, plugin: bool = False
 ) -> Iterator[Finding]:
-    """What is wrong with any command that should have ended with one of `statuses`.
+    """Yield the findings of a command that should exit with one of `statuses`.
 
-    Python's words are let pass in what a user's `plugin` is told of its own exceptions.
+    Messages about a user's `plugin` may contain Python's words, as they quote its exceptions.
     """
     if outcome.trouble.startswith("time: "):
         yield Finding("hang", outcome.trouble)
@@ -58,7 +58,7 @@ def command(
 
 
 def _printed(text: str) -> tuple[str, str]:
-    """Of a traceback that was printed: the exception with its innermost place, and its end."""
+    """Return a printed traceback's exception with its innermost location, and the text's end."""
     frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', text)
     raised = re.findall(
         r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b)", text, re.MULTILINE
@@ -69,7 +69,7 @@ def _printed(text: str) -> tuple[str, str]:
 
 
 def message(text: str, *, plugin: bool = False) -> Iterator[Finding]:
-    """What is wrong with the text of an error."""
+    """Yield the findings of an error's text."""
     if "error: " not in text and "Error: " not in text:
         yield Finding("message", "none", text[-300:])
     if not plugin and PYTHONIC.search(text):
@@ -81,12 +81,12 @@ def message(text: str, *, plugin: bool = False) -> Iterator[Finding]:
 
 
 def _escaped(control: re.Match[str]) -> str:
-    """A control character as messages write it."""
+    """Return a control character as messages write it."""
     return f"\\x{ord(control[0]):02x}"
 
 
 def names_place(text: str, key: str) -> Iterator[Finding]:
-    """Does every error begin with a path or an option, and does one of them name the key?"""
+    """Check that every error starts with a path or an option, and that one names the key."""
     lines = [line for line in text.splitlines() if line.startswith("error: ")]
     for line in lines:
         if not re.match("error: (/|--)", line):

@@ -1,4 +1,4 @@
-"""What a case may take: processor time and memory, and how much it did take."""
+"""Limits on a case's CPU time and memory, and its peak memory."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ STATUS = Path("/proc/self/status")
 
 
 class OverTimeError(BaseException):
-    """A case has used up its time. Not an Exception, which the code under test may catch."""
+    """A case has used up its time. Not an Exception, since the code under test could catch it."""
 
 
 def limit_memory(n_bytes: int) -> None:
-    """No more than `n_bytes` of addresses from here on, for this process and those it starts."""
+    """Limit the address space of this process and its children to `n_bytes`."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (n_bytes, hard))
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise OverTimeError in the block once it has used so many seconds of processor time."""
+    """Raise OverTimeError in the block after this many seconds of CPU time."""
 
     def over(_signum: int, _frame: FrameType | None) -> None:
         raise OverTimeError
 
     before = signal.signal(signal.SIGPROF, over)
-    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)  # again each second, should it be swallowed
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)  # repeated in case it is swallowed
     try:
         yield
     finally:
@@ -39,7 +39,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def forget_peak_memory() -> None:
-    """Let `peak_memory_bytes` count from here, where the system can do that."""
+    """Reset `peak_memory_bytes`, if the system supports it."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -47,7 +47,7 @@ def forget_peak_memory() -> None:
 
 
 def peak_memory_bytes() -> int:
-    """The most memory that this process has held."""
+    """Return the peak memory of this process."""
     try:
         for line in STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):

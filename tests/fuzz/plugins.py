@@ -1,4 +1,4 @@
-"""Broken plugins: one of any kind that works, and what a slip does."""
+"""Broken plugins: a working plugin of any kind with random mistakes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ OF_PROGRAMS = {
     "TIMERS": ("-1", '"x"', "10**9", "True", "0", "1.5"),
     "on_task": ("3", "None", "flows", "lambda env, now: 0", "lambda *_: 0"),
 }
-"""Names that a plugin may declare, and values that are wrong for each."""
+"""Names that a plugin may declare, and wrong values for each."""
 
 STATEMENTS = (
     "raise ValueError('mine')", "while True: pass", "return None", "import sys; sys.exit(0)",
@@ -95,7 +95,7 @@ STATEMENTS = (
     "import os; os.abort", "raise SystemExit(3)", "x = [0] * 10**9", "return BLOCKED", "pass",
     "env.nosuch()", "import time; time.sleep(3600)", "raise MemoryError",
 )  # fmt: skip
-"""What may stand first in a handler by mistake, or in bad faith."""
+"""Faulty or malicious first statements of a handler."""
 
 BUILDERS = (
     "raise ValueError('mine')", "return None", "return 3", "import sys; sys.exit(0)", "return []",
@@ -117,7 +117,7 @@ BUILDERS = (
     "b = NetworkBuilder(); b.add_hosts(2); b.cable(0, 7, 10**9, 5); return b.build('x')",
     "b = NetworkBuilder(); b.add_hosts(2); b.cable(0, 1, 2.5, 'x'); return b.build('x')",
 )  # fmt: skip
-"""The same for a topology or a traffic pattern."""
+"""Faulty first statements of a function of a topology or a traffic pattern."""
 
 QUEUE_STATEMENTS = (
     "raise ValueError('mine')", "while True: pass", "return None", "import sys; sys.exit(0)",
@@ -131,7 +131,7 @@ QUEUE_STATEMENTS = (
     "for i in range(10**12): pass", "raise SystemExit(3)", "env.links.queues[0].bytes = 5",
     "class_of(env, port, 0).deficit_bytes = -(10**12)", "queue.bytes = 0", "return now",
 )  # fmt: skip
-"""The same in a handler of a queue discipline."""
+"""Faulty first statements of a queue discipline's handler."""
 
 PROGRAM_STATEMENTS = (
     "raise ValueError('mine')", "while True: pass", "return None", "import sys; sys.exit(0)",
@@ -150,7 +150,7 @@ PROGRAM_STATEMENTS = (
     "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0), {'nosuch': 1})",
     "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0), 3)",
 )  # fmt: skip
-"""The same in a program."""
+"""Faulty first statements of a program's handler."""
 
 EXPERIMENT = """
 transport = {transport}
@@ -167,7 +167,7 @@ kind = {traffic}
 
 @dataclass
 class Case:
-    """A plugin in the file mine.py, and the experiment that uses it."""
+    """The plugin mine.py, and the experiment that uses it."""
 
     kind: str
     source: str
@@ -196,7 +196,7 @@ def _sources(kind: str) -> tuple[str, ...]:
 
 
 def case(number: int) -> Case:
-    """Plugin `number`."""
+    """Return plugin `number`."""
     rng = random.Random(f"plugin {number}")
     kind = rng.choice(["transport"] * 4 + ["queue"] * 2 + ["program", "topology", "traffic"])
     source, what = rng.choice(_sources(kind)), []
@@ -217,7 +217,7 @@ def case(number: int) -> Case:
 
 
 def _declared(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
-    """A declaration of the wrong kind, after the right one."""
+    """Append a wrong declaration after the correct one."""
     declarations = {"queue": OF_QUEUES, "program": OF_PROGRAMS}.get(kind, DECLARATIONS)
     name = rng.choice(list(declarations))
     value = rng.choice(declarations[name])
@@ -225,7 +225,7 @@ def _declared(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
 
 
 def _inserted(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
-    """A statement at the beginning of a function."""
+    """Insert a statement at the start of a function."""
     found = _functions(source)
     if not found:
         return _lines(rng, source, kind)
@@ -238,7 +238,7 @@ def _inserted(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
 
 
 def _signature(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
-    """A function by another name, with other arguments, or none at all."""
+    """Remove a function, or change its name, arguments or type."""
     found = _functions(source)
     if not found:
         return _lines(rng, source, kind)
@@ -264,7 +264,7 @@ def _signature(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
 
 
 def _lines(rng: random.Random, source: str, _: str) -> tuple[str, str]:
-    """Lines of code lost, doubled, exchanged, or of another depth."""
+    """Remove, repeat, swap or reindent lines of code."""
     lines = source.split("\n")
     code = [
         at for at, line in enumerate(lines) if line.strip() and not line.strip().startswith("#")
@@ -292,7 +292,7 @@ def _lines(rng: random.Random, source: str, _: str) -> tuple[str, str]:
 
 
 def _names(rng: random.Random, source: str, kind: str) -> tuple[str, str]:
-    """One use of a name or a number replaced by another of the file's."""
+    """Replace one use of a name or a number by another of the file."""
     try:
         nodes = list(ast.walk(ast.parse(source)))
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""`netsim` in a process of its own, which is stopped as a user would, and then by force."""
+"""Run `netsim` in its own process; stop it with Ctrl-C, then by force."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from .command import Outcome
 
 HANG_TIMEOUT_S = 20.0
-"""How long after Ctrl-C a process may still take."""
+"""Time that a process may take to exit after Ctrl-C."""
 
 INTERRUPTED = 130
 
@@ -21,10 +21,10 @@ INTERRUPTED = 130
 def run(
     arguments: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str]
 ) -> Outcome:
-    """Run `netsim ARGUMENTS` in `folder`; after `seconds`, Ctrl-C.
+    """Run `netsim ARGUMENTS` in `folder`; send Ctrl-C after `seconds`.
 
-    A process that then ends with status 130 has `status` 130 and no trouble; one that does not
-    end has the trouble "time".
+    A process that then exits has `status` 130 and no trouble; one that does not exit has the
+    trouble "time".
     """
     with tempfile.TemporaryFile(dir=folder) as out, tempfile.TemporaryFile(dir=folder) as err:
         process = subprocess.Popen(
@@ -55,7 +55,7 @@ def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> str:
-    """Ctrl-C, and what kept the process from ending by it, if anything did."""
+    """Send Ctrl-C; if the process does not exit, kill it and return the trouble."""
     process.send_signal(signal.SIGINT)
     if _ends(process, HANG_TIMEOUT_S):
         return ""

@@ -1,4 +1,4 @@
-"""Jobs that read: input files of every format, and results that were damaged."""
+"""Jobs that read input files of every format, and damaged results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .judge import Finding
 
 SECONDS = 20.0
 
-REFUSED_S = 2.0
-"""What asks for too much is refused within so many seconds of processor time."""
+REJECTION_LIMIT_S = 2.0
+"""Limit on the CPU time for rejecting a file that needs too much memory."""
 
 SMALL = """
 transport = {transport}
@@ -40,13 +40,13 @@ def read_file(number: int, scratch: Path) -> tuple[str, list[Finding]]:
 
 
 def read_hostile(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """The same for a file whose counts are lies, which is refused at once."""
+    """Check hostile file `number`, which must be rejected quickly."""
     _warm()
     began = time.process_time()
     verdict, found = _check(hostile.case(number), scratch)
     took = time.process_time() - began
-    if verdict == "refused" and took > REFUSED_S:
-        found.append(Finding("slow", "refused late", f"{took:.1f} s"))
+    if verdict == "rejected" and took > REJECTION_LIMIT_S:
+        found.append(Finding("slow", "rejected late", f"{took:.1f} s"))
     return verdict, found
 
 
@@ -57,22 +57,22 @@ def _check(case: files.Case, scratch: Path) -> tuple[str, list[Finding]]:
     (scratch / "e.toml").write_text(case.experiment, "utf-8")
     outcome = run(["check", "e.toml"], SECONDS)
     found = list(judge.command(outcome, (0, 2)))
-    names = (case.name, "step_8", "e.toml")  # of traces, what is wrong with several names all
+    names = (case.name, "step_8", "e.toml")  # errors of several traces name their prefix
     if outcome.status == 2 and not any(name in outcome.err for name in names):
         found.append(Finding("message", "names no file", outcome.err[:300]))
-    return ("accepted" if outcome.status == 0 else "refused"), found
+    return ("accepted" if outcome.status == 0 else "rejected"), found
 
 
 @cache
 def _warm() -> None:
-    """Import what commands need, which is not counted to a case."""
+    """Import what commands need, so that its time does not count."""
     file = Path(tempfile.mkdtemp(prefix="warm_", dir=Path.cwd().parent)) / "e.toml"
     file.write_text(SMALL.format(transport='"dctcp"'))
     assert run(["check", str(file)], SECONDS).status == 0
 
 
 def read_result(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """Damage a result and give it to a command that reads it."""
+    """Damage a result and run a command that reads it."""
     rng = random.Random(f"result {number}")
     sweep = rng.random() < 0.4
     folder = scratch / "result"
@@ -102,7 +102,7 @@ def _judged(outcome: Outcome, way: str, what: str, folder: Path) -> Iterator[Fin
 
 
 def _load(folder: Path, what: str) -> tuple[str, list[Finding]]:
-    """Load a result and look at all that it has: it works, or raises InputError."""
+    """Load a result and access everything: it must work or raise InputError."""
     import netsim
 
     try:
@@ -112,7 +112,7 @@ def _load(folder: Path, what: str) -> tuple[str, list[Finding]]:
             repr(point)
             _ = point.name, point.complete, point.flows, point.links, point.summary["hash"]
     except netsim.InputError:
-        return "refused", []
+        return "rejected", []
     except KeyError as error:
         if error.args != ("hash",):
             return "?", [Finding("traceback", f"load: {error!r}", what)]
@@ -126,7 +126,7 @@ def _load(folder: Path, what: str) -> tuple[str, list[Finding]]:
 
 @cache
 def _sample(sweep: bool) -> Path:
-    """The result of a small run, or of a sweep of three, made once for each process."""
+    """Return the result of a small run, or of a sweep of three, created once per process."""
     folder = Path(tempfile.mkdtemp(prefix="sample_", dir=Path.cwd().parent))
     transports = '["dctcp", "ndp", "ideal"]' if sweep else '"dctcp"'
     (folder / "e.toml").write_text(SMALL.format(transport=transports))

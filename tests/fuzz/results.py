@@ -1,4 +1,4 @@
-"""Is a result one that can be? What holds of every run, whatever was simulated."""
+"""Check properties that the results of every run must have."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ SLACK = 1.000001
 
 
 def folders(out: Path) -> list[Path]:
-    """The folders of the single results in `out`."""
+    """Return the folders of the single results in `out`."""
     return sorted(path.parent for path in out.rglob("summary.json"))
 
 
 def hashes(out: Path) -> list[str]:
-    """The hashes of all results in `out`."""
+    """Return the hashes of all results in `out`."""
     from netsim.results import load_result
 
     return [load_result(folder).summary["hash"] for folder in folders(out)]
 
 
 def judged(out: Path, *, complete: bool) -> Iterator[Finding]:
-    """What is wrong with the results of a run that said that it is `complete`."""
+    """Yield the findings of a run's results; `complete` is what its exit status states."""
     from netsim.results import load_result
 
     found = folders(out)
@@ -61,7 +61,7 @@ def _summary(result: object) -> Iterator[Finding]:
         yield _wrong("negative time", summary["simulated_ps"])
     if summary["hash"] != result.experiment["hash"]:
         yield _wrong("two hashes", "")
-    held = summary.get("flows_unstarted", 0)  # by a program, to the end
+    held = summary.get("flows_unstarted", 0)  # flows that a program never started
     done = summary["flows_finished"] + held == summary["flows"]
     if summary["complete"] and not done and _reliable(result):
         yield _wrong("complete with flows missing", summary)
@@ -70,7 +70,7 @@ def _summary(result: object) -> Iterator[Finding]:
 
 
 def _reliable(result: object) -> bool:
-    """Do all transports of a result deliver every flow?"""
+    """Return whether all transports of a result deliver every flow."""
     from netsim.plugins import registry
     from netsim.results import Result
 
@@ -104,7 +104,7 @@ def _flows(result: object) -> Iterator[Finding]:
         "negative counts": (pl.col("packets_sent") < 0) | (pl.col("retransmits") < 0),
         "no size": (pl.col("size_bytes") < 1) | (pl.col("packets") < 1),
     }
-    if not _reliable(result):  # its senders are done when they have sent
+    if not _reliable(result):  # its senders finish once everything is sent
         del rules["known before it is done"]
     for what, rule in rules.items():
         bad = result.flows.filter(rule)
@@ -131,7 +131,7 @@ def _links(result: object) -> Iterator[Finding]:
         if isinstance(low, int | float) and low < 0:
             yield _wrong("negative counts", f"{name} = {low}")
     by_link = result.links.group_by("link").agg(pl.col("bytes").sum(), pl.col("rate_bps").first())
-    # A packet counts from its first bit on, so one may be on its way at the end.
+    # A packet counts from its first bit, so one may still be in transmission at the end.
     room = pl.col("rate_bps").cast(pl.Float64) / 8e12 * result.summary["simulated_ps"] + 2**17
     over = by_link.filter(pl.col("bytes") > room * SLACK)
     if len(over):

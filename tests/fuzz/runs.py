@@ -1,4 +1,4 @@
-"""Jobs that run what `netsim check` accepts: does it end as it says, with a result that can be?"""
+"""Jobs that run what `netsim check` accepts, and check exit status and results."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PLAIN = {"NUMBA_DISABLE_JIT": "1"}
 
 
 def run(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """Run small experiment `number` in a process of its own, if it is accepted."""
+    """Run small experiment `number` in its own process, if it is accepted."""
     case = experiments.tiny(number)
     return _run(case, scratch, PLAIN, again=PLAIN if number % 8 == 0 else None)
 
 
 def run_compiled(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """Run experiment `number` of a few transports compiled, and once more in plain Python."""
+    """Run experiment `number` compiled, and again in plain Python."""
     return _run(experiments.compiled(number), scratch, {}, again=PLAIN)
 
 
@@ -71,7 +71,7 @@ def _once(file: Path, out: Path, how: dict[str, str]) -> tuple[Outcome, list[Fin
 
 def _judged(outcome: Outcome, out: Path) -> Iterator[Finding]:
     if outcome.status == 2:
-        yield Finding("nonsense", "accepted by check, refused by run", outcome.err[-400:])
+        yield Finding("nonsense", "accepted by check, rejected by run", outcome.err[-400:])
         return
     yield from judge.command(outcome, (0, 1, processes.INTERRUPTED))
     if outcome.status in (0, 1):

@@ -1,4 +1,4 @@
-"""Runs that are to go on: run.json and checkpoints that were changed, checksums made anew."""
+"""Resume runs whose run.json or checkpoint was changed, with recomputed checksums."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from .judge import Finding
 
 SECONDS = 20.0
 DIGEST = "0" * 64
-"""What every engine says that its state is, in half of the cases: whoever changes a checkpoint can
-have netsim say which digest its state has."""
+"""Digest that engines report in half of the cases, since a forger could compute the right one."""
 
 EXPERIMENTS = (
     'transport = "ndp"\n[topology]\nkind = "fat_tree"\nhosts_per_leaf = 3\nleaves = 2\n'
@@ -36,7 +35,7 @@ MAGIC = b"netsim checkpoint\n"
 
 
 def go_on(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """Change what a run needs to go on, and let it go on."""
+    """Change run.json or the checkpoint of a stopped run, and resume it."""
     rng = random.Random(f"state {number}")
     sample = _sample(rng.randrange(len(EXPERIMENTS)))
     folder = scratch / "r"
@@ -70,7 +69,7 @@ def _judged(outcome: Outcome) -> Iterator[Finding]:
 
 
 class _digest:  # noqa: N801
-    """Within, engines say that their state has the digest that the header of a checkpoint has."""
+    """Make engines report the digest of forged checkpoint headers."""
 
     def __init__(self, *, known: bool) -> None:
         self._known = known
@@ -89,7 +88,7 @@ class _digest:  # noqa: N801
 
 
 def _change(rng: random.Random, path: Path) -> str:
-    """Change the header or the arrays of a checkpoint; its checksum and its digest fit."""
+    """Change the header or the arrays of a checkpoint, with matching checksum and digest."""
     content = path.read_bytes()
     (length,) = struct.unpack_from("<Q", content, len(MAGIC))
     first = len(MAGIC) + 8
@@ -107,7 +106,7 @@ def _change(rng: random.Random, path: Path) -> str:
 
 
 def _change_arrays(rng: random.Random, arrays: list[Any], body: bytearray) -> str:
-    """Numbers of arrays, each of which is as likely, the few of which say where all else is too."""
+    """Change numbers of arrays; every array is equally likely, including small index arrays."""
     where, begin = {}, 0
     for name, _, _, size in arrays:
         where[name] = (begin, size)
@@ -135,7 +134,7 @@ def _change_arrays(rng: random.Random, arrays: list[Any], body: bytearray) -> st
 
 @cache
 def _sample(which: int) -> Path:
-    """A run that was stopped in its middle, with a checkpoint, made once for each process."""
+    """Return a run stopped halfway with a checkpoint, created once per process."""
     import os
     import tempfile
 

@@ -1,4 +1,4 @@
-"""A tree written as TOML, with raw text where a value is `Raw`."""
+"""Write trees as TOML; `Raw` values are written as they are."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .values import Raw
 
 
 def write(tree: dict[str, Any]) -> str:
-    """The TOML text of a tree: values first, then its tables."""
+    """Return the TOML text of a tree: values first, then tables."""
     lines: list[str] = []
     _table(tree, (), lines)
     return "\n".join(lines) + "\n"
 
 
 def value(item: Any) -> str:
-    """A value on one line."""
+    """Return a value on one line."""
     if isinstance(item, Raw):
         return item.text
     if isinstance(item, bool):

@@ -1,4 +1,4 @@
-"""Jobs for broken plugins: are they told what is wrong, without harm to anybody?"""
+"""Jobs for broken plugins: netsim must report their errors and do no harm."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SECONDS = 60.0
 
 
 def run(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """Plugin `number` through `netsim check` and `netsim run`, or `netsim check-KIND`."""
+    """Run plugin `number` with `netsim check` and `netsim run`, or `netsim check-KIND`."""
     return _try(number, scratch, {"NUMBA_DISABLE_JIT": "1"})
 
 
 def run_compiled(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """The same, with the plugin compiled."""
+    """Run plugin `number` compiled."""
     return _try(number, scratch, {})
 
 

@@ -1,4 +1,4 @@
-"""Values that are likely to find something: of every type, at every limit."""
+"""Values of every type and at every limit, which are likely to reveal errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Raw:
-    """A value as it stands in a TOML file, valid or not."""
+    """The text of a value in a TOML file, valid or not."""
 
     text: str
 
@@ -34,7 +34,7 @@ PLAUSIBLE: dict[str, tuple[Any, ...]] = {
     "flows": ([0], [0, "1..2"], "0..3", 2, 0, []),
     "fields": (["cwnd"], ["rate", "una"], ["tx.retransmits", "rx.received_bytes"], "next_seq", []),
 }
-"""What a user may well write, by the unit of a parameter ("queue" is of the fabric's sizes)."""
+"""Plausible values by the unit of a parameter ("queue": the fabric's sizes)."""
 
 ODD: dict[str, tuple[Any, ...]] = {
     "time": (
@@ -101,7 +101,7 @@ ODD: dict[str, tuple[Any, ...]] = {
     ),
     "fields": (["x"], [""], [1], ["tx."], ["tx.tx.cwnd"], "flow", ["cwnd", "cwnd"], 3, ["\x00"]),
 }  # fmt: skip
-"""What is at a limit, beyond it, or spelled in a way that is nearly right."""
+"""Values at or beyond a limit, or almost correctly spelled."""
 
 ANYTHING: tuple[Any, ...] = (
     True, False, 0, 1, -1, 1.5, -0.5, 2**63, 10**30, "", " ", "none", "auto", "all", "1", [], [[]],
@@ -115,18 +115,18 @@ ANYTHING: tuple[Any, ...] = (
 """Values of every type, for any key."""
 
 WRONG_ANYWHERE = (Raw("1979-05-27"), Raw("1979-05-27T07:32:00Z"), Raw("07:32:00"), Raw("nan"))
-"""Values that no key has; accepted, they are a finding."""
+"""Values that no key allows; accepting one is a finding."""
 
 
 def of_unit(rng: random.Random, unit: str, choices: tuple[str, ...] = ()) -> Any:
-    """A value for a key of that unit: mostly one that a user may write, else an odd one."""
+    """Return a value for a key of this unit: mostly plausible, else odd."""
     if unit == "choice":
         return rng.choice(choices) if choices and rng.random() < 0.9 else rng.choice(ODD["choice"])
     return rng.choice((PLAUSIBLE if rng.random() < 0.7 else ODD)[unit])
 
 
 def neighbor(rng: random.Random, value: Any) -> Any:
-    """A value near `value`: another number, another unit, another spelling."""
+    """Return a similar value: another number, unit or spelling."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -146,7 +146,7 @@ def neighbor(rng: random.Random, value: Any) -> Any:
 
 
 def misspelled(rng: random.Random, word: str) -> str:
-    """`word` with a slip of the finger, or a letter that only looks the same."""
+    """Return `word` with a typo or a look-alike letter."""
     if not word:
         return "x"
     at = rng.randrange(len(word))

@@ -1,4 +1,4 @@
-"""Cases done in processes, which are ended when they take too long and replaced when they die."""
+"""Run cases in worker processes, which are killed when overdue and replaced when they die."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pathlib import Path
 from .judge import Finding
 
 Job = Callable[[int, Path], tuple[str, list[Finding]]]
-"""Does case `number` in a folder of its own: a word for how it ended, and what is wrong."""
+"""Runs case `number` in its own folder; returns a word for the outcome, and the findings."""
 
 ADDRESS_BYTES = 6 * 2**30
 SETTLE_S = 15.0
-"""Longer than a job's own limits, after which the process is ended from outside."""
+"""Time that a worker may take to exit after it died."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A case that is done."""
+    """A finished case."""
 
     number: int
     verdict: str
@@ -33,7 +33,7 @@ class Done:
 
 
 class _Worker:
-    """One process, and the case that it is at."""
+    """One process and its current case."""
 
     def __init__(self, job: Job, wall_s: float, free_bytes: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -66,10 +66,10 @@ class _Worker:
 def do(
     job: Job, numbers: Sequence[int], *, workers: int, wall_s: float, free_bytes: int = 10**9
 ) -> Iterator[Done]:
-    """Do all cases, each as soon as a worker is free.
+    """Run all cases, each as soon as a worker is free.
 
-    `wall_s` is how long one may take before its worker is ended; `free_bytes` is what netsim is
-    told that the machine has free.
+    A case may take `wall_s` before its worker is killed; `free_bytes` is the free memory that
+    netsim sees.
     """
     waiting = list(reversed(numbers))
     team: list[_Worker] = []
@@ -101,7 +101,7 @@ def do(
 
 
 def _result(worker: _Worker) -> tuple[Done, bool]:
-    """The result of the case that a worker was at, and whether it lives on."""
+    """Return the result of a worker's current case, and whether the worker stays alive."""
     assert worker.number is not None
     try:
         verdict, findings = worker.connection.recv()
@@ -109,12 +109,12 @@ def _result(worker: _Worker) -> tuple[Done, bool]:
         worker.process.join(SETTLE_S)
         died = Finding("died", f"exit code {worker.process.exitcode}")
         return Done(worker.number, "?", [died]), False
-    # What a case has left in memory must not be counted to the next one.
+    # Memory left by a case must not count for the next one.
     return Done(worker.number, verdict, findings), "memory" not in {one.kind for one in findings}
 
 
 def _work(job: Job, connection: Connection, folder: Path, free_bytes: int) -> None:
-    """The process of a worker."""
+    """Run cases from the connection in a worker process."""
     from netsim import memory
 
     from .limits import limit_memory
