@@ -31,7 +31,7 @@ directory = "here/small"
 
 @pytest.fixture
 def fake(monkeypatch):
-    import_module("netsim.tracing")  # needs the true netsim.running.point
+    import_module("netsim.tracing")  # needs the real netsim.running.point
     fake = FakeSimulate()
     for name, module in fake.modules().items():
         monkeypatch.setitem(sys.modules, name, module)

@@ -31,7 +31,7 @@ def at_first(steps: Steps, what: str, root: int) -> Held:
     if what in SUMS:
         mine = np.arange(ranks(steps))
         held[mine, :, mine] = 1
-    else:  # the pieces are somebody's
+    else:  # each piece starts at its owner
         owner = np.full(pieces, root) if what in ("broadcast", "scatter") else shard_of(steps)
         held[owner, np.arange(pieces), owner] = 1
     return held
@@ -47,7 +47,7 @@ def at_last(steps: Steps, what: str, root: int) -> list[tuple[int, NDArray[np.in
         mine = {
             "reduce_scatter": np.flatnonzero(shard == i),
             "scatter": np.flatnonzero(shard == i),
-            # The blocks that are for it: n pieces, or n runs of them, one from each position.
+            # The blocks addressed to it: n pieces, or n runs of them, one from each position.
             "all_to_all": np.flatnonzero(everything * n * n // pieces % n == i),
         }.get(what, everything)
         if what not in ("reduce", "gather") or i == root:

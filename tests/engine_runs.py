@@ -175,9 +175,8 @@ def under_way(engine: Engine) -> Stock:
 def keep_sent(engine: Engine) -> Engine:
     """Make an engine keep a copy of each packet that ports send (`packets_sent`).
 
-    A switch may change what has come in, and the memory of what has been read is used again. So
-    the engine is advanced by single windows, after each of which what was sent in it is copied:
-    nothing that is sent in a window arrives in it.
+    Switches change packets that arrive, and memory of packets that were read is reused. Packets
+    sent in a window arrive after it, so the engine advances window by window and copies them.
     """
     advance: Any = engine.advance
     links, peer = engine.state.links, engine.network.port_peer

@@ -38,7 +38,7 @@ TIMERS = 3
 LOG = ("event", "number", "is_join")
 
 CHANCE = 96
-TOLD, FIRED = 0, 1  # what is noted
+TOLD, FIRED = 0, 1  # logged events
 
 
 def flows(params, network, rng, context):

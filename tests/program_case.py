@@ -27,7 +27,7 @@ def flows(params, network, rng, context):
     raise NotImplementedError
 """
 
-# On host 0: a join, two compute tasks, a send; on host 1 the receive task, and one that computes.
+# On host 0: a join, two compute tasks, a send; on host 1 the receive task and a compute task.
 KINDS = [JOIN, COMPUTE, COMPUTE, SEND, RECEIVE, COMPUTE]
 HOSTS = [0, 0, 0, 0, 1, 1]
 

@@ -21,8 +21,8 @@ def test_circuit_throughput_matches_its_duty_cycle() -> None:
     for point in points("ocs_duty"):
         slot_ps = parse_time_ps(point.axes["topology.slot"])
         size = point.traffic.params["size"]
-        lone_ps = (size + -(-size // 4096) * 64) * 80
-        expected_ps = 5 * lone_ps * slot_ps / (slot_ps - 10 * US)
+        send_ps = (size + -(-size // 4096) * 64) * 80
+        expected_ps = 5 * send_ps * slot_ps / (slot_ps - 10 * US)
         flows = simulate(point, threads=1).flows
         assert flows["fct_ps"].max() == pytest.approx(expected_ps, rel=0.02)
 

@@ -19,7 +19,7 @@ CASES, UNTIL_PS = 30, 100_000 * NS
 
 
 def test_relayed_messages_match_the_reference() -> None:
-    refused = chunked = 0
+    rejected = chunked = 0
     for seed in range(CASES):
         rng = random.Random(seed)
         one, rack, rail = racks(rng)
@@ -30,7 +30,7 @@ def test_relayed_messages_match_the_reference() -> None:
         try:
             made, segments = relayed(load, RelayRule(rack, rail, at, chunk))
         except InputError:
-            refused += 1
+            rejected += 1
             continue
         by_text = relay(one, rack, rail, at, chunk)
         by_text.until_ps = UNTIL_PS
@@ -41,4 +41,4 @@ def test_relayed_messages_match_the_reference() -> None:
         assert flow_results(engine) == [tuple(flow) for flow in expected.flows]
         chunked += segments is not None and int(segments.chunk.max()) > 0
     assert chunked > 5
-    assert refused < 15
+    assert rejected < 15

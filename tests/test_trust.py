@@ -114,11 +114,11 @@ def test_plugin_code_runs_only_with_trust(theirs, gone):
     if gone:  # experiment.json has the sources
         (theirs.with_name("evil.py")).unlink()
     for arguments in BUILDING[: -1 if gone else None]:
-        refused = invoked(theirs, arguments)
-        assert refused.exit_code == 2, refused.output
-        assert all(line.startswith("error: ") for line in refused.stderr.splitlines())
-        assert "evil.py" in refused.stderr
-        assert "--trust" in refused.stderr
+        rejected = invoked(theirs, arguments)
+        assert rejected.exit_code == 2, rejected.output
+        assert all(line.startswith("error: ") for line in rejected.stderr.splitlines())
+        assert "evil.py" in rejected.stderr
+        assert "--trust" in rejected.stderr
         assert not theirs.exists()
     if not gone:
         for arguments in BUILDING:

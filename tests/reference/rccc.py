@@ -150,7 +150,7 @@ class CreditSender(Sender):
 
 
 class CreditReceiver(Receiver):
-    """Acknowledges, refuses, and asks its host for pulls."""
+    """Sends ACKs and NACKs, and asks its host for pulls."""
 
     def __init__(self, nic: Nic, flow: Flow, params: dict[str, Any], credits: Credits) -> None:
         super().__init__(nic, flow, control_class=0)

@@ -181,7 +181,7 @@ class SprayRandom(Routing):
 
 
 class SprayRoundRobin(Routing):
-    """Ports in turn, in rounds that start anywhere."""
+    """Round robin over ports; each round starts at a random port."""
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch)
@@ -201,7 +201,7 @@ class SprayRoundRobin(Routing):
 
 
 class SprayPermutation(SprayRoundRobin):
-    """Ports in turn, in rounds of any order."""
+    """Round robin over ports; each round has a random order."""
 
     def in_round(self, key: int, c: int, n: int) -> int:
         """Return the index of choice `c`, given the key of its round."""

@@ -195,7 +195,7 @@ def test_rerouting_after_link_failure_uses_weights():
     assert table.route_ports[int(table.route[1]) >> 16] == 2
 
 
-MISTAKES = {
+INVALID_FILES = {
     "one word": ("a.txt", "a b\nc\n", 'a.txt:2: "c" is not an edge (such as "leaf0 spine0"'),
     "a rate": ("a.txt", "a b\nb c 4Gb\n", 'a.txt:2: rate: "4Gb": unknown unit "Gb" ('),
     "a word too many": ("a.txt", "a b 1Gbps 1us 3\n", 'a.txt:1: unexpected word "3"'),
@@ -254,7 +254,7 @@ MISTAKES = {
 
 
 def test_errors_name_their_location(tmp_path):
-    for file, text, expected in MISTAKES.values():
+    for file, text, expected in INVALID_FILES.values():
         path = tmp_path / file
         path.write_text(text)
         with pytest.raises(InputError) as caught:

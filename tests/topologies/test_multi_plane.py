@@ -110,9 +110,11 @@ def test_shared_route_search_matches_separate_searches(
     for wiring in (network.wiring(), network.wiring(usable)):
         found = routing.shortest_paths(wiring)
         with mock.patch.object(routing, "_cabling", lambda _, one: (b"%d" % one,)):
-            anew = routing.shortest_paths(wiring)  # as if no two networks were wired identically
-        np.testing.assert_array_equal(found.dense(wiring), anew.dense(wiring))
-        np.testing.assert_array_equal(found.route_ports, anew.route_ports)
+            separate = routing.shortest_paths(
+                wiring
+            )  # as if no two networks were wired identically
+        np.testing.assert_array_equal(found.dense(wiring), separate.dense(wiring))
+        np.testing.assert_array_equal(found.route_ports, separate.route_ports)
 
 
 def test_identical_planes_share_one_route_search() -> None:

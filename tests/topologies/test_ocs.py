@@ -332,9 +332,9 @@ def test_small_messages_take_multi_hop_paths_immediately() -> None:
     engine = run(build(network, flow_table(small + large), "datagram", DROP_TAIL, jit=False))
     fct = fct_ps(engine)
     send, hop = 4160 * 80, 600_000
-    lone = [2 * send + 200_000 + hops * (send + hop) for hops in range(1, 7)]
-    assert set(fct[:23].tolist()) <= set(lone)
-    assert (fct[23:] > max(lone)).any()
+    idle_network = [2 * send + 200_000 + hops * (send + hop) for hops in range(1, 7)]
+    assert set(fct[:23].tolist()) <= set(idle_network)
+    assert (fct[23:] > max(idle_network)).any()
 
 
 def test_invalid_expander_parameters_are_rejected() -> None:

@@ -61,7 +61,7 @@ def shares(network: Network) -> dict[tuple[int, int], float]:
 def test_greedy_connects_the_racks_with_most_demand(tmp_path: Path) -> None:
     traffic = flow_list(tmp_path, [(0, 1, 900), (1, 2, 500), (2, 3, 800), (3, 0, 100), (0, 2, 10)])
     network = prepare(point_of(tmp_path, traffic, racks=4, circuit_switches=2)).network
-    # All uplinks are in use: 0 and 1, 2 and 3, and with what is left 1 and 2, 3 and 0.
+    # All uplinks are in use: 0-1 and 2-3, then 1-2 and 3-0 with the remaining ones.
     assert shares(network) == {
         pair: 1.0 for a, b in ((0, 1), (2, 3), (1, 2), (3, 0)) for pair in ((a, b), (b, a))
     }
