@@ -20,6 +20,7 @@ Tree = dict[str, Any]
 SMALL = {
     "hosts_per_leaf": 4, "leaves": 3, "spines": 2, "uplinks": 2, "fan_in": 3, "n_flows": 5,
     "racks": 5, "hosts_per_rack": 2, "switches": 2, "radix": 4,
+    "group_size": 2, "rack_hosts": 2,
     "size": "9KB", "sizes": "9KB", "load": [0.5, 0.8], "seed": 1, "bottleneck_delay": "100us",
 }  # fmt: skip
 """Values that make an experiment small, wherever their keys occur."""
@@ -36,7 +37,7 @@ LISTS = (
 FABRIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "queue_discipline": ("choice", tuple(registry.names("queue"))),
     "routing": ("choice", tuple(registry.names("routing"))),
-    "planes": ("choice", PLANE_BALANCING),
+    "plane_balancing": ("choice", PLANE_BALANCING),
     "n_traffic_classes": ("count", ()),
     "ecn_from_class": ("count", ()),
     **{
@@ -111,7 +112,8 @@ def shipped() -> dict[str, Tree]:
 
 def _shrunk(item: Any) -> Any:
     if isinstance(item, dict):
-        return {key: SMALL.get(key, _shrunk(one)) for key, one in item.items()}
+        stages = {"stage_hosts": 1} if item.get("kind") == "pipeline" else {}
+        return {key: SMALL.get(key, _shrunk(one)) for key, one in item.items()} | stages
     if isinstance(item, list):
         return [_shrunk(one) for one in item[:3]]
     return item
@@ -139,7 +141,7 @@ def small(rng: random.Random) -> Tree:
             tree["topology"] |= {"tiers": 3, "pods": 2}
         if rng.random() < 0.25:
             tree["topology"]["planes"] = rng.choice([2, 4])
-            tree["fabric"] = {"planes": rng.choice(PLANE_BALANCING)}
+            tree["fabric"] = {"plane_balancing": rng.choice(PLANE_BALANCING)}
     elif rng.random() < 0.5:
         tree["topology"] = {"kind": "dumbbell", "hosts": 2, "bottleneck_delay": "50us"}
     else:
@@ -187,7 +189,7 @@ def small(rng: random.Random) -> Tree:
     if "slot" in tree["topology"] and rng.random() < 0.4:
         del tree["topology"]["slot"]
         tree["topology"] |= {"schedule": "demand_aware", "packet_uplink_rate": "10Gbps"}
-        tree["topology"]["reconfigure"] = rng.choice(["once", "phases"])
+        tree["topology"]["reconfigure"] = rng.choice(["once", "per_phase"])
         tree.pop("fabric", None)
     if rng.random() < 0.2:
         tree["outputs"] = {"sample_interval": rng.choice(["auto", "1us", "20us"])}

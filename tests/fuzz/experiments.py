@@ -209,8 +209,8 @@ def _fault(rng: random.Random, tree: Tree) -> Change:
 def _second_class(rng: random.Random, tree: Tree) -> Change:
     other = corpus.small(rng)
     one = {"transport": {"kind": other["transport"]}, "traffic": other["traffic"]}
-    _section(tree, "classes")[rng.choice(["b", "wan", "c d", "é", ""])] = one
-    return Change("classes", str(other["transport"]))
+    _section(tree, "flow_classes")[rng.choice(["b", "wan", "c d", "é", ""])] = one
+    return Change("flow_classes", str(other["transport"]))
 
 
 def _removed(rng: random.Random, tree: Tree) -> Change:
@@ -235,7 +235,7 @@ def _added(rng: random.Random, tree: Tree) -> Change:
         ["x", "Kind", "sise", "name", "description", "seed", "kind", "", "a b", "a.b"]
     )
     wrong = name in ("x", "Kind", "sise", "a b", "a.b", "") and path not in [
-        ("classes",),
+        ("flow_classes",),
         ("faults",),
     ]
     table[name] = copy.deepcopy(rng.choice(values.ANYTHING))

@@ -78,7 +78,7 @@ def _reliable(result: object) -> bool:
     resolved = result.experiment["resolved"]
     uses = [
         resolved["transport"],
-        *(one["transport"] for one in resolved.get("classes", {}).values()),
+        *(one["transport"] for one in resolved.get("flow_classes", {}).values()),
     ]
     names = [registry.split_preset(use["kind"])[0] for use in uses]
     modules = [registry.find("transport", name).module for name in names]
