@@ -146,8 +146,9 @@ def read(file: Path) -> list[Outcome]:
 
 def write(folder: Path, outcomes: Sequence[Outcome], machine: str) -> None:
     """Write all outcomes to `folder`, with date, commit and machine."""
-    order = {name: n for n, name in enumerate(groups())}
-    listed = sorted(outcomes, key=lambda one: order.get(one.group, len(order)))
+    known = [(group, case) for group in groups() for case in cases(group)]
+    order = {name: n for n, name in enumerate(known)}
+    listed = sorted(outcomes, key=lambda one: order.get(one.name, len(order)))
     count = {str(v): sum(one.count(v) for one in listed) for v in Verdict}
     content = {
         **stamp(),

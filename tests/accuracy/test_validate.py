@@ -16,6 +16,7 @@ from netsim.accuracy import formulas, reference
 from netsim.accuracy.cases import EXACT, Row, Tolerance, Verdict, cases, groups, rows
 from netsim.accuracy.dcqcn_model import DcqcnModel
 from netsim.accuracy.page import page_text, write_page
+from netsim.accuracy.run import Outcome, read, write
 from netsim.cli.app import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparisons.md"
@@ -129,6 +130,15 @@ def test_validate_stores_results_and_writes_the_page(tmp_path: Path) -> None:
     assert "22 pass, 1 fail" in second.output
     write_page(page, out / "validation.json")
     assert "unexplained" in page.read_text("utf-8")
+
+
+def test_outcomes_are_stored_in_the_order_of_their_cases(tmp_path: Path) -> None:
+    """Whatever the order in which they were measured, so that two pages can be compared."""
+    names = [("theory", case) for case in cases("theory")]
+    measured = [Outcome(*name, "", 1.0, []) for name in names[::-1]]
+    write(tmp_path, [*measured, Outcome("closed_forms", "incast_cubic", "", 1.0, [])], "")
+    stored = [one.name for one in read(tmp_path / "validation.json")]
+    assert stored == [("closed_forms", "incast_cubic"), *names]
 
 
 def test_comparisons_page_matches_its_stored_results() -> None:
