@@ -258,8 +258,8 @@ def test_pause_tree_starts_at_nodes_that_were_not_paused() -> None:
     (leaf,) = roots[0]["children"]
     assert [one["text"].split()[0] for one in leaf["children"]] == ["h0", "h1"]
     assert leaf["children"][0]["share"] == 0.5
-    circle = pause_tree({2: {3: 5}, 3: {2: 9}}, names, 10)
-    assert "circle" in json.dumps(circle)
+    cycle = pause_tree({2: {3: 5}, 3: {2: 9}}, names, 10)
+    assert "cycle" in json.dumps(cycle)
 
 
 def test_incast_flows_share_their_last_link(results: Path) -> None:
