@@ -154,5 +154,5 @@ def test_documented_checks_match_ci():
     readme = commands_below((ROOT / "README.md").read_text("utf-8"), "test command")
     checks = commands_below((ROOT / "CONTRIBUTING.md").read_text("utf-8"), "checks")
     lint, tests = checks
-    assert set(lint.split(" && ")) <= set(ci.splitlines())
+    assert set(lint.split(" && ")) <= {line.strip() for line in ci.splitlines()}
     assert readme[0].endswith(tests)
