@@ -49,7 +49,7 @@ BELOW = {
 
 
 def add_pages_below(_: Sphinx, page: str, source: list[str]) -> None:
-    """Append a hidden table of contents, which a clone of the repository does not need."""
+    """Append a hidden table of contents to a page, for the side bar."""
     if page in BELOW:
         lines = "\n".join(f"/{one}" for one in BELOW[page])
         source[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{lines}\n```\n"

@@ -87,14 +87,14 @@ def _split_by(found: Sequence[Curve], apart: Sequence[str]) -> list[str]:
         return [one.transport for one in found]
     axes = [one.results[0].experiment["axes"] for one in found]
     for axis in dict.fromkeys(axis for values in axes for axis in values):
-        titles = [_told(axis, values.get(axis)) for values in axes]
+        titles = [_axis_label(axis, values.get(axis)) for values in axes]
         if axis not in (*apart, "seed") and 1 < len(set(titles)) < len(found):
             return titles
     return [""] * len(found)
 
 
-def _told(axis: str, value: Any) -> str:
-    """Return a value with its axis; labels of topologies, traffic and faults stand alone."""
+def _axis_label(axis: str, value: Any) -> str:
+    """Return a value with the name of its axis, or only the value for an axis of labels."""
     return f"{axis_name(axis)} {value_text(value)}" if "." in axis else value_text(value)
 
 
@@ -206,7 +206,7 @@ def _names(results: Sequence[Result], apart: Sequence[str], named: bool) -> list
     for result in results:
         values = result.experiment["axes"]
         parts = [kinds[_kind(result)]] if named else []
-        parts += [_told(axis, values[axis]) for axis in varying if axis in values]
+        parts += [_axis_label(axis, values[axis]) for axis in varying if axis in values]
         names.append(", ".join(parts))
     return names
 

@@ -253,7 +253,7 @@ def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
 
 
 def flow_results(engine: Engine) -> list[tuple[int, int, int, int]]:
-    """Return (fct_ps, acked_ps, retransmits, packets_sent) of each flow, -1 for never."""
+    """Return (fct_ps, acked_ps, retransmits, packets_sent) of each flow, -1 if unfinished."""
     states = engine.flow_states()
     results = []
     for f in range(len(engine.flows)):
@@ -272,7 +272,7 @@ def log_rows(engine: Engine) -> list[tuple[int, ...]]:
 
 
 def task_results(engine: Engine) -> list[tuple[int, ...]]:
-    """Return (ready_ps, start_ps, end_ps, runs, busy_ps) of each task; -1 for never."""
+    """Return (ready_ps, start_ps, end_ps, runs, busy_ps) of each task, -1 if missing."""
     states = engine.task_states()
     columns = (states.ready_ps, states.start_ps, states.end_ps, states.runs, states.busy_ps)
     return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -140,7 +140,7 @@ def flow_table(flows: list[tuple[int, int, int, int]]) -> FlowTable:
 
 
 def fct_ps(engine: Engine) -> NDArray[np.int64]:
-    """Return each flow's time from its start until delivery; -1 for never."""
+    """Return each flow's time from its start until delivery; -1 if unfinished."""
     flows = engine.flow_states()
     return np.where(flows.done_ps >= 0, flows.done_ps - flows.start_ps, -1)
 

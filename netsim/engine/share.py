@@ -105,12 +105,12 @@ def rows_of(first: Array, counts: Array | int) -> Array:
 
 
 def ranks_within(counts: Array) -> Array:
-    """Return the numbers 0 to ``count`` - 1 for each of ``counts``, one after the other."""
+    """Return 0 to ``count`` - 1 for each of ``counts``, concatenated."""
     return rows_of(np.zeros(counts.size, np.int64), counts)
 
 
 def rank_of_each(owner: Array, counts: Array) -> Array:
-    """Return the rank of each entry among those of its owner, of which there are ``counts``."""
+    """Return the rank of each entry among its owner's entries; ``counts`` are their numbers."""
     ranks = np.empty(owner.size, np.int64)
     ranks[np.argsort(owner, kind="stable")] = ranks_within(counts)
     return ranks

@@ -87,7 +87,7 @@ ANY_CANDIDATE = Choices()
 def waiting_cycle(
     network: Network, routes: RouteChanges | None = None, choices: Choices = ANY_CANDIDATE
 ) -> Cycle:
-    """Return a cycle of links in which packets may wait for each other, if there is one.
+    """Return a cycle of links whose packets may wait for each other, if any.
 
     Packets may go to every group by every table, and take any candidate port. `routes` (default:
     the network's own) may change; the cycle is one of the routes of some moment. Packets that had

@@ -117,7 +117,7 @@ BUILDERS = (
     "b = NetworkBuilder(); b.add_hosts(2); b.cable(0, 7, 10**9, 5); return b.build('x')",
     "b = NetworkBuilder(); b.add_hosts(2); b.cable(0, 1, 2.5, 'x'); return b.build('x')",
 )  # fmt: skip
-"""Faulty first statements of a function of a topology or a traffic pattern."""
+"""Statements, most of them wrong, to put first in a function of a topology or traffic pattern."""
 
 QUEUE_STATEMENTS = (
     "raise ValueError('mine')", "while True: pass", "return None", "import sys; sys.exit(0)",
@@ -131,7 +131,7 @@ QUEUE_STATEMENTS = (
     "for i in range(10**12): pass", "raise SystemExit(3)", "env.links.queues[0].bytes = 5",
     "class_of(env, port, 0).deficit_bytes = -(10**12)", "queue.bytes = 0", "return now",
 )  # fmt: skip
-"""Faulty first statements of a queue discipline's handler."""
+"""Statements, most of them wrong, to put first in a queue discipline's handler."""
 
 PROGRAM_STATEMENTS = (
     "raise ValueError('mine')", "while True: pass", "return None", "import sys; sys.exit(0)",
@@ -150,7 +150,7 @@ PROGRAM_STATEMENTS = (
     "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0), {'nosuch': 1})",
     "return Workload(FlowTable([0], [1], [1]), TaskTable([0], 0), 3)",
 )  # fmt: skip
-"""Faulty first statements of a program's handler."""
+"""Statements, most of them wrong, to put first in a program's handler."""
 
 EXPERIMENT = """
 transport = {transport}

@@ -98,12 +98,12 @@ def read_part(part: type[Part], table: Any) -> Part:
 
 
 def table(part: type[Any]) -> Reader:
-    """Unit and reader of an inner table."""
+    """Return the unit and the reader of a key that holds a table."""
     return "table", partial(read_part, part)
 
 
 def named(part: type[Any]) -> Reader:
-    """Unit and reader of tables with a name each, as a dict."""
+    """Return the unit and the reader of a key that holds named tables, read as a dict."""
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping) or not value:

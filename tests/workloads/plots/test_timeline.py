@@ -209,7 +209,7 @@ def test_critical_path_is_a_line_through_the_bars(with_operations: Result) -> No
     x, y = path_line(segments, rows)
     assert (x / US).tolist() == [0, 10, 10, 16, 16, 38, 38, 40, 40, 60]
     np.testing.assert_allclose(y, [0.3, 0.3, 0.8, 3.2, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
-    # Segments shorter than 17 us are merged, the first two at the row of the longer one.
+    # Segments shorter than 17 us are merged; the first two appear in the row of the longer one.
     x, y = path_line(segments, rows, 17 * US)
     assert (x / US).tolist() == [0, 16, 16, 38, 38, 40, 40, 60]
     np.testing.assert_allclose(y, [0.3, 0.3, 2.3, 2.3, 4.3, 4.3, 3.8, 3.8])
