@@ -319,8 +319,8 @@ def resume(
 ) -> Results:
     """Resume the run with checkpoints that writes to `directory`; return the results.
 
-    `threads` and `jobs` may differ from the original run. Plugins that are not part of netsim, and
-    checkpoints that another user wrote, are used only with `trust`.
+    `threads` and `jobs` may differ from the original run. Plugins that are not part of netsim are
+    used only with `trust`.
 
     Raises InputError if there is no such run or a checkpoint does not match.
     """
@@ -329,7 +329,7 @@ def resume(
 
     directory = Path(directory)
     manifest = read_manifest(directory)
-    checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
+    checkpoints = Checkpoints(manifest, must_fit=True)
     options = RunOptions(threads=threads, checkpoints=checkpoints)
     points = manifest.load(trust=trust).points()
     return Results(_loaded(_simulated(points, directory, options, jobs, progress)), directory)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
-from netsim.renames import new_name
-
 MAX_PART = 600
 """Most characters per line of a message, which may quote long input."""
 
@@ -126,10 +124,8 @@ def raise_all(errors: Sequence[InputError]) -> None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the hint for an unknown name: its new name, the closest one, or a list of all."""
+    """Return the hint for an unknown name: the closest one, or a list of all."""
     names = list(known)
-    if new := new_name(word, names):
-        return f'renamed: write "{new}"'
     by_lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     close = close or [name for name in by_lower if len(word) > 2 and name.startswith(word.lower())]

@@ -33,7 +33,6 @@ from netsim.model.routing_policy import (
 from netsim.model.schedules import Schedule, pairs_by_circuits, random_rounds, round_robin_matchings
 from netsim.model.shortest_paths import shortest_paths
 from netsim.model.trees import TIERS, Tree, add_tree, reserve_trees
-from netsim.renames import former
 
 __all__ = [
     "TIERS", "CircuitSwitch", "Demand", "Expander", "GraphDefaults", "NamedRouting", "Network",
@@ -43,5 +42,3 @@ __all__ = [
     "pairs_by_circuits", "random_rounds", "read_graph", "read_topo", "reserve_trees",
     "round_robin_matchings", "routes_in_slot", "shortest_paths", "table_from", "with_reduction",
 ]  # fmt: skip
-
-__getattr__ = former(__name__)

@@ -20,12 +20,9 @@ from netsim.engine.kernels.program_services import (
 )
 from netsim.model.arithmetic import below, mix, rand32, serialization_ps
 from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND
-from netsim.renames import former
 
 __all__ = [
     "COMPUTE", "INF", "JOIN", "RECEIVE", "SEND", "armed", "below", "cancel_timer", "flow_bytes",
     "log_row", "mix", "peer_host", "rand32", "serialization_ps", "set_duration", "set_size",
     "set_timer", "start", "task_at",
 ]  # fmt: skip
-
-__getattr__ = former(__name__)

@@ -24,7 +24,6 @@ from netsim.engine.kernels.queue_services import (
     wait_until,
 )
 from netsim.model.arithmetic import PURPOSE_TRIM, below, mix, rand32, serialization_ps
-from netsim.renames import former
 
 __all__ = [
     "ACCEPT", "ACK", "CNP", "DATA", "DROP", "ECN_CE", "ECN_ECHO", "INF",
@@ -32,5 +31,3 @@ __all__ = [
     "drop", "drop_head", "enqueue", "is_pausing", "mark", "mix", "pause", "peek", "pop_tail",
     "queue_length", "rand32", "remove", "resume", "serialization_ps", "trim", "wait_until",
 ]  # fmt: skip
-
-__getattr__ = former(__name__)

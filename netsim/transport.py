@@ -35,7 +35,6 @@ from netsim.engine.kernels.services import (
     wire_bytes,
 )
 from netsim.model.arithmetic import below, mix, rand32, serialization_ps
-from netsim.renames import former
 
 __all__ = [
     "ACK", "BLOCKED", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "INF", "NACK", "PULL", "TRIMMED",
@@ -44,5 +43,3 @@ __all__ = [
     "host_timer_armed", "mix", "or_default", "packet_payload_bytes", "rand32", "send",
     "serialization_ps", "set_host_timer", "set_timer", "wire_bytes",
 ]  # fmt: skip
-
-__getattr__ = former(__name__)

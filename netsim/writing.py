@@ -62,21 +62,6 @@ def write_new(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def write_once(path: Path, content: bytes) -> None:
-    """Write a file that only the user can read, complete when its name appears.
-
-    Raises FileExistsError if the name exists, even as a link; OSError if it cannot be written.
-    """
-    descriptor, name = tempfile.mkstemp(dir=path.parent)
-    scratch = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.link(scratch, path)
-    finally:
-        scratch.unlink()
-
-
 def refuse_special(path: Path) -> None:
     """Raise OSError if `path` is, or links to, something other than a file."""
     try:

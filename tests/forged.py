@@ -13,12 +13,12 @@ from netsim.running import checkpoint
 
 def forge(path: Path) -> None:
     """Change the number after which heaps start, with a matching checksum."""
-    content = bytearray(path.read_bytes()[: -checkpoint.END_BYTES])
+    content = bytearray(path.read_bytes()[: -checkpoint.HASH_BYTES])
     taken = checkpoint.read(path).snapshot["hosts.heap"].raw
     assert content.count(taken.tobytes()) == 1
     at = content.index(taken.tobytes())
     content[at : at + 8] = (1 << 40).to_bytes(8, "little")
-    path.write_bytes(content + hashlib.sha256(content).digest() + bytes(32))
+    path.write_bytes(content + hashlib.sha256(content).digest())
 
 
 def change_run(path: Path, **values: Any) -> None:

@@ -60,7 +60,6 @@ COMMAND_LINES = """
 0 trace out/mine --flow 1 --csv out/thesis.csv --parquet out/thesis.parquet --plot --trust
 2 trace out/r --flow 1 --csv docs/pipe
 0 why out/mine --flow 1 --trust
-0 trace out/r --pcap out/thesis.parquet --at leaf0
 0 compare out/r out/r --plot out/thesis.png
 2 resume out/r
 0 topo e.toml --plot --out out/topo.png

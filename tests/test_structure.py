@@ -23,7 +23,7 @@ ROOT = Path(netsim.__file__).parent
 PAGES = Path(__file__).parent.parent / "netsim"
 MAPPED = [ROOT.parent] if not (ROOT / "topologies").is_dir() else []
 WORKLOADS = "netsim.workloads"
-NAME_APPLICATIONS = ("netsim.discovery", "netsim.renames")
+NAME_APPLICATIONS = ("netsim.discovery",)
 
 FOLDERS = ("experiments", "plots", "topologies", "transports")
 
@@ -115,7 +115,7 @@ def test_module_imports_have_no_cycles() -> None:
 
 
 def test_foundation_modules_import_only_each_other() -> None:
-    names = ("discovery", "errors", "inputs", "limits", "memory", "renames", "units", "writing")
+    names = ("discovery", "errors", "inputs", "limits", "memory", "units", "writing")
     foundations = {f"netsim.{name}" for name in names}
     for module in foundations:
         assert imported(module) <= foundations

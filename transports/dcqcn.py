@@ -115,8 +115,6 @@ PRESETS = {
     },
 }
 
-ROCEV2 = True
-
 FABRIC = {
     "queue_discipline": "lossless",
     "routing": "ecmp",

@@ -82,8 +82,6 @@ PRESETS = {
     "ten-flows": {"ai_share": 0.005},  # the paper's rule for W_AI, with ten flows per link
 }
 
-ROCEV2 = True
-
 FABRIC = {
     "queue_discipline": "lossless",
     "routing": "ecmp",

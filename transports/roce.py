@@ -9,8 +9,6 @@ from netsim.transport import BLOCKED, NACK, armed, cancel_timer, finish, send
 
 PARAMS = [*go_back_n.PARAMS, traffic_classes.DATA_CLASS, traffic_classes.ack_param("ACK and NACK")]
 
-ROCEV2 = True
-
 FABRIC = {
     "queue_discipline": "lossless",
     "routing": "ecmp",

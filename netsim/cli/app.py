@@ -17,7 +17,6 @@ from netsim.cli.interrupt import Interruption
 from netsim.cli.streams import tolerate_closed_streams
 from netsim.discovery import applications
 from netsim.errors import InputError, RunError, did_you_mean
-from netsim.renames import new_name
 from netsim.units import written
 from netsim.version import __version__
 
@@ -145,12 +144,6 @@ class LazyGroup(click.Group):
         try:
             with interruption:
                 return super().invoke(ctx)
-        except click.NoSuchOption as error:
-            options = [] if error.ctx is None else error.ctx.command.params
-            new = new_name(error.option_name, [name for one in options for name in one.opts])
-            if new is None:
-                raise
-            raise WrongInput(f"{error.option_name}: renamed (write {new})") from None
         except InputError as error:
             raise WrongInput(str(error)) from None
         except RunError as error:

@@ -131,7 +131,8 @@ def resume(result: Path, trust: bool, **options: Any) -> None:
     run. The number of threads may differ. A checkpoint that is damaged, or of another experiment
     or other code, is rejected.
 
-    Plugins outside netsim, and checkpoints written elsewhere or by others, need --trust.
+    A checkpoint is code: resume only those of people whose code you would run. Plugins outside
+    netsim need --trust.
     """
     from netsim.running.run_manifest import Checkpoints, read_manifest
 
@@ -139,7 +140,7 @@ def resume(result: Path, trust: bool, **options: Any) -> None:
         manifest = read_manifest(result)
         from netsim.running.sweep import shard_of
 
-        checkpoints = Checkpoints(manifest, must_fit=True, trust=trust)
+        checkpoints = Checkpoints(manifest, must_fit=True)
         executor = _executor(ranks, options)
         job = _Job(result, checkpoints, executor, shard=shard_of(manifest), ranks=ranks)
         _run(manifest.load(trust=trust), job, options)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli import capture
 from netsim.cli.interrupt import Interruption
 from netsim.cli.options import (
     WHOLE,
@@ -52,11 +51,8 @@ SHOWN = tuple(name for name in EVENTS if name != "create")
 """Events printed without --events."""
 
 
-TRACES = [
-    capture,
-    *(import_module(name) for package in applications("cli") for name in package.TRACES),
-]
-"""Captures, and modules of applications that show parts of a result: OPTIONS (name -> click option;
+TRACES = [import_module(name) for package in applications("cli") for name in package.TRACES]
+"""Modules of applications that show parts of a result: OPTIONS (name -> click option;
 the first selects it), WITH (other options that it takes) and show(result, asked, outputs)."""
 
 
@@ -119,8 +115,7 @@ def command(
     at the 99th percentile of completion times, "slowest" the one with the largest slowdown. Times
     count from the start of the run. Ctrl-C stops and prints the trace up to then.
 
-    --pcap writes packets to a capture file instead. --critical-path and --request simulate nothing
-    and read the result.
+    --critical-path and --request simulate nothing and read the result.
     """
     from netsim.results import load_result
     from netsim.units import parse_time_ps

@@ -35,12 +35,9 @@ from netsim.conformance.queue_testbed import QueueTestbed
 from netsim.conformance.routing_testbed import RoutingTestbed
 from netsim.conformance.testbed import Testbed
 from netsim.conformance.traffic_testbed import TrafficTestbed
-from netsim.renames import former
 
 __all__ = [
     "CASES", "QUEUE_CASES", "ROUTING_CASES", "TRAFFIC_CASES", "Case", "Finding", "QueueTestbed",
     "RoutingTestbed", "Testbed", "TrafficTestbed", "check", "check_queue", "check_routing",
     "check_traffic", "each", "failures",
 ]  # fmt: skip
-
-__getattr__ = former(__name__)

@@ -366,7 +366,7 @@ def _lacks(module: ModuleType, name: str) -> InputError:
 def _new_or_close(name: str, known: list[str]) -> str | None:
     """Return the hint for an unknown name; None if no name is similar."""
     hint = did_you_mean(name, known)
-    return hint if hint.startswith(("did you mean", "renamed")) else None
+    return hint if hint.startswith("did you mean") else None
 
 
 def _names_set(node: Function) -> set[str]:

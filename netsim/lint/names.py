@@ -11,7 +11,6 @@ from types import ModuleType
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
 from netsim.plugins.source import tree_of
-from netsim.renames import new_name
 
 ALIKE = 0.85
 """Similarity from which two names count as alike."""
@@ -64,9 +63,7 @@ def _defined(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
 
 
 def _meant(name: str, known: Collection[str]) -> str | None:
-    """Return the known name that replaced this one or differs in a few letters."""
-    if new := new_name(name, known):
-        return new
+    """Return the known name that differs in a few letters."""
     plain = {_plain(other): other for other in known}
     close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=ALIKE)
     return plain[close[0]] if close else None

@@ -24,7 +24,6 @@ from types import ModuleType
 
 from netsim.errors import InputError
 from netsim.inputs import read_bytes
-from netsim.renames import RENAMED
 
 
 @dataclass(frozen=True)
@@ -125,9 +124,6 @@ def describe(error: BaseException) -> str:
     except Exception:
         text = ""
     text = " ".join(text.split())
-    if found := FORMER.search(text):
-        new = RENAMED["attribute"].get(found[1])
-        text += f": renamed (write {new})" if new else ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

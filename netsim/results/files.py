@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.discovery import declared
-from netsim.renames import RENAMED
 from netsim.results.columns import Column, describe, specs
 from netsim.writing import is_plain_file, replacing_file, sync, write_text
 
@@ -39,7 +38,7 @@ PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png
 LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
 """Names of temporary files of killed runs."""
 
-OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, RUN, SHARD, REPORT, *RENAMED["file"]))
+OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, RUN, SHARD, REPORT))
 """Files of a result besides its tables."""
 
 

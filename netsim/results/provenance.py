@@ -10,10 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import stat
 import subprocess
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +25,6 @@ from netsim.plugins import files as plugin_files
 from netsim.plugins.calls import call
 from netsim.results.files import plain
 from netsim.version import __version__
-from netsim.writing import write_text
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
@@ -248,21 +244,16 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
-REFERENCE = re.compile(r"refs/[\w@+./-]+")
-MAX_BYTES = 1 << 26
-"""Larger files of `.git` are not read."""
-
 WAIT_S = 3.0
 MAX_CHANGED = 20
 """Maximum number of changed files to name."""
 
 
 def commits(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Return the directory and commit of each repository that has one of `files`.
+    """Return the directory and commit of each git repository that has one of `files`.
 
-    `dirty` says whether files differ from the commit, `changed` which ones; both are None without
-    git. Files outside repositories are left out.
+    `dirty` says whether files differ from the commit, `changed` which ones. Files outside
+    repositories are left out; without git, all are.
     """
     of_root = defaultdict(list)
     for file in dict.fromkeys(Path(os.path.realpath(file)) for file in files):
@@ -271,103 +262,27 @@ def commits(files: Iterable[Path]) -> list[dict[str, Any]]:
             of_root[root].append(file)
     found = []
     for root, inside in of_root.items():
-        with suppress(OSError, ValueError):
-            found.append(_commit_state(root, inside))
-    return [one for one in found if one is not None]
+        with suppress(OSError, subprocess.SubprocessError):
+            found.append(_commit_state(root, [file.relative_to(root) for file in inside]))
+    return found
 
 
-def _commit_state(root: Path, files: list[Path]) -> dict[str, Any] | None:
-    git = root / ".git"
-    if not git.is_dir():  # a work tree or a submodule
-        git = root / _read_small(git).removeprefix("gitdir: ")
-    common = git / _read_small(git / "commondir") if (git / "commondir").exists() else git
-    commit = _commit(git, common)
-    if commit is None:
-        return None
-    names = {file.relative_to(root).as_posix(): file for file in files}
-    committed = _committed_blobs(common / "objects", commit, list(names))
-    changed = None
-    if committed is not None:
-        changed = [name for name, file in names.items() if committed.get(name) not in _blobs(file)]
+def _commit_state(root: Path, names: list[Path]) -> dict[str, Any]:
+    status = _git(root, "status", "--porcelain", "--untracked-files=all", "--", *map(str, names))
+    changed = [line[3:].strip('"') for line in status.splitlines()]
     return {
         "directory": str(root),
-        "commit": commit,
-        "dirty": None if changed is None else bool(changed),
-        "changed": None if changed is None else changed[:MAX_CHANGED],
+        "commit": _git(root, "rev-parse", "HEAD").strip(),
+        "dirty": bool(changed),
+        "changed": changed[:MAX_CHANGED],
     }
 
 
-def _commit(git: Path, common: Path) -> str | None:
-    """Return the commit of HEAD; None if there is none."""
-    value = _read_small(git / "HEAD")
-    if value.startswith("ref: "):
-        name = value.removeprefix("ref: ")
-        if not REFERENCE.fullmatch(name) or ".." in name:
-            return None
-        value = _ref_value(git, common, name)
-    return value if HASH.fullmatch(value) else None
-
-
-def _ref_value(git: Path, common: Path, name: str) -> str:
-    for folder in (git, common):
-        with suppress(OSError):
-            return _read_small(folder / name)
-    for line in _read_small(common / "packed-refs").splitlines():
-        value, _, packed = line.partition(" ")
-        if packed == name:
-            return value
-    return ""
-
-
-def _read_small(path: Path) -> str:
-    """Return the text of a small file. Raises OSError or ValueError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-            raise ValueError
-        return file.read(MAX_BYTES).decode().strip()
-
-
-def _committed_blobs(objects: Path, commit: str, names: list[str]) -> dict[str, str] | None:
-    """Return the blob hash of each of these files in a commit; None without git.
-
-    Repositories are not trusted, so nothing that their configuration names is run: git works in an
-    empty repository that borrows their objects.
-    """
-    with tempfile.TemporaryDirectory(prefix="netsim-git-") as folder:
-        for name in ("objects", "refs"):
-            (Path(folder) / name).mkdir()
-        write_text(Path(folder) / "HEAD", "ref: refs/heads/none\n")
-        environment = {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": folder,
-            "GIT_DIR": folder,
-            "GIT_OBJECT_DIRECTORY": str(objects),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_LITERAL_PATHSPECS": "1",
-            "LC_ALL": "C",
-        }
-        try:
-            done = subprocess.run(
-                ["git", "ls-tree", "-r", "-z", "--full-tree", commit, "--", *names],
-                cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                timeout=WAIT_S, check=True,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError):
-            return None
-    rows = (row.partition("\t") for row in done.stdout.decode("utf-8", "replace").split("\0"))
-    return {name: entry.split(" ")[2] for entry, _, name in rows if name}
-
-
-def _blobs(file: Path) -> set[str]:
-    """Return git's hashes of a file, as it is and with the line endings that git stores."""
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return set()
-    return {
-        hashlib.sha1(b"blob %d\0" % len(one) + one, usedforsecurity=False).hexdigest()
-        for one in (content, content.replace(b"\r\n", b"\n"))
-    }
+def _git(root: Path, *arguments: str) -> str:
+    """Return what git prints. It starts no monitor that a repository names."""
+    command = ["git", "-C", str(root), "-c", "core.fsmonitor=false", "--literal-pathspecs"]
+    done = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=WAIT_S, check=True,
+        stdin=subprocess.DEVNULL, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+    )  # fmt: skip
+    return done.stdout

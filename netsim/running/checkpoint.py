@@ -8,24 +8,19 @@ complete. Its parts:
     header                 JSON: inputs of the run, and the place of each array
     arrays                 as in memory (`netsim/engine/snapshot.py`)
     32 bytes               SHA-256 of everything above
-    32 bytes               seal of that hash: a keyed hash that proves who wrote it
 
-A checkpoint is the memory of compiled code, so a forged one can make that code do anything. The key
-of seals is in the cache, in a folder that only the user can write. Nothing is compressed: zlib
-would take several times as long as writing.
+A checkpoint is the memory of compiled code, so a forged one can make that code do anything: it is
+code, like a plugin. Nothing is compressed: zlib would take several times as long as writing.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
-import secrets
 import struct
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,11 +29,10 @@ import numpy as np
 
 from netsim import documents
 from netsim.documents import parsed, require
-from netsim.engine.compiling.cache import UnsafeError, own_folder, require_own
 from netsim.errors import InputError, warn_once
 from netsim.inputs import file_size, unreadable
 from netsim.version import __version__
-from netsim.writing import is_plain_file, replacing_file, write_once
+from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -46,7 +40,7 @@ if TYPE_CHECKING:
     from netsim.engine.snapshot import Snapshot, Stored
     from netsim.running.stall import StallDetector
 
-FORMAT = 3
+FORMAT = 4
 """Version of the file format."""
 
 MAGIC = b"netsim checkpoint\n"
@@ -54,13 +48,7 @@ READINGS = "readings."
 """Prefix of the arrays of `Readings`, behind those of the engine."""
 
 LENGTH = struct.Struct("<Q")
-HASH_BYTES = SEAL_BYTES = hashlib.sha256().digest_size
-END_BYTES = HASH_BYTES + SEAL_BYTES
-
-KEY_FOLDER, KEY = "netsim-keys", "checkpoints"
-KEY_BYTES = 32
-NO_SEAL = bytes(SEAL_BYTES)
-"""Seal written without a key."""
+HASH_BYTES = hashlib.sha256().digest_size
 
 BLOCK = 1 << 24
 """Bytes hashed at a time."""
@@ -89,21 +77,12 @@ class CheckpointHeader:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint; its arrays stay in the file until used. `sealed`: this user wrote
-    it.
-    """
+    """A complete checkpoint; its arrays stay in the file until used."""
 
     path: Path
     version: str
     header: CheckpointHeader
     snapshot: Snapshot
-    sealed: bool = False
-
-    def require_seal(self) -> None:
-        """Raise InputError unless this user wrote it."""
-        if not self.sealed:
-            message = "not written by you on this machine; a forged checkpoint can run any code"
-            raise InputError(message, file=str(self.path), hint=f"--trust accepts it; {START_OVER}")
 
     def require(self, run_inputs: Mapping[str, Any]) -> None:
         """Raise InputError with the differences if its run had other inputs."""
@@ -140,7 +119,7 @@ def write(path: Path, state: CheckpointHeader, snapshot: Snapshot) -> int:
         for part in parts:
             hashed.update(part)
             file.write(part)
-        file.write(hashed.digest() + _seal_of(hashed.digest()))
+        file.write(hashed.digest())
         return file.tell()
 
 
@@ -172,10 +151,9 @@ def _read(path: Path, content: Any) -> Checkpoint:
     header = _header(bytes(content[start:body]))
     ranges = list(_array_ranges(header["arrays"], body))
     end = ranges[-1][-1] if ranges else body
-    if content.size < end + END_BYTES:
-        raise _truncated(content, end + END_BYTES)
-    digest, seal = bytes(content[end:][:HASH_BYTES]), bytes(content[end + HASH_BYTES :])
-    if content.size > end + END_BYTES or _hash(content[:end]) != digest:
+    if content.size < end + HASH_BYTES:
+        raise _truncated(content, end + HASH_BYTES)
+    if _hash(content[:end]) != bytes(content[end:]):
         raise _altered()
     from netsim.engine.snapshot import Stored
 
@@ -187,7 +165,6 @@ def _read(path: Path, content: Any) -> Checkpoint:
             name: Stored(kind, tuple(shape), content[begin:stop])
             for name, kind, shape, begin, stop in ranges
         },
-        _is_sealed(digest, seal),
     )
 
 
@@ -284,34 +261,6 @@ def _ints(one: Stored) -> Any:
     return one.raw.view(np.int64).reshape(one.shape)
 
 
-def _seal_of(digest: bytes) -> bytes:
-    key = _key(make=True)
-    return NO_SEAL if key is None else hmac.digest(key, digest, "sha256")
-
-
-def _is_sealed(digest: bytes, seal: bytes) -> bool:
-    """Return whether this user's key made the seal of that hash."""
-    key = _key(make=False)
-    return key is not None and hmac.compare_digest(hmac.digest(key, digest, "sha256"), seal)
-
-
-def _key(*, make: bool) -> bytes | None:
-    """Return the user's key; None if there is none or others could have written it."""
-    folder = own_folder(KEY_FOLDER)
-    if folder is None:
-        return None
-    path = folder / KEY
-    try:
-        if make and not is_plain_file(path):
-            with suppress(FileExistsError):  # another process was first
-                write_once(path, secrets.token_bytes(KEY_BYTES))
-        require_own(path, path.lstat())
-        key = path.read_bytes() if is_plain_file(path) else b""
-    except (OSError, UnsafeError):
-        return None
-    return key if len(key) == KEY_BYTES else None
-
-
 @dataclass
 class Checkpointer:
     """Writes the checkpoint of one run every `every_s` seconds (None: never).
@@ -326,15 +275,10 @@ class Checkpointer:
     since: Checkpoint | None = None
     _written: float = field(default_factory=time.monotonic)
 
-    def find(self, *, trust: bool = False) -> None:
-        """Resume from the checkpoint at `path`.
-
-        Raises InputError if it does not match, or if another user wrote it and `trust` is false.
-        """
+    def find(self) -> None:
+        """Resume from the checkpoint at `path`. Raises InputError if it does not match."""
         found = read(self.path)
         found.require(self.run_inputs)
-        if not trust:
-            found.require_seal()
         self.since = found
 
     @property

@@ -166,7 +166,7 @@ class PointRun:
         if options.force or not checkpointer.path.exists():
             return checkpointer
         try:
-            checkpointer.find(trust=checkpoints.trust)
+            checkpointer.find()
         except InputError as error:
             if checkpoints.must_fit:
                 raise

@@ -52,7 +52,6 @@ def point_spec(run: PointRun, options: RunOptions) -> dict[str, Any]:
         "force": options.force,
         "manifest": None if manifest is None else asdict(manifest),
         "must_fit": checkpoints.must_fit,
-        "trust": checkpoints.trust,
     }
     spec: dict[str, Any] = plain(described)
     return spec
@@ -72,7 +71,7 @@ def rebuild(spec: Mapping[str, Any]) -> tuple[PointRun, RunOptions]:
         threads=spec["threads"],
         checked=spec["checked"],
         force=spec["force"],
-        checkpoints=Checkpoints(manifest, must_fit=spec["must_fit"], trust=spec["trust"]),
+        checkpoints=Checkpoints(manifest, must_fit=spec["must_fit"]),
     )
     _require_code(spec)
     point = _point(spec)

@@ -77,12 +77,10 @@ class Checkpoints:
     """Where a run's checkpoints come from; `manifest` is None if it writes none.
 
     With `must_fit`, a checkpoint that does not match is an error; otherwise its point starts over.
-    With `trust`, checkpoints that other users wrote are accepted.
     """
 
     manifest: RunManifest | None = None
     must_fit: bool = False
-    trust: bool = False
 
 
 def read_manifest(directory: Path) -> RunManifest:

@@ -92,12 +92,12 @@ def test_checkpoint_with_a_flipped_bit_is_rejected(file: Path, data: st.DataObje
     other = file.with_name("changed")
     other.write_bytes(changed)
     with raises_input():
-        checkpoint.read(other).require_seal()
+        checkpoint.read(other)
 
 
 def test_checkpoint_altered_after_the_header_is_rejected(file: Path) -> None:
     content = file.read_bytes()
-    for altered in (content[:-72] + b"\1" + content[-71:], content + b"more"):
+    for altered in (content[:-40] + b"\1" + content[-39:], content + b"more"):
         file.write_bytes(altered)
         with raises_input("checkpoint.netsim"):
             checkpoint.read(file)
@@ -113,7 +113,7 @@ def test_other_file_is_rejected(file: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("FORMAT", 4, "4"),
+        ("FORMAT", 5, "5"),
         ("sys.byteorder", "middle", "machine"),
     ],
 )
@@ -267,21 +267,17 @@ def test_force_starts_over_and_keeps_the_complete_result(runs: Runs) -> None:
     assert not Path("r.partial").exists()
 
 
-def test_trusted_forged_checkpoint_with_bad_offset_is_rejected(runs: Runs) -> None:
+def test_forged_checkpoint_with_bad_offset_is_rejected(runs: Runs) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     forge(Path("r") / files.CHECKPOINT)
-    code, output = runs.netsim("resume", "r", "--trust")
+    code, output = runs.netsim("resume", "r")
     assert code == 2
     assert mentions(output, "hosts.heap")
-    code, output = runs.netsim("run", "e.toml", "--out", "r")
-    assert code == 0, output
-    assert "e starts over" in output
 
 
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
-        (forge, "not written by you"),
         (lambda path: path.write_bytes(b"1" + path.read_bytes()), "not a checkpoint of netsim"),
         (lambda _: Path("e.toml").write_text(EXPERIMENT.replace("400", "90")), "traffic.size was"),
         (lambda _: Path("e.toml").unlink(), "e.toml: cannot be read"),

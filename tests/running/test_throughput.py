@@ -139,7 +139,7 @@ def test_resumed_run_measures_the_same(tmp_path, monkeypatch, polls, low, high) 
         "interrupted"
     )
     second = Checkpointer("e", path, inputs, None)
-    second.find(trust=True)
+    second.find()
     assert low <= second.since_ps < high
     resumed = simulate(point(), threads=1, checkpointer=second)
     assert resumed.hash == whole.hash

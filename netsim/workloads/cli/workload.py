@@ -10,7 +10,6 @@ import click
 
 from netsim.cli.options import json_option
 from netsim.errors import InputError
-from netsim.renames import RENAMED, new_name
 from netsim.units import written
 from netsim.workloads.cli.options import set_option, show_found, show_lines
 
@@ -25,14 +24,12 @@ PLAN = "plan"
 
 
 class WorkloadGroup(click.Group):
-    """Rejects former names and jobs without a subcommand; names the right command."""
+    """Rejects jobs without a subcommand; names the right command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
-            old = f"workload {args[0]}"
-            own = new_name(args[0], self.commands) or f"show {args[0]}"
-            write = RENAMED["subcommand"].get(old, f"workload {own}")
-            raise InputError(f"unknown subcommand {written(args[0])}", hint=f"write netsim {write}")
+            hint = f"write netsim workload show {args[0]}"
+            raise InputError(f"unknown subcommand {written(args[0])}", hint=hint)
         return super().parse_args(ctx, args)
 
 

@@ -10,12 +10,9 @@ load = ops.lower(hosts=[0, 8])
 
 from __future__ import annotations
 
-from netsim.renames import former
 from netsim.workloads.collectives import CollectiveOptions
 from netsim.workloads.operations.operations import Operations
 from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.operations.wires import Wires
 
 __all__ = ["CollectiveOptions", "JobSteps", "Operations", "Wires"]
-
-__getattr__ = former(__name__)

@@ -6,8 +6,6 @@ import pytest
 from cli_outcome import fails
 from raises_input import has, mentions
 
-from netsim.renames import RENAMED
-
 JOB = """
 model = "gpt3_175b"
 machine = "a100_80gb"
@@ -69,9 +67,6 @@ def test_paper_values_are_compared_with_ours(netsim, lines):
 def test_invalid_jobs_and_subcommands_are_rejected(netsim, tmp_path):
     assert fails(netsim("workload", "show", "gpt3_17b"), 2, "job", "gpt3_175b")
     assert fails(netsim("workload", "gpt3_175b"), 2, "netsim workload show gpt3_175b")
-    for old, new in RENAMED["subcommand"].items():
-        assert fails(netsim(*old.split()), 2, f"write netsim {new}")
-    assert fails(netsim("workload", "inference"), 2, "netsim workload lite-gpu")
     assert fails(netsim("workload", "show", "p2p_512"), 2, "p2p_512.toml")
     file = tmp_path / "run.toml"
     file.write_text('[traffic]\nkind = "training"\n[traffic.job]\nmodel = "gpt5"\n')
