@@ -1,7 +1,7 @@
 """Transports at one load: completion time of the last flow (left) and mean over flows (right).
 
-A bar is the mean over the seeds, a dot one seed. Lines are the ideal and, for flows of one size
-that start together, max-min fair shares on single paths (`netsim.bounds.fair_shares`).
+A bar is the mean over the seeds, a dot one seed. Lines are the ideal and the results' max-min fair
+shares on hashed paths (`netsim.bounds.fair_shares`), both means over the seeds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PLOT = "sweep over transport: last flow and mean, with ideal and fair shares"
 
-FAIR = "one path, fair shares"
+FAIR = "fair shares of hashed paths"
 STATISTICS = ("max", "mean")
 
 
@@ -40,10 +40,8 @@ class Comparison:
     table: sweeps.Table
 
 
-def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
+def compare(results: Sequence[Result]) -> Comparison:
     """Return the completion times of each transport, the ideal and the fair shares.
-
-    Fair shares on a topology that is not part of netsim need `trust`.
 
     Raises InputError for one transport, or points that differ in traffic or topology.
     """
@@ -69,12 +67,8 @@ def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
     }
     flows = results[0].flows["ideal_ps"].to_numpy()
     ideal_ps = {"max": float(flows.max()), "mean": float(flows.mean())}
-    found, note = sweeps.fair_slowdowns(results, results[:1], trust=trust)
-    fair_ps = {
-        key: ideal_ps[key] * slowdown
-        for slowdowns in found
-        for key, slowdown in zip(STATISTICS, slowdowns, strict=True)
-    }
+    fair, note = sweeps.fair_shares(results)
+    fair_ps = {key: point.mean for key, point in fair.items()}
     table = _table(ours, ideal_ps, fair_ps, note)
     return Comparison(curves, ours, ideal_ps, fair_ps, seed_curves.title(results), table)
 
@@ -106,7 +100,7 @@ def draw(
         if key in comparison.fair_ps:
             fair = comparison.fair_ps[key] / scale
             axes.axvline(fair, color="black", linestyle=":", label=FAIR)
-        axes.set_xlim(left=0)
+        axes.set_xlim(0, 1.1 * axes.get_xlim()[1])
         axes.set_xlabel(f"completion time, {label} ({unit})")
     if stated_ps:
         panels[0].plot(
@@ -115,8 +109,7 @@ def draw(
             marker="D", linestyle="none", markersize=6, markerfacecolor="none", color="black",
             label=by,
         )  # fmt: skip
-    several = any(len(point.values) > 1 for point in comparison.ours["max"].values())
-    caption = "bars: mean over the seeds; dots: each seed" if several else ""
+    caption = sweeps.caption(list(comparison.ours["max"].values()), "bars", "dots: each")
     return style.finish(figure, panels[0], comparison.title, style.OUTSIDE, caption)
 
 

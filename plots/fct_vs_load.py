@@ -1,8 +1,8 @@
 """Completion time over ideal against load: last flow (left) and mean (right).
 
-A line per transport is the mean over the seeds, its band their range; the table has the 95 %
-confidence interval of the mean (Student's t). For flows of one size that start together, a dashed
-line shows max-min fair shares on one random path per flow (`netsim.bounds.fair_shares`).
+Both times are over those of flows alone. A line per transport is the mean over the seeds, its band
+their range; the table has the 95 % confidence interval of the mean (Student's t). A dashed line has
+the results' max-min fair shares on hashed paths (`netsim.bounds.fair_shares`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from netsim.errors import InputError
 from netsim.plots import seed_curves, style, sweeps
+from netsim.plots.fct_by_transport import FAIR, STATISTICS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,13 +23,11 @@ if TYPE_CHECKING:
 PLOT = "sweep over traffic.load: last flow and mean, with max-min fair shares"
 
 LOAD = "traffic.load"
-FAIR = "one path, fair shares"
-STATISTICS = ("max", "mean")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`ours`: statistic -> transport -> load -> slowdown; `fair`: statistic -> load -> slowdown.
+    """`ours`: statistic -> transport -> load -> time over ideal; `fair`: statistic -> load -> it.
 
     `curves` by transport.
     """
@@ -40,10 +39,8 @@ class Comparison:
     table: sweeps.Table
 
 
-def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
-    """Return the slowdown at each load, with that of fair shares on single paths.
-
-    Fair shares on a topology that is not part of netsim need `trust`.
+def compare(results: Sequence[Result]) -> Comparison:
+    """Return the times over the ideal at each load, with those of fair shares on hashed paths.
 
     Raises InputError unless the results have several values of traffic.load.
     """
@@ -58,7 +55,7 @@ def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
         key: {name: _by_load(curve.results, key) for name, curve in curves.items()}
         for key in STATISTICS
     }
-    fair, notes = _fair_shares(results, trust)
+    fair, note = _fair_shares(results)
     headers = (
         "transport", "load", "seeds", "last\n/ ideal", "± 95 %", "fair\nshares", "difference\n%",
         "mean\n/ ideal", "± 95 %", "fair\nshares", "difference\n%",
@@ -74,7 +71,7 @@ def compare(results: Sequence[Result], *, trust: bool = False) -> Comparison:
                 row.append(sweeps.difference(point.mean, reference))
             rows.append(tuple(row))
     return Comparison(
-        curves, ours, fair, seed_curves.title(results), sweeps.Table(headers, rows, notes)
+        curves, ours, fair, seed_curves.title(results), sweeps.Table(headers, rows, (note,))
     )
 
 
@@ -99,26 +96,28 @@ def draw(comparison: Comparison) -> Figure:
 
 
 def _by_load(group: Sequence[Result], statistic: str) -> dict[float, sweeps.Spread]:
-    found = sweeps.by_value(
-        group,
-        lambda result: seed_curves.resolved(result, LOAD),
-        lambda result: result.summary["slowdown"].get(statistic),
-    )
+    def over_ideal(result: Result) -> float | None:
+        last_or_mean = result.summary["fct_ps"].get(statistic)
+        return None if last_or_mean is None else last_or_mean / _ideal_ps(result, statistic)
+
+    found = sweeps.by_value(group, lambda result: seed_curves.resolved(result, LOAD), over_ideal)
     return {float(load): found[load] for load in sorted(found)}
 
 
-def _fair_shares(
-    results: Sequence[Result], trust: bool
-) -> tuple[dict[str, dict[float, float]], tuple[str, ...]]:
-    """Return slowdowns by statistic and load, and a note on them or on why there are none."""
-    one_each = {
-        float(load): r for r in results if (load := seed_curves.resolved(r, LOAD)) is not None
-    }
-    loads = sorted(one_each)
-    chosen = [one_each[load] for load in loads]
-    found, note = sweeps.fair_slowdowns(results, chosen, apart=[LOAD], trust=trust)
-    fair = {
-        key: {load: pair[place] for load, pair in zip(loads, found, strict=False)}
-        for place, key in enumerate(STATISTICS)
-    }
-    return fair, (note,)
+def _ideal_ps(result: Result, statistic: str) -> float:
+    times = result.flows["ideal_ps"].to_numpy()
+    return float(times.max() if statistic == "max" else times.mean())
+
+
+def _fair_shares(results: Sequence[Result]) -> tuple[dict[str, dict[float, float]], str]:
+    """Return fair times over ideal by statistic and load, and a note on them, or why not."""
+    fair: dict[str, dict[float, float]] = {key: {} for key in STATISTICS}
+    known, note = sweeps.fair_shares(results, [LOAD])
+    by_load: dict[float, list[Result]] = {}
+    for result in results if known else ():
+        if (load := seed_curves.resolved(result, LOAD)) is not None:
+            by_load.setdefault(float(load), []).append(result)
+    for load, group in sorted(by_load.items()):
+        for key, point in sweeps.fair_shares(group)[0].items():
+            fair[key][load] = point.mean / _ideal_ps(group[0], key)
+    return fair, note

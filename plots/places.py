@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 DECADE = 10
 """Ratio of largest to smallest value from which the axis is logarithmic."""
 
+LINE = 3
+"""Quantities that a line joins; fewer are side by side, as names are."""
+
 MAX_TICKS = 12
 """Maximum number of labels on x."""
 
@@ -48,11 +51,25 @@ def places_of(values: Sequence[Any]) -> dict[Any, float]:
     return {value: _quantity(value) or 0.0 for value in values}
 
 
+def side_by_side(values: Sequence[Any]) -> bool:
+    """Return whether values are side by side: names, or fewer than `LINE`."""
+    return len(values) < LINE or are_names(values)
+
+
+def positions(values: Sequence[Any]) -> dict[Any, float]:
+    """Return `places_of`, or 0, 1 and so on for values side by side."""
+    places = places_of(values)
+    if not side_by_side(values):
+        return places
+    return {value: float(n) for n, value in enumerate(sorted(places, key=places.__getitem__))}
+
+
 def scale_x(axes: Axes, places: dict[Any, float]) -> None:
     """Set scale and labels of x."""
     numbers = sorted(places.values())
-    named = are_names(list(places))
-    if not named and numbers[0] > 0 and numbers[-1] >= DECADE * numbers[0]:
+    if side_by_side(list(places)):
+        axes.set_xlim(-0.5, len(places) - 0.5)
+    elif numbers[0] > 0 and numbers[-1] >= DECADE * numbers[0]:
         style.logarithmic(axes, "x")
     plain = all(isinstance(value, int | float) for value in places)
     if len(places) > MAX_TICKS and plain:
@@ -68,10 +85,12 @@ def scale_x(axes: Axes, places: dict[Any, float]) -> None:
 
 def by_place(values: Mapping[Any, float], places: dict[Any, float]) -> dict[float, float]:
     """Return figures by the position of their values on x, without those that have none."""
-    named = are_names(list(places))
-    found = {}
-    for value, figure in values.items():
-        place = places.get(value) if named else _quantity(value)
-        if place is not None:
-            found[place] = figure
-    return found
+    known = {_key(value): place for value, place in places.items()}
+    if not side_by_side(list(places)):
+        known |= {key: key for key in map(_key, values) if isinstance(key, float)}
+    return {known[_key(value)]: figure for value, figure in values.items() if _key(value) in known}
+
+
+def _key(value: Any) -> Any:
+    quantity = _quantity(value)
+    return value if quantity is None else quantity

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError
 from netsim.plots.words import for_people
+from netsim.units import format_bytes, format_number
 from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
@@ -46,8 +47,17 @@ LEGEND_ROW_IN, LEGEND_LETTER_IN, LEGEND_LINE_IN = 0.175, 0.066, 0.6
 TITLE_LETTER_IN = 0.077
 """Mean width of a letter of a title, in inches."""
 
+CLOSE = 0.2
+"""An axis that does not begin at 0 shows at least this share of its highest value."""
+
+MARGIN = 0.05
+"""Room at the ends of an axis, as a share of its length."""
+
 DECADES = 50
 """Ratio of largest to smallest value from which an axis is logarithmic."""
+
+SHORT = 300
+"""Ratio of the ends of a logarithmic axis below which it has labels between the decades."""
 
 LETTER_PT = 0.75
 """Room for a letter of a label of x, by its size."""
@@ -151,6 +161,11 @@ def curve_styles(kinds: Sequence[str]) -> list[CurveStyle]:
     return found
 
 
+def broken(index: int) -> str:
+    """Return the line of bound `index`: dashed, dotted, dash-dotted."""
+    return LINES[1:][index % 3]
+
+
 def distinct_in_grayscale(curve_style: CurveStyle, index: int) -> CurveStyle:
     """Return a style whose line and marker are unique among a few curves."""
     return curve_style._replace(line=LINES[index % len(LINES)], marker=MARKERS[1:][index % 6])
@@ -182,16 +197,35 @@ def spans_decades(values: Sequence[Any]) -> bool:
 
 
 def fit_axis(axes: Axes, which: str, values: Sequence[Any]) -> None:
-    """Make an axis ("x" or "y") logarithmic if its samples span decades, else begin at 0."""
+    """Fit an axis ("x" or "y") to its samples, with room for markers at its ends.
+
+    It is logarithmic if they span decades. Else it begins at 0, or closer if they differ by less
+    than a factor of two: then the highest is at most 1/`CLOSE` times its distance from the start.
+    """
     if spans_decades(values):
         logarithmic(axes, which)
-    else:
-        axes.set(**{f"{which}lim": (min((0.0, *map(min, filter(len, values)))), None)})
+        return
+    known = [one for one in values if len(one)]
+    low, high = (float(f(map(f, known), default=0.0)) for f in (min, max))
+    start = high - 1.25 * max(high - low, CLOSE * high) if 2 * low > high > 0 else min(0.0, low)
+    room = MARGIN * (high - start) or 1.0
+    axes.set(**{f"{which}lim": (start - (room if start < 0 else 0), high + room)})
 
 
 def unit_of_all(times_ps: Sequence[Any]) -> tuple[str, float]:
     """Return the unit of the longest of several samples, and its picoseconds."""
     return time_unit(float(max(one)) for one in times_ps if len(one))
+
+
+def write_value(
+    axes: Axes, place: tuple[float, float], value: float, offset_pt: tuple[float, float]
+) -> None:
+    """Write a value above (or, if offset to the right, beside) its mark."""
+    ha, va = ("left", "center") if offset_pt[0] else ("center", "bottom")
+    axes.annotate(
+        format_number(value, 4), place, offset_pt, textcoords="offset points", ha=ha, va=va,
+        fontsize="x-small", color=CAPTION,
+    )  # fmt: skip
 
 
 def slant_if_crowded(axes: Axes) -> None:
@@ -268,17 +302,30 @@ def _add_below(
 
 
 def logarithmic(axes: Axes, which: str) -> None:
-    """Make an axis ("x" or "y") logarithmic with plain numbers: 0.1, 1, 10."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    """Make an axis ("x" or "y") logarithmic with plain numbers: 0.1, 1, 10, and 2 and 5 between
+    them on a short axis."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis = axes.xaxis if which == "x" else axes.yaxis
     axes.set(**{f"{which}scale": "log"})
+    low, high = axis.get_view_interval()
+    if high < SHORT * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 10 * low else range(1, 10)))
     axis.set_major_formatter(FuncFormatter(_plain))
     axis.set_minor_formatter(NullFormatter())
 
 
+def bytes_axis(axes: Axes, which: str = "x") -> None:
+    """Make an axis of positive sizes in bytes logarithmic, with labels such as 64KB."""
+    from matplotlib.ticker import FuncFormatter
+
+    logarithmic(axes, which)
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_formatter(FuncFormatter(lambda n, _: format_bytes(max(1, round(n)), 3)))
+
+
 def _plain(value: float, _place: int | None = None) -> str:
-    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+    return f"{value:,.0f}" if value >= 10 else f"{value:g}"
 
 
 def fit_for_print(figure: Figure, width_in: float) -> None:

@@ -2,8 +2,8 @@
 
 A line per transport and value of the other axes is the mean over the seeds, its band their range;
 many lines are split into panels. Quantities on x are to scale, logarithmic beyond a decade. Names
-are side by side, with dots for means and bars for ranges. The experiment's [reference] is a dashed
-line.
+and one or two quantities are side by side, with dots for means and bars for ranges. Ideals of
+completion times, and the experiment's [reference], are broken lines.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.reference import Reference, is_time, resolve_reference
 from netsim.plots import seed_curves, style, sweeps
-from netsim.plots.places import are_names, by_place, places_of, scale_x
-from netsim.plots.words import axis_name, metric_name
+from netsim.plots.distributions import ALIKE
+from netsim.plots.places import by_place, positions, scale_x, side_by_side
+from netsim.plots.words import axis_name, for_people, metric_name
 from netsim.results.columns import metrics
 from netsim.units import format_number
 
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
 MAX_INSIDE = 4
 """Maximum number of lines with a legend inside the axes."""
 
-DOT_GAP = 0.08
-"""Distance between the dots of curves at one name."""
+DOTS_WIDTH, DOT_GAP, HALF = 0.7, 0.18, 0.42
+"""Width of all dots at a place, largest distance between them, and half of a line there."""
+
+MAX_WRITTEN = 12
+"""Maximum number of dots with their values."""
 
 Lines = dict[str, dict[Any, sweeps.Spread]]
 """Curve -> value on x, as in the experiment -> statistics over the seeds."""
@@ -117,8 +121,8 @@ def draw(comparison: Comparison) -> Figure:
     figure, panels = style.new_panels(list(comparison.panels))
     for title, axes in panels.items():
         _draw_panel(axes, comparison, title)
-    named = are_names([value for line in comparison.lines.values() for value in line])
-    caption = sweeps.caption(points, *(("dots", "bars") if named else ("lines", "bands")))
+    beside = side_by_side(_values(comparison.lines))
+    caption = sweeps.caption(points, *(("dots", "bars: their range") if beside else ()))
     first, *others = panels.values()
     inside = not others and len(comparison.lines) <= MAX_INSIDE
     texts = [axes.get_legend_handles_labels()[1] for axes in panels.values()]
@@ -134,35 +138,80 @@ def draw(comparison: Comparison) -> Figure:
 def _draw_panel(axes: Axes, comparison: Comparison, title: str) -> None:
     chosen = comparison.panels[title]
     lines = {label: comparison.lines[label] for label in chosen}
-    places = places_of(
-        list(dict.fromkeys(value for line in comparison.lines.values() for value in line))
-    )
+    places = positions(_values(comparison.lines))
     points = [point for line in lines.values() for point in line.values()]
     reference = comparison.reference
     unit, scale = unit_of(comparison.y, [point.high for point in points])
-    named = are_names(list(places))
+    beside = side_by_side(list(places))
+    gap = min(DOT_GAP, DOTS_WIDTH / len(lines)) if beside else 0.0
     for index, (label, line) in enumerate(lines.items()):
         order = sorted(line, key=places.__getitem__)
-        offset = DOT_GAP * (index - (len(lines) - 1) / 2) if named else 0.0
+        offset = gap * (index - (len(lines) - 1) / 2)
         placed = {places[at] + offset: sweeps.scaled(line[at], scale) for at in order}
         shown, curve_style = chosen[label]
-        (sweeps.dots if named else sweeps.line)(axes, placed, curve_style, shown)
-    ideals = {label: ideal for label, ideal in comparison.ideal.items() if label in lines}
-    distinct = {repr(ideal): ideal for ideal in ideals.values() if any(ideal.values())}
-    for index, ideal in enumerate(distinct.values()):
-        order = sorted(ideal, key=places.__getitem__)
-        x, y = [places[value] for value in order], [ideal[value] / scale for value in order]
-        label = seed_curves.IDEAL if index == 0 else ""
-        axes.plot(x, y, color=style.IDEAL, linestyle="--", label=label)
+        (sweeps.dots if beside else sweeps.line)(axes, placed, curve_style, shown)
+        for at, point in placed.items() if beside and len(points) <= MAX_WRITTEN else ():
+            style.write_value(axes, (at, point.high), point.mean, (0, 5))
+    ideals = {chosen[label][0]: comparison.ideal.get(label, {}) for label in lines}
+    known = [
+        (name, style.IDEAL, {places[value]: time for value, time in ideal.items()})
+        for name, ideal in _named_ideals(ideals).items()
+    ]
     if reference is not None:
-        known = by_place(reference.values, places)
-        x = sorted(known)
-        axes.plot(x, [known[at] / scale for at in x], "k--", label=reference.label, zorder=3)
+        known.append((reference.label, "black", by_place(reference.values, places)))
+    for index, (label, color, values) in enumerate(known):
+        x, y = sorted(values), [values[at] / scale for at in sorted(values)]
+        how: dict[str, Any] = {"color": color, "label": label, "zorder": 3}
+        if beside:
+            how |= {"linestyles": style.broken(index)}
+            axes.hlines(y, [at - HALF for at in x], [at + HALF for at in x], **how)
+        else:
+            axes.plot(x, y, linestyle=style.broken(index), **how)
+    shown_values = [time for *_, values in known for time in values.values()]
+    shown_values += [end for point in points for end in (point.low, point.high)]
     scale_x(axes, places)
-    style.fit_axis(axes, "y", [(point.low / scale, point.high / scale) for point in points])
+    style.fit_axis(axes, "y", [[value / scale for value in shown_values]])
     axes.set_xlabel(axis_name(comparison.x))
     name = metric_name(comparison.y)
     axes.set_ylabel(f"{name} ({unit})" if unit else name)
+
+
+def _values(lines: Lines) -> list[Any]:
+    """Return the values on x of all lines."""
+    return list(dict.fromkeys(value for line in lines.values() for value in line))
+
+
+def _named_ideals(ideals: dict[str, dict[Any, float]]) -> dict[str, dict[Any, float]]:
+    """Return the distinct ideals of curves, each named by what its curves have in common."""
+    groups: list[tuple[dict[Any, float], list[str]]] = []
+    for label, ideal in zip(for_people(list(ideals)), ideals.values(), strict=True):
+        its = next((its for other, its in groups if _alike(ideal, other)), None)
+        if its is not None:
+            its.append(label)
+        elif any(ideal.values()):
+            groups.append((ideal, [label]))
+    if len(groups) == 1:
+        return {seed_curves.IDEAL: groups[0][0]}
+    names = []
+    for _, its in groups:
+        others = [one for _, labels in groups if labels is not its for one in labels]
+        same = [part for part in _parts(its[0]) if all(part in _parts(one) for one in its)]
+        is_unique = not any(set(same) <= set(_parts(one)) for one in others)
+        names.append(", ".join(same) if is_unique else "")
+    if names.count("") == 1:
+        names = [name or "others" for name in names]
+    named = zip(names, groups, strict=True)
+    return {f"ideal of {name or ' and '.join(its)}": ideal for name, (ideal, its) in named}
+
+
+def _alike(one: dict[Any, float], other: dict[Any, float]) -> bool:
+    """Return whether ideals are drawn as one."""
+    both = one.keys() & other.keys()
+    return bool(both) and all(abs(one[at] - other[at]) <= ALIKE * one[at] for at in both)
+
+
+def _parts(label: str) -> list[str]:
+    return label.split(", ")
 
 
 def _last_word(axis: str) -> str:
@@ -265,7 +314,7 @@ def _table(
     header = f"{name}\n{unit}" if unit else name
     headers = ["", _last_word(axis), "seeds", header, "± 95 %", "seeds'\nrange"]
     headers += ["over ideal\n%"] if ideal else []
-    places = places_of(list(dict.fromkeys(value for line in lines.values() for value in line)))
+    places = positions(_values(lines))
     known = {} if reference is None else by_place(reference.values, places)
     if reference is not None:
         headers += [f"{reference.label}\n{unit}", f"over {reference.label}\n%"]

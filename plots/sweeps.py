@@ -17,14 +17,12 @@ from netsim.units import format_number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from netsim.experiment import Point
-    from netsim.model.network import Network
     from netsim.results import Result
 
 T = TypeVar("T")
 
-TRIALS = 100
-"""Draws of traffic and paths for fair shares."""
+ONE_SEED = "one seed"
+"""Caption of a plot without bands or dots of seeds."""
 
 ONE_PATH = ("roce", "dcqcn")
 """Transports that always use one path per flow."""
@@ -124,10 +122,12 @@ def dots(
 
 
 def bars(axes: Axes, points: Mapping[str, Spread], colors: Sequence[str]) -> None:
-    """Draw a bar for each mean, below each other with their names, and a dot for each seed."""
+    """Draw a bar for each mean, with its value and name, and a dot for each of several seeds."""
     for place, (point, color) in enumerate(zip(points.values(), colors, strict=True)):
         axes.barh(place, point.mean, height=0.6, color=color, alpha=0.75)
-        axes.plot(point.values, [place] * len(point.values), "k.", markersize=4)
+        seeds = point.values if len(point.values) > 1 else ()
+        axes.plot(seeds, [place] * len(seeds), "k.", markersize=4)
+        style.write_value(axes, (point.high, place), point.mean, (5, 0))
     names_below(axes, list(points))
 
 
@@ -138,13 +138,15 @@ def names_below(axes: Axes, names: Sequence[str]) -> None:
     axes.set_ylim(len(names) - 0.5, -0.5)
 
 
-def caption(points: Sequence[Spread], means: str = "lines", ranges: str = "bands") -> str:
-    """Return the meaning of lines and bands, if there are several seeds."""
+def caption(
+    points: Sequence[Spread], means: str = "lines", ranges: str = "bands: their range"
+) -> str:
+    """Return the meaning of lines and bands; that there is one seed, if so."""
     seeds = sorted({len(point.values) for point in points})
     if seeds[-1] == 1:
-        return ""
+        return ONE_SEED
     text = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    return f"{means}: mean of {text} seeds; {ranges}: their range"
+    return f"{means}: mean of {text} seeds; {ranges}"
 
 
 def plus_minus(point: Spread, scale: float, digits: int = 3) -> str:
@@ -187,59 +189,21 @@ def differing(results: Sequence[Result], apart: Sequence[str] = ()) -> list[str]
     return [key for key in keys if len({repr(table.get(key)) for table in tables}) > 1]
 
 
-def fair_slowdowns(
-    results: Sequence[Result],
-    chosen: Sequence[Result],
-    apart: Sequence[str] = (),
-    *,
-    trust: bool = False,
-) -> tuple[list[tuple[float, float]], str]:
-    """Return last and mean slowdown with fair shares on single paths for `chosen`, and a note.
+def fair_shares(
+    results: Sequence[Result], apart: Sequence[str] = ()
+) -> tuple[dict[str, Spread], str]:
+    """Return the last ("max") and mean completion time in ps with max-min fair shares on the paths
+    that flows had by hash, over the seeds, and a note.
 
-    The list is empty, and the note says why, if results differ in network or traffic (except for
-    `apart`), flow sizes differ, files are missing, or they hold code that is not trusted.
+    They are those of the results' summaries; none, and the note says why, if no result has them, or
+    if results differ in network or traffic except for `apart`.
     """
-    from netsim.tracing.replay import point_of
-
     if keys := differing(results, apart):
-        return [], f"no fair shares: the points differ in {', '.join(keys)}"
-    try:
-        points = [point_of(result, trust=trust) for result in chosen]
-        network = points[0].topology.module.build(points[0].topology.params)
-        found = [_fair_slowdown(point, network) for point in points]
-    except InputError as error:
-        hint = f" ({error.hint})" if error.hint else ""
-        return [], f"no fair shares: {error.message}{hint}"
-    draws = f"mean of {TRIALS} draws of traffic and paths"
-    return found, f"fair shares: each flow on one random path, rates max-min fair; {draws}"
-
-
-def _fair_slowdown(point: Point, network: Network) -> tuple[float, float]:
-    import numpy as np
-
-    from netsim.bounds.fair_shares import completion_times
-    from netsim.bounds.ideal import ideal_times
-    from netsim.model.flows import FlowTable, TrafficContext
-    from netsim.model.port_pairs import DEALT_EVENLY, pairs_used
-    from netsim.model.workload import Workload
-
-    if point.classes:
-        raise InputError("there are several classes of flows")
-    last, mean = 0.0, 0.0
-    for trial in range(TRIALS):
-        rng = np.random.default_rng(trial)
-        context = TrafficContext(
-            point.directory, trial, network.host_rate_bps, point.packets.payload_bytes,
-            point.packets.header_bytes,
-        )  # fmt: skip
-        made = point.traffic.module.flows(point.traffic.params, network, rng, context)
-        load = Workload(made) if isinstance(made, FlowTable) else made
-        if load.has_tasks:
-            raise InputError("the flows start by tasks")
-        flows = load.flows
-        port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, trial)
-        evenly = point.fabric.plane_balancing in DEALT_EVENLY
-        times = completion_times(network, flows, point.packets, rng, port_pairs, evenly=evenly)
-        slowdown = times / ideal_times(network, flows, point.packets, port_pairs=port_pairs).fct_ps
-        last, mean = last + slowdown.max() / TRIALS, mean + slowdown.mean() / TRIALS
-    return float(last), float(mean)
+        return {}, f"no fair shares: the points differ in {', '.join(keys)}"
+    by_seed = {r.experiment["seed"]: known for r in results if (known := r.summary.get("fair_ps"))}
+    if not by_seed:
+        return {}, "no fair shares: they need flows of one size that start together, and ECMP"
+    found = {key: spread_of([one[key] for one in by_seed.values()]) for key in ("max", "mean")}
+    drawn = f"mean of {len(by_seed)} seeds" if len(by_seed) > 1 else "one seed"
+    note = f"fair shares: each flow on its hashed path, rates max-min fair; {drawn}"
+    return {key: point for key, point in found.items() if point is not None}, note

@@ -23,7 +23,7 @@ def make(tmp_path, monkeypatch):
 def point(tmp_path, monkeypatch):
     without_commits(monkeypatch)
 
-    def write(transport, seed=1, traffic=None, topology=None, axes=None, **options):
+    def write(transport, seed=1, traffic=None, topology=None, axes=None, fair_ps=None, **options):
         kind = transport.split(":")[0]
         traffic = {"kind": "permutation", "size": "2MB", "load": 1.0} | (traffic or {})
         name = f"p{len(list(tmp_path.iterdir()))}"
@@ -33,7 +33,10 @@ def point(tmp_path, monkeypatch):
         made.resolved["traffic"] = {k: v for k, v in traffic.items() if v is not None}
         made.resolved["transport"] = {"kind": transport} | options.pop("params", {})
         faked = fake_result(**({"n_flows": 100, "seed": seed} | options))
-        return load(write_result(tmp_path / name, made, faked))
+        result = load(write_result(tmp_path / name, made, faked))
+        if fair_ps is not None:
+            result.summary["fair_ps"] = fair_ps
+        return result
 
     return write
 

@@ -22,7 +22,6 @@ from netsim.bounds.ideal import ideal_times
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, mix, salt
 from netsim.model.fabric import packet_counts
-from netsim.model.port_pairs import port_pairs_of
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 
 if TYPE_CHECKING:
@@ -42,28 +41,6 @@ TIE = 1 + 1e-12
 """Ratio below which shares differ only by rounding."""
 
 
-def completion_times(
-    network: Network,
-    flows: FlowTable,
-    packets: PacketFormat,
-    rng: np.random.Generator,
-    port_pairs: PortPairs | None = None,
-    *,
-    evenly: bool = False,
-) -> Floats:
-    """Return the time in ps from the start to the last byte of each flow, on paths drawn from
-    `rng`.
-
-    A flow uses `port_pairs` (default: all), with one path each that shares links as a flow does.
-    Its rate is their sum or, if its packets are dealt to them `evenly`, their number times the
-    lowest. Raises InputError unless flows have one size and start together.
-    """
-    _require_alike(flows)
-    port_pairs = port_pairs_of(network, flows) if port_pairs is None else port_pairs
-    paths = ecmp_paths(network, port_pairs.src_port, port_pairs.data_to, rng)
-    return _times(network, flows, packets, port_pairs, paths, evenly=evenly)
-
-
 def hashed_times(
     network: Network,
     flows: FlowTable,
@@ -73,8 +50,13 @@ def hashed_times(
     *,
     evenly: bool = False,
 ) -> Floats:
-    """Return `completion_times` on the paths that `ecmp` hashing selects in a run with `seed`.
-    These are the paths of data with entropy 0, as from transports that set none."""
+    """Return the time in ps from the start to the last byte of each flow, on the paths that `ecmp`
+    hashing selects in a run with `seed` for data with entropy 0, as from transports that set none.
+
+    A flow uses `port_pairs`, with one path each that shares links as a flow does. Its rate is their
+    sum or, if its packets are dealt to them `evenly`, their number times the lowest. Raises
+    InputError unless flows have one size and start together.
+    """
     _require_alike(flows)
     paths = hashed_paths(network, port_pairs, seed)
     return _times(network, flows, packets, port_pairs, paths, evenly=evenly)

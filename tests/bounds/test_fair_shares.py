@@ -8,7 +8,6 @@ from raises_input import raises_input
 
 from netsim.bounds.fair_shares import (
     NO_LINK,
-    completion_times,
     ecmp_paths,
     hashed_paths,
     hashed_times,
@@ -18,7 +17,7 @@ from netsim.bounds.ideal import ideal_times
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
-from netsim.model.port_pairs import pairs_used
+from netsim.model.port_pairs import pairs_used, port_pairs_of
 from netsim.plugins.registry import find
 
 G = 10**9
@@ -104,11 +103,11 @@ def test_ecmp_paths_are_shortest_and_use_every_spine():
 
 def test_two_flows_on_one_link_take_twice_the_transfer():
     network = fat_tree(2, 2, 1)
-    rng = np.random.default_rng(1)
-    alone = FlowTable([0], [2], 2_000_000)
+    alone, two = FlowTable([0], [2], 2_000_000), FlowTable([0, 1], [2, 3], 2_000_000)
     (ideal,) = ideal_times(network, alone, PACKETS).fct_ps
-    np.testing.assert_allclose(completion_times(network, alone, PACKETS, rng), ideal)
-    both = completion_times(network, FlowTable([0, 1], [2, 3], 2_000_000), PACKETS, rng)
+    times = hashed_times(network, alone, PACKETS, port_pairs_of(network, alone), seed=1)
+    np.testing.assert_allclose(times, ideal)
+    both = hashed_times(network, two, PACKETS, port_pairs_of(network, two), seed=1)
     wire = 2_000_000 + 489 * PACKETS.header_bytes
     np.testing.assert_allclose(both, ideal + wire * 8 * 1e12 / (100 * G))
 
@@ -136,4 +135,5 @@ def test_hashed_paths_match_the_links_used_in_a_run(planes):
 ])  # fmt: skip
 def test_flows_of_different_size_or_start_are_rejected(flows):
     with raises_input("size"):
-        completion_times(fat_tree(2, 2, 1), flows, PACKETS, np.random.default_rng(1))
+        network = fat_tree(2, 2, 1)
+        hashed_times(network, flows, PACKETS, port_pairs_of(network, flows), seed=1)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from several_ports import rails
 
-from netsim.bounds.fair_shares import completion_times
+from netsim.bounds.fair_shares import hashed_times
 from netsim.bounds.ideal import ideal_times
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
-from netsim.model.port_pairs import HASH, pairs_used
+from netsim.model.port_pairs import HASH, pairs_used, port_pairs_of
 
 US = 10**6
 PACKETS = PacketFormat()
@@ -75,9 +75,8 @@ def test_ideal_ack_uses_the_fastest_port_pair() -> None:
 def test_fair_share_adds_all_port_pairs() -> None:
     """Two flows into one host share each of its ports."""
     flows = FlowTable([0, 1], [2, 2], 4096 * 100)
-    network, rng = rails(3, (100, 100)), np.random.default_rng(1)
-    on_wire = 4160 * 100
-    (first, second) = completion_times(network, flows, PACKETS, rng)
+    network, on_wire = rails(3, (100, 100)), 4160 * 100
+    first, second = hashed_times(network, flows, PACKETS, port_pairs_of(network, flows), seed=1)
     ideal = ideal_times(network, flows, PACKETS).fct_ps[0]
     assert first == second == pytest.approx(ideal + 8e12 * on_wire * (1 / 100e9 - 1 / 200e9))
 
@@ -85,9 +84,11 @@ def test_fair_share_adds_all_port_pairs() -> None:
 def test_evenly_striped_flow_waits_for_the_slowest_port_pair() -> None:
     """Half of the flow takes the 25 Gbps plane, so the total rate is 50 instead of 125 Gbps."""
     flow = FlowTable([0], [1], 4096 * 100)
-    network, rng = rails(2, (100, 25)), np.random.default_rng(1)
+    network = rails(2, (100, 25))
     ideal = ideal_times(network, flow, PACKETS).fct_ps[0]
-    (best,) = completion_times(network, flow, PACKETS, rng)
-    (even,) = completion_times(network, flow, PACKETS, rng, evenly=True)
+    best, even = (
+        hashed_times(network, flow, PACKETS, port_pairs_of(network, flow), 1, evenly=evenly)[0]
+        for evenly in (False, True)
+    )
     assert best == pytest.approx(ideal)
     assert even == pytest.approx(ideal + 8e12 * 4160 * 100 * (1 / 50e9 - 1 / 125e9))

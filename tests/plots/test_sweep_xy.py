@@ -56,7 +56,7 @@ class TestSweepXY:
         points = []
         for overlap in ("none", "pieces", "halves"):
             for algorithm in ("ring", "direct", "tree"):
-                for load in (0.1, 0.2):
+                for load in (0.1, 0.2, 0.3):
                     one = varied(make, "traffic.load", load, n_flows=5)
                     one.experiment["axes"] |= {
                         "traffic.overlap": overlap,
@@ -143,6 +143,61 @@ class TestSweepXY:
         results = [varied(make, "fabric.routing", how) for how in ("ecmp", "spray_round_robin")]
         axes = sweep_xy.draw(sweep_xy.compare(results, "routing", "drops")).axes[0]
         assert list(axes.get_xticks()) == [0, 1]
+
+    def test_two_rates_are_dots_side_by_side_that_do_not_cover_each_other(self, make):
+        rates = ("800Gbps", "400Gbps")
+        results = [
+            varied(make, "topology.host_rate", rate, transport)
+            for transport in ("ndp", "roce")
+            for rate in rates
+        ]
+        for result, step in zip(results, (50e9, 55e9, 50.2e9, 56e9), strict=True):
+            result.summary["job_step_ps"] = step
+        axes = sweep_xy.draw(sweep_xy.compare(results, "host_rate", "job_step_ps")).axes[0]
+        assert [text.get_text() for text in axes.get_xticklabels()] == ["400Gbps", "800Gbps"]
+        dots = [line for line in axes.get_lines() if line.get_marker() in ("o", "s")]
+        assert {line.get_linestyle() for line in dots} == {"None"}  # no line joins the rates
+        places = [x for line in dots for x in line.get_xdata()]
+        assert len(set(places)) == 4
+        # No marker is clipped, and the values take more than a tenth of the axis.
+        (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+        assert left + 0.2 < min(places) < max(places) < right - 0.2
+        assert top - 0.02 * (top - bottom) > 56
+        assert 0.25 < 6 / (top - bottom) < 0.8
+        assert [text.get_text() for text in axes.texts] == ["55", "50", "56", "50.2"]
+
+    def test_reference_of_two_values_is_at_their_places(self, make):
+        results = [varied(make, "traffic.fan_in", n, n_flows=5) for n in (64, 4)]
+        table = {"axis": "traffic.fan_in", "column": "fct_mean", "label": "theory"}
+        results[0].experiment["resolved"]["reference"] = {
+            **table, "values": [[4, "2us"], [30, "3us"], [64, "5us"]],
+        }  # fmt: skip
+        axes = sweep_xy.draw(sweep_xy.compare(results, "fan_in", "fct_mean")).axes[0]
+        (drawn,) = [one for one in axes.collections if one.get_label() == "theory"]
+        assert [tuple(path.mean(axis=0)) for path in drawn.get_segments()] == [(0, 2), (1, 5)]
+
+    def test_each_ideal_is_named_by_the_curves_that_it_bounds(self, make):
+        """Two kinds of traffic have two ideals: each has a legend entry and a line style."""
+        results = []
+        for traffic, ideal in (("pipeline", 1e6), ("all-to-all", 3e6)):
+            for faults in ("intact", "broken"):
+                for routing in ("ecmp", "drill", "spray"):
+                    result = varied(make, "fabric.routing", routing, n_flows=5)
+                    result.experiment["axes"] |= {"traffic": traffic, "faults": faults}
+                    result.experiment["resolved"] |= {"traffic": {"kind": traffic}, "f": faults}
+                    result.summary["ideal_ps"] = {"max": ideal}
+                    results.append(result)
+        axes = sweep_xy.draw(sweep_xy.compare(results, "routing", "fct_max")).axes[0]
+        ideals = [one for one in axes.collections if "ideal" in one.get_label()]
+        assert [one.get_label() for one in ideals] == ["ideal of pipeline", "ideal of all-to-all"]
+        assert len({repr(one.get_linestyle()) for one in ideals}) == 2
+        shown = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert {"ideal of pipeline", "ideal of all-to-all"} <= set(shown)
+        named = sweep_xy._named_ideals({
+            "ndp, one tree": {0: 1.0}, "ndp, 4 planes": {0: 1.01}, "roce, one tree": {0: 1.0},
+            "roce, 4 planes": {0: 4.0},
+        })  # fmt: skip
+        assert list(named) == ["ideal of others", "ideal of RoCE, 4 planes"]
 
     def test_transport_axis_has_one_line_per_load(self, make):
         results = [

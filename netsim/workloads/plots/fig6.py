@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from netsim.plots import fct_vs_load, seed_curves, sweeps
-from netsim.plots.fct_vs_load import FAIR, STATISTICS
+from netsim.plots.fct_by_transport import FAIR, STATISTICS
 from netsim.units import format_bytes, parse_bytes
 from netsim.workloads.plots.paper_figure import (
     MORE_THAN,

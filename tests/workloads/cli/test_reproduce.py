@@ -6,7 +6,6 @@ from importlib import import_module
 import pytest
 from raises_input import mentions
 
-from netsim.plots import sweeps
 from netsim.workloads.cli.reproduce import FIGURES
 from netsim.workloads.job.metrics import figures
 from netsim.workloads.plots import exposed, fig5, paper_figure
@@ -33,10 +32,9 @@ def undrawn(monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch, undrawn):  # noqa: ARG001
-    """Use eight hosts for figure 5, quick and full, and few trials of fair shares."""
+    """Use eight hosts for figure 5, quick and full."""
     small = Sweep("pipeline", "p2p_8192", SMALL, (*SMALL, "seed=[1, 2]"))
     monkeypatch.setattr(fig5, "SWEEPS", (small,))
-    monkeypatch.setattr(sweeps, "TRIALS", 2)
     return 7  # points, one per transport
 
 
@@ -171,7 +169,6 @@ def test_exposed_reuses_points_of_figure_5(netsim, fake, small, monkeypatch):
 @pytest.mark.slow
 def test_spraying_is_near_ideal_and_single_path_is_not(netsim, monkeypatch, tmp_path):
     """Simulate a small network: spraying also exposes less communication than a single path."""
-    monkeypatch.setattr(sweeps, "TRIALS", 2)
     few = 'transport=["ideal", "ndp:800g", "roce:800g"]'
     pipeline, dense = (Sweep(these[-1], "p2p_8192", (*these, few)) for these in (SMALL, DENSE))
     monkeypatch.setattr(fig5, "SWEEPS", (pipeline,))
