@@ -262,27 +262,34 @@ def commits(files: Iterable[Path]) -> list[dict[str, Any]]:
             of_root[root].append(file)
     found = []
     for root, inside in of_root.items():
-        with suppress(OSError, subprocess.SubprocessError):
+        with suppress(OSError, ValueError, subprocess.SubprocessError):
             found.append(_commit_state(root, [file.relative_to(root) for file in inside]))
     return found
 
 
 def _commit_state(root: Path, names: list[Path]) -> dict[str, Any]:
-    status = _git(root, "status", "--porcelain", "--untracked-files=all", "--", *map(str, names))
-    changed = [line[3:].strip('"') for line in status.splitlines()]
+    """Return the state of files of a repository. It starts no monitor that a repository names.
+
+    Raises OSError or SubprocessError without git, and ValueError without a commit.
+    """
+    done = subprocess.run(
+        [
+            *("git", "-C", str(root), "-c", "core.fsmonitor=false", "--literal-pathspecs"),
+            *("status", "--porcelain=v2", "-z", "--branch", "--no-renames"),
+            *("--untracked-files=all", "--", *map(str, names)),
+        ],
+        capture_output=True, text=True, timeout=WAIT_S, check=True, stdin=subprocess.DEVNULL,
+        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+    )  # fmt: skip
+    rows = [row.split(" ") for row in done.stdout.split("\0") if row]
+    commit = next(row[2] for row in rows if row[:2] == ["#", "branch.oid"])
+    if commit == "(initial)":
+        raise ValueError("no commit")
+    fields = {"?": 1, "1": 8, "u": 10}
+    changed = sorted(" ".join(row[fields[row[0]] :]) for row in rows if row[0] in fields)
     return {
         "directory": str(root),
-        "commit": _git(root, "rev-parse", "HEAD").strip(),
+        "commit": commit,
         "dirty": bool(changed),
         "changed": changed[:MAX_CHANGED],
     }
-
-
-def _git(root: Path, *arguments: str) -> str:
-    """Return what git prints. It starts no monitor that a repository names."""
-    command = ["git", "-C", str(root), "-c", "core.fsmonitor=false", "--literal-pathspecs"]
-    done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, timeout=WAIT_S, check=True,
-        stdin=subprocess.DEVNULL, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-    )  # fmt: skip
-    return done.stdout
