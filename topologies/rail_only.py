@@ -31,7 +31,11 @@ PARAMS = [
     Param("rail_rate", "rate", "400Gbps", "line rate of a host to its rail"),
     Param("rail_latency", "time", "1us", "propagation, host to rail switch", minimum="1ps"),
     Param("rail_switch_latency", "time", "0ns", "switch_latency of the rail switches"),
-    *(param for param in multi_rail.PARAMS if param.name not in ("rail", "gpus_per_rail")),
+    *(
+        param
+        for param in multi_rail.PARAMS
+        if param.name not in ("rail", "gpus_per_rail", "racks_per_leaf", "pxn")
+    ),
 ]
 
 

@@ -326,7 +326,8 @@ def _network_lines(inventory: Inventory) -> Iterator[tuple[tuple[str, str], str]
     yield ("hosts", ""), f"{inventory.hosts:,}"
     for nic in inventory.nics:
         some = "" if nic.hosts == inventory.hosts else f", {nic.hosts:,} hosts"
-        shown = f"{nic.ports} x {format_rate(nic.port_rate_bps)}{some}"
+        up = ", scale-up" * nic.is_scale_up
+        shown = f"{nic.ports} x {format_rate(nic.port_rate_bps)}{up}{some}"
         yield ("hosts", f"NIC {nic.nic}" + (f" ({some[2:]})" if some else "")), shown
     yield ("switches", ""), f"{inventory.switch_count:,}"
     for switch in inventory.switches:
@@ -347,7 +348,7 @@ def _network_lines(inventory: Inventory) -> Iterator[tuple[tuple[str, str], str]
 
 def _kind_lines(row: NetworkRow, part: str) -> Lines:
     alike = f" and {row.count - 1:,} identical" if row.count > 1 else ""
-    found: Lines = {(part, ""): row.name + alike}
+    found: Lines = {(part, ""): row.name + alike + ", scale-up" * row.is_scale_up}
     found[part, "hosts"] = f"{row.hosts:,}"
     found[part, "switches"] = f"{row.switches:,} in {row.tiers} tier{'s' * (row.tiers != 1)}"
     if row.bisection is not None:
@@ -386,12 +387,18 @@ def _circuit_lines(row: CircuitRow) -> Lines:
 
 
 def _bill_lines(one: NetworkSummary) -> Lines:
-    usd, watts = sum(row.usd for row in one.bill), sum(row.watts for row in one.bill)
-    hosts = one.inventory.hosts
-    found: Lines = {("cost and power", ""): _bill(usd, watts)}
-    for row in one.bill:
-        found["cost and power", f"{row.part}"] = f"{row.count:,}: {_bill(row.usd, row.watts)}"
-    found["cost and power", PER_HOST] = _bill(usd / hosts, watts / hosts)
+    """Return the lines of a bill: with a scale-up network, those of each kind apart."""
+    from netsim.inventory.prices import SCALE_UP_PORT
+
+    found: Lines = {("cost and power", ""): _total(one.bill)}
+    ups = [row for row in one.bill if row.part == SCALE_UP_PORT]
+    outs = [row for row in one.bill if row.part != SCALE_UP_PORT]
+    for name, rows in (("scale-up", ups), ("scale-out", outs)):
+        part = f"cost and power, {name}" if ups else "cost and power"
+        if rows:
+            found[part, ""] = _total(rows)
+            found |= {(part, row.part): f"{row.count:,}: {_total([row])}" for row in rows}
+            found[part, PER_HOST] = _total(rows, one.inventory.hosts)
     return found
 
 
@@ -408,7 +415,8 @@ def _failure_lines(failed: Failure) -> Lines:
     return found
 
 
-def _bill(usd: float, watts: float) -> str:
+def _total(rows: Sequence[BillRow], hosts: int = 1) -> str:
+    usd, watts = sum(row.usd for row in rows) / hosts, sum(row.watts for row in rows) / hosts
     return f"{_short(usd, '')} USD, {_short(watts, 'W')}"
 
 

@@ -14,6 +14,8 @@ Ints = NDArray[np.int64]
 PS_PER_METER = 5_000
 
 RACK, ROW, HALL, WAN = LENGTHS = ("rack", "row", "hall", "wan")
+SCALE_UP = "scale-up"
+"""Instead of the length of a scale-up cable: its delay is that of its protocol."""
 LONGEST_M = (3, 100, 2_000)
 """Longest cable of each class except the last: passive copper, multimode and single-mode fiber."""
 
@@ -22,7 +24,7 @@ HOST, SWITCH, FIBER = "host to switch", "switch to switch", "switch to circuit s
 
 @dataclass(frozen=True)
 class CableRow:
-    """Cables of one kind. `length` is one of LENGTHS, `joins` the kind of their ends."""
+    """Cables of one kind; `length` is one of LENGTHS or SCALE_UP, `joins` the kind of ends."""
 
     joins: str
     rate_bps: int
@@ -71,6 +73,14 @@ def physical_ports(network: Network) -> NDArray[np.bool_]:
     return real
 
 
+def network_of_ports(network: Network) -> Ints:
+    """Return int64[n_ports], the network of each port."""
+    of_switches = network.switch_network[
+        network.port_node[network.n_host_ports :] - network.n_hosts
+    ]
+    return np.concatenate([network.port_network, of_switches]).astype(np.int64)
+
+
 def cables(network: Network) -> tuple[CableRow, ...]:
     """Return all cables of a network, with the fibers of circuit switches."""
     ports = np.arange(network.n_ports)
@@ -85,9 +95,11 @@ def cables(network: Network) -> tuple[CableRow, ...]:
         joins[circuit_ports] = 2
         delay_ps[circuit_ports] = circuits.near_ps[circuit_ports]
     chosen = np.flatnonzero(plain)
-    columns = (joins[chosen], network.port_rate_bps[chosen], length_class(delay_ps[chosen]))
+    length = length_class(delay_ps)
+    length[network.is_scale_up[network_of_ports(network)]] = len(LENGTHS)
+    columns = (joins[chosen], network.port_rate_bps[chosen], length[chosen])
     found, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
     return tuple(
-        CableRow((HOST, SWITCH, FIBER)[kind], rate, LENGTHS[length], count)
+        CableRow((HOST, SWITCH, FIBER)[kind], rate, (*LENGTHS, SCALE_UP)[length], count)
         for (kind, rate, length), count in zip(found.T.tolist(), counts.tolist(), strict=True)
     )

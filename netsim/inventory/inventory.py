@@ -39,6 +39,7 @@ class NicRow:
     ports: int
     port_rate_bps: int
     hosts: int
+    is_scale_up: bool
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class SwitchRow:
     rate_bps: int
     """Total of all ports."""
     latency_ps: int
+    is_scale_up: bool
     count: int
 
 
@@ -72,6 +74,7 @@ class NetworkRow:
         across_sent_bps: what that half can send into them.
         path_diversity: pairs of hosts by distance, for each routing table; destinations are
             `to_edges` of `edges` switches with hosts.
+        is_scale_up: whether hosts reach it by their fastest NIC alone (`Network.is_scale_up`).
         slot_paths: of a time-slotted routing table; `path_diversity` is then that of slot 0.
     """
 
@@ -88,6 +91,7 @@ class NetworkRow:
     path_diversity: tuple[Distance, ...]
     edges: int
     to_edges: int
+    is_scale_up: bool
     slot_paths: SlotPaths | None = None
     uniform: float | None = None
     patterns: Mapping[str, float] = field(default_factory=dict)
@@ -191,11 +195,12 @@ def _nics(network: Network) -> tuple[NicRow, ...]:
     key, counts = np.unique(own + network.port_rate_bps[ports], return_counts=True)
     scale = int(network.port_rate_bps.max() + 1)
     first = np.searchsorted(network.nic_of_port, key // scale)
-    rows = np.stack([network.port_nic[first].astype(np.int64), counts, key % scale])
+    up = network.is_scale_up[network.port_network[first]]
+    rows = np.stack([network.port_nic[first].astype(np.int64), counts, key % scale, up])
     kinds, hosts = np.unique(rows, axis=1, return_counts=True)
     return tuple(
-        NicRow(nic, n_ports, rate_bps, n)
-        for (nic, n_ports, rate_bps), n in zip(kinds.T.tolist(), hosts.tolist(), strict=True)
+        NicRow(nic, n_ports, rate_bps, n, bool(up))
+        for (nic, n_ports, rate_bps, up), n in zip(kinds.T.tolist(), hosts.tolist(), strict=True)
     )
 
 
@@ -206,10 +211,12 @@ def _switches(network: Network) -> tuple[SwitchRow, ...]:
     ports = np.bincount(node, minlength=network.n_nodes)
     rates = np.bincount(node, network.port_rate_bps[real].astype(float), network.n_nodes)
     latency = latencies_ps(network)
-    counted: dict[tuple[str, int, int, int, int], int] = {}
+    up = network.is_scale_up[network.switch_network].tolist()
+    counted: dict[tuple[str, int, int, int, int, bool], int] = {}
     for index, name in enumerate(network.switch_names):
         at = network.n_hosts + index
-        key = (stem(name), int(network.tier[at]), int(ports[at]), int(rates[at]), int(latency[at]))
+        figures = (int(one[at]) for one in (network.tier, ports, rates, latency))
+        key = (stem(name), *figures, up[index])
         counted[key] = counted.get(key, 0) + 1
     ordered = sorted(counted.items(), key=lambda item: item[0][1])
     return tuple(SwitchRow(*key, count) for key, count in ordered)
@@ -246,6 +253,7 @@ def _network(network: Network, alike: Ints, patterns: Patterns) -> NetworkRow:
         path_diversity=_distances(network, number, found),
         edges=int(np.diff(network.first_group)[number]),
         to_edges=min(int(one.groups.size) for one in found),
+        is_scale_up=bool(network.is_scale_up[number]),
         slot_paths=slot_paths(network, number),
         uniform=uniform_saturation(network, number),
         patterns={name: bound for name, bound in bounds.items() if bound is not None},

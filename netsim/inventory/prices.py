@@ -11,14 +11,22 @@ from typing import Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import read_text
-from netsim.inventory.cables import FIBER, LENGTHS
+from netsim.inventory.cables import FIBER, LENGTHS, SCALE_UP
 from netsim.inventory.inventory import Inventory
 from netsim.units import written
 
 BUILT_IN = Path(__file__).with_name("prices.toml")
 BPS_PER_GBPS = 1e9
 CABLE = "cable"
-PARTS = ("nic_port", "switch_port", "circuit_port", "fiber", *(f"{CABLE}.{n}" for n in LENGTHS))
+SCALE_UP_PORT = "scale_up_port"
+PARTS = (
+    SCALE_UP_PORT,
+    "nic_port",
+    "switch_port",
+    "circuit_port",
+    "fiber",
+    *(f"{CABLE}.{n}" for n in LENGTHS),
+)
 NUMBERS = ("usd", "usd_per_gbps", "watts", "watts_per_gbps")
 
 
@@ -55,13 +63,17 @@ def bill(counted: Inventory, prices: Mapping[str, Price]) -> tuple[BillRow, ...]
     """Return cost and power of each part that a network has."""
     pieces: dict[str, list[tuple[int, float]]] = {part: [] for part in PARTS}
     for nic in counted.nics:
-        pieces["nic_port"].append((nic.hosts * nic.ports, nic.port_rate_bps))
+        if not nic.is_scale_up:  # else it belongs to the host
+            pieces["nic_port"].append((nic.hosts * nic.ports, nic.port_rate_bps))
     for switch in counted.switches:
         share = switch.rate_bps / switch.ports
-        pieces["switch_port"].append((switch.count * switch.ports, share))
+        part = SCALE_UP_PORT if switch.is_scale_up else "switch_port"
+        pieces[part].append((switch.count * switch.ports, share))
     for circuit in counted.circuit_switches:
         pieces["circuit_port"].append((circuit.count * circuit.ports, circuit.rate_bps))
     for cable in counted.cables:
+        if cable.length == SCALE_UP:
+            continue  # part of its port
         part = "fiber" if cable.joins == FIBER else f"{CABLE}.{cable.length}"
         pieces[part].append((cable.count, cable.rate_bps))
     rows = []

@@ -185,6 +185,19 @@ class Network:
         np.add.at(rates, self.nic_of_port, self.port_rate_bps[: self.n_host_ports])
         return rates
 
+    @cached_property
+    def is_scale_up(self) -> Flags:
+        """bool[n_networks], networks that hosts of several NICs reach by their fastest one alone,
+        such as NVLink; all other networks are scale-out."""
+        fastest = np.maximum.reduceat(self.nic_rate_bps, self.first_nic[:-1])
+        is_fastest = self.nic_rate_bps == np.repeat(fastest, np.diff(self.first_nic))
+        n_fastest = np.add.reduceat(is_fastest.astype(np.int64), self.first_nic[:-1])
+        alone = (n_fastest == 1) & (np.diff(self.first_nic) > 1)
+        up = (is_fastest & np.repeat(alone, np.diff(self.first_nic)))[self.nic_of_port]
+        found = np.ones(self.first_group.size - 1, bool)
+        found[self.port_network[~up]] = False
+        return found
+
     @property
     def n_links(self) -> int:
         return self.n_ports

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from several_ports import rails
 from small_networks import GBPS, rail_racks, three_tiers
 
 from netsim.errors import InputError
+from netsim.inventory.cables import SCALE_UP
 from netsim.inventory.inventory import inventory
 from netsim.inventory.prices import PARTS, bill, read_prices
 
@@ -45,17 +47,38 @@ def test_bill_applies_custom_prices_and_keeps_default_ones(tmp_path) -> None:
     assert rows["cable.row"].source != "mine"
 
 
-def test_ports_are_priced_at_their_own_rates() -> None:
+def test_scale_up_and_scale_out_are_priced_apart_at_their_own_rates() -> None:
     counted = inventory(rail_racks(4, 2, planes=2))
-    rows = {row.part: row for row in bill(counted, read_prices())}
-    price = read_prices()["nic_port"]
-    gbps = 8 * (7200 + 2 * 200)
-    assert rows["nic_port"].count == 8 * 3
-    assert rows["nic_port"].usd == pytest.approx(price.usd_per_gbps * gbps)
-    cables = sum(row.count * row.rate_bps for row in counted.cables) / GBPS
-    hosts = gbps
-    watts = read_prices()["switch_port"].watts_per_gbps
-    assert rows["switch_port"].watts == pytest.approx(watts * (2 * cables - hosts))
+    prices = read_prices()
+    rows = {row.part: row for row in bill(counted, prices)}
+    assert [(nic.nic, nic.is_scale_up) for nic in counted.nics] == [(0, True), (1, False)]
+    assert {row.name: row.is_scale_up for row in counted.networks} == {
+        "rail0.plane0": False,
+        "rack0": True,
+    }
+    assert {row.name: row.is_scale_up for row in counted.switches} == {
+        "up": True,
+        "leaf": False,
+        "spine": False,
+    }
+    assert (rows["scale_up_port"].count, rows["nic_port"].count) == (8, 8 * 2)
+    up_usd = prices["scale_up_port"].usd_per_gbps * 8 * 7200
+    assert rows["scale_up_port"].usd == pytest.approx(up_usd)
+    gbps = 8 * 2 * 200
+    assert rows["nic_port"].usd == pytest.approx(prices["nic_port"].usd_per_gbps * gbps)
+    # Cables in the rack are part of its ports, whatever their delay.
+    out = [row for row in counted.cables if row.length != SCALE_UP]
+    cables = sum(row.count * row.rate_bps for row in out) / GBPS
+    watts = prices["switch_port"].watts_per_gbps
+    assert rows["switch_port"].watts == pytest.approx(watts * (2 * cables - gbps))
+    assert sum(row.count for part, row in rows.items() if part.startswith("cable")) == sum(
+        row.count for row in out
+    )
+
+
+@pytest.mark.parametrize("network", [three_tiers(4), rails(2, [400, 100])], ids=["tree", "ports"])
+def test_one_nic_is_scale_out(network) -> None:
+    assert not network.is_scale_up.any()
 
 
 def test_invalid_price_tables_are_rejected(tmp_path) -> None:

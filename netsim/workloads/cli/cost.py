@@ -57,7 +57,10 @@ def tables(costs: CostTables, rows: Sequence[GpuCost]) -> Iterator[Wide | str]:
         "save nothing; other costs may rise by the amount saved."
     )
     yield _links(costs, rows)
-    yield f"W of {reference}: with the GPU's own links, at equal silicon."
+    yield (
+        f"W of {reference}: with the GPU's own links, at equal silicon. Links are scale-up; "
+        "netsim topo prices scale-out."
+    )
     yield _failures(costs, rows)
     hours = f"{format_number(costs.failures.repair_hours)} h to repair"
     yield (
@@ -128,7 +131,7 @@ def _links(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
         _column("W per GPU,\nno links", rows, lambda row: row.watts),
         _column(f"W of\n{costs.fleet.reference}", rows, lambda r: f"{r.watts_of_reference:.3f}"),
     ]
-    return Wide(columns, title="Links by kind, and power", elsewhere="--json has all")
+    return Wide(columns, title="Scale-up links by kind, and power", elsewhere="--json has all")
 
 
 def _failures(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:

@@ -173,7 +173,7 @@ class Gpu:
 
     die_mm2: float = key(positive("mm2"), "die area")
     memory: int = key(size(), "stacked memory")
-    rate: int = key(rate(), "one-way rate of its links")
+    rate: int = key(rate(), "one-way rate of its scale-up links")
     link: str = key(text(), "its kind of links: a [link.NAME]")
     units: int = key(
         count(1, MAX_UNITS), "equal parts of the die that can be disabled, such as SMs", 1
