@@ -34,10 +34,12 @@ NAMES = {
 }
 """Axis -> its name on plots; the default is its last word."""
 
+EXPOSED = "exposed communication, {} (share of the step)"
+
 QUANTITIES = {
     "fct": "flow completion time", "ideal": "ideal completion time", "job_step": "step time",
-    "step": "step time", "job_exposed": "exposed communication (share of the step)",
-    "exposed": "exposed communication (share of the step)", "ttft": "time to first token",
+    "step": "step time", "job_exposed": EXPOSED.format("all networks"),
+    "exposed": EXPOSED.format("all networks"), "ttft": "time to first token",
     "tbt": "time between tokens", "second_token": "first to second token",
     "packet_hops_per_s": "speed", "pfc_pauses": "PFC pauses", "ecn_marks": "packets marked by ECN",
     "drops": "packets dropped", "trims": "packets trimmed", "lost": "packets lost",
@@ -87,6 +89,9 @@ def metric_name(name: str) -> str:
         return f"{whose}: {metric_name(rest)}"
     if name in QUANTITIES:
         return QUANTITIES[name]
+    if found := re.fullmatch(r"(?:job_)?exposed_(?:by_)?scale_(up|out)_?(.*)", name):
+        network, kind = found.groups()
+        return EXPOSED.format(f"scale-{network} {kind.replace('_', ' ')}".rstrip())
     name = name.removesuffix("_per_s").removesuffix("_ps").removesuffix("_s")
     quantity, _, statistic = name.rpartition("_")
     if statistic in STATISTICS:

@@ -291,6 +291,9 @@ def _print_tables(experiment: Experiment, outcomes: list[PointOutcome], sweep: b
     classes = [summary.get("flow_classes", []) for summary in summaries]
     if any(classes):
         show(class_table([outcome.row for outcome in written], classes, axes if sweep else []))
+    for more in each("sweep_sections") if sweep else ():
+        for table in more([outcome.row for outcome in written], summaries, axes):
+            show(table)
 
 
 def _marked(outcome: PointOutcome) -> dict[str, Any]:

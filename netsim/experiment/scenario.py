@@ -320,6 +320,8 @@ def _workload(
     kinds: tuple[type[Any], ...] = FlowTable, Workload
     made = _call_checked(traffic, "flows", kinds, traffic.params, network, rng, context)
     load = made if isinstance(made, Workload) else Workload(made)
+    name = key.removeprefix("flow_classes.").removesuffix(".traffic")
+    load = replace(load, parts=tuple(part.named(name) for part in load.parts))
     load = load.with_program(traffic, network.n_hosts)
     units = network.reduction
     load.validate(network.n_hosts if units is None else units.network.n_hosts)

@@ -30,6 +30,10 @@ class WorkloadPart:
         """Return this part with flows and tasks numbered from these on."""
         return self
 
+    def named(self, name: str) -> Self:  # noqa: ARG002
+        """Return this part as that of the traffic `name`: "traffic", or a flow class."""
+        return self
+
     def with_last_tasks(self, last: NDArray[np.int64]) -> Self:  # noqa: ARG002
         """Return this part where task `last[k]` completes task k, after messages were cut."""
         return self

@@ -8,6 +8,7 @@ A report is a file in a folder `reports`, of the simulator or of an application.
 - `lines(summary)` and `sections(summary)`: what `netsim run` prints of a point, as pairs of texts
 in its table and as further tables (`netsim.terminal`);
 - `sweep_columns(rows)`: its columns in the printed sweep table, beyond `Metric.title`;
+- `sweep_sections(rows, summaries, axes)`: further printed tables of a sweep;
 - `ORDER`: its position among the reports.
 """
 

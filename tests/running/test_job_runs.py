@@ -68,12 +68,19 @@ def netsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Res
 def test_job_run_has_operations_table_and_step_metrics(netsim: Callable[..., Result]) -> None:
     outcome = netsim("run", "job.toml", "--out", "r")
     assert outcome.exit_code == 0, outcome.output
-    for text in ("Steps, mean of the ranks", "MFU", "exposed pp", "bubble", "bus", "all_reduce"):
+    for text in (
+        "Steps, mean of the ranks",
+        "MFU",
+        "exposed scale-out pp",
+        "bubble",
+        "bus",
+        "all_reduce",
+    ):
         assert text in outcome.stdout
     result = load_result("r")
     table = result.operations
     assert table is not None
-    assert [*table.columns] == [*COLUMNS["operations"]]
+    assert [*table.columns, "job"] == [*COLUMNS["operations"]]  # a single job
     assert all(column.doc for column in COLUMNS["operations"].values())
     assert result.matches_hash()
     assert set(result.flows["flow_kind"].to_list()) == {"pp", "dp"}
@@ -116,6 +123,64 @@ def test_sweep_table_has_step_metrics_of_each_point(netsim: Callable[..., Result
     for name in ("exposed", "bubble", "skew"):
         assert table[name].is_between(0, 1).all()
     assert "mfu" in outcome.stdout
+
+
+RAILS = """
+kind = "multi_rail"
+gpus_per_rack = 2
+scale_up_rate = "1.6Tbps"
+rail = {kind = "fat_tree", hosts_per_leaf = 2, leaves = 1, host_rate = "400Gbps"}
+[traffic]
+"""
+
+
+def test_exposed_time_is_told_by_network_and_kind(netsim: Callable[..., Result]) -> None:
+    before, _, after = EXPERIMENT.partition('kind = "fat_tree"')
+    Path("job.toml").write_text(before + RAILS + after.partition("[traffic]")[2])
+    axis = 'topology.scale_up_rate=["1.6Tbps", "3.2Tbps"]'
+    outcome = netsim("run", "job.toml", "--set", axis, "--out", "s")
+    assert outcome.exit_code == 0, outcome.output
+    # All-reduces are within a rack, transfers between stages go from rack to rack.
+    assert "scale-up" in outcome.stdout
+    assert "scale-out" in outcome.stdout
+    table = load_sweep("s").table
+    points = load_sweep("s").points
+    for point in points:
+        steps = point.summary["job"]["steps"]
+        assert set().union(*(one["exposed_ps"] for one in steps)) == {"scale-up dp", "scale-out pp"}
+    slow, fast = table["exposed_scale_up_dp"]
+    assert slow > fast
+    parts = (table["exposed_scale_up_dp"], table["exposed_scale_out_pp"])
+    assert table["exposed"].to_list() == pytest.approx((parts[0] + parts[1]).to_list())
+    assert table["exposed_scale_up"].to_list() == pytest.approx(parts[0].to_list())
+
+
+OTHER = """
+[flow_classes.other]
+transport = "ndp"
+[flow_classes.other.traffic]
+kind = "./two_stages.py"
+forward = "20us"
+"""
+
+
+def test_each_of_two_jobs_has_its_own_table(netsim: Callable[..., Result]) -> None:
+    netsim("run", "job.toml", "--out", "alone")
+    Path("job.toml").write_text(EXPERIMENT + OTHER)
+    outcome = netsim("run", "job.toml", "--out", "both")
+    assert outcome.exit_code == 0, outcome.output
+    assert mentions(outcome.stdout, "Steps of traffic", "Steps of other")
+    result = load_result("both")
+    first, other = result.summary["jobs"]
+    assert first == result.summary["job"]
+    alone = load_result("alone").summary["job"]
+    computes = [sum(one["compute_ps"] for one in job["steps"]) for job in (alone, first, other)]
+    assert computes == [20e6, 20e6, 40e6]
+    assert first["mfu"] == pytest.approx(1e9 / (first["step_ps"] / 1e12) / 4e14)
+    assert result.operations is not None
+    assert result.operations["job"].value_counts().sort("job")["count"].to_list() == [24, 24]
+    path = critical_path(result, step=1)
+    assert path.end_ps - path.start_ps == first["steps"][1]["time_ps"]
 
 
 def test_truncated_run_reports_finished_steps_only(netsim: Callable[..., Result]) -> None:

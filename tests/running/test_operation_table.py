@@ -15,7 +15,7 @@ from netsim.flows import Workload
 from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.operations.operation_rows import factors, job_metrics, operation_table
 from netsim.workloads.operations.step_times import step_times
-from netsim.workloads.operations.table import JobSteps
+from netsim.workloads.operations.table import JobRows, JobSteps
 
 US = 10**6
 RANKS = 5
@@ -34,6 +34,11 @@ def table_of(load: Workload, n_hosts: int, step: Any = None) -> dict[str, Any]:
     started = np.where(flows.waits_for > 0, -1, flows.start_ps)
     assert load.tasks is not None
     return operation_table(operations_of(load), load.tasks, states, started, step)
+
+
+def metrics_of(table: dict[str, Any], steps: JobSteps | None = None) -> dict[str, Any]:
+    job = JobRows("traffic", table["rank"].size, steps)
+    return job_metrics(table, job, star(int(table["host"].max()) + 1))
 
 
 def random_operations(seed: int) -> Operations:
@@ -131,9 +136,7 @@ def test_bandwidths_and_step_metrics_of_an_all_reduce() -> None:
     assert np.isnan(table["busbw_bps"][~its]).all()
     assert table["algbw_bps"][its] == pytest.approx(40_960 * 8e12 / length)
     assert table["busbw_bps"][its] == pytest.approx(1.5 * table["algbw_bps"][its])
-    figures = job_metrics(table, steps)
-    assert (figures["operations"], figures["operations_done"]) == (8, 8)
-    job = figures["job"]
+    job = metrics_of(table, steps)
     (first,) = job["steps"]
     assert first["time_ps"] == 5 * US + length
     assert first["compute_ps"] == 4 * US
@@ -142,10 +145,10 @@ def test_bandwidths_and_step_metrics_of_an_all_reduce() -> None:
     assert first["skew_ps"] == US
     done = table["end_ps"][its].max() - table["end_ps"][its]
     assert first["bubble_ps"] == done.mean()
-    assert first["exposed_ps"] == {"dp": length - done.mean()}
+    assert first["exposed_ps"] == {"scale-out dp": length - done.mean()}
     assert first["mfu"] == pytest.approx(6e9 / (first["time_ps"] / 1e12 * 1e15))
     assert job["step_ps"] == first["time_ps"]
-    assert job["exposed"] == first["exposed_ps"]["dp"] / first["time_ps"]
+    assert job["exposed"] == first["exposed_ps"]["scale-out dp"] / first["time_ps"]
     (collective,) = job["collectives"]
     assert (collective["kind"], collective["operation_type"], collective["ranks"]) == (
         "dp",
@@ -154,8 +157,7 @@ def test_bandwidths_and_step_metrics_of_an_all_reduce() -> None:
     )
     assert collective["time_max_ps"] == length
     assert collective["busbw_bps"] == pytest.approx(table["busbw_bps"][its][0])
-    assert job_metrics(None, steps) == {}
-    assert job_metrics(table, None)["job"]["mfu"] is None
+    assert metrics_of(table)["mfu"] is None
 
 
 def test_analytic_collective_has_no_bandwidth() -> None:
@@ -163,7 +165,7 @@ def test_analytic_collective_has_no_bandwidth() -> None:
     ops.collective("all_reduce", [0, 1], 9000, "auto", 0, "tp", duration_ps=US)
     ops.send(0, 1, 9000)
     table = simulated(ops)
-    timed, sent = job_metrics(table, None)["job"]["collectives"][::-1]
+    timed, sent = metrics_of(table)["collectives"][::-1]
     assert (timed["kind"], timed["time_ps"], timed["busbw_bps"]) == ("tp", US, None)
     assert (sent["kind"], sent["operation_type"]) == ("pp", "send")
     assert sent["busbw_bps"] == pytest.approx(table["busbw_bps"][-1])
@@ -193,6 +195,6 @@ def test_table_of_half_a_million_operations_takes_seconds() -> None:
     states.end_ps = end
     begin = time.process_time()
     table = operation_table(operations_of(load), load.tasks, states, np.zeros(1, np.int64))
-    figures = job_metrics(table, None)
+    assert metrics_of(table)["steps"]
     assert time.process_time() - begin < 10
-    assert figures["operations"] == 2 * n * ranks + 2
+    assert table["rank"].size == 2 * n * ranks + 2

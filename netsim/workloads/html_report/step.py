@@ -1,4 +1,4 @@
-"""Parts of a job's step: compute, exposed communication by kind, bubble and skew."""
+"""Parts of jobs' steps: compute, exposed communication by network and kind, bubble and skew."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Report, unit_of
 from netsim.units import format_time
+from netsim.workloads.reports.job import jobs_of
 
 ORDER = 3
 MAX_STEPS = 6
@@ -26,20 +27,32 @@ WAITS = {
 def headlines(report: Report) -> Iterator[str]:
     """Yield what a step's time was spent on, by point."""
     for point in report.simulated[:MAX_STEPS]:
-        job = point.result.summary.get("job")
-        if not job or not job["steps"]:
-            continue
-        step = job["steps"][-1]
-        named = _parts(step)
-        order = sorted(named, key=lambda name: -named[name])
-        told = [f"{name} {100 * named[name] / step['time_ps']:.1f} %" for name in order[:5]]
-        of = f"{point.label}: a" if len(report.simulated) > 1 else "A"
-        yield f"{of} step takes {format_time(int(step['time_ps']), 4)}: {', '.join(told)}."
-        if named and not order[0].startswith("compute"):
-            exposed = sum(step["exposed_ps"].values())
-            share = f"{100 * exposed / step['time_ps']:.1f} %"
-            time = format_time(int(exposed), 4)
-            yield f"Ranks wait for communication for {time} of it ({share})."
+        jobs = jobs_of(point.result.summary)
+        for job in jobs:
+            if not job["steps"]:
+                continue
+            step = job["steps"][-1]
+            named = _parts(step)
+            order = sorted(named, key=lambda name: -named[name])
+            told = [f"{name} {100 * named[name] / step['time_ps']:.1f} %" for name in order[:5]]
+            of = f"{point.label}: a" if len(report.simulated) > 1 else "A"
+            whose = f" of {job['name']}" if len(jobs) > 1 else ""
+            time = format_time(int(step["time_ps"]), 4)
+            yield f"{of} step{whose} takes {time}: {', '.join(told)}."
+            if named and not order[0].startswith("compute"):
+                yield f"Ranks wait for communication for {_waiting(step)}."
+
+
+def _waiting(step: Mapping[str, Any]) -> str:
+    """Return how long ranks wait for communication, in total and over each network."""
+    by: dict[str, float] = {}
+    for named, time in step["exposed_ps"].items():
+        network = named.partition(" ")[0]
+        by[network] = by.get(network, 0) + time
+    total = sum(by.values())
+    shares = [f"{network} {100 * time / step['time_ps']:.1f} %" for network, time in by.items()]
+    share = f"{100 * total / step['time_ps']:.1f} %"
+    return f"{format_time(int(total), 4)} of it ({share}: {', '.join(shares)})"
 
 
 def _parts(step: Mapping[str, Any]) -> dict[str, float]:
@@ -56,12 +69,14 @@ def comparison(report: Report) -> Iterator[Section]:
     """Yield a bar per step and point, if the results are of a job."""
     rows: list[tuple[str, dict[str, float], list[str]]] = []
     for point in report.simulated:
-        job = point.result.summary.get("job")
-        for number, step in enumerate((job or {}).get("steps", [])[:MAX_STEPS]):
-            time = format_time(int(step["time_ps"]), 4)
-            mfu = f", MFU {100 * step['mfu']:.1f} %" if step["mfu"] is not None else ""
-            title = f"{point.label}, step {number}: {time}{mfu}"
-            rows.append((title, _parts(step), []))
+        jobs = jobs_of(point.result.summary)
+        for job in jobs:
+            whose = f" of {job['name']}" if len(jobs) > 1 else ""
+            for number, step in enumerate(job["steps"][:MAX_STEPS]):
+                time = format_time(int(step["time_ps"]), 4)
+                mfu = f", MFU {100 * step['mfu']:.1f} %" if step["mfu"] is not None else ""
+                title = f"{point.label}, step {number}{whose}: {time}{mfu}"
+                rows.append((title, _parts(step), []))
     if not rows:
         return
     names = list(dict.fromkeys(name for _, step, _ in rows for name in step))
@@ -74,5 +89,8 @@ def comparison(report: Report) -> Iterator[Section]:
         parts.bar_row(title, [step.get(name, 0) / scale for name in names], text)
         for title, step, text in rows
     ]
-    text = "Means of the ranks. Exposed: time in which ranks wait for this communication."
+    text = (
+        "Means of the ranks. Exposed: time in which ranks wait for this communication, over the "
+        "scale-up network (such as NVLink) or any other (scale-out)."
+    )
     yield Section("steps", "Steps", (text,), (parts.bars(categories, unit, made),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,15 +10,19 @@ from numpy.typing import NDArray
 
 from netsim.model.tasks import COMPUTE, TaskTable
 from netsim.workloads.operations.step_times import MeasuredStep, step_times
-from netsim.workloads.operations.table import WHATS, JobSteps, OperationTable
+from netsim.workloads.operations.table import WHATS, JobRows, JobSteps, OperationTable
 
 if TYPE_CHECKING:
     from netsim.engine.state_views import TaskStates
+    from netsim.model.network import Network
     from netsim.results.run_result import Table
 
 Ints = NDArray[np.int64]
 
 RECEIVE = WHATS.index("receive")
+
+SCALE_UP, SCALE_OUT = "scale-up", "scale-out"
+
 
 SHARED = ("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter")
 """Collectives in which a rank initially has, or finally keeps, its share of the buffer."""
@@ -156,29 +161,71 @@ def factors(what: NDArray[np.str_], ranks: NDArray[np.int32]) -> NDArray[np.floa
     return np.where(what == "all_reduce", 2 * share, found)
 
 
-def job_metrics(table: Table | None, steps: JobSteps | None) -> dict[str, Any]:
-    """Return the operations' part of the summary.
+def rows_of_jobs(table: Table, jobs: Sequence[JobRows]) -> list[Table]:
+    """Return each job's rows of a table of operations, which count operations from 0."""
+    found, first = [], 0
+    for job in jobs:
+        its = {name: column[first : first + job.n] for name, column in table.items()}
+        its["blocked_by"] = np.where(its["blocked_by"] < 0, -1, its["blocked_by"] - first)
+        found.append(its)
+        first += job.n
+    return found
 
-    "operations" counts them. "job" has, for each complete step ("steps") and in total, the time and
-    its mean breakdown over ranks (`step_times`): compute, exposed communication by kind, bubble and
-    skew; the model FLOPs utilization if FLOPs and peak are known; and the bandwidths of messages
-    and collectives ("collectives").
+
+def with_networks(table: Table, network: Network, steps: JobSteps | None) -> Table:
+    """Return a job's table whose kinds of communication follow their network: "scale-up tp".
+
+    A message or collective is scale-up if one scale-up network joins the hosts of all its ranks,
+    and scale-out otherwise; if a formula times it, it is of the network that the formula assumes. A
+    launch has the network of what its rank launches.
     """
-    if table is None:
-        return {}
-    done = int((table["end_ps"] >= 0).sum())
-    found = step_times(table)
+    port = np.flatnonzero(network.is_scale_up[network.port_network])
+    domain = np.full(network.n_hosts, -1, np.int64)
+    domain[network.port_node[port]] = network.port_network[port]
+    group, kind, rank = (table[name] for name in ("group", "kind", "rank"))
+    its = np.flatnonzero(group >= 0)
+    least, most = np.full((2, int(group.max(initial=-1)) + 1), -1, np.int64)
+    least[group[its]] = domain[table["host"][its]]
+    np.minimum.at(least, group[its], domain[table["host"][its]])
+    np.maximum.at(most, group[its], domain[table["host"][its]])
+    is_up = np.zeros(group.size, bool)
+    is_up[its] = ((least == most) & (least >= 0))[group[its]]
+    for name, assumed in (steps.formula_networks if steps else {}).items():
+        is_up[table["is_analytic"] & (kind == name)] = assumed == SCALE_UP
+    sent, which = np.unique(kind[its], return_inverse=True)
+    launches = np.flatnonzero((group < 0) & np.isin(kind, sent) & (kind != ""))
+    key = int(rank.max(initial=0)) + 1
+    at, first = np.unique(which * key + rank[its], return_index=True)
+    of_launch = np.searchsorted(sent, kind[launches]) * key + rank[launches]
+    found = first[np.minimum(np.searchsorted(at, of_launch), at.size - 1)]
+    is_up[launches] = is_up[its[found]]
+    named = np.char.rstrip(np.char.add(np.where(is_up, f"{SCALE_UP} ", f"{SCALE_OUT} "), kind))
+    communicates = group >= 0
+    communicates[launches] = True
+    return {**table, "kind": np.where(communicates, named, kind)}
+
+
+def job_metrics(table: Table, job: JobRows, network: Network) -> dict[str, Any]:
+    """Return the metrics of a job, whose table is `table`.
+
+    They have, for each complete step ("steps") and in total, the time and its mean breakdown over
+    ranks (`step_times`): compute, exposed communication by network and kind, bubble and skew; the
+    model FLOPs utilization if FLOPs and peak are known; and the bandwidths of messages and
+    collectives ("collectives").
+    """
+    steps = job.steps
+    found = step_times(with_networks(table, network, steps))
     entries = [_step(one, steps) for one in found]
-    job: dict[str, Any] = {"steps": entries, "step_ps": None, "mfu": None}
+    metrics: dict[str, Any] = {"name": job.name, "steps": entries, "step_ps": None, "mfu": None}
     if entries:
         total = sum(one["time_ps"] for one in entries)
-        job["step_ps"] = total / len(entries)
-        job["mfu"] = _utilization(job["step_ps"], steps)
-        job["exposed"] = sum(sum(one["exposed_ps"].values()) for one in entries) / total
+        metrics["step_ps"] = total / len(entries)
+        metrics["mfu"] = _utilization(metrics["step_ps"], steps)
+        metrics["exposed"] = sum(sum(one["exposed_ps"].values()) for one in entries) / total
         for name in ("bubble", "skew"):
-            job[name] = sum(one[f"{name}_ps"] for one in entries) / total
-    job["collectives"] = _collectives(table)
-    return {"operations": table["rank"].size, "operations_done": done, "job": job}
+            metrics[name] = sum(one[f"{name}_ps"] for one in entries) / total
+    metrics["collectives"] = _collectives(table)
+    return metrics
 
 
 def _step(found: MeasuredStep, steps: JobSteps | None) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """The breakdown of a step's time: compute, exposed communication by kind, bubble and skew.
 
+Kinds are those of the table, which may name the network too (`with_networks` in operation_rows.py).
+
 A step ends when its last operation ends, and begins when the previous step ends (the first at 0).
 Within it a rank computes, in any stream, or is idle. An idle interval ends when a compute of the
 rank begins, or with its last operation of the step; the rest of the step is bubble. An idle

@@ -6,8 +6,9 @@ rank, with a first and a last task at the rank's host, which may be the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +30,13 @@ class JobSteps:
         model_flops: the model's floating-point operations per step (without recomputation) of all
             simulated ranks; None: unknown.
         peak_flops: peak FLOP/s of these ranks in total.
+        formula_networks: the network ("scale-up" or "scale-out") of each kind timed by a formula.
     """
 
     step: NDArray[np.int32]
     model_flops: float | None = None
     peak_flops: float | None = None
+    formula_networks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -49,20 +52,24 @@ class JobSteps:
     def join(parts: Sequence[tuple[JobSteps | None, int]]) -> JobSteps | None:
         """Join the steps of several workloads, each with its number of operations.
 
-        Operations of a workload without steps belong to step 0. FLOPs are known only if every
-        workload with steps gives them.
+        Operations of a workload without steps belong to step 0. Each job's FLOPs stay its own
+        (`OperationTable.jobs`).
         """
-        known = [one for one, _ in parts if one is not None]
-        if not known:
+        if all(one is None for one, _ in parts):
             return None
         columns = [np.zeros(n, np.int32) if one is None else one.step for one, n in parts]
-        work = [one.model_flops for one in known if one.model_flops is not None]
-        peak = [one.peak_flops for one in known if one.peak_flops is not None]
-        return JobSteps(
-            np.concatenate(columns),
-            sum(work) if len(work) == len(known) else None,
-            sum(peak) if len(peak) == len(known) else None,
-        )
+        return JobSteps(np.concatenate(columns))
+
+
+class JobRows(NamedTuple):
+    """A job in a table: its name, its number of rows, which follow the previous job's, its steps.
+
+    The name is "traffic", or that of its flow class.
+    """
+
+    name: str
+    n: int
+    steps: JobSteps | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +88,7 @@ class OperationTable(WorkloadPart):
             unless other operations wait for its start: then with its last dependency.)
         label: one text per operation, or None.
         steps: the steps of the operations, or None.
+        title, joined: its name if it is a single job; else the jobs that it consists of.
     """
 
     rank: NDArray[np.int32]
@@ -96,9 +104,20 @@ class OperationTable(WorkloadPart):
     end_task: NDArray[np.int64]
     label: Sequence[str] | None = None
     steps: JobSteps | None = None
+    title: str = "traffic"
+    joined: tuple[JobRows, ...] = ()
 
     def __len__(self) -> int:
         return int(self.rank.size)
+
+    @property
+    def jobs(self) -> tuple[JobRows, ...]:
+        """The jobs of the table, in order."""
+        return self.joined or (JobRows(self.title, len(self), self.steps),)
+
+    def named(self, name: str) -> OperationTable:
+        """Return the table of the job `name`."""
+        return replace(self, title=name)
 
     def name(self, operation: int) -> str:
         """Return the name for messages, such as "all_reduce tp (gradients) of rank 3"."""
@@ -131,7 +150,7 @@ class OperationTable(WorkloadPart):
         columns = {
             name: getattr(self, name)[kept]
             for name in self.__dataclass_fields__
-            if name not in ("kinds", "label", "steps")
+            if isinstance(getattr(self, name), np.ndarray)
         }
         label = None if self.label is None else [self.label[k] for k in kept.tolist()]
         return replace(self, **columns, label=label)
@@ -162,4 +181,5 @@ class OperationTable(WorkloadPart):
             end_task=np.concatenate([table.end_task for table in tables]),
             label=label,
             steps=JobSteps.join([(table.steps, len(table)) for table in tables]),
+            joined=tuple(job for table in tables for job in table.jobs),
         )

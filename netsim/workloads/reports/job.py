@@ -39,6 +39,8 @@ OPERATIONS = TableSpec.of(
         (n - 1) / n (reduce_scatter, all_gather, all_to_all, gather, scatter) or 1; comparable to
         link rates
     label*          -      name of the operation in the traffic
+    job*            -      with several jobs, its job: traffic, or a flow class; each counts its
+        ranks from 0
     """,
     hash_order=4,
 )
@@ -46,15 +48,39 @@ OPERATIONS = TableSpec.of(
 TABLES = (OPERATIONS,)
 ORDER = 22
 
+NETWORKS = ("scale-up", "scale-out")
+
+EXPOSED_KINDS = ("tp", "cp", "ep", "pp", "dp", "expert_dp", "embedding", "kv")
+"""Kinds of communication whose exposed time has a metric of its own."""
+
+PARTS = tuple(
+    Metric(
+        f"exposed_{(named := network.replace('-', '_') + f'_{kind}'.rstrip('_'))}",
+        "1",
+        f"part of `exposed` in which ranks waited for {kind or 'any'} communication over the "
+        f"{network} network",
+        path=f"job.exposed_by.{named}",
+    )
+    for network in NETWORKS
+    for kind in ("", *EXPOSED_KINDS, "other")
+)
+"""Exposed communication by network, and by network and kind; null if there is none."""
+
 SWEEP = (
-    Metric("step_ps", "ps", "mean time of a job's step", path="job.step_ps"),
+    Metric(
+        "step_ps",
+        "ps",
+        "mean time of a job's step; with several jobs, this and what follows is of the first",
+        path="job.step_ps",
+    ),
     Metric("mfu", "1", "model FLOPs utilization of a step", path="job.mfu"),
     Metric(
         "exposed",
         "1",
-        "share of step time in which ranks waited for communication",
+        "share of step time in which ranks waited for communication, over any network",
         path="job.exposed",
     ),
+    *PARTS,
     Metric(
         "bubble",
         "1",
@@ -71,16 +97,20 @@ SWEEP = (
 
 
 def report(run: Run) -> dict[str, Any]:
-    """Add the table of operations; return metrics of steps and collectives."""
+    """Add the table of operations; return metrics of steps and collectives by job."""
     if not run.scenario.load.parts:
         return {}
-    from netsim.workloads.operations.operation_rows import job_metrics, operation_table
+    from netsim.workloads.operations.operation_rows import (
+        job_metrics,
+        operation_table,
+        rows_of_jobs,
+    )
     from netsim.workloads.operations.table import OperationTable
 
     operations = run.scenario.load.part(OperationTable)
     if operations is None or run.engine is None or run.engine.tasks is None:
         return {}
-    flows, steps = run.engine.flow_states(), operations.steps
+    flows, steps, jobs = run.engine.flow_states(), operations.steps, operations.jobs
     started = np.where(flows.waits_for > 0, -1, flows.start_ps)
     table = operation_table(
         operations,
@@ -90,12 +120,67 @@ def report(run: Run) -> dict[str, Any]:
         None if steps is None else steps.step,
     )
     run.tables["operations"] = table
-    return job_metrics(table, steps)
+    found = [
+        job_metrics(rows, job, run.scenario.network)
+        for rows, job in zip(rows_of_jobs(table, jobs), jobs, strict=True)
+    ]
+    for one in found:
+        one["exposed_by"] = _exposed_by(one["steps"])
+    several = {}
+    if len(found) > 1:
+        several["jobs"] = found
+        table["job"] = np.repeat([job.name for job in jobs], [job.n for job in jobs])
+    done = int((table["end_ps"] >= 0).sum())
+    return {"operations": len(operations), "operations_done": done, "job": found[0], **several}
+
+
+def _exposed_by(steps: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the parts of `exposed` by the endings of the names of `PARTS`."""
+    found: dict[str, float] = {}
+    total_ps = sum(one["time_ps"] for one in steps)
+    for one in steps:
+        for named, time_ps in one["exposed_ps"].items():
+            network, _, kind = named.partition(" ")
+            kind = kind.partition("_s")[0]  # the levels of data parallelism together
+            network = network.replace("-", "_")
+            for key in (network, f"{network}_{kind if kind in EXPOSED_KINDS else 'other'}"):
+                found[key] = found.get(key, 0) + time_ps / total_ps
+    return found
+
+
+def jobs_of(summary: Mapping[str, Any]) -> list[Job]:
+    """Return the metrics of each job of a point; none: []."""
+    job = summary.get("job")
+    return summary.get("jobs") or ([job] if job else [])
 
 
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
-    """Yield parts of step times, and bandwidths."""
-    return job_tables(summary.get("job"))
+    """Yield parts of step times, and bandwidths, of each job."""
+    jobs = jobs_of(summary)
+    for job in jobs:
+        of = f" of {job['name']}" if len(jobs) > 1 else ""
+        if job["steps"]:
+            yield _steps(job, of)
+        if job["collectives"]:
+            yield _collectives(job["collectives"], of)
+
+
+def sweep_sections(
+    rows: Sequence[Mapping[str, Any]], summaries: Sequence[Mapping[str, Any]], axes: Sequence[str]
+) -> Iterator[Wide]:
+    """Yield the steps of all jobs of a sweep whose points have several."""
+    found = [(row, job) for row, one in zip(rows, summaries, strict=True) for job in jobs_of(one)]
+    if not any("jobs" in one for one in summaries):
+        return
+    named = [
+        {**row, **{metric.name: metric.of({"job": job}) for metric in SWEEP}} for row, job in found
+    ]
+    columns = [
+        Column(axis.rpartition(".")[2], [str(row.get(axis)) for row in named], left=True)
+        for axis in axes
+    ]
+    columns.append(Column("job", [job["name"] for _, job in found], left=True))
+    yield Wide([*columns, *sweep_columns(named)], title="Jobs", elsewhere="summary.json has all")
 
 
 def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
@@ -106,6 +191,12 @@ def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
         for name in ("mfu", "exposed", "bubble", "skew"):
             cells = [number(row.get(name)) for row in rows]
             yield Column(name, cells, rank=2 if any_of(rows, name) else 12)
+        for one in PARTS:
+            _, up_or_out, *kind = one.path.rpartition(".")[2].split("_", 2)
+            if any_of(rows, one.name):
+                shares = [100 * (row.get(one.name) or 0) for row in rows]
+                title = f"exposed\nscale-{up_or_out}\n{' '.join([*kind, '%'])}"
+                yield Column(title, [f"{share:.1f}" for share in shares], rank=1 if kind else 10)
 
 
 Job = Mapping[str, Any]
@@ -114,18 +205,8 @@ MAX_STEPS = 6
 """Most steps printed."""
 
 
-def job_tables(job: Job | None) -> Iterator[Wide]:
-    """Yield tables of "job" in summary.json, if any."""
-    if job is None:
-        return
-    if job["steps"]:
-        yield _steps(job)
-    if job["collectives"]:
-        yield _collectives(job["collectives"])
-
-
-def _steps(job: Job) -> Wide:
-    """Return the parts of steps, mean of all ranks."""
+def _steps(job: Job, of: str) -> Wide:
+    """Return the parts of steps, mean of the job's ranks."""
     steps: Sequence[Mapping[str, Any]] = job["steps"][:MAX_STEPS]
     unit, scale = common_unit([one["time_ps"] for one in steps])
     parts: dict[str, list[float]] = {"compute": [one["compute_ps"] for one in steps]}
@@ -148,11 +229,11 @@ def _steps(job: Job) -> Wide:
             cells.append(f"{number(times[k], scale)} ({share:.1f} %)")
         columns.append(Column(f"step {k}", cells, rank=k))
     omitted = len(job["steps"]) - len(steps)
-    title = "Steps, mean of the ranks" + (f", the first {MAX_STEPS}" if omitted else "")
+    title = f"Steps{of}, mean of the ranks" + (f", the first {MAX_STEPS}" if omitted else "")
     return Wide(columns, title=title, elsewhere="summary.json has all")
 
 
-def _collectives(found: Sequence[Mapping[str, Any]]) -> Wide:
+def _collectives(found: Sequence[Mapping[str, Any]], of: str) -> Wide:
     """Return the bandwidths of messages and collectives."""
     unit, scale = common_unit([one["time_ps"] for one in found])
     columns = [
@@ -166,4 +247,4 @@ def _collectives(found: Sequence[Mapping[str, Any]]) -> Wide:
     ]
     for name, title in (("algbw_bps", "algorithm"), ("busbw_bps", "bus")):
         columns.append(Column(f"{title}\nGB/s", [number(one[name], 8e9) for one in found]))
-    return Wide(columns, title="Messages and collectives", elsewhere="summary.json has all")
+    return Wide(columns, title=f"Messages and collectives{of}", elsewhere="summary.json has all")

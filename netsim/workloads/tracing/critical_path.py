@@ -149,8 +149,9 @@ def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) ->
         )
     # Chunked messages may end with tasks that are not the traffic's.
     known = pl.Series(operations.end_task < len(tasks))
-    before = table.filter(pl.col("step") == step - 1)
-    its = table.filter((pl.col("step") == step) & known)
+    first = pl.col("operation") < operations.jobs[0].n
+    before = table.filter((pl.col("step") == step - 1) & first)
+    its = table.filter((pl.col("step") == step) & known & first)
     last = its.sort("end_ps", maintain_order=True)["operation"][-1]
     return int(operations.end_task[last]), int(before["end_ps"].max() or 0)  # type: ignore[arg-type]
 

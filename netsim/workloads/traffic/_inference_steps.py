@@ -206,7 +206,8 @@ class InferenceSteps:
         number = np.concatenate([made for made, _ in self._recorded])
         step = np.concatenate([step for _, step in self._recorded])
         # In-network reduction adds operations in between, which the table omits.
-        return JobSteps(step[np.argsort(number)].astype(np.int32))
+        step = step[np.argsort(number)].astype(np.int32)
+        return JobSteps(step, formula_networks={TP: "scale-up"})
 
     def _record(self, made: Ints, step: Ints) -> None:
         """Record the steps of operations; their first axis is the iteration."""

@@ -55,7 +55,11 @@ def steps_of(sample: JobSample, steps: int, n_operations: int) -> JobSteps:
     job, ranks = sample.job, sample.ranks
     peak = job.machine.matrix.rate(job.precision.compute) * len(ranks)
     step = np.repeat(np.arange(steps, dtype=np.int32), n_operations // steps)
-    return JobSteps(step, sample.scale * sample.model_flops, peak)
+    networks = {
+        one.kind: "scale-up" if one.network == "scale_up" else "scale-out"
+        for one in sample.messages
+    }
+    return JobSteps(step, sample.scale * sample.model_flops, peak, networks)
 
 
 def _add_step(grid: Grid, segments: Segments, order: Ints, gathered: Gathered) -> Gathered:
