@@ -153,9 +153,11 @@ def require(content: Any, schema: Schema, *, file: str | None, hint: str) -> Non
 
 
 def parsed(text: bytes) -> Any:
-    """Return the value of a JSON text. Raises ValueError if invalid or nested too deeply."""
+    """Return the value of a JSON text. Raises ValueError if it is invalid, nested too deeply or has
+    half of a surrogate pair."""
     try:
         value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("nested too deeply") from None
     level = [value]

@@ -6,15 +6,17 @@ status 1). Any other exception is a netsim bug and shows its traceback.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any, Literal
 
 MAX_PART = 600
 """Most characters per line of a message, which may quote long input."""
 
+TRUST = "read it; then --trust, in Python trust=True, runs it"
+"""Hint for code that runs only if the user trusts it."""
 
 Code = Literal[
     "invalid",  # none of the others
@@ -124,16 +126,26 @@ def raise_all(errors: Sequence[InputError]) -> None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the hint for an unknown name: the closest one, or a list of all."""
+    """Return the hint for an unknown name: the likeliest one, or a list of all.
+
+    Dotted names are keys of tables; the last part of one may be meant.
+    """
     names = list(known)
-    by_lower = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    close = close or [name for name in by_lower if len(word) > 2 and name.startswith(word.lower())]
-    if close:
-        return f'did you mean "{by_lower[close[0]]}"?'
+    if found := _likeliest(word.lower(), names):
+        return f'did you mean "{found}"?'
     if not names:
         return "there are none"
     return "there are: " + ", ".join(names)
+
+
+def _likeliest(word: str, names: Iterable[str]) -> str:
+    """Return the name that a word is nearly, begins, or is a part of; "" if there is none."""
+    known = {part.lower(): name for name in names for part in (name.rpartition(".")[2], name)}
+    starts = [part for part in known if len(word) > 2 and part.startswith(word)]
+    inside = [part for part in known if len(word) > 3 and word in part]
+    close = [get_close_matches(word, known, n=1, cutoff=cutoff) for cutoff in (0.8, 0.6)]
+    found = next(filter(None, ([word] * (word in known), starts, close[0], inside, close[1])), [])
+    return known[found[0]] if found else ""
 
 
 _warned: set[str] = set()

@@ -10,8 +10,9 @@ import io
 import json
 import re
 import stat
+import tomllib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ a decompression bomb 1,000."""
 
 JSON_IN_MEMORY = 30
 """Most bytes of Python objects per byte of JSON."""
+
+MAX_DEPTH = 20
+"""Deepest nesting of tables and lists in TOML; an experiment needs five levels."""
 
 DIGITS = 400
 """Longest integer accepted; Python itself refuses to print 4,300 digits."""
@@ -92,7 +96,8 @@ def locate(name: str, directory: Path, known: Mapping[str, Path], what: str) -> 
         return path
     if name in known:
         return known[name]
-    raise InputError(f"unknown {what}", file=name, hint=did_you_mean(name, known))
+    hint = did_you_mean(name, known)
+    raise InputError(f"unknown {what} {written(name)}", hint=hint, code="unknown_value")
 
 
 def file_size(path: Path) -> int:
@@ -198,6 +203,59 @@ def read_json(path: Path, **how: Any) -> Any:
         raise InputError("is nested too deeply", file=str(path), code="unreadable") from None
     except InputError as error:
         raise error.at(file=str(path)) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the tree of a TOML file of plain values (`require_plain`). Raises InputError naming
+    the file."""
+    try:
+        tree = parsed_toml(read_text(path))
+        require_plain(tree)
+        return tree
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def parsed_toml(text: str) -> dict[str, Any]:
+    """Return the tree of a TOML text. Raises InputError without a file."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"invalid TOML: {error}", code="unreadable") from None
+    except RecursionError:
+        raise too_deep() from None
+    except ValueError:  # the limit of Python's int()
+        raise InputError("invalid TOML: number too long", code="unreadable") from None
+
+
+def too_deep(key: str | None = None) -> InputError:
+    hint = f"at most {MAX_DEPTH} levels"
+    return InputError("nested too deeply", key=key, hint=hint, code="unreadable")
+
+
+def require_plain(value: Any, at: Sequence[str] = ()) -> None:
+    """Raise InputError, without a file, for values that TOML allows and netsim's files do not.
+
+    These are dates and other objects, integers of more than 64 bits, and deep nesting. Afterwards
+    all values can be copied and printed safely. `at` are the keys above `value`.
+    """
+    pending: list[tuple[tuple[str, ...], Any]] = [(tuple(at), value)]
+    while pending:
+        path, value = pending.pop()
+        key = ".".join(name for name in path[:MAX_DEPTH] if name) or None
+        if len(path) > MAX_DEPTH:
+            raise too_deep(key)
+        if isinstance(value, dict):
+            pending += [((*path, name), item) for name, item in value.items()]
+        elif isinstance(value, list):
+            pending += [((*path, ""), item) for item in value if not isinstance(item, str)]
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise InputError(f"{written(value)} exceeds 64 bits", key=key, code="out_of_range")
+        elif not isinstance(value, (str, int, float)):
+            kind = type(value).__name__
+            hint = "use text, a number, true, false, a list or a table"
+            message = f"{kind} {written(str(value))} is not allowed"
+            raise InputError(message, key=key, hint=hint, code="wrong_type")
 
 
 def whole(word: str) -> int:

@@ -22,8 +22,8 @@ from netsim.accuracy.cases import Case, Row, Tolerance, find
 from netsim.documents import COUNT, NUMBER, Each, Rule, read_object, require
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment import Experiment, locate
-from netsim.experiment.document import apply_overrides, read
-from netsim.inputs import read_bytes, user_path
+from netsim.experiment.document import apply_overrides
+from netsim.inputs import read_bytes, read_toml, user_path
 from netsim.results.columns import specs
 from netsim.results.provenance import fingerprint_of
 from netsim.results.run_result import Table
@@ -114,7 +114,7 @@ class Blind:
 
 def load(path: Path) -> Blind:
     """Read a file of cases. Raises InputError with the wrong key."""
-    content = read(path)
+    content = read_toml(path)
     require(content, FILE, file=str(path), hint=FORMAT)
     blind = Blind(path, content)
     for at, known in ((content, FILE), *((case, CASE) for case in blind.cases.values())):
@@ -214,7 +214,7 @@ def _file(blind: Blind, name: str, data: Path | None) -> Path:
 def experiment_of(blind: Blind, name: str, data: Path | None) -> Experiment:
     """Return the experiment of a case."""
     case, file = blind.cases[name], blind.experiment_file()
-    tree = read(file) if file else deepcopy(blind.content["experiment"])
+    tree = read_toml(file) if file else deepcopy(blind.content["experiment"])
     files = {key: str(_file(blind, one, data)) for key, one in case.get("files", {}).items()}
     texts = [f"{key}={json.dumps(one)}" for key, one in {**case.get("set", {}), **files}.items()]
     overridden = apply_overrides(tree, texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -16,7 +17,7 @@ import click
 from netsim.cli.interrupt import Interruption
 from netsim.cli.streams import tolerate_closed_streams
 from netsim.discovery import applications
-from netsim.errors import InputError, RunError, did_you_mean
+from netsim.errors import TRUST, InputError, RunError, did_you_mean
 from netsim.units import written
 from netsim.version import __version__
 
@@ -72,6 +73,9 @@ def commands() -> dict[str, str]:
     """Return the module, or module:attribute, of each command."""
     return {name: target for entries in groups().values() for name, (target, _) in entries.items()}
 
+
+GIVEN = "netsim.given"
+"""Where a context has the arguments of the command line."""
 
 OBJECTS_PER_COLLECTION = 100_000
 """New objects before garbage is collected. By default, collections are an eighth of a short run:
@@ -139,12 +143,19 @@ class LazyGroup(click.Group):
             with formatter.section(group):
                 formatter.write_dl([(name, text) for name, (_, text) in found.items()])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[GIVEN] = list(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         interruption = Interruption(at_once=True)
         try:
             with interruption:
                 return super().invoke(ctx)
         except InputError as error:
+            if error.hint == TRUST:
+                command = shlex.join(["netsim", *ctx.meta[GIVEN], "--trust"])
+                error = error.replace(hint=f"read it; then run it with: {command}")
             raise WrongInput(str(error)) from None
         except RunError as error:
             raise FailedRun(str(error)) from None

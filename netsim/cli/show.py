@@ -65,8 +65,7 @@ def command(kind: str, name: str, as_json: bool) -> None:
 def _show_file(kind: str, name: str, *, as_json: bool) -> None:
     """Print a file; comments give an experiment's sizes in bdp as bytes."""
     from netsim.experiment import locate as locate_experiment
-    from netsim.experiment.document import read
-    from netsim.inputs import locate, read_text
+    from netsim.inputs import locate, read_text, read_toml
 
     if kind == "experiment":
         path = locate_experiment(name)
@@ -74,7 +73,9 @@ def _show_file(kind: str, name: str, *, as_json: bool) -> None:
         path = locate(name, Path.cwd(), presets(FILES[kind][1]), kind)
     sizes = list(_sizes(path)) if kind == "experiment" else []
     if as_json:
-        print_json({"file": path, "content": read(path), **({"sizes": sizes} if sizes else {})})
+        print_json(
+            {"file": path, "content": read_toml(path), **({"sizes": sizes} if sizes else {})}
+        )
         return
     click.echo(read_text(path), nl=False)
     for line in sizes:

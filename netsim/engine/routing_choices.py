@@ -15,7 +15,7 @@ from netsim.engine.compiling.routing_declarations import RoutingAlgorithm, read_
 from netsim.engine.compiling.specialize import Specializer
 from netsim.engine.kernels.env import RoutingEnv
 from netsim.engine.kernels.routing_fields import RouterRecord
-from netsim.engine.kernels.routing_services import set_level, set_via
+from netsim.engine.kernels.routing_services import dimension_of, set_level, set_via
 from netsim.engine.kernels.specialization_constants import UnboundConstantError
 from netsim.engine.routing_state import build_routing
 from netsim.engine.share import WHOLE
@@ -49,6 +49,18 @@ def choices_of(fabric: Fabric, network: Network) -> Choices:
         anywhere=set_via in functions_of(use.module, later),
         next_level=_Levels(fabric, network, routing, n_levels).next if n_levels > 1 else None,
     )
+
+
+def require_dimensions(fabric: Fabric, network: Network) -> None:
+    """Raise InputError for a routing algorithm that looks at dimensions of cables (`dimension_of`)
+    in a network where no cable joins two switches with hosts, so that there are none."""
+    if dimension_of not in vars(fabric.routing.module).values():
+        return
+    ends = network.port_node[[np.arange(network.n_ports), network.port_peer]] - network.n_hosts
+    if not np.isin(ends, network.edge_switch).all(axis=0).any():
+        message = f'"{fabric.routing.name}" needs the dimensions of a direct network'
+        hint = f"{network.name} has none: use another routing, or a topology such as torus"
+        raise InputError(message, key="fabric.routing", hint=hint, code="conflict")
 
 
 UNKNOWN = (AttributeError, TypeError, IndexError, ArithmeticError, UnboundConstantError)

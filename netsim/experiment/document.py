@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from netsim.errors import InputError, raise_all
-from netsim.inputs import read_text
+from netsim.inputs import MAX_DEPTH, parsed_toml, require_plain, too_deep
 from netsim.units import written
 
 Tree = dict[str, Any]
 """A parsed TOML table: str, int, float, bool, list and dict values."""
-
-MAX_DEPTH = 20
-"""Deepest nesting of tables and lists; an experiment needs five levels."""
 
 PLUGIN_SECTIONS = ("topology", "transport", "traffic")
 FABRIC_PLUGINS = {"queue_discipline": "queue", "routing": "routing"}
@@ -25,6 +23,11 @@ FAULTS = "faults"
 
 CLASS_SECTIONS = ("transport", "traffic")
 """Sections of a table [flow_classes.NAME]."""
+
+
+_ITEM = re.compile(r"""\s*("[^"]*"|'[^']*'|[^][{}"',=]+)\s*(?:,|(?=]))""")
+_LIST = re.compile(rf"\[(?:{_ITEM.pattern})+\]", re.VERBOSE)
+"""A list of words that need no quotes, such as [ndp, 100Gbps, "x, y"]."""
 
 
 def category(key: str) -> str:
@@ -38,58 +41,6 @@ def category(key: str) -> str:
     return FABRIC_PLUGINS.get(key.removeprefix("fabric."), key.rpartition(".")[2])
 
 
-def read(path: Path) -> Tree:
-    """Return the tree of a TOML file. Raises InputError if it cannot be read or is not TOML."""
-    try:
-        tree = _parse(read_text(path))
-        require_plain(tree)
-        return tree
-    except InputError as error:
-        raise error.at(file=str(path)) from None
-
-
-def _parse(text: str) -> Tree:
-    """Return the tree of a TOML text. Raises InputError without a file."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"invalid TOML: {error}", code="unreadable") from None
-    except RecursionError:
-        raise _too_deep() from None
-    except ValueError:  # the limit of Python's int()
-        raise InputError("invalid TOML: number too long", code="unreadable") from None
-
-
-def _too_deep(key: str | None = None) -> InputError:
-    hint = f"at most {MAX_DEPTH} levels"
-    return InputError("nested too deeply", key=key, hint=hint, code="unreadable")
-
-
-def require_plain(value: Any, at: Sequence[str] = ()) -> None:
-    """Raise InputError, without a file, for values that TOML allows and experiments do not.
-
-    These are dates and other objects, integers of more than 64 bits, and deep nesting. Afterwards
-    all values can be copied and printed safely. `at` are the keys above `value`.
-    """
-    pending: list[tuple[tuple[str, ...], Any]] = [(tuple(at), value)]
-    while pending:
-        path, value = pending.pop()
-        key = ".".join(name for name in path[:MAX_DEPTH] if name) or None
-        if len(path) > MAX_DEPTH:
-            raise _too_deep(key)
-        if isinstance(value, dict):
-            pending += [((*path, name), item) for name, item in value.items()]
-        elif isinstance(value, list):
-            pending += [((*path, ""), item) for item in value if not isinstance(item, str)]
-        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise InputError(f"{written(value)} exceeds 64 bits", key=key, code="out_of_range")
-        elif not isinstance(value, (str, int, float)):
-            kind = type(value).__name__
-            hint = "use text, a number, true, false, a list or a table"
-            message = f"{kind} {written(str(value))} is not allowed"
-            raise InputError(message, key=key, hint=hint, code="wrong_type")
-
-
 def as_tree(content: Mapping[str, Any]) -> Tree:
     """Return a copy of a dictionary with mappings, tuples and paths as TOML values.
 
@@ -98,7 +49,7 @@ def as_tree(content: Mapping[str, Any]) -> Tree:
 
     def plain(value: Any, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
-            raise _too_deep()
+            raise too_deep()
         if isinstance(value, Mapping):
             return {str(key): plain(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list | tuple):
@@ -143,9 +94,10 @@ def _value(text: str) -> Any:
     try:
         document = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
-        return text
+        words = _LIST.fullmatch(text)
+        return [_value(word.strip()) for word in _ITEM.findall(text)] if words else text
     except (RecursionError, ValueError):
-        document = _parse(f"value = {text}")  # raises the error
+        document = parsed_toml(f"value = {text}")  # raises the error
     return document["value"] if len(document) == 1 else text
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from netsim.discovery import built_in
 from netsim.errors import CombinedInputError, InputError, did_you_mean
-from netsim.experiment.document import Tree, apply_overrides, as_tree, read
+from netsim.experiment.document import Tree, apply_overrides, as_tree
 from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.sweep import Variant, expand
-from netsim.inputs import is_file, path_problem, require_file
+from netsim.inputs import is_file, path_problem, read_toml, require_file
 from netsim.units import written
 
 MAX_NAME = 150
@@ -61,7 +61,7 @@ class Experiment:
         Raises InputError with all errors, one line each: "file: key: message (hint)".
         """
         path = Path(path)
-        tree = read(path)
+        tree = read_toml(path)
         overridden = apply_overrides(tree, overrides)
         loaded = cls.from_tree(tree, str(path), path.resolve().parent, overridden)
         loaded.overrides = tuple(overrides)
@@ -90,7 +90,7 @@ class Experiment:
         the paths of values from overrides.
         """
         resolver = Resolver(file, directory, overridden)
-        for error in check_top_level(tree):
+        for error in check_top_level(tree, resolver.find):
             resolver.note(error)
         variants: list[Variant] = []
         try:

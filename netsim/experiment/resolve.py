@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from netsim.errors import InputError
-from netsim.experiment.document import PLUGIN_SECTIONS, ErrorCollector, Tree
+from netsim.errors import InputError, did_you_mean
+from netsim.experiment.document import FABRIC_PLUGINS, PLUGIN_SECTIONS, ErrorCollector, Tree
 from netsim.experiment.model import Point
 from netsim.experiment.reference import SECTION, axis_problem, resolve_reference
 from netsim.experiment.resolve_fabric import describe_fabric, describe_packets, resolve_packets
@@ -24,8 +24,9 @@ from netsim.experiment.resolve_sections import (
     resolve_seed,
     resolve_stop,
 )
-from netsim.experiment.schema import FileSection, validated
-from netsim.experiment.sweep import Variant
+from netsim.experiment.schema import SECTIONS, FileSection, validated
+from netsim.experiment.sweep import Finder, Variant
+from netsim.plugins import registry
 from netsim.plugins.registry import Plugin
 
 T = TypeVar("T")
@@ -141,10 +142,32 @@ class Resolver:
         return self._errors.once(name, memo, lambda: resolve(table))
 
 
-def check_top_level(tree: Tree) -> list[InputError]:
-    """Return the errors in the top-level keys and the types of the sections."""
+def check_top_level(tree: Tree, find: Finder) -> list[InputError]:
+    """Return the errors in the top-level keys and the types of the sections. A key that belongs
+    into a section is proposed there."""
     try:
         validated(FileSection, tree, "")
     except InputError as error:
-        return list(error.errors)
+        return [_placed(one, tree, find) for one in error.errors]
     return []
+
+
+def _placed(error: InputError, tree: Tree, find: Finder) -> InputError:
+    if error.code != "unknown_key" or error.key is None or "." in error.key:
+        return error
+    known = [
+        f"{section}.{key}" for section, model in SECTIONS.items() for key in model.model_fields
+    ]
+    plugins: list[tuple[str, Plugin | None]]
+    plugins = [("fabric", one) for kind in FABRIC_PLUGINS.values() for one in registry.all(kind)]
+    for section in PLUGIN_SECTIONS:
+        given = tree.get(section)
+        for item in given if isinstance(given, list) else [given]:
+            kinds = item.get("kind") if isinstance(item, dict) else item
+            named = kinds if isinstance(kinds, list) else [kinds]
+            plugins += [(section, find(section, one)) for one in named if isinstance(one, str)]
+    known += [
+        f"{section}.{one.name}" for section, plugin in plugins if plugin for one in plugin.params
+    ]
+    meant = [one for one in known if one.rpartition(".")[2].startswith(error.key)]
+    return error.replace(hint=did_you_mean(error.key, meant)) if meant else error

@@ -35,6 +35,13 @@ from netsim.units import Bdp, format_bytes, format_port_size, format_rate, forma
 COMMON = tuple(keys_of(Fabric))
 """Keys of [fabric] that are no plugin's."""
 
+INNER = tuple(
+    f"{table}.{key}"
+    for table, keys in (("ecn", keys_of(Ecn)), ("circuits", keys_of(CircuitRules)))
+    for key in keys
+)
+"""Keys of its tables."""
+
 UNKNOWN = "unknown key"
 
 
@@ -108,7 +115,7 @@ class FabricTable:
                 message = f'has no effect with {choice} = "{self.plugins[choice].name}"'
                 hint = "only with " + " or ".join(f'"{name}"' for name in others)
                 return InputError(message, key=f"fabric.{key}", hint=hint, code="no_effect")
-        hint = did_you_mean(key, own)
+        hint = did_you_mean(key, [*own, *INNER])
         return InputError(UNKNOWN, key=f"fabric.{key}", hint=hint, code="unknown_key")
 
 

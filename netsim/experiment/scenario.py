@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times, round_trips
-from netsim.engine.routing_choices import choices_of
+from netsim.engine.routing_choices import choices_of, require_dimensions
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults, queue_rates
 from netsim.experiment.resolve_fabric import wrong_sizes
 from netsim.experiment.sampling import sampling_of
 from netsim.inventory.inventory import shares_of_networks
-from netsim.limits import TIMEOUT_PS, slowest_rate_bps
+from netsim.limits import CLASSES, TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.circuit_times import check_control, check_phases, check_rules
+from netsim.model.deadlock import Cycle, pfc_text, waiting_cycle
 from netsim.model.demand import demand_of
-from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.fabric import Fabric, PacketFormat, routing_spec
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
@@ -32,17 +33,21 @@ from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
 from netsim.model.tasks import TaskTable
 from netsim.model.workload import Workload
+from netsim.plugins import registry
 from netsim.plugins.calls import call
 from netsim.units import format_rate, format_time, shortened, written
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from netsim.experiment import Point
     from netsim.experiment.model import FlowClass
     from netsim.plugins.registry import PluginSpec
 
 T = TypeVar("T")
+
+SEARCHED_PORTS = 10_000
+"""Most ports of a network for whose deadlock a routing algorithm is searched."""
 
 TRAFFIC_STREAM = 0x7261
 """Separates the random numbers of traffic from other uses of the seed."""
@@ -69,7 +74,7 @@ class Scenario:
     alone: IdealTimes | None = None
     sizes: PortSizes | None = None
     pfc: str | None = None
-    """What PFC can do to the network (`checks.check_deadlock`); None: it has none."""
+    """What PFC can do to the network (`pfc_text`); None: it has none."""
 
     @property
     def flows(self) -> FlowTable:
@@ -154,6 +159,7 @@ def prepare(point: Point) -> Scenario:
         checks.check_sizes(flows, point.packets, "traffic")
         checks.check_durations(network, flows, point.packets, "traffic")
         faults = link_faults(point, network)
+        require_dimensions(point.fabric, network)
         fabric, sizes = _final_fabric(point, network, faults)
         pfc = _pfc(point, network, faults)
         _check_timeouts(point, network, port_pairs, classes)
@@ -296,8 +302,31 @@ def _pfc(point: Point, network: Network, faults: LinkFaults | None) -> str | Non
     """Return `Scenario.pfc`. Raises InputError if PFC can deadlock and that is not allowed."""
     if not point.fabric.pauses or network.circuits is not None or is_closed_form(point):
         return None  # the engine refuses PFC over circuits
-    routes, choices = None if faults is None else faults.routes, choices_of(point.fabric, network)
-    return checks.check_deadlock(network, point.fabric, routes, choices)
+    cycle = _cycle(point, network, faults)
+    found = pfc_text(network, cycle)
+    if cycle.ports.size and not point.fabric.allow_deadlock:
+        levels = " or ".join(f'"{name}"' for name in _levels_that_help(point, network))
+        ways = "a queue_discipline without PFC" + (f", routing = {levels}" if levels else "")
+        hint = f"use {ways}, or allow_deadlock = true to run it anyway"
+        raise InputError(f"PFC {found}", key="fabric.queue_discipline", hint=hint)
+    if not cycle.ports.size and faults is not None and faults.routes and faults.routes.n_changes:
+        found += ", except for packets under way when routes change"
+    return found
+
+
+def _cycle(point: Point, network: Network, faults: LinkFaults | None) -> Cycle:
+    routes = None if faults is None else faults.routes
+    return waiting_cycle(network, routes, choices_of(point.fabric, network))
+
+
+def _levels_that_help(point: Point, network: Network) -> Iterator[str]:
+    """Yield the routing algorithms with levels by which PFC cannot deadlock the network."""
+    for plugin in registry.all("routing") if network.n_ports <= SEARCHED_PORTS else ():
+        other = replace(point, fabric=replace(point.fabric, routing=routing_spec(plugin.name)))
+        if other.fabric.n_levels > 1 and other.fabric.n_link_classes <= CLASSES:
+            made = _network(other)
+            if not _cycle(other, made, link_faults(other, made)).ports.size:
+                yield plugin.name
 
 
 def _located(error: InputError, point: Point) -> InputError:

@@ -353,6 +353,18 @@ class FileSection(_Section):
     """values of a formula or paper to draw and print"""
 
 
+SECTIONS: dict[str, type[_Section]] = {
+    "packets": PacketsSection,
+    "fabric": FabricSection,
+    "fabric.ecn": EcnSection,
+    "fabric.circuits": CircuitsSection,
+    "routing": RoutingSection,
+    "stop": StopSection,
+    "measure": MeasureSection,
+    "outputs": OutputsSection,
+}
+"""Tables with keys of their own; those of [faults] and [flow_classes] have names of the user."""
+
 _MISSING = {
     "topology": '[topology] with kind = "fat_tree"',
     "transport": 'transport = "ndp"',

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -238,23 +239,29 @@ def _labels(tables: Sequence[Tree]) -> list[str]:
 
     Lists are axes of their own, and are included only if names are otherwise equal.
     """
-    short = [_label(table, tables, with_lists=False) for table in tables]
+    known: dict[tuple[str, str], Counter[str]] = {}
+    kinds = [repr(table.get("kind")) for table in tables]
+    for kind, table in zip(kinds, tables, strict=True):
+        for key, value in table.items():
+            known.setdefault((kind, key), Counter())[repr(value)] += 1
+    n_of_kind = Counter(kinds)
+
+    def label(kind: str, table: Tree, *, with_lists: bool) -> str:
+        differences = [
+            f"{key}={value if isinstance(value, str) else written(value)}"
+            for key, value in table.items()
+            if known[kind, key][repr(value)] < n_of_kind[kind]
+            and (with_lists or not isinstance(value, list))
+        ]
+        return " ".join([str(table.get("kind")), *differences])
+
+    pairs = list(zip(kinds, tables, strict=True))
+    short = [label(*pair, with_lists=False) for pair in pairs]
+    count = Counter(short)
     return [
-        label if short.count(label) == 1 else _label(table, tables, with_lists=True)
-        for label, table in zip(short, tables, strict=True)
+        one if count[one] == 1 else label(*pair, with_lists=True)
+        for one, pair in zip(short, pairs, strict=True)
     ]
-
-
-def _label(table: Tree, tables: Sequence[Tree], *, with_lists: bool) -> str:
-    kind = table.get("kind")
-    same_kind = [other for other in tables if other.get("kind") == kind]
-    differences = [
-        f"{key}={value if isinstance(value, str) else written(value)}"
-        for key, value in table.items()
-        if any(repr(other.get(key)) != repr(value) for other in same_kind)
-        and (with_lists or not isinstance(value, list))
-    ]
-    return " ".join([str(kind), *differences])
 
 
 def _values(key: str, value: Any, *, is_count: bool) -> list[Variant]:

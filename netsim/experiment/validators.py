@@ -92,7 +92,7 @@ class Delays:
     """A validator of one delay for all names, or a table of delays by pattern of names."""
 
     def __call__(self, value: Any) -> Any:
-        table = value if isinstance(value, dict) else {"*": value}
+        table = value if isinstance(value, dict) and value else {"*": value}
         return tuple((pattern, DELAY(one)) for pattern, one in table.items())
 
     def format(self, value: Any) -> Any:

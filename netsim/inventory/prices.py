@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, did_you_mean
-from netsim.inputs import read_text
+from netsim.inputs import read_toml
 from netsim.inventory.cables import FIBER, LENGTHS, SCALE_UP
 from netsim.inventory.inventory import Inventory
 from netsim.units import written
@@ -89,10 +88,7 @@ def bill(counted: Inventory, prices: Mapping[str, Price]) -> tuple[BillRow, ...]
 
 
 def _read(path: Path) -> dict[str, Price]:
-    try:
-        tree = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not TOML: {error}", file=str(path), code="unreadable") from None
+    tree = read_toml(path)
     lengths = tree.pop(CABLE, {})
     if not isinstance(lengths, dict):
         raise _wrong(path, CABLE, "is not a table", f"[{CABLE}.{LENGTHS[0]}]")

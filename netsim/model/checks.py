@@ -22,7 +22,6 @@ from netsim.limits import (
     slowest_rate_bps,
 )
 from netsim.model.arithmetic import byte_quotient
-from netsim.model.deadlock import Choices, pfc_text, waiting_cycle
 from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
 from netsim.model.port_pairs import port_pairs_of, walk
 from netsim.units import format_bytes, format_rate, format_time
@@ -30,7 +29,6 @@ from netsim.units import format_bytes, format_rate, format_time
 if TYPE_CHECKING:
     from netsim.model.flows import FlowTable
     from netsim.model.network import Network
-    from netsim.model.routing import RouteChanges
 
 HORIZON = f"a run lasts at most {HORIZON_PS / 3.6e15:.0f} simulated hours"
 
@@ -78,25 +76,6 @@ def largest_packet(packets: PacketFormat, fabric: Fabric) -> int:
 def smallest_packet(packets: PacketFormat, fabric: Fabric) -> int:
     """Return the size on the wire of the smallest packet; the last of a flow may carry one byte."""
     return min(packets.header_bytes + 1, packets.control_bytes, *_pfc(fabric))
-
-
-def check_deadlock(
-    network: Network, fabric: Fabric, routes: RouteChanges | None, choices: Choices
-) -> str:
-    """Return what PFC can do to a network, "deadlock-free" or a cycle of links. `routes` and
-    `choices` are as for `waiting_cycle`. Raises InputError for a cycle, unless the fabric allows
-    it."""
-    cycle = waiting_cycle(network, routes, choices)
-    found = pfc_text(network, cycle)
-    if cycle.ports.size and not fabric.allow_deadlock:
-        hint = (
-            "use a queue_discipline without PFC, a routing algorithm with levels such as "
-            "ecmp_levels, or allow_deadlock = true to run it anyway"
-        )
-        raise InputError(f"PFC {found}", key="fabric.queue_discipline", hint=hint)
-    if not cycle.ports.size and routes is not None and routes.n_changes:
-        found += ", except for packets under way when routes change"
-    return found
 
 
 def _pfc(fabric: Fabric) -> list[int]:

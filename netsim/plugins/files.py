@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from netsim.errors import InputError
+from netsim.errors import TRUST, InputError
 from netsim.inputs import read_bytes
 
 
@@ -38,9 +38,6 @@ _untrusted: ContextVar[bool] = ContextVar("untrusted", default=False)
 
 FORMER = re.compile(r"(?:attribute|keyword argument) '(\w+)'")
 """Matches the missing name in an error of Python."""
-
-TRUST = "read it; then --trust, in Python trust=True, runs it"
-"""Hint for code that runs only if the user trusts it."""
 
 
 @contextmanager

@@ -44,7 +44,8 @@ class Paths:
         if node < network.n_hosts:
             return []
         try:
-            local = network.candidates(node - network.n_hosts, int(network.host_group[to]), table)
+            group = int(network.port_group[to % network.n_host_ports])
+            local = network.candidates(node - network.n_hosts, group, table)
         except InputError:  # no route in the first time slot, or while a link is down
             return []
         return [int(network.node_first_port[node]) + port for port in local.tolist()]

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import InputError
+from netsim.errors import TRUST, InputError
 from netsim.experiment import Experiment, Point
 from netsim.inputs import path_problem
 from netsim.plugins import files as plugin_files
@@ -66,7 +66,7 @@ def _require_trusted(result: Result, names: Sequence[str], complete: Sequence[Pa
     if foreign:
         shown = ", ".join(f"{name} ({place})" for name, place in foreign.items())
         message = f"needs code that is not part of netsim: {shown}"
-        raise InputError(message, file=str(result.path / EXPERIMENT), hint=plugin_files.TRUST)
+        raise InputError(message, file=str(result.path / EXPERIMENT), hint=TRUST)
 
 
 def differences(result: Result, point: Point) -> list[str]:

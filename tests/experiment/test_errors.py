@@ -210,6 +210,10 @@ BAD = {
             ("measure.windows", "unknown_key"),
         ],
     ),
+    "delays of no switch": (
+        text(routing="convergence_delay = {}"),
+        [("routing.convergence_delay", "wrong_type")],
+    ),
     "measure and stop": (
         text(stop="drain = true", measure='warmup = "1us"\nwindow = "2us"'),
         [("stop.drain", "conflict")],
@@ -250,6 +254,9 @@ def test_misspelled_names_get_a_suggestion(tmp_path):
         (text("sede = 3"), "seed"),
         (text(top='transport = ["ndp", "rocee"]'), "roce"),
         (text(fabric="header_rato = 1"), "header_ratio"),
+        (text("size = 3"), "traffic.size"),
+        (text("queue_bytes = 3"), "fabric.queue_bytes"),
+        (text(fabric="kmax = 3"), "ecn.kmax_bytes"),
         (text(fabric='ecn.kmin = "5pkt"\necn.kmin_bytes = "5pkt"'), "kmin_bytes"),
         (text(topology="leaves = 4"), ", ".join(registry.names("topology"))),
     ]:

@@ -213,6 +213,8 @@ def test_overrides_set_values_and_axes(tmp_path):
     assert point.topology.params["host_rate"] == 10**11
     assert point.fabric.ecn == Ecn(5 * 4160, 5 * 4160)
     assert point.outputs.directory == "a b"
+    words = load(tmp_path, text(), "transport=[ndp, roce]", 'fabric.queue_bytes=[1MB,"2 MB"]')
+    assert dict(words.axes) == {"transport": ("ndp", "roce"), "fabric.queue_bytes": ("1MB", "2 MB")}
 
 
 OWN = '''"""One flow."""

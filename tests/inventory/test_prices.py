@@ -94,7 +94,9 @@ def test_invalid_price_tables_are_rejected(tmp_path) -> None:
         ("[nic_port]\nsource = 'x'\nusd = -1", "nic_port.usd: -1 is not a price"),
         ("[nic_port]\nsource = 'x'\nusd = nan", "nic_port.usd: nan is not a price"),
         ("[nic_port]\nsource = 'x'\neuro = 1", "nic_port.euro: unknown key"),
-        ("[nic_port", "is not TOML"),
+        ("[nic_port", "invalid TOML"),
+        ("[nic_port]\nsource = 'x'\nusd = " + "9" * 5000, "invalid TOML: number too long"),
+        ("[nic_port]\nsource = 'x'\nusd = 0x" + "f" * 5000, "nic_port.usd: a number of 20000 bits"),
     ]:
         path = tmp_path / "prices.toml"
         path.write_text(text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 from engine_runs import build, counter, fabric_with, fct_ps, flow_table, run
+from experiment_text import load, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
@@ -15,10 +17,10 @@ from random_networks import networks
 from topology_of import topology_of
 
 from netsim.engine.routing_choices import choices_of
+from netsim.errors import InputError
+from netsim.experiment.scenario import prepare
 from netsim.model.arithmetic import mix
-from netsim.model.checks import check_deadlock
-from netsim.model.deadlock import ANY_CANDIDATE, Choices, waiting_cycle
-from netsim.model.fabric import Fabric
+from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
 from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
 from netsim.model.reroute import constant_routes, follow_failures
@@ -161,10 +163,7 @@ def test_cyclic_topologies_are_rejected_unless_deadlock_is_allowed() -> None:
         network = topology_of(given_tree)
         cycle = check_cycle(network)
         assert len(cycle) == (length or len(cycle)) > 0, given_tree
-        with raises_input("fabric.queue_discipline", network.port_name(cycle[0]), "allow_deadlock"):
-            check_deadlock(network, Fabric(), None, ANY_CANDIDATE)
-        allowed = check_deadlock(network, Fabric(allow_deadlock=True), None, ANY_CANDIDATE)
-        assert network.port_name(cycle[-1]) in allowed
+        assert network.port_name(cycle[-1]) in pfc_text(network, waiting_cycle(network))
 
 
 def test_nonminimal_routing_without_levels_can_deadlock() -> None:
@@ -209,6 +208,38 @@ def test_packet_levels_break_cycles_if_there_are_enough() -> None:
         )
         assert found.ports.size, given_tree
         assert found.levels.max() == (1 if name == "dateline" else 3)
+
+
+ADVISED = re.compile(r'"(\w+)"')
+
+
+def test_advised_routing_cannot_deadlock(tmp_path: Path) -> None:
+    """An error over a possible deadlock names the routing algorithms that are then accepted, here
+    all that are; those that look at dimensions are refused where there are none."""
+
+    def problem(*overrides: str) -> str:
+        try:
+            (point,) = load(tmp_path, text(top='transport = "roce"'), *overrides).points()
+            prepare(point)
+        except InputError as error:
+            return f"{error.key}: {error}"
+        return ""
+
+    for keys, named in (
+        (("topology={kind='torus',shape='8x8'}",), {"dateline", "minimal_adaptive"}),
+        (
+            ("topology={kind='slim_fly',q=5}",),
+            {"ecmp_levels", "minimal_adaptive", "valiant", "ugal_l", "ugal_g"},
+        ),
+    ):
+        found = problem(*keys)
+        assert found.startswith("fabric.queue_discipline: "), found
+        assert "allow_deadlock" in found
+        assert problem(*keys, "fabric.allow_deadlock=true") == ""
+        assert set(ADVISED.findall(found.partition("routing = ")[2])) == named
+        for name in ("dateline", "ecmp_levels", *named):
+            assert (problem(*keys, f"fabric.routing={name}") == "") == (name in named), name
+    assert problem("fabric.routing=dateline").startswith("fabric.routing: ")
 
 
 def test_deadlock_free_networks_complete_with_tiny_buffers() -> None:

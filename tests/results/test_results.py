@@ -178,7 +178,7 @@ def test_damaged_file_is_named(tmp_path):
     (directory / "flows.parquet").write_bytes(b"not parquet")
     with raises_input("flows.parquet"):
         _ = load(directory).flows
-    for content in (b"{", b"\xff", b"[" * 10_000):
+    for content in (b"{", b"\xff", b"[" * 10_000, rb'{"a": "\ud800"}'):
         (directory / "summary.json").write_bytes(content)
         with raises_input("summary.json", "JSON", code="unreadable"):
             load(directory)

@@ -274,6 +274,21 @@ compute,3,5us,,,,2
     assert total_ps == found["total_ps"] == result.tasks["end_ps"].max()
 
 
+def test_why_follows_flows_over_circuits_made_for_the_traffic(run_experiment):
+    """Several routing tables: one of each phase, or one of the predicted circuits and packets."""
+    for keys in (
+        'reconfigure = "per_phase"\nreconfiguration_delay = "25us"',
+        "bidirectional = false",
+    ):
+        made = ROTOR.replace("= 3", "= 1") + f'schedule = "demand_aware"\n{keys}\n'
+        made += 'circuit_switches = 2\npacket_uplink_rate = "50Gbps"\n'
+        traffic = '[traffic]\nkind = "halving_doubling"\nsize = "40KB"\n'
+        result = run_experiment(f'name = "e"\ntransport = "ndp"\n{made}{traffic}')
+        found = explain_flow(result, len(result.flows) - 1)
+        assert found.budget["time_ps"].sum() == found.total_ps > 0
+        assert "unexplained" not in found.by_cause()
+
+
 def test_why_prints_the_cause_and_rejects_invalid_input(netsim, run_experiment):
     run_experiment(experiment("roce"), f_csv=listed(INCAST))
     text = netsim("why", "--quiet", "r", "--flow", "0")

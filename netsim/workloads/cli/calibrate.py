@@ -116,8 +116,8 @@ def command(
 
 def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any]:
     """Return the table of a machine, without curves that it may have."""
-    from netsim.inputs import locate
-    from netsim.workloads.job.load import changed, presets, read_preset, read_toml
+    from netsim.inputs import locate, read_toml
+    from netsim.workloads.job.load import changed, presets, read_preset
     from netsim.workloads.job.machine import Machine
 
     known = presets("machines")

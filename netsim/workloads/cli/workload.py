@@ -131,8 +131,8 @@ def lite_gpu(overrides: tuple[str, ...], as_json: bool) -> None:
 
 def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> JobPlan:
     """Return the plan of a file, or the paper's, with overrides."""
-    from netsim.inputs import locate
-    from netsim.workloads.job.load import changed, read_toml
+    from netsim.inputs import locate, read_toml
+    from netsim.workloads.job.load import changed
     from netsim.workloads.job.plan import is_plan, make_plan
 
     path = None if name == PLAN else locate(name, directory, {}, "file")
@@ -148,9 +148,9 @@ def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> JobPlan:
 def find(name: str, directory: Path, overrides: Sequence[str] = ()) -> Job | Deployment:
     """Return the job or deployment of a file, a preset, or an experiment that has one."""
     from netsim.experiment import built_in
-    from netsim.inputs import locate
+    from netsim.inputs import locate, read_toml
     from netsim.workloads.inference.load import deployment_from
-    from netsim.workloads.job.load import changed, job_from, presets, read_toml
+    from netsim.workloads.job.load import changed, job_from, presets
     from netsim.workloads.job.plan import is_plan
 
     known = {**presets(), **presets("deployments"), **built_in()}

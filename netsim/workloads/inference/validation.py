@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from netsim.inputs import read_toml
 from netsim.workloads.inference.cost import LONG_PROMPT
 from netsim.workloads.inference.deployment import Deployment, Overheads
 from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.inference.roofline import decode_ps, prefill_ps
-from netsim.workloads.job.load import read_toml
 
 FILE = Path(__file__).with_name("published.toml")
 PS_PER_MS = 1e9

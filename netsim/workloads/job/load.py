@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from netsim.errors import InputError, did_you_mean, raise_all
-from netsim.inputs import is_file, locate, read_text, user_path
+from netsim.inputs import is_file, locate, read_toml, user_path
 from netsim.units import written
 from netsim.workloads.job.checks import job_errors
 from netsim.workloads.job.job import Job
@@ -89,14 +88,6 @@ def load(
         return read(tree, path.stem, path.parent)
     except InputError as error:
         raise error.at(file=str(path)) from None
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file."""
-    try:
-        return tomllib.loads(read_text(path))
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise InputError(f"is not valid TOML: {error}", file=str(path), code="unreadable") from None
 
 
 def changed(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError
+from netsim.inputs import read_toml
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.keys import (
     choice,
@@ -25,7 +26,7 @@ from netsim.workloads.job.keys import (
     unknown_keys,
 )
 from netsim.workloads.job.layout import ACCOUNTINGS
-from netsim.workloads.job.load import job_from, presets, read_toml
+from netsim.workloads.job.load import job_from, presets
 from netsim.workloads.job.paper import (
     Infrastructure,
     exposed_fraction,

@@ -130,7 +130,7 @@ def _job(params: Mapping[str, Any], context: TrafficContext) -> Job:
     except InputError as error:
         if isinstance(given, Mapping):
             raise error.under("traffic.job") from None
-        raise
+        raise error if error.file else error.at(key="traffic.job") from None
 
 
 def _sample(params: Mapping[str, Any], job: Job, context: TrafficContext) -> JobSample:

@@ -3,6 +3,7 @@
 import random
 
 from netsim.errors import InputError
+from netsim.inputs import read_toml
 from netsim.limits import INT64
 from netsim.workloads.inference import (
     all_reduce_bytes,
@@ -17,7 +18,7 @@ from netsim.workloads.inference import (
 from netsim.workloads.inference.limits import PHASES, best_batch, best_size
 from netsim.workloads.inference.load import PARTS
 from netsim.workloads.job.keys import keys_of
-from netsim.workloads.job.load import WITH_PRESETS, presets, read_toml
+from netsim.workloads.job.load import WITH_PRESETS, presets
 
 COUNTS = (0, 1, 2, 3, 4, 7, 8, 16, 32, 64, 100, 1000, 12345, 10**9, 10**13, -1)
 WORDS = ("ring", "direct", "causal", "full", "latent", "multi_head", "fp4", "fp8", "fp16", "x", "")

@@ -5,9 +5,10 @@ import random
 import pytest
 
 from netsim.errors import InputError
+from netsim.inputs import read_toml
 from netsim.workloads.job import load_job, messages, presets, stage_memory
 from netsim.workloads.job.keys import keys_of
-from netsim.workloads.job.load import PARTS, WITH_PRESETS, read_toml
+from netsim.workloads.job.load import PARTS, WITH_PRESETS
 from netsim.workloads.job.step import step_time
 
 COUNTS = (0, 1, 2, 3, 4, 5, 7, 8, 16, 18, 64, 100, 1000, 12345, 10**9, 10**13, -1)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from netsim.inputs import read_toml
 from netsim.workloads.job import group_sizes, load_job, messages, stage_memory, stage_times
 from netsim.workloads.job.load import presets as files_of
-from netsim.workloads.job.load import read_part, read_toml
+from netsim.workloads.job.load import read_part
 from netsim.workloads.job.memory import layer_held
 from netsim.workloads.job.model import Model, parameters
 from netsim.workloads.job.ranks import Ranks

@@ -119,11 +119,14 @@ def test_all_errors_are_reported_together(tmp_path):
 
 
 def test_invalid_toml_is_rejected(tmp_path):
-    for text in ["layers = ", "a = " + "[" * 2000, "\x00"]:
+    for text in ["layers = ", "a = " + "[" * 2000, "\x00", "a = " + "9" * 5000]:
         file = tmp_path / "mine.toml"
         file.write_text(text)
-        with raises_input("TOML", code="unreadable"):
+        with raises_input(code="unreadable", file="mine.toml"):
             load_job(file)
+    file.write_text("[layout]\ntp = 0x" + "f" * 5000)
+    with raises_input(code="out_of_range", file="mine.toml", key="layout.tp"):
+        load_job(file)
 
 
 def test_unknown_preset_is_rejected_with_suggestion(tmp_path):
