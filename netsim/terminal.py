@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +21,10 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Column:
-    """A column of a `Wide` table. The higher its rank, the sooner it is left out; never at 0."""
+    """A column of a `Wide` table. The higher its rank, the sooner it is left out; never at 0.
+
+    Of equal ranks, the last column goes first.
+    """
 
     header: str
     cells: list[str]
@@ -59,7 +63,7 @@ class Wide:
         """As many of the columns as fit, and the headers of those that do not."""
         kept, gone = list(self.columns), []
         while needed_width(Wide(kept, self.title).table()) > width:
-            last = max(kept, key=lambda column: column.rank)
+            last = max(reversed(kept), key=lambda column: column.rank)
             if last.rank == 0:
                 break
             kept.remove(last)
@@ -101,7 +105,7 @@ def needed_width(table: Table) -> int:
 
 
 def show(table: Table | Wide) -> None:
-    """Print a table as wide as the terminal at most, and all of it where there is none.
+    """Print a table as wide as the terminal, or as COLUMNS says; all of it if neither is there.
 
     No number is ever cut off or wrapped: on a narrow terminal a wide table has fewer columns, and
     those that must stay continue below.
@@ -110,7 +114,8 @@ def show(table: Table | Wide) -> None:
 
     console = Console(highlight=False)
     if isinstance(table, Wide):
-        width = console.width if console.is_terminal else None
+        bounded = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+        width = console.width if bounded else None
         for line in wide_lines(table, width):
             if width is None and not isinstance(line, str):
                 console.width = max(console.width, needed_width(line))
@@ -152,6 +157,28 @@ def common_unit(times_ps: Sequence[float | None]) -> tuple[str, int]:
     largest = max((time for time in times_ps if time is not None), default=0)
     fitting = [unit for unit in UNITS if unit[1] <= largest]
     return fitting[-1] if fitting else UNITS[0]
+
+
+def time_columns(columns: Iterable[tuple[str, Sequence[float | None], int]]) -> list[Column]:
+    """Return columns (header, times in ps, rank) in one unit, or each time in its own unit where
+    one unit would make some of them smaller than a hundredth."""
+    found = list(columns)
+    known = [time for _, times, _ in found for time in times if time]
+    unit, scale = common_unit(known)
+    if min(known, default=scale) < scale / 100:
+        return [
+            Column(header, [time_text(time, 4) for time in times], rank)
+            for header, times, rank in found
+        ]
+    return [
+        Column(f"{header}\n{unit}", [number(time, scale) for time in times], rank)
+        for header, times, rank in found
+    ]
+
+
+def percent(share: float | None) -> str:
+    """A share in per cent, without the sign; a dash if there is none."""
+    return number(share, 0.01)
 
 
 def any_of(rows: Sequence[Row], name: str) -> bool:

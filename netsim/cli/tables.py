@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from netsim.cli.progress import format_duration, format_speed
@@ -12,11 +13,11 @@ from netsim.terminal import (
     Row,
     Wide,
     any_of,
-    common_unit,
     count,
     done_of,
     number,
     plain_table,
+    time_columns,
     time_text,
 )
 from netsim.units import format_bytes, written
@@ -28,10 +29,16 @@ if TYPE_CHECKING:
     from netsim.running.estimate import Estimate
 
 STATISTICS = ("mean", "p50", "p99", "max")
-TIMES = (*(f"fct_{name}_ps" for name in STATISTICS), "ideal_max_ps", "fair_max_ps")
-TIME_TITLES = (*(f"FCT {name}" for name in STATISTICS), "ideal max", "fair max")
-TIME_RANKS = (1, 7, 0, 0, 6, 5)
-"""Columns with the highest rank are left out first on a narrow terminal."""
+TIMES = (
+    *(("FCT", name, f"fct_{name}_ps", rank)
+      for name, rank in zip(STATISTICS, (5, 7, 0, 0), strict=True)),
+    ("ideal", "max", "ideal_max_ps", 3),
+    ("fair", "max", "fair_max_ps", 3),
+)  # fmt: skip
+"""Two lines of a title, name and rank: columns of the highest rank are left out first."""
+
+OF_WORK = 20
+"""Added to ranks of the columns of flows where those of a job or of requests come first."""
 
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
 COUNTS = ("drops", "lost", "unroutable", "trims", "ecn_marks", "retransmits", "pfc_pauses")
@@ -50,29 +57,31 @@ def result_table(row: Row, summary: Mapping[str, Any], axes: Sequence[str] = ())
 
 def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
     """Return the summary table of a sweep, a row for each point."""
-    unit, scale = common_unit([row.get(name) for row in rows for name in TIMES])
-    columns = axis_columns(rows, axes)
-    columns.append(Column("flows", [flows(row) for row in rows], rank=3))
-    for name, title, rank in zip(TIMES, TIME_TITLES, TIME_RANKS, strict=True):
-        if name == "fair_max_ps" and not any_of(rows, name):
-            continue
-        cells = [number(row.get(name), scale) for row in rows]
-        columns.append(Column(f"{title}\n{unit}", cells, rank=rank))
+    first = [column for more in each("first_columns") for column in more(rows)]
+    columns = [Column("flows", [flows(row) for row in rows], rank=6)]
+    columns += time_columns(
+        (f"{what}\n{statistic}", [row.get(name) for row in rows], rank)
+        for what, statistic, name, rank in TIMES
+        if name != "fair_max_ps" or any_of(rows, name)
+    )
     for name, title, rank in zip(SLOWDOWNS, ("p50", "p99", "max"), (9, 2, 8), strict=True):
         cells = [number(row.get(name)) for row in rows]
-        columns.append(Column(f"slowdown\n{title}", cells, rank=rank))
+        columns.append(Column(f"slowdown\n{title}", cells, rank))
     for name in COUNTS:
         if name in ("drops", "trims") or any_of(rows, name):
             # Nonzero columns stay longer.
             rank = 4 if any_of(rows, name) else 11
-            columns.append(Column(name, [count(row.get(name)) for row in rows], rank=rank))
+            columns.append(Column(name, [count(row.get(name)) for row in rows], rank))
     for more in each("sweep_columns"):
         columns += more(rows)
     columns += _titled(rows)
     speeds = [number(row.get("packet_hops_per_s"), 1e6) for row in rows]
     columns.append(Column("M packet-\nhops/s", speeds, rank=10))
-    columns.append(Column("wall", [wall(row) for row in rows], rank=5))
-    columns.append(Column("status", [str(row["status"]) for row in rows], rank=0, left=True))
+    columns.append(Column("wall", [wall(row) for row in rows], rank=7))
+    if first:
+        columns = [replace(column, rank=column.rank + OF_WORK) for column in columns]
+    status = Column("status", [str(row["status"]) for row in rows], left=True)
+    columns = [*axis_columns(rows, axes), *first, *columns, status]
     return Wide(columns, elsewhere="all columns: sweep.parquet")
 
 
@@ -90,14 +99,14 @@ def class_table(
     """Return the table of flow classes (summary.json, "flow_classes") of each point."""
     points = [row for row, these in zip(rows, classes, strict=True) for _ in these]
     found = [one for these in classes for one in these]
-    times = [[one["fct_ps"].get(name) for one in found] for name in STATISTICS]
-    unit, scale = common_unit([time for these in times for time in these])
     columns = axis_columns(points, axes)
     columns.append(Column("class", [one["flow_class"] or "-" for one in found], left=True))
     columns.append(Column("transport", [one["transport"] for one in found], left=True))
     columns.append(Column("flows", [flows(one) for one in found]))
-    for name, these, rank in zip(STATISTICS, times, (1, 2, 0, 0), strict=True):
-        columns.append(Column(f"FCT {name}\n{unit}", [number(t, scale) for t in these], rank))
+    columns += time_columns(
+        (f"FCT\n{name}", [one["fct_ps"].get(name) for one in found], rank)
+        for name, rank in zip(STATISTICS, (1, 2, 0, 0), strict=True)
+    )
     slowdowns = [number(one["slowdown"].get("p99")) for one in found]
     columns.append(Column("slowdown\np99", slowdowns, rank=3))
     return Wide(columns, title="By flow class", elsewhere="all columns: summary.json")
@@ -113,8 +122,11 @@ def comparison_table(compared: sweeps.Table) -> Wide:
 
 
 def flows(row: Row) -> str:
-    """Format the number of flows, or "done/all" if some are unfinished."""
-    return done_of(row.get("flows_finished"), row.get("flows"))
+    """Format the number of flows without control messages, or "done/all" if some are unfinished."""
+    control = row.get("control_flows") or 0, row.get("control_flows_finished") or 0
+    every, done = row.get("flows"), row.get("flows_finished")
+    known = every is not None and done is not None
+    return done_of(done - control[1], every - control[0]) if known else "-"
 
 
 def _titled(rows: Sequence[Row]) -> Iterator[Column]:
@@ -123,9 +135,11 @@ def _titled(rows: Sequence[Row]) -> Iterator[Column]:
         values = [row.get(one.name) for row in rows]
         if not one.title or all(value is None for value in values):
             continue
-        unit, scale = common_unit(values) if one.unit == "ps" else (one.unit, 1)
-        title = one.title if unit in ("", "1") else f"{one.title}\n{unit}"
-        yield Column(title, [number(value, scale) for value in values], one.rank)
+        if one.unit == "ps":
+            yield from time_columns([(one.title, values, one.rank)])
+            continue
+        title = one.title if one.unit in ("", "1") else f"{one.title}\n{one.unit}"
+        yield Column(title, [number(value) for value in values], one.rank)
 
 
 def wall(row: Row) -> str:

@@ -127,14 +127,14 @@ def budget_shown(found: Explanation) -> Wide:
     columns = [
         Column("cause", [*(found.causes[row["cause"]] for row in rows), *sums], left=True),
         Column(f"time\n{unit}", [number(time, scale) for time in times]),
-        Column("share", [f"{100 * time / max(1, found.total_ps):.1f} %" for time in times]),
-        Column("how", [*(row["manner"] for row in rows), *none], left=True, rank=2),
+        Column("share", [f"{100 * time / max(1, found.total_ps):.1f} %" for time in times], 1),
+        Column("how", [*(row["manner"] for row in rows), *none], left=True),
         Column("where", [*(row["place"] for row in rows), *none], left=True),
     ]
     if any(roots):
         columns.append(Column("because of", [*roots, *none], left=True))
     if any(whose):
-        columns.append(Column("with", [*whose, *none], left=True, rank=1))
+        columns.append(Column("with", [*whose, *none], left=True, rank=2))
     return Wide(columns, elsewhere="--json has all")
 
 

@@ -13,7 +13,7 @@ from netsim.model.schedules import NONE
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import Column as Cells
-from netsim.terminal import any_of, count, number
+from netsim.terminal import any_of, count, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,8 +81,8 @@ def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
     """Yield the duty cycle and the drops of each point."""
     if any_of(rows, "circuit_duty_cycle"):
-        shares = [number(row.get("circuit_duty_cycle")) for row in rows]
-        yield Cells("circuit\nduty", shares, rank=6)
+        shares = [percent(row.get("circuit_duty_cycle")) for row in rows]
+        yield Cells("circuits\nup, %", shares, rank=6)
         drops = [count(row.get("no_circuit_drops")) for row in rows]
         yield Cells("no\ncircuit", drops, rank=4)
 

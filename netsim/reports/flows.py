@@ -67,12 +67,17 @@ RELAY_SEGMENTS = TableSpec.of(
     """,
 )
 
+CONTROL = "control"
+"""Kind of flows that only announce others, as in serving."""
+
 TABLES = (FLOWS, RELAY_SEGMENTS)
 ORDER = 10
 
 SWEEP = (
     Metric("flows", "flows", "number of flows"),
     Metric("flows_finished", "flows", "flows whose receiver has every byte"),
+    Metric("control_flows", "flows", "flows of kind control, which no statistics include"),
+    Metric("control_flows_finished", "flows", "those of them whose receiver has every byte"),
     Metric(
         "fct_mean_ps", "ps", "mean flow completion time of the finished flows", path="fct_ps.mean"
     ),
@@ -297,8 +302,9 @@ def fair_metrics(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
 
 
 def flow_metrics(flows: Table) -> dict[str, Any]:
-    """Return counts and statistics of flows."""
+    """Return counts and statistics of flows; statistics are without control messages, if any."""
     done = flows["fct_ps"] >= 0
+    control = flows.get("flow_kind", np.empty(done.size, "U1")) == CONTROL
     figures: dict[str, Any] = {
         "flows": int(done.size),
         "flows_finished": int(done.sum()),
@@ -306,8 +312,11 @@ def flow_metrics(flows: Table) -> dict[str, Any]:
         "ideal_max_ps": int(flows["ideal_ps"].max()) if done.size else None,
         "retransmits": int(flows["retransmits"].sum()),
     }
+    if control.any():
+        figures["control_flows"] = int(control.sum())
+        figures["control_flows_finished"] = int((done & control).sum())
     for name in ("fct_ps", "slowdown", "ideal_ps"):
-        values = flows[name][done]
+        values = flows[name][done & ~control]
         figures[name] = dict.fromkeys(("mean", "p50", "p99", "max"))
         if values.size:
             p50, p99 = np.percentile(values, [50, 99])

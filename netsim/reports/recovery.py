@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from netsim.results.columns import Metric
 from netsim.results.run_result import Run
 from netsim.terminal import Column as Cells
-from netsim.terminal import any_of, common_unit, count, number, time_text
+from netsim.terminal import any_of, count, time_columns, time_text
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -117,11 +117,11 @@ def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
     """Yield silent flows and recovery times of each point."""
     if not any_of(rows, "silent_flows"):
         return
-    unit, scale = common_unit([row.get("recovery_max_ps") for row in rows])
     yield Cells("silent\nflows", [count(row.get("silent_flows")) for row in rows], 4)
-    for name, title in (("recovery_p50_ps", "p50"), ("recovery_max_ps", "max")):
-        cells = [number(row.get(name), scale) for row in rows]
-        yield Cells(f"recovery\n{title} {unit}", cells, rank=3)
+    yield from time_columns(
+        (f"recovery\n{name}", [row.get(f"recovery_{name}_ps") for row in rows], 3)
+        for name in ("p50", "max")
+    )
 
 
 def _recovery(found: Mapping[str, Any]) -> str:

@@ -7,7 +7,9 @@ A report is a file in a folder `reports`, of the simulator or of an application.
 - `report(run)`: adds tables to `run.tables` and returns its part of the summary;
 - `lines(summary)` and `sections(summary)`: what `netsim run` prints of a point, as pairs of texts
 in its table and as further tables (`netsim.terminal`);
-- `sweep_columns(rows)`: its columns in the printed sweep table, beyond `Metric.title`;
+- `first_columns(rows)`: its columns in the printed sweep table, before those of flows, which then
+are left out first;
+- `sweep_columns(rows)`: its columns after them, beyond `Metric.title`;
 - `sweep_sections(rows, summaries, axes)`: further printed tables of a sweep;
 - `ORDER`: its position among the reports.
 """

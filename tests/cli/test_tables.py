@@ -2,11 +2,14 @@
 
 import io
 
+import polars as pl
 from raises_input import mentions
 
 from netsim.cli.tables import class_table, comparison_table, result_table, sweep_table
+from netsim.cli.why import budget_shown
 from netsim.plots import sweeps
-from netsim.terminal import Column, Wide, needed_width, wide_lines
+from netsim.terminal import Column, Wide, needed_width, show, wide_lines
+from netsim.tracing.why import Explanation
 
 ROW = {
     "point": "p", "transport": "transport_of_mine", "traffic.fan_in": 64, "status": "finished",
@@ -30,7 +33,7 @@ def text_of(table, width=None):
 def test_sweep_table_fits_into_the_terminal():
     for width in [60, 80, 100]:
         table = sweep_table([ROW, {**ROW, "traffic.fan_in": 4}], AXES)
-        assert needed_width(table.table()) > 140
+        assert needed_width(table.table()) > 120
         text = text_of(table, width)
         lines = text.splitlines()
         assert all(len(line) <= width for line in lines if not line.startswith("no room for"))
@@ -63,7 +66,7 @@ def test_optional_results_have_a_line_only_if_present():
 
 def test_table_without_a_terminal_is_complete():
     text = text_of(sweep_table([ROW], AXES))
-    for column in ("FCT", "ideal max", "slowdown", "drops", "hops/s", "wall"):
+    for column in ("FCT", "ideal", "slowdown", "drops", "hops/s", "wall"):
         assert column in text
     assert "no room" not in text
 
@@ -74,8 +77,79 @@ def test_required_columns_wrap_to_further_lines():
     lines = text.splitlines()
     assert all(len(line) <= 40 for line in lines if not line.startswith("no room for"))
     assert len(lines) < 4 * len(rows)
-    assert "FCT p99" in text
+    assert "p99" in text
     assert "finished" in text
+
+
+P2P = {
+    **ROW, "fct_p50_ps": 45_040_000, "fct_mean_ps": 52_420_000, "fct_p99_ps": 106_700_000,
+    "fct_max_ps": 109_700_000, "ideal_max_ps": 24_440_000, "fair_max_ps": 105_700_000,
+    "trims": 0, "retransmits": 0, "pfc_pauses": 1219, "flows": 512, "flows_finished": 512,
+    "transport": "roce:800g",
+}  # fmt: skip
+STEP = {"step_ps": 1.5e10, "mfu": 0.1729, "exposed": 0.222, "bubble": 0.01, "skew": 0.002}
+STEP |= {"exposed_scale_up": 0.182, "exposed_scale_out": 0.04, "exposed_scale_out_dp": 0.04}
+JOB = {**ROW, **STEP, "mfu_base": "fp8", "transport": "ndp", "traffic.fan_in": 400}
+COLLECTIVE = {
+    **ROW, "transport": "ndp", "step_ps": 1.25e8, "exposed": 1.0, "busbw_bps": 2e11, "mfu": None
+}  # fmt: skip
+TTFT = {"ttft_p50_ps": 2e10, "ttft_p99_ps": 4e10, "tbt_p50_ps": 5e9, "tbt_p99_ps": 8e9}
+SERVING = {
+    **ROW, **TTFT, "transport": "ndp", "requests_per_s": 40.0, "slo_attainment": 0.975,
+    "goodput_per_s": 39.0, "offered_per_s": 40.0, "tbt_max_ps": 9e9, "second_token_p99_ps": 9e9,
+}  # fmt: skip
+SHOWN = (
+    # What a reader of each kind of table came for: shown at 80 columns, with these cells.
+    (P2P, {"FCT mean us": "52.42", "FCT p99 us": "106.7", "FCT max us": "109.7",
+           "ideal max us": "24.44", "fair max us": "105.7", "slowdown p99": "61.75",
+           "pfc_pauses": "1,219", "status": "finished"}),
+    (JOB, {"step ms": "15", "MFU fp8 %": "17.29", "exposed %": "22.2",
+           "exposed scale-up %": "18.2", "exposed scale-out %": "4"}),
+    (COLLECTIVE, {"time us": "125", "busbw GB/s": "25", "FCT p99 ms": "5.237"}),
+    (SERVING, {"TTFT p99 ms": "40", "TBT p99 ms": "8", "met %": "97.5",
+               "goodput 1/s": "39"}),
+)  # fmt: skip
+
+
+def test_columns_that_a_reader_came_for_fit_into_80_columns():
+    for row, expected in SHOWN:
+        axes = ["transport"] if row is P2P else AXES
+        for width in (80, 120):
+            table, left_out = sweep_table([row], axes).fitting(width)
+            assert table.fits(width)
+            shown = {column.name: column.cells[0] for column in table.columns}
+            assert expected.items() <= shown.items(), left_out
+            if row is not P2P and width == 80:  # before the columns of flows
+                assert list(shown)[len(axes)] == next(iter(expected))
+
+
+def test_times_that_one_unit_would_round_away_have_their_own():
+    rows = [{**COLLECTIVE, "step_ps": time} for time in (1.25e6, 3e9, 6.431e11)]
+    shown = {column.name: column.cells for column in sweep_table(rows, AXES).columns}
+    assert shown["time"] == ["1.25us", "3ms", "643.1ms"]
+
+
+def test_a_piped_table_obeys_columns(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    show(sweep_table([ROW], AXES))
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines[:-1])
+    assert lines[-1].startswith("no room for")
+    monkeypatch.delenv("COLUMNS")
+    show(sweep_table([ROW], AXES))
+    assert "no room" not in capsys.readouterr().out
+
+
+def test_a_budget_keeps_how_and_where_at_80_columns():
+    names = ("cause", "manner", "place", "root", "time_ps", "flows", "flows_ps")
+    row = ("collision", "paused", "spine9 -> leaf19", "", 65_690_000, [414, 302], [9, 8])
+    budget = pl.DataFrame([dict(zip(names, row, strict=True))])
+    flows = pl.DataFrame({"flow": range(512), "src": 183, "dst": 309})
+    found = Explanation("flow 190", 106_700_000, 24_440_000, budget, flows)
+    table, left_out = budget_shown(found).fitting(80)
+    names = [column.name for column in table.columns]
+    assert names == ["cause", "time us", "share", "how", "where"]
+    assert left_out == ["with"]
 
 
 def test_columns_of_the_highest_rank_are_dropped_first():

@@ -33,7 +33,7 @@ def test_three_flows_on_a_link_have_tripled_fair_time(tmp_path):
     assert fair["max"] == pytest.approx(found["ideal"] + 2 * wire_ps)
     row = found["row"]
     assert row["fair_max_ps"] == fair["max"]
-    assert "fair max" in str([column.header for column in sweep_table([row], []).columns])
+    assert "fair max" in str([column.name for column in sweep_table([row], []).columns])
     assert "fair" in str(list(result_table(row, {}).columns[0].cells))
     assert figures(tmp_path, "ideal", INCAST, "fabric.routing=ecmp")["fair"] == fair
     assert figures(tmp_path, "ideal", INCAST)["fair"] is None  # sprayed
@@ -56,4 +56,4 @@ def test_fair_time_needs_single_paths_and_common_starts(tmp_path):
         found = figures(tmp_path, transport, traffic, *overrides)
         assert found["fair"] is None
         assert found["row"]["fair_max_ps"] is None
-        assert "fair max" not in str([c.header for c in sweep_table([found["row"]], []).columns])
+        assert "fair max" not in str([c.name for c in sweep_table([found["row"]], []).columns])

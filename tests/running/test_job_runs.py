@@ -122,7 +122,7 @@ def test_sweep_table_has_step_metrics_of_each_point(netsim: Callable[..., Result
     assert table["mfu"][0] > table["mfu"][1]
     for name in ("exposed", "bubble", "skew"):
         assert table[name].is_between(0, 1).all()
-    assert "mfu" in outcome.stdout
+    assert "MFU" in outcome.stdout
 
 
 RAILS = """

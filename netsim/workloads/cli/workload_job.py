@@ -175,7 +175,11 @@ def _step(job: Job) -> Table:
         if time > 0:
             table.add_row(name, duration(time), f"{100 * time / step.total_ps:.1f} %")
     rate = step.model_flops / job.layout.gpus / step.total_ps
-    table.add_row("model FLOP/s per GPU", f"{format_number(rate)}T", f"{100 * step.mfu:.1f} % MFU")
+    table.add_row(
+        "model FLOP/s per GPU",
+        f"{format_number(rate)}T",
+        f"{100 * step.mfu:.1f} % MFU, {job.precision.compute}",
+    )
     return table
 
 

@@ -74,7 +74,10 @@ def comparison(report: Report) -> Iterator[Section]:
             whose = f" of {job['name']}" if len(jobs) > 1 else ""
             for number, step in enumerate(job["steps"][:MAX_STEPS]):
                 time = format_time(int(step["time_ps"]), 4)
-                mfu = f", MFU {100 * step['mfu']:.1f} %" if step["mfu"] is not None else ""
+                base = job.get("mfu_base") or "peak"
+                mfu = (
+                    f", MFU {100 * step['mfu']:.1f} % of {base}" if step["mfu"] is not None else ""
+                )
                 title = f"{point.label}, step {number}{whose}: {time}{mfu}"
                 rows.append((title, _parts(step), []))
     if not rows:

@@ -210,8 +210,8 @@ def job_metrics(table: Table, job: JobRows, network: Network) -> dict[str, Any]:
 
     They have, for each complete step ("steps") and in total, the time and its mean breakdown over
     ranks (`step_times`): compute, exposed communication by network and kind, bubble and skew; the
-    model FLOPs utilization if FLOPs and peak are known; and the bandwidths of messages and
-    collectives ("collectives").
+    model FLOPs utilization if FLOPs and peak are known, with the number format of that peak
+    ("mfu_base"); and the bandwidths of messages and collectives ("collectives").
     """
     steps = job.steps
     found = step_times(with_networks(table, network, steps))
@@ -221,10 +221,13 @@ def job_metrics(table: Table, job: JobRows, network: Network) -> dict[str, Any]:
         total = sum(one["time_ps"] for one in entries)
         metrics["step_ps"] = total / len(entries)
         metrics["mfu"] = _utilization(metrics["step_ps"], steps)
+        metrics["mfu_base"] = "" if metrics["mfu"] is None or steps is None else steps.peak_format
         metrics["exposed"] = sum(sum(one["exposed_ps"].values()) for one in entries) / total
         for name in ("bubble", "skew"):
             metrics[name] = sum(one[f"{name}_ps"] for one in entries) / total
-    metrics["collectives"] = _collectives(table)
+    metrics["collectives"] = collectives = _collectives(table)
+    if len(collectives) == 1 and not any(one["compute_ps"] for one in entries):
+        metrics["busbw_bps"] = collectives[0]["busbw_bps"]
     return metrics
 
 

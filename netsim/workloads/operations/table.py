@@ -31,12 +31,14 @@ class JobSteps:
             simulated ranks; None: unknown.
         peak_flops: peak FLOP/s of these ranks in total.
         formula_networks: the network ("scale-up" or "scale-out") of each kind timed by a formula.
+        peak_format: number format of the peak, such as fp8.
     """
 
     step: NDArray[np.int32]
     model_flops: float | None = None
     peak_flops: float | None = None
     formula_networks: Mapping[str, str] = field(default_factory=dict)
+    peak_format: str = ""
 
     @property
     def n(self) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
-from netsim.terminal import Column, Wide, any_of, common_unit, count, number
+from netsim.terminal import Column, Wide, any_of, common_unit, count, number, percent, time_columns
 from netsim.units import format_bytes
 
 OPERATIONS = TableSpec.of(
@@ -74,6 +74,7 @@ SWEEP = (
         path="job.step_ps",
     ),
     Metric("mfu", "1", "model FLOPs utilization of a step", path="job.mfu"),
+    Metric("mfu_base", "", "number format of the peak that mfu is a share of", path="job.mfu_base"),
     Metric(
         "exposed",
         "1",
@@ -92,6 +93,12 @@ SWEEP = (
         "1",
         "share of step time in which ranks waited for others in a collective",
         path="job.skew",
+    ),
+    Metric(
+        "busbw_bps",
+        "bit/s",
+        "bus bandwidth, if the run is one kind of collective and nothing else",
+        path="job.busbw_bps",
     ),
 )
 
@@ -180,23 +187,33 @@ def sweep_sections(
         for axis in axes
     ]
     columns.append(Column("job", [job["name"] for _, job in found], left=True))
-    yield Wide([*columns, *sweep_columns(named)], title="Jobs", elsewhere="summary.json has all")
+    yield Wide([*columns, *first_columns(named)], title="Jobs", elsewhere="summary.json has all")
 
 
-def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
-    """Yield step time and its parts."""
-    if any_of(rows, "step_ps"):
-        unit, scale = common_unit([row.get("step_ps") for row in rows])
-        yield Column(f"step\n{unit}", [number(row.get("step_ps"), scale) for row in rows])
-        for name in ("mfu", "exposed", "bubble", "skew"):
-            cells = [number(row.get(name)) for row in rows]
-            yield Column(name, cells, rank=2 if any_of(rows, name) else 12)
-        for one in PARTS:
-            _, up_or_out, *kind = one.path.rpartition(".")[2].split("_", 2)
-            if any_of(rows, one.name):
-                shares = [100 * (row.get(one.name) or 0) for row in rows]
-                title = f"exposed\nscale-{up_or_out}\n{' '.join([*kind, '%'])}"
-                yield Column(title, [f"{share:.1f}" for share in shares], rank=1 if kind else 10)
+def first_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
+    """Yield step time and its parts; for single collectives, their time and bus bandwidth."""
+    if not any_of(rows, "step_ps"):
+        return
+    single = all(row.get("busbw_bps") is not None for row in rows)
+    title = "time" if single else "step"
+    yield from time_columns([(title, [row.get("step_ps") for row in rows], 0)])
+    if single:
+        yield Column("busbw\nGB/s", [number(row["busbw_bps"], 8e9) for row in rows])
+    title = _mfu(row.get("mfu_base") for row in rows)
+    shares = [(f"{title}\n%", "mfu", 0), ("exposed\n%", "exposed", 0)]
+    for one in PARTS:
+        _, up_or_out, *kind = one.path.rpartition(".")[2].split("_", 2)
+        title = f"exposed\nscale-{up_or_out}\n{' '.join([*kind, '%'])}"
+        if any_of(rows, one.name) and any(row.get(one.name) != row.get("exposed") for row in rows):
+            shares.append((title, one.name, 4 if kind else 1))
+    for title, name, rank in (*shares, ("bubble\n%", "bubble", 2), ("skew\n%", "skew", 3)):
+        cells = [percent(row.get(name)) for row in rows]
+        yield Column(title, cells, 32 if single or not any_of(rows, name) else rank)
+
+
+def _mfu(bases: Iterable[str | None]) -> str:
+    """Return the title of model FLOPs utilization, with the formats whose peak it is a share of."""
+    return "\n".join(("MFU", *dict.fromkeys(base for base in bases if base)))
 
 
 Job = Mapping[str, Any]
@@ -218,7 +235,11 @@ def _steps(job: Job, of: str) -> Wide:
         if any(times):
             parts[name] = times
     has_mfu = any(one["mfu"] is not None for one in steps)
-    names = [f"time, {unit}", *(["MFU"] if has_mfu else []), *parts]
+    names = [
+        f"time, {unit}",
+        *([_mfu([job.get("mfu_base")]).replace("\n", ", ")] if has_mfu else []),
+        *parts,
+    ]
     columns = [Column("", names, left=True)]
     for k, one in enumerate(steps):
         cells = [number(one["time_ps"], scale)]
@@ -235,15 +256,16 @@ def _steps(job: Job, of: str) -> Wide:
 
 def _collectives(found: Sequence[Mapping[str, Any]], of: str) -> Wide:
     """Return the bandwidths of messages and collectives."""
-    unit, scale = common_unit([one["time_ps"] for one in found])
     columns = [
         Column("kind", [one["kind"] or "-" for one in found], left=True),
         Column("", [one["operation_type"] for one in found], left=True),
         Column("ranks", [count(one["ranks"]) for one in found]),
         Column("count", [count(one["count"]) for one in found], rank=2),
         Column("size", [format_bytes(round(one["size_bytes"]), 4) for one in found], rank=1),
-        Column(f"time\n{unit}", [number(one["time_ps"], scale) for one in found]),
-        Column(f"longest\n{unit}", [number(one["time_max_ps"], scale) for one in found], rank=3),
+        *time_columns(
+            (title, [one[f"time_{name}"] for one in found], rank)
+            for title, name, rank in (("time", "ps", 0), ("longest", "max_ps", 3))
+        ),
     ]
     for name, title in (("algbw_bps", "algorithm"), ("busbw_bps", "bus")):
         columns.append(Column(f"{title}\nGB/s", [number(one[name], 8e9) for one in found]))

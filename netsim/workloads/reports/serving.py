@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
-from netsim.terminal import Column, Wide, any_of, common_unit, count, number
+from netsim.terminal import Column, Wide, any_of, common_unit, count, number, percent, time_columns
 from netsim.units import format_time
 from netsim.workloads.serving.data import ServingPlan
 
@@ -137,41 +137,38 @@ def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
     return serving_tables(summary.get("serving"))
 
 
-def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
+def first_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
     """Columns of a sweep's table, if any point served requests."""
     if not any_of(rows, "requests_per_s"):
         return
-    for name, title, rank in (
-        ("offered_per_s", "offered\n1/s", 4),
-        ("tokens_per_s", "tokens\n1/s", 5),
-        ("goodput_per_s", "goodput\n1/s", 0),
-    ):
-        yield Column(title, [number(row.get(name)) for row in rows], rank)
-    shares = [
-        None if row.get("slo_attainment") is None else 100 * row["slo_attainment"] for row in rows
-    ]
-    yield Column("met\n%", [number(share) for share in shares], 0)
-    if any_of(rows, "stalled"):
-        yield Column("stalled", [count(row.get("stalled")) for row in rows], 0)
     for what, title, statistics in (
         ("ttft", "TTFT", (("p50", 3), ("p99", 0))),
-        ("second_token", "first gap", (("p99", 0),)),
-        ("tbt", "TBT", (("p50", 3), ("p99", 0), ("max", 2))),
+        ("tbt", "TBT", (("p50", 3), ("p99", 0), ("max", 4))),
+        ("second_token", "first gap", (("p99", 2),)),
     ):
-        unit, scale = common_unit([row.get(f"{what}_p99_ps") for row in rows])
-        for statistic, rank in statistics:
-            cells = [number(row.get(f"{what}_{statistic}_ps"), scale) for row in rows]
-            yield Column(f"{title} {statistic}\n{unit}", cells, rank)
+        yield from time_columns(
+            (f"{title}\n{name}", [row.get(f"{what}_{name}_ps") for row in rows], rank)
+            for name, rank in statistics
+        )
+    yield Column("met\n%", [percent(row.get("slo_attainment")) for row in rows], 0)
+    for name, title, rank in (
+        ("goodput_per_s", "goodput\n1/s", 0),
+        ("offered_per_s", "offered\n1/s", 1),
+        ("tokens_per_s", "tokens\n1/s", 5),
+    ):
+        yield Column(title, [number(row.get(name)) for row in rows], rank)
+    if any_of(rows, "stalled"):
+        yield Column("stalled", [count(row.get("stalled")) for row in rows], 0)
 
 
 Serving = Mapping[str, Any]
 
 TIMES = {
-    "queueing_ps": "waiting for prefill",
     "ttft_ps": "time to first token",
-    "kv_ps": "KV cache transfer",
-    "second_token_ps": "first to second token",
     "tbt_ps": "time between tokens",
+    "second_token_ps": "first to second token",
+    "queueing_ps": "waiting for prefill",
+    "kv_ps": "KV cache transfer",
     "latency_ps": "from arrival to last token",
 }
 """Distributions in summary.json ("serving"), and their titles."""
@@ -183,9 +180,9 @@ def serving_tables(serving: Serving | None) -> Iterator[Wide]:
     """Yield the part "serving" of summary.json as tables, if any."""
     if serving is None:
         return
-    yield _rates(serving)
     if serving["ttft_ps"]["max"] is not None:
         yield _times(serving)
+    yield _rates(serving)
     yield _roles(serving["roles"])
 
 
@@ -204,9 +201,7 @@ def _rates(serving: Serving) -> Wide:
     if serving["failures"]["count"]:
         columns.append(Column("failures", [count(serving["failures"]["count"])]))
         columns.append(
-            Column(
-                "GPUs in\nservice, %", [number(100 * serving["failures"]["available_gpu_share"])]
-            )
+            Column("GPUs in\nservice, %", [percent(serving["failures"]["available_gpu_share"])])
         )
     limits = [
         f"{name} <= {format_time(limit, 4)}"
@@ -218,7 +213,7 @@ def _rates(serving: Serving) -> Wide:
         if limit is not None
     ]
     if limits:
-        columns.append(Column(f"met, %\n{', '.join(limits)}", [number(100 * slo["attainment"])]))
+        columns.append(Column(f"met, %\n{', '.join(limits)}", [percent(slo["attainment"])]))
         columns.append(Column("goodput\n1/s", [number(slo["goodput_per_s"])]))
         if slo.get("stall_ps") is not None:
             columns.append(Column("stalled", [count(slo["stalled"])]))
@@ -228,10 +223,11 @@ def _rates(serving: Serving) -> Wide:
 def _times(serving: Serving) -> Wide:
     """Distributions of times, one row each."""
     rows = {title: serving[key] for key, title in TIMES.items() if serving[key]["max"] is not None}
-    unit, scale = common_unit([row["max"] for row in rows.values()])
-    columns = [Column(unit, list(rows), left=True)]
-    for rank, name in zip((3, 0, 2, 0, 1), STATISTICS, strict=True):
-        columns.append(Column(name, [number(row[name], scale) for row in rows.values()], rank))
+    columns = [Column("", list(rows), left=True)]
+    columns += time_columns(
+        (name, [row[name] for row in rows.values()], rank)
+        for rank, name in zip((3, 0, 2, 0, 1), STATISTICS, strict=True)
+    )
     return Wide(columns, title="Latencies", elsewhere="summary.json has all")
 
 
@@ -239,10 +235,6 @@ def _roles(roles: Mapping[str, Mapping[str, Any]]) -> Wide:
     """Metrics of the instances of each role."""
     found = list(roles.values())
     unit, scale = common_unit([one["iteration_ps"]["max"] for one in found])
-
-    def share(one: Mapping[str, Any], name: str) -> str:
-        return "-" if one[name] is None else number(100 * one[name])
-
     columns = [
         Column("instances", list(roles), left=True),
         Column("", [count(one["instances"]) for one in found]),
@@ -253,8 +245,8 @@ def _roles(roles: Mapping[str, Mapping[str, Any]]) -> Wide:
             Column(f"{name}\n{unit}", [number(one["iteration_ps"][name], scale) for one in found])
             for name in ("p50", "p99")
         ),
-        Column("busy\n%", [share(one, "utilization_mean") for one in found]),
-        Column("busiest\n%", [share(one, "utilization_max") for one in found], rank=4),
-        Column("network\n%", [share(one, "network_share") for one in found]),
+        Column("busy\n%", [percent(one["utilization_mean"]) for one in found]),
+        Column("busiest\n%", [percent(one["utilization_max"]) for one in found], rank=4),
+        Column("network\n%", [percent(one["network_share"]) for one in found]),
     ]
     return Wide(columns, title="Instances and their iterations", elsewhere="summary.json has all")

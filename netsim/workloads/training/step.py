@@ -53,13 +53,14 @@ def operations_of(sample: JobSample, steps: int = 1) -> Operations:
 def steps_of(sample: JobSample, steps: int, n_operations: int) -> JobSteps:
     """Return the steps of operations, and their FLOP, scaled as times are."""
     job, ranks = sample.job, sample.ranks
-    peak = job.machine.matrix.rate(job.precision.compute) * len(ranks)
+    base = job.precision.compute
+    peak = job.machine.matrix.rate(base) * len(ranks)
     step = np.repeat(np.arange(steps, dtype=np.int32), n_operations // steps)
     networks = {
         one.kind: "scale-up" if one.network == "scale_up" else "scale-out"
         for one in sample.messages
     }
-    return JobSteps(step, sample.scale * sample.model_flops, peak, networks)
+    return JobSteps(step, sample.scale * sample.model_flops, peak, networks, base)
 
 
 def _add_step(grid: Grid, segments: Segments, order: Ints, gathered: Gathered) -> Gathered:

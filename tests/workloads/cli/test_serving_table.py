@@ -21,18 +21,18 @@ def test_run_prints_request_time_and_instance_tables() -> None:
     plan = replace(plan, ttft_ps=200, tbt_ps=200, stall_ps=190)
     flows = {"start_ps": np.array([300, 310, 400, 420])}
     _, summary = serving_result(plan, log_of(rows), flows, complete=True)
-    requests, times, instances = map(cells, serving_tables(summary["serving"]))
+    times, requests, instances = map(cells, serving_tables(summary["serving"]))
     assert requests["requests"] == ["2"]
     assert requests["met, % TTFT <= 200ps, TBT <= 200ps, any gap <= 190ps"] == ["0"]
     assert requests["stalled"] == ["1"]
-    assert dict(zip(times["ps"], times["max"], strict=True)) == {
-        "waiting for prefill": "150",
-        "time to first token": "250",
-        "KV cache transfer": "140",
-        "first to second token": "200",
-        "time between tokens": "200",
-        "from arrival to last token": "550",
-    }
+    assert list(zip(times[""], times["max ps"], strict=True)) == [
+        ("time to first token", "250"),
+        ("time between tokens", "200"),
+        ("first to second token", "200"),
+        ("waiting for prefill", "150"),
+        ("KV cache transfer", "140"),
+        ("from arrival to last token", "550"),
+    ]
     assert instances["instances"] == ["prefill", "decode"]
     assert instances["busy %"] == ["33.33", "43.33"]
 
@@ -49,7 +49,10 @@ def test_sweep_table_has_serving_columns() -> None:
     _, summary = serving_result(plan, log_of(rows), flows, complete=True)
     row = {metric.name: metric.of(summary) for metric in SWEEP}
     assert (row["ttft_p99_ps"], row["tbt_p99_ps"], row["queueing_p99_ps"]) == (250, 200, 150)
-    shown = cells(sweep_table([{"status": "finished", "point": "a", **row}], []))
+    point = {"status": "finished", "point": "a", "flows": 5, "flows_finished": 5, **row}
+    shown = cells(sweep_table([{**point, "control_flows": 3, "control_flows_finished": 3}], []))
+    assert list(shown)[:2] == ["TTFT p50 ps", "TTFT p99 ps"]
+    assert shown["flows"] == ["2"]
     assert shown["TTFT p99 ps"] == ["250"]
     assert shown["TBT p99 ps"] == ["200"]
     assert shown["met %"] == ["50"]
