@@ -20,6 +20,11 @@ PLUGIN_SECTIONS = ("topology", "transport", "traffic")
 FABRIC_PLUGINS = {"queue_discipline": "queue", "routing": "routing"}
 """Keys of [fabric] that name a plugin, and its kind."""
 FAULTS = "faults"
+NO_FAULTS = "none"
+"""`faults = "none"`, as by `--set faults=none`: without [faults], and without [routing]."""
+
+WITH_PRESETS = ("job", "deployment", "decode_deployment", "model", "machine", "overheads")
+"""Keys that name a preset, or are a table that may start from one: `preset = "NAME"`."""
 
 CLASS_SECTIONS = ("transport", "traffic")
 """Sections of a table [flow_classes.NAME]."""
@@ -108,6 +113,9 @@ def _set(tree: Tree, keys: list[str], value: Any) -> None:
         if depth == 1 and tables[0] == FAULTS:
             # With several tables of faults: those with this section, or else all.
             targets = [target for target in targets if key in target] or targets
+        if key in WITH_PRESETS:
+            for target in targets:
+                target[key] = _as_tables(target.get(key, {}), "preset")
         found = [target.setdefault(key, {}) for target in targets]
         if depth == 0 and key in PLUGIN_SECTIONS:
             tree[key] = _as_tables(tree[key])
@@ -121,13 +129,24 @@ def _set(tree: Tree, keys: list[str], value: Any) -> None:
         target[last] = value
 
 
-def _as_tables(plugin: Any) -> Any:
-    """Return a plugin given by its name as the equivalent table."""
+def _as_tables(plugin: Any, key: str = "kind") -> Any:
+    """Return a plugin, or a preset, given by its name as the equivalent table."""
     if isinstance(plugin, str):
-        return {"kind": plugin}
+        return {key: plugin}
     if isinstance(plugin, list):
-        return [_as_tables(item) for item in plugin]
+        return [_as_tables(item, key) for item in plugin]
     return plugin
+
+
+def without_faults(tree: Tree, overridden: Sequence[str]) -> Tree:
+    """Return the tree with `faults = "none"` carried out; [routing] stays where it is an
+    override."""
+    if tree.get(FAULTS) != NO_FAULTS:
+        return tree
+    dropped = [FAULTS, "routing"]
+    if any(path.partition(".")[0] == "routing" for path in overridden):
+        dropped = [FAULTS]
+    return {key: value for key, value in tree.items() if key not in dropped}
 
 
 T = TypeVar("T")

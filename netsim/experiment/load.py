@@ -11,7 +11,7 @@ from typing import Any
 
 from netsim.discovery import built_in
 from netsim.errors import CombinedInputError, InputError, did_you_mean
-from netsim.experiment.document import Tree, apply_overrides, as_tree
+from netsim.experiment.document import Tree, apply_overrides, as_tree, without_faults
 from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.sweep import Variant, expand
@@ -89,6 +89,7 @@ class Experiment:
         `file` is its name in messages, `directory` that of the files that it names, `overridden`
         the paths of values from overrides.
         """
+        tree = without_faults(tree, overridden)
         resolver = Resolver(file, directory, overridden)
         for error in check_top_level(tree, resolver.find):
             resolver.note(error)

@@ -41,7 +41,7 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
         }
         for key, time in soonest.items():
             if time != NEVER and FAULTS not in point.axes:
-                hint = "add [faults]"
+                hint = 'add [faults], or remove it: faults = "none" removes both'
                 raise InputError("has no effect without faults", key=f"routing.{key}", hint=hint)
         return None
     found, outages = [], []

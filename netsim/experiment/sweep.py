@@ -22,6 +22,7 @@ from netsim.experiment.document import (
     CLASS_SECTIONS,
     FABRIC_PLUGINS,
     FAULTS,
+    NO_FAULTS,
     PLUGIN_SECTIONS,
     Tree,
 )
@@ -31,8 +32,6 @@ from netsim.plugins.registry import Plugin
 from netsim.units import written
 
 MAX_POINTS = 10_000
-NO_FAULTS = "none"
-"""Name of an empty [[faults]] table."""
 SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "faults", "routing", "stop", "measure")
 
 Finder = Callable[[str, str], "Plugin | None"]
@@ -196,6 +195,7 @@ def _faults(items: Sequence[Any]) -> list[Variant]:
     """Return the variants of several [[faults]] tables as one axis."""
     if not items:
         raise InputError("empty list", key=FAULTS, hint="add a value")
+    items = [{} if item == NO_FAULTS else item for item in items]
     if not all(isinstance(item, dict) for item in items):
         raise InputError("must be a list of tables", key=FAULTS, hint="write [[faults]]")
     tables = [dict(item) for item in items]

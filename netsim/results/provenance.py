@@ -223,6 +223,11 @@ def is_built_in(plugin: Plugin) -> bool:
     return plugin.module.__name__.partition(".")[0] == "netsim"
 
 
+def _preset(value: Any) -> Any:
+    """Return the preset or file that a table of a job starts from; other values as they are."""
+    return value.get("preset") if isinstance(value, Mapping) else value
+
+
 def data_files(point: Point) -> list[Path]:
     """Return the existing files that parameters name or a plugin `reads`."""
     named = [
@@ -230,7 +235,7 @@ def data_files(point: Point) -> list[Path]:
         for use in point.uses
         for param in use.plugin.params
         if param.unit in ("file", "sizes", "job")
-        and isinstance(value := use.params[param.name], str)
+        and isinstance(value := _preset(use.params[param.name]), str)
     ]
     for use in point.uses:
         if hasattr(use.module, "reads"):

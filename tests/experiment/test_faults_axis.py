@@ -7,7 +7,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 from experiment_text import load, messages
-from raises_input import mentions
+from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
@@ -93,6 +93,21 @@ def test_overrides_apply_to_tables_with_the_section(tmp_path):
     assert ends == [[], [((5_000_000, 40_000_000),)], [((5_000_000, 40_000_000),), ()]]
     added = load(tmp_path, text, 'faults.more={links="all", loss_rate=0.5}').points()
     assert [len(point.faults) for point in added] == [1, 2, 3]
+
+
+def test_faults_none_runs_the_network_without_faults(tmp_path):
+    broken = REST + SPINE.replace('label = "a spine"', "")
+    (point,) = load(tmp_path, broken, "faults=none").points()
+    assert not {"faults", "routing"} & point.resolved.keys()
+    assert prepare(point).faults is None
+    points = load(
+        tmp_path, broken, 'faults=["none", {label="all", x={links="all", loss_rate=0.1}}]'
+    )
+    assert [len(one.faults) for one in points.points()] == [0, 1]
+    # A key that is changed on the same line is meant.
+    (point,) = load(tmp_path, broken, "faults=none", "routing.convergence_delay=1us").points()
+    with raises_input("routing.convergence_delay", 'faults = "none"'):
+        prepare(point)
 
 
 def test_invalid_faults_tables_are_rejected(tmp_path):

@@ -25,7 +25,7 @@ from netsim.workloads.inference.roofline import (
     weight_bytes,
 )
 from netsim.workloads.job.checks import model_errors
-from netsim.workloads.job.load import Tree, load, read_parts
+from netsim.workloads.job.load import Tree, extended, load, read_parts
 from netsim.workloads.job.machine import Machine
 from netsim.workloads.job.model import Model
 
@@ -50,6 +50,7 @@ def load_deployment(deployment: str | Path | Tree, directory: Path | None = None
 
 def deployment_from(tree: Tree, name: str, directory: Path) -> Deployment:
     """Return the deployment of a table."""
+    tree = extended(tree, "deployment", directory)
     parts = read_parts(tree, PARTS, directory)
     found = Deployment(name=tree.get("name", name) or "deployment", **parts)
     raise_all(deployment_errors(found))

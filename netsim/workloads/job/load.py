@@ -50,6 +50,9 @@ PARTS: dict[str, type[Any]] = {
 
 WORDS = ("name", "description")
 
+MAX_DEPTH = 20
+"""Most files that extend one another."""
+
 Tree = Mapping[str, Any]
 Loaded = TypeVar("Loaded")
 
@@ -90,19 +93,53 @@ def load(
         raise error.at(file=str(path)) from None
 
 
+def extended(given: Tree, what: str, directory: Path, depth: int = 0) -> Tree:
+    """Return a table of a job or deployment; with a key `preset`, that preset or file changed by
+    the other keys, one by one in inner tables too. Files are relative to the naming file."""
+    if "preset" not in given:
+        return given
+    if not isinstance(given["preset"], str):
+        message = f"{written(given['preset'])} is not a name"
+        raise InputError(message, key="preset", code="wrong_type")
+    path = locate(given["preset"], directory, presets(f"{what}s"), f"{what} file or preset")
+    if depth > MAX_DEPTH:
+        raise InputError("extends itself", file=str(path), key="preset")
+    tree = dict(extended(read_toml(path), what, path.parent, depth + 1))
+    tree.setdefault("name", path.stem)
+    for name, kind in WITH_PRESETS.items():
+        named = tree.get(name)
+        if isinstance(named, str) and named not in presets(kind):
+            tree[name] = str(path.parent / named)
+    for key, value in given.items():
+        old = tree.get(key)
+        if isinstance(value, Mapping) and isinstance(old, str):
+            old = {"preset": old}
+        inner = isinstance(value, Mapping) and isinstance(old, Mapping) and "preset" not in value
+        tree[key] = _deep(old, value) if inner else value
+    return {key: value for key, value in tree.items() if key != "preset"}
+
+
+def _deep(base: Tree, changes: Tree) -> dict[str, Any]:
+    """Return a table with changes, key by key in inner tables too."""
+    found = dict(base)
+    for key, value in changes.items():
+        old = found.get(key)
+        inner = isinstance(value, Mapping) and isinstance(old, Mapping)
+        found[key] = _deep(old, value) if inner else value
+    return found
+
+
 def changed(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Apply overrides, which may change values of a preset that a table only names."""
     from netsim.experiment.document import apply_overrides
 
-    for name in WITH_PRESETS if overrides else ():
-        if isinstance(tree.get(name), str):
-            tree[name] = {"preset": tree[name]}
     apply_overrides(tree, overrides)
     return tree
 
 
 def job_from(tree: Tree, name: str, directory: Path, *, fits: bool = True) -> Job:
     """Return the job of a table."""
+    tree = extended(tree, "job", directory)
     parts = read_parts(tree, PARTS, directory)
     job = Job(name=tree.get("name", name) or "job", file=name, **parts)
     raise_all(job_errors(job, fits=fits))

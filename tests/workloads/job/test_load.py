@@ -4,6 +4,8 @@ import pytest
 from raises_input import raises_input
 
 from netsim.errors import InputError
+from netsim.experiment import Experiment
+from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.job import load_job, presets
 
 SMALL = {
@@ -38,6 +40,34 @@ def test_preset_jobs_load():
     for name in presets():
         job = load_job(name)
         assert (job.name, job.layout.micro_batches > 0) == (name, True)
+
+
+def test_job_extends_a_preset_key_by_key(tmp_path):
+    changes = {"layout": {"dp": 16}, "machine": {"scale_out": {"rate": "800Gbps"}}}
+    job, base = load_job({"preset": "llama3_8b", **changes}), load_job("llama3_8b")
+    assert (job.name, job.layout.dp, job.layout.global_batch) == ("llama3_8b", 16, 512)
+    assert job.machine.scale_out.rate == 800_000_000_000 != base.machine.scale_out.rate
+    assert job.machine.scale_up == base.machine.scale_up
+    assert job.model == base.model
+    (tmp_path / "loop.toml").write_text('preset = "loop.toml"')
+    with raises_input("extends itself"):
+        load_job({"preset": "loop.toml"}, tmp_path)
+    with raises_input("preset", "3 is not a name"):
+        load_job({"preset": 3})
+
+
+def test_job_that_an_experiment_names_is_changed_by_key():
+    kinds = {"topology": {"kind": "fat_tree", "hosts_per_leaf": 8, "leaves": 8}, "transport": "ndp"}
+    traffic = {"kind": "training", "job": "llama3_8b"}
+    changes = [f"traffic.job.{one}" for one in ("layout.dp=16", "machine.scale_out.rate=800Gbps")]
+    (point,) = Experiment.from_mapping({**kinds, "traffic": traffic}, changes).points()
+    job = load_job(point.traffic.params["job"])
+    assert (job.layout.dp, job.machine.scale_out.rate) == (16, 800_000_000_000)
+    deployment = {"kind": "serving", "deployment": "llama3_70b_lite"}
+    (point,) = Experiment.from_mapping(
+        {**kinds, "traffic": deployment}, ["traffic.deployment.options.tp=8"]
+    ).points()
+    assert load_deployment(point.traffic.params["deployment"]).options.tp == 8
 
 
 def test_job_file_overrides_presets(tmp_path):
