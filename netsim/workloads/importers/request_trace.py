@@ -1,31 +1,35 @@
 """Request traces of LLM serving: arrivals, prompt tokens and output tokens.
 
-A CSV file, optionally gzip-compressed. Its first line names the columns; empty lines and lines that
-begin with # are skipped. Three columns are read, in any order, by the names that published traces
-use, in any case:
+A CSV file whose first line names the columns, or a file of JSON objects, one a line, whose keys are
+the columns; optionally gzip-compressed. Empty lines and lines that begin with # are skipped. Three
+columns are read, in any order, by the names that published traces use, in any case:
 
 ==============  ====================================================================================
 column          names
 ==============  ====================================================================================
-arrival         arrival_s, arrived_at (Vidur), arrival_timestamp (Splitwise's simulator), TIMESTAMP
-                (Azure, BurstGPT), arrival_ms, arrival_us
+arrival         arrival, arrival_time, arrived_at (Vidur), arrival_timestamp (Splitwise's
+                simulator), timestamp (Azure, BurstGPT, Mooncake), or one of these with its unit:
+                arrival_s, arrival_ms, arrival_us, arrival_ns
 prompt tokens   prompt_tokens, num_prefill_tokens (Vidur), ContextTokens (Azure), prompt_size
-                (Splitwise's simulator), Request tokens (BurstGPT)
+                (Splitwise's simulator), Request tokens (BurstGPT), input_length (Mooncake)
 output tokens   output_tokens, num_decode_tokens (Vidur), GeneratedTokens (Azure), token_size
-                (Splitwise's simulator), Response tokens (BurstGPT)
+                (Splitwise's simulator), Response tokens (BurstGPT), output_length (Mooncake)
 ==============  ====================================================================================
 
-An arrival is a number, in seconds unless the name has another unit, or in column TIMESTAMP a date
-and time such as 2023-11-16 18:15:46.6805900, counted from the earliest one.
+An arrival is a number, or in column timestamp a date and time such as 2023-11-16 18:15:46.6805900,
+counted from the earliest one. The unit of numbers is that of the column's name, or that of a format
+that the column of prompts tells (`FORMATS`); otherwise the reader must be given it.
 
 Sources: Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md (schema); microsoft/vidur,
-data/processed_traces and vidur/request_generator; Mutinifni/splitwise-sim; HPMLL/BurstGPT.
+data/processed_traces and vidur/request_generator; Mutinifni/splitwise-sim; HPMLL/BurstGPT;
+kvcache-ai/Mooncake, FAST25-release (timestamps in milliseconds).
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,18 +48,29 @@ from netsim.units import written
 
 Ints = NDArray[np.int64]
 
-ARRIVAL = {
-    "arrival_s": 10**12,
-    "arrived_at": 10**12,
-    "arrival_timestamp": 10**12,
-    "timestamp": 10**12,
-    "arrival_ms": 10**9,
-    "arrival_us": 10**6,
-}
-"""Names of arrival columns, in lower case, and their unit in ps."""
+UNITS_PS = {"s": 10**12, "ms": 10**9, "us": 10**6, "ns": 10**3}
+"""Units of arrivals."""
 
-PROMPT = ("prompt_tokens", "num_prefill_tokens", "contexttokens", "prompt_size", "request tokens")
-OUTPUT = ("output_tokens", "num_decode_tokens", "generatedtokens", "token_size", "response tokens")
+TIMES = ("arrival", "arrival_time", "arrived_at", "arrival_timestamp", "timestamp")
+ARRIVAL = (*(f"arrival_{unit}" for unit in UNITS_PS), *TIMES)
+ARRIVAL += tuple(f"{name}_{unit}" for name in TIMES[1:] for unit in UNITS_PS)
+PROMPT = (
+    *("prompt_tokens", "num_prefill_tokens", "contexttokens", "prompt_size", "request tokens"),
+    "input_length",
+)
+OUTPUT = (
+    *("output_tokens", "num_decode_tokens", "generatedtokens", "token_size", "response tokens"),
+    "output_length",
+)
+"""Names of columns, in lower case."""
+
+FORMATS = {
+    ("arrived_at", "num_prefill_tokens"): "s",
+    ("arrival_timestamp", "prompt_size"): "s",
+    ("timestamp", "request tokens"): "s",
+    ("timestamp", "input_length"): "ms",
+}
+"""Columns of arrivals and of prompts by which a format is known, and its unit."""
 
 HEADER = "such as arrival_s,prompt_tokens,output_tokens"
 
@@ -101,10 +116,13 @@ class RequestTrace:
         return tuple(found)
 
 
-def read_request_trace(path: Path) -> RequestTrace:
+def read_request_trace(path: Path, unit: str | None = None, *, timed: bool = True) -> RequestTrace:
     """Read a trace. Requests without output tokens are skipped and counted.
 
-    Raises InputError with line and column.
+    `unit`, one of `UNITS_PS`, is that of arrivals whose column does not tell it. Without `timed`,
+    arrivals only order the requests.
+
+    Raises InputError with line and column, also for arrivals of unknown unit.
     """
     (first, header), *body = _rows(path)
     names = [cell.strip() for cell in header]
@@ -112,7 +130,7 @@ def read_request_trace(path: Path) -> RequestTrace:
         when, prompt, output = (
             _column(names, known, what)
             for known, what in (
-                (tuple(ARRIVAL), "the arrival"),
+                (ARRIVAL, "the arrival"),
                 (PROMPT, "the prompt's tokens"),
                 (OUTPUT, "the output's tokens"),
             )
@@ -121,10 +139,11 @@ def read_request_trace(path: Path) -> RequestTrace:
         raise InputError(
             "has no requests", file=str(path), hint="one line per request below the header"
         )
-    unit_ps = ARRIVAL[names[when].lower()]
     first_arrival = "".join(body[0][1][when : when + 1]).strip()
     dated = names[when].lower() == "timestamp" and _WHEN.fullmatch(first_arrival)
-    to_ps = _clock_ps if dated else partial(_time_ps, scale=unit_ps)
+    with reading(path, first):
+        of_names = unit if dated else _unit(names[when], names[prompt], unit, timed=timed)
+    to_ps = _clock_ps if dated else partial(_time_ps, scale=UNITS_PS[of_names or "ns"])
     for line, cells in body:
         if len(cells) != len(names):
             raise at_line(path, line, f"has {len(cells)} values for {len(names)} columns")
@@ -162,13 +181,31 @@ def _sorted(path: Path, arrival: Ints, prompt: Ints, output: Ints, lines: Ints) 
     )
 
 
+def _unit(arrival: str, prompt: str, given: str | None, *, timed: bool) -> str | None:
+    """Return the unit of arrivals; None if it is neither known nor needed."""
+    name = arrival.lower()
+    suffix = name.rpartition("_")[2] if name not in TIMES else None
+    known = suffix or FORMATS.get((name, prompt.lower()))
+    if suffix and given not in (None, suffix):
+        message = f"{written(arrival)} is in {suffix}, not in {given}"
+        raise InputError(message, hint="without trace_time_unit", code="conflict")
+    found = given or known
+    if timed and not found:
+        units = ", ".join(f'"{unit}"' for unit in UNITS_PS)
+        hint = f"traffic.trace_time_unit = one of {units}; or a column such as arrival_ms"
+        raise InputError(f"{written(arrival)} does not tell its unit", hint=hint, code="missing")
+    return found
+
+
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """Return the non-empty rows of a CSV file with their lines, header first."""
+    """Return the non-empty rows of a CSV or JSONL file with their lines, header first."""
     try:
         text = unpacked(path, read_bytes(path)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise unreadable(path, error) from None
     rows: list[tuple[int, list[str]]] = []
+    if text.lstrip().startswith("{"):
+        return _objects(path, text)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for cells in reader:
@@ -178,6 +215,27 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
         raise at_line(path, reader.line_num, f"is not CSV: {error}") from None
     if not rows:
         raise InputError("is empty", file=str(path), hint=f"the first line names columns, {HEADER}")
+    return rows
+
+
+def _objects(path: Path, text: str) -> list[tuple[int, list[str]]]:
+    """Return the values of JSON objects with their lines, after the first one's keys."""
+    rows: list[tuple[int, list[str]]] = []
+    names: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise at_line(path, number, f"{written(line)} is not a JSON object")
+        if not names:
+            names = [*found]
+            rows.append((number, names))
+        values = (found.get(name) for name in names)
+        rows.append((number, [one if isinstance(one, str) else "" for one in values]))
     return rows
 
 

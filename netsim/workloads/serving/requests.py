@@ -37,7 +37,7 @@ from netsim.memory import require_room
 from netsim.model.checks import HORIZON
 from netsim.params import Param
 from netsim.units import written
-from netsim.workloads.importers.request_trace import RequestTrace, read_request_trace
+from netsim.workloads.importers.request_trace import UNITS_PS, RequestTrace, read_request_trace
 from netsim.workloads.serving.data import Requests
 from netsim.workloads.serving.given import check_used
 
@@ -92,7 +92,14 @@ REQUEST_PARAMS = [
     Param(
         "requests", "count", None, "number of requests; default: 1000, or all of a trace", minimum=1
     ),
-    Param("trace", "file", None, "CSV file of arrivals and tokens"),
+    Param("trace", "file", None, "CSV or JSONL file of arrivals and tokens"),
+    Param(
+        "trace_time_unit",
+        "choice",
+        None,
+        "unit of the trace's arrivals, where their column does not tell it",
+        choices=tuple(UNITS_PS),
+    ),
     Param(
         "length_distribution",
         "choice",
@@ -188,7 +195,9 @@ def draw_requests(params: Mapping[str, Any], rng: np.random.Generator, directory
     _check(params)
     trace = None
     if params["trace"] is not None:
-        trace = read_request_trace(user_path(params["trace"], directory))
+        timed = params["arrival_process"] == OF_TRACE
+        file = user_path(params["trace"], directory)
+        trace = read_request_trace(file, params["trace_time_unit"], timed=timed)
     n = params["requests"] or (DEFAULTS["requests"] if trace is None else len(trace))
     require_room(n * REQUEST_BYTES, what=f"{n:,} requests", key="traffic.requests")
     arrival_ps = _arrivals(params, n, rng, trace)
@@ -207,13 +216,14 @@ def _check(params: Mapping[str, Any]) -> None:
         raise InputError("must be positive", key="traffic.rate", code="out_of_range")
     uses = {
         "burstiness": (arrivals == GAMMA, 'arrival_process = "gamma"'),
+        "trace_time_unit": (arrivals == OF_TRACE, 'arrival_process = "trace"'),
         "trace": (arrivals == OF_TRACE or TRACE in lengths.values(), 'arrival_process = "trace"'),
     }
     for part in PARTS:
         kind, hint = lengths[part], f"length_distribution = {{{part} = "
         uses[part] = kind in (FIXED, LOGNORMAL), f'{hint}"{FIXED}"}}'
         uses[f"{part}_table"] = kind == TABLE, f'{hint}"{TABLE}"}}'
-    check_used(params, uses, optional=DEFAULTS)
+    check_used(params, uses, optional=(*DEFAULTS, "trace_time_unit"))
     _check_shapes(params)
 
 

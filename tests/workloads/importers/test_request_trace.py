@@ -53,12 +53,29 @@ def test_traces_of_all_formats_are_read(tmp_path: Path) -> None:
         # Splitwise's simulator
         "request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,"
         "token_size\n0,2,0,0,1,374,44\n1,2,0,.5,1,396,109\n2,2,0,6e2,1,879,55\n",
+        # Mooncake
+        '{"timestamp": 0, "input_length": 374, "output_length": 44, "hash_ids": [46, 47]}\n'
+        '{"timestamp": 500, "input_length": 396, "output_length": 109, "hash_ids": []}\n\n'
+        '{"output_length": 55, "timestamp": 6e5, "input_length": 879}\n',
+        "timestamp,input_length,output_length\n0,374,44\n500,396,109\n600000,879,55\n",
         "arrival_ms,prompt_tokens,output_tokens\n0,374,44\n500,396,109\n600000,879,55\n",
         "output_tokens , prompt_tokens , arrival_us\n44, 374, 0\n109, 396, 5e5\n55, 879, 6e8\n",
     ]:
         path = trace_of(tmp_path, content)
         assert columns(path) == EXPECTED
         assert read_request_trace(path).notes == ()
+
+
+def test_unit_of_arrivals_is_asked_for_unless_a_name_or_a_format_tells_it(tmp_path: Path) -> None:
+    path = trace_of(tmp_path, OURS.replace("arrival_s", "timestamp"))
+    with raises_input("trace.csv:1", "timestamp", "unit", "trace_time_unit", "arrival_ms"):
+        read_request_trace(path)
+    for unit, scale in (("s", 1), ("ms", 10**3), ("us", 10**6)):
+        times = read_request_trace(path, unit).arrival_ps
+        assert times.tolist() == [0, 5 * 10**11 // scale, 6 * 10**14 // scale]
+    assert len(read_request_trace(path, timed=False)) == 3
+    with raises_input("arrival_s", "is in s, not in ms"):
+        read_request_trace(trace_of(tmp_path, OURS), "ms")
 
 
 def test_unsorted_rows_are_sorted_and_reported(tmp_path: Path) -> None:
@@ -129,6 +146,15 @@ def test_arrival_times_are_exact_to_the_picosecond(tmp_path: Path) -> None:
             "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1,1\n"
             "2023-11-17 18:15:46,1,1\n",
             "trace.csv:3: TIMESTAMP: is 24.0 hours after the first request",
+        ),
+        ('{"timestamp": 1, "input_length": 5}\n', "trace.csv:1: has no column of the output's"),
+        (
+            '{"timestamp": 1, "input_length": 5, "output_length": 6}\n{"timestamp": 1\n',
+            "trace.csv:2: ",
+        ),
+        (
+            '{"timestamp": 1, "input_length": 5, "output_length": 6}\n{"timestamp": 1}\n',
+            "trace.csv:2: input_length: ",
         ),
         (b"\xff\xfe\x00", "trace.csv: is not UTF-8 text"),
         (gzip.compress(OURS.encode(), mtime=0)[:-9], "trace.csv: is a damaged gzip file"),

@@ -124,6 +124,19 @@ def test_trace_is_replayed_unchanged(folder: Path) -> None:
     assert mentions(found.notes, "1", "trace.csv")
 
 
+def test_mooncake_trace_is_in_milliseconds_and_others_are_asked_for(folder: Path) -> None:
+    text = '{"timestamp": 0, "input_length": 5, "output_length": 6}\n'
+    (folder / "trace.jsonl").write_text(text + text.replace("0", "500"))
+    (folder / "plain.csv").write_text(TRACE.replace("arrival_s", "timestamp"))
+    given = {"arrival_process": "trace", "length_distribution": "trace"}
+    found = drawn(folder, trace="trace.jsonl", **given)
+    assert found.requests.arrival_ps.tolist() == [0, 5 * 10**11]
+    with raises_input("trace_time_unit"):
+        drawn(folder, trace="plain.csv", **given)
+    found = drawn(folder, trace="plain.csv", trace_time_unit="ms", **given)
+    assert found.requests.arrival_ps.tolist() == [10**9, 4 * 10**9, 5 * 10**9]
+
+
 def test_trace_at_another_rate_is_scaled(folder: Path) -> None:
     """The gaps between arrivals keep their proportions."""
     given = {"arrival_process": "trace", "trace": "trace.csv", "rate": 1.0}
