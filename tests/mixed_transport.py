@@ -88,7 +88,7 @@ def build_packet(env, now, tx, pkt):
     pkt.prio = chance % env.par.classes
     if chance % 2 == 0:
         pkt.entropy = chance % 65_536
-        tx.entropy = chance % 64_007
+        tx.entropy = chance % 64_007 - 20_000 * min(env.par.pair_by_entropy, 1)
     tx.sent += 1
     tx.key = chance % 5
     if chance % 8 == 0:

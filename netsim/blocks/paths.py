@@ -45,7 +45,8 @@ PARAMS = [
         "entropies",
         "count",
         64,
-        "entropies that a flow uses, unless it has one path; bitmap and mixed at most 128",
+        "entropies that a flow uses (in each plane, if they choose it), unless it has one path; "
+        "bitmap and mixed at most 128 in all",
         minimum=1,
         maximum=65536,
         source="Ultra Ethernet's simulator, repository uet-htsim: main_uec.cpp, -paths",
@@ -90,7 +91,7 @@ def next_entropy(env, tx):
     """Return the entropy of the packet being sent.
 
     If entropies also choose the host's port, the port was fixed when the previous packet was sent.
-    Then this returns that choice and draws the next one.
+    Then this returns that choice and draws the next one; a random one takes the least loaded port.
     """
     if env.par.pair_by_entropy == 0:
         return _chosen(env, tx)
@@ -103,7 +104,7 @@ def _chosen(env, tx):
     if env.par.paths == ECMP:
         return tx.entropy
     if env.par.paths == OBLIVIOUS:
-        return _round_robin(env, tx, env.par.entropies)
+        return _round_robin(env, tx, _entropies(env))
     if env.par.paths >= BITMAP:
         if tx.ring_used > 0:
             return _take_waiting(tx)
@@ -122,6 +123,11 @@ def _chosen(env, tx):
     return _any(env, tx)
 
 
+def _entropies(env):
+    """Return how many entropies a flow uses on all ports of the host."""
+    return min(env.par.entropies * max(env.par.pair_by_entropy, 1), 65536)
+
+
 def _round_robin(env, tx, n):
     start = below(rand32(env.par.seed, PURPOSE, tx.flow, tx.path_draws // n), n)
     entropy = (start + tx.path_draws) % n
@@ -131,7 +137,7 @@ def _round_robin(env, tx, n):
 
 def _without_penalty(env, tx):
     """Return the next entropy without a penalty, or after a round of them the next one."""
-    n = min(env.par.entropies, PENALIZED)
+    n = min(_entropies(env), PENALIZED)
     entropy = _round_robin(env, tx, n)
     if _penalty(tx, entropy) > 0:
         _punish(tx, entropy, -1)
@@ -174,7 +180,10 @@ def _let_wait(tx, entropy):
 def _any(env, tx):
     draw = rand32(env.par.seed, PURPOSE, tx.flow, tx.path_draws)
     tx.path_draws += 1
-    return below(draw, env.par.entropies)
+    entropy = below(draw, _entropies(env))
+    if env.par.pair_by_entropy != 0:
+        return -1 - entropy
+    return entropy
 
 
 def answer(env, rx, pkt):

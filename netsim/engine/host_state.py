@@ -88,7 +88,7 @@ def build_hosts(
         timers=timers,
         heap=heap,
         bits=bits,
-        pars=_parameters(simulation, protocol, pars),
+        pars=_parameters(simulation, protocol, pars, _most_by_entropy(simulation, port_pairs)),
         next_flow=next_flow,
         next_flows=next_flows,
         phase=phases(simulation),
@@ -121,7 +121,7 @@ def _sides(
         tx["port_choice"][at], rx["port_choice"][at] = number, n + number
     rate_bps = np.add.reduceat(network.port_rate_bps[port_pairs.src_port], port_pairs.first[:-1])
     q20 = byte_quotient(rate_bps)[at]
-    if _pair_by_entropy(simulation):
+    if _most_by_entropy(simulation, port_pairs):
         draws = mix(salt(simulation.seed, PURPOSE_ENTROPY, number))
         tx["entropy"][at] = rx["entropy"][at] = draws & 0xFFFF
     base_rtt_ps = round_trips(network, port_pairs, packets)[at]
@@ -171,7 +171,7 @@ def _nics(network: Network, protocol: Protocol, share: Share) -> np.ndarray:
     nics["host"][at] = host
     nics["port"][at] = network.node_first_port[host]
     nics["ps_per_byte_q20"][at] = byte_quotient(network.nic_rate_bps[at])
-    nics["done_head"][at] = -1
+    nics["done_head"][at] = nics["data_port"][at] = nics["control_port"][at] = -1
     return nics
 
 
@@ -225,16 +225,22 @@ def _carrier(simulation: Simulation) -> dict[str, np.ndarray]:
     return {"carrier_delays": delays, "carrier_first": first, "carrier_lost": lost}
 
 
-def _pair_by_entropy(simulation: Simulation) -> bool:
-    """Return whether flows choose their port by entropy."""
-    return simulation.network.has_several_ports and simulation.fabric.plane_balancing == ENTROPY
+def _most_by_entropy(simulation: Simulation, port_pairs: PortPairs) -> int:
+    """Return the most port pairs of a flow if entropies choose one, else 0."""
+    several = simulation.network.has_several_ports
+    if not several or simulation.fabric.plane_balancing != ENTROPY:
+        return 0
+    return int(port_pairs.counts.max())
 
 
 def _parameters(
-    simulation: Simulation, protocol: Protocol, pars: Sequence[Mapping[str, int | float]]
+    simulation: Simulation,
+    protocol: Protocol,
+    pars: Sequence[Mapping[str, int | float]],
+    most_by_entropy: int,
 ) -> np.ndarray:
     """Return a record with one record per transport: ``transport0``, ..."""
-    by_entropy = {"pair_by_entropy": int(_pair_by_entropy(simulation))}
+    by_entropy = {"pair_by_entropy": most_by_entropy}
     kinds = [(f"transport{i}", dtype) for i, dtype in enumerate(protocol.pars)]
     records = np.zeros(1, np.dtype(kinds, align=True))
     for (name, dtype), par in zip(kinds, pars, strict=True):

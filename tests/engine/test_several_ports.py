@@ -189,6 +189,26 @@ def test_entropy_decides_the_port_pair_of_each_packet(transport: str) -> None:
     assert min(sent(engine, range(4))) > 50
 
 
+@pytest.mark.parametrize(("transport", "slower"), [("nscc", 1.25), ("smartt", 1.05)])
+def test_one_flow_fills_eight_port_pairs_chosen_by_entropy(transport: str, slower: float) -> None:
+    """No packet waits at a busy port while other ports idle. NSCC's receivers acknowledge, and REPS
+    reuses, one entropy of four packets, at first of few ports."""
+    n = 800
+    network, flows = rails(2, (100,) * 8), flow_table([(0, 1, n * 4096, 0)])
+    fabric = replace(bdp_queues(), plane_balancing="entropy")
+    engine = run(build(network, flows, transport, fabric, jit=False))
+    assert int(fct_ps(engine)[0]) < slower * (n // 8 * SER + SER + 2 * US)
+
+
+def test_ties_of_least_loaded_ports_go_round() -> None:
+    """Messages of one packet from an idle host do not all leave by its lowest port."""
+    fabric = replace(DROP_TAIL, plane_balancing="least_loaded")
+    both = [(0, 1, 1, k * 10 * US) for k in range(2)]
+    flows = flow_table([*both, (0, 1, 3 * 4096, 50 * US), (0, 1, 1, 60 * US), (0, 1, 1, 70 * US)])
+    engine = run(keep_sent(build(rails(2, (100, 100)), flows, "datagram", fabric, jit=False)))
+    assert sent(engine, range(2)) == [4, 3]
+
+
 def test_window_is_the_shortest_delay_of_used_cables() -> None:
     """The short cables of scale-up networks count only if a flow uses them."""
     network, fabric = two_nics(), replace(DROP_TAIL, plane_balancing="hash")

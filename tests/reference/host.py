@@ -70,8 +70,8 @@ class HostPort(Port):
         nic.ports.append(self)
 
     def start(self) -> bool:
-        """Start a transmission if the port is free and has one: control first, then data."""
-        if self.busy:
+        """Take a packet if the port has room and there is one: control first, then data."""
+        if self.last_begin_ps > self.sim.now if self.sim.two_in_ports else self.busy:
             return False
         for i, packet in enumerate(self.control):
             if not self.paused[self.sim.first_level(packet.prio)]:
@@ -117,6 +117,7 @@ class Nic:
         self.sim = host.sim
         self.number = number
         self.ports: list[HostPort] = []
+        self.last_chosen: dict[int, int] = {}  # by least load: 0 for data, 1 for control packets
 
     @property
     def rate_bps(self) -> int:

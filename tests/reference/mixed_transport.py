@@ -62,7 +62,7 @@ class MixedSender(Sender):
         packet.prio = chance % self.params["classes"]
         if chance % 2 == 0:
             packet.entropy = chance % 65_536
-            self.spread.entropy = chance % 64_007
+            self.spread.entropy = chance % 64_007 - (20_000 if self.sim.two_in_ports else 0)
         self.sent += 1
         self.key = chance % 5
         if chance % 8 == 0:

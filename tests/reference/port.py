@@ -51,6 +51,7 @@ class Port:
         self.circuit: Circuit | None = None
         self.busy = False
         self.last_end_ps = 0
+        self.last_begin_ps = 0
         self.loss_draws = 0
         self.paused = [False] * sim.n_link_classes
         self.paused_since = [0] * sim.n_link_classes
@@ -58,13 +59,14 @@ class Port:
         self.counters = [Counters() for _ in range(sim.n_link_classes)]
 
     def transmit(self, packet: Packet, c: int | None = None) -> int:
-        """Start sending a packet now; return when its last bit has left.
+        """Send a packet, now or after the one in transmission; return when its last bit has left.
 
         It is counted in class ``c``, by default its own.
         """
         c = packet.prio if c is None else c
         sim, peer = self.sim, self.peer
-        done_ps = sim.now + serialization_ps(packet.size, self.rate_now())
+        begin_ps = self.last_begin_ps = max(sim.now, self.last_end_ps)
+        done_ps = begin_ps + serialization_ps(packet.size, self.rate_at(begin_ps))
         arrival_ps = done_ps + self.delay_ps
         self.busy = True
         packet.hops += 1
@@ -73,11 +75,11 @@ class Port:
         if packet.kind != PFC:
             self.counters[c].packets += 1
             self.counters[c].bytes += packet.size
-            dark = self.circuit is not None and not self.circuit.passes(sim.now, done_ps)
+            dark = self.circuit is not None and not self.circuit.passes(begin_ps, done_ps)
             if dark:
                 self.counters[c].no_circuit_drops += 1
                 self.counters[c].no_circuit_bytes += packet.size
-            if dark or self._loses(packet, arrival_ps):
+            if dark or self._loses(packet, begin_ps, arrival_ps):
                 self.counters[c].lost += 1
                 self.counters[c].lost_bytes += packet.size
                 sim.balance.lost.add(packet.size)
@@ -85,7 +87,7 @@ class Port:
             sim.on_links[id(packet)] = packet
         self.departures.append(
             Departure(
-                sim.now,
+                begin_ps,
                 arrival_ps,
                 packet.kind,
                 packet.flow,
@@ -110,20 +112,20 @@ class Port:
         """Return the rank among simultaneous arrivals; the smallest goes first."""
         return (self.local,)
 
-    def rate_now(self) -> int:
-        """Return the link's rate for a transmission that starts now."""
+    def rate_at(self, begin_ps: int) -> int:
+        """Return the link's rate for a transmission that starts then."""
         fault = self.sim.case.faults.get(self.index)
-        interval = fault.interval_at(self.sim.now) if fault is not None else None
+        interval = fault.interval_at(begin_ps) if fault is not None else None
         return self.rate_bps if interval is None or interval.rate_bps is None else interval.rate_bps
 
-    def _loses(self, packet: Packet, arrival_ps: int) -> bool:
-        """Return whether the link loses a packet that is sent now and arrives at ``arrival_ps``."""
+    def _loses(self, packet: Packet, begin_ps: int, arrival_ps: int) -> bool:
+        """Return whether the link loses a packet that is sent and arrives at these times."""
         fault = self.sim.case.faults.get(self.index)
         if fault is None:
             return False
-        if any(down < arrival_ps and self.sim.now < up for down, up in fault.outages):
+        if any(down < arrival_ps and begin_ps < up for down, up in fault.outages):
             return True
-        interval = fault.interval_at(self.sim.now)
+        interval = fault.interval_at(begin_ps)
         chance = 0 if interval is None else interval.chance(packet.size)
         if chance == 0:
             return False

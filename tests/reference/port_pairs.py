@@ -67,9 +67,8 @@ class Spread:
         if self.planes == "hash":
             self.first = port_pairs[below(self.draw, len(port_pairs))]
         self.k = k
-        several = any(len(host.ports) > 1 for host in sim.hosts)
         self.entropy = 0
-        if several and self.planes == "entropy":
+        if sim.two_in_ports:
             self.entropy = rand32(self.seed, FLOW_ENTROPY, flow, 0) & 0xFFFF
         self.queued = 0
 
@@ -111,9 +110,27 @@ class Spread:
             key = rand32(self.seed, PAIR_PERMUTATION, 4 * self.flow + k, c // n)
             i = permuted(key, c % n, n)
         elif self.planes == "least_loaded":
-            i = min(
-                range(n), key=lambda i: (waiting(port_pairs[i][0]), port_pairs[i][0].last_end_ps, i)
-            )
+            i = self._least_loaded(port_pairs, k, waiting)
         else:
+            if self.entropy < 0:
+                least = self._least_loaded(port_pairs, k, waiting)
+                e = -1 - self.entropy
+                self.entropy = e - e % n + least
+                if self.entropy > 65_535:
+                    self.entropy -= n
             i = self.entropy % n
         return port_pairs[i]
+
+    def _least_loaded(
+        self, port_pairs: list[PortPair], k: int, waiting: Callable[[HostPort], int]
+    ) -> int:
+        nic = self.port_pairs[0][0].nic
+        last = nic.last_chosen.get(k % 2, -1)
+
+        def order(i: int) -> tuple[int, int, bool, int]:
+            port = port_pairs[i][0]
+            return waiting(port), port.last_end_ps, port.index <= last, port.index
+
+        i = min(range(len(port_pairs)), key=order)
+        nic.last_chosen[k % 2] = port_pairs[i][0].index
+        return i

@@ -44,6 +44,8 @@ class Simulator:
         self.hosts = [Host(self, i) for i in range(case.n_hosts)]
         self.switches = [Switch(self, case.n_hosts + i) for i in range(case.n_switches)]
         self.ports = self._build_ports()
+        several = any(len(host.ports) > 1 for host in self.hosts)
+        self.two_in_ports = several and case.fabric.get("plane_balancing") == "entropy"
         self.edges_of: dict[int, list[int]] = {}  # by network
         self.port_at: dict[int, int] = {}  # a host's port at each edge switch
         self._find_routes()

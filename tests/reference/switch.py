@@ -257,7 +257,7 @@ class Switch:
         if port.owes_frame:
             port.cancel_wakeup()
             port.owes_frame = False
-            port.latest_rate_bps = port.rate_now()
+            port.latest_rate_bps = port.rate_at(self.sim.now)
             mask = sum(1 << c for c, back in enumerate(port.holding_back) if back)
             port.transmit(Packet(PFC, -1, 0, -1, PFC_BYTES, 0, aux=mask))
             return
@@ -282,7 +282,7 @@ class Switch:
 
     def send(self, port: SwitchPort, c: int, waiting: Waiting) -> None:
         """Start the transmission of a packet that has left its FIFO."""
-        port.latest_rate_bps = port.rate_now()
+        port.latest_rate_bps = port.rate_at(self.sim.now)
         self.mark_by_ecn("dequeue", port, c, waiting.packet)
         self.discipline.on_send(port, c, waiting.packet)
         if self.sim.case.transport == "mixed" and waiting.packet.kind == DATA:

@@ -248,6 +248,8 @@ class HostRecord(Declared):
     counted_bytes: Bytes  # ... of which the clock has counted this many
     n_timers: Fixed[int]
     now_ps: Ps  # current time, for loss of carrier; in a host's first NIC that of its last event
+    data_port: GlobalPort  # with LEAST_LOADED the last port chosen for data ...
+    control_port: GlobalPort  # ... and for a control packet
     last_done_ps: Ps  # last time that a flow or task ended here
     worker: int  # that steps the host
     handler: int  # current or last handler of this step (handlers.py)
@@ -268,7 +270,8 @@ class HostPortRecord(Declared):
     checked: int  # end of the checked part of the FIFO
     stuck: int  # every flow on the list is paused
     nic: Fixed[NicId]  # with several ports, the NIC of this one ...
-    n_ready: int  # ... and the number of flows on the list
+    n_ready: int  # ... the number of flows on the list ...
+    begins_ps: Ps  # ... and, with ENTROPY, the start of the last transmission
 
 
 class PortChoiceRecord(Declared):
@@ -346,7 +349,7 @@ class CommonParameters(Declared):
 
 class ParameterRecord(CommonParameters):  # parameters of a transport
     first_host_timer: int  # first host timer of this transport
-    pair_by_entropy: int  # 1 if `tx.entropy` chooses the next packet's port
+    pair_by_entropy: int  # if `tx.entropy` chooses the next packet's port: the most of a flow
 
 
 class ClockRecord(Declared):

@@ -57,6 +57,7 @@ from netsim.engine.kernels.nic import (
     check_control,
     make_room_for_control,
     may_send,
+    next_take,
     start_to_send,
     wake,
 )
@@ -289,9 +290,9 @@ def first_sender(
     earliest = INF
     at = first_port_of(net, host_id)
     for p in ports_of_host(net, host_id):
-        free_at = max(links.ports[p].free_at, now)
-        if free_at < earliest and may_send(links, hosts, p):
-            earliest = free_at
+        takes_ps = max(next_take(links, hosts, p), now)
+        if takes_ps < earliest and may_send(links, hosts, p):
+            earliest = takes_ps
             at = p
     return earliest, at
 

@@ -17,7 +17,7 @@ from netsim.engine.kernels.fields import (
 from netsim.engine.kernels.handlers import IN_BUILD_PACKET, IN_RANK, IN_READY
 from netsim.engine.kernels.ids import NO_FLOW, Bytes, FlowId, GlobalPort, Numbers, Ps, Slot
 from netsim.engine.kernels.indexing import first_level, queue_of, ring_slot
-from netsim.engine.kernels.layout import INF, ONE_PORT, HostState, LinkState
+from netsim.engine.kernels.layout import ENTROPY, INF, ONE_PORT, HostState, LinkState
 from netsim.engine.kernels.links import depart, end_of_transmission
 from netsim.engine.kernels.packets import CONTROL_BURST, DATA, FIRST_CONTROL, PFC, TRIMMED
 from netsim.engine.kernels.port_pairs import data_port
@@ -128,21 +128,26 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
 
 
 def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
-    """Start the transmission of the packet in pool slot ``slot`` and count it."""
+    """Start the transmission of the packet in pool slot ``slot``, after the one under way if any,
+    and count it."""
     host = env.host
     links = env.links
     pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
-    end = end_of_transmission(links, port, size, now)
+    begin = now
+    if PLANE_BALANCING == ENTROPY:
+        begin = max(now, port.free_at)
+        env.hosts.host_ports[port.number].begins_ps = begin
+    end = end_of_transmission(links, port, size, begin)
     pkt.time = end + port.delay_ps
     pkt.hops = 1
     if TRACE:
-        trace_packet(links, SENT, port.number, slot, now, 0)
+        trace_packet(links, SENT, port.number, slot, begin, 0)
     if HAS_SERIES:
         close_until(links, port.number, now)
     cls = int(pkt.prio)
     queue = links.queues[queue_of(port.number, cls)]
-    depart(links, port, queue, cls, slot, size, now, end)
+    depart(links, port, queue, cls, slot, size, begin, end)
     host.sent_packets += 1
     host.sent_bytes += size
 
@@ -167,6 +172,13 @@ def may_send(links: LinkState, hosts: HostState, p: GlobalPort) -> bool:
     if host_port.ready_head >= 0 and host_port.stuck == 0:
         return True
     return first_open(links, host_port, links.ports[p]) < host_port.ctrl_tail
+
+
+def next_take(links: LinkState, hosts: HostState, p: GlobalPort) -> Ps:
+    """Return from when on port ``p`` takes its next packet."""
+    if PLANE_BALANCING == ENTROPY:
+        return hosts.host_ports[p].begins_ps
+    return links.ports[p].free_at
 
 
 def start_to_send(env: Env, p: GlobalPort, now: Ps) -> None:

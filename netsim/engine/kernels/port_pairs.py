@@ -23,6 +23,8 @@ from netsim.engine.kernels.rules import NO_CANDIDATE, broken
 from netsim.engine.kernels.specialization_constants import CARRIER, PLANE_BALANCING, choose_plane
 from netsim.model.arithmetic import below, mix, permuted
 
+MAX_ENTROPY = 0xFFFF
+
 
 def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     """Choose the port of a flow's next data packet and record the port pair."""
@@ -34,6 +36,8 @@ def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     elif PLANE_BALANCING == PERMUTATION:
         port_pair = permuted_pair(port_choice.salt_data, tx.sent_packets, n)
     elif PLANE_BALANCING == ENTROPY:
+        if tx.entropy < 0:
+            tx.entropy = least_loaded_entropy(env, port_choice, n, -1 - tx.entropy)
         port_pair = tx.entropy % n
     elif PLANE_BALANCING == LEAST_LOADED:
         port_pair = least_loaded_pair(env, port_choice, n, True)
@@ -155,10 +159,29 @@ def permuted_pair(salt: int, count: int, n: int) -> int:
     return permuted(mix(salt ^ (epoch & 0xFFFFFFFF)), count - epoch * n, n)
 
 
+def least_loaded_entropy(env: Env, port_choice: PortChoiceRecord, n: int, entropy: int) -> int:
+    """Return an entropy like this one that names the least loaded of ``n`` port pairs in use."""
+    last = least_loaded_pair(env, port_choice, n, True)
+    index = last
+    if CARRIER and n < port_choice.n_pairs:
+        index = 0
+        for port_pair in range(last):
+            if is_up(env, port_choice, port_pair):
+                index += 1
+    moved = entropy - entropy % n + index
+    if moved > MAX_ENTROPY:
+        moved -= n
+    return moved
+
+
 def least_loaded_pair(env: Env, port_choice: PortChoiceRecord, n: int, of_flows: bool) -> int:
     """Return the pair in use at whose port the fewest flows or packets wait. Ties go to the
-    earliest end of the last transmission, then the lowest."""
+    earliest end of the last transmission, then the next port after the last one chosen."""
+    last = env.host.control_port
+    if of_flows:
+        last = env.host.data_port
     best = -1
+    chosen = last
     fewest = 0
     earliest = 0
     for port_pair in range(port_choice.n_pairs):
@@ -171,8 +194,18 @@ def least_loaded_pair(env: Env, port_choice: PortChoiceRecord, n: int, of_flows:
         if of_flows:
             waiting = host_port.n_ready
         free_at = int(env.links.ports[p].free_at)
-        if best < 0 or waiting < fewest or (waiting == fewest and free_at < earliest):
+        better = best < 0 or waiting < fewest or (waiting == fewest and free_at < earliest)
+        if not better and waiting == fewest and free_at == earliest:
+            better = p < chosen
+            if (p <= last) != (chosen <= last):
+                better = p > last
+        if better:
             best = port_pair
+            chosen = p
             fewest = waiting
             earliest = free_at
+    if of_flows:
+        env.host.data_port = chosen
+    else:
+        env.host.control_port = chosen
     return best
