@@ -1,10 +1,13 @@
-"""Relayed messages of random racks: the engine matches MODEL.md in every departure."""
+"""Relayed messages and queue pairs in random racks: the engine matches MODEL.md in every
+departure."""
 
 from __future__ import annotations
 
 import random
 
+import numpy as np
 from engine_case import departures, engine_for, flow_results, flows_of, run, tasks_of
+from reference.queue_pairs import stripe
 from reference.random_racks import racks
 from reference.random_tasks import with_tasks
 from reference.relays import relay
@@ -12,6 +15,7 @@ from reference.simulator import simulate
 from reference.small import NS, PAYLOAD
 
 from netsim.errors import InputError
+from netsim.model.queue_pairs import striped
 from netsim.model.relays import AT, RelayRule, relayed
 from netsim.model.workload import Workload
 
@@ -19,20 +23,23 @@ CASES, UNTIL_PS = 30, 100_000 * NS
 
 
 def test_relayed_messages_match_the_reference() -> None:
-    rejected = chunked = 0
+    rejected = chunked = several = 0
     for seed in range(CASES):
         rng = random.Random(seed)
         one, rack, rail = racks(rng)
         if rng.random() < 0.5:
             one = with_tasks(one, rng)
         at, chunk = rng.choice(AT), rng.choice((10**6, 2 * PAYLOAD, 1500))
+        queue_pairs = rng.choice((1, 2, 4))
         load = Workload(flows_of(one), tasks_of(one))
         try:
             made, segments = relayed(load, RelayRule(rack, rail, at, chunk))
         except InputError:
             rejected += 1
             continue
-        by_text = relay(one, rack, rail, at, chunk)
+        each = np.full(len(made.flows), queue_pairs)
+        made, segments = striped(made, segments, each, PAYLOAD)
+        by_text = stripe(relay(one, rack, rail, at, chunk), queue_pairs, PAYLOAD)
         by_text.until_ps = UNTIL_PS
         expected = simulate(by_text)
         engine = run(engine_for(by_text, load=made, jit=False), UNTIL_PS)
@@ -40,5 +47,7 @@ def test_relayed_messages_match_the_reference() -> None:
             assert departures(engine, port) == [tuple(d)[1:] for d in expected.departures[port]]
         assert flow_results(engine) == [tuple(flow) for flow in expected.flows]
         chunked += segments is not None and int(segments.chunk.max()) > 0
+        several += segments is not None and int(segments.queue_pair.max()) > 0
     assert chunked > 5
+    assert several > 5
     assert rejected < 15

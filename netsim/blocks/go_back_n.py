@@ -12,6 +12,15 @@ from netsim.transport import ACK, NACK, deliver, set_timer
 RTO_PS = 4 * rto.MS
 
 PARAMS = [
+    Param(
+        "queue_pairs",
+        "count",
+        1,
+        "flows that share a message, each on its own path",
+        "NCCL_IB_QPS_PER_CONNECTION",
+        minimum=1,
+        maximum=128,
+    ),
     Param("ack_every", "count", 1, "packets per acknowledgment", minimum=1),
     rto.param(
         RTO_PS,

@@ -26,8 +26,9 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.model.parts import built, require_complete, with_tables
-from netsim.model.port_pairs import PortPairs, pairs_used
+from netsim.model.port_pairs import PortPairs, pairs_used, port_pairs_of
 from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes, sizes_differ
+from netsim.model.queue_pairs import PARAM, striped
 from netsim.model.relays import RelaySegments, relayed
 from netsim.model.sampling import Sampling
 from netsim.model.symmetry import check_symmetric
@@ -57,8 +58,8 @@ TRAFFIC_STREAM = 0x7261
 class Scenario:
     """What a point simulates. `fabric` has its final headroom; `port_pairs` are those used.
 
-    With relayed messages, `segments` maps them to flows and `alone` has their ideal times. `sizes`
-    are those of the fabric if they differ between ports.
+    With messages of several flows, `segments` maps them to these and `alone` has their ideal times.
+    `sizes` are those of the fabric if they differ between ports.
     """
 
     network: Network
@@ -150,10 +151,15 @@ def prepare(point: Point) -> Scenario:
         segments = None
         if network.relays is not None:
             load, segments = relayed(load, network.relays)
-        flows = load.flows
         classes = class_of_flow if segments is None else class_of_flow[segments.message]
         silent = [_is_one_way(use) for use in point.transport_of_class]
-        flows.need_no_answers(np.array(silent)[classes])
+        load.flows.need_no_answers(np.array(silent)[classes])
+        whole = load.flows, segments
+        queue_pairs = [use.params.get(PARAM, 1) for use in point.transport_of_class]
+        each = np.array(queue_pairs, np.int64)[classes]
+        load, segments = striped(load, segments, each, point.packets.payload_bytes)
+        flows = load.flows
+        classes = class_of_flow if segments is None else class_of_flow[segments.message]
         port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, point.seed)
         check_phases(network, flows, port_pairs)
         checks.check_sizes(flows, point.packets, "traffic")
@@ -183,7 +189,7 @@ def prepare(point: Point) -> Scenario:
         sizes=sizes,
         pfc=pfc,
     )
-    return made if segments is None else _with_segments(made, segments, point.packets)
+    return made if segments is None else _with_segments(made, segments, *whole, point)
 
 
 def _is_one_way(use: PluginSpec) -> bool:
@@ -193,11 +199,23 @@ def _is_one_way(use: PluginSpec) -> bool:
     return getattr(use.module, "CONTROL_PER_DATA", 1) == 0 and not listens
 
 
-def _with_segments(made: Scenario, segments: RelaySegments, packets: PacketFormat) -> Scenario:
-    """Return the scenario with classes and ideal times for the segments of relayed messages."""
-    left = hand_over_times(made.network, made.flows, packets, made.port_pairs)
-    fct, acked = made.ideal.fct_ps, made.ideal.acked_ps
-    alone = IdealTimes(segments.ideal_ps(fct, fct, left), segments.ideal_ps(fct, acked, left))
+def _with_segments(
+    made: Scenario,
+    segments: RelaySegments,
+    flows: FlowTable,
+    relayed: RelaySegments | None,
+    point: Point,
+) -> Scenario:
+    """Return the scenario with classes and ideal times for messages of several flows: relayed ones
+    and, of `flows`, those over several queue pairs."""
+    network, alone, pairs = made.network, made.ideal, made.port_pairs
+    if segments is not relayed:  # queue pairs may use several paths and planes
+        pairs = port_pairs_of(network, flows)
+        alone = ideal_times(network, flows, point.packets, multipath=True, port_pairs=pairs)
+    if relayed is not None:
+        left = hand_over_times(network, flows, point.packets, pairs)
+        fct, acked = alone.fct_ps, alone.acked_ps
+        alone = IdealTimes(relayed.ideal_ps(fct, fct, left), relayed.ideal_ps(fct, acked, left))
     return replace(
         made, class_of_flow=made.class_of_flow[segments.message], segments=segments, alone=alone
     )

@@ -151,6 +151,18 @@ class FlowTable:
         table.size_bytes = np.array(size_bytes)
         return table
 
+    def take(self, rows: Ints) -> FlowTable:
+        """Return a table of some flows, int64[n], without their dependencies."""
+        table = copy(self)
+        table.after_ptr = table.after_flow = None
+        for name in ("src", "dst", "size_bytes", "start_ps", "cls", "nic"):
+            setattr(table, name, getattr(self, name)[rows])
+        for name in ("kind", "table", "unanswered"):
+            column = getattr(self, name)
+            setattr(table, name, None if column is None else column[rows])
+        table.label = None if self.label is None else [self.label[k] for k in rows.tolist()]
+        return table
+
     def __len__(self) -> int:
         return int(self.src.size)
 

@@ -72,15 +72,15 @@ class RelayRule:
 
 @dataclass(frozen=True, eq=False)
 class RelaySegments:
-    """The flows of relayed messages.
+    """The flows of messages that are relayed or sent over several queue pairs (queue_pairs.py).
 
     The first flow of message m has number m; further flows follow those of all messages.
 
     Attributes:
         flows, tasks: messages and tasks of the traffic.
         peer: int64[n], peer of each message, or -1.
-        message, segment, chunk: int64[n_flows]. Relayed messages have segments 1 and 2, all others
-            are one flow of segment 0.
+        message, segment, chunk, queue_pair: int64[n_flows]. Relayed messages have segments 1 and 2,
+            all others are of segment 0. A chunk of a segment has a flow for each queue pair.
     """
 
     flows: FlowTable
@@ -89,6 +89,14 @@ class RelaySegments:
     message: Ints
     segment: Ints
     chunk: Ints
+    queue_pair: Ints
+
+    @classmethod
+    def whole(cls, load: Workload) -> RelaySegments:
+        """Return the flows of a workload, each a message."""
+        n = len(load.flows)
+        zero = np.zeros(n, np.int64)
+        return cls(load.flows, load.tasks, zero - 1, np.arange(n), zero, zero, zero)
 
     def of_flows(self, flows: Ints) -> Ints:
         """Return the messages of flows; -1 stays -1."""
@@ -169,6 +177,7 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | 
         message=np.arange(n_all),
         segment=np.zeros(n_all, np.int64),
         chunk=np.zeros(n_all, np.int64),
+        queue_pair=np.zeros(n_all, np.int64),
     )
     for ends, segment in ((first, 1), (second, 2)):
         segments.message[ends], segments.segment[ends], segments.chunk[ends] = (
@@ -225,22 +234,10 @@ def _refuse(load: Workload, cut: Ints) -> None:
 
 def _flows(segments: RelaySegments, size: Ints, first: Ints, second: Ints) -> FlowTable:
     """Return all flows; first flows of messages start as the messages, others at once."""
-    old, message = segments.flows, segments.message
-    src, dst, sizes = (
-        column[message].astype(np.int64) for column in (old.src, old.dst, old.size_bytes)
-    )
-    dst[first] = src[second] = segments.peer[message[first]]
-    sizes[first] = sizes[second] = size
-    start = np.zeros(message.size, np.int64)
-    start[: len(old)] = old.start_ps
-    label = None if old.label is None else [old.label[m] for m in message.tolist()]
-    table = FlowTable(src, dst, sizes, start, cls=old.cls[message], label=label)
-    table.use_nics(old.nic[message])
-    if old.kind is not None:
-        table.use_kinds(old.kind[message], old.kinds)
-    if old.table is not None:
-        table.use_tables(old.table[message], old.tables)
-    table.start_ps = start  # which may change
+    table = segments.flows.take(segments.message)
+    table.dst[first] = table.src[second] = segments.peer[segments.message[first]]
+    table.size_bytes[first] = table.size_bytes[second] = size
+    table.start_ps[len(segments.flows) :] = 0
     return table
 
 
@@ -290,7 +287,7 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     that completes each task: for a message's send task, that of its last chunk.
     """
     n, n_flows = 0 if tasks is None else len(tasks), len(table)
-    new = _TaskAppender(n)
+    new = TaskAppender(n)
     none = np.full(n_flows, -1, np.int64)
     send = none.copy() if tasks is None else tasks.of_flows(SEND, n_flows)
     receive = none if tasks is None else tasks.of_flows(RECEIVE, n_flows)
@@ -335,7 +332,7 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
 
 
 def _by_tasks(
-    table: FlowTable, send: Ints, new: _TaskAppender, starting: Ints
+    table: FlowTable, send: Ints, new: TaskAppender, starting: Ints
 ) -> list[tuple[Ints, Ints]]:
     """Replace dependencies of flows at their own host by tasks, if any of `starting` waits; return
     the edges. Otherwise the engine does the same."""
@@ -357,7 +354,7 @@ def _by_tasks(
     return [(tasks[which.reshape(-1)], send[waiter[here]])]
 
 
-class _TaskAppender:
+class TaskAppender:
     """Tasks that follow the first `n`."""
 
     def __init__(self, n: int) -> None:

@@ -55,9 +55,11 @@ RELAY_SEGMENTS = TableSpec.of(
     "relay_segments",
     """
     segment     index  segment; the first one of a message has the number of its flow
-    flow        index  flow (flows.parquet) that is relayed
+    flow        index  flow (flows.parquet) that is relayed or sent over several queue pairs
     chunk       index  chunk of the flow, in the order of sending
-    hop         -      1: from the source to the relay; 2: from the relay to the destination
+    hop         -      1: from the source to the relay; 2: from the relay to the destination; 0: not
+        relayed
+    queue_pair* index  queue pair of the chunk, if there are several
     src         host   host that sends the segment
     dst         host   host that receives it
     size_bytes  B      payload, without headers
@@ -179,15 +181,18 @@ def _tables(scenario: Scenario, n: int) -> Table:
 def _segments(
     scenario: Scenario, segments: RelaySegments, start_ps: np.ndarray, done_ps: np.ndarray
 ) -> Table:
-    """Return one row per chunk and segment of relayed messages."""
-    of = np.flatnonzero(segments.segment > 0)
-    of = of[np.lexsort((segments.segment[of], segments.chunk[of], segments.message[of]))]
+    """Return one row per flow of messages that have several."""
+    of = np.flatnonzero(np.bincount(segments.message)[segments.message] > 1)
+    columns = (segments.queue_pair, segments.segment, segments.chunk, segments.message)
+    of = of[np.lexsort([column[of] for column in columns])]
     flows = scenario.flows
+    pair = {"queue_pair": segments.queue_pair[of]} if segments.queue_pair.any() else {}
     return {
         "segment": of,
         "flow": segments.message[of],
         "chunk": segments.chunk[of],
         "hop": segments.segment[of],
+        **pair,
         "src": flows.src[of],
         "dst": flows.dst[of],
         "size_bytes": flows.size_bytes[of],
@@ -269,7 +274,7 @@ def traffic_notes(scenario: Scenario) -> dict[str, list[str]]:
 def relay_metrics(scenario: Scenario) -> dict[str, dict[str, int]]:
     """Return the counts of relayed messages, if there are any."""
     segments = scenario.segments
-    if segments is None:
+    if segments is None or (segments.peer < 0).all():
         return {}
     counts = {
         "messages": int((segments.peer >= 0).sum()),
@@ -298,6 +303,8 @@ def fair_metrics(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
         times = hashed_times(network, flows, point.packets, port_pairs, point.seed, evenly=evenly)
     except InputError:
         return {}
+    if scenario.segments is not None:
+        times = scenario.segments.latest(times)
     return {"fair_ps": {"mean": float(times.mean()), "max": float(times.max())}}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from netsim.engine.compiling.declarations import program_of
 from netsim.engine.kernels.trace import (
@@ -60,8 +61,10 @@ def trace_flow(
     """
     recorded_flow(result, flow)
     replay = Replay.of(result, directory, trust=trust, progress=progress, should_stop=should_stop)
-    if replay.relay_of(flow) >= 0:
-        message = f"flow {flow} is relayed by host {replay.relay_of(flow)}, in several transfers"
+    if replay.is_cut(flow):
+        relay = replay.relay_of(flow)
+        how = f"relayed by host {relay}" if relay >= 0 else "sent over several queue pairs"
+        message = f"flow {flow} is {how}, in several transfers"
         hint = f"netsim why --flow {flow}, or relay_segments.parquet"
         raise InputError(message, file=str(result.path), hint=hint)
     return replay.record([flow], until_ps=until_ps).trace(flow)
@@ -145,6 +148,11 @@ class Replay:
         segments = self.scenario.segments
         return -1 if segments is None else int(segments.peer[message])
 
+    def is_cut(self, message: int) -> bool:
+        """Return whether a message is sent in several flows."""
+        segments = self.scenario.segments
+        return segments is not None and np.count_nonzero(segments.message == message) > 1
+
     def message_of(self, flow: int) -> int:
         """Return the message, a flow of the result, that a simulated flow belongs to."""
         segments = self.scenario.segments
@@ -156,13 +164,14 @@ class Replay:
         of its transfers: simulated flows, each with the start and end of its part.
 
         That is the message itself, unless it is relayed: then a chunk waits for its first transfer,
-        or until the chunk before it has left the same host.
+        or until the chunk before it has left the same host. Of several queue pairs, it is the last.
         """
         table = self.result.relay_segments
-        if self.relay_of(message) < 0 or table is None:
+        if not self.is_cut(message) or table is None:
             return [(message, start_ps, end_ps)]
-        rows = table.filter(table["flow"] == message).drop_nulls("start_ps").to_dicts()
-        transfers = {(int(row["hop"]), row["chunk"]): row for row in rows}
+        rows = table.filter(table["flow"] == message).drop_nulls("start_ps")
+        rows = rows.sort(pl.col("start_ps") + pl.col("fct_ps"), nulls_last=True)
+        transfers = {(int(row["hop"]), row["chunk"]): row for row in rows.to_dicts()}
         ends = {
             place: row["start_ps"] + row["fct_ps"]
             for place, row in transfers.items()
@@ -170,7 +179,7 @@ class Replay:
         }
         place = max(
             (place for place, at in ends.items() if at == end_ps),
-            default=(1, max(chunk for _, chunk in transfers)),  # it has left its source
+            default=max(place for place in transfers if place[0] < 2),  # it has left its source
         )
         found = []
         while place in transfers and end_ps > start_ps:
@@ -228,7 +237,7 @@ class Recording:
         """Return a warning if the completion time differs from the recorded one."""
         if trace.stop_reason == INTERRUPTED or (self.until_ps is not None and trace.fct_ps is None):
             return []
-        if self.replay.relay_of(self.replay.message_of(trace.flow)) >= 0:
+        if self.replay.is_cut(self.replay.message_of(trace.flow)):
             return []
         before = recorded_flow(self.replay.result, trace.flow)["fct_ps"]
         if trace.fct_ps == before:

@@ -1,0 +1,74 @@
+"""Messages over several queue pairs: results are those of messages, and the path of tasks holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from experiment_text import load, text
+from raises_input import raises_input
+
+from netsim.results import load_result, write_result
+from netsim.running.point import simulate
+from netsim.tracing import trace_flow
+from netsim.tracing.why import explain_flow
+from netsim.workloads.tracing.critical_path import critical_path
+
+ROCE = 'transport = {{kind = "roce", queue_pairs = {}}}'
+RING = 'kind = "ring_all_reduce"\nsize = "160KB"'
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+
+
+def run(tmp_path: Path, queue_pairs: int, traffic: str, out: str = "out"):
+    point = load(tmp_path, text(top=ROCE.format(queue_pairs), traffic=traffic)).points()[0]
+    return load_result(write_result(tmp_path / out, point, simulate(point)))
+
+
+def test_a_message_ends_with_its_last_queue_pair(tmp_path: Path) -> None:
+    one, four = (run(tmp_path, n, 'kind = "permutation"\nsize = "90KB"', f"{n}") for n in (1, 4))
+    assert one.relay_segments is None
+    assert four.matches_hash()
+    flows, parts = four.flows, four.relay_segments
+    assert parts is not None
+    assert flows.select("src", "dst", "size_bytes", "packets", "ideal_ps").equals(
+        one.flows.select("src", "dst", "size_bytes", "packets", "ideal_ps")
+    )
+    assert "relays" not in four.summary
+    # 90 KB are 21.97 packets of 4 KiB: queue pairs of 6, 6, 5 and 4.97 packets.
+    by_pair = parts.group_by("queue_pair", maintain_order=True).agg(pl.col("size_bytes").unique())
+    packets = [[6 * 4096], [6 * 4096], [5 * 4096], [90_000 - 17 * 4096]]
+    assert by_pair["size_bytes"].to_list() == packets
+    last = parts.group_by("flow", maintain_order=True).agg(pl.col("fct_ps").max())
+    assert last["fct_ps"].to_list() == flows["fct_ps"].to_list()
+    assert (flows["slowdown"] >= 1).all()
+
+
+def test_why_explains_the_last_queue_pair_and_trace_says_so(tmp_path: Path) -> None:
+    result = run(tmp_path, 3, 'kind = "permutation"\nsize = "90KB"')
+    slowest = int(result.flows["fct_ps"].arg_max())
+    found = explain_flow(result, slowest)
+    assert found.budget["time_ps"].sum() == result.flows["fct_ps"][slowest]
+    with raises_input("several queue pairs", f"netsim why --flow {slowest}"):
+        trace_flow(result, slowest)
+
+
+def test_tasks_wait_for_all_queue_pairs(tmp_path: Path) -> None:
+    """A ring of 16 hosts, whose steps are tasks: each waits for the whole message before it."""
+    result = run(tmp_path, 4, RING)
+    flows = result.flows.with_columns(end_ps=pl.col("start_ps") + pl.col("fct_ps"))
+    starts = flows.group_by("src").agg(pl.col("start_ps").sort()).sort("src")["start_ps"]
+    arrivals = flows.group_by("dst").agg(pl.col("end_ps").sort()).sort("dst")["end_ps"]
+    assert all((own[1:] >= there[:-1]).all() for own, there in zip(starts, arrivals, strict=True))
+    segments = critical_path(result).segments
+    assert (segments["end_ps"] - segments["start_ps"]).sum() == result.summary["makespan_ps"]
+
+
+def test_programs_are_refused(tmp_path: Path) -> None:
+    point = load(tmp_path, text(top=ROCE.format(2), traffic='kind = "batch_server"')).points()[0]
+    with raises_input("batch_server", key="transport.queue_pairs"):
+        simulate(point)
