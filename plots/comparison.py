@@ -42,5 +42,5 @@ def draw(comparison: Comparison, names: tuple[str, str]) -> Figure:
     axes.set_xlabel(f"flow completion time ({unit})")
     axes.set_ylabel("share of finished flows")
     axes.set_ylim(0, 1.02)
-    style.fit_axis(axes, "x", list(times.values()))
+    style.fit_axis(axes, "x", list(times.values()), scale)
     return style.finish(figure, axes, "", "best")

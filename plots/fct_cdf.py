@@ -28,35 +28,34 @@ SHARES = 500
 
 
 def draw(results: Sequence[Result]) -> Figure:
-    """Draw a curve per point, and the ideal per network and traffic.
-
-    Raises InputError if no flow is finished.
+    """Draw a curve per point, and the ideal per network and traffic; many curves are split into
+    panels. Raises InputError if no flow is finished.
     """
     curves = seed_curves.curves(seed_curves.without_ideal(results))
-    markers = style.MARKERS if 1 < len(curves) < len(style.MARKERS) else ("",) * len(curves)
     times = [pooled(curve.results, "fct_ps") for curve in curves]
     if curves and not any(map(len, times)):
         raise InputError("no flow is finished: no completion times to plot")
     ideals = distinct_ideals(results)
-    figure, (axes,) = style.new_figure()
     unit, scale = style.unit_of_all([*times, *ideals])
-    for curve, values, marker in zip(curves, times, markers, strict=False):
-        flows = sum(len(result.flows) for result in curve.results)
-        x, shares = distribution(values / scale, flows)
-        options = curve.curve_style._replace(marker=marker).options(len(x))
-        axes.step(x, shares, where="post", label=curve.label, **options)
-        if len(curve.results) > 1:
-            _band(axes, curve, scale)
-    for index, ideal in enumerate(ideals):
-        label = seed_curves.IDEAL if index == 0 else ""
-        x, shares = distribution(ideal / scale)
-        axes.step(x, shares, where="post", label=label, color=style.IDEAL, linestyle="--")
-    axes.set_xlabel(f"flow completion time ({unit})")
-    axes.set_ylabel("share of flows")
-    axes.set_ylim(0, 1.02)
-    style.fit_axis(axes, "x", [*times, *ideals])
+    groups = seed_curves.panels(curves)
+    figure, panels = style.new_panels(list(groups))
+    for title, axes in panels.items():
+        for curve in groups[title]:
+            flows = sum(len(result.flows) for result in curve.results)
+            x, shares = distribution(pooled(curve.results, "fct_ps") / scale, flows)
+            options = curve.curve_style.options(len(x))
+            axes.step(x, shares, where="post", label=curve.label, **options)
+            if len(curve.results) > 1:
+                _band(axes, curve, scale)
+        for index, ideal in enumerate(ideals):
+            label = seed_curves.IDEAL if index == 0 else ""
+            x, shares = distribution(ideal / scale)
+            axes.step(x, shares, where="post", label=label, color=style.IDEAL, linestyle="--")
+        axes.set(xlabel=f"flow completion time ({unit})", ylabel="share of flows", ylim=(0, 1.02))
+        style.fit_axis(axes, "x", [*times, *ideals], scale)
     caption = seed_curves.caption(curves, "bands: range of the seeds")
-    return style.finish(figure, axes, seed_curves.title(results), "best", caption)
+    title = seed_curves.title(results)
+    return style.finish_panels(figure, list(panels.values()), title, "best", caption)
 
 
 def _band(axes: Axes, curve: seed_curves.Curve, scale: float) -> None:

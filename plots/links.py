@@ -1,8 +1,8 @@
 """Utilization and largest queue of links, by stage of the network.
 
-A stage is all links from one kind of node to another ("leaf to spine"), named without numbers. Its
-links are sorted, busiest first: a flat curve is a balanced load, a steep one a few hot links.
-Links of all seeds are pooled.
+A stage is all links from one kind of node to another ("leaf to spine"). Its links are sorted,
+busiest first: a flat curve is a balanced load, a steep one a few hot links. Links of all seeds are
+pooled. The first stages have the widest lines, so that equal ones are seen.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError, warn_once
+from netsim.inventory.inventory import stem
 from netsim.plots import seed_curves, style
 from netsim.results import files
 
@@ -78,12 +79,11 @@ def stages(links: pl.DataFrame) -> pl.DataFrame:
     """Return stage, utilization and queue_bytes of each link, summed over its classes."""
     import polars as pl
 
-    kinds = [
-        pl.col(column).cast(pl.String).str.replace_all(r"[\s\d_.:\-/\[\]]+", "").alias(column)
-        for column in ("from_name", "to_name")
-    ]
+    names = ("from_name", "to_name")
+    named = links.with_columns(pl.col(name).cast(pl.String) for name in names)
+    kinds = {name: node_kind(name) for column in names for name in named[column].unique()}
     return (
-        links.with_columns(kinds)
+        named.with_columns(pl.col(name).replace_strict(kinds, default="") for name in names)
         .group_by("link", maintain_order=True)
         .agg(
             pl.col("from_name", "to_name").first(),
@@ -92,6 +92,11 @@ def stages(links: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(pl.format("{} to {}", "from_name", "to_name").alias("stage"))
     )
+
+
+def node_kind(name: str) -> str:
+    """Return what a node is: "host" for "h12", "leaf" for "plane0.leaf3"."""
+    return "host" if name[:1] == "h" and name[1:].isdigit() else stem(name)
 
 
 def _draw_curve(left: Axes, right: Axes, curve: seed_curves.Curve, name: str, line: str) -> None:
@@ -106,4 +111,5 @@ def _draw_curve(left: Axes, right: Axes, curve: seed_curves.Curve, name: str, li
             values = group[column].sort(descending=True).to_numpy() / scale
             chosen = style.thin(len(values))
             share = chosen / max(1, len(values) - 1)
-            axes.plot(share, values[chosen], line, color=style.color(index), label=label)
+            width = 1.2 + 0.8 * (len(groups) - 1 - index)
+            axes.plot(share, values[chosen], line, color=style.color(index), label=label, lw=width)

@@ -82,26 +82,19 @@ def draw(found: Slowdowns) -> Figure:
             (_by_size if found.by_size else _slower)(axes, curve, *flows[curve.results])
         if found.by_size:
             axes.axhline(1, label=seed_curves.IDEAL, **ideal)
-            style.logarithmic(axes, "x")
-            _byte_ticks(axes)
+            style.bytes_axis(axes)
         else:
             axes.axvline(1, label=seed_curves.IDEAL, **ideal)
             axes.set_yscale("log")
         _slowdown_scale(axes, "y" if found.by_size else "x", largest)
-    words = ("flow size", "slowdown (completion time / ideal)")
+    words = ("flow size", "slowdown" if len(panels) > 1 else "slowdown (completion time / ideal)")
     x, y = words if found.by_size else (words[1], "share of slower flows")
     caption = seed_curves.caption(found.curves, "flows of all seeds pooled")
     if found.by_size:
         caption = "; ".join(filter(None, ("lines: median, thin: 99th percentile", caption)))
-    first, *others = panels.values()
-    for axes in others:
-        axes.legend(frameon=False, fontsize="x-small", loc="best")
-    if others:
-        figure.supylabel(y, fontsize="small")
-        caption = "\n".join(filter(None, (x, caption)))
-    else:
-        first.set(xlabel=x, ylabel=y)
-    return style.finish(figure, first, found.title, "best", caption)
+    for axes in panels.values():
+        axes.set(xlabel=x, ylabel=y)
+    return style.finish_panels(figure, list(panels.values()), found.title, "best", caption)
 
 
 def _slower(
@@ -118,17 +111,12 @@ def _by_size(
 ) -> None:
     chosen = style.thin(len(sizes))
     color = curve.curve_style.color
-    axes.plot(sizes[chosen], slowdowns[chosen], ".", color=color, alpha=0.25, markersize=3)
+    dots: dict[str, Any] = {"color": color, "alpha": 0.2, "markersize": 2, "zorder": 1}
+    axes.plot(sizes[chosen], slowdowns[chosen], ".", **dots)
     middles, medians, tails = by_size(sizes, slowdowns)
     options = curve.curve_style.options()
     axes.plot(middles, medians, label=curve.label, **options)
-    axes.plot(middles, tails, **options, linewidth=0.9, alpha=0.6)
-
-
-def _byte_ticks(axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter
-
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: format_bytes(max(1, round(n)), 3)))
+    axes.plot(middles, tails, **options | {"marker": ""}, linewidth=0.9)
 
 
 def _slowdown_scale(axes: Axes, which: str, largest: float) -> None:

@@ -39,8 +39,9 @@ IDEAL = "#888888"
 CAPTION = "#555555"
 MAX_POINTS = 4000
 MAX_LEGEND_INSIDE = 8
-MAX_LEGEND = 48
-OUTSIDE = "outside lower center"
+MAX_LEGEND = 24
+MAX_WIDTH_IN, MAX_HEIGHT_IN = 15.6, 9.0
+OUTSIDE, BESIDE = "outside lower center", "beside"
 LEGEND_ROW_IN, LEGEND_LETTER_IN, LEGEND_LINE_IN = 0.175, 0.066, 0.6
 """Size of a legend entry in inches: height, width of a letter, width of its line."""
 
@@ -64,6 +65,9 @@ LETTER_PT = 0.75
 
 SLANTED_IN = 0.5
 """Height of slanted labels below a panel in print, in inches."""
+
+STACKED_IN = 0.5
+"""Height that a panel of a column gains in print, for its labels."""
 
 MIN_PANEL_IN = 2.6
 """Least width of a panel in print, in inches."""
@@ -96,7 +100,8 @@ def new_figure(columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
     """Return an empty figure and its panels, row by row."""
     from matplotlib.figure import Figure
 
-    size = (6.4 if columns == 1 else 5.2 * columns, 4.2 if rows == 1 else 3.4 * rows)
+    width_in = 6.4 if columns == 1 else min(5.2 * columns, MAX_WIDTH_IN)
+    size = (width_in, 4.2 if rows == 1 else min(3.4 * rows, MAX_HEIGHT_IN))
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     return figure, [_plain_axes(axes) for axes in panels]
@@ -114,8 +119,8 @@ def new_column(heights_in: Sequence[float]) -> tuple[Figure, list[Axes]]:
 
 
 def new_panels(titles: Sequence[str]) -> tuple[Figure, dict[str, Axes]]:
-    """Return an empty figure and a panel for each title, in rows of up to three."""
-    columns = min(3, len(titles))
+    """Return an empty figure and a panel for each title, in rows of up to three, or five."""
+    columns = min(3 if len(titles) <= 9 else 5, len(titles))
     figure, panels = new_figure(columns, -(-len(titles) // columns))
     for axes in panels[len(titles) :]:
         figure.delaxes(axes)
@@ -196,8 +201,8 @@ def spans_decades(values: Sequence[Any]) -> bool:
     return least > 0 and max(float(max(one)) for one in known) > DECADES * least
 
 
-def fit_axis(axes: Axes, which: str, values: Sequence[Any]) -> None:
-    """Fit an axis ("x" or "y") to its samples, with room for markers at its ends.
+def fit_axis(axes: Axes, which: str, values: Sequence[Any], scale: float = 1.0) -> None:
+    """Fit an axis ("x" or "y") to samples, drawn over `scale`, with room for markers at its ends.
 
     It is logarithmic if they span decades. Else it begins at 0, or closer if they differ by less
     than a factor of two: then the highest is at most 1/`CLOSE` times its distance from the start.
@@ -206,7 +211,7 @@ def fit_axis(axes: Axes, which: str, values: Sequence[Any]) -> None:
         logarithmic(axes, which)
         return
     known = [one for one in values if len(one)]
-    low, high = (float(f(map(f, known), default=0.0)) for f in (min, max))
+    low, high = (float(f(map(f, known), default=0.0)) / scale for f in (min, max))
     start = high - 1.25 * max(high - low, CLOSE * high) if 2 * low > high > 0 else min(0.0, low)
     room = MARGIN * (high - start) or 1.0
     axes.set(**{f"{which}lim": (start - (room if start < 0 else 0), high + room)})
@@ -259,6 +264,30 @@ def finish(figure: Figure, axes: Axes, title: str, loc: str, caption: str = "") 
         figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize="medium")
     legend(figure, axes, loc, caption)
     return figure
+
+
+def finish_panels(
+    figure: Figure, panels: Sequence[Axes], title: str, loc: str, caption: str = ""
+) -> Figure:
+    """Do as `finish` does for several panels: one legend if they have the same entries, else one
+    in each."""
+    texts = [axes.get_legend_handles_labels()[1] for axes in panels]
+    if all(one == texts[0] for one in texts):
+        return finish(figure, panels[0], title, loc if len(panels) == 1 else OUTSIDE, caption)
+    finish(figure, panels[0], title, "best", caption)
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        axes.legend(handles, for_people(labels), frameon=False, fontsize="x-small", loc="best")
+    for one in figure.legends:
+        one.remove()
+    return figure
+
+
+def legend_beside(axes: Axes, **how: Any) -> None:
+    """Add the legend of a panel at its right, if it has entries; `fit_for_print` moves it."""
+    if axes.get_legend_handles_labels()[1]:
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        axes.legend(**place, frameon=False, fontsize="small", **how).set_gid(BESIDE)
 
 
 def _wrapped(title: str, width_in: float, letter_in: float = TITLE_LETTER_IN) -> str:
@@ -359,6 +388,8 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
             slant_if_crowded(axes)
         if any(text.get_rotation() for text in axes.get_xticklabels()):
             figure.set_figheight(figure.get_figheight() + SLANTED_IN)
+        if (beside := axes.get_legend()) is not None and beside.get_gid() == BESIDE:
+            _put_above(figure, axes, beside, width_in)
     if figure.get_suptitle():
         figure.suptitle(
             _wrapped(figure.get_suptitle(), width_in, 0.8 * TITLE_LETTER_IN), fontsize=8
@@ -367,6 +398,17 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
         title = one.get_title().get_text()
         one.remove()
         _add_below(figure, handles, texts, title, fontsize=7)
+
+
+def _put_above(figure: Figure, axes: Axes, beside: Legend, width_in: float) -> None:
+    """Move a legend at the right of a panel above it; the figure and its panels keep their room."""
+    texts = [text.get_text() for text in beside.get_texts()]
+    column_in = LEGEND_LINE_IN + LEGEND_LETTER_IN * max(map(len, texts))
+    columns = max(1, min(len(texts), int(width_in / column_in)))
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
+    axes.legend(beside.legend_handles, texts, **place, frameon=False, fontsize=6)
+    rows = -(-len(texts) // columns)
+    figure.set_figheight(figure.get_figheight() + STACKED_IN + LEGEND_ROW_IN * rows)
 
 
 def _parts(legend: Legend, drawn: Mapping[str, Any]) -> tuple[list[Any], list[str], int]:

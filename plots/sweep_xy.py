@@ -123,16 +123,8 @@ def draw(comparison: Comparison) -> Figure:
         _draw_panel(axes, comparison, title)
     beside = side_by_side(_values(comparison.lines))
     caption = sweeps.caption(points, *(("dots", "bars: their range") if beside else ()))
-    first, *others = panels.values()
-    inside = not others and len(comparison.lines) <= MAX_INSIDE
-    texts = [axes.get_legend_handles_labels()[1] for axes in panels.values()]
-    if all(one == texts[0] for one in texts):
-        where = "best" if inside else style.OUTSIDE
-        return style.finish(figure, first, comparison.title, where, caption)
-    for axes in others:
-        axes.legend(frameon=False, fontsize="x-small", loc="best")
-    style.finish(figure, first, comparison.title, "best", caption)
-    return figure
+    where = "best" if len(comparison.lines) <= MAX_INSIDE else style.OUTSIDE
+    return style.finish_panels(figure, list(panels.values()), comparison.title, where, caption)
 
 
 def _draw_panel(axes: Axes, comparison: Comparison, title: str) -> None:
@@ -170,7 +162,7 @@ def _draw_panel(axes: Axes, comparison: Comparison, title: str) -> None:
     shown_values = [time for *_, values in known for time in values.values()]
     shown_values += [end for point in points for end in (point.low, point.high)]
     scale_x(axes, places)
-    style.fit_axis(axes, "y", [[value / scale for value in shown_values]])
+    style.fit_axis(axes, "y", [shown_values], scale)
     axes.set_xlabel(axis_name(comparison.x))
     name = metric_name(comparison.y)
     axes.set_ylabel(f"{name} ({unit})" if unit else name)

@@ -1,6 +1,7 @@
 """Time series: queues with their maxima as a band, rates, and state of flows.
 
-Only the fullest queues and the highest rates are drawn.
+Only the fullest queues and the highest rates of ports and hosts are drawn, and of flows those that
+did not finish and then those that finished last.
 """
 
 from __future__ import annotations
@@ -42,20 +43,25 @@ def draw(results: Sequence[Result]) -> Figure:
             file=str(result.path),
             hint='set sample_interval = "10us" in [outputs] and run again',
         )
-    panels = _panels(series)
+    panels = _panels(series, result.flows)
     unit, scale = style.time_unit([float(series["time_ps"].to_numpy().max())])
     figure, column = style.new_column([2.0] * len(panels))
     for axes, (label, rows, name, band) in zip(column, panels, strict=True):
         _curves(axes, rows, name, band, scale)
         axes.set_ylabel(label)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small")
+        style.legend_beside(axes)
     column[-1].set_xlabel(f"time ({unit})")
     figure.suptitle(f"{result.name}: {result.summary['series']['said']}", fontsize="medium")
     return figure
 
 
-def _panels(series: pl.DataFrame) -> list[tuple[str, pl.DataFrame, str, str]]:
-    """Return the panels: axis label, rows with names of curves, column, column of the band."""
+def _panels(
+    series: pl.DataFrame, flows_table: pl.DataFrame
+) -> list[tuple[str, pl.DataFrame, str, str]]:
+    """Return the panels: axis label, rows with names of curves, column, column of the band.
+
+    Rows of flows have `end_ps`, the time of their end, null for unfinished ones.
+    """
     import polars as pl
 
     def rows(what: str) -> pl.DataFrame:
@@ -76,6 +82,11 @@ def _panels(series: pl.DataFrame) -> list[tuple[str, pl.DataFrame, str, str]]:
         )
 
     ports, hosts, flows = rows("port"), rows("host"), rows("flow")
+    ends = flows_table.select(
+        pl.col("flow").alias("entity_index").cast(flows["entity_index"].dtype),
+        (pl.col("start_ps") + pl.col("fct_ps")).alias("end_ps"),
+    )
+    flows = flows.join(ends, on="entity_index", how="left")
     panels = [
         ("queue (KB), band: maximum", ports, "mean_kb", "max_kb"),
         ("port sends (Gbps)", ports, "sent_bytes_gbps", ""),
@@ -87,11 +98,16 @@ def _panels(series: pl.DataFrame) -> list[tuple[str, pl.DataFrame, str, str]]:
 
 
 def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) -> None:
-    """Draw the curves of a panel: those with the highest values, a step per interval."""
+    """Draw some curves of a panel in the order of their numbers, a step per interval: those that
+    end last, or with the highest values."""
     import polars as pl
 
-    largest = rows.group_by("curve").agg(pl.col(band or name).max().alias("most"))
-    chosen = largest.sort(["most", "curve"], descending=[True, False]).head(MAX_CURVES)["curve"]
+    ranked = rows.group_by("curve").agg(
+        pl.col("end_ps" if "end_ps" in rows.columns else band or name).max().alias("most"),
+        pl.col("entity_index").first(),
+    )
+    ranked = ranked.sort("most", "entity_index", descending=[True, False], nulls_last=False)
+    chosen = ranked.head(MAX_CURVES).sort("entity_index", "curve")["curve"]
     for index, curve in enumerate(chosen):
         these = rows.filter(pl.col("curve") == curve).sort("time_ps")
         keep = style.thin(len(these))

@@ -1,8 +1,8 @@
 """The network of a result with its links colored by a statistic, and failed links marked.
 
-Each half of a line is the link that starts at that end. Large networks are drawn in part, including
-nodes with the highest values and with failures. Below are all links, sorted, by stage as in
-`links.py`.
+A cable has two lines, one per direction, each on its right-hand side. Large networks are drawn in
+part, including nodes with the highest values and with failures. Below are all links, sorted, by
+stage as in `links.py`.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ COLUMN = {"paused_time": "paused_ps", "max_queue": "max_queue_bytes"}
 DEFAULT = "utilization"
 NOTHING, FAILED, COLORS = "#C9C9C9", "#0072B2", "YlOrRd"
 MAX_PANELS, MAX_STAGES, STRIP_POINTS = 3, 8, 300
+WIDTH_PT, AXES_IN = 1.4, (6.0, 4.6)
+"""Width of a line, and about the size of a network's axes."""
+
 HOTTEST = 6
 
 
@@ -165,20 +168,25 @@ def _colors() -> Colormap:
 def _draw_links(
     axes: Axes, drawn: Sequence[Wire], network: Network, scale: tuple[np.ndarray, Normalize]
 ) -> None:
-    """Draw both halves of each line in the color of its busiest cable, busiest lines on top."""
+    """Draw both directions of each line in the color of its busiest cable, busiest lines on top."""
     from matplotlib.collections import LineCollection
+    from matplotlib.lines import Line2D
 
     values, norm = scale
     colors = _colors()
-    halves: list[tuple[float, Any]] = []
+    ways: list[tuple[float, Any]] = []
     for wire in drawn:
         there, back = _both_ways(wire, network, values)
-        first, second = _halves(wire)
-        halves += [(there, first), (back, second)]
-    halves.sort(key=lambda half: half[0])
-    shades = [colors(norm(value)) if value > 0 else NOTHING for value, _ in halves]
-    lines = [points for _, points in halves]
-    axes.add_collection(LineCollection(lines, colors=shades, linewidths=1.4, zorder=1))
+        aside = _aside(axes, wire)
+        ways += [(there, np.array(wire.points) + aside), (back, np.array(wire.points) - aside)]
+    ways.sort(key=lambda way: way[0])
+    shades = [colors(norm(value)) if value > 0 else NOTHING for value, _ in ways]
+    lines = [points for _, points in ways]
+    axes.add_collection(LineCollection(lines, colors=shades, linewidths=WIDTH_PT, zorder=1))
+    axes.legend(
+        handles=[Line2D([], [], color=NOTHING, label="0 (each direction keeps right)")],
+        loc="lower right", frameon=False, fontsize="small",
+    )  # fmt: skip
 
 
 def _both_ways(wire: Wire, network: Network, values: np.ndarray) -> tuple[float, float]:
@@ -193,13 +201,17 @@ def _both_ways(wire: Wire, network: Network, values: np.ndarray) -> tuple[float,
     return float(combined(values[ports])), float(combined(values[network.port_peer[ports]]))
 
 
-def _halves(wire: Wire) -> tuple[Any, Any]:
-    points = np.array(wire.points)
-    if len(points) == 2:
-        middle = points.mean(axis=0)
-        return [points[0], middle], [middle, points[1]]
-    at = len(points) // 2
-    return points[: at + 1], points[at:]
+def _aside(axes: Axes, wire: Wire) -> np.ndarray:
+    """Return how far right of a cable its first direction is drawn, in units of the axes."""
+    first, last = np.array(wire.points[0]), np.array(wire.points[-1])
+    spans = np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())])
+    per_unit = 72 * np.array(AXES_IN) / spans
+    if axes.get_aspect() != "auto":
+        per_unit[:] = per_unit.min()
+    along = (last - first) * per_unit
+    right = np.array([along[1], -along[0]]) / np.hypot(*along)
+    aside: np.ndarray = WIDTH_PT * 0.6 * right / per_unit
+    return aside
 
 
 def _mark(

@@ -55,12 +55,7 @@ def draw(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure
     figure, column = style.new_column([1.35 * height for height, *_ in panels])
     for axes, (_, paint, arguments) in zip(column, panels, strict=True):
         paint(axes, *arguments)
-        handles, labels = axes.get_legend_handles_labels()
-        if labels:
-            axes.legend(
-                handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False,
-                fontsize="small", markerscale=2,
-            )  # fmt: skip
+        style.legend_beside(axes, markerscale=2)
     column[-1].set_xlabel(f"time ({unit})")
     figure.suptitle(
         f"{trace.point}, flow {trace.flow} ({trace.transport}): {trace.src} to {trace.dst}",

@@ -1,10 +1,14 @@
 """Curves of figures with many points: pooled seeds, the ideal curve, styles and labels."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from plot_points import curve, make, varied
 
 from netsim.plots import fct_cdf, links, seed_curves, slowdown, style, throughput_cdf
+from netsim.workloads.job.curves import Shape
+from netsim.workloads.plots import calibration
 
 __all__ = ["make"]
 
@@ -46,15 +50,33 @@ class TestSeeds:
         assert (np.diff(x) >= 0).all()
         assert (np.diff(y) < 0).all()
 
-    def test_many_slowdown_curves_get_one_panel_per_transport(self, make):
+    def test_many_curves_get_a_panel_per_transport_and_own_colors(self, make):
+        """24 curves of two transports are not two colors; the legend is shared."""
         results = [
-            varied(make, "traffic.load", load, seed=1, n_flows=10, transport=transport)
+            varied(make, "traffic.load", load / 12, seed=1, n_flows=10, transport=transport)
             for transport in ("ndp", "roce")
-            for load in (0.1, 0.2, 0.3, 0.4, 0.5)
+            for load in range(12)
         ]
-        panels = slowdown.draw(slowdown.compare(results)).axes
-        assert [panel.get_title() for panel in panels] == ["NDP", "RoCE"]
-        assert all(len(panel.get_legend().texts) == 6 for panel in panels)
+        for figure in (slowdown.draw(slowdown.compare(results)), fct_cdf.draw(results)):
+            assert [panel.get_title() for panel in figure.axes] == ["NDP", "RoCE"]
+            assert all(panel.get_legend() is None for panel in figure.axes)
+            (legend,) = figure.legends
+            assert len(legend.texts) == 13
+            for panel in figure.axes:
+                lines = [one for one in panel.get_lines() if one.get_label().startswith("load")]
+                assert len({one.get_color() for one in lines}) == 10
+
+    def test_84_curves_fit_a_page(self):
+        named = [f"transport {n}" for n in range(28)]
+        figure, panels = style.new_panels(named)
+        for axes in panels.values():
+            axes.plot([0, 1], label="one")
+        style.finish_panels(figure, list(panels.values()), "title", "best")
+        assert figure.get_figheight() < 11
+        figure, (axes,) = style.new_figure()
+        for number in range(84):
+            axes.plot([0, 1], label=f"topology fat_tree, load 0.{number}, fan in {number}")
+        assert style.finish(figure, axes, "title", "best").get_figheight() < 9
 
 
 def vertices(collection):
@@ -148,7 +170,35 @@ def test_title_is_centered_over_two_panels(make):
 
 
 def test_throughput_cdf_counts_finished_flows_only(make):
-    (axes,) = throughput_cdf.draw([make(n_flows=10, unfinished=4, complete=False)]).axes
-    (line,) = axes.lines
+    results = [make(n_flows=10, unfinished=4, complete=False)]
+    results.append(make("i", {"transport": "ideal"}, transport="ideal"))
+    (axes,) = throughput_cdf.draw(results).axes
+    line, ideal = axes.lines
     assert line.get_ydata().tolist()[-1] == 1.0
     assert len(line.get_xdata()) == 7
+    assert (ideal.get_color(), ideal.get_linestyle()) == (style.IDEAL, "--")
+    assert ideal.get_label() == "ideal"
+
+
+def test_calibration_sizes_have_units():
+    row = SimpleNamespace(shape=Shape(2, 8), size_bytes=8192)
+    axes = calibration.draw({"all_reduce": [(row, 0.1)]}).axes[0]
+    assert axes.xaxis.get_major_formatter()(8192) == "8.19KB"
+    assert axes.get_xlabel() == "message size"
+
+
+def test_short_logarithmic_axis_has_labels_and_sizes_have_units():
+    """Sizes within a decade had no label at all."""
+    for low, high in ((1_100_000, 4_000_000), (64_000, 2_000_000), (100, 10**9)):
+        figure, (axes,) = style.new_figure()
+        axes.plot([low, high], [1, 2])
+        style.bytes_axis(axes)
+        figure.canvas.draw()
+        shown = axes.get_xlim()
+        labels = [
+            text.get_text()
+            for text in axes.get_xticklabels()
+            if shown[0] <= text.get_position()[0] <= shown[1]
+        ]
+        assert len(labels) >= 3
+        assert all(label.endswith("B") for label in labels)

@@ -58,7 +58,9 @@ def test_slowdown_of_unequal_flows_is_drawn_by_size(make):
     sizes = np.random.default_rng(1).integers(100, 10**6, 1000)
     compared = slowdown.compare([make(n_flows=1000, sizes=sizes)])
     (axes,) = slowdown.draw(compared).axes
-    _, medians, tails = (line.get_ydata() for line in axes.lines[:3])
+    dots, *lines = axes.lines[:3]
+    assert all(line.get_zorder() > dots.get_zorder() for line in lines)
+    medians, tails = (line.get_ydata() for line in lines)
     assert (medians < tails).all()
     assert list(axes.get_legend_handles_labels()[1]) == ["ndp", "ideal"]
     decades = compared.table.rows
@@ -75,6 +77,16 @@ def test_link_statistics_sum_classes_and_group_by_stage(make):
     assert table["queue_bytes"].to_list() == [4160 * n for n in (1, 5, 9, 13)]
     figure = links.draw([result])
     assert curve(figure, "leaf to host")[1].tolist() == [0.5, 0.5]
+
+
+def test_link_stages_are_named_by_kinds_of_nodes_and_equal_ones_stay_visible(make):
+    assert [links.node_kind(name) for name in ("h12", "leaf3", "plane0.leaf1")] == [
+        "host",
+        "leaf",
+        "leaf",
+    ]
+    lines = links.draw([make()]).axes[0].get_lines()
+    assert lines[0].get_linewidth() > lines[1].get_linewidth()  # both have utilization 0.5
 
 
 def test_links_figure_rejects_too_many_results(make):

@@ -48,7 +48,7 @@ def lines_of(figure) -> LineCollection:
     return found
 
 
-def test_line_halves_are_colored_by_direction(network, tmp_path) -> None:
+def test_directions_are_whole_lines_side_by_side(network, tmp_path) -> None:
     busy = np.zeros(network.n_ports)
     busy[0] = 1.0  # host 0 to its leaf
     figure = topology.draw([Stub(tmp_path, utilization=busy)])
@@ -57,7 +57,14 @@ def test_line_halves_are_colored_by_direction(network, tmp_path) -> None:
     grey = to_rgba(topology.NOTHING)
     shades = [tuple(shade) for shade in lines.get_colors()]
     assert [shade == grey for shade in shades] == [True] * (network.n_ports - 1) + [False]
-    assert lines.get_segments()[-1][0][1] == 0  # its first end is the host
+    # A line from node to node for each direction: none ends halfway.
+    (way,) = [one for one in lines.get_segments() if (one == lines.get_segments()[-1]).all()]
+    assert way[0][1] == pytest.approx(0, abs=0.02)  # its first end is the host
+    assert way[-1][1] == pytest.approx(1, abs=0.02)
+    (other,) = [one for one in lines.get_segments()[:-1] if np.abs(one - way).max() < 0.2]
+    assert way[0][0] > other[0][0]  # up is on the right
+    shown = figure.axes[0].get_legend()
+    assert to_rgba(shown.legend_handles[0].get_color()) == grey
     texts = [text.get_text() for text in figure.axes[1].texts]
     assert mentions(texts, "host")
     assert "mean 0.25, max 1" in texts

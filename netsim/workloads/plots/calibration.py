@@ -30,8 +30,8 @@ def draw(found: Mapping[str, Sequence[Residual]]) -> Figure:
                 label=f"{what} {shape.nodes} x {shape.per_node}",
             )
     axes.axhline(0.0, color=style.IDEAL)
-    axes.set_xscale("log", base=2)
-    axes.set_xlabel("size (bytes)")
+    style.bytes_axis(axes)
+    axes.set_xlabel("message size")
     axes.set_ylabel("error of the predicted time (%)")
     style.legend(figure, axes, style.OUTSIDE, "sizes left out of the fit; nodes x GPUs")
     return figure

@@ -24,7 +24,6 @@ from netsim.workloads.plots.timeline_bars import (
     PLACES,
     Timeline,
     View,
-    rank_name,
     timeline_of,
 )
 from netsim.writing import replacing_file
@@ -100,9 +99,9 @@ def _packets(
     received: list[bytes] = []
     last = None
     for row in found.rows.iter_rows(named=True):
-        if (row["host"], row["rank"]) != last:
-            last = row["host"], row["rank"]
-            yield from tracks.process(rank_name(*last))
+        if row["rank_name"] != last:
+            last = row["rank_name"]
+            yield from tracks.process(last)
         bars = of_row.get((row["row"],))
         slices = [] if bars is None else [_bar(bar) for bar in bars.iter_rows(named=True)]
         yield from tracks.row(row["name"], [one for one in slices if not one.receives])

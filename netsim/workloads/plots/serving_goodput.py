@@ -1,9 +1,9 @@
-"""Comparison of serving runs: SLO attainment, available GPUs, time to first token.
+"""Comparison of serving runs: goodput, SLO attainment, available GPUs, time to first token.
 
-Left: a bar is the share of requests that met the SLO, averaged over seeds, and a dot one seed. Next
-to it is the mean share of GPUs in service, measured and by formula
-(`netsim.workloads.serving.metrics`) if there is one. Right: the 99th percentile of the time to
-first token; a ring is its mean over seeds.
+Left: goodput, requests per second that met the SLO. A bar is the mean over seeds, and a dot one
+seed. Middle: their share of all requests. Next to it is the mean share of GPUs in service, measured
+and by formula (`netsim.workloads.serving.metrics`) if there is one. Right: the 99th percentile of
+the time to first token; a ring is its mean over seeds. Transports differ in color.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 
-PLOT = "comparison of serving runs: SLO attainment, available GPUs, TTFT"
+PLOT = "comparison of serving runs: goodput, SLO attainment, available GPUs, TTFT"
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,14 @@ class GoodputBar:
     """A point of a sweep over its seeds: shares, and times in picoseconds."""
 
     label: str
+    color: str
     met: sweeps.Spread
     capacity: sweeps.Spread
     by_formula: float | None
     ttft_p99_ps: sweeps.Spread
     failures: float
     restarts: float
-    goodput_per_s: float
+    goodput_per_s: sweeps.Spread
     stalled: float
     second_token_p99_ps: float
 
@@ -56,11 +57,13 @@ def compare(results: Sequence[Result]) -> GoodputComparison:
         if "serving" not in result.summary:
             hint = 'choose runs with [traffic] kind = "serving"'
             raise InputError("serves no requests", file=str(result.path), hint=hint)
-    bars = [_bar(curve) for curve in seed_curves.curves(results)]
+    curves = seed_curves.curves(results)
+    several = len({curve.transport for curve in curves}) > 1
+    bars = [_bar(curve, curve.curve_style.color if several else style.color(5)) for curve in curves]
     return GoodputComparison(bars, seed_curves.title(results), _table(bars))
 
 
-def _bar(curve: seed_curves.Curve) -> GoodputBar:
+def _bar(curve: seed_curves.Curve, color: str) -> GoodputBar:
     def over_seeds(*keys: str) -> sweeps.Spread:
         found = []
         for result in curve.results:
@@ -74,13 +77,14 @@ def _bar(curve: seed_curves.Curve) -> GoodputBar:
 
     return GoodputBar(
         label=curve.label,
+        color=color,
         met=over_seeds("slo", "attainment"),
         capacity=over_seeds("failures", "available_gpu_share"),
         by_formula=by_formula(curve.results[0]),
         ttft_p99_ps=over_seeds("ttft_ps", "p99"),
         failures=over_seeds("failures", "count").mean,
         restarts=over_seeds("restarts").mean,
-        goodput_per_s=over_seeds("slo", "goodput_per_s").mean,
+        goodput_per_s=over_seeds("slo", "goodput_per_s"),
         stalled=over_seeds("slo", "stalled").mean,
         second_token_p99_ps=over_seeds("second_token_ps", "p99").mean,
     )
@@ -114,36 +118,41 @@ def by_formula(result: Result) -> float | None:
 
 
 def draw(comparison: GoodputComparison) -> Figure:
-    """Draw a bar per point with the share of GPUs in service, and times to first token."""
+    """Draw bars of goodput and attainment per point with the share of GPUs in service, and times to
+    first token."""
     bars = comparison.bars
-    figure, (left, right) = style.new_figure(columns=2)
+    colors = [bar.color for bar in bars]
+    figure, (left, middle, right) = style.new_figure(columns=3)
     figure.set_figheight(max(2.6, 1.6 + 0.3 * len(bars)))
     unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
     met = {bar.label: sweeps.scaled(bar.met, 0.01) for bar in bars}
-    sweeps.bars(left, met, [style.color(5)] * len(bars))
+    sweeps.bars(left, {bar.label: bar.goodput_per_s for bar in bars}, colors)
+    sweeps.bars(middle, met, colors)
     sweeps.names_below(right, list(met))
     for place, bar in enumerate(bars):
         ttft = sweeps.scaled(bar.ttft_p99_ps, scale)
-        right.plot(
-            ttft.mean, place, "o", color=style.color(0), markersize=8, markerfacecolor="none"
-        )
+        right.plot(ttft.mean, place, "o", color=bar.color, markersize=8, markerfacecolor="none")
         right.plot(ttft.values, [place] * len(ttft.values), "k.", markersize=4)
+        style.write_value(right, (ttft.high, place), ttft.mean, (7, 0))
         first = place == 0
-        left.plot(
+        middle.plot(
             100 * bar.capacity.mean, place, "k|", markersize=13, markeredgewidth=1.6,
             label="GPUs in service, measured" if first else None,
         )  # fmt: skip
         if bar.by_formula is not None:
-            left.plot(
+            middle.plot(
                 100 * bar.by_formula, place, "kD", markersize=5.5, markerfacecolor="none",
                 label="GPUs in service, by formula" if first else None,
             )  # fmt: skip
-    left.set_xlim(0, 102)
-    left.set_xlabel("requests that met the SLO (%)")
+    left.set_xlim(0, 1.15 * left.get_xlim()[1])
+    left.set_xlabel("goodput: requests/s that met the SLO")
+    middle.set_xlim(0, 115)
+    middle.set_xlabel("requests that met the SLO (%)")
     style.logarithmic(right, "x")
+    right.margins(x=0.15)
     right.set_xlabel(f"time to first token, 99th percentile ({unit})")
-    caption = "bars and rings: means of the seeds; dots: each seed"
-    return style.finish(figure, left, comparison.title, style.OUTSIDE, caption)
+    caption = sweeps.caption([bar.met for bar in bars], "bars and rings", "dots: each")
+    return style.finish(figure, middle, comparison.title, style.OUTSIDE, caption)
 
 
 def _table(bars: Sequence[GoodputBar]) -> sweeps.Table:
@@ -166,7 +175,7 @@ def _table(bars: Sequence[GoodputBar]) -> sweeps.Table:
             format_number(bar.restarts, 3),
             f"{100 * bar.met.mean:.1f}",
             sweeps.span(bar.met, 0.01),
-            format_number(bar.goodput_per_s, 3),
+            format_number(bar.goodput_per_s.mean, 3),
             format_number(bar.ttft_p99_ps.mean / scale, 3),
             format_number(bar.second_token_p99_ps / gap_scale, 3),
             format_number(bar.stalled, 3),

@@ -4,12 +4,13 @@ For one load: the distributions of the time to first token (left), of the time f
 token (middle; it includes the KV-cache transfer), and of all gaps between tokens (right). For a
 sweep over traffic.rate: the median and 99th percentile of each, the longest gap, goodput, and the
 share of requests with a gap beyond the stall limit, against the arrival rate. Dotted lines are the
-SLO, and goodput if all requests meet it. Seeds are pooled, or shown as a band.
+SLO, dash-dotted ones the stall limit; the dashed line is goodput if all requests meet both. Seeds
+are pooled, or shown as a band.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,14 +35,17 @@ FIRST, SECOND, BETWEEN = "time to first token", "first to second token", "time b
 FIGURES = {FIRST: "ttft_ps", SECOND: "second_token_ps", BETWEEN: "tbt_ps"}
 """Panels and their metrics of the summary."""
 
-SLOS = {FIRST: ("ttft_ps",), SECOND: ("stall_ps",), BETWEEN: ("tbt_ps", "stall_ps")}
-"""SLO limits of panels."""
+SLO, STALL, CAME = "SLO", "stall limit", "all arrivals"
+LINES = {SLO: ":", STALL: "-."}
+LIMITS = {
+    FIRST: {SLO: "ttft_ps"},
+    SECOND: {STALL: "stall_ps"},
+    BETWEEN: {SLO: "tbt_ps", STALL: "stall_ps"},
+}
+"""Limits of panels: label -> key of the summary's SLO."""
 
 NEAR = 1.5
-"""Axes extend to SLO limits up to this multiple of their end."""
-
-SLO, CAME = "SLO", "all arrivals"
-"""Labels of dotted lines."""
+"""Axes extend to limits up to this multiple of their end."""
 
 
 def draw(results: Sequence[Result]) -> Figure:
@@ -93,10 +97,10 @@ def _distributions(results: Sequence[Result]) -> Figure:
         axes.set_xlabel(f"{name} ({unit})")
         axes.set_ylabel("share of gaps" if name == BETWEEN else "share of requests")
         axes.set_ylim(0, 1.02)
-        style.fit_axis(axes, "x", times)
-        _limits(axes, "x", _slos(results, *SLOS[name]), scale, unit)
-    named = panels[0] if _slos(results, *SLOS[FIRST]) else panels[2]
-    return style.finish(figure, named, seed_curves.title(results), style.OUTSIDE)
+        style.fit_axis(axes, "x", times, scale)
+        _draw_limits(axes, "x", _limits(results, name), scale, unit)
+    _name_limits(panels[0], results)
+    return style.finish(figure, panels[0], seed_curves.title(results), style.OUTSIDE)
 
 
 def _over_rate(results: Sequence[Result]) -> Figure:
@@ -122,8 +126,8 @@ def _over_rate(results: Sequence[Result]) -> Figure:
         axes.set_ylabel(f"{name} ({unit})")
         caption = "thin: median, thick: 99 %" + ", dash-dot: longest" * (name == BETWEEN)
         axes.set_title(caption, fontsize="small")
-        style.fit_axis(axes, "y", [[value for value in every if value]])
-        _limits(axes, "y", _slos(results, *SLOS[name]), scale, unit)
+        style.fit_axis(axes, "y", [[value for value in every if value]], scale)
+        _draw_limits(axes, "y", _limits(results, name), scale, unit)
     last = panels[3]
     every_point: list[sweeps.Spread] = []
     for curve, curve_style in curves:
@@ -134,10 +138,9 @@ def _over_rate(results: Sequence[Result]) -> Figure:
             points = _by_rate(curve.results, _stalled_share)
             sweeps.line(panels[4], points, curve_style, curve.label)
     came = _by_rate(results, lambda s: s["offered_per_s"])
-    stated = any(_slos(results, *keys) for keys in SLOS.values())
-    label = f"of times: the {SLO}; of goodput: {CAME}" if stated else CAME
     means = [point.mean for point in came.values()]
-    last.plot(list(came), means, color=style.IDEAL, linestyle=":", label=label)
+    last.plot(list(came), means, color=style.IDEAL, linestyle="--", label=CAME)
+    _name_limits(last, results)
     last.set_ylabel("goodput (requests/s)")
     if stalls:
         panels[4].set_ylabel("stalled requests (%)")
@@ -170,28 +173,40 @@ def _by_rate(results: Sequence[Result], value: Any) -> dict[float, sweeps.Spread
     return {float(rate): found[rate] for rate in sorted(found)}
 
 
-def _slos(results: Sequence[Result], *keys: str) -> set[int]:
-    """Return the distinct SLO limits of the results."""
-    caption: list[Mapping[str, Any]] = [result.summary["serving"]["slo"] for result in results]
-    found = {one.get(key) for one in caption for key in keys}
-    return {limit for limit in found if limit is not None}
+def _limits(results: Sequence[Result], name: str) -> dict[str, list[int]]:
+    """Return the distinct limits of a panel by label, those that are set."""
+    found = {
+        label: {result.summary["serving"]["slo"].get(key) for result in results} - {None}
+        for label, key in LIMITS[name].items()
+    }
+    return {label: sorted(values) for label, values in found.items() if values}
 
 
-def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: str) -> None:
-    """Draw a dotted line per limit. The axis keeps the range of the curves; limits far beyond it
-    are written at its end."""
+def _look(label: str) -> dict[str, Any]:
+    return {"color": style.IDEAL, "linestyle": LINES[label], "linewidth": 1.2}
+
+
+def _name_limits(axes: Axes, results: Sequence[Result]) -> None:
+    """Add the limits to the legend of `axes`."""
+    for label in dict.fromkeys(label for name in FIGURES for label in _limits(results, name)):
+        axes.plot([], [], label=label, **_look(label))
+
+
+def _draw_limits(
+    axes: Axes, which: str, limits: Mapping[str, Sequence[int]], scale: float, unit: str
+) -> None:
+    """Draw a line per limit. The axis keeps the range of the curves; distant limits are noted at
+    its edge."""
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     draw_line = axes.axvline if which == "x" else axes.axhline
-    options: dict[str, Any] = {"color": style.IDEAL, "linestyle": ":", "linewidth": 1.2}
     far = []
-    for nth, limit in enumerate(sorted(limits)):
-        at, label = limit / scale, "" if nth else SLO
+    for label, limit in ((label, one) for label, values in limits.items() for one in values):
+        at = limit / scale
         if at > NEAR * high:
-            far.append(f"{format_number(at)} {unit}")
-            axes.plot([], [], label=label, **options)
+            far.append(f"{label} {format_number(at)} {unit}")
         else:
             high = max(high, 1.02 * at)
-            draw_line(at, label=label, **options)
+            draw_line(at, **_look(label))
     axes.set(**{f"{which}lim": (low, high)})
     if far:
         # Avoid the curves: below the end of shares, above the start of rising times.
@@ -201,6 +216,6 @@ def _limits(axes: Axes, which: str, limits: Iterable[int], scale: float, unit: s
             else ((0, 1), (3, -3), "left", "top", "\u2191")
         )
         axes.annotate(
-            f"{SLO} {', '.join(far)} {arrow}", corner, aside, xycoords="axes fraction",
+            f"{', '.join(far)} {arrow}", corner, aside, xycoords="axes fraction",
             textcoords="offset points", ha=ha, va=va, fontsize="small", color=style.CAPTION,
         )  # fmt: skip

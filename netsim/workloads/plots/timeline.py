@@ -1,6 +1,7 @@
 """Timelines of computation and communication, one row per compute stream and kind of communication.
 
-Traffic without operations has one row per host for all flows. A row has a bar per compute or
+Traffic without operations has one row per host for all flows. Without --hosts, a training step
+shows one host per pipeline stage, other runs the first rows. A row has a bar per compute or
 collective. The upper half shows messages that a host sends, until they leave; the lower half those
 that it receives, from the flow's start to delivery. The critical path is a line through the bars:
 level during computation or software latency, and from the sender's row to the receiver's during a
@@ -10,11 +11,19 @@ flow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.plots import seed_curves, style
-from netsim.workloads.plots.timeline_bars import PLACES, Timeline, View, timeline_of, view_of
+from netsim.workloads.plots.timeline_bars import (
+    PLACES,
+    Timeline,
+    View,
+    first_of_stages,
+    timeline_of,
+    view_of,
+)
 from netsim.workloads.plots.timeline_path import path_line
 
 if TYPE_CHECKING:
@@ -30,7 +39,8 @@ OPTIONS = {
     "hosts": (
         "--hosts",
         "HOSTS",
-        'Hosts to show in a timeline, such as "0..3,8", or "critical" for the critical path.',
+        'Hosts to show in a timeline, such as "0..3,8", or "critical" for the critical path '
+        "(one per pipeline stage, or the first).",
     ),
     "since": ("--from", "TIME", "Start of the timeline, such as 10us."),
     "until": ("--to", "TIME", "End of the timeline."),
@@ -38,8 +48,8 @@ OPTIONS = {
 }
 SUFFIXES = (".pftrace",)
 
-MAX_ROWS = 64
-"""Largest number of rows shown."""
+MAX_ROWS, FIRST_ROWS, MAX_STAGES = 64, 32, 8
+"""Largest numbers of rows shown, without --hosts, and of stages then."""
 
 RESOLUTION = 2000
 """Horizontal resolution: closer bars are merged."""
@@ -90,7 +100,10 @@ def draw(
     import polars as pl
 
     view = view or view_of(results, trust=trust, **asked)
-    found = timeline_of(results, view, MAX_ROWS).merged(RESOLUTION)
+    most = MAX_ROWS if view.hosts is not None else FIRST_ROWS
+    if view.hosts is None and len(results) == 1 and (hosts := first_of_stages(results[0])):
+        view = replace(view, hosts=hosts[:MAX_STAGES])
+    found = timeline_of(results, view, most).merged(RESOLUTION)
     from_ps, to_ps = found.from_ps, found.to_ps
     unit, scale = style.time_unit([to_ps])
     figure, (axes,) = style.new_figure()

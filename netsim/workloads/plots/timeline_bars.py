@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from netsim.errors import InputError, warn_once
+from netsim.plots import seed_curves
 from netsim.units import parse_time_ps, written
+from netsim.workloads.job.ranks import Ranks
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,7 +86,7 @@ class Timeline:
 
     Attributes:
         rows: columns `row` (its number), `host`, `rank`, `stream` (of computes) or `kind` (of
-            communication), `name`, and `title`, with the rank in the first row of each.
+            communication), `name`, `rank_name`, and `title`, with that in the first row of each.
         bars: columns `row`, `start_ps`, `end_ps`, `place` (index into PLACES), `category`,
             `communicates` and `text`; unless merged, also `name`, `number` (of the task or
             operation) and `message` (of a message, else null).
@@ -104,6 +106,40 @@ class Timeline:
         """Merge bars of a row and category that are too short and close to be distinguished at a
         horizontal resolution."""
         return replace(self, bars=_merged(self.bars, (self.to_ps - self.from_ps) // resolution))
+
+
+def ranks_of(result: Result) -> Ranks | None:
+    """Return the ranks of a training step, read off its messages; None for other runs.
+
+    A pipeline message goes to a rank one stage further, so their least distance is that of stages.
+    """
+    import polars as pl
+
+    table = result.operations
+    if table is None or seed_curves.resolved(result, "traffic.kind") != "training":
+        return None
+    kinds = table.select("rank", "group", "ranks", pl.col("kind").cast(pl.String))
+    sent = kinds.filter((pl.col("kind") == "pp") & pl.col("group").is_not_null())
+    ends = sent.group_by("group").agg(pl.col("rank").max() - pl.col("rank").min())
+    count = int(table["rank"].max() or 0) + 1  # type: ignore[arg-type]
+    stage = int(ends.filter(pl.col("rank") > 0)["rank"].min() or count)  # type: ignore[arg-type]
+    tp, cp = (
+        int(kinds.filter(pl.col("kind") == kind)["ranks"].max() or 1)  # type: ignore[arg-type]
+        for kind in ("tp", "cp")
+    )
+    whole = count % stage == 0 and stage % (tp * cp) == 0
+    return Ranks(tp, cp, stage // (tp * cp), count // stage) if whole else None
+
+
+def first_of_stages(result: Result) -> list[int] | None:
+    """Return the host of the first rank of each pipeline stage, None if there are no stages."""
+    ranks = ranks_of(result)
+    table = result.operations
+    if ranks is None or table is None or ranks.pp == 1:
+        return None
+    first = range(0, len(ranks), len(ranks) // ranks.pp)
+    hosts = table.filter(table["rank"].is_in(list(first)))["host"].unique().sort()
+    return [int(host) for host in hosts]
 
 
 def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = None) -> Timeline:
@@ -140,7 +176,7 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
             raise InputError("these hosts did nothing", file=file, key="--hosts")
     left_out = 0 if most_rows is None else max(0, len(rows) - most_rows)
     rows = rows.head(len(rows) - left_out).with_row_index("row")
-    rows = rows.with_columns(_names(rows))
+    rows = rows.with_columns(_names(rows, ranks_of(result)))
     # Texts are computed only for visible bars.
     seen = pl.col("host").is_in(rows["host"].unique().to_list())
     seen &= (pl.col("start_ps") < to_ps) & (pl.col("end_ps") > from_ps)
@@ -269,26 +305,36 @@ def _place(what: pl.Expr) -> pl.Expr:
     )
 
 
-def _names(rows: pl.DataFrame) -> list[pl.Series]:
+def _names(rows: pl.DataFrame, ranks: Ranks | None) -> list[pl.Series]:
     """Return names and titles of rows; the first row of a rank has the rank in its title."""
     import polars as pl
 
     computing = rows.filter(~pl.col("communicates"))
     several = len(computing.unique(["rank", "stream"])) > len(computing.unique("rank"))
-    names, titles, last = [], [], None
+    axes = {} if ranks is None else ranks.coordinates()
+    names, of_ranks, titles, last = [], [], [], None
     for row in rows.iter_rows(named=True):
         name = row["kind"] or "flows"
         if not row["communicates"]:
             name = f"stream {row['stream']}" if several else "compute"
-        of = rank_name(row["host"], row["rank"])
+        parts = [
+            f"{'stage' if axis == 'pp' else axis} {places[row['rank']]}"
+            for axis, places in axes.items()
+            if places[row["rank"]] or (axis in ("pp", "dp") and places[-1])
+        ]
+        of = rank_name(row["host"], row["rank"], ", ".join(parts))
+        of_ranks.append(of)
         titles.append(name if of == last else f"{of}  {name}")
         names.append(name)
         last = of
-    return [pl.Series("name", names, pl.String), pl.Series("title", titles, pl.String)]
+    found = {"name": names, "rank_name": of_ranks, "title": titles}
+    return [pl.Series(name, values, pl.String) for name, values in found.items()]
 
 
-def rank_name(host: int, rank: int) -> str:
-    """Return a rank's name: its host, and its number if different."""
+def rank_name(host: int, rank: int, place: str = "") -> str:
+    """Return a rank's name: its place in the job and its host, or host and number if different."""
+    if place:
+        return f"{place} (h{host})"
     return f"h{host}" if rank == host else f"rank {rank} (h{host})"
 
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from matplotlib.colors import to_hex
 from raises_input import raises_input
 
 from netsim.workloads.plots import serving_goodput
@@ -21,19 +22,20 @@ SHRINK = STOP | {"on_failure": "shrink", "restart_time": "50ms"}
 
 
 def result(
-    label: str, seed: int, traffic: dict[str, Any], *, met: float, capacity: float, roles: int = 1
-) -> Any:
+    label: str, seed: int, traffic: dict[str, Any], *, met: float, capacity: float, roles: int = 1,
+    transport: str = "ndp",
+) -> Any:  # fmt: skip
     role = {"instances": 4, "hosts": 32}
     return SimpleNamespace(
         path="r",
         name="served",
         complete=True,
         experiment={
-            "axes": {"traffic": label, "seed": seed},
+            "axes": {"traffic": label, "seed": seed, "transport": transport},
             "seed": seed,
             "name": "served",
-            "resolved": {"traffic": traffic, "transport": {"kind": "ndp"}},
-            "plugins": [{"kind": "transport", "name": "ndp", "sha256": "0" * 8}],
+            "resolved": {"traffic": traffic, "transport": {"kind": transport}},
+            "plugins": [{"kind": "transport", "name": transport, "sha256": "0" * 8}],
         },
         summary={
             "serving": {
@@ -85,14 +87,24 @@ def test_formula_capacity_follows_the_failure_policy() -> None:
     assert serving_goodput.by_formula(result("file", 1, listed, met=1.0, capacity=0.9)) is None
 
 
-def test_figure_draws_attainment_capacity_and_ttft() -> None:
+def test_figure_draws_goodput_attainment_capacity_and_ttft() -> None:
     figure = serving_goodput.draw(serving_goodput.compare(runs()))
-    left, right = figure.axes
+    goodput, left, right = figure.axes
+    assert [bar.get_width() for bar in goodput.patches] == pytest.approx([21, 28.5, 27, 30])
     assert [bar.get_width() for bar in left.patches] == pytest.approx([70, 95, 90, 100])
     rings = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "o"]
     assert rings == pytest.approx([150, 100, 100, 100])
     marks = [line.get_xdata()[0] for line in left.lines if line.get_marker() == "|"]
     assert marks == pytest.approx([80, 99, 98, 100])
+
+
+def test_transports_have_their_own_colors() -> None:
+    every = [
+        result("stop", 1, STOP, met=0.8, capacity=0.9, transport=name) for name in ("ndp", "roce")
+    ]
+    found = serving_goodput.compare(every)
+    drawn = [patch.get_facecolor()[:3] for patch in serving_goodput.draw(found).axes[0].patches]
+    assert [to_hex(one) for one in drawn] == ["#0072b2", "#d55e00"]
 
 
 def test_results_without_requests_are_rejected() -> None:

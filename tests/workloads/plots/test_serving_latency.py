@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from raises_input import mentions, raises_input
+from raises_input import raises_input
 from serving_case import log_of, split_run
 
 from netsim.plots import sweep_xy
@@ -74,7 +74,9 @@ def test_one_rate_is_drawn_as_distributions() -> None:
     assert points(first, "roce") == [(500.0, 0.5), (650.0, 1.0)]
     assert points(second, "ndp") == [(160, 0.5), (200, 1.0)]
     assert points(between, "ndp") == [(60, 0.4), (80, 0.6), (160, 0.8), (200, 1.0)]
-    limits = [one for one in first.get_lines() if one.get_linestyle() == ":"]
+    limits = [
+        one for one in first.get_lines() if one.get_linestyle() == ":" and len(one.get_xdata())
+    ]
     assert [one.get_xdata()[0] for one in limits] == [230]
     assert names(figure) == ["NDP", "RoCE", "SLO"]
     assert names(serving_latency.draw([result("ndp", tbt_ps=150)])) == ["NDP", "SLO"]
@@ -90,6 +92,7 @@ def test_curves_stay_visible_and_distant_slo_keeps_axes() -> None:
     without = serving_latency.draw([result("ndp"), result("roce")]).axes[0]
     first = serving_latency.draw([result("ndp", ttft_ps=far), result("roce", ttft_ps=far)]).axes[0]
     assert first.get_xlim() == without.get_xlim()
+    assert 250 < without.get_xlim()[1] < 600
     assert len(first.texts) == 1
     solid, broken = first.get_lines()[:2]
     assert solid.get_linestyle() != broken.get_linestyle()
@@ -101,6 +104,13 @@ def test_curves_stay_visible_and_distant_slo_keeps_axes() -> None:
     over_rate = serving_latency.draw(rates).axes[0]
     assert over_rate.get_ylim()[1] < far / 10
     assert len(over_rate.texts) == 1
+    # The axes show the curves in their unit.
+    assert 250 < over_rate.get_ylim()[1] < 600
+    # The stall limit is not called SLO, neither in the legend nor at the edge of its panels.
+    figure = serving_latency.draw([result("ndp", rate, stall_ps=far) for rate in (1.0, 2.0)])
+    notes = [[text.get_text() for text in axes.texts] for axes in figure.axes[:3]]
+    assert notes == [[], ["stall limit 100,000 ps ↑"], ["stall limit 100,000 ps ↑"]]
+    assert names(figure)[-1] == "stall limit"
     # Seeds are pooled.
     figure = serving_latency.draw([result(seed=1), result(seed=2, slower=2)])
     assert points(figure.axes[0], "ndp") == [(200, 0.25), (250, 0.5), (500, 0.75), (650, 1.0)]
@@ -113,7 +123,7 @@ def test_several_rates_are_drawn_as_curves() -> None:
         for rate, slower in ((1.0, 1), (2.0, 2))
     ]
     figure = serving_latency.draw(every)
-    assert mentions(names(figure)[-1], "SLO")
+    assert names(figure)[2:] == ["all arrivals", "SLO", "stall limit"]
     first, second, between, goodput, stalled = figure.axes
     assert points(first, "roce") == [(1.0, 250), (2.0, 650)]
     assert points(second, "ndp") == points(between, "ndp") == [(1.0, 200), (2.0, 400)]

@@ -18,7 +18,7 @@ from netsim.cli import app
 from netsim.results import COLUMNS, Result, load, write_result
 from netsim.workloads.plots import perfetto, timeline
 from netsim.workloads.plots.timeline import RESOLUTION
-from netsim.workloads.plots.timeline_bars import View, timeline_of
+from netsim.workloads.plots.timeline_bars import View, first_of_stages, ranks_of, timeline_of
 from netsim.workloads.plots.timeline_path import path_line
 
 US = 10**6
@@ -183,6 +183,36 @@ def test_bars_below_the_resolution_are_merged(tmp_path: Path) -> None:
     ]
     # At a higher zoom, each has its own bar.
     assert len(bars_of(result, None, 0, RESOLUTION // 100 * US)) == RESOLUTION // 100
+
+
+def test_training_step_shows_one_host_per_stage(with_operations: Result) -> None:
+    """Ranks 0 and 1 exchange a pipeline message, so they are stages."""
+    assert first_of_stages(with_operations) is None
+    with_operations.experiment["resolved"]["traffic"] = {"kind": "training"}
+    assert first_of_stages(with_operations) == [4, 6]
+    titles = timeline_of([with_operations], View()).rows["title"].to_list()
+    assert [title for title in titles if "h" in title] == [
+        "stage 0 (h4)  compute",
+        "stage 1 (h6)  compute",
+    ]
+    # 2 stages, 3 replicas and 2 tensor-parallel ranks: 12 ranks, 24 rows.
+    rows = [(rank, rank, 0, "forward", "compute", -1, 0, 10, "") for rank in range(12)]
+    rows += [(rank, rank, -1, "tp", "all_reduce", rank // 2, 10, 20, "") for rank in range(12)]
+    rows += [(rank, rank, -1, "pp", "send", 6 + rank, 20, 30, "") for rank in range(6)]
+    rows += [(rank, rank, -1, "pp", "receive", rank, 20, 30, "") for rank in range(6, 12)]
+    table = {name: pl.Series(column) for name, column in operations(rows).items()}
+    table["group"] = pl.Series([-1 if one[5] < 0 else one[5] for one in rows])
+    table["ranks"] = pl.Series([2] * len(rows))
+    with_operations.operations = pl.DataFrame(table).with_columns(
+        group=pl.when(pl.col("group") >= 0).then("group")
+    )
+    ranks = ranks_of(with_operations)
+    assert (ranks.pp, ranks.dp, ranks.tp) == (2, 3, 2)
+    titles = timeline_of([with_operations], View([6, 9])).rows["title"].to_list()
+    assert [title for title in titles if "h" in title] == [
+        "stage 1, dp 0 (h6)  compute",
+        "stage 1, dp 1, tp 1 (h9)  compute",
+    ]
 
 
 def test_rows_beyond_the_limit_are_counted(with_operations: Result) -> None:
