@@ -19,12 +19,13 @@ from netsim.engine.compiling.declarations import (
     QUEUE_SETTABLE,
 )
 from netsim.engine.compiling.routing_declarations import ROUTING_DECLARATIONS
-from netsim.engine.kernels import program_services, queue_services, routing_services
+from netsim.engine.kernels import fields, program_services, queue_services, routing_services
 from netsim.engine.kernels.fields import ProgramHostRecord, ProgramTaskRecord
 from netsim.engine.kernels.layout import (
     PACKET,
     PORT,
     QUEUE,
+    annotated,
     fields_of,
 )
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
@@ -48,6 +49,13 @@ BLOCKS = sorted(
 
 def test_transport_guide_lists_every_block():
     assert sorted(row[0] for row in cells(GUIDE, "blocks")) == [f"`{name}`" for name in BLOCKS]
+
+
+def test_reserved_names_are_those_of_the_engine():
+    records = [getattr(fields, f"{name}Record") for name in ("Tx", "Rx", "Host", "Packet")]
+    listed = set(re.findall(r"`(\w+)`", marked(GUIDE, "reserved")))
+    states = {"TX_STATE", "RX_STATE", "HOST_STATE", "PACKET_FIELDS"}
+    assert listed - states == {name for record in records for name in annotated(record)}
 
 
 def test_documented_on_forward_fields_exist():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
 
 SLOWEST = "slowest"
-RANK = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?|100)")
+RANK = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?|100)(:slowdown)?")
 WHOLE = re.compile("[0-9]{1,18}")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -102,7 +102,7 @@ def flow_number(result: Result, text: str) -> int:
         return int(text)
     ranked = RANK.fullmatch(text)
     if text != SLOWEST and not ranked:
-        hint = f'a whole number, "{SLOWEST}", or a rank, such as "p99"'
+        hint = f'a whole number, "{SLOWEST}", or a rank, such as "p99" or "p99:slowdown"'
         raise InputError(f"{written(text)} is not a flow", key="--flow", hint=hint)
     flows = result.flows.drop_nulls("slowdown")
     if not len(flows):
@@ -110,4 +110,5 @@ def flow_number(result: Result, text: str) -> int:
     if not ranked:
         return int(flows.sort("slowdown", descending=True)["flow"][0])
     place = math.ceil(len(flows) * Fraction(ranked[1]) / 100)
-    return int(flows.sort("fct_ps", "flow")["flow"][max(1, place) - 1])
+    by = "slowdown" if ranked[2] else "fct_ps"
+    return int(flows.sort(by, "flow")["flow"][max(1, place) - 1])

@@ -65,7 +65,7 @@ def _added(command: Any) -> Any:
 
 @click.command("trace")
 @click.argument("result", type=click.Path(path_type=Path))
-@click.option("--flow", metavar="N", help='Flow number, "slowest", or rank: "p50", "p99".')
+@click.option("--flow", metavar="N", help='Flow number, "slowest", or rank: "p50", "p99:slowdown".')
 @_added
 @click.option("--from", "since", metavar="TIME", help="Start of the output, such as 10us.")
 @click.option("--to", "until", metavar="TIME", help="Stop the simulation at this time.")

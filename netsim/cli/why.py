@@ -47,7 +47,7 @@ def _added(command: Any) -> Any:
 @click.command("why")
 @click.argument("result", type=click.Path(path_type=Path))
 @click.option(
-    "--flow", metavar="N", help=f'Flow number, "slowest", or rank: "p50", "p99" ({FLOW}).'
+    "--flow", metavar="N", help=f'Flow number, "slowest", or rank: "p50", "p99:slowdown" ({FLOW}).'
 )
 @_added
 @experiment_dir_option

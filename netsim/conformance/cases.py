@@ -35,6 +35,8 @@ class Case:
     about: str
     run: Callable[[Any], str | dict[str, float]]
     needs: tuple[str, ...] = ()
+    doubt: Callable[[dict[str, float]], str] = lambda _: ""
+    """Returns what is probably wrong with the metrics, or ""."""
 
 
 DETERMINISM = (
@@ -73,7 +75,7 @@ CASES = (
     Case("uneven planes", "one plane is slower", topologies.uneven_planes),
     Case("plane down", "a plane fails and comes back", topologies.plane_down, (RELIABLE,)),
     *DETERMINISM,
-    Case("alone", "slowdown of a single flow", metrics.alone),
+    Case("alone", "slowdown of a single flow", metrics.alone, doubt=metrics.slow_alone),
     Case("shared link", "four flows, one link", metrics.shared_link, (COMPILED,)),
     Case("shared host", "four flows, one host", metrics.shared_receiver, (COMPILED,)),
 )

@@ -16,7 +16,7 @@ from netsim.conformance.cases import (
     TRAFFIC_CASES,
     Case,
 )
-from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP, Finding, NotApplicableError
+from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP, WARN, Finding, NotApplicableError
 from netsim.conformance.handler_monitor import EndlessError, explain
 from netsim.conformance.queue_testbed import QueueTestbed
 from netsim.conformance.routing_testbed import RoutingTestbed
@@ -152,6 +152,8 @@ def _run(case: Case, testbed: Testbed) -> Finding:
         if isinstance(found, str):
             return Finding(case.name, PASS, found)
         text = "; ".join(f"{name}: {value:.4g}" for name, value in found.items())
+        if doubt := case.doubt(found):
+            return Finding(case.name, WARN, f"{text} ({doubt})", found)
         return Finding(case.name, METRIC, text, found)
     except NotApplicableError as reason:
         return Finding(case.name, SKIP, str(reason))

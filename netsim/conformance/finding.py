@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from netsim.errors import RunError
 
-STATUSES = PASS, FAIL, SKIP, METRIC = "pass", "FAIL", "not applicable", "metric"
+STATUSES = PASS, FAIL, SKIP, METRIC, WARN = "pass", "FAIL", "not applicable", "metric", "warning"
 
 
 class ConformanceError(RunError):
@@ -20,7 +20,9 @@ class NotApplicableError(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a case. `status` is PASS, FAIL, SKIP or METRIC, which has `metrics`."""
+    """The result of a case. `status` is PASS, FAIL, SKIP, METRIC, or WARN (metrics
+    that are probably wrong).
+    """
 
     case: str
     status: str

@@ -37,6 +37,14 @@ def alone(testbed: Testbed) -> dict[str, float]:
     return metrics
 
 
+def slow_alone(metrics: dict[str, float]) -> str:
+    """Return a warning if the longest flow takes over 1 % longer than the idle network allows."""
+    slowdown = [*metrics.values()][-1]
+    if slowdown <= 1.01:
+        return ""
+    return "alone it takes longer than the network: slow start, or a rate or window too small?"
+
+
 def shared_link(testbed: Testbed) -> dict[str, float]:
     """Four flows over one link between two switches, each to its own host."""
     src = np.arange(FLOWS)

@@ -248,7 +248,19 @@ class Testbed:
         return run
 
     def look_at_end(self, run: Run) -> None:
-        """Check more of a complete run; nothing for transports."""
+        """Check more of a complete run: on one path, and alone, only a loss is a reason to send
+        again. Raises ConformanceError.
+        """
+        engine = run.engine
+        bad = run.lost + run.unroutable + run.total("drops") + run.total("trims")
+        in_order = engine.fabric.one_path and not engine.network.has_several_ports
+        own = engine.flow_states().retransmits[engine.fixed_fields()["tx.transport"] == 0]
+        quiet = (in_order or len(engine.flows) == 1) and not bad and engine.faults is None
+        if quiet and own.any():
+            raise ConformanceError(
+                f"{int(own.sum())} packets were sent again, though none was lost, trimmed or "
+                "reordered: is a timeout shorter than a round trip?"
+            )
 
 
 def run_to_end(engine: Engine, most_hops: int) -> str:

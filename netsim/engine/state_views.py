@@ -395,6 +395,27 @@ class StateViews:
             for name in (*fixed, "size_bytes", "n_packets", "last_bytes")
         }
 
+    def flow_state(self, flow: int) -> dict[str, dict[str, int | float]]:
+        """Return the fields that the transport declares of both sides of a flow, and the deadlines
+        in ps of the armed timers by number: {"sender": ..., "receiver": ..., "timers": ...}."""
+        hosts = self.state.hosts
+        found: dict[str, dict[str, int | float]] = {}
+        armed: dict[str, int | float] = {}
+        for side, array, base in (
+            ("sender", hosts.tx, fields_of(fields.TxRecord)),
+            ("receiver", hosts.rx, fields_of(fields.RxRecord)),
+        ):
+            row = array[flow]
+            own = [name for name in array.dtype.names if name not in base]
+            found[side] = {name: row[name] + 0 for name in own if np.ndim(row[name]) == 0}
+            first = int(row["first_timer"])
+            timers = hosts.timers[first : first + layout.TIMERS_OF_A_KIND]
+            owned = (timers["owner"] == flow) & (timers["code"] >= layout.TIMER_TX)
+            for timer in timers[owned & (timers["deadline"] < layout.INF)]:
+                number = int(timer["code"]) % layout.TIMERS_OF_A_KIND
+                armed[f"{side} {number}"] = int(timer["deadline"])
+        return {**found, "timers": armed}
+
     def digest(self) -> str:
         """Return a hash of the final flows, plugin fields, and counters of hosts and links. It does
         not depend on windows, threads, or whether the code is compiled."""

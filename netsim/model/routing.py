@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.errors import InputError
 from netsim.limits import HORIZON_PS
 from netsim.model.circuits import Circuits
 
@@ -253,14 +254,21 @@ def table_from(wiring: Wiring, ports_of: Callable[[int, int], Sequence[int]]) ->
 
     Both are switch indices (node - n_hosts), and differ; the ports are local numbers, of
     `wiring.fabric_ports(switch)` so that routes avoid links that are down, in any order. No ports:
-    no route.
+    no route. Raises InputError, without a file, for a port that is listed twice: a table has no
+    weights.
     """
     writer, entries = TableWriter(), np.zeros(wiring.n_entries, np.int64)
     at = 0
     for switch, network in enumerate(wiring.switch_network.tolist()):
         for edge in wiring.edges_of(network).tolist():
             if edge != switch:
-                ports = np.unique(np.asarray(ports_of(switch, edge), np.int64))
+                given = np.asarray(ports_of(switch, edge), np.int64)
+                ports = np.unique(given)
+                if ports.size < given.size:
+                    raise InputError(
+                        f"switch {switch} lists a port twice in its route to switch {edge}",
+                        hint='routing = "wcmp" weights ports',
+                    )
                 entries[at] = writer.entry(ports) if ports.size else NO_ROUTE
             at += 1
     return writer.table(entries)

@@ -148,10 +148,25 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
         text += f"; temporarily unreachable: {_list(routes.cut_off, engine.network.node_name)}"
     if ports := _list(_at_circuits(engine), engine.network.port_name):
         text += f"; packets wait for circuits: {ports}"
-    for note in (waiting_slot(engine), retransmission_note(engine), waiting_tasks(engine)):
+    state = _state_of(engine, int(flows[0])) if flows.size else ""
+    notes = (waiting_slot(engine), retransmission_note(engine), waiting_tasks(engine), state)
+    for note in notes:
         text += f"; {note}" if note else ""
     deadlock = deadlock_text(engine)
     return text + (f"; deadlock {deadlock}" if deadlock else "")
+
+
+def _state_of(engine: Engine, flow: int) -> str:
+    """Return a note with the transport's state of a flow and its armed timers."""
+    state = engine.flow_state(flow)
+    timers = {name: format_time(at_ps, 4) for name, at_ps in state.pop("timers").items()}
+    sides = [
+        f"{side}: {', '.join(f'{name} = {value:g}' for name, value in fields.items())}"
+        for side, fields in state.items()
+        if fields
+    ]
+    armed = ", ".join(f"{name} at {at}" for name, at in timers.items())
+    return "; ".join([f"flow {flow}, timers armed: {armed or 'none'}", *sides])
 
 
 def _list(items: Ints, name: Callable[[int], str]) -> str:

@@ -12,7 +12,7 @@ from raises_input import mentions, raises_input
 from netsim.cli import app
 from netsim.conformance import CASES, Testbed, check, failures
 from netsim.conformance.cases import COMPILED
-from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP
+from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP, WARN
 from netsim.conformance.metrics import jain
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
@@ -190,3 +190,39 @@ def test_jain_index_of_equal_and_extreme_shares() -> None:
     assert jain(np.array([3.0, 3.0, 3.0])) == pytest.approx(1)
     assert jain(np.array([5.0, 0.0, 0.0, 0.0])) == pytest.approx(1 / 4)
     assert jain(np.zeros(3)) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "case", "status", "words"),
+    [
+        (
+            "ndp",
+            "rto.of_path(env.par.rto, RTO_PS, tx)",
+            "rto.of_path(env.par.rto, RTO_PS, tx) // 4000",
+            *("alone", FAIL, ("sent again", "timeout")),
+        ),
+        (
+            "datagram",
+            "tx.next_seq * tx.gap_ps",
+            "tx.next_seq * 8 * serialization_ps(full_packet_bytes(env), tx.ps_per_byte_q20)",
+            *("alone", WARN, ("slowdown of 100 packets: 7.0", "alone")),
+        ),
+        (
+            "datagram",
+            "tx.next_seq == tx.n_packets:\n        return BLOCKED",
+            "tx.next_seq == 3:\n        return BLOCKED",
+            *("permutation", FAIL, ("next_seq = 3", "timers armed: none")),
+        ),
+    ],
+)
+def test_wrong_units_windows_and_timeouts_are_found(
+    tmp_path: Path, name: str, old: str, new: str, case: str, status: str, words: tuple[str, ...]
+) -> None:
+    """Bytes/s for bit/s, a timeout a thousand times too short, a sender that stops."""
+    source = registry.find("transport", name).path.read_text()
+    assert old in source
+    file = tmp_path / "mine.py"
+    file.write_text(source.replace(old, new))
+    (finding,) = check(file, cases=[case])
+    assert finding.status == status, finding
+    assert all(word in finding.detail for word in words), finding.detail

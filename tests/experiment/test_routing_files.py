@@ -123,7 +123,6 @@ BAD = {
     "unknown algorithm": (text(fabric='routing = "ecpm"'), ("fabric.routing", '"ecpm"', '"ecmp"')),
     "not a name": (text(fabric="routing = 3"), ("fabric.routing", "not a name")),
     "no such file": (text(fabric='routing = "./his.py"'), ("fabric.routing", "his.py")),
-    "the former name": (text(fabric='load_balancing = "ecmp"'), ("fabric.load_bal", '"routing"')),
 }
 
 

@@ -188,6 +188,8 @@ def test_ring_example_of_the_guide_routes_clockwise() -> None:
     wiring = network.wiring()
     down = table_from(wiring, lambda switch, _: wiring.fabric_ports(switch)[:0])
     assert sorted(set(down.route.tolist())) == [-1, 0]
+    with raises_input("switch 0", "wcmp"):
+        table_from(wiring, lambda switch, _: np.repeat(wiring.fabric_ports(switch), 2))
 
 
 @given(networks())
