@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from netsim.model.flows import FlowTable
     from netsim.model.network import Network
     from netsim.model.port_pairs import PortPairs
+    from netsim.model.relays import RelaySegments
 
 # Flows per block, so that their arrays stay in the processor's cache.
 BLOCK = 1 << 15
@@ -289,3 +290,24 @@ def _sprayed(
 def _exit_ports(network: Network, address: Ints) -> Ints:
     """Return the global port at the edge switch that leads to each address."""
     return network.port_peer[address % network.n_host_ports].astype(np.int64)
+
+
+def message_times(
+    network: Network,
+    flows: FlowTable,
+    relayed: RelaySegments | None,
+    packets: PacketFormat,
+    port_pairs: PortPairs,
+    alone: IdealTimes | None,
+) -> IdealTimes:
+    """Return the times of messages alone: those of `flows`, which may be `relayed`. `alone` are the
+    times of flows over `port_pairs`, or None for messages over several queue pairs: these may use
+    all paths and port pairs."""
+    if alone is None:
+        port_pairs = port_pairs_of(network, flows)
+        alone = ideal_times(network, flows, packets, multipath=True, port_pairs=port_pairs)
+    if relayed is None:
+        return alone
+    left = hand_over_times(network, flows, packets, port_pairs)
+    fct, acked = alone.fct_ps, alone.acked_ps
+    return IdealTimes(relayed.ideal_ps(fct, fct, left), relayed.ideal_ps(fct, acked, left))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from netsim.bounds.ideal import IdealTimes, hand_over_times, ideal_times, round_trips
+from netsim.bounds.ideal import IdealTimes, ideal_times, message_times, round_trips
 from netsim.engine.routing_choices import choices_of, require_dimensions
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
@@ -26,7 +26,7 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.model.parts import built, require_complete, with_tables
-from netsim.model.port_pairs import PortPairs, pairs_used, port_pairs_of
+from netsim.model.port_pairs import PortPairs, pairs_used
 from netsim.model.port_sizes import PortSizes, port_sizes, settle_sizes, sizes_differ
 from netsim.model.queue_pairs import PARAM, striped
 from netsim.model.relays import RelaySegments, relayed
@@ -189,7 +189,15 @@ def prepare(point: Point) -> Scenario:
         sizes=sizes,
         pfc=pfc,
     )
-    return made if segments is None else _with_segments(made, segments, *whole, point)
+    if segments is None:
+        return made
+    alone = ideal if segments is whole[1] else None  # queue pairs may use several paths and planes
+    return replace(
+        made,
+        class_of_flow=classes,
+        segments=segments,
+        alone=message_times(network, *whole, point.packets, port_pairs, alone),
+    )
 
 
 def _is_one_way(use: PluginSpec) -> bool:
@@ -197,28 +205,6 @@ def _is_one_way(use: PluginSpec) -> bool:
     handlers = ("on_control", "on_request", "on_trimmed")
     listens = any(hasattr(use.module, name) for name in handlers)
     return getattr(use.module, "CONTROL_PER_DATA", 1) == 0 and not listens
-
-
-def _with_segments(
-    made: Scenario,
-    segments: RelaySegments,
-    flows: FlowTable,
-    relayed: RelaySegments | None,
-    point: Point,
-) -> Scenario:
-    """Return the scenario with classes and ideal times for messages of several flows: relayed ones
-    and, of `flows`, those over several queue pairs."""
-    network, alone, pairs = made.network, made.ideal, made.port_pairs
-    if segments is not relayed:  # queue pairs may use several paths and planes
-        pairs = port_pairs_of(network, flows)
-        alone = ideal_times(network, flows, point.packets, multipath=True, port_pairs=pairs)
-    if relayed is not None:
-        left = hand_over_times(network, flows, point.packets, pairs)
-        fct, acked = alone.fct_ps, alone.acked_ps
-        alone = IdealTimes(relayed.ideal_ps(fct, fct, left), relayed.ideal_ps(fct, acked, left))
-    return replace(
-        made, class_of_flow=made.class_of_flow[segments.message], segments=segments, alone=alone
-    )
 
 
 def _network(point: Point) -> Network:
