@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,8 @@ import click
 
 from netsim.cli.app import FAILED
 from netsim.cli.options import json_option, print_json
-from netsim.terminal import Column, Wide, common_unit, number, show
+from netsim.results.statistics import ONE_SEED
+from netsim.terminal import Column, Wide, common_unit, number, percent, show
 from netsim.units import format_bytes, format_time
 
 if TYPE_CHECKING:
@@ -105,6 +107,8 @@ def _print(found: Comparison, moved: pl.DataFrame) -> None:
         click.echo("identical results: every table has the same hash")
     elif len(found.statistics):
         show(_statistics_table(found.statistics))
+        if found.statistics["seeds"].max() == 1:
+            click.echo(ONE_SEED)
     for text in found.unpaired:
         click.echo(f"other traffic, flows are not paired: {text}")
     if any(found.unfinished):
@@ -163,19 +167,24 @@ def _interval(row: dict[str, Any]) -> str:
 
 
 def _metrics_table(table: pl.DataFrame) -> Wide:
-    rows = table.to_dicts()
+    from netsim.results.columns import metrics
+
+    rows, shares = table.to_dicts(), {one.name for one in metrics() if one.share}
     columns = []
     if table["point"].n_unique() > 1:
         columns.append(Column("point", [row["point"] for row in rows], left=True))
     columns.append(Column("metric", [row["metric"] for row in rows], left=True))
     for name in ("before", "after"):
-        columns.append(Column(name, [_value(row[name], row["unit"]) for row in rows]))
+        columns.append(Column(name, [_value(row, name, shares) for row in rows]))
     changes = ["-" if row["change"] is None else f"{row['change']:+.2%}" for row in rows]
     return Wide([*columns, Column("change", changes)], title="Metrics that differ")
 
 
-def _value(value: float, unit: str) -> str:
-    return format_time(round(value), 4) if unit == "ps" else number(value)
+def _value(row: dict[str, Any], side: str, shares: Container[str]) -> str:
+    value: float = row[side]
+    if row["unit"] == "ps":
+        return format_time(round(value), 4)
+    return f"{percent(value)} %" if row["metric"] in shares else number(value)
 
 
 def _moved_table(table: pl.DataFrame) -> Wide:

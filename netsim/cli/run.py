@@ -274,12 +274,15 @@ def _print_tables(experiment: Experiment, outcomes: list[PointOutcome], sweep: b
     from netsim.cli.tables import class_table, result_table, sweep_table
     from netsim.results import load_result
     from netsim.results.columns import each
+    from netsim.results.statistics import ONE_SEED
     from netsim.terminal import show
 
     axes = list(experiment.axes)
     rows = [_marked(outcome) for outcome in outcomes]
     if sweep:
         show(sweep_table(rows, axes))
+        if len({row["seed"] for row in rows}) == 1:
+            click.echo(ONE_SEED)
     written = [outcome for outcome in outcomes if outcome.written]
     summaries = [load_result(outcome.directory).summary for outcome in written]
     if summaries and not sweep:

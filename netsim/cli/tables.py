@@ -123,10 +123,11 @@ def comparison_table(compared: sweeps.Table) -> Wide:
 
 def flows(row: Row) -> str:
     """Format the number of flows without control messages, or "done/all" if some are unfinished."""
-    control = row.get("control_flows") or 0, row.get("control_flows_finished") or 0
     every, done = row.get("flows"), row.get("flows_finished")
-    known = every is not None and done is not None
-    return done_of(done - control[1], every - control[0]) if known else "-"
+    if every is None or done is None:
+        return "-"
+    control = row.get("control_flows") or 0, row.get("control_flows_finished") or 0
+    return done_of(done - control[1], every - control[0])
 
 
 def _titled(rows: Sequence[Row]) -> Iterator[Column]:

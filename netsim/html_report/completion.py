@@ -58,7 +58,10 @@ def comparison(report: Report) -> Iterator[Section]:
         if len(values):
             x, done = distribution(values / scale, flows)
             shares.append(parts.line(name, x, done, color, dash=dash, steps=True))
-            tails.append(parts.line(name, *tail(x, done), color, dash=dash, steps=True))
+            above, left = tail(x, done)
+            if done[-1] == 1 and len(left):  # a logarithmic axis has no 0: down to half a flow
+                above, left = np.append(above, x[-1]), np.append(left, 0.5 / len(values))
+            tails.append(parts.line(name, above, left, color, dash=dash, steps=True))
     log = "x" if style.spans_decades(times) else ""
     axes = f"completion time ({unit})", "share of flows"
     charts = [

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from netsim.html_report import parts
 from netsim.html_report.graph import Graph, per_link
-from netsim.html_report.parts import Section
+from netsim.html_report.parts import USED, Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.html_report.series import utilization_over_time
 from netsim.units import format_number
@@ -20,7 +20,7 @@ ORDER = 30
 Floats = NDArray[np.float64]
 
 QUANTITIES = (
-    ("utilization", "utilization", "max", ""),
+    ("utilization", USED, "max", "%"),
     ("paused_ps", "time paused", "max", "time"),
     ("pfc_pauses_sent", "PFC frames sent", "sum", ""),
     ("max_queue_bytes", "largest queue (KB)", "max", "KB"),
@@ -63,6 +63,8 @@ def _values(point: Point) -> Iterator[tuple[str, tuple[Floats, str]]]:
             continue
         if unit == "KB":
             found = found / 1e3
+        if unit == "%":
+            found = 100 * found
         if unit == "time":
             name, scale = unit_of(found)
             found, title = found / scale, f"{title} ({name})"  # noqa: PLW2901
@@ -82,7 +84,7 @@ def _drawing(point: Point, graph: Graph, values: dict[str, tuple[Floats, str]]) 
         "values": {
             title: {
                 "of": parts.array(graph.per_half(found, how)),
-                "top": float(found.max()),
+                "top": 100.0 if title == USED else float(found.max()),
             }
             for title, (found, how) in values.items()
         },
@@ -116,8 +118,8 @@ def _failed(point: Point, graph: Graph) -> NDArray[np.int64]:
 
 def _busiest(values: dict[str, tuple[Floats, str]], graph: Graph) -> Iterator[str]:
     """Yield how busy the links between switches are."""
-    if "utilization" in values:
-        yield from busiest_links(values["utilization"][0], graph)
+    if USED in values:
+        yield from busiest_links(values[USED][0] / 100, graph)
 
 
 def busiest_links(used: Floats, graph: Graph) -> Iterator[str]:

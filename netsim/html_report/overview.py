@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from netsim.discovery import FOLDERS, modules, summary
+from netsim.html_report import parts
 from netsim.html_report.flow_stories import flows_of
 from netsim.html_report.graph import per_link
 from netsim.html_report.network import busiest_links
 from netsim.html_report.parts import Section
 from netsim.html_report.pauses import longest_pause
-from netsim.html_report.report import Point, Report, slowness
+from netsim.html_report.report import Point, Report, slowness, unit_of
 from netsim.plots import seed_curves
 from netsim.plots.words import for_people
+from netsim.results.statistics import ONE_SEED
 from netsim.units import format_bytes, format_number, format_rate, format_time
 
 ORDER = 1
 FEW_POINTS = 4
-"""Points whose completion times are all named; of more, the range of each transport."""
+"""Points whose completion times are told in a sentence; of more, in a table."""
 
 MAX_EXPLAINED, SLOW = 2, 1.2
 """Transports whose slowest point is explained, if it has a slowdown above this."""
@@ -40,8 +42,10 @@ def setting(report: Report) -> Iterator[str]:
     yield from _transports(report)
 
 
-def headlines(report: Report) -> Iterator[str]:
+def headlines(report: Report) -> Iterator[str | parts.Part]:
     """Yield how flows ended, if they are not those of tasks, and what cost time."""
+    if len(report.simulated) > 1 and max(len(curve.results) for curve in report.curves) == 1:
+        yield ONE_SEED[:1].upper() + ONE_SEED[1:] + "."
     if any(point.result.tasks is not None for point in report.points):
         return
     done = [point for point in report.simulated if _last(point)]
@@ -50,21 +54,36 @@ def headlines(report: Report) -> Iterator[str]:
     if len(report.simulated) <= FEW_POINTS:
         yield "; ".join(_ended(point) for point in done) + "."
     else:
-        for transport in dict.fromkeys(point.transport for point in done):
-            its = sorted((one for one in done if one.transport == transport), key=_last)
-            best, worst = (
-                f"{format_time(int(_last(one)), 4)} ({one.label})" for one in (its[0], its[-1])
-            )
-            yield f"{transport}: the last flow ends after {best} at best, {worst} at worst."
-    slowest = {point.transport: point for point in sorted(done, key=slowness)}
-    for point in sorted(slowest.values(), key=slowness, reverse=True)[:MAX_EXPLAINED]:
-        if slowness(point) > SLOW:
-            yield from causes(point)
+        yield _endings(report.simulated)
+    for point in _explained(report):
+        yield from causes(point)
 
 
-def of_point(_report: Report, point: Point) -> Iterator[Section]:
-    """Yield what cost this point's flows time."""
-    text = [] if point.is_ideal else list(causes(point))
+def _explained(report: Report) -> list[Point]:
+    """Return the points whose causes the headlines tell: the slowest of the slowest transports."""
+    if any(point.result.tasks is not None for point in report.points):
+        return []
+    slowest = {point.transport: point for point in sorted(report.simulated, key=slowness)}
+    found = sorted(slowest.values(), key=slowness, reverse=True)[:MAX_EXPLAINED]
+    return [point for point in found if slowness(point) > SLOW and _last(point)]
+
+
+def _endings(points: Sequence[Point]) -> parts.Part:
+    """Return when the last flow of each point ended."""
+    unit, scale = unit_of(map(_last, points))
+    rows = []
+    for point in points:
+        found, last = point.result.summary, _last(point)
+        unfinished = found["flows"] - found["flows_finished"]
+        row = [point.label, last / scale if last else None, slowness(point) or None, unfinished]
+        rows.append(row)
+    names = ("point", f"last flow ends ({unit})", "times its ideal, at most", "flows unfinished")
+    return parts.table(names, rows)
+
+
+def of_point(report: Report, point: Point) -> Iterator[Section]:
+    """Yield what cost this point's flows time, if the headlines do not."""
+    text = [] if point.is_ideal or point in _explained(report) else list(causes(point))
     if text:
         yield Section("causes", "In short", tuple(text))
 

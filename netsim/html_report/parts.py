@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Part = dict[str, Any]
 
+USED = "utilization (%)"
+"""Its colors are absolute: the darkest is a full link."""
+
 MAX_ROWS = 200
 """Most rows of a table, in the order given."""
 
@@ -116,7 +119,7 @@ def heatmap(
     """
     levels = {}
     for name, matrix in values.items():
-        top = float(np.nanmax(matrix, initial=0)) or 1.0
+        top = 100.0 if name == USED else float(np.nanmax(matrix, initial=0)) or 1.0
         scaled = np.nan_to_num(matrix) / top * 255
         # Whatever is above zero stays visible.
         shown = np.where((scaled > 0) & (scaled < 1), 1, np.round(scaled))

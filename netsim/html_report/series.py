@@ -67,7 +67,7 @@ def _map(point: Point, series: pl.DataFrame, entity: str) -> parts.Part | None:
     if entity == "port":
         rates = _rates(point, rows)
         used = 8e12 * sent / np.maximum(rates[:, None] * lengths[None], 1)
-        found["utilization"] = used
+        found[parts.USED] = 100 * used
     for column, title, how in QUANTITIES[entity]:
         if column in cells and cells[column].any():
             matrix = cells[column]

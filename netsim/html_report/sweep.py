@@ -82,7 +82,7 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
             for _, its in shown
         ]
         means = [point.mean for points in found for point in points.values()]
-        unit, scale = sweep_xy.unit_of(metric.name, means)
+        unit, scale = ("%", 0.01) if metric.share else sweep_xy.unit_of(metric.name, means)
         lines = [
             parts.line(
                 label, sorted(points), [points[at].mean / scale for at in sorted(points)],
@@ -112,7 +112,9 @@ def _table(report: Report) -> parts.Part:
     columns, scales = ["point", "status"], []
     for metric in chosen:
         values = [_number(metric, point) for point in report.points]
-        unit, scale = unit_of(v for v in values if v) if metric.unit == "ps" else ("", 1.0)
+        unit, scale = ("%", 0.01) if metric.share else ("", 1.0)
+        if metric.unit == "ps":
+            unit, scale = unit_of(v for v in values if v)
         name = metric_name(metric.name)
         columns.append(f"{name}, {unit}" if unit else name)
         scales.append(scale)

@@ -57,6 +57,7 @@ SWEEP = (
         "1",
         "mean share of the time for which circuits were up",
         path="circuits.circuit_duty_cycle",
+        share=True,
     ),
 )
 

@@ -54,6 +54,8 @@ class Metric(Column):
     title: str = ""
     rank: int = 3
     whole: bool = False
+    share: bool = False
+    """A share, which tables show in per cent."""
 
     def of(self, summary: Mapping[str, Any]) -> Any:
         value: Any = summary

@@ -18,6 +18,8 @@ STUDENT_95 = (
 
 NORMAL_95 = 1.960
 
+ONE_SEED = "one seed: differences may be chance; --seed 1..4 runs every point with four"
+
 RESAMPLES = 1000
 """Resamples of a bootstrap, fewer if they would draw more than MOST_DRAWN values."""
 MOST_DRAWN = 20_000_000

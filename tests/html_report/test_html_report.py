@@ -19,12 +19,13 @@ from chromium import open_page
 from raises_input import raises_input
 
 from netsim import load
-from netsim.html_report import page, write_report
+from netsim.html_report import overview, page, write_report
 from netsim.html_report.graph import graph_of
 from netsim.html_report.parts import heatmap
 from netsim.html_report.pauses import pause_tree
 from netsim.html_report.provenance import toml_of
 from netsim.html_report.report import Report
+from netsim.workloads.html_report import serving, step
 
 TREE = '[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
 EXPERIMENTS = {
@@ -158,6 +159,11 @@ def test_report_has_only_sections_with_data(results: Path) -> None:
     ]
     roce = keys(incast, 1)
     assert roce == ["causes", "network", "series", "pauses", "slowest", "provenance"]
+    told = " ".join(incast["headlines"])
+    assert "What cost time with NDP, flow size 40KB" in told
+    assert "causes" not in keys(incast, 3)  # it would repeat the first box
+    assert "one seed" in told.lower()
+    assert "--seed 1..4" in told
     assert "pauses" not in keys(incast, 3)
     _, steps = page_of(results / "steps")
     assert "timeline" in keys(steps, 0)
@@ -181,7 +187,9 @@ def test_report_values_equal_result_tables(results: Path) -> None:
         assert values(line["y"])[[0, -1]].tolist() == [0, 1]
     roce = next(one for one in sweep.points if one.name == "transport=roce,size=40KB")
     network = part(data, "network", "network", 1)
-    used = values(network["values"]["utilization"]["of"])
+    of_links = network["values"]["utilization (%)"]
+    assert of_links["top"] == 100  # colors are absolute
+    used = values(of_links["of"]) / 100
     assert used.max() == pytest.approx(roce.links["utilization"].max())
     assert used.sum() == pytest.approx(roce.links["utilization"].sum())  # one value per link
     queues = part(data, "series", "heatmap", 1)["values"]["largest queue (KB)"]
@@ -192,6 +200,37 @@ def test_report_values_equal_result_tables(results: Path) -> None:
     assert sorted(sums, reverse=True) == pytest.approx(times[: len(sums)], rel=1e-4)
     texts = [" ".join(row["text"]) for row in slowest["rows"]]
     assert all("Path: h" in text and "PFC stopped" in text for text in texts)
+
+
+def test_headlines_of_many_points_are_a_table_of_all(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (overview, step, serving):
+        monkeypatch.setattr(module, "FEW_POINTS", 0)
+    for name, column in (("incast", 1), ("steps", 2), ("serve", 2)):
+        _, data = page_of(results / name)
+        (table,) = (one for one in data["headlines"] if isinstance(one, dict))
+        summaries = [one.summary for one in load(results / name)]
+        assert len(table["rows"]) == len(data["points"]) == len(summaries)
+        times = [
+            {
+                "incast": lambda one: one["fct_ps"]["max"] / 1e6,
+                "steps": lambda one: one["job"]["steps"][-1]["time_ps"] / 1e6,
+                "serve": lambda one: one["serving"]["tbt_ps"]["p99"] / 1e9,
+            }[name](one)
+            for one in summaries
+        ]
+        shown = [row[column] for row in table["rows"]]
+        assert sorted(shown) == pytest.approx(sorted(times), rel=1e-3)
+
+
+def test_shares_above_each_time_end_at_the_last_flow(results: Path) -> None:
+    _, data = page_of(results / "incast")
+    sections = next(one for one in data["sections"] if one["key"] == "completion")
+    shares, tails = sections["parts"][0]["parts"][:2]
+    for one, above in zip(shares["lines"], tails["lines"], strict=True):
+        assert one["name"] == above["name"]
+        assert values(one["x"])[-1] == values(above["x"])[-1]  # of fair shares, too
 
 
 def hostile(results: Path, folder: Path) -> Path:
@@ -323,7 +362,7 @@ def test_report_works_in_a_browser(results: Path, tmp_path: Path) -> None:
     page_of(hostile(results, tmp_path))
     file = results / "incast.html"
     with open_page(file, tmp_path / "profile") as shown:
-        assert shown.run("document.querySelectorAll('section').length") >= 7
+        assert shown.run("document.querySelectorAll('section').length") >= 6
         assert shown.run(INK) == 0
         box = "document.querySelector('.chart').chart"
         before = shown.run(f"{box}.scales.x.max - {box}.scales.x.min")

@@ -5,7 +5,7 @@ DRAW.network = (part) => {
   const [x, y, hosts, ends, links, failed] = [part.x, part.y, part.hosts, part.ends, part.links, part.failed].map(numbers);
   const lines = ends.length / 2, titles = Object.keys(part.values), pad = 34;
   const frames = part.frames && { times: numbers(part.frames.times), halves: numbers(part.frames.halves), cells: numbers(part.frames.cells) };
-  const NOW = "utilization over time";
+  const NOW = "utilization over time (%)";
   let title = titles[0], values = null, top = 1, order = null, marked = -1, frame = 0, view = { scale: 1, x: 0, y: 0 }, drag = null;
   const broken = new Set(failed);
   const back = document.createElement("canvas");
@@ -20,10 +20,10 @@ DRAW.network = (part) => {
   const pick = (name) => {
     title = name;
     if (name === NOW) {
-      top = 1;
+      top = 100;
       values = new Float32Array(2 * lines);
       const width = frames.times.length;
-      frames.halves.forEach((k, row) => { values[k] = frames.cells[row * width + frame] / 255; });
+      frames.halves.forEach((k, row) => { values[k] = frames.cells[row * width + frame] / 2.55; });
     } else {
       top = part.values[name].top || 1;
       values = numbers(part.values[name].of);
@@ -69,8 +69,13 @@ DRAW.network = (part) => {
       row.sort((a, b) => x[a] - x[b]);
       for (let k = 0; k < row.length; k += every) {
         const [px, py] = spot(row[k], width, height), below = y[row[k]] > 0.75;
-        context.fillStyle = "#5b6675";
-        context.fillText(part.names[row[k]].slice(0, 18), px, below ? py + 17 : py - 8);
+        context.strokeStyle = "#fff";  // names stand above lines
+        context.lineWidth = 4;
+        context.lineJoin = "round";
+        context.fillStyle = "#1c2430";
+        const text = [part.names[row[k]].slice(0, 18), px, below ? py + 17 : py - 8];
+        context.strokeText(...text);
+        context.fillText(...text);
       }
     }
   };

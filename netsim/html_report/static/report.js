@@ -25,7 +25,8 @@ function build() {
   const more = DATA.left_out ? ` Details of ${DATA.left_out} results are not shown.` : "";
   const head = el("header", {}, el("h1", {}, DATA.title), el("div", {}, DATA.description),
     ...DATA.setting.map((text) => el("div", { className: "soft small" }, text)),
-    el("ul", {}, ...DATA.headlines.map((text) => el("li", {}, text))),
+    el("div", { className: "head" },
+      ...DATA.headlines.map((one) => (typeof one === "string" ? el("li", {}, one) : drawn(one)))),
     el("div", { className: "soft" }, `Report of netsim ${DATA.version}.${more} Charts: drag to zoom, double-click to reset.`));
   page.replaceChildren(head, nav, ...DATA.sections.map(section), details, el("div", { id: "tip" }));
   document.addEventListener("link", (event) => {

@@ -5,6 +5,7 @@ DRAW.timeline = (part) => {
   const [start, end, row, place, category] = [part.start, part.end, part.row, part.place, part.category].map(numbers);
   const [pathX, pathY] = [part.path_x, part.path_y].map(numbers);
   const left = 150, tall = Math.max(11, Math.min(20, Math.floor(520 / part.rows.length))), bottom = 24;
+  const APART = 8;  // pixels
   const PLACES = [[0.08, 0.84], [0.08, 0.42], [0.5, 0.42]];
   let range = [part.from, part.to], drag = null;
   const scaleX = (time, width) => left + ((time - range[0]) / (range[1] - range[0])) * (width - left);
@@ -22,16 +23,18 @@ DRAW.timeline = (part) => {
         context.fillRect(a, (row[k] + top) * tall, Math.max(0.7, b - a), part_ * tall);
       }
     }
-    for (const [color, thick] of [["#fff", 4], ["#000", 1.6]]) {
+    for (const [color, thick] of [["#fff", 3], ["#000", 1.2]]) {
       context.strokeStyle = color;
       context.lineWidth = thick;
       context.beginPath();
-      let pen = false;
+      let last = null, between = -Infinity;
       for (let k = 0; k < pathX.length; k++) {
-        if (Number.isNaN(pathY[k])) { pen = false; continue; }
-        const spot = [scaleX(pathX[k], width), (pathY[k] + 0.5) * tall];
-        if (pen) context.lineTo(...spot); else context.moveTo(...spot);
-        pen = true;
+        if (Number.isNaN(pathY[k])) { last = null; continue; }
+        const spot = [scaleX(pathX[k], width), (pathY[k] + 0.5) * tall], joins = last && spot[1] !== last[1];
+        // Lines between rows that are too close to tell apart would be a block: one of them stands for all.
+        if (last && (!joins || spot[0] - between >= APART)) context.lineTo(...spot); else context.moveTo(...spot);
+        if (joins && spot[0] - between >= APART) between = spot[0];
+        last = spot;
       }
       context.stroke();
     }
@@ -75,5 +78,5 @@ DRAW.timeline = (part) => {
   board.addEventListener("dblclick", () => { range = [part.from, part.to]; board.redraw(); });
   board.zoom = (low, high) => { range = [low, high]; board.redraw(); };
   const line = pathX.length ? [el("span", { className: "key" }, el("i", { style: { background: "#000", height: "3px" } }), "critical path")] : [];
-  return el("div", {}, key(part.categories, part.colors), el("div", { className: "tools soft" }, ...line, "Ctrl-wheel to zoom, drag to move, double-click to reset"), board);
+  return el("div", {}, key(part.categories, part.colors), el("div", { className: "tools soft" }, ...line, "Ctrl-wheel to zoom (close lines of the path appear then), drag to move, double-click to reset"), board);
 };

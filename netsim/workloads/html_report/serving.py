@@ -9,7 +9,7 @@ from typing import Any
 from netsim.html_report import parts
 from netsim.html_report.completion import dashes
 from netsim.html_report.flow_stories import flows_of
-from netsim.html_report.overview import causes
+from netsim.html_report.overview import FEW_POINTS, causes
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, axis_text, unit_of
 from netsim.plots import style
@@ -21,7 +21,7 @@ from netsim.workloads.plots import serving_latency
 from netsim.workloads.tracing.request_latency import LatencyBreakdown, request_latency
 
 ORDER = 2
-MAX_CURVES, FEW_POINTS = 12, 6
+MAX_CURVES = 12
 ALIKE = 0.05
 """Relative difference up to which two latencies are called equal."""
 
@@ -38,7 +38,7 @@ STAGES = {
 }
 
 
-def headlines(report: Report) -> Iterator[str]:
+def headlines(report: Report) -> Iterator[str | parts.Part]:
     """Yield goodput by transport, which part of the latency differs, and what cost it time."""
     served = [point for point in report.simulated if "serving" in point.result.summary]
     if not served:
@@ -53,13 +53,16 @@ def headlines(report: Report) -> Iterator[str]:
         if slo.get(key) is not None
     ]
     if limits:
-        for transport in dict.fromkeys(point.transport for point in served):
-            told = _goodputs([point for point in served if point.transport == transport])
+        transports = dict.fromkeys(point.transport for point in served)
+        for transport in transports if len(served) <= FEW_POINTS else ():
+            told = (_goodput(one.result) for one in served if one.transport == transport)
             yield (
                 f"Goodput of {transport}, requests per second within the SLO of those that "
                 f"arrived: {', '.join(told)}."
             )
         yield f"The SLO: {' and '.join(limits)}."
+    if len(served) > FEW_POINTS:
+        yield _latencies(served)
     worst, best = _furthest(served)
     if best is not None:
         yield _difference(worst, best)
@@ -72,12 +75,18 @@ def _serving(result: Result) -> Mapping[str, Any]:
     return found
 
 
-def _goodputs(points: list[Point]) -> list[str]:
-    """Return the goodput of each point; of many, the lowest and the highest."""
-    if len(points) <= FEW_POINTS:
-        return [_goodput(point.result) for point in points]
-    order = sorted(points, key=lambda point: _serving(point.result)["slo"]["goodput_per_s"])
-    return [f"{_goodput(point.result)} ({point.label})" for point in (order[0], order[-1])]
+def _latencies(points: list[Point]) -> parts.Part:
+    """Return goodput and latencies of each point as a table."""
+    found = [(point.label, _serving(point.result)) for point in points]
+    times = [(one["ttft_ps"]["p99"], one["tbt_ps"]["p99"]) for _, one in found]
+    unit, scale = unit_of(time for both in times for time in both if time)
+    rows = []
+    for (label, one), both in zip(found, times, strict=True):
+        met = one["slo"]["attainment"]
+        rates = met and 100 * met, one["slo"]["goodput_per_s"], one["offered_per_s"]
+        rows.append([label, *(time and time / scale for time in both), *rates])
+    names = (f"TTFT p99, {unit}", f"TBT p99, {unit}", "met, %", "goodput, 1/s", "offered, 1/s")
+    return parts.table(["point", *names], rows)
 
 
 def _goodput(result: Result) -> str:

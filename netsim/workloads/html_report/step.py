@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from netsim.html_report import parts
+from netsim.html_report.overview import FEW_POINTS
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Report, unit_of
 from netsim.units import format_time
@@ -24,9 +25,12 @@ WAITS = {
 }
 
 
-def headlines(report: Report) -> Iterator[str]:
-    """Yield what a step's time was spent on, by point."""
-    for point in report.simulated[:MAX_STEPS]:
+def headlines(report: Report) -> Iterator[str | parts.Part]:
+    """Yield what a step's time was spent on, by point; of many points, as a table."""
+    if len(report.simulated) > FEW_POINTS:
+        yield from _last_steps(report)
+        return
+    for point in report.simulated:
         jobs = jobs_of(point.result.summary)
         for job in jobs:
             if not job["steps"]:
@@ -41,6 +45,27 @@ def headlines(report: Report) -> Iterator[str]:
             yield f"{of} step{whose} takes {time}: {', '.join(told)}."
             if named and not order[0].startswith("compute"):
                 yield f"Ranks wait for communication for {_waiting(step)}."
+
+
+def _last_steps(report: Report) -> Iterator[parts.Part]:
+    """Yield a table of the last step of each job of each point, if there are jobs."""
+    found = [
+        (point.label, job, job["steps"][-1])
+        for point in report.simulated
+        for job in jobs_of(point.result.summary)
+        if job["steps"]
+    ]
+    if not found:
+        return
+    unit, scale = unit_of([step["time_ps"] for _, _, step in found])
+    names = list(dict.fromkeys(name for _, _, step in found for name in _parts(step)))
+    rows = []
+    for label, job, step in found:
+        time, mfu, its = step["time_ps"], step["mfu"], _parts(step)
+        shares = (100 * its.get(name, 0) / time for name in names)
+        rows.append([label, job["name"], time / scale, mfu and 100 * mfu, *shares])
+    titles = (f"{name}, %" for name in ("MFU", *names))
+    yield parts.table(["point", "job", f"step, {unit}", *titles], rows)
 
 
 def _waiting(step: Mapping[str, Any]) -> str:

@@ -60,6 +60,7 @@ PARTS = tuple(
         f"part of `exposed` in which ranks waited for {kind or 'any'} communication over the "
         f"{network} network",
         path=f"job.exposed_by.{named}",
+        share=True,
     )
     for network in NETWORKS
     for kind in ("", *EXPOSED_KINDS, "other")
@@ -73,13 +74,14 @@ SWEEP = (
         "mean time of a job's step; with several jobs, this and what follows is of the first",
         path="job.step_ps",
     ),
-    Metric("mfu", "1", "model FLOPs utilization of a step", path="job.mfu"),
+    Metric("mfu", "1", "model FLOPs utilization of a step", path="job.mfu", share=True),
     Metric("mfu_base", "", "number format of the peak that mfu is a share of", path="job.mfu_base"),
     Metric(
         "exposed",
         "1",
         "share of step time in which ranks waited for communication, over any network",
         path="job.exposed",
+        share=True,
     ),
     *PARTS,
     Metric(
@@ -87,12 +89,14 @@ SWEEP = (
         "1",
         "share of step time in which ranks waited for messages not yet sent",
         path="job.bubble",
+        share=True,
     ),
     Metric(
         "skew",
         "1",
         "share of step time in which ranks waited for others in a collective",
         path="job.skew",
+        share=True,
     ),
     Metric(
         "busbw_bps",

@@ -95,7 +95,7 @@ _METRICS = (
 """Name, unit, path in the summary's `serving`, meaning."""
 
 SWEEP = tuple(
-    Metric(name, unit, doc, path=f"serving.{path}", whole=unit == "ps")
+    Metric(name, unit, doc, path=f"serving.{path}", whole=unit == "ps", share=unit == "1")
     for name, unit, path, doc in _METRICS
 )
 
