@@ -16,7 +16,7 @@ from marked import marked
 
 import netsim
 
-MAX_LINES = 450
+MAX_LINES = 900
 MAX_PARAMETERS = 8
 
 ROOT = Path(netsim.__file__).parent
