@@ -74,18 +74,19 @@ def compare(results: Sequence[Result]) -> Comparison:
 
 
 def draw(
-    comparison: Comparison, stated_ps: Mapping[str, float] | None = None, by: str = ""
+    comparison: Comparison, stated: Mapping[str, tuple[float, str]] | None = None, by: str = ""
 ) -> Figure:
     """A bar for each transport, the dots of its seeds, and the lines.
 
-    `stated_ps` are last completion times by transport to be marked beside ours, and `by` is
-    their source.
+    `stated` are last completion times in ps by transport to be marked beside ours, with "" or a
+    bound such as "at most"; `by` is their source.
     """
     figure, panels = style.new_figure(columns=2)
     names = list(comparison.ours["max"])
     figure.set_figheight(max(2.6, 1.4 + 0.42 * len(names)))
-    stated_ps = stated_ps or {}
-    known = [*comparison.ideal_ps.values(), *comparison.fair_ps.values(), *stated_ps.values()]
+    stated = stated or {}
+    known = [*comparison.ideal_ps.values(), *comparison.fair_ps.values()]
+    known += [time_ps for time_ps, _ in stated.values()]
     known += [point.high for point in comparison.ours["max"].values()]
     unit, scale = style.time_unit(known)
     for axes, key, label in zip(panels, STATISTICS, ("last flow", "mean over flows"), strict=True):
@@ -102,13 +103,9 @@ def draw(
             axes.axvline(fair, color="black", linestyle=":", label=FAIR)
         axes.set_xlim(0, 1.1 * axes.get_xlim()[1])
         axes.set_xlabel(f"completion time, {label} ({unit})")
-    if stated_ps:
-        panels[0].plot(
-            [time_ps / scale for time_ps in stated_ps.values()],
-            [names.index(name) for name in stated_ps],
-            marker="D", linestyle="none", markersize=6, markerfacecolor="none", color="black",
-            label=by,
-        )  # fmt: skip
+    marks = [(ps / scale, names.index(name), bound) for name, (ps, bound) in stated.items()]
+    style.mark_stated(panels[0], marks, by, sideways=True)
+    panels[0].set_xlim(0, max([panels[0].get_xlim()[1], *(1.05 * x for x, *_ in marks)]))
     caption = sweeps.caption(list(comparison.ours["max"].values()), "bars", "dots: each")
     return style.finish(figure, panels[0], comparison.title, style.OUTSIDE, caption)
 

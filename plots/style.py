@@ -166,6 +166,24 @@ def curve_styles(kinds: Sequence[str]) -> list[CurveStyle]:
     return found
 
 
+def mark_stated(
+    axes: Axes, points: Iterable[tuple[float, float, str]], by: str, *, sideways: bool = False
+) -> None:
+    """Mark values that others state, at (x, y), as diamonds; bounds as triangles that point to
+    where the value may be, up (to the right if `sideways`) for "more than" and "at least"."""
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for x, y, bound in points:
+        groups.setdefault(bound, []).append((x, y))
+    for bound, its in groups.items():
+        marker = {"": "D", "more than": "^>", "at least": "^>"}.get(bound, "v<")[
+            -1 if sideways else 0
+        ]
+        axes.plot(
+            *zip(*its, strict=True), marker=marker, linestyle="none", markersize=6.5, zorder=4,
+            markerfacecolor="none", color="black", label=f"{by}: {bound}" if bound else by,
+        )  # fmt: skip
+
+
 def broken(index: int) -> str:
     """Return the line of bound `index`: dashed, dotted, dash-dotted."""
     return LINES[1:][index % 3]

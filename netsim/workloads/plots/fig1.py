@@ -39,10 +39,8 @@ def make(_: Sequence[Result]) -> PaperFigure:
         rows += [(name, *pair) for pair in zip(years.tolist(), sizes, strict=True)]
         curve_style = style.distinct_in_grayscale(style.CurveStyle(style.color(place)), place)
         axes.plot(years, sizes, label=name, **curve_style.options(len(sizes)))
-    axes.plot(
-        list(STATED.values()), [value.paper for value in values], marker="D", color="black",
-        linestyle="none", markersize=7, markerfacecolor="none", label="stated in the paper",
-    )  # fmt: skip
+    points = [(at, value.paper, "") for at, value in zip(STATED.values(), values, strict=True)]
+    style.mark_stated(axes, points, "stated in the paper")
     style.logarithmic(axes, "x")
     style.logarithmic(axes, "y")
     axes.set_xlabel("training time (years)")

@@ -90,7 +90,8 @@ def make(results: Sequence[Result]) -> PaperFigure:
         both = {MODEL: list(timeline(paper_job(job))), SIMULATED: simulated(by_job[job])}
         end = max(bar.end for bars in both.values() for bar in bars)
         for axes, (name, bars) in zip(panels[column::2], both.items(), strict=True):
-            _draw(axes, f"{model}, {name}", bars)
+            parts = CHUNKS if name == MODEL else _buckets(by_job[job])
+            _draw(axes, f"{model}, {name}, gradients in {parts} parts", bars)
             axes.set_xlim(0, 1.02 * end)
             rows += [(model, name, *bar) for bar in bars]
     about = "forward and backward pass of one layer at one GPU, from the model and simulated"
@@ -112,7 +113,7 @@ def _part(by_job: Mapping[str, Result]) -> str:
     """Describe the simulated samples of the jobs in one line."""
     (result, *_) = by_job.values()
     scale = seed_curves.resolved(result, "traffic.message_scale")
-    pieces = seed_curves.resolved(result, "traffic.buckets")
+    pieces = _buckets(result)
     gpus = [
         f"{result.operations.n_unique('rank'):,}"
         for result in by_job.values()
@@ -122,6 +123,11 @@ def _part(by_job: Mapping[str, Result]) -> str:
         f"two stages, {' and '.join(dict.fromkeys(gpus))} GPUs, bytes and times times {scale:g}; "
         f"gradients in {pieces} pieces, in sequence in each of S1 to S5"
     )
+
+
+def _buckets(result: Result) -> int:
+    """Return the parts in which a simulated layer's gradients are sent."""
+    return int(seed_curves.resolved(result, "traffic.buckets"))
 
 
 def simulated(result: Result) -> list[StageBar]:

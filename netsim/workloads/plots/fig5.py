@@ -65,13 +65,14 @@ def make(results: Sequence[Result]) -> PaperFigure:
     ideal_ps = comparison.ideal_ps["max"]
     papers = is_papers(results[0])
     optimum = stated(OPTIMUM, "optimum: last flow", ideal_ps / MS)
-    values, marks = [optimum] if papers else [], {}
+    values = [optimum] if papers else []
+    marks: dict[str, tuple[float, str]] = {}
     for name, curve in comparison.curves.items():
         one = stated_of(curve.results[0])
         if one is not None:
             value = _value(one, name, comparison.ours["max"][name].mean, ideal_ps, papers)
             values.append(value)
-            marks[name] = value.paper * (MS if value.unit else ideal_ps)
+            marks[name] = (value.paper * (MS if value.unit else ideal_ps), value.bound)
     figure = fct_by_transport.draw(
         comparison, marks, "stated in the paper" if papers else "paper: times its optimum"
     )

@@ -53,7 +53,7 @@ def exposed_percent(job: str, network: PaperNetwork) -> float:
 def reproduce(
     one: Sensitivity, more: Sequence[Value] = (), notes: Sequence[str] = ()
 ) -> PaperFigure:
-    """Draw a line per model, with the paper's values as diamonds on our line.
+    """Draw a line per model, with the paper's values as diamonds, and its bounds as triangles.
 
     `more` are values of the paper that are not in the figure.
     """
@@ -71,11 +71,8 @@ def reproduce(
             )
             place += 1
     if one.stated:
-        axes.plot(
-            [at.at for at in one.stated], [value.paper for value in values],
-            marker="D", linestyle="none", markersize=7, markerfacecolor="none", color="black",
-            label="stated in the paper",
-        )  # fmt: skip
+        points = [(at.at, v.paper, v.bound) for at, v in zip(one.stated, values, strict=True)]
+        style.mark_stated(axes, points, "stated in the paper")
     if one.named is not None:
         axes.axvline(one.named, color="black", linestyle=(0, (6, 3)), label="in the paper")
     style.logarithmic(axes, "x")

@@ -106,7 +106,12 @@ class TestFigure2:
     def test_model_and_simulation_panels_share_time_axes(self):
         made = fig2.make([self.step(job) for job in ("moe", "dense")])
         labels = [axes.get_xlabel().partition(":")[0] for axes in made.figure.axes]
-        assert labels == ["dense, model", "MoE, model", "dense, simulated", "MoE, simulated"]
+        # The simulated step has fewer buckets than the model: each panel says how many.
+        assert labels == [
+            f"{model}, {source}, gradients in {parts} parts"
+            for source, parts in (("model", 16), ("simulated", 4))
+            for model in ("dense", "MoE")
+        ]
         limits = [axes.get_xlim() for axes in made.figure.axes]
         assert limits[:2] == limits[2:]
         differing = {value.what for value in made.values if abs(value.difference) > 1}
@@ -134,6 +139,11 @@ def test_figure_3_matches_independent_values_at_paper_points():
     }  # fmt: skip
     assert {what: value.ours for what, value in found.items()} == pytest.approx(ours, rel=2e-4)
     assert found["dense, 0.8 Tbps a GPU"].within
+    # "More than 40 %" is a triangle that points up, not a diamond.
+    drawn = {one.get_label(): one for one in fig3a.make([]).figure.axes[0].lines}
+    above = drawn["stated in the paper: more than"]
+    assert (above.get_marker(), list(above.get_ydata())) == ("^", [40])
+    assert drawn["stated in the paper"].get_marker() == "D"
     missed = [what for what, value in found.items() if value.standing == "not reproduced"]
     assert missed == ["MoE, 1600 Gbps a GPU"]
     assert not found[missed[0]].within
