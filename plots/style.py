@@ -175,12 +175,11 @@ def mark_stated(
     for x, y, bound in points:
         groups.setdefault(bound, []).append((x, y))
     for bound, its in groups.items():
-        marker = {"": "D", "more than": "^>", "at least": "^>"}.get(bound, "v<")[
-            -1 if sideways else 0
-        ]
+        markers = {"": "DD", "more than": "^>", "at least": "^>"}.get(bound, "v<")
         axes.plot(
-            *zip(*its, strict=True), marker=marker, linestyle="none", markersize=6.5, zorder=4,
-            markerfacecolor="none", color="black", label=f"{by}: {bound}" if bound else by,
+            *zip(*its, strict=True), marker=markers[sideways], linestyle="none", markersize=6.5,
+            markerfacecolor="none", color="black", zorder=4,
+            label=f"{by}: {bound}" if bound else by,
         )  # fmt: skip
 
 
