@@ -28,6 +28,15 @@ def longest_chain_ps(tasks: TaskTable, flows: FlowTable, fct_ps: Ints, left_ps: 
     return int(longest_chains(n, first, then, takes_ps).max(initial=0))
 
 
+def task_times(
+    tasks: TaskTable, flows: FlowTable, fct_ps: Ints, left_ps: Ints
+) -> tuple[Ints, Ints]:
+    """Return int64[tasks] twice, when each task starts and ends; see `longest_chain_ps`."""
+    n, first, then, takes_ps = _links(tasks, flows, fct_ps, left_ps)
+    found = longest_chains(n, first, then, takes_ps)
+    return found[: n - 1 : 2], found[1:n:2]
+
+
 def _links(
     tasks: TaskTable, flows: FlowTable, fct_ps: Ints, left_ps: Ints
 ) -> tuple[int, Ints, Ints, Ints]:

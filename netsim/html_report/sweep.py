@@ -53,7 +53,8 @@ def _varying(report: Report) -> list[Metric]:
 
 
 PREFERRED = (
-    *("goodput_per_s", "second_token_p99_ps", "tbt_p99_ps", "ttft_p99_ps", "step_ps", "exposed"),
+    *("goodput_per_s", "second_token_p99_ps", "tbt_p99_ps", "ttft_p99_ps"),
+    *("forecast_ps", "step_ps", "exposed"),
     *("fct_p99_ps", "fct_max_ps", "slowdown_p99", "pfc_pauses", "drops", "lost", "trims"),
     *("retransmits", "recovery_p50_ps", "silent_flows", "ecn_marks"),
 )

@@ -10,7 +10,7 @@ from netsim.html_report.overview import FEW_POINTS
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Report, unit_of
 from netsim.units import format_time
-from netsim.workloads.reports.job import jobs_of
+from netsim.workloads.reports.job import forecast_text, jobs_of
 
 ORDER = 3
 MAX_STEPS = 6
@@ -42,6 +42,9 @@ def headlines(report: Report) -> Iterator[str | parts.Part]:
             of = f"{point.label}: a" if len(report.simulated) > 1 else "A"
             whose = f" of {job['name']}" if len(jobs) > 1 else ""
             time = format_time(int(step["time_ps"]), 4)
+            if found := job.get("forecast"):
+                yield f"{of} step of the whole job{whose}: {forecast_text(found)}."
+                whose = f" of the sample{whose}"
             yield f"{of} step{whose} takes {time}: {', '.join(told)}."
             if named and not order[0].startswith("compute"):
                 yield f"Ranks wait for communication for {_waiting(step)}."
@@ -85,7 +88,7 @@ def _parts(step: Mapping[str, Any]) -> dict[str, float]:
     for kind, time in step["exposed_ps"].items():
         found[f"exposed {kind}".rstrip()] = float(time)
     for key, name in WAITS.items():
-        if step[f"{key}_ps"]:
+        if step.get(f"{key}_ps"):
             found[name] = float(step[f"{key}_ps"])
     return found
 
@@ -97,13 +100,18 @@ def comparison(report: Report) -> Iterator[Section]:
         jobs = jobs_of(point.result.summary)
         for job in jobs:
             whose = f" of {job['name']}" if len(jobs) > 1 else ""
-            for number, step in enumerate(job["steps"][:MAX_STEPS]):
+            steps = [(f"step {k}", one) for k, one in enumerate(job["steps"][:MAX_STEPS])]
+            if found := job.get("forecast"):
+                # Parts of a scaled sample would be invisible beside the job's.
+                whole = [("forecast", found), ("formula", found["formula"])]
+                steps = [(name, {**one, "time_ps": one["step_ps"]}) for name, one in whole]
+            for name, step in steps:
                 time = format_time(int(step["time_ps"]), 4)
                 base = job.get("mfu_base") or "peak"
                 mfu = (
                     f", MFU {100 * step['mfu']:.1f} % of {base}" if step["mfu"] is not None else ""
                 )
-                title = f"{point.label}, step {number}{whose}: {time}{mfu}"
+                title = f"{point.label}, {name}{whose}: {time}{mfu}"
                 rows.append((title, _parts(step), []))
     if not rows:
         return

@@ -215,7 +215,7 @@ def job_metrics(table: Table, job: JobRows, network: Network) -> dict[str, Any]:
     """
     steps = job.steps
     found = step_times(with_networks(table, network, steps))
-    entries = [_step(one, steps) for one in found]
+    entries = [step_entry(one, steps) for one in found]
     metrics: dict[str, Any] = {"name": job.name, "steps": entries, "step_ps": None, "mfu": None}
     if entries:
         total = sum(one["time_ps"] for one in entries)
@@ -231,7 +231,8 @@ def job_metrics(table: Table, job: JobRows, network: Network) -> dict[str, Any]:
     return metrics
 
 
-def _step(found: MeasuredStep, steps: JobSteps | None) -> dict[str, Any]:
+def step_entry(found: MeasuredStep, steps: JobSteps | None) -> dict[str, Any]:
+    """Return a step's time and parts, means of the ranks."""
     time_ps = found.end_ps - found.start_ps
     exposed = zip(found.kinds, found.exposed_ps.mean(0).tolist(), strict=True)
     return {

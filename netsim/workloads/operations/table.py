@@ -6,9 +6,9 @@ rank, with a first and a last task at the rank's host, which may be the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ class JobSteps:
         peak_flops: peak FLOP/s of these ranks in total.
         formula_networks: the network ("scale-up" or "scale-out") of each kind timed by a formula.
         peak_format: number format of the peak, such as fp8.
+        forecast: for a sample of a job, returns the forecast of the whole job's step, as in
+            "job" of the summary, from the sample's table of operations, the network, the sizes of
+            packets and the sample's metrics; {} if there is none.
     """
 
     step: NDArray[np.int32]
@@ -39,6 +42,7 @@ class JobSteps:
     peak_flops: float | None = None
     formula_networks: Mapping[str, str] = field(default_factory=dict)
     peak_format: str = ""
+    forecast: Callable[[Any, Any, Any, Any], dict[str, Any]] | None = None
 
     @property
     def n(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.terminal import Column, Wide, any_of, common_unit, count, number, percent, time_columns
-from netsim.units import format_bytes
+from netsim.units import format_bytes, format_time
 
 OPERATIONS = TableSpec.of(
     "operations",
@@ -67,14 +67,42 @@ PARTS = tuple(
 )
 """Exposed communication by network, and by network and kind; null if there is none."""
 
+FORECAST = tuple(
+    Metric(
+        f"forecast_{name}",
+        unit,
+        f"{doc} the whole job, forecast from a sample",
+        path=path,
+        share=unit == "1",
+    )
+    for name, unit, doc, path in (
+        ("ps", "ps", "step of", "job.forecast.step_ps"),
+        ("mfu", "1", "model FLOPs utilization of", "job.forecast.mfu"),
+        ("exposed", "1", "`exposed` of", "job.forecast.exposed"),
+        *(
+            (f"exposed_{one}", "1", f"`exposed_{one}` of", f"job.forecast.exposed_by.{one}")
+            for one in ("scale_up", "scale_out")
+        ),
+        ("bubble", "1", "`bubble` of", "job.forecast.bubble"),
+    )
+)
+"""The forecast of a sampled step; null for a whole job."""
+
 SWEEP = (
     Metric(
         "step_ps",
         "ps",
-        "mean time of a job's step; with several jobs, this and what follows is of the first",
+        "mean time of a job's simulated step, which may be a sample (`forecast_ps`); with several "
+        "jobs, this and what follows is of the first",
         path="job.step_ps",
     ),
-    Metric("mfu", "1", "model FLOPs utilization of a step", path="job.mfu", share=True),
+    Metric(
+        "mfu",
+        "1",
+        "model FLOPs utilization of a simulated step",
+        path="job.mfu",
+        share=True,
+    ),
     Metric("mfu_base", "", "number format of the peak that mfu is a share of", path="job.mfu_base"),
     Metric(
         "exposed",
@@ -96,6 +124,28 @@ SWEEP = (
         "1",
         "share of step time in which ranks waited for others in a collective",
         path="job.skew",
+        share=True,
+    ),
+    *FORECAST,
+    Metric(
+        "formula_ps",
+        "ps",
+        "step of the whole job by formula (netsim workload show), at the network's rates",
+        path="job.forecast.formula.step_ps",
+    ),
+    Metric(
+        "forecast_difference",
+        "1",
+        "forecast_ps over formula_ps, minus one",
+        path="job.forecast.difference",
+        share=True,
+    ),
+    Metric(
+        "forecast_residual",
+        "1",
+        "simulated step of the sample over its parts put together again, minus one; the forecast "
+        "grows by it",
+        path="job.forecast.residual",
         share=True,
     ),
     Metric(
@@ -135,8 +185,13 @@ def report(run: Run) -> dict[str, Any]:
         job_metrics(rows, job, run.scenario.network)
         for rows, job in zip(rows_of_jobs(table, jobs), jobs, strict=True)
     ]
-    for one in found:
+    for one, rows, job in zip(found, rows_of_jobs(table, jobs), jobs, strict=True):
         one["exposed_by"] = _exposed_by(one["steps"])
+        if job.steps is None or job.steps.forecast is None or len(one["steps"]) < job.steps.n:
+            continue
+        if forecast := job.steps.forecast(rows, run.scenario.network, run.point.packets, one):
+            forecast["exposed_by"] = _exposed_by([{**forecast, "time_ps": forecast["step_ps"]}])
+            one["forecast"] = forecast
     several = {}
     if len(found) > 1:
         several["jobs"] = found
@@ -163,6 +218,24 @@ def jobs_of(summary: Mapping[str, Any]) -> list[Job]:
     """Return the metrics of each job of a point; none: []."""
     job = summary.get("job")
     return summary.get("jobs") or ([job] if job else [])
+
+
+def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the forecasts of whole jobs' steps."""
+    jobs = jobs_of(summary)
+    for job in jobs:
+        if found := job.get("forecast"):
+            of = f"of {job['name']}" if len(jobs) > 1 else "of the whole job"
+            yield f"step {of}", forecast_text(found)
+
+
+def forecast_text(found: Mapping[str, Any]) -> str:
+    """Return the forecast, its difference from the formula, and where that comes from."""
+    by = {name: 100 * share for name, share in found["difference_by"].items()}
+    most = max(by, key=lambda name: abs(by[name]))
+    forecast, formula = (format_time(round(one["step_ps"]), 4) for one in (found, found["formula"]))
+    apart = f"{100 * found['difference']:+.1f} %"
+    return f"forecast {forecast}; formula {formula} ({apart}, most of it {most}: {by[most]:+.1f} %)"
 
 
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
@@ -199,8 +272,14 @@ def first_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
     if not any_of(rows, "step_ps"):
         return
     single = all(row.get("busbw_bps") is not None for row in rows)
-    title = "time" if single else "step"
-    yield from time_columns([(title, [row.get("step_ps") for row in rows], 0)])
+    times = [("time" if single else "step", "step_ps", 0)]
+    if any_of(rows, "forecast_ps"):
+        times = [("forecast", "step_ps", 0), ("formula", "formula_ps", 1)]
+        times.append(("sample's\nstep", "sampled_ps", 4))
+        rows = [_whole(row) for row in rows]
+    yield from time_columns(
+        (title, [row.get(name) for row in rows], rank) for title, name, rank in times
+    )
     if single:
         yield Column("busbw\nGB/s", [number(row["busbw_bps"], 8e9) for row in rows])
     title = _mfu(row.get("mfu_base") for row in rows)
@@ -215,6 +294,16 @@ def first_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
         yield Column(title, cells, 32 if single or not any_of(rows, name) else rank)
 
 
+def _whole(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row with the forecast of the whole job instead of what its sample showed."""
+    if row.get("forecast_ps") is None:
+        return row
+    of_sample = {"skew", *(one.name for one in PARTS)}
+    kept = {name: value for name, value in row.items() if name not in of_sample}
+    whole = {one.name.removeprefix("forecast_"): row.get(one.name) for one in FORECAST}
+    return {**kept, **whole, "step_ps": row["forecast_ps"], "sampled_ps": row["step_ps"]}
+
+
 def _mfu(bases: Iterable[str | None]) -> str:
     """Return the title of model FLOPs utilization, with the formats whose peak it is a share of."""
     return "\n".join(("MFU", *dict.fromkeys(base for base in bases if base)))
@@ -227,34 +316,35 @@ MAX_STEPS = 6
 
 
 def _steps(job: Job, of: str) -> Wide:
-    """Return the parts of steps, mean of the job's ranks."""
-    steps: Sequence[Mapping[str, Any]] = job["steps"][:MAX_STEPS]
-    unit, scale = common_unit([one["time_ps"] for one in steps])
-    parts: dict[str, list[float]] = {"compute": [one["compute_ps"] for one in steps]}
-    for kind in dict.fromkeys(kind for one in steps for kind in one["exposed_ps"]):
-        times = [one["exposed_ps"].get(kind, 0) for one in steps]
+    """Return the parts of steps, mean of the job's ranks, with the whole job's for a sample."""
+    steps = [(f"step {k}", one) for k, one in enumerate(job["steps"][:MAX_STEPS])]
+    omitted = len(job["steps"]) - len(steps)
+    title = f"Steps{of}" + (" (sample)" if "forecast" in job else "")
+    title += ", mean of the ranks" + (f", the first {MAX_STEPS}" if omitted else "")
+    if found := job.get("forecast"):
+        whole = [("forecast", found), ("formula", found["formula"])]
+        title += "; forecast and formula (slowest stage) of the whole job"
+        steps += [(name, {**one, "time_ps": one["step_ps"]}) for name, one in whole]
+    parts: dict[str, list[float]] = {"compute": [one["compute_ps"] for _, one in steps]}
+    for kind in dict.fromkeys(kind for _, one in steps for kind in one["exposed_ps"]):
+        times = [one["exposed_ps"].get(kind, 0) for _, one in steps]
         parts[f"exposed {kind}".rstrip()] = times
     for name in ("bubble", "skew", "other"):
-        times = [one[f"{name}_ps"] for one in steps]
+        times = [one.get(f"{name}_ps", 0) for _, one in steps]
         if any(times):
             parts[name] = times
-    has_mfu = any(one["mfu"] is not None for one in steps)
-    names = [
-        f"time, {unit}",
-        *([_mfu([job.get("mfu_base")]).replace("\n", ", ")] if has_mfu else []),
-        *parts,
-    ]
-    columns = [Column("", names, left=True)]
-    for k, one in enumerate(steps):
+    has_mfu = any(one["mfu"] is not None for _, one in steps)
+    mfu = [_mfu([job.get("mfu_base")]).replace("\n", ", ")] if has_mfu else []
+    columns = [Column("", ["time", *mfu, *parts], left=True)]
+    for k, (name, one) in enumerate(steps):
+        unit, scale = common_unit([one["time_ps"]])
         cells = [number(one["time_ps"], scale)]
         if has_mfu:
             cells.append("-" if one["mfu"] is None else f"{100 * one['mfu']:.1f} %")
         for times in parts.values():
             share = 100 * times[k] / one["time_ps"]
             cells.append(f"{number(times[k], scale)} ({share:.1f} %)")
-        columns.append(Column(f"step {k}", cells, rank=k))
-    omitted = len(job["steps"]) - len(steps)
-    title = f"Steps{of}, mean of the ranks" + (f", the first {MAX_STEPS}" if omitted else "")
+        columns.append(Column(f"{name}\n{unit}", cells, rank=k))
     return Wide(columns, title=title, elsewhere="summary.json has all")
 
 

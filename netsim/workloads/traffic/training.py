@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.serving.given import check_used
 from netsim.workloads.traffic._collectives import params_of, wires_of
 from netsim.workloads.traffic._placement import placement_of, routing_of
+from netsim.workloads.training.forecast import forecast
 from netsim.workloads.training.routing import Routing, zipf
 from netsim.workloads.training.sample import (
     ALWAYS_PACKETS,
@@ -120,7 +122,10 @@ def flows(
     classes = {kind: params["classes"][kind] for kind in sent}
     load = ops.lower(hosts, classes, network.reduction, wires_of(network, context))
     load = replace(load, notes=(*load.notes, *sample_notes(sample, steps)))
-    return steps_of(sample, steps, len(load.part(OperationTable) or ())).add_to(load)
+    found = steps_of(sample, steps, len(load.part(OperationTable) or ()))
+    if not sample.is_whole:
+        found = replace(found, forecast=partial(forecast, sample, steps))
+    return found.add_to(load)
 
 
 def _job(params: Mapping[str, Any], context: TrafficContext) -> Job:

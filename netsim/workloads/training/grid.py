@@ -98,14 +98,15 @@ class Grid:
         m = groups.shape[-1]
         ranks = groups.reshape(-1, m)
         link = link_of(self.sample.job, message.network)
-        stream, kind, what = stream_of(message.kind), message.kind, message.what
+        kind, what = message.kind, message.what
+        stream = stream_of(self.sample.queue_of(kind))
         if what == "send":  # each rank to each other; one share stays
             what, size_bytes = "all_to_all", size_bytes * m
         in_order = order[:, None, None]
-        if kind in self.sample.formula:
+        if kind in self.sample.timed:
             # Propagation over the wide area does not delay the next message.
             away_ps = link.launch if message.network == "wan" else 0
-            time_ps = self.sample.time_ps(times * message.time_ps(self.sample.job) - away_ps)
+            time_ps = self.sample.time_ps(times * self.sample.message_ps(message) - away_ps)
             made = self.ops.collective(
                 what, ranks, size_bytes, stream=stream, kind=kind, duration_ps=time_ps
             ).reshape(groups.shape)
@@ -117,7 +118,7 @@ class Grid:
             return made, arrived
         if np.ndim(size_bytes) > 1:
             size_bytes = np.asarray(size_bytes).reshape(-1, m, m)
-        how = self._how(message, groups, link)
+        how = self.options(message, groups, link)
         made = self.ops.collective(what, ranks, size_bytes, how, stream=stream, kind=kind)
         made = made.reshape(groups.shape)
         self.ops.set_order(made, 2 * in_order + 1)
@@ -129,7 +130,7 @@ class Grid:
         self.ops.set_order(launched, 2 * in_order)
         return launched, made
 
-    def _how(self, message: Message, groups: Ints, link: Link) -> CollectiveOptions:
+    def options(self, message: Message, groups: Ints, link: Link) -> CollectiveOptions:
         """Return the options of a collective; its nodes are racks."""
         latency_ps = self.sample.time_ps(link.step_latency)
         how = self.sample.how.get(message.kind, CollectiveOptions())

@@ -130,7 +130,7 @@ class JobSample:
         count["virtual_stage"] = len(self.positions)
         found = 2 * self.micro_batches * (len(layers) + len(self.positions))
         for one in self.messages:
-            sends = 1 if one.kind in self.formula or one.what == "send" else one.n - 1
+            sends = 1 if one.kind in self.timed or one.what == "send" else one.n - 1
             channels = self.how[one.kind].channels if one.kind in self.how else 1
             times = self.buckets if one.when == "step" else one.times * self.micro_batches
             found += count.get(one.per, 1) * times * (2 * sends * channels + 1)
@@ -147,6 +147,13 @@ class JobSample:
             kernels += head_kernels(job)
         return 3 * matrix_flops(kernels) * self.micro_batches * len(self.ranks) / self.ranks.pp
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole job: all ranks and micro-batches at full size."""
+        layout = self.job.layout
+        same = (len(self.ranks), self.micro_batches) == (layout.gpus, layout.micro_batches)
+        return same and self.scale == 1
+
     def neighbors(self, groups: NDArray[np.int64]) -> int:
         """Return how many adjacent members of each group, int64[g, m], share a rack."""
         m = groups.shape[-1]
@@ -158,6 +165,19 @@ class JobSample:
             if blocks is not None and (blocks == blocks[:, :1]).all():
                 return size
         return 1
+
+    @property
+    def timed(self) -> frozenset[str]:
+        """Kinds of messages that send no packets and take `message_ps`."""
+        return self.formula
+
+    def message_ps(self, message: Message) -> float:
+        """Return the time of a message that sends no packets, in ps, before scaling."""
+        return message.time_ps(self.job)
+
+    def queue_of(self, kind: str) -> str:
+        """Return the kind of messages in whose stream those of a kind run: their own."""
+        return kind
 
     def bytes_of(self, message: Message) -> int:
         """Return a message's scaled size, at least one byte."""
@@ -236,14 +256,16 @@ def sample_notes(sample: JobSample, steps: int) -> tuple[str, ...]:
     notes += _group_notes(sample)
     if sample.micro_batches < layout.micro_batches:
         notes.append(
-            f"{_batches(sample.micro_batches)} for {layout.micro_batches:,}: the bubble and the "
-            "work done once per step take a larger share of it."
+            f"{_batches(sample.micro_batches)} for {layout.micro_batches:,}: in the sample's "
+            f"shares, bubble and work done once per step weigh "
+            f"{layout.micro_batches / sample.micro_batches:,.3g} times as much; the forecast "
+            "undoes this."
         )
     if sample.scale != 1:
         notes.append(
             f"Message sizes, compute times and software latencies are multiplied by "
-            f"{sample.scale:g}; delays of links and switches are not, so they weigh "
-            f"{1 / sample.scale:,.4g} times as much. Divide times by {sample.scale:g}."
+            f"{sample.scale:g}; delays of links and switches are not, so in the sample's shares "
+            f"they weigh {1 / sample.scale:,.4g} times as much; the forecast undoes this."
         )
     timed = [kind for kind in KINDS if kind in sample.formula & _kinds(job)]
     if timed:

@@ -1,0 +1,341 @@
+"""The step of the whole job, forecast from a sampled one.
+
+A sample distorts a step in three ways: what happens once per step (gradients, ZeRO's gathers, the
+optimizer) and the pipeline's bubble weigh more with fewer micro-batches; delays of links weigh more
+when bytes and compute are scaled; collectives among fewer ranks send less. So the step is composed
+again from its parts:
+
+1. What each message took is measured by kind, collective and size, from its last rank's start to
+   its last end.
+2. The whole message takes its closed form on the idle network, at full size and among all ranks,
+   plus what the measured one took beyond its own closed form, divided by the scale. Messages that
+   the sample omits or times by formula take the formula's time.
+3. The whole schedule, all stages and micro-batches, runs at one GPU per stage with these times
+   (`Replay`). The sample's own schedule runs the same way; what its simulated step took beyond
+   that, as a share, is the residual (late ranks, uneven messages), by which the forecast grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.bounds.chains import task_times
+from netsim.engine.state_views import TaskStates
+from netsim.errors import InputError
+from netsim.model.tasks import SEND
+from netsim.workloads.collectives import Hops, Wire, closed_form_ps, hops_of
+from netsim.workloads.collectives.wire import HopRow
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.messages import Message, link_of, messages
+from netsim.workloads.job.ranks import Ranks
+from netsim.workloads.job.step import step_time
+from netsim.workloads.operations import Operations, Wires
+from netsim.workloads.operations.operation_rows import (
+    SCALE_OUT,
+    SCALE_UP,
+    collective_instances,
+    operation_table,
+    step_entry,
+)
+from netsim.workloads.operations.step_times import step_times
+from netsim.workloads.operations.table import OperationTable
+from netsim.workloads.training.grid import Grid
+from netsim.workloads.training.sample import ALWAYS_PACKETS, KINDS, JobSample
+from netsim.workloads.training.step import operations_of
+
+if TYPE_CHECKING:
+    from netsim.model.fabric import PacketFormat
+    from netsim.model.network import Network
+    from netsim.results.run_result import Table
+
+Ints = NDArray[np.int64]
+
+SAME_RATE = 0.01
+"""Largest share by which the rates of the machine and of the network may differ unnoticed: packets
+take whole picoseconds."""
+
+PARTS = ("compute_ps", "bubble_ps", "skew_ps", "other_ps")
+"""Parts of a step besides exposed communication."""
+
+MAX_REPLAYED = 2_000_000
+"""Most operations of a replayed job."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replay(JobSample):
+    """A schedule at one rank per stage, where each message takes a given time.
+
+    Attributes:
+        took: returns a message's time in ps, before scaling.
+        sent: the messages.
+        measured: kinds of messages that the sample sent.
+    """
+
+    took: Callable[[Message], float] = field(kw_only=True)
+    sent: tuple[Message, ...] = field(kw_only=True)
+    measured: frozenset[str] = field(kw_only=True)
+
+    @property
+    def timed(self) -> frozenset[str]:
+        return frozenset(KINDS) - {ALWAYS_PACKETS}
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return self.sent
+
+    def message_ps(self, message: Message) -> float:
+        return self.took(message)
+
+    def queue_of(self, kind: str) -> str:
+        """Return the stream of a kind: gradients of experts that were not measured beside the
+        others' follow them, since both share the ports."""
+        apart = kind != "expert_dp" or kind in self.measured
+        return kind if apart else "dp"
+
+
+class Measured:
+    """What messages of a sample took, and what those of the whole job take.
+
+    `table` is the sample's table of operations.
+    """
+
+    def __init__(self, sample: JobSample, table: Table, wires: Wires) -> None:
+        self._sample, self._wires = sample, wires
+        self._grid = Grid(Operations(len(sample.ranks)), sample)
+        self._hosts = np.zeros(len(sample.ranks), np.int64)
+        self._hosts[table["rank"]] = table["host"]
+        found = collective_instances(table)
+        timed = (found.length_ps > 0) & ~table["is_analytic"][found.first]
+        rows = found.first[timed]
+        what = table["operation_type"][rows]
+        keys = np.array([table["kind"][rows], np.where(what == "receive", "send", what)])
+        names, which = np.unique(keys, axis=1, return_inverse=True)
+        self._lengths: dict[tuple[str, str], tuple[Ints, NDArray[np.float64]]] = {}
+        for k, (kind, one) in enumerate(names.T.tolist()):
+            these = np.flatnonzero(which.reshape(-1) == k)
+            sizes, of = np.unique(np.rint(found.size_bytes[timed][these]), return_inverse=True)
+            took = np.bincount(of, found.length_ps[timed][these]) / np.bincount(of)
+            self._lengths[kind, one] = sizes, took
+        sends = np.flatnonzero((table["operation_type"] == "send") & (table["kind"] == "pp"))
+        busy = table["end_ps"][sends] - table["start_ps"][sends]
+        self._left_ps = float(busy.mean()) if sends.size else 0.0
+        self.job = self._at_network_rates()
+
+    def _at_network_rates(self) -> Job:
+        """Return the job on a machine with the rates of the simulated network."""
+        job = self._sample.job
+        for network in ("scale_up", "scale_out"):
+            link, found = link_of(job, network), None
+            for one in self._sample.messages:
+                if one.network == network and one.kind not in self._sample.formula:
+                    found = found or self._one_way(one)
+            if found is not None and abs(found.rate_bps / link.rate - 1) > SAME_RATE:
+                changes: dict[str, Any] = {network: replace(link, rate=found.rate_bps)}
+                job = replace(job, machine=replace(job.machine, **changes))
+        return job
+
+    def _groups(self, message: Message) -> Ints:
+        """int64[g, n]: ranks of a message's groups, of the first stage."""
+        if message.kind == "embedding":
+            return self._grid.ranks(np.array([0, self._sample.ranks.pp - 1])).T
+        if message.group == "pp":
+            return self._sample.ranks.groups("pp")
+        return self._grid.groups(message)
+
+    def _one_way(self, message: Message) -> Wire:
+        """Return the wire between neighbors of one group, alone."""
+        hops = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), message.size_bytes)
+        return self._wires.wire(hops, self._hosts[self._groups(message)[:1]])
+
+    def _nearest(self, message: Message) -> tuple[float, float, str, float]:
+        """Return size and time of the measured message most like this one, and what is sent.
+
+        Raises KeyError if none was measured.
+        """
+        what, size = message.what, float(message.size_bytes)
+        if what == "send" and message.group != "pp":
+            what, size = "all_to_all", size * message.n
+        sizes, took = self._lengths[message.kind, what]
+        k = int(np.abs(np.log(sizes / (size * self._sample.scale))).argmin())
+        return float(sizes[k]), float(took[k]), what, size
+
+    def sampled_ps(self, message: Message) -> float:
+        """Return what a message of the sample took, in ps, divided by the scale."""
+        if message.kind in self._sample.formula:
+            return message.time_ps(self._sample.job)
+        try:
+            took = self._nearest(message)[1]
+        except KeyError:
+            return message.time_ps(self.job)
+        return took / self._sample.scale + self._launch_ps(message)
+
+    def whole_ps(self, message: Message) -> float:
+        """Return what a message of the whole job takes, in ps."""
+        if message.kind in self._sample.formula:
+            return message.time_ps(self._sample.job)
+        try:
+            near_bytes, took, what, size = self._nearest(message)
+        except KeyError:
+            return message.time_ps(self.job)
+        scale, n = self._sample.scale, self._sample.group_size(message)
+        ideal = [
+            self._ideal_ps(message, what, n, near_bytes, scale),
+            self._ideal_ps(message, what, message.n, size, 1.0),
+        ]
+        ratio = size * scale / near_bytes * (1 - 1 / message.n) / (1 - 1 / n)
+        excess = (took - ideal[0]) / scale * ratio
+        return max(0.0, ideal[1] + excess) + self._launch_ps(message)
+
+    def _launch_ps(self, message: Message) -> int:
+        return 0 if message.network == "wan" else link_of(self._sample.job, message.network).launch
+
+    def _ideal_ps(
+        self, message: Message, what: str, n: int, size_bytes: float, scale: float
+    ) -> float:
+        """Return the closed form of a collective on the idle network; 0 without one."""
+        ranks, link = self._groups(message), link_of(self._sample.job, message.network)
+        how, hosts = self._grid.options(message, ranks, link), self._hosts[ranks]
+        size = max(1, round(size_bytes))
+        try:
+            # The algorithm and the wires are the sample's, also for more ranks.
+            how = self._wires.settled(what, hosts, self._sample.bytes_of(message), how)
+            wire = self._wires.wire(hops_of(what, hosts.shape[1], size, how), hosts)
+            how = replace(how, latency_ps=round(scale * link.step_latency))
+            return closed_form_ps(what, n, size, wire, how)
+        except InputError:
+            return 0.0
+
+    def transfer_ps(self, *, whole: bool) -> tuple[int, int]:
+        """Return the time of a pipeline transfer until delivered, and until it has left."""
+        found = [one for one in messages(self._sample.job) if one.kind == "pp"]
+        if not found:
+            return 0, 0
+        message, scale = found[0], self._sample.scale
+        link = link_of(self._sample.job, message.network)
+        software_ps = link.launch + link.step_latency
+        try:
+            near_bytes, took, _, size = self._nearest(message)
+        except KeyError:
+            alone = round(message.time_ps(self.job)) - software_ps
+            return alone, alone
+        left = self._left_ps - scale * software_ps
+        if not whole:
+            return round(took), round(left)
+        wire = self._one_way(message)
+        sends = [wire.send_ps(round(one)) for one in (near_bytes, size)]
+        left = sends[1] + (left - sends[0]) / scale
+        took = sends[1] + wire.delay_ps + (took - sends[0] - wire.delay_ps) / scale
+        return max(0, round(took)), max(0, round(left))
+
+
+def forecast(
+    sample: JobSample,
+    steps: int,
+    table: Table,
+    network: Network,
+    packets: PacketFormat,
+    metrics: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the forecast of a step of the whole job, from a sample's table of operations and its
+    metrics (`job_metrics`).
+
+    The step's parts are means of the ranks, as in the metrics; "formula" has the same of the
+    formula's slowest stage. "difference" is the forecast over the formula's step, minus one;
+    "difference_by" divides it by kind of message, and "pipeline" for compute and bubble. Empty for
+    a job of more than `MAX_REPLAYED` operations at one GPU per stage.
+    """
+    layout, wires = sample.job.layout, Wires(network, packets.payload_bytes, packets.header_bytes)
+    measured = Measured(sample, table, wires)
+    own = _replay(sample, sample.ranks.pp, sample.messages, measured.sampled_ps)
+    full = replace(sample, micro_batches=layout.micro_batches, scale=1.0)
+    whole = _replay(full, layout.pp, messages(sample.job), measured.whole_ps)
+    if steps * whole.n_messages > MAX_REPLAYED:
+        return {}
+    own_ps, _ = _played(own, steps, measured.transfer_ps(whole=False))
+    whole_ps, step = _played(whole, steps, measured.transfer_ps(whole=True))
+    residual = metrics["step_ps"] / own_ps - 1
+    total = whole_ps * (1 + residual)
+    longer = total / step["time_ps"]
+    names = _named(sample, metrics)
+    formula = step_time(measured.job)
+    pipeline_ps = formula.total_ps - sum(formula.exposed.values())
+    parts = {name: longer * step[name] for name in PARTS}
+    exposed = {names[kind]: longer * time for kind, time in step["exposed_ps"].items()}
+    by_formula = {names[kind]: time for kind, time in formula.exposed.items()}
+    apart = {"pipeline": sum(parts.values()) - pipeline_ps} | {
+        name: exposed.get(name, 0.0) - by_formula.get(name, 0.0) for name in exposed | by_formula
+    }
+    return {
+        "step_ps": total,
+        "mfu": formula.mfu * formula.total_ps / total,
+        "exposed": sum(exposed.values()) / total,
+        "bubble": parts["bubble_ps"] / total,
+        **parts,
+        "exposed_ps": exposed,
+        "residual": residual,
+        "formula": {
+            "step_ps": formula.total_ps,
+            "mfu": formula.mfu,
+            "exposed": sum(formula.exposed.values()) / formula.total_ps,
+            "bubble": formula.bubble_ps / formula.total_ps,
+            "compute_ps": pipeline_ps - formula.bubble_ps,
+            "bubble_ps": formula.bubble_ps,
+            "exposed_ps": by_formula,
+        },
+        "difference": total / formula.total_ps - 1,
+        "difference_by": {name: time / formula.total_ps for name, time in apart.items()},
+    }
+
+
+def _named(sample: JobSample, metrics: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of kinds with their network: as in the sample, else as by formula."""
+    found = {
+        one.kind: f"{SCALE_UP if one.network == 'scale_up' else SCALE_OUT} {one.kind}"
+        for one in messages(sample.job)
+    }
+    shown = (name for step in metrics["steps"] for name in step["exposed_ps"])
+    return found | {name.partition(" ")[2]: name for name in shown}
+
+
+def _replay(
+    sample: JobSample, pp: int, sent: tuple[Message, ...], took: Callable[[Message], float]
+) -> Replay:
+    """Return a sample's schedule at one rank per stage."""
+    return Replay(
+        sample.job,
+        Ranks(pp=pp),
+        sample.micro_batches,
+        sample.scale,
+        sample.formula,
+        buckets=sample.buckets,
+        took=took,
+        sent=sent,
+        measured=frozenset(one.kind for one in sample.messages),
+    )
+
+
+def _played(
+    replay: Replay, steps: int, transfer_ps: tuple[int, int]
+) -> tuple[float, dict[str, Any]]:
+    """Return a replayed job's mean step, in ps, and its last step (`step_entry`)."""
+    load = operations_of(replay, steps).lower(np.arange(len(replay.ranks)))
+    tasks, operations = load.tasks, load.part(OperationTable)
+    assert tasks is not None
+    assert operations is not None
+    took, left = (np.full(len(load.flows), one, np.int64) for one in transfer_ps)
+    start, end = task_times(tasks, load.flows, took, left)
+    ready = np.zeros(len(tasks), np.int64)
+    first, then = tasks.edges()
+    np.maximum.at(ready, then, end[first])
+    states = TaskStates(ready, start, end, np.ones_like(end), end - start)
+    sends = np.flatnonzero(tasks.kind == SEND)
+    flow_start = np.zeros(max(1, len(load.flows)), np.int64)
+    flow_start[tasks.flow[sends]] = start[sends] + tasks.duration_ps[sends]
+    step = np.repeat(np.arange(steps, dtype=np.int32), len(operations) // steps)
+    found = step_times(operation_table(operations, tasks, states, flow_start, step))
+    return found[-1].end_ps / len(found), step_entry(found[-1], None)

@@ -1,0 +1,114 @@
+"""Forecasts of whole training steps from samples, against the whole steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from netsim.cli import app
+from netsim.results import load_result
+
+EXPERIMENT = """
+name = "job"
+transport = "datagram"
+[topology]
+kind = "fat_tree"
+hosts_per_leaf = 8
+leaves = 2
+host_rate = "100Gbps"
+[traffic]
+kind = "training"
+[traffic.algorithm]
+dp = "ring"
+expert_dp = "ring"
+ep = "direct"
+[traffic.job]
+name = "small"
+[traffic.job.model]
+layers = 4
+hidden = 256
+heads = 8
+sequence = 512
+vocabulary = 1024
+[traffic.job.machine]
+memory = "100GB"
+matrix = {peak = {bf16 = "20TFLOP/s"}}
+scale_up = {rate = "100Gbps"}
+scale_out = {rate = "100Gbps"}
+domain_gpus = 2
+[traffic.job.layout]
+pp = 2
+dp = 4
+global_batch = 32
+[packets]
+payload_bytes = "60KiB"
+[fabric]
+queue_bytes = "1GB"
+"""
+
+SCALED = {"traffic.micro_batches": 2, "traffic.message_scale": 0.1}
+LAYOUT = "traffic.job.layout."
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "1f1b": ({}, SCALED),
+    "interleaved, ZeRO 1, overlap": (
+        {
+            f"{LAYOUT}schedule": "interleaved",
+            f"{LAYOUT}virtual_stages": 2,
+            f"{LAYOUT}zero": 1,
+            "traffic.job.overlap.grad_reduce": "true",
+        },
+        {"traffic.message_scale": 0.1, "traffic.micro_batches": 4},
+    ),
+    "experts, half of the replicas": (
+        {
+            f"{LAYOUT}global_batch": 16,
+            f"{LAYOUT}ep": 2,
+            "traffic.job.model.experts": 4,
+            "traffic.job.model.active_experts": 2,
+        },
+        {"traffic.replicas": 2, "traffic.micro_batches": 2},
+    ),
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that runs the experiment with changes in plain Python."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    Path("job.toml").write_text(EXPERIMENT)
+
+    def run(out: str, changes: Mapping[str, Any]) -> Any:
+        sets = [f"--set={key}={value}" for key, value in changes.items()]
+        return CliRunner().invoke(app, ["run", "job.toml", "--out", out, *sets])
+
+    return run
+
+
+@pytest.mark.parametrize(("job", "sample"), CASES.values(), ids=CASES)
+def test_forecast_of_sample_is_within_5_percent_of_whole_job(
+    run: Any, job: dict[str, Any], sample: dict[str, Any]
+) -> None:
+    for out, changes in (("whole", job), ("sample", job | sample)):
+        outcome = run(out, changes)
+        assert outcome.exit_code == 0, outcome.output
+    whole, part = (load_result(out).summary["job"] for out in ("whole", "sample"))
+    assert "forecast" not in whole
+    found = part["forecast"]
+    assert found["step_ps"] == pytest.approx(whole["step_ps"], rel=0.05)
+    assert found["exposed"] == pytest.approx(whole["exposed"], abs=0.05)
+    assert found["mfu"] == pytest.approx(whole["mfu"], rel=0.05)
+    # What the sample itself shows is no forecast.
+    divided_ps = part["step_ps"] / sample.get("traffic.message_scale", 1)
+    assert abs(divided_ps / whole["step_ps"] - 1) > 0.15
+    parts = ("compute_ps", "bubble_ps", "skew_ps", "other_ps")
+    total = sum(found[name] for name in parts) + sum(found["exposed_ps"].values())
+    assert total == pytest.approx(found["step_ps"])
+    assert found["difference"] == pytest.approx(sum(found["difference_by"].values()))
+    assert found["difference"] == pytest.approx(found["step_ps"] / found["formula"]["step_ps"] - 1)
+    for text in ("step of the whole job", "forecast", "formula"):
+        assert text in outcome.stdout
