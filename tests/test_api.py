@@ -1,6 +1,9 @@
 """The Python interface: documented examples, tables, plots and errors."""
 
+import ast
 import json
+import textwrap
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ from raises_input import raises_input
 
 import netsim
 from netsim.cli.app import commands
+from netsim.experiment import locate
 
 TABLES = {
     "topology": {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2},
@@ -44,6 +48,58 @@ def test_documented_example_runs(tmp_path, monkeypatch):
     scope = {}
     exec(page.partition("```python\n")[2].partition("```")[0], scope)
     assert scope["results"].table["status"].to_list() == ["finished"] * 2
+
+
+PACKAGE = Path(netsim.__file__).parent
+DOCUMENTED = sorted({*PACKAGE.glob("*.py"), *PACKAGE.glob("experiment/*.py")} | {
+    PACKAGE / name for name in ("results/comparison.py", "tracing/__init__.py", "tracing/why.py")
+})  # fmt: skip
+
+
+def code_in(docstring: str) -> str:
+    """Return the paragraphs of a docstring that are Python and use netsim."""
+    found = []
+    for paragraph in textwrap.dedent(docstring).split("\n\n"):
+        code = textwrap.dedent(paragraph.strip("\n"))
+        try:
+            compile(code, "docstring", "exec")
+        except SyntaxError:
+            continue
+        if any(mark in code for mark in ("import netsim", "netsim.", "Experiment(")):
+            found.append(code)
+    return "\n".join(found)
+
+
+@pytest.mark.usefixtures("plain_python")
+def test_code_in_docstrings_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = netsim.run
+    eighteen = {**TABLES, "topology": {"kind": "fat_tree", "hosts": 18}}
+    run({**eighteen, "transport": ["ideal", "ndp"]}, out="results/p2p_512", threads=1)
+    for name in ("before", "after"):
+        run({**TABLES, "transport": "ideal"}, out=f"results/{name}")
+
+    def smaller(experiment):
+        return run(experiment, overrides=["transport=ideal"], threads=1)
+
+    def saturate(experiment, overrides):
+        assert len(netsim.Experiment.load(locate(experiment), overrides).points()) > 1
+        return netsim.Saturations(run(TABLES, threads=1).table, smaller("p2p_512"))
+
+    monkeypatch.setattr(netsim.Saturations, "plot", lambda found: found.results.table)
+    monkeypatch.setattr("netsim.run", smaller)
+    monkeypatch.setattr("netsim.saturate", saturate)
+    ran = []
+    for path in DOCUMENTED:
+        dotted = ".".join(("netsim", *path.relative_to(PACKAGE).with_suffix("").parts))
+        module = import_module(dotted.removesuffix(".__init__"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                continue
+            if code := code_in(ast.get_docstring(node) or ""):
+                exec(code, {**vars(module), "netsim": netsim})
+                ran.append(dotted)
+    assert {"netsim.api", "netsim.experiment.load", "netsim.tracing.why"} <= set(ran)
 
 
 def test_python_page_lists_every_command():

@@ -1,8 +1,9 @@
 """Fat tree of two (leaf-spine), three or four tiers, fully provisioned or oversubscribed.
 
 Two tiers are leaves and spines; three are several of these, called pods, under cores; four are
-several of those, called zones, under supercores. There are three ways to size it:
+several of those, called zones, under supercores. There are four ways to size it:
 
+    hosts = 64                         as many; switches of the fewest ports that fit, or of `radix`
     tiers = 3, radix = 32              switches of 32 ports: 2 (radix/2)^tiers hosts, here 8,192
     hosts_per_leaf, leaves             leaves per pod;  tiers = 3: also pods, tiers = 4: also zones
     topo_file                          an htsim .topo file of two or three tiers
@@ -64,6 +65,7 @@ LOWER = TIERS[:-1]
 
 PARAMS = [
     Param("tiers", "count", 2, "tiers of switches", minimum=2, maximum=len(TIERS)),
+    Param("hosts", "count", None, "hosts in all; replaces the counts below", minimum=1),
     Param("radix", "count", None, "ports of every switch; replaces the counts below", minimum=2),
     Param("hosts_per_leaf", "count", None, "hosts per leaf", minimum=1),
     Param("leaves", "count", None, "leaf switches per pod", minimum=1),
@@ -95,6 +97,10 @@ PARAMS = [
 ]  # fmt: skip
 BELOW = ("hosts_per_leaf", "leaves", "pods", "zones")
 ABOVE = ("spines", "cores", "supercores")  # counts below and above a switch of each tier
+COUNTS = (*BELOW, *ABOVE, "uplinks")
+NAMES = ("leaves", *ABOVE)
+MAX_RADIX = 1024
+"""Most ports of a switch that `hosts` chooses."""
 
 
 def build(params: Mapping[str, Any]) -> Network:
@@ -103,7 +109,10 @@ def build(params: Mapping[str, Any]) -> Network:
     if params["topo_file"] is not None:
         _refuse_others("topo_file", [one for one in PARAMS if one.name != "topo_file"], params)
         return build_tree(read_topo(Path(params["topo_file"])))
-    network = build_tree(settle(params), params["planes"])
+    tree = settle(params)
+    network = build_tree(tree, params["planes"])
+    if params["hosts"] is not None:
+        network = _chosen(network, tree)
     if params["reduction_delay"] is None:
         return network
     return with_reduction(network, params["reduction_delay"])
@@ -118,6 +127,15 @@ def build_tree(tree: Tree, planes: int = 1) -> Network:
         add_tree(builder, tree, hosts, "" if planes == 1 else f"plane{plane}.")
     network = builder.build(f"fat_tree_{tree.n_hosts}")
     return replace(network, shape=tree.children[:0:-1])
+
+
+def _chosen(network: Network, tree: Tree) -> Network:
+    """Return the network with a note on the switches that were chosen for `hosts`."""
+    counts = np.bincount(network.tier[network.n_hosts :])
+    told = (f"{n:,} {name}" for n, name in zip(counts, NAMES, strict=False))
+    radix = tree.children[0] + tree.parents[0] * tree.bundles[0]
+    note = f"fat tree of {tree.n_hosts:,} hosts: switches of {radix} ports, {', '.join(told)}"
+    return replace(network, note=note)
 
 
 def settle(params: Mapping[str, Any]) -> Tree:
@@ -135,6 +153,8 @@ def settle(params: Mapping[str, Any]) -> Tree:
     lower = LOWER[: tiers - 1]
     rates = (host_rate, *(params["fabric_rate"][name] or host_rate for name in lower))
     sized = _by_counts if params["radix"] is None else _by_radix
+    if params["hosts"] is not None:
+        sized = _by_hosts
     children, parents, bundles = sized(params, rates)
     delays = [params["link_latency"][name] for name in lower]
     host_delay = params["host_link_latency"]
@@ -227,22 +247,10 @@ def _check_division(uplinks: int, above: int | None, bundle: int | None, tier: i
 
 def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
     """Return sizes of the largest tree of switches with `radix` ports; `rates` as above."""
-    radix = params["radix"]
-    taken = (*BELOW, *ABOVE, "uplinks")
-    _refuse_others("radix", [one for one in PARAMS if one.name in taken], params)
+    _refuse_others("radix", [one for one in PARAMS if one.name in COUNTS], params)
     lower = TIERS[: len(rates) - 1]
     bundles = [params["bundle"][name] or 1 for name in lower]
-    up: list[int] = []
-    for name, (below_bps, rate_bps) in zip(lower, pairwise(rates), strict=True):
-        ratio = params["oversubscription"][name]
-        up_bps = rate_bps * _exact(1.0 if ratio is None else ratio)
-        wanted = radix * below_bps / (up_bps + below_bps)
-        if wanted.denominator != 1:
-            message = f"{float(wanted):g} of {radix} ports of a {name} would be uplinks"
-            hint = "must be an integer; see oversubscription and fabric_rate"
-            raise InputError(message, key="topology.radix", hint=hint)
-        up.append(int(wanted))
-    down = [radix - one for one in (*up, 0)]
+    down, up = _ports(params["radix"], params, rates)
     for name, ports, bundle in (
         *zip(lower, up, bundles, strict=True),
         *zip(TIERS[1:], down[1:], bundles, strict=False),
@@ -253,6 +261,49 @@ def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
     children = (down[0], *(ports // one for ports, one in zip(down[1:], bundles, strict=True)))
     parents = tuple(ports // one for ports, one in zip(up, bundles, strict=True))
     return children, parents, tuple(bundles)
+
+
+def _by_hosts(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
+    """Return sizes of a tree with `hosts` hosts, of switches with the fewest ports that fit, or of
+    `radix`: full but for the highest tier, whose switches have as few as they need."""
+    taken = [one for one in PARAMS if one.name in (*COUNTS, "bundle")]
+    _refuse_others("hosts", taken, params)
+    hosts, given = params["hosts"], params["radix"]
+    for radix in range(2, MAX_RADIX + 1) if given is None else (given,):
+        try:
+            down, up = _ports(radix, params, rates)
+        except InputError:
+            if given is not None:
+                raise
+            continue
+        top, rest = divmod(hosts, prod(down[:-1]))
+        if rest or not 1 < top <= radix or not all(up):
+            continue
+        bundle = max(n for n in range(1, up[-1] + 1) if not up[-1] % n and n * top <= radix)
+        bundles = (*(1 for _ in up[:-1]), bundle)
+        return (*down[:-1], top), (*up[:-1], up[-1] // bundle), bundles
+    which = f"switches of up to {MAX_RADIX} ports" if given is None else f"radix = {given}"
+    message = f"{hosts:,} hosts do not fill a tree of {params['tiers']} tiers with {which}"
+    hint = "a power of two, other tiers, or counts such as hosts_per_leaf and leaves"
+    raise InputError(message, key="topology.hosts", hint=hint)
+
+
+def _ports(
+    radix: int, params: Mapping[str, Any], rates: tuple[int, ...]
+) -> tuple[list[int], list[int]]:
+    """Return ports down, by tier, and up, by tier but the highest, of switches with `radix`."""
+    lower = TIERS[: len(rates) - 1]
+    up: list[int] = []
+    for name, (below_bps, rate_bps) in zip(lower, pairwise(rates), strict=True):
+        ratio = params["oversubscription"][name]
+        up_bps = rate_bps * _exact(1.0 if ratio is None else ratio)
+        wanted = radix * below_bps / (up_bps + below_bps)
+        if wanted.denominator != 1:
+            message = f"{float(wanted):g} of {radix} ports of a {name} would be uplinks"
+            hint = "must be an integer; see oversubscription and fabric_rate"
+            raise InputError(message, key="topology.radix", hint=hint)
+        up.append(int(wanted))
+    return [radix - one for one in (*up, 0)], up
 
 
 def _exact(ratio: float) -> Fraction:

@@ -76,7 +76,7 @@ def command(
     for line in report_queue_sizes(points):
         click.echo(line)
     for note in dict.fromkeys(note for one in estimates for note in one.notes):
-        click.echo(f"Traffic: {note}")
+        click.echo(note)
     for pfc in dict.fromkeys(one.pfc for one in estimates if one.pfc):
         click.echo(f"PFC: {pfc}")
     show(estimate_table([point.name for point in points], estimates))

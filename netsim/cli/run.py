@@ -290,7 +290,7 @@ def _print_tables(experiment: Experiment, outcomes: list[PointOutcome], sweep: b
         for table in (one for sections in each("sections") for one in sections(summaries[0])):
             show(table)
     for note in dict.fromkeys(note for one in summaries for note in one.get("traffic", ())):
-        click.echo(f"traffic: {note}")
+        click.echo(note)
     classes = [summary.get("flow_classes", []) for summary in summaries]
     if any(classes):
         show(class_table([outcome.row for outcome in written], classes, axes if sweep else []))

@@ -84,14 +84,17 @@ class Scenario:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the traffic for messages (`Workload.notes`)."""
+        """Notes on network and traffic for messages (`Network.note`, `Workload.notes`)."""
+        network = self.network.note
+        notes = [f"Network: {network}"] if network else []
+        notes += [f"Traffic: {note}" for note in self.load.notes]
         if self.load.program is not None:
-            return self.load.notes  # the program decides how much is sent
+            return tuple(notes)  # the program decides how much is sent
         shares = [
             f"{share:.1%} {name}"
             for name, share in shares_of_networks(self.network, self.flows, self.port_pairs)
         ]
-        return (*self.load.notes, *(["bytes by network: " + ", ".join(shares)] if shares else []))
+        return (*notes, *(["Traffic: bytes by network: " + ", ".join(shares)] if shares else []))
 
     @property
     def messages(self) -> FlowTable:

@@ -39,7 +39,7 @@ def of_point(_report: Report, point: Point) -> Iterator[Section]:
     for plugin in experiment["plugins"]:
         rows.append([plugin["kind"], f"{plugin['name']} (SHA-256 {plugin['sha256'][:16]})"])
     for note in summary.get("traffic") or []:
-        rows.append(["traffic", note])
+        rows.append(["note", note])
     text = toml_of(experiment["resolved"])
     made = (parts.table(["", ""], rows), parts.code("The experiment as TOML", text))
     yield Section("provenance", "Provenance", (), made)

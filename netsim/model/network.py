@@ -97,6 +97,7 @@ class Network:
         reduction: reduction units of switches (`netsim.model.reduction`); None: none.
         shape: of the grid in which its hosts stand, for traffic patterns; (): none. Every place has
             the same number of hosts, numbered place by place; the last coordinate changes fastest.
+        note: what its topology chose, for messages.
         plan: what it was built from, to add it to another network.
     """
 
@@ -130,6 +131,7 @@ class Network:
     switch_queue_bytes: NDArray[np.int64] | None = None
     reduction: Reduction | None = None
     shape: tuple[int, ...] = ()
+    note: str = ""
     plan: Plan = field(default_factory=Plan, repr=False)
 
     @property

@@ -1,7 +1,7 @@
 """Trace one flow: its packet events and the state of both its sides over time.
 
     from netsim.tracing import trace_flow
-    trace = trace_flow(netsim.load("results/p2p_512"), flow=17)
+    trace = trace_flow(netsim.load("results/p2p_512")[1], flow=17)
     print(trace.events)
 
 Results hold no traces. Runs are deterministic, so the flow is simulated again with recording on.

@@ -1,6 +1,6 @@
 """Explain where time went: a budget of causes that adds up, and a paragraph that says it.
 
-print(explain_flow(netsim.load("results/p2p_512"), flow=17).text())
+print(explain_flow(netsim.load("results/p2p_512")[1], flow=17).text())
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from raises_input import raises_input
+from raises_input import mentions, raises_input
 from tree_case import GBPS, US, build, ports_of, tree_params
 
 from netsim.model.symmetry import check_symmetric
@@ -70,6 +70,25 @@ def test_radix_gives_a_full_tree() -> None:
         assert network.n_hosts == hosts
         assert set(np.diff(network.node_first_port[hosts:]).tolist()) == {radix}
         assert network.bisection_bps == hosts * 800 * GBPS // 2
+
+
+def test_hosts_choose_the_smallest_radix_that_fits() -> None:
+    for given, radix, leaves, tops in (
+        ({"hosts": 64}, 16, 8, 4),
+        ({"hosts": 64, "tiers": 3}, 8, 16, 8),
+        ({"hosts": 8192, "tiers": 3}, 32, 512, 256),
+        ({"hosts": 48, "oversubscription": 3}, 8, 8, 2),
+        ({"hosts": 64, "radix": 64}, 64, 2, 1),
+    ):
+        network = build(**given)
+        assert network.n_hosts == given["hosts"]
+        ports = np.diff(network.node_first_port[network.n_hosts :])
+        assert set(ports.tolist()) == {radix}
+        assert np.bincount(network.tier[network.n_hosts :])[[0, -1]].tolist() == [leaves, tops]
+        assert mentions(network.note, radix, leaves, tops)
+    for given, key in (({"hosts": 67}, "hosts"), ({"hosts": 64, "leaves": 2}, "leaves")):
+        with raises_input(key=f"topology.{key}"):
+            build(**given)
 
 
 def test_radix_is_split_by_oversubscription_and_bundles() -> None:
