@@ -199,6 +199,12 @@ class FaultSection(_Section):
     def takes_down(self) -> bool:
         return self.down is not None or self.mtbf is not None
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether links only have another rate, during the whole run."""
+        loses = self.loss_rate > 0 or self.bit_error_rate > 0
+        return not (loses or self.takes_down) and (self.at, self.until) == (0, None)
+
     def described(self) -> dict[str, Any]:
         unset = {key for key, value in vars(self).items() if value is None or value is False}
         unset -= {"up"} if self.down is not None else set()

@@ -34,6 +34,7 @@ class TrafficContext:
         n_traffic_classes: traffic classes of the fabric, None if unknown.
         end_ps: end of the run, if it is measured ([measure]): until then, open-loop traffic starts
             flows.
+        has_faults: whether links lose packets, or fail or change their rate during the run.
     """
 
     directory: Path
@@ -43,6 +44,7 @@ class TrafficContext:
     header_bytes: int = 64
     n_traffic_classes: int | None = None
     end_ps: int | None = None
+    has_faults: bool = False
 
     def reserve(self, n_flows: float, *, key: str = "traffic") -> None:
         """Announce a number of flows before creating arrays of that size. Raises InputError,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_outcome import fails
 from click.testing import CliRunner
 
 from netsim.cli import app
@@ -112,3 +113,14 @@ def test_forecast_of_sample_is_within_5_percent_of_whole_job(
     assert found["difference"] == pytest.approx(found["step_ps"] / found["formula"]["step_ps"] - 1)
     for text in ("step of the whole job", "forecast", "formula"):
         assert text in outcome.stdout
+
+
+def test_faults_in_scaled_sample_need_consent(run: Any) -> None:
+    flap = {"faults.flap": '{links = "all", down = "10us", up = "20us"}', "stop.max_time": "1us"}
+    scaled = {"traffic.message_scale": 0.01}
+    outcome = run("r", flap | scaled)
+    assert fails(outcome, 2, "job.toml: traffic.message_scale", "allow_scaled_faults", "100 times")
+    for changes in ({}, scaled | {"traffic.allow_scaled_faults": "true"}):
+        assert run("r", flap | changes).exit_code != 2
+    slow = {"faults.slow": '{links = "all", rate = "50Gbps"}', "stop.max_time": "1us"}
+    assert run("s", slow | scaled).exit_code != 2

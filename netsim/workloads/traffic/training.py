@@ -77,6 +77,7 @@ PARAMS = [
     Param("tensor_ranks", "count", None, "simulated ranks per tp group; default: all", minimum=1),
     Param("micro_batches", "count", None, "simulated micro-batches; default: all", minimum=1),
     Param("message_scale", "ratio", 1.0, "factor of bytes and host times", minimum=1e-6, maximum=1),
+    Param("allow_scaled_faults", "bool", False, "run faults although their times are not scaled"),
     Param(
         "fidelity",
         "choice",
@@ -103,6 +104,13 @@ def flows(
         "routing_file": (params["routing"] == "recorded", 'routing = "recorded"'),
     }
     check_used(params, uses)
+    if context.has_faults and params["message_scale"] < 1 and not params["allow_scaled_faults"]:
+        message = "conflicts with [faults]: times of faults, timeouts and timers of transports are "
+        message += "not scaled, so in this step a fault weighs "
+        message += f"{1 / params['message_scale']:,.4g} times as much as in the job's"
+        hint = "message_scale = 1, with fewer replicas or micro_batches; or "
+        hint += "allow_scaled_faults = true to run it anyway"
+        raise InputError(message, key="traffic.message_scale", hint=hint, code="conflict")
     job = _job(params, context)
     sample = _sample(params, job, context)
     hosts = _hosts(params, sample, network, rng, context)
@@ -123,7 +131,7 @@ def flows(
     load = ops.lower(hosts, classes, network.reduction, wires_of(network, context))
     load = replace(load, notes=(*load.notes, *sample_notes(sample, steps)))
     found = steps_of(sample, steps, len(load.part(OperationTable) or ()))
-    if not sample.is_whole:
+    if not sample.is_whole and not context.has_faults:  # one fault is not one per micro-batch
         found = replace(found, forecast=partial(forecast, sample, steps))
     return found.add_to(load)
 
