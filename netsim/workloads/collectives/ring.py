@@ -112,14 +112,15 @@ def hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:  #
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """Duration when positions do not share links.
 
-    With chunks, a step takes one chunk's transfer time or the transmission of all chunks, whichever
-    is longer. Exact for one channel if shards and chunks divide evenly and all hops are alike.
-    Otherwise a step takes the mean hop's transfer or the slowest hop's transmission: approximate
-    because of the first and last step.
+    A step takes one chunk's transfer time or the transmission of all chunks of all channels,
+    whichever is longer. Exact for one channel if shards and chunks divide evenly and all hops are
+    alike. Otherwise a lower bound: a step takes the mean hop's transfer or the slowest hop's
+    transmission, and channels wait for each other only there.
     """
     chunks = pieces_of(-(-size_bytes // n), how.channels, how.chunk_bytes)
-    chunk = size_bytes // n // chunks
+    chunk = size_bytes // n // how.channels // chunks
     n_steps, _ = _steps(what, n)
-    on_its_way = how.latency_ps + wire.send_ps(chunk) + wire.delay_ps
-    period = max(on_its_way, chunks * wire.busiest_ps(chunk))
+    moved = wire.send_ps(chunk) if how.channels == 1 else wire.message_ps(chunk)
+    on_its_way = how.latency_ps + moved + wire.delay_ps
+    period = max(on_its_way, chunks * how.channels * wire.busiest_ps(chunk))
     return (n_steps - 1) * period + on_its_way + (chunks - 1) * wire.busiest_ps(chunk)

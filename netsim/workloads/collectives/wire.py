@@ -65,6 +65,8 @@ class Wire:
         busiest_bps: rate of the slowest hop of a chain with mean rate `rate_bps`; None: all are
             equal.
         far: the wire between nodes, for hierarchical algorithms; None: this one.
+        message_bps: mean rate of a single message on its hops; None: as `rate_bps`, which counts
+            what a position sends at the same time, by all its ports.
     """
 
     rate_bps: int
@@ -73,6 +75,7 @@ class Wire:
     header_bytes: int = 0
     busiest_bps: int | None = None
     far: Wire | None = None
+    message_bps: int | None = None
 
     def send_ps(self, n_bytes: int) -> int:
         """Return the transmission time of a message, at least one byte."""
@@ -81,6 +84,10 @@ class Wire:
     def busiest_ps(self, n_bytes: int) -> int:
         """Return the transmission time at the slowest hop."""
         return self._on_wire(n_bytes) * PS_BITS // (self.busiest_bps or self.rate_bps)
+
+    def message_ps(self, n_bytes: int) -> int:
+        """Return the transmission time of a single message."""
+        return self._on_wire(n_bytes) * PS_BITS // (self.message_bps or self.rate_bps)
 
     def _on_wire(self, n_bytes: int) -> int:
         n_bytes = max(1, n_bytes)

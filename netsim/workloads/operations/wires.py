@@ -91,10 +91,10 @@ class Wires:
         sizes = np.array([src.size for src, _ in rows])
         if hops.at_once:
             src, dst = (np.concatenate(side) for side in zip(*rows, strict=True))
-            took, delay = self._measured(src, dst, hops)
+            took, alone, delay = self._measured(src, dst, hops)
         else:
             each = [self._measured(src, dst, hops) for src, dst in rows]
-            took, delay = (np.concatenate(side) for side in zip(*each, strict=True))
+            took, alone, delay = (np.concatenate(side) for side in zip(*each, strict=True))
         begin = np.cumsum(sizes) - sizes
         if hops.chain:
             of_row, delays = (np.add.reduceat(one, begin) / sizes for one in (took, delay))
@@ -110,11 +110,12 @@ class Wires:
             self.header_bytes,
             round(1 / slowest) if hops.at_once else None,
             far,
+            round(1 / float(alone.mean())),
         )
 
-    def _measured(self, src: Ints, dst: Ints, hops: Hops) -> tuple[Floats, Floats]:
-        """Return the cost of concurrent sends: seconds per bit sent by a position, and latency
-        in ps."""
+    def _measured(self, src: Ints, dst: Ints, hops: Hops) -> tuple[Floats, Floats, Floats]:
+        """Return the cost of concurrent sends: seconds per bit sent by a position, the same of one
+        message alone, and latency in ps."""
         segments = self._segments(src, dst)
         port_pairs = np.diff(segments.first)
         flow = np.repeat(np.arange(port_pairs.size), port_pairs)
@@ -131,9 +132,11 @@ class Wires:
         for port_pair, port, _, _ in walk(self.network, segments.src, segments.to):
             took[port_pair] = np.maximum(took[port_pair], load[port] / rates[port])
         of_flow = np.maximum.reduceat(took, segments.first[:-1])
-        slowest = np.zeros(src.size)
+        slowest, lone = np.zeros((2, src.size))
         np.maximum.at(slowest, segments.send, of_flow)
-        return slowest, self._delays(segments, np.add.reduceat(alone, segments.first[:-1]), hops)
+        rate_bps = np.add.reduceat(alone, segments.first[:-1])
+        np.maximum.at(lone, segments.send, 1 / rate_bps)
+        return slowest, lone, self._delays(segments, rate_bps, hops)
 
     def _delays(self, segments: _Segments, rate_bps: Floats, hops: Hops) -> Floats:
         """Return each send's time from the end of transmission to delivery.

@@ -146,7 +146,8 @@ def _note(
     else:
         wire = wires.wire(hops_of(what, n, size, how), groups)
     took = format_time(closed_form_ps(what, n, size, wire, how), 4)
-    return f"{note}: alone it takes {took}, {_described(wire)}" + (
+    bound = "at least" if how.algorithm == "ring" else "by its closed form, about"
+    return f"{note}: alone it takes {bound} {took}, {_described(wire)}" + (
         f"; between nodes {_described(wire.far)}" if wire.far else ""
     )
 

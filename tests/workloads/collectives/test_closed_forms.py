@@ -87,6 +87,14 @@ def test_simulated_collectives_match_closed_forms_exactly() -> None:
         assert simulated_ps(what, n, size, how) == expected
 
 
+def test_closed_form_of_a_ring_of_channels_is_a_lower_bound() -> None:
+    # Channels overlap their latency: a form that let them wait for each other said 1.4 times more.
+    how = CollectiveOptions("ring", channels=4, latency_ps=1_500_000)
+    for size in (8 * PAYLOAD, 64 * PAYLOAD):
+        form = closed_form_ps("all_reduce", 8, size, wire(min(PAYLOAD, size // 32)), how)
+        assert 0.9 < form / simulated_ps("all_reduce", 8, size, how) <= 1
+
+
 def rails() -> Network:
     """Return four racks of four hosts; the rails have an eighth of the rate inside racks."""
     tree = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 1, "host_rate": "100Gbps"}
@@ -132,9 +140,8 @@ def test_rotated_and_alternating_ring_channels_use_separate_rails() -> None:
             assert (rail == (channel - 1 + odd) % 4).all()
         wire = wires.wire(hops_of("all_reduce", 16, size, how), np.arange(16))
         took[order] = simulated_ps("all_reduce", 16, size, how, network)
-        assert closed_form_ps("all_reduce", 16, size, wire, how) == pytest.approx(
-            took[order], rel=0.15
-        )
+        form = closed_form_ps("all_reduce", 16, size, wire, how)
+        assert 0.85 < form / took[order] <= 1
     assert took["rotated"] < 0.4 * took["same"]
     assert took["alternating"] < 0.4 * took["same"]
     with pytest.raises(InputError):
