@@ -244,9 +244,9 @@ def _test_in(name: str) -> str:
     return next((test for test in known if test in plain), "")
 
 
-def parse_shape(text: str) -> Shape:
+def parse_shape(text: str, option: str = "--shape") -> Shape:
     """Parse "2x8": nodes and GPUs per node."""
     match = re.fullmatch(r"([1-9]\d{0,6})x([1-9]\d{0,6})", text)
     if match is None or int(match[1]) * int(match[2]) > MAX_GPUS:
-        raise InputError(f"{written(text)} is not a shape", file="--shape", hint="such as 2x8")
+        raise InputError(f"{written(text)} is not a shape", file=option, hint="such as 2x8")
     return Shape(int(match[1]), int(match[2]))

@@ -12,10 +12,11 @@ import click
 from netsim.cli.options import json_option, print_json
 from netsim.errors import InputError
 from netsim.terminal import Column, Wide, show
+from netsim.units import format_time, parse_bytes
 from netsim.workloads.cli.options import set_option
 
 if TYPE_CHECKING:
-    from netsim.workloads.calibration.validate import Summary
+    from netsim.workloads.calibration.validate import Prediction, Summary
 
 DRAWS = True
 
@@ -45,6 +46,12 @@ REDUCES = re.compile(r"\b(H100|H200|H800|H20|GH200|B200|B300|GB200|GB300)\b")
     show_default=True,
     help="Nodes of a scale-up network: 18 for 72 GPUs, 4 per node.",
 )
+@click.option(
+    "--predict",
+    nargs=2,
+    metavar="NODESxGPUS SIZE",
+    help="Predict one time, with the interval that left-out measurements give it.",
+)
 @click.option("--out", metavar="FILE", help="Write the machine to this TOML file.")
 @click.option("--plot", metavar="FILE", help="Plot the errors of left-out sizes to this file.")
 @json_option
@@ -54,6 +61,7 @@ def command(
     overrides: tuple[str, ...],
     shape: str | None,
     nodes_per_domain: int,
+    predict: tuple[str, str] | None,
     **outputs: Any,
 ) -> None:
     """Make a machine from FILEs: collectives measured by nccl-tests or rccl-tests.
@@ -64,13 +72,24 @@ def command(
     \b
     netsim calibrate all_reduce_2.txt all_reduce_8.txt --machine h100_80gb --out mine.toml
     netsim workload show llama3_405b --set machine=./mine.toml
+    netsim calibrate all_reduce_2.txt all_reduce_8.txt --predict 16x8 1GB
     """
     from netsim.inputs import user_path
     from netsim.plots import save
     from netsim.workloads.calibration.fit import Rates, fitted
     from netsim.workloads.calibration.machine_file import machine_toml
-    from netsim.workloads.calibration.measured import MAX_ROWS, parse_shape, read_measured
-    from netsim.workloads.calibration.validate import residuals, summaries, without_sizes
+    from netsim.workloads.calibration.measured import (
+        MAX_ROWS,
+        Measurement,
+        parse_shape,
+        read_measured,
+    )
+    from netsim.workloads.calibration.validate import (
+        predictions,
+        residuals,
+        summaries,
+        without_sizes,
+    )
     from netsim.workloads.job.keys import read_part
     from netsim.workloads.job.machine import Machine
     from netsim.workloads.plots.calibration import draw
@@ -89,7 +108,7 @@ def command(
     reduces = link.scale_up.in_network_reduction or bool(REDUCES.search(devices))
     rates = Rates(link.scale_up.rate, link.scale_out.rate, reduces)
     fits = fitted(rows, rates)
-    tables = list(summaries(rows, fits, rates))
+    tables = list(summaries(rows, fits, rates)) if outputs["out"] or not predict else []
     if out:
         try:
             write_text(user_path(out, here), machine_toml(base, fits, found, tables))
@@ -98,6 +117,20 @@ def command(
             raise InputError(f"cannot be written: {reason}", file=out) from None
     if plot:
         save(draw(without_sizes(rows, rates)), user_path(plot, here))
+    if predict:
+        asked = parse_shape(predict[0], "--predict"), parse_bytes(predict[1])
+        at = _in_domains(Measurement("", *asked, 0.0), nodes_per_domain)
+        told = list(predictions(rows, fits, rates, at.shape, at.size_bytes))
+        if not told:
+            between = "between" if at.shape.nodes > 1 else "inside"
+            message = f"no collective was measured {between} nodes"
+            raise InputError(message, key="--predict", file=files[0])
+        if outputs["as_json"]:
+            print_json({"predictions": [one._asdict() for one in told]})
+            return
+        for one in told:
+            click.echo(_predicted(one, predict))
+        return
     if outputs["as_json"]:
         errors = [
             {**row._asdict(), "shape": list(row.shape), "error": error}
@@ -112,6 +145,19 @@ def command(
     for name in (out, plot):
         if name:
             click.echo(f"wrote {name}")
+
+
+def _predicted(one: Prediction, asked: tuple[str, str]) -> str:
+    """Return a prediction in a sentence."""
+    low, time, high = (
+        None if us is None else format_time(round(us * 1e6), 4)
+        for us in (one.low_us, one.time_us, one.high_us)
+    )
+    text = f"{one.what} of {asked[1]} on {asked[0]}: {time}"
+    if low is None:
+        return f"{text}, without an interval: no measurement left out of a fit is like it"
+    which = f"{one.n_left_out:,} left-out {one.left_out.replace('node counts', 'numbers of nodes')}"
+    return f"{text}, 90 % interval {low} to {high} ({which}, measured over predicted)"
 
 
 def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any]:

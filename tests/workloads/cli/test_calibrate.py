@@ -9,7 +9,7 @@ from raises_input import raises_input
 
 from netsim.workloads.calibration.fit import Rates, fitted
 from netsim.workloads.calibration.measured import Measurement, read_measured
-from netsim.workloads.calibration.validate import residuals, summaries
+from netsim.workloads.calibration.validate import predictions, residuals, summaries
 from netsim.workloads.job.curves import CollectiveCurves, Curve, Shape, read_curves
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.messages import messages
@@ -138,6 +138,35 @@ def test_held_out_sizes_and_node_counts_are_predicted():
     assert all(worst < 1e-9 for _, _, worst in found["fitted"])
     assert all(middle < 0.03 for _, middle, _ in found["every third size left out"])
     assert all(middle < 0.15 for _, middle, _ in found["4 nodes left out"])
+
+
+def test_prediction_has_the_interval_of_what_was_left_out():
+    shapes, size = [Shape(2, 8), Shape(4, 8), Shape(8, 8)], 1 << 29
+    rows = measured(shapes, [2**k for k in range(3, 34, 2)])
+    fits = fitted(rows, RATES)
+    (asked,) = measured([Shape(16, 8)], [size])
+    (found,) = predictions(rows, fits, RATES, asked.shape, size)
+    assert found.low_us <= asked.time_us <= found.high_us
+    assert (found.left_out, found.n_left_out) == ("node counts", 3 * 5)  # 32 MiB to 8 GiB
+    (found,) = predictions(rows, fits, RATES, Shape(4, 8), size)
+    (asked,) = measured([Shape(4, 8)], [size])
+    assert found.left_out == "sizes"
+    assert 0.9 < found.time_us / asked.time_us < 1.1
+    for shape, beyond in ((Shape(4, 8), 1 << 40), (Shape(16, 8), 1)):
+        (found,) = predictions(rows, fits, RATES, shape, beyond)
+        assert (found.low_us, found.high_us, found.n_left_out) == (None, None, 0)
+    assert not list(predictions(rows, fits, RATES, Shape(1, 8), size))
+
+
+def test_predict_prints_one_time(netsim, tmp_path):
+    lines = [line(size, time) for size, time in ((1 << 20, 50), (1 << 22, 150), (1 << 24, 600))]
+    (tmp_path / "a.txt").write_text(text(lines, nodes=2, gpus=8))
+    told = netsim("calibrate", "a.txt", "--predict", "2x8", "4MiB")
+    assert told.stdout.startswith("all_reduce of 4MiB on 2x8: 150us, 90 % interval ")
+    assert "without an interval" in netsim("calibrate", "a.txt", "--predict", "4x8", "4MiB").stdout
+    assert fails(netsim("calibrate", "a.txt", "--predict", "1x8", "4MiB"), 2, "inside nodes")
+    assert fails(netsim("calibrate", "a.txt", "--predict", "16", "4MiB"), 2, "--predict")
+    assert fails(netsim("calibrate", "a.txt", "--predict", "2x8", "much"), 2, "much")
 
 
 def test_time_is_linear_between_measured_sizes():
