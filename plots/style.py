@@ -423,7 +423,8 @@ def _put_above(figure: Figure, axes: Axes, beside: Legend, width_in: float) -> N
     column_in = LEGEND_LINE_IN + LEGEND_LETTER_IN * max(map(len, texts))
     columns = max(1, min(len(texts), int(width_in / column_in)))
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
-    axes.legend(beside.legend_handles, texts, **place, frameon=False, fontsize=6)
+    handles: list[Any] = beside.legend_handles
+    axes.legend(handles, texts, **place, frameon=False, fontsize=6)
     rows = -(-len(texts) // columns)
     figure.set_figheight(figure.get_figheight() + STACKED_IN + LEGEND_ROW_IN * rows)
 

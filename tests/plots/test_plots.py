@@ -12,6 +12,7 @@ from netsim.plots import (
     links,
     save,
     slowdown,
+    style,
 )
 from netsim.plots.style import MAX_POINTS, thin
 
@@ -171,6 +172,17 @@ class TestComparisons:
             figure.axes[1].get_lines()[0].get_ydata()[1]
             == comparison.ours["mean"]["roce"][0.5].mean
         )
+
+    def test_fct_vs_load_names_and_colors_transports_as_all_plots_do(self, loads):
+        for one in loads:
+            one.experiment["resolved"]["description"] = "The last flow as more hosts take part"
+        figure = fct_vs_load.draw(fct_vs_load.compare(loads))
+        assert figure.get_suptitle() == "The last flow as more hosts take part"
+        shown = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert shown == ["RoCE", "NDP", "fair shares of hashed paths", "ideal"]
+        lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
+        for name in ("roce", "ndp"):
+            assert lines[name].get_color() == style.COLORS[style.COLOR_OF[name]]
 
     def test_fct_vs_load_compares_with_fair_shares(self, loads):
         comparison = fct_vs_load.compare(loads)
