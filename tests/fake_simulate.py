@@ -38,6 +38,7 @@ class FakeEstimate:
     notes: tuple[str, ...] = ()
     pfc: str | None = "deadlock-free"
     memory: Memory = MEMORY
+    advice: tuple[str, ...] = ()
 
     def seconds_with(self, _: int) -> float:
         """Return a time so short that one process runs all points."""
@@ -89,7 +90,7 @@ class FakeSimulate:
             vars(modules[real.__name__]).update({**vars(real), **fakes})
         return modules
 
-    def estimate(self, point: Any) -> FakeEstimate:
+    def estimate(self, point: Any, budget_s: float | None = None) -> FakeEstimate:  # noqa: ARG002
         """Return an estimate; `assumptions` maps the name of a point to its assumptions."""
         text = self.assumptions.get(point.name, FakeEstimate.assumptions)
         return FakeEstimate(memory_bytes=self.memory_bytes, assumptions=text)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import experiment_options, json_option, load_experiment, print_json
+from netsim.cli.options import (
+    experiment_options,
+    json_option,
+    load_experiment,
+    option_seconds,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
@@ -27,12 +33,20 @@ NAMED_POINTS = 2
 @click.option(
     "--ranks", type=click.IntRange(1), metavar="N", help="Predict memory for N ranks of --mpi."
 )
+@click.option(
+    "--budget",
+    metavar="TIME",
+    default="60s",
+    show_default=True,
+    help="Propose the sample of a training job that distorts least in this time of simulation.",
+)
 @json_option
 def command(
     experiment: str,
     overrides: tuple[str, ...],
     seed: str | None,
     ranks: int | None,
+    budget: str,
     as_json: bool,
 ) -> None:
     """Check EXPERIMENT, print every value, and predict run time and memory.
@@ -48,7 +62,8 @@ def command(
 
     loaded = load_experiment(experiment, overrides, seed)
     points = loaded.points()
-    estimates = [estimate(point) for point in points]
+    budget_s = option_seconds(budget, "--budget")
+    estimates = [estimate(point, None if k else budget_s) for k, point in enumerate(points)]
 
     def require_room() -> None:
         for point, one in zip(points, estimates, strict=True):
@@ -81,6 +96,9 @@ def command(
         click.echo(f"PFC: {pfc}")
     show(estimate_table([point.name for point in points], estimates))
     click.echo(total_line(estimates, code_needed(points, [one.feature_set for one in estimates])))
+    for advice in estimates[0].advice:
+        of_first = f" of {points[0].name}" if len(points) > 1 else ""
+        click.echo(f"Sample{of_first}: {advice}")
     for names, assumptions in assumed(points, estimates):
         click.echo(f"Assumed{names}: {assumptions}")
     largest = max(estimates, key=lambda one: one.memory_bytes)

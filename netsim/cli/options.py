@@ -112,3 +112,18 @@ def flow_number(result: Result, text: str) -> int:
     place = math.ceil(len(flows) * Fraction(ranked[1]) / 100)
     by = "slowdown" if ranked[2] else "fct_ps"
     return int(flows.sort(by, "flow")["flow"][max(1, place) - 1])
+
+
+def option_seconds(given: str | None, option: str) -> float | None:
+    """Return the time of an option in seconds. Raises InputError if it is not positive."""
+    if given is None:
+        return None
+    from netsim.units import parse_time_ps
+
+    try:
+        time_ps = parse_time_ps(given)
+    except InputError as error:
+        raise error.at(file=option) from None
+    if time_ps <= 0:
+        raise InputError(f"{given} must be positive", file=option, hint='such as "60s"')
+    return time_ps / 1e12

@@ -16,6 +16,7 @@ from netsim.cli.options import (
     experiment_options,
     json_option,
     load_experiment,
+    option_seconds,
     print_json,
     threads_and_jobs,
     trust_option,
@@ -95,7 +96,7 @@ def command(
     Repeat the command to continue: complete points (of the same experiment, code and seed) are
     kept, and a point with a checkpoint resumes from it.
     """
-    every_s = checkpoint_seconds(checkpoint)
+    every_s = option_seconds(checkpoint, "--checkpoint")
     if scheduler and options["mpi"]:
         raise InputError("--scheduler conflicts with --mpi")
     if every_s is None and scheduler == "slurm":
@@ -178,21 +179,6 @@ def _start_processes() -> list[WorkerProcess]:
     from netsim.running.worker_process import WorkerProcess
 
     return [WorkerProcess(), WorkerProcess()]
-
-
-def checkpoint_seconds(written: str | None) -> float | None:
-    """Return a time option in seconds."""
-    if written is None:
-        return None
-    from netsim.units import parse_time_ps
-
-    try:
-        time_ps = parse_time_ps(written)
-    except InputError as error:
-        raise error.at(file="--checkpoint") from None
-    if time_ps <= 0:
-        raise InputError(f"{written} must be positive", file="--checkpoint", hint='such as "60s"')
-    return time_ps / 1e12
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,10 @@ class WorkloadPart:
         """Return this part as that of the traffic `name`: "traffic", or a flow class."""
         return self
 
+    def advice(self, budget_s: float, seconds: float) -> str | None:  # noqa: ARG002
+        """Return what `netsim check` says about a run of `seconds` for who has `budget_s`."""
+        return None
+
     def with_last_tasks(self, last: NDArray[np.int64]) -> Self:  # noqa: ARG002
         """Return this part where task `last[k]` completes task k, after messages were cut."""
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from netsim.engine.simulation import FeatureSet
@@ -82,7 +82,8 @@ class Estimate:
 
     `seconds` are those of the simulation on all cores, `setup_seconds` come before and after it,
     and those of `Code` once per transport and fabric. `notes` are the traffic's (`Workload`), `pfc`
-    is the scenario's. `work` and `memory` are None if nothing is simulated.
+    is the scenario's. `work` and `memory` are None if nothing is simulated. `advice` is the
+    traffic's for a budget of time (`WorkloadPart.advice`).
     """
 
     n_hosts: int
@@ -101,6 +102,7 @@ class Estimate:
     pfc: str | None = None
     work: Work | None = None
     memory: Memory | None = None
+    advice: tuple[str, ...] = ()
 
     def seconds_with(self, threads: int) -> float:
         """Wall-clock time of the point with this many threads, without loading its code."""
@@ -154,9 +156,15 @@ def feature_set_of(scenario: Scenario) -> FeatureSet:
     )
 
 
-def estimate(point: Point) -> Estimate:
-    """Predict a run of `point`. Raises InputError if it cannot be built."""
-    return estimate_scenario(point, prepare(point))
+def estimate(point: Point, budget_s: float | None = None) -> Estimate:
+    """Predict a run of `point`, with advice for a budget of time. Raises InputError if it cannot be
+    built."""
+    scenario = prepare(point)
+    found = estimate_scenario(point, scenario)
+    if budget_s is None:
+        return found
+    told = (part.advice(budget_s, found.seconds) for part in scenario.load.parts)
+    return replace(found, advice=tuple(text for text in told if text))
 
 
 def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,14 @@ from typing import Any
 import pytest
 from cli_outcome import fails
 from click.testing import CliRunner
+from raises_input import mentions
 
 from netsim.cli import app
+from netsim.experiment import built_in
 from netsim.results import load_result
+from netsim.workloads.job import load_job
+from netsim.workloads.training.propose import by_formula, distortion_of, shares
+from netsim.workloads.training.sample import SampleSize, sample_job
 
 EXPERIMENT = """
 name = "job"
@@ -124,3 +130,36 @@ def test_faults_in_scaled_sample_need_consent(run: Any) -> None:
         assert run("r", flap | changes).exit_code != 2
     slow = {"faults.slow": '{links = "all", rate = "50Gbps"}', "stop.max_time": "1us"}
     assert run("s", slow | scaled).exit_code != 2
+
+
+def test_check_proposes_sample_with_least_distortion(run: Any) -> None:
+    def check(*options: str) -> str:
+        outcome = CliRunner().invoke(app, ["check", "job.toml", *options])
+        assert outcome.exit_code == 0, outcome.output
+        return "".join(line for line in outcome.stdout.splitlines() if line.startswith("Sample"))
+
+    del run
+    assert not check()  # the whole job fits
+    few = ("--set=traffic.micro_batches=2", "--set=traffic.message_scale=0.02")
+    text = check(*few)
+    assert mentions(text, "replicas = 4", "micro_batches = 8", "message_scale = 1", "0.0 %", "60 s")
+    assert "message_scale = 1," not in check(*few, "--budget", "20ms")
+    assert "No sample" in check(*few, "--budget", "1us")
+
+
+def test_distortion_by_formula_is_that_of_simulated_samples() -> None:
+    """Samples of own_cluster: NDP, 400 Gbps, simulated on 2026-11-24."""
+    given = tomllib.loads(built_in()["own_cluster"].read_text())["traffic"]["job"]
+    delay_ps = 2_500_000
+    whole = sample_job(load_job(given), SampleSize(), formula=frozenset({"tp"}))
+    target = shares(by_formula(whole, whole.ranks.dp, delay_ps))
+    for size, scale, mfu, exposed in (
+        (SampleSize(micro_batches=4), 0.02, 0.172, 0.405),
+        (SampleSize(replicas=8), 0.1, 0.310, 0.385),
+    ):
+        sample = sample_job(whole.job, size, scale=scale, formula=whole.formula)
+        found = distortion_of(sample, delay_ps, target)
+        assert found.mfu == pytest.approx(mfu, rel=0.04)
+        assert found.exposed == pytest.approx(exposed, abs=0.015)
+        assert (found.most > 0.4) == (scale == 0.02)
+        assert found.most < 0.04 or scale == 0.02

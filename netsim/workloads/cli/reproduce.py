@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from netsim.cli.app import FAILED
-from netsim.cli.options import threads_and_jobs
-from netsim.cli.run import checkpoint_seconds
+from netsim.cli.options import option_seconds, threads_and_jobs
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def command(
         raise InputError("conflicts with --results", key=conflicts[0])
     form = QUICK if quick else FULL
     directory = out or Path("results") / f"reproduce_{form}"
-    settings = (threads, force, checkpoint_seconds(checkpoint))
+    settings = (threads, force, option_seconds(checkpoint, "--checkpoint"))
     done: dict[Sweep, list[Result]] = {}
     failed = False
     from netsim.results import results_in

@@ -35,6 +35,7 @@ class JobSteps:
         forecast: for a sample of a job, returns the forecast of the whole job's step, as in
             "job" of the summary, from the sample's table of operations, the network, the sizes of
             packets and the sample's metrics; {} if there is none.
+        advice: as `WorkloadPart.advice`.
     """
 
     step: NDArray[np.int32]
@@ -43,6 +44,7 @@ class JobSteps:
     formula_networks: Mapping[str, str] = field(default_factory=dict)
     peak_format: str = ""
     forecast: Callable[[Any, Any, Any, Any], dict[str, Any]] | None = None
+    advice: Callable[[float, float], str | None] | None = None
 
     @property
     def n(self) -> int:
@@ -120,6 +122,11 @@ class OperationTable(WorkloadPart):
     def jobs(self) -> tuple[JobRows, ...]:
         """The jobs of the table, in order."""
         return self.joined or (JobRows(self.title, len(self), self.steps),)
+
+    def advice(self, budget_s: float, seconds: float) -> str | None:
+        """Return the advice of a single job."""
+        advice = None if self.steps is None else self.steps.advice
+        return None if advice is None else advice(budget_s, seconds)
 
     def named(self, name: str) -> OperationTable:
         """Return the table of the job `name`."""

@@ -40,6 +40,7 @@ from netsim.workloads.serving.given import check_used
 from netsim.workloads.traffic._collectives import params_of, wires_of
 from netsim.workloads.traffic._placement import placement_of, routing_of
 from netsim.workloads.training.forecast import forecast
+from netsim.workloads.training.propose import proposal
 from netsim.workloads.training.routing import Routing, zipf
 from netsim.workloads.training.sample import (
     ALWAYS_PACKETS,
@@ -128,9 +129,11 @@ def flows(
         raise error.at(key="traffic.algorithm") from None
     sent = {one.kind for one in sample.messages} - sample.formula
     classes = {kind: params["classes"][kind] for kind in sent}
-    load = ops.lower(hosts, classes, network.reduction, wires_of(network, context))
+    wires = wires_of(network, context)
+    load = ops.lower(hosts, classes, network.reduction, wires)
     load = replace(load, notes=(*load.notes, *sample_notes(sample, steps)))
     found = steps_of(sample, steps, len(load.part(OperationTable) or ()))
+    found = replace(found, advice=partial(proposal, sample, hosts, wires))
     if not sample.is_whole and not context.has_faults:  # one fault is not one per micro-batch
         found = replace(found, forecast=partial(forecast, sample, steps))
     return found.add_to(load)

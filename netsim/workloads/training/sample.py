@@ -7,7 +7,7 @@ may scale all messages and compute times, and kinds of messages may be timed by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -124,17 +124,22 @@ class JobSample:
     @property
     def n_messages(self) -> int:
         """Approximate number of messages and compute operations per step."""
+        found = 2 * self.micro_batches * (len(self.layers) + len(self.positions))
+        for one, times in self.occurrences():
+            sends = 1 if one.kind in self.timed or one.what == "send" else one.n - 1
+            channels = self.how[one.kind].channels if one.kind in self.how else 1
+            found += times * (2 * sends * channels + 1)
+        return found * len(self.ranks) // self.ranks.pp
+
+    def occurrences(self) -> Iterator[tuple[Message, int]]:
+        """Yield messages, and how often per step one rank of each stage has them, in all stages."""
         layers = self.layers
         moe = sum(self.job.model.has_experts(layer) for layer in layers)
         count = {"layer": len(layers), "moe_layer": moe, "dense_layer": len(layers) - moe}
         count["virtual_stage"] = len(self.positions)
-        found = 2 * self.micro_batches * (len(layers) + len(self.positions))
         for one in self.messages:
-            sends = 1 if one.kind in self.timed or one.what == "send" else one.n - 1
-            channels = self.how[one.kind].channels if one.kind in self.how else 1
             times = self.buckets if one.when == "step" else one.times * self.micro_batches
-            found += count.get(one.per, 1) * times * (2 * sends * channels + 1)
-        return found * len(self.ranks) // self.ranks.pp
+            yield one, count.get(one.per, 1) * times
 
     @property
     def model_flops(self) -> float:
