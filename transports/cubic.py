@@ -11,9 +11,9 @@ RFC 9438 (window), RFC 9406 (HyStart++), RFC 6937 (sending in recovery); `netsim
 describes loss detection. Windows count packets of payload_bytes. ECN marks are ignored.
 """
 
-from netsim.blocks import prr, tcp
+from netsim.blocks import prr, rto, tcp
 from netsim.params import Param
-from netsim.transport import BLOCKED, INF
+from netsim.transport import BLOCKED, INF, or_default
 
 PARAMS = [
     *tcp.PARAMS,
@@ -29,8 +29,22 @@ PARAMS = [
         "RFC 9438, section 4.7",
     ),
     Param("hystart", "bool", True, "end slow start when delay grows", "RFC 9406"),
-    Param("hystart_min", "time", "4ms", "minimum threshold of delay growth", "RFC 9406, 4.3"),
+    Param(
+        "hystart_min",
+        "time",
+        None,
+        "minimum threshold of delay growth; default: half the path's round trip, at most 4 ms",
+        "RFC 9406, 4.3, whose 4 ms end no slow start in a datacenter",
+    ),
     Param("hystart_max", "time", "16ms", "maximum threshold of delay growth", "RFC 9406, 4.3"),
+    Param(
+        "initial_ssthresh",
+        "bytes",
+        None,
+        "window at which the first slow start ends, whatever the delay",
+        "RFC 5681, 3.1: arbitrarily high",
+        minimum="1B",
+    ),
 ]
 
 FABRIC = {
@@ -75,6 +89,8 @@ UNLIMITED = 1e18
 def setup(env, tx, rx):
     tcp.setup(env, tx, rx)
     tx.ssthresh = UNLIMITED
+    if env.par.initial_ssthresh > 0:
+        tx.ssthresh = max(env.par.initial_ssthresh / env.par.payload_bytes, MIN_WINDOW)
     tx.epoch_ps = -1
     tx.round_min_ps = INF
     tx.last_min_ps = INF
@@ -174,7 +190,8 @@ def watch_delay(env, tx):
         if tx.round_min_ps < tx.css_baseline_ps:
             tx.css_rounds = 0
     elif tx.last_min_ps < INF:
-        growth = max(env.par.hystart_min, min(tx.last_min_ps // 8, env.par.hystart_max))
+        least = or_default(env.par.hystart_min, min(4 * rto.MS, tx.base_rtt_ps // 2))
+        growth = max(least, min(tx.last_min_ps // 8, env.par.hystart_max))
         if tx.round_min_ps >= tx.last_min_ps + growth:
             tx.css_baseline_ps = tx.round_min_ps
             tx.css_rounds = 1

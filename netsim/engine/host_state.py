@@ -179,6 +179,7 @@ def _host_ports(network: Network, at: Rows) -> np.ndarray:
     """Return the host ports, with empty queues."""
     host_ports = np.zeros(network.n_host_ports, HOST_PORT)
     host_ports["ready_head"][at] = host_ports["ready_tail"][at] = -1
+    host_ports["turn_end"][at] = -1
     host_ports["nic"][at] = network.nic_of_port[at]
     return host_ports
 

@@ -150,6 +150,7 @@ def features(
         "ROUTES_AHEAD": not coupled or (routing.ahead and how != VLB),
         "POLICY_ROUTING": feature_set.policy,
         "TIME_SLOT_ROUTING": feature_set.time_slots,
+        "HOST_JITTER": fabric.host_jitter_ps > 0,
         "FAULTS": feature_set.faults,
         "MAY_BE_UNROUTABLE": feature_set.faults
         or feature_set.time_slots

@@ -183,7 +183,9 @@ def idle_ps(state: State) -> int:
     is_known = ports["free_at"] < HORIZON_PS  # other ports wait forever
     arrivals = (ports["free_at"] + ports["delay_ps"])[is_known]
     events = np.asarray(state.hosts.nics)["now_ps"]
-    last_ps = max(arrivals.max(initial=0), events.max(initial=0), clock["last_done_ps"])
+    late = np.asarray(state.hosts.host_ports)["last_arrival"]
+    ends = (arrivals.max(initial=0), late.max(initial=0), events.max(initial=0))
+    last_ps = max(*ends, clock["last_done_ps"])
     return int(last_ps + clock["ending_ps"])
 
 

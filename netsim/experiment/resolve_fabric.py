@@ -194,6 +194,7 @@ def _common(
     values = dict(validated(FabricSection, table, "fabric", context))
     for key in FABRIC_PLUGINS:
         del values[key]
+    jitter_ps = values.pop("host_jitter") or 0
     ecn, circuits = values.pop("ecn"), values.pop("circuits")
     if values["n_traffic_classes"] is None:  # the discipline's minimum, or the default
         needed = classes_of(module)
@@ -206,6 +207,7 @@ def _common(
         ecn = Ecn(**_with_defaults(limits, keys_of(Ecn)))
     values["ecn"] = ecn
     values["circuits"] = None if circuits is None else _circuits(dict(circuits))
+    values["host_jitter_ps"] = jitter_ps
     return values
 
 
@@ -301,7 +303,8 @@ def size_values(fabric: Fabric) -> dict[str, Any]:
 def _described(table: Fabric | Ecn) -> dict[str, Any]:
     """Return every key with its value as written."""
     return {
-        name: _as_written(getattr(table, name), key) for name, key in keys_of(type(table)).items()
+        name: _as_written(getattr(table, one.name), key)
+        for one, (name, key) in zip(fields(table), keys_of(type(table)).items(), strict=True)
     }
 
 
@@ -322,6 +325,8 @@ def _as_written(value: Any, key: Key) -> Any:
         return table | (
             {"indirect_class": value.indirect_class} if value.indirect == OPPORTUNISTIC else {}
         )
+    if key.unit == "time":
+        return format_time(value)
     return format_port_size(value) if key.unit == "queue" else value
 
 

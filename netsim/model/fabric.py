@@ -128,6 +128,13 @@ class CircuitRules:
     indirect_class: int = _key("count", 0, "opportunistic: class of indirect packets")
 
 
+HOST_JITTER = Key(
+    "time",
+    "0ps",
+    "longest random delay of a packet on its host's link; a host's flows then take random turns",
+    rules={"maximum": "1ms"},
+)
+
 ECN = Key(
     "table",
     "none",
@@ -208,6 +215,7 @@ class Fabric:
     ecn: Ecn | None = field(default=None, metadata={"key": ECN})
     ecn_from_class: int = _key("count", 0, "first class that is marked")
     circuits: CircuitRules | None = field(default=None, metadata={"key": CIRCUITS})
+    host_jitter_ps: int = field(default=0, metadata={"key": HOST_JITTER, "written": "host_jitter"})
     allow_deadlock: bool = _key(
         "bool", False, "with PFC: also run networks whose links can wait for each other in a cycle"
     )

@@ -81,6 +81,9 @@ TREES = 0.15
 RACKS = 0.1
 """Probability that only circuits join switches."""
 
+JITTER = 0.3
+"""Probability that packets are late by chance."""
+
 FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "circuits": (0.4, with_circuits),
     "policy": (0.25, with_policy),
@@ -116,6 +119,7 @@ def random_case(rng_seed: int, **named: Any) -> Case:
         "planes": rng.choice((None, *PLANE_BALANCING)),
     }
     trees = random.Random(f"{rng_seed} trees")
+    drawn["jitter"] = random.Random(f"{rng_seed} jitter").random() < JITTER
     drawn["trees"] = trees if named.pop("trees", trees.random() < TREES) else None
     circuits_alone = random.Random(f"{rng_seed} racks").random() < RACKS
     if named.pop("racks", circuits_alone and not named.keys() & {"planes", "trees", "circuits"}):
@@ -206,6 +210,8 @@ def _fabric(
         "alpha": rng.choice((0.125, 0.3, 0.5, 1.0, 2.0)) if dynamic else None,
         "xon_gap_bytes": rng.choice((0, 1, full, 2 * full)),
     }
+    if drawn["jitter"]:
+        fabric["host_jitter_ps"] = rng.choice((1, NS, 300 * NS, 5 * US))
     if drawn["planes"] is not None:
         fabric["plane_balancing"] = drawn["planes"]
     if model == "codel":

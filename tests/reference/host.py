@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .model import PFC, Packet
+from .model import PFC, Packet, below, rand32
 from .port import SENDING, TIMER, Port
 from .routing_policy import control_table, data_table
 
@@ -21,6 +21,9 @@ SENDER_TIMERS = 1
 RECEIVER_TIMERS = 2
 BEGIN_TIMER, TASK_TIMERS, PROGRAM_TIMERS = 999, 1000, 1001
 """First numbers of other timer slots, instead of the NIC's number."""
+
+
+HOST_JITTER, READY_ORDER = 15, 16
 
 
 class Timer:
@@ -65,6 +68,11 @@ class HostPort(Port):
     def prepare(self, nic: Nic) -> None:
         """Assign the port to a NIC."""
         self.nic = nic
+        self.packets_sent = 0
+        self.last_arrival_ps = 0
+        self.n_of_round = 0  # flows at the front of the list
+        self.turns = 0
+        self.placed = 0
         self.control: deque[Packet] = deque()
         self.ready: deque[Sender] = deque()
         nic.ports.append(self)
@@ -81,7 +89,7 @@ class HostPort(Port):
         for sender in list(self.ready):
             if self.paused[self.sim.first_level(sender.data_class)] and not sender.finished:
                 continue  # skipped, it keeps its position
-            self.ready.remove(sender)
+            self._leave(sender)
             if sender.finished:
                 continue
             port_pair, sender.port_pair = sender.port_pair, None
@@ -102,6 +110,35 @@ class HostPort(Port):
             self.nic.join(sender)
             return True
         return False
+
+    def _leave(self, sender: Sender) -> None:
+        """Take a flow off the list, which may begin a round."""
+        at = self.ready.index(sender)
+        if at >= self.n_of_round:
+            self.n_of_round = len(self.ready)
+            self.turns += 1
+        self.n_of_round -= 1
+        self.ready.remove(sender)
+
+    def place(self) -> int:
+        """Return where on the list a flow joins for the next round."""
+        first = self.n_of_round
+        if first == len(self.ready) or self.turns % 2:
+            return first
+        draw = rand32(self.sim.case.seed, READY_ORDER, self.index, self.placed)
+        self.placed += 1
+        return first if draw % 2 else len(self.ready)
+
+    def arrival_at(self, done_ps: int) -> int:
+        """Return when a packet arrives, late by chance."""
+        arrival_ps = super().arrival_at(done_ps)
+        jitter_ps = self.sim.case.fabric.get("host_jitter_ps", 0)
+        if jitter_ps:
+            draw = rand32(self.sim.case.seed, HOST_JITTER, self.index, self.packets_sent)
+            arrival_ps = max(arrival_ps + below(draw, jitter_ps), self.last_arrival_ps + 1)
+            self.last_arrival_ps = arrival_ps
+        self.packets_sent += 1
+        return arrival_ps
 
     def _send(self, packet: Packet) -> int:
         self.sim.balance.sent.add(packet.size)
@@ -135,7 +172,11 @@ class Nic:
         if not sender.finished and sender.port_pair is None:
             sender.port_pair = sender.spread.of_data(sender.packets_sent)
             sender.joined_with = sender.rank
-            ready = sender.port_pair[0].ready
+            port = sender.port_pair[0]
+            ready = port.ready
+            if self.sim.has_rounds:
+                ready.insert(port.place(), sender)
+                return
             before = [k for k, one in enumerate(ready) if one.joined_with <= sender.rank]
             ready.insert(before[-1] + 1 if before else 0, sender)
 

@@ -67,7 +67,7 @@ class Port:
         sim, peer = self.sim, self.peer
         begin_ps = self.last_begin_ps = max(sim.now, self.last_end_ps)
         done_ps = begin_ps + serialization_ps(packet.size, self.rate_at(begin_ps))
-        arrival_ps = done_ps + self.delay_ps
+        arrival_ps = self.arrival_at(done_ps)
         self.busy = True
         packet.hops += 1
         self.last_end_ps = done_ps
@@ -107,6 +107,10 @@ class Port:
             lambda: peer.admit_arrival(packet),
         )
         return done_ps
+
+    def arrival_at(self, done_ps: int) -> int:
+        """Return when a packet arrives whose last bit has left then."""
+        return done_ps + self.delay_ps
 
     def turn_at(self, _: int) -> tuple[int, ...]:
         """Return the rank among simultaneous arrivals; the smallest goes first."""

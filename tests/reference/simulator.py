@@ -14,6 +14,7 @@ from .port import Port
 from .queues import PAUSING
 from .routing_by_load import ALGORITHMS
 from .series import Recorder
+from .sides import Sender
 from .switch import Switch, SwitchPort
 from .tasks import Tasks
 from .transports import Sides
@@ -57,6 +58,9 @@ class Simulator:
             if by_task or flow.index in case.after:
                 flow.start_ps = -1
         self.sides = Sides(self)
+        senders = [one for host in self.hosts for one in host.senders.values()]
+        ranked = any(type(one).rank is not Sender.rank for one in senders)
+        self.has_rounds = bool(case.fabric.get("host_jitter_ps")) and not ranked
         self.tasks = Tasks(self)
         self.phase_schedule = PhaseSchedule(self)
 

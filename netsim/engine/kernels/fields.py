@@ -272,6 +272,11 @@ class HostPortRecord(Declared):
     nic: Fixed[NicId]  # with several ports, the NIC of this one ...
     n_ready: int  # ... the number of flows on the list ...
     begins_ps: Ps  # ... and, with ENTROPY, the start of the last transmission
+    last_arrival: Ps  # with HOST_JITTER when the last packet arrives ...
+    n_late: int  # ... draws for packets ...
+    turn_end: FlowId  # ... the last flow on the list that has a turn in this round, ...
+    n_turns: int  # ... rounds so far ...
+    n_placed: int  # ... and draws for places on the list
 
 
 class PortChoiceRecord(Declared):
@@ -336,6 +341,7 @@ class FabricRecord(Declared):
     ecn_from_class: int
     pmax: float
     indirect_class: int
+    host_jitter_ps: Ps
 
 
 class CommonParameters(Declared):

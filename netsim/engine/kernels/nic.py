@@ -34,6 +34,7 @@ from netsim.engine.kernels.series import close_until
 from netsim.engine.kernels.specialization_constants import (
     HAS_RANK,
     HAS_SERIES,
+    HOST_JITTER,
     N_CLASSES,
     N_LEVELS,
     PLANE_BALANCING,
@@ -47,6 +48,7 @@ from netsim.engine.kernels.specialization_constants import (
 from netsim.engine.kernels.tasks import handed_over
 from netsim.engine.kernels.timers import arm, start_timer
 from netsim.engine.kernels.trace import HANDLER, SENT, trace_asked, trace_packet, trace_tx
+from netsim.model.arithmetic import PURPOSE_HOST_JITTER, PURPOSE_READY_ORDER, below, rand32
 
 
 def wake(env: Env, tx: TxRecord) -> None:
@@ -67,6 +69,11 @@ def wake(env: Env, tx: TxRecord) -> None:
     following = NO_FLOW
     if host_port.ready_head >= 0:
         before = host_port.ready_tail
+    if HOST_JITTER and not HAS_RANK and before >= 0:
+        before = place(env, host_port, p)
+        following = host_port.ready_head
+        if before >= 0:
+            following = env.tx[before].next_ready
     if HAS_RANK:
         handler = host.handler
         host.handler = IN_RANK
@@ -87,9 +94,31 @@ def wake(env: Env, tx: TxRecord) -> None:
         env.tx[before].next_ready = tx.flow
 
 
-def unlist(env: Env, host_port: HostPortRecord, before: FlowId, tx: TxRecord) -> None:
-    """Remove a flow from the ready list; ``before`` is its predecessor or NO_FLOW."""
+def place(env: Env, host_port: HostPortRecord, p: GlobalPort) -> FlowId:
+    """Return the flow on the list after which another one joins for the next round, first or last
+    in it. Odd rounds reverse the order of the one before."""
+    if host_port.turn_end == host_port.ready_tail:
+        return host_port.ready_tail
+    is_first = host_port.n_turns & 1
+    if is_first == 0:
+        draw = rand32(env.links.fabric[0].seed, PURPOSE_READY_ORDER, int(p), host_port.n_placed)
+        is_first = draw & 1
+        host_port.n_placed += 1
+    if is_first == 1:
+        return host_port.turn_end
+    return host_port.ready_tail
+
+
+def unlist(env: Env, host_port: HostPortRecord, before: FlowId, tx: TxRecord, passed: bool) -> None:
+    """Remove a flow from the ready list; ``before`` is its predecessor or NO_FLOW. ``passed``: the
+    flow is beyond the end of the round."""
     tx.listed = 0
+    if HOST_JITTER:
+        if passed or host_port.turn_end < 0:
+            host_port.turn_end = host_port.ready_tail
+            host_port.n_turns += 1
+        if host_port.turn_end == tx.flow:
+            host_port.turn_end = before
     if PLANE_BALANCING != ONE_PORT:
         host_port.n_ready -= 1
     if before < 0:
@@ -105,16 +134,20 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
     from the ready list; sets the start timer of paced ones."""
     host = env.host
     before = NO_FLOW
+    passed = False
     flow = host_port.ready_head
     while flow >= 0:
         tx = env.tx[flow]
         following = tx.next_ready
         if tx.finished == 1:
-            unlist(env, host_port, before, tx)
+            unlist(env, host_port, before, tx, passed)
+            passed = False
         elif (port.paused >> first_level(tx.prio)) & 1 == 1:
             before = flow
+            passed = passed or flow == host_port.turn_end
         else:
-            unlist(env, host_port, before, tx)
+            unlist(env, host_port, before, tx, passed)
+            passed = False
             host.handler = IN_READY
             at = ready(env, now, tx)
             if at <= now:
@@ -139,7 +172,7 @@ def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
         begin = max(now, port.free_at)
         env.hosts.host_ports[port.number].begins_ps = begin
     end = end_of_transmission(links, port, size, begin)
-    pkt.time = end + port.delay_ps
+    pkt.time = arrival_from_host(env, port, end)
     pkt.hops = 1
     if TRACE:
         trace_packet(links, SENT, port.number, slot, begin, 0)
@@ -150,6 +183,20 @@ def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
     depart(links, port, queue, cls, slot, size, begin, end)
     host.sent_packets += 1
     host.sent_bytes += size
+
+
+def arrival_from_host(env: Env, port: PortRecord, end: Ps) -> Ps:
+    """Return when the packet of a transmission that ends at ``end`` arrives."""
+    arrival = Ps(end + port.delay_ps)
+    if HOST_JITTER:
+        fabric = env.links.fabric[0]
+        host_port = env.hosts.host_ports[port.number]
+        draw = rand32(fabric.seed, PURPOSE_HOST_JITTER, int(port.number), host_port.n_late)
+        host_port.n_late += 1
+        late = int(below(draw, fabric.host_jitter_ps))
+        arrival = Ps(max(arrival + late, host_port.last_arrival + 1))
+        host_port.last_arrival = arrival
+    return arrival
 
 
 def first_open(links: LinkState, host_port: HostPortRecord, port: PortRecord) -> int:

@@ -73,6 +73,7 @@ ROUTES_AHEAD: bool = _feature("ROUTES_AHEAD")  # an output does not depend on ea
 PLANE_BALANCING: int = _feature("PLANE_BALANCING")  # use of a host's ports (port_pairs.py)
 CARRIER: bool = _feature("CARRIER")  # hosts detect loss of carrier on their ports
 POLICY_ROUTING: bool = _feature("POLICY_ROUTING")  # there are several routing tables
+HOST_JITTER: bool = _feature("HOST_JITTER")  # packets are late by chance on hosts' links
 FAULTS: bool = _feature("FAULTS")  # links can lose packets or go down
 MAY_BE_UNROUTABLE: bool = _feature("MAY_BE_UNROUTABLE")  # switches may lack a route
 TIME_SLOT_ROUTING: bool = _feature("TIME_SLOT_ROUTING")  # routes change with the time slot
