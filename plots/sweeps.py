@@ -121,13 +121,22 @@ def dots(
     )  # fmt: skip
 
 
-def bars(axes: Axes, points: Mapping[str, Spread], colors: Sequence[str]) -> None:
-    """Draw a bar for each mean, with its value and name, and a dot for each of several seeds."""
-    for place, (point, color) in enumerate(zip(points.values(), colors, strict=True)):
+def bars(
+    axes: Axes,
+    points: Mapping[str, Spread],
+    colors: Sequence[str],
+    marks: Mapping[str, float] | None = None,
+) -> None:
+    """Draw a bar for each mean, with its value and name, and a dot for each of several seeds.
+
+    Values are right of `marks`, the rightmost mark of each name.
+    """
+    for place, ((name, point), color) in enumerate(zip(points.items(), colors, strict=True)):
         axes.barh(place, point.mean, height=0.6, color=color, alpha=0.75)
         seeds = point.values if len(point.values) > 1 else ()
         axes.plot(seeds, [place] * len(seeds), "k.", markersize=4)
-        style.write_value(axes, (point.high, place), point.mean, (5, 0))
+        beyond = max(point.high, (marks or {}).get(name, 0.0))
+        style.write_value(axes, (beyond, place), point.mean, (6, 0))
     names_below(axes, list(points))
 
 

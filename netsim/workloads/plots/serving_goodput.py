@@ -127,7 +127,8 @@ def draw(comparison: GoodputComparison) -> Figure:
     unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
     met = {bar.label: sweeps.scaled(bar.met, 0.01) for bar in bars}
     sweeps.bars(left, {bar.label: bar.goodput_per_s for bar in bars}, colors)
-    sweeps.bars(middle, met, colors)
+    marks = {bar.label: 100 * max(bar.capacity.mean, bar.by_formula or 0.0) for bar in bars}
+    sweeps.bars(middle, met, colors, marks)
     sweeps.names_below(right, list(met))
     for place, bar in enumerate(bars):
         ttft = sweeps.scaled(bar.ttft_p99_ps, scale)
