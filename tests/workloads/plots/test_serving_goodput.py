@@ -93,7 +93,8 @@ def test_figure_draws_goodput_attainment_capacity_and_ttft() -> None:
     assert [bar.get_width() for bar in goodput.patches] == pytest.approx([21, 28.5, 27, 30])
     assert [bar.get_width() for bar in left.patches] == pytest.approx([70, 95, 90, 100])
     # Values are beside the marks, not under them.
-    assert all(text.xy[0] >= mark for text, mark in zip(left.texts, (82.9, 99, 98, 100), strict=True))
+    written = [text.xy[0] for text in left.texts]
+    assert all(x >= mark for x, mark in zip(written, (82.9, 99, 98, 100), strict=True))
     rings = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "o"]
     assert rings == pytest.approx([150, 100, 100, 100])
     marks = [line.get_xdata()[0] for line in left.lines if line.get_marker() == "|"]
