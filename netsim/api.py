@@ -13,9 +13,11 @@ results[0].flows, results.table, results.plot("fct_cdf")
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -23,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, overload
 
-from netsim.errors import InputError
+from netsim.errors import InputError, raise_all
 from netsim.experiment import Experiment, Point, locate
 from netsim.results import FailedPoint, Result, is_sweep, load_result, load_sweep
 from netsim.results import load as load_any
@@ -118,7 +120,8 @@ class Results(Sequence[Result | FailedPoint]):
         if "ipykernel" in sys.modules:
             import_module("matplotlib.pyplot")  # lets notebooks show figures
 
-        return drawing(self.points, kind, x=x, y=y, given=options).figure
+        with _arguments_named():
+            return drawing(self.points, kind, x=x, y=y, given=options).figure
 
     def report(
         self, out: Path | str = "report.html", *, explain: int = 0, trust: bool = False
@@ -150,7 +153,8 @@ class Results(Sequence[Result | FailedPoint]):
         found = self._result(point)
         names = [None if one is None else str(one) for one in (flow, request)]
         asked = {"flow": names[0], "step": step, "request": names[1]}
-        return explanation(found, asked, {"trust": trust})
+        with _arguments_named():
+            return explanation(found, asked, {"trust": trust})
 
     def trace(self, point: int = 0, *, flow: int | str = "p99", trust: bool = False) -> FlowTrace:
         """Simulate a point again and record a flow (a number, "p99" or "slowest"), as `netsim
@@ -162,7 +166,8 @@ class Results(Sequence[Result | FailedPoint]):
         from netsim.tracing import trace_flow
 
         found = self._result(point)
-        return trace_flow(found, flow_number(found, str(flow)), trust=trust)
+        with _arguments_named():
+            return trace_flow(found, flow_number(found, str(flow)), trust=trust)
 
     def compare(self, other: Results) -> Comparison:
         """Return the differences from this result or sweep to another one, as `netsim compare`.
@@ -179,7 +184,10 @@ class Results(Sequence[Result | FailedPoint]):
         return f"<Results of {len(self)} points>"
 
     def _repr_html_(self) -> str:
-        return self.table._repr_html_()
+        from netsim.cli.tables import sweep_table
+
+        axes = list(self.points[0].experiment["axes"]) if self.points else []
+        return sweep_table(self.table.to_dicts(), axes or ["point"]).html()
 
 
 def run(
@@ -229,6 +237,30 @@ def run(
     options = RunOptions(threads=threads, force=force, checkpoints=Checkpoints(manifest))
     found = _simulated(loaded.points(), directory, options, jobs, progress)
     return Results(_loaded(found), directory, temporary)
+
+
+@contextmanager
+def _arguments_named() -> Iterator[None]:
+    """Name arguments of Python, kind="saturation", where messages name options of commands."""
+
+    def in_python(text: str | None) -> str | None:
+        found = OPTION.sub(lambda of: f'{of[1]}="{of[2]}"' if of[2] else of[1], text or "")
+        return found or text
+
+    try:
+        yield
+    except InputError as error:
+        fields = ("message", "key", "hint")
+        raise_all(
+            [
+                one.replace(**{field: in_python(getattr(one, field)) for field in fields})
+                for one in error.errors
+            ]
+        )
+
+
+OPTION = re.compile(r"--([a-z]+)(?: ([a-z_]+|[A-Z]+)(?= or | needs|$|,))?")
+"""An option in a message, and its value."""
 
 
 def _directory(out: Path | str | None, name: str) -> tuple[Path, TemporaryDirectory[str] | None]:

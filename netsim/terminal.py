@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from netsim.units import format_number, format_time
@@ -89,6 +90,16 @@ class Wide:
                 some += 1
             yield Wide(names + rest[:some], title)
             rest, title = rest[some:], ""
+
+    def html(self) -> str:
+        """The table in HTML, with all columns."""
+        heads = "".join(f"<th>{escape(column.name)}</th>" for column in self.columns)
+        rows = (
+            "".join(f"<td>{escape(cell)}</td>" for cell in row)
+            for row in zip(*(column.cells for column in self.columns), strict=True)
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
     def fits(self, width: int) -> bool:
         """Whether no cell of the table needs to wrap."""

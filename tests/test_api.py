@@ -1,7 +1,9 @@
 """The Python interface: documented examples, tables, plots and errors."""
 
 import ast
+import inspect
 import json
+import re
 import textwrap
 from importlib import import_module
 from pathlib import Path
@@ -31,7 +33,10 @@ def test_sweep_has_a_table_and_points(sweep):
     assert sweep.table["hash"].to_list() == [point.summary["hash"] for point in sweep]
     assert sweep[1].flows["fct_ps"].null_count() == 0
     assert sweep.path.is_dir()
-    assert "seed=2" in sweep._repr_html_()
+    shown = sweep._repr_html_()  # all columns that netsim run prints
+    heads = re.findall("<th>(.*?)</th>", shown)
+    assert {"seed", "FCT p99 us", "slowdown p99", "status"} <= set(heads)
+    assert shown.count("<tr>") == 3
 
 
 def test_single_point_has_its_tables(tmp_path):
@@ -108,6 +113,30 @@ def test_python_page_lists_every_command():
     assert sorted(name for row in rows for name in row.split("`")[1::2]) == sorted(commands())
 
 
+def test_messages_name_arguments_of_python(sweep):
+    for call, key, words in (
+        (lambda: sweep.plot("saturation"), None, 'kind="saturation" needs'),
+        (lambda: sweep.plot("nonsense"), "kind", "nonsense"),
+        (lambda: sweep.plot("fct_cdf", y="drops"), "y", "kind"),
+        (lambda: sweep.plot("fct_cdf", x="seed"), "kind", "x"),
+        (lambda: sweep.why(flow="p99", step=1), None, "flow and step"),
+        (lambda: sweep.trace(flow="nonsense"), "flow", "nonsense"),
+    ):
+        with pytest.raises(netsim.InputError) as raised:
+            call()
+        assert "--" not in str(raised.value)
+        assert raised.value.key == key
+        assert words in str(raised.value)
+
+
+def test_texts_of_tables_are_strings_and_arguments_are_known(sweep):
+    names = sweep[0].links["from_name"]
+    assert names.str.starts_with("leaf").any()
+    known = inspect.signature(netsim.Experiment).parameters
+    assert {"topology", "transport", "traffic", "flow_classes", "faults"} <= set(known)
+    assert "p99" in sweep.compare(sweep)._repr_html_()
+
+
 def test_temporary_results_are_deleted():
     results = netsim.run(TABLES, threads=1)
     path = results.path
@@ -121,8 +150,9 @@ def test_why_trace_and_compare_explain_results(sweep, monkeypatch):
     found = sweep.why(1, flow=2)
     assert found.total_ps == found.budget["time_ps"].sum() == sweep[1].flows["fct_ps"][2]
     assert str(found).startswith("Flow 2 ")
+    assert found._repr_html_().startswith("<p>Flow 2 ")
     assert sweep.trace(1, flow=2).fct_ps == found.total_ps
-    with raises_input(key="--flow"):
+    with raises_input(key="flow"):
         sweep.why(flow="x")
     comparison = sweep.compare(sweep)
     assert comparison.identical

@@ -6,14 +6,16 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from netsim.discovery import built_in
 from netsim.errors import CombinedInputError, InputError, did_you_mean
 from netsim.experiment.document import Tree, apply_overrides, as_tree, without_faults
 from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
+from netsim.experiment.schema import FileSection
 from netsim.experiment.sweep import Variant, expand
 from netsim.inputs import is_file, path_problem, read_toml, require_file
 from netsim.units import written
@@ -50,6 +52,11 @@ class Experiment:
     _points: tuple[Point, ...]
     _source: tuple[Tree, Path]
     """The tables and keys, and the directory of the files that they name."""
+
+    __signature__: ClassVar = Signature(
+        [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in FileSection.model_fields]
+    )
+    """Names the tables and keys, so that notebooks complete them."""
 
     def __init__(self, **tables: Any) -> None:
         self.__dict__.update(vars(self.from_mapping(tables)))

@@ -115,6 +115,9 @@ class Comparison:
     versions: pl.DataFrame
     diffs: tuple[str, ...]
 
+    def _repr_html_(self) -> str:
+        return self.statistics._repr_html_()
+
     @property
     def identical(self) -> bool:
         """Whether all tables are the same."""

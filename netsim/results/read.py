@@ -226,7 +226,8 @@ def _read_table(path: Path, name: str) -> pl.DataFrame:
 
     file_size(path)
     try:
-        table = pl.read_parquet(path)
+        # Texts are strings, whose methods are those of `.str`, and not categories.
+        table = pl.read_parquet(path).with_columns(pl.col(pl.Categorical).cast(pl.String))
     except OSError as error:
         reason = error.strerror or "not a Parquet file"
         raise InputError(f"cannot be read: {reason}", file=str(path), hint=DAMAGED) from error

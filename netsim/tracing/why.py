@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,9 @@ class Explanation:
     warnings: tuple[str, ...] = ()
     causes: Mapping[str, str] = field(default_factory=lambda: CAUSES)
     sentences: Mapping[str, str] = field(default_factory=lambda: SENTENCES)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.text())}</p>"
 
     def by_cause(self) -> dict[str, int]:
         """Return the time of each cause in ps, longest first."""
