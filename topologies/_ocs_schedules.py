@@ -220,6 +220,10 @@ ABOVE_FEWEST = 2
 """Circuits that the longest path may have beyond the minimum for the number of uplinks."""
 
 
+MAX_CIRCUITS = 10
+"""Limit on the circuits of a path; expanders of thousands of racks have fewer."""
+
+
 class Moment(NamedTuple):
     """Circuits when a rotor leaves the paths of an expander.
 
@@ -236,7 +240,7 @@ def rotors(params: Params) -> list[Schedule]:
     """Return the schedules of rotor switches, which share the matchings.
 
     With a drain time, matchings are drawn again while racks are far apart at any time. Raises
-    InputError for invalid slots or numbers of switches.
+    InputError for invalid slots or numbers of switches, or if they are no expander.
     """
     if params["drain_time"] is None:
         return _schedules(params, _matchings(params, params["shuffle_seed"], 0))
@@ -247,11 +251,13 @@ def rotors(params: Params) -> list[Schedule]:
         made = _schedules(params, _matchings(params, order, draw))
         longest, moment = _longest(params, made)
         if longest < fewest:
-            best, fewest = made, longest
+            best, fewest, farthest = made, longest, moment
         if longest <= _least(params["racks"], moment) + ABOVE_FEWEST:
             break
         if not best and draw == DRAWS - 1:
-            raise _apart(params, moment)
+            raise _apart(params, moment, "circuits do not connect all racks")
+    if fewest > MAX_CIRCUITS:
+        raise _apart(params, farthest, f"two racks are {fewest} circuits apart")
     return best
 
 
@@ -342,8 +348,8 @@ def _least(racks: int, moment: Moment) -> int:
     return circuits
 
 
-def _apart(params: Params, moment: Moment) -> InputError:
-    """Return the error for racks that are not connected at an instant."""
+def _apart(params: Params, moment: Moment, how: str) -> InputError:
+    """Return the error for racks that are too far apart, or not connected, at an instant."""
     names = [" and ".join(f"rotor{k}" for k in one) for one in (moment.turning, moment.idle)]
     why = [f"{names[0]} reconfigure" + "s" * (len(moment.turning) == 1)] if moment.turning else []
     hint = "more switches, or a shorter drain_time"
@@ -354,7 +360,7 @@ def _apart(params: Params, moment: Moment) -> InputError:
         why.append(f"{names[1]} idle, as the rotors do not divide {pairs} matchings")
         hint = f"a number of switches that divides {pairs}, or more switches"
     return InputError(
-        f"at {format_time(moment.at_ps, 6)} circuits do not connect all racks: {', '.join(why)}",
+        f"at {format_time(moment.at_ps, 6)} {how}: {', '.join(why)}",
         key="topology.drain_time",
         hint=hint,
     )

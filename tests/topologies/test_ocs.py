@@ -356,6 +356,10 @@ def test_invalid_expander_parameters_are_rejected() -> None:
             {"drain_time": "1us", "racks": 8, "circuit_switches": 6, "stagger": True},
             "idle, as the rotors do not divide 7 matchings",
         ),
+        (
+            {"drain_time": "1us", "racks": 24, "circuit_switches": 4, "stagger": True},
+            "two racks are 12 circuits apart: rotor0 reconfigures, rotor3 idle, as",
+        ),
     ]:
         with pytest.raises(InputError) as caught:
             ocs(**{"racks": 4, "hosts_per_rack": 1, **given})

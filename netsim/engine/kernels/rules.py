@@ -46,13 +46,15 @@ from netsim.engine.kernels.fields import HostRecord, SwitchRecord
     NO_GROUP,
     NO_LEVEL,
     NO_KEY,
-) = range(1, 37)
+    NOT_HERE,
+) = range(1, 38)
 
 TEXTS = {
     TOO_MANY_CONTROL: "sent more control packets in one call than its host's FIFO has room for",
     TOO_MANY_BYTES: "delivered more bytes than the flow has: {value}",
     UNKNOWN_CLASS: "used traffic class {value}; the fabric has {n_traffic_classes}, counted from 0",
     NO_TIMER: "used timer {value}, which is not declared or not of this host",
+    NOT_HERE: "sent for, delivered to or finished flow {value} at a host that is not its own",
     NO_BIT: "used bit {value} of a bitmap: no such packet, or the bitmap is not declared",
     NOT_CONTROL: "sent a control packet of kind {value}; send() is for kinds 2 to 14",
     NOT_DATA: "made a data packet of kind {value}; build_packet may choose DATA and kinds 2 to 7",

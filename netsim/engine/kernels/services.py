@@ -10,7 +10,14 @@ from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, TimerSlot
 from netsim.engine.kernels.indexing import ring_slot
 from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND
 from netsim.engine.kernels.port_pairs import control_pair
-from netsim.engine.kernels.rules import NO_BIT, NO_TIMER, TOO_MANY_BYTES, TOO_MANY_CONTROL, broken
+from netsim.engine.kernels.rules import (
+    NO_BIT,
+    NO_TIMER,
+    NOT_HERE,
+    TOO_MANY_BYTES,
+    TOO_MANY_CONTROL,
+    broken,
+)
 from netsim.engine.kernels.specialization_constants import (
     PLANE_BALANCING,
     POLICY_ROUTING,
@@ -26,12 +33,19 @@ Number = TypeVar("Number", int, float)
 BLOCKED = INF  # result of ``ready`` when only an event can unblock the flow
 
 
+def check_is_here(env: Env, side: FlowRecord) -> None:
+    """Break a rule if a flow's side is at another host than the one that runs the handler."""
+    if side.host != env.host.host:
+        broken(env.host, NOT_HERE, int(side.flow))
+
+
 def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -> Any:
     """Queue a control packet to the other end of a flow and return it, so that you can set fields.
 
     ``side`` is the flow's record on this host; ``prio`` the traffic class. One handler call may
     send at most ``CONTROL_BURST``.
     """
+    check_is_here(env, side)
     host = env.host
     p = host.port
     dst = int(side.peer)
@@ -62,6 +76,7 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
 
 def deliver(env: Env, now: Ps, rx: RxRecord, n_bytes: int) -> None:
     """Deliver ``n_bytes`` new payload bytes of a flow to the application."""
+    check_is_here(env, rx)
     rx.received_bytes += n_bytes
     host = env.host
     host.payload_bytes += n_bytes
@@ -79,6 +94,7 @@ def deliver(env: Env, now: Ps, rx: RxRecord, n_bytes: int) -> None:
 
 def finish(env: Env, now: Ps, tx: TxRecord) -> None:
     """Finish the flow at the sender: no handler is called again."""
+    check_is_here(env, tx)
     if tx.finished == 0:
         tx.finished = 1
         tx.acked_ps = now
