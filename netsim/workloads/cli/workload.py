@@ -85,6 +85,77 @@ def show_job(
         show_found(found, as_json, workload_job.job_tables, workload_job.job_json)
 
 
+@command.command("search")
+@click.argument("job")
+@set_option("machine=h100_80gb")
+@click.option(
+    "--gpus",
+    multiple=True,
+    type=click.IntRange(1, 10_000_000),
+    help="Number of GPUs; may be repeated. Default: those of JOB.",
+)
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="KEY=[VALUES]",
+    help="Values of a key of [layout], instead of the default ones: --vary pp=[4,8,16].",
+)
+@click.option("--usd-per-gpu-hour", type=click.FloatRange(0), help="Price, for the cost in USD.")
+@click.option(
+    "--top", type=click.IntRange(1), default=20, show_default=True, help="Layouts to print."
+)
+@click.option(
+    "--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all as CSV."
+)
+@json_option
+def search(
+    job: str,
+    overrides: tuple[str, ...],
+    gpus: tuple[int, ...],
+    vary: tuple[str, ...],
+    **output: Any,
+) -> None:
+    """Compare layouts of JOB by formula: memory, step time, MFU and cost, the fastest first.
+
+    Varies tp, pp, ep, schedule, virtual_stages, micro_batch, zero and recompute; cp stays that of
+    JOB unless varied, sp is on with tp, and dp is what the GPUs leave. Layouts that do not fit or
+    divide are counted, with the reason.
+
+    \b
+    netsim workload search llama3_70b --gpus 512 --gpus 1024
+    netsim workload search deepseek_v3 --vary zero=1 --vary ep=[8,64] --usd-per-gpu-hour 2.5
+    """
+    import sys
+
+    from netsim.cli.options import print_json
+    from netsim.workloads.cli import workload_search as tables
+    from netsim.workloads.job import Job
+    from netsim.workloads.job.search import search_layouts
+    from netsim.writing import write_text
+
+    found = find(job, Path.cwd(), overrides, fits=False)
+    if not isinstance(found, Job):
+        raise InputError("is a deployment: only jobs have layouts", file=job)
+    usd = output["usd_per_gpu_hour"]
+    with click.progressbar(length=1, label="layouts", file=sys.stderr) as bar:
+
+        def note(done: int, of: int) -> None:
+            bar.length = of
+            bar.update(done - bar.pos)
+
+        layouts = search_layouts(found, gpus, tables.varied(vary), note)
+    if output["csv_file"]:
+        write_text(output["csv_file"], tables.search_csv(layouts, usd))
+    if output["as_json"]:
+        refused = [
+            {"key": key, "reason": reason, "layouts": n}
+            for (key, reason), n in layouts.refused.items()
+        ]
+        print_json({"layouts": tables.search_rows(layouts, usd), "refused": refused})
+        return
+    show_lines(tables.search_tables(layouts, output["top"], usd))
+
+
 @command.command("paper")
 @json_option
 def paper(as_json: bool) -> None:
@@ -145,7 +216,9 @@ def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> JobPlan:
         raise error.at(file=name) from None
 
 
-def find(name: str, directory: Path, overrides: Sequence[str] = ()) -> Job | Deployment:
+def find(
+    name: str, directory: Path, overrides: Sequence[str] = (), *, fits: bool = True
+) -> Job | Deployment:
     """Return the job or deployment of a file, a preset, or an experiment that has one."""
     from netsim.experiment import built_in
     from netsim.inputs import locate, read_toml
@@ -172,7 +245,7 @@ def find(name: str, directory: Path, overrides: Sequence[str] = ()) -> Job | Dep
     try:
         if key.endswith("deployment") or (not key.endswith("job") and _is_deployment(tree)):
             return deployment_from(tree, path.stem, path.parent)
-        return job_from(tree, path.stem, path.parent)
+        return job_from(tree, path.stem, path.parent, fits=fits)
     except InputError as error:
         raise (error.under(key) if key else error).at(file=str(path)) from None
 

@@ -13,6 +13,7 @@ import numpy as np
 from netsim.terminal import UNITS, Column, Wide, common_unit, plain_table
 from netsim.units import format_bytes, format_number
 from netsim.workloads.job import group_sizes, messages, stage_memory, stage_times
+from netsim.workloads.job.messages import networks_of_kinds
 from netsim.workloads.job.model import parameters
 from netsim.workloads.job.paper import stage_seconds
 from netsim.workloads.job.step import step_time
@@ -170,7 +171,10 @@ def _step(job: Job) -> Table:
     table = plain_table("step by formula", "", "")
     table.columns[1].justify = table.columns[2].justify = "right"
     times = [(name, getattr(step, f"{name}_ps")) for name in STEP_PARTS]
-    exposed = [(f"{kind}, exposed", time) for kind, time in sorted(step.exposed.items())]
+    networks = networks_of_kinds(job)
+    exposed = [
+        (f"exposed {networks[kind]} {kind}", time) for kind, time in sorted(step.exposed.items())
+    ]
     for name, time in (*times[:2], *exposed, *times[2:], ("total", step.total_ps)):
         if time > 0:
             table.add_row(name, duration(time), f"{100 * time / step.total_ps:.1f} %")

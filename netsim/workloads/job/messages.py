@@ -103,6 +103,12 @@ def network_of(job: Job, group: str) -> str:
     return "scale_up" if spans[group] <= job.machine.domain_gpus else "scale_out"
 
 
+def networks_of_kinds(job: Job) -> dict[str, str]:
+    """Return the network of each kind of messages: scale-up, or scale-out for any other."""
+    names = {"scale_up": "scale-up"}
+    return {one.kind: names.get(one.network, "scale-out") for one in messages(job)}
+
+
 def members_of_domain(job: Job, group: str) -> int:
     """Return how many members of a group share a scale-up domain."""
     layout = job.layout

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.workloads.job.messages import link_of
+from netsim.workloads.job.messages import link_of, networks_of_kinds
 from netsim.workloads.job.schedules import (
     BACKWARD,
     BACKWARD_INPUT,
@@ -56,10 +56,7 @@ def steps_of(sample: JobSample, steps: int, n_operations: int) -> JobSteps:
     base = job.precision.compute
     peak = job.machine.matrix.rate(base) * len(ranks)
     step = np.repeat(np.arange(steps, dtype=np.int32), n_operations // steps)
-    networks = {
-        one.kind: "scale-up" if one.network == "scale_up" else "scale-out"
-        for one in sample.messages
-    }
+    networks = networks_of_kinds(job)
     return JobSteps(step, sample.scale * sample.model_flops, peak, networks, base)
 
 
