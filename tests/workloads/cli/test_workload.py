@@ -22,7 +22,7 @@ def test_preset_is_shown(lines):
     assert "parameters 174.6 B" in found
     assert mentions(found, "GPUs 64", "8", "1")
     assert any(has(line, "send 8", "scale_out", "virtual_stage", "1") for line in found)
-    assert any(line.endswith("% MFU") for line in found)
+    assert any(line.endswith("% MFU, bf16") for line in found)
 
 
 def test_show_prints_json(netsim):
