@@ -80,6 +80,7 @@ class FakeSimulate:
         faked = {
             estimate: {
                 "estimate": self.estimate,
+                "estimate_each": lambda points, *_: ((one, self.estimate(one)) for one in points),
                 "code_needed": lambda *_: Code(needed=3, missing=self.missing),
             },
             point: {"simulate": self.simulate},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from netsim.cli.options import (
     option_seconds,
     print_json,
 )
+from netsim.steps import Steps, format_duration
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 START_S = 1.0
 """Time to start the interpreter and load libraries."""
+
+BUILD_S = 5.0
+"""Processor time after which no further point is built."""
 
 NAMED_POINTS = 2
 """Named points per assumption; more are counted."""
@@ -40,6 +46,7 @@ NAMED_POINTS = 2
     show_default=True,
     help="Propose the sample of a training job that distorts least in this time of simulation.",
 )
+@click.option("--all", "every", is_flag=True, help="Build every point, however long it takes.")
 @json_option
 def command(
     experiment: str,
@@ -47,23 +54,27 @@ def command(
     seed: str | None,
     ranks: int | None,
     budget: str,
+    every: bool,
     as_json: bool,
 ) -> None:
     """Check EXPERIMENT, print every value, and predict run time and memory.
 
-    Points that exceed the memory of this machine are an error, unless --ranks is given.
+    The keys of all points are checked. Networks and traffic are built, point by point, for 5 s of
+    processor time; points that are then left are named. Points that exceed the memory of this
+    machine are an error, unless --ranks is given.
     """
     from netsim.cli.tables import estimate_table
     from netsim.experiment.resolve_fabric import report_queue_sizes
     from netsim.results.files import plain
-    from netsim.running.estimate import code_needed, estimate, require_memory
+    from netsim.running.estimate import code_needed, require_memory
     from netsim.terminal import show
     from netsim.units import format_bytes
 
     loaded = load_experiment(experiment, overrides, seed)
-    points = loaded.points()
+    everything = loaded.points()
     budget_s = option_seconds(budget, "--budget")
-    estimates = [estimate(point, None if k else budget_s) for k, point in enumerate(points)]
+    with Steps():
+        points, estimates, skipped = predicted(everything, math.inf if every else BUILD_S, budget_s)
 
     def require_room() -> None:
         for point, one in zip(points, estimates, strict=True):
@@ -75,6 +86,7 @@ def command(
         print_json(
             {
                 "seconds": seconds(estimates, code),
+                "skipped": [point.name for point in skipped],
                 "points": [
                     described(*both) | memory_of_ranks(both[1], ranks)
                     for both in zip(points, estimates, strict=True)
@@ -83,9 +95,9 @@ def command(
         )
         require_room()
         return
-    click.echo(json.dumps(plain(points[0].resolved), indent=2, ensure_ascii=False))
-    if len(points) > 1:
-        click.echo(f"\nThis is the first of {len(points)} points. Axes:")
+    click.echo(json.dumps(plain(everything[0].resolved), indent=2, ensure_ascii=False))
+    if len(everything) > 1:
+        click.echo(f"\nThis is the first of {len(everything)} points. Axes:")
         for axis, values in loaded.axes.items():
             click.echo(f"  {axis} = {', '.join(str(value) for value in values)}")
     for line in report_queue_sizes(points):
@@ -99,6 +111,13 @@ def command(
     for advice in estimates[0].advice:
         of_first = f" of {points[0].name}" if len(points) > 1 else ""
         click.echo(f"Sample{of_first}: {advice}")
+    if skipped:
+        names = ", ".join(point.name for point in skipped[:NAMED_POINTS])
+        more = f" and {len(skipped) - NAMED_POINTS} more" if len(skipped) > NAMED_POINTS else ""
+        click.echo(
+            f"Without {len(skipped)} of {len(everything)} points, which were not built after "
+            f"{BUILD_S:.0f} s: {names}{more} (--all builds them)"
+        )
     for names, assumptions in assumed(points, estimates):
         click.echo(f"Assumed{names}: {assumptions}")
     largest = max(estimates, key=lambda one: one.memory_bytes)
@@ -112,6 +131,24 @@ def command(
     require_room()
 
 
+def predicted(
+    points: Sequence[Point], build_s: float, budget_s: float | None
+) -> tuple[list[Point], list[Estimate], list[Point]]:
+    """Return the points that could be built in that processor time, at least one, with their
+    predictions, and the others."""
+    from netsim.running.estimate import estimate_each
+
+    found: dict[int, Estimate] = {}
+    end = time.process_time() + build_s
+    for point, one in estimate_each(points, budget_s):
+        found[point.index] = one
+        if time.process_time() > end:
+            break
+    built = [point for point in points if point.index in found]
+    rest = [point for point in points if point.index not in found]
+    return built, [found[point.index] for point in built], rest
+
+
 def memory_of_ranks(estimate: Estimate, ranks: int | None) -> dict[str, tuple[int, int]]:
     """Return the memory of rank 0 and of each other rank, as an item of the prediction."""
     if ranks is None or estimate.memory is None:
@@ -121,8 +158,6 @@ def memory_of_ranks(estimate: Estimate, ranks: int | None) -> dict[str, tuple[in
 
 def total_line(estimates: Sequence[Estimate], code: Code) -> str:
     """Return one line with the predicted time of all points and its parts."""
-    from netsim.cli.progress import format_duration
-
     running = sum(one.seconds for one in estimates)
     around = START_S + sum(one.setup_seconds for one in estimates)
     kinds = f"{code.needed} combination{'s' * (code.needed != 1)} of transport and fabric"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.interrupt import end_now
+from netsim.steps import Steps
 
 if TYPE_CHECKING:
     from netsim.conformance import Finding
@@ -137,13 +138,14 @@ def print_findings(subject: str, each: Callable[..., Iterator[Finding]]) -> None
         end_now(FAILED)
 
     findings: list[Finding] = []
-    for finding in each(
-        starting=lambda case: click.echo(f"{case.name}: {case.about}", err=True), on_hang=hung
-    ):
-        if not findings:
-            click.echo(_row("case", "result", "detail"))
-        findings.append(finding)
-        click.echo(_row(finding.case, finding.status, finding.detail))
+    with Steps():
+        for finding in each(
+            starting=lambda case: click.echo(f"{case.name}: {case.about}", err=True), on_hang=hung
+        ):
+            if not findings:
+                click.echo(_row("case", "result", "detail"))
+            findings.append(finding)
+            click.echo(_row(finding.case, finding.status, finding.detail))
     failed = failures(findings)
     if failed:
         raise FailedRun(f"{subject} fails {len(failed)} of {len(findings)} cases")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
+from netsim.steps import Steps, format_duration, shown, step
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -53,29 +55,20 @@ class Speed:
         self.eta_s = elapsed * left / done if done > 0 else None
 
 
-def format_duration(seconds: float) -> str:
-    """Format a wall-clock duration: 12 ms, 0.4 s, 12 s, 3:05, 1:02:03."""
-    if 0 < seconds < 0.0995:
-        return f"{max(1.0, 1000 * seconds):.0f} ms"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    hours, rest = divmod(whole, 3600)
-    minutes, rest = divmod(rest, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def format_speed(hops_per_s: float) -> str:
     """Format a speed in millions of packet-hops per second."""
     return f"{hops_per_s / 1e6:.3g} M packet-hops/s"
 
 
 def describe(
-    progress: Progress, speed: Speed, *, rest_s: float | None = None, eta_first: bool = False
+    progress: Progress,
+    speed: Speed,
+    *,
+    rest_s: float | None = None,
+    eta_first: bool = False,
+    age_s: float = 0.0,
 ) -> str:
-    """Return one line about the progress; a narrow terminal cuts off its end.
+    """Return one line about the progress `age_s` seconds ago; a narrow terminal cuts off its end.
 
     `rest_s` is the time in seconds that later points will take.
     """
@@ -95,9 +88,10 @@ def describe(
     if speed.hops_per_s is not None:
         parts.append(format_speed(speed.hops_per_s))
     if speed.eta_s is not None:
-        to_go = f"{format_duration(speed.eta_s)} left"
+        eta_s = max(0.0, speed.eta_s - age_s)
+        to_go = f"{format_duration(eta_s)} left"
         if rest_s is not None:
-            to_go += f" ({format_duration(speed.eta_s + rest_s)} for all points)"
+            to_go += f" ({format_duration(eta_s + rest_s)} for all points)"
         parts.insert(0 if eta_first else len(parts), to_go)
     return ", ".join(parts)
 
@@ -180,13 +174,14 @@ def _work(progress: Progress) -> tuple[int, int]:
 
 
 class PlainReporter:
-    """Progress as lines: every few seconds, and when compilation starts."""
+    """Progress as lines: every few seconds, when compilation starts, and of long steps."""
 
     def __init__(
         self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._stream = stream or sys.stderr
         self._clock = clock
+        self._steps = Steps(self._stream, clock).__enter__()
 
     def watch(self, title: str, rest_s: float | None = None) -> Callable[[Progress], None]:
         """Return the progress callback of the point `title`."""
@@ -197,6 +192,7 @@ class PlainReporter:
             speed.update(progress)
             entered = progress.phase != phase and progress.phase == "compile"
             phase = progress.phase
+            step("" if phase == "run" else f"{title}: {describe(progress, speed)}")
             if not entered and self._clock() < due:
                 return
             due = self._clock() + PLAIN_EVERY_S
@@ -218,16 +214,18 @@ class PlainReporter:
         return tell
 
     def close(self) -> None:
-        """Do nothing."""
+        """End the steps."""
+        self._steps.__exit__()
 
 
 class BarReporter:
-    """Progress as a bar with one line of text, erased at the end."""
+    """Progress as a bar with one line of text, erased at the end; steps before it as a line."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
         self._bar: Bar | None = None
         self._task: TaskID | None = None
+        self._steps: Steps | None = Steps().__enter__()
 
     def watch(self, title: str, rest_s: float | None = None) -> Callable[[Progress], None]:
         """Return the progress callback of the point `title`."""
@@ -239,10 +237,19 @@ class BarReporter:
             if time.monotonic() < due or self._task is None:
                 return
             due = time.monotonic() + BAR_EVERY_S
-            text = describe(progress, speed, rest_s=rest_s, eta_first=True)
-            bar.update(self._task, completed=share(progress), text=text)
+            bar.update(self._task, completed=share(progress), text=partial(line, progress, due))
+
+        def line(progress: Progress, told_s: float) -> str:
+            age_s = max(0.0, time.monotonic() - told_s)
+            return describe(progress, speed, rest_s=rest_s, eta_first=True, age_s=age_s)
 
         return tell
+
+    def tell(self, text: str, done: int, total: int) -> None:
+        """Show a step instead of the progress of a run."""
+        if self._bar is not None and self._task is not None and text:
+            place = f", {done + 1} of {total}" if total > 1 else ""
+            self._bar.update(self._task, completed=done / max(1, total), text=lambda: text + place)
 
     def overview(self) -> Callable[[Overview], None]:
         """Return the callback for the progress of several points at a time."""
@@ -253,15 +260,20 @@ class BarReporter:
             if time.monotonic() < due or self._task is None:
                 return
             due = time.monotonic() + BAR_EVERY_S
-            bar.update(self._task, completed=overview.fraction, text=str(overview))
+            bar.update(self._task, completed=overview.fraction, text=lambda: str(overview))
 
         return tell
 
     def _start(self, title: str) -> Bar:
         from rich.console import Console
-        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn
+        from rich.progress import BarColumn, SpinnerColumn, Task, TaskProgressColumn, TextColumn
         from rich.progress import Progress as Bar
         from rich.table import Column
+        from rich.text import Text
+
+        class Line(TextColumn):
+            def render(self, task: Task) -> Text:
+                return Text(task.fields["text"]())
 
         title_column = Column(no_wrap=True, overflow="ellipsis", max_width=TITLE)
         text_column = Column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -271,20 +283,30 @@ class BarReporter:
                 TextColumn("{task.description}", markup=False, table_column=title_column),
                 BarColumn(bar_width=BAR, table_column=Column(min_width=BAR)),
                 TaskProgressColumn(table_column=Column(min_width=4)),
-                TextColumn("{task.fields[text]}", markup=False, table_column=text_column),
+                Line("", table_column=text_column),
                 console=self._console or Console(stderr=True),
                 transient=True,
                 expand=True,
             )
+            self._end_steps()
+            shown.append(self)
             self._bar.start()
         if self._task is not None:
             self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(title, total=1.0, text="building the network")
+        self._task = self._bar.add_task(title, total=1.0, text=lambda: "building the network")
         return self._bar
+
+    def _end_steps(self) -> None:
+        if self._steps is not None:
+            self._steps.__exit__()
+            self._steps = None
 
     def close(self) -> None:
         """Erase the bar."""
+        self._end_steps()
         if self._bar is not None:
+            if self in shown:
+                shown.remove(self)
             self._bar.stop()
 
 

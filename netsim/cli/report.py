@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from netsim.cli.options import trust_option
+from netsim.steps import Steps
 
 DRAWS = True
 
@@ -39,5 +40,6 @@ def command(results: tuple[Path, ...], explain: int, trust: bool, out: Path | No
     from netsim.results.files import REPORT
 
     path = out if out is not None else results[0] / REPORT
-    size = write_report(results, path, trust=trust, explain=explain)
+    with Steps():
+        size = write_report(results, path, trust=trust, explain=explain)
     click.echo(f"{path} ({size / 1e6:.1f} MB)")

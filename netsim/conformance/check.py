@@ -24,6 +24,7 @@ from netsim.conformance.testbed import Testbed
 from netsim.conformance.traffic_testbed import TrafficTestbed
 from netsim.engine.compiling.specialize import jit_enabled
 from netsim.errors import InputError, RunError, did_you_mean
+from netsim.steps import step
 
 
 def check(
@@ -110,9 +111,12 @@ def each(
     of a case whose compiled code does not return: only the end of the process stops it.
     """
     seen: dict[str, str] = {}
-    for case in _chosen(CASES_OF[type(testbed)], cases):
+    chosen = _chosen(CASES_OF[type(testbed)], cases)
+    for done, case in enumerate(chosen):
         starting(case)
+        step(case.name, done, len(chosen))
         finding = _run(case, _reporting(on_hang, case, testbed))
+        step("")
         if finding.failed:
             first = seen.setdefault(finding.detail, case.name)
             if first != case.name:

@@ -56,7 +56,8 @@ def require_dimensions(fabric: Fabric, network: Network) -> None:
     in a network where no cable joins two switches with hosts, so that there are none."""
     if dimension_of not in vars(fabric.routing.module).values():
         return
-    ends = network.port_node[[np.arange(network.n_ports), network.port_peer]] - network.n_hosts
+    both = np.stack([np.arange(network.n_ports), network.port_peer])
+    ends = network.port_node[both] - network.n_hosts
     if not np.isin(ends, network.edge_switch).all(axis=0).any():
         message = f'"{fabric.routing.name}" needs the dimensions of a direct network'
         hint = f"{network.name} has none: use another routing, or a topology such as torus"

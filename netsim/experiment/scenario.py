@@ -128,16 +128,50 @@ def adapts(topology: PluginSpec) -> bool:
     return not hasattr(topology.module, "adapts") or bool(call(topology, "adapts", topology.params))
 
 
-def prepare(point: Point) -> Scenario:
-    """Build network and traffic. Raises InputError with the experiment's file."""
-    try:
-        _check_transports(point)
+@dataclass
+class Built:
+    """The network and traffic that were built last, for points that share them."""
+
+    key: str = ""
+    network: Network | None = None
+    load: Workload | None = None
+    class_of_flow: np.ndarray | None = None
+
+
+def key_of(point: Point) -> str:
+    """Return what the network and the traffic of a point depend on."""
+    names = ("topology", "traffic", "flow_classes", "packets", "seed", "measure")
+    tables = [point.resolved.get(name) for name in names]
+    routing = point.fabric.routing
+    if hasattr(routing.module, "tables"):
+        tables += [str(routing.plugin.path), dict(routing.params)]
+    return repr([*tables, str(point.directory)])
+
+
+def _built(point: Point, last: Built) -> tuple[Network, Workload, np.ndarray]:
+    """Return the network and traffic of a point, those of the last one if they are the same."""
+    key = key_of(point)
+    n_classes = point.fabric.n_traffic_classes
+    if key != last.key or last.load is None or last.load.flows.cls.max(initial=0) >= n_classes:
+        last.key, last.network, last.load = "", None, None
         network = _network(point)
         checks.check_links(network, point.packets, point.fabric, point.topology.params)
         load, class_of_flow = _load(point, network)
         if adapts(point.topology):
             network = _adapt(point, network, load)
-            checks.check_links(network, point.packets, point.fabric, point.topology.params)
+        last.key, last.network, last.load, last.class_of_flow = key, network, load, class_of_flow
+    assert last.network is not None
+    assert last.class_of_flow is not None
+    checks.check_links(last.network, point.packets, point.fabric, point.topology.params)
+    return last.network, last.load, last.class_of_flow
+
+
+def prepare(point: Point, last: Built | None = None) -> Scenario:
+    """Build network and traffic, unless those of the `last` point are the same. Raises InputError
+    with the experiment's file."""
+    try:
+        _check_transports(point)
+        network, load, class_of_flow = _built(point, last or Built())
         if load.flows.dst.max(initial=-1) >= network.n_hosts:  # reduction units
             network = _with_units(load, network)
             checks.check_links(network, point.packets, point.fabric, point.topology.params)

@@ -26,6 +26,7 @@ from netsim.documents import DAMAGED
 from netsim.errors import InputError
 from netsim.html_report.report import Point, Report
 from netsim.results.files import plain
+from netsim.steps import step
 from netsim.version import __version__
 from netsim.writing import write_text
 
@@ -99,7 +100,8 @@ def _static(name: str) -> str:
 
 def _data(report: Report, room: int) -> str:
     """Return the data as JSON of at most `room` bytes."""
-    found = _modules()
+    found, detailed = _modules(), report.slowest[:MAX_DETAILED]
+    step("report: all results", 0, 1 + len(detailed))
     top = {
         "title": report.title,
         "description": str(report.results[0].experiment["resolved"].get("description", "")),
@@ -113,7 +115,8 @@ def _data(report: Report, room: int) -> str:
     if room < 0:
         raise InputError("the page would exceed 20 MB", hint="give fewer results")
     details: dict[int, str] = {}
-    for point in report.slowest[:MAX_DETAILED]:
+    for done, point in enumerate(detailed, 1):
+        step(f"report: {point.label}", done, 1 + len(detailed))
         made = _json(
             {"label": point.label, "sections": _sections(found, "of_point", report, point)}
         )

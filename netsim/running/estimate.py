@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
-from netsim.experiment.scenario import Scenario, is_closed_form, prepare
+from netsim.experiment.scenario import Built, Scenario, is_closed_form, key_of, prepare
 from netsim.memory import available_bytes, available_cores
 from netsim.model.fabric import packet_counts
 from netsim.running.work import COMPILE_S, LOAD_S, Work, work
+from netsim.steps import step
 from netsim.units import format_bytes
 
 if TYPE_CHECKING:
@@ -156,15 +157,29 @@ def feature_set_of(scenario: Scenario) -> FeatureSet:
     )
 
 
-def estimate(point: Point, budget_s: float | None = None) -> Estimate:
-    """Predict a run of `point`, with advice for a budget of time. Raises InputError if it cannot be
-    built."""
-    scenario = prepare(point)
+def estimate(point: Point, budget_s: float | None = None, last: Built | None = None) -> Estimate:
+    """Predict a run of `point`, which may share what was built `last`, with advice for a budget of
+    time. Raises InputError if it cannot be built."""
+    scenario = prepare(point, last)
     found = estimate_scenario(point, scenario)
     if budget_s is None:
         return found
     told = (part.advice(budget_s, found.seconds) for part in scenario.load.parts)
     return replace(found, advice=tuple(text for text in told if text))
+
+
+def estimate_each(
+    points: Sequence[Point], budget_s: float | None = None
+) -> Iterator[tuple[Point, Estimate]]:
+    """Yield points with their predictions, the first one with advice for a budget of time; those of
+    the same network and traffic, which are built once, follow each other. Raises InputError as
+    `estimate`."""
+    places: dict[str, int] = {}
+    order = {point.index: places.setdefault(key_of(point), len(places)) for point in points}
+    last = Built()
+    for done, point in enumerate(sorted(points, key=lambda point: order[point.index])):
+        step(f"building and predicting {point.name}", done, len(points))
+        yield point, estimate(point, None if done else budget_s, last)
 
 
 def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:

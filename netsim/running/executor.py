@@ -56,16 +56,16 @@ class Executor:
         Raises InputError for a point that cannot be built or exceeds the memory of this machine, if
         it is simulated here.
         """
-        from netsim.running.estimate import estimate
+        from netsim.running.estimate import estimate_each
 
         found: dict[str, Estimate] = {}
         end = time.monotonic() + self.alone_s
-        for run in runs:
-            if should_stop() or (found and time.monotonic() > end):
-                break
-            found[run.name] = estimate(run.point)
+        for point, one in estimate_each([run.point for run in runs]):
+            found[point.name] = one
             if not self.has_own_memory:
-                self.require_memory(found[run.name], what=run.point.file)
+                self.require_memory(one, what=point.file)
+            if should_stop() or time.monotonic() > end:
+                break
         return found
 
     def require_memory(self, estimate: Estimate, *, what: str) -> None:

@@ -34,6 +34,7 @@ from netsim.running.drive import (
 )
 from netsim.running.mpi import leading
 from netsim.running.stall import StallDetector
+from netsim.steps import step
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -114,6 +115,7 @@ def simulate(
     """
     if threads is not None and not 1 <= threads <= THREADS:
         raise InputError(f"{threads} threads", hint=f"1 to {THREADS}")
+    step(f"{point.name}: building network and traffic")
     scenario = prepare(point)
     if is_closed_form(point):
         return closed_form_result(point, scenario)
@@ -125,6 +127,7 @@ def simulate(
         ending = run.simulate()
         timings = {"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads}
         readings = run.readings if ending.stop_reason == MEASURED else None
+        step(f"{point.name}: collecting the result")
         return engine_result(point, scenario, run.engine, ending, timings, readings)
 
 

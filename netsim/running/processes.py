@@ -60,7 +60,7 @@ class Processes(Executor):
     ) -> dict[str, Estimate]:
         self._grow(len(runs))
         found = super().estimates(runs, should_stop)  # while the processes start
-        waiting = list(runs[len(found) :][::-1])
+        waiting = [run for run in runs if run.name not in found][::-1]
         wrong: list[tuple[int, InputError]] = []
         while (waiting and not wrong) or self._busy():
             if should_stop():

@@ -25,8 +25,9 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import is_closed_form, prepare
 from netsim.limits import HORIZON_PS
 from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, StepReport, drive
-from netsim.running.estimate import estimate, require_memory
+from netsim.running.estimate import estimate_scenario, require_memory
 from netsim.running.point import Progress, ready_engine
+from netsim.steps import step
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
 from netsim.tracing.replay import differences, point_of
 
@@ -114,8 +115,10 @@ class Replay:
         if is_closed_form(point):
             message = f"{point.transport.name} sends no packets to trace"
             raise InputError(message, file=str(result.path))
-        require_memory(estimate(point), what=point.file)
-        return cls(result, point, prepare(point), progress, should_stop)
+        step("building network and traffic")
+        scenario = prepare(point)
+        require_memory(estimate_scenario(point, scenario), what=point.file)
+        return cls(result, point, scenario, progress, should_stop)
 
     def record(
         self,
@@ -266,6 +269,7 @@ class Recording:
             until_ps=self.end_ps,
             should_stop=replay.should_stop or (lambda: False),
         )
+        step("joining what was recorded")
         self.entries = TraceEntries.joined(self.drained)
 
     def _on_step(self, report: StepReport) -> str | None:

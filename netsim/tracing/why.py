@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
+from netsim.steps import step
 from netsim.tracing.causes import CAUSES, Causes, Part
 from netsim.tracing.port_log import PortLog
 from netsim.tracing.record import Replay, recorded_flow
@@ -205,8 +206,10 @@ def explain_windows(
     crossings = {flow: replay.crossings(flow, *window) for flow, window in windows.items()}
     flows = [one for these in crossings.values() for one, _, _ in these]
     ports = {port for one in flows for port in Causes.ports_at_once(scenario, one)}
-    for _ in range(PASSES):
+    for number in range(1, PASSES + 1):
+        step(f"simulating again, {number}{'' if number > 1 else ' (more if causes lead away)'}")
         recording = replay.record(flows, sorted(ports))
+        step("finding causes")
         log = PortLog(scenario.network, recording.entries, replay.message_of)
         causes = {one: Causes(recording.trace(one), scenario, log) for one in flows}
         parts = {

@@ -6,6 +6,8 @@ import pytest
 from cli_outcome import fails
 from raises_input import mentions
 
+from netsim.cli import check
+
 pytestmark = pytest.mark.usefixtures("fake")
 
 
@@ -34,6 +36,18 @@ def test_check_includes_the_time_to_compile(netsim, fake):
     report = json.loads(netsim("check", "small.toml", "--json").stdout)
     assert report["seconds"] == pytest.approx(3.8)
     assert report["points"][0]["experiment"]["traffic"]["size"] == "1MB"
+
+
+def test_check_names_the_points_for_which_its_time_is_too_short(netsim, monkeypatch):
+    """Like `--all`, the default builds everything if that takes less than 5 s."""
+    monkeypatch.setattr(check, "BUILD_S", 0.0)
+    short = netsim("check", "sweep.toml")
+    assert mentions(short.stdout, "without 1 of 2 points", "seed=2", "--all")
+    assert "seed=1" in short.stdout.partition("Prediction")[2]
+    report = json.loads(netsim("check", "sweep.toml", "--json").stdout)
+    assert (report["skipped"], len(report["points"])) == (["seed=2"], 1)
+    everything = json.loads(netsim("check", "sweep.toml", "--json", "--all").stdout)
+    assert (everything["skipped"], len(everything["points"])) == ([], 2)
 
 
 def test_check_names_the_points_of_each_assumption(netsim, fake):

@@ -18,6 +18,7 @@ from netsim.cli.progress import (
 )
 from netsim.memory import available_bytes
 from netsim.running.estimate import Code, require_memory
+from netsim.steps import Steps, step
 from netsim.terminal import common_unit, number
 
 
@@ -94,6 +95,34 @@ def test_plain_reporter_prints_few_lines():
     lines = stream.getvalue().splitlines()
     assert len(lines) == 4
     assert lines[0].startswith("p2p: 25% simulated 0ps")
+
+
+def test_silent_steps_become_lines_with_a_time_left():
+    """After 3 s, at each further step, and every 30 s; on a terminal on one line that moves."""
+    now, stream = 0.0, io.StringIO()
+    with Steps(stream, lambda: now) as steps:
+        for now in range(101):
+            if now % 50 == 0:
+                step("building", now // 50, 3)
+            steps.show()
+        step("")
+        steps.show()
+    assert stream.getvalue().splitlines() == [
+        "building, 1 of 3, 3.0 s",
+        "building, 1 of 3, 33 s",
+        "building, 2 of 3, 3.0 s, about 1:37 left",
+        "building, 2 of 3, 33 s, about 1:07 left",
+    ]
+    step("nobody shows this")
+
+
+def test_time_left_goes_on_between_reports():
+    speed = Speed()
+    speed.update(FakeProgress())
+    last = FakeProgress(wall_s=2.0, bytes_done=100)
+    speed.update(last)
+    assert mentions(describe(last, speed), "18 s left")
+    assert mentions(describe(last, speed, age_s=11.0), "7.0 s left")
 
 
 def test_loading_is_not_reported_as_compiling():

@@ -14,6 +14,7 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import ACKED, KINDS, SEND, TaskTable
+from netsim.steps import step as tell
 from netsim.tracing.critical_path_search import Ints, PathSegment, Times, path_segments
 from netsim.tracing.replay import differences, point_of
 from netsim.workloads.operations.table import WHATS, OperationTable
@@ -111,7 +112,9 @@ def critical_path(
             file=file,
             hint="a result of another transport",
         )
+    tell("building network and traffic")
     scenario = prepare(point)
+    tell("finding the critical path")
     if scenario.load.program is not None:
         raise InputError(
             f"{scenario.load.program.name} is a program: the causes of its tasks are not recorded",
