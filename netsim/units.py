@@ -5,7 +5,7 @@
 | time | "1.5us", "10 ms" | int picoseconds |
 | size | "97.39MB" (10^6), "64KiB" (2^10), "4096B" | int bytes |
 | rate | "800Gbps" | int bits per second |
-| queue size | a size, "35pkt" or "0.2bdp" | int bytes, or a `Bdp` |
+| queue size | a size, "35pkt", "0.2bdp" or "1bdp+8pkt" | int bytes, or a `Bdp` |
 
 Parsing is exact: a value that is not a whole number of the base unit is an error. So is a number
 without a unit, and one beyond `netsim.limits`. `format_*` writes a value that parses to the same
@@ -122,23 +122,25 @@ def parse_shape(text: str, least: int = 1) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Bdp:
-    """A size in bandwidth-delay products, different at each port: "0.2bdp"."""
+    """A size in bandwidth-delay products, different at each port: "0.2bdp", "1bdp+8pkt"."""
 
     share: Fraction
+    extra_bytes: int = 0
 
     def __str__(self) -> str:
         places = 0
         while (self.share * 10**places).denominator > 1:
             places += 1
         whole, rest = divmod(int(self.share * 10**places), 10**places)
-        return f"{whole}.{rest:0{places}d}bdp" if rest else f"{whole}bdp"
+        product = f"{whole}.{rest:0{places}d}bdp" if rest else f"{whole}bdp"
+        return f"{product}+{format_bytes(self.extra_bytes)}" if self.extra_bytes else product
 
     def at(self, rate_bps: int, round_trip_ps: int) -> int:
         """Return the bytes at a port of that rate with that base round trip, rounded up.
 
         Raises InputError, without a file, if they exceed the limit.
         """
-        size_bytes = -(-self.share * rate_bps * round_trip_ps // PS_BITS)
+        size_bytes = -(-self.share * rate_bps * round_trip_ps // PS_BITS) + self.extra_bytes
         if size_bytes >= SIZE_BYTES:
             raise InputError(
                 f"{self} is too large for a port of {format_rate(rate_bps)} and a round trip of "
@@ -151,13 +153,15 @@ class Bdp:
 
 def parse_port_size(value: object, packet_bytes: int) -> int | Bdp:
     """Return a size per port: like `parse_queue`, or a `Bdp`."""
-    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match and match[3] == "bdp":
-        return Bdp(Fraction(f"{match[1]}.{match[2] or 0}"))
+    product, plus, extra = value.partition("+") if isinstance(value, str) else ("", "", "")
+    match = _NUMBER.fullmatch(product.strip())
     try:
+        if match and match[3] == "bdp":
+            extra_bytes = parse_queue(extra, packet_bytes) if plus else 0
+            return Bdp(Fraction(f"{match[1]}.{match[2] or 0}"), extra_bytes)
         return parse_queue(value, packet_bytes)
     except InputError as error:
-        hint = (error.hint or "").replace(' or "35pkt"', ', "35pkt" or "0.2bdp"')
+        hint = (error.hint or "").replace(' or "35pkt"', ', "35pkt", "0.2bdp" or "1bdp+8pkt"')
         raise error.replace(hint=hint) from None
 
 
@@ -167,7 +171,7 @@ def parse_queue(value: object, packet_bytes: int) -> int:
     `packet_bytes` is a full data packet on the wire (payload and header).
     """
     match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match and match[3] == "bdp":
+    if match and match[3] and match[3].partition("+")[0] == "bdp":
         raise InputError(
             f"{written(value)} differs between ports, but this size is per switch",
             hint='write it like "64KB" or "35pkt"',

@@ -37,6 +37,7 @@ class FakeEstimate:
     assumptions: str = "a machine that does not exist"
     notes: tuple[str, ...] = ()
     pfc: str | None = "deadlock-free"
+    far: tuple[str, ...] = ()
     memory: Memory = MEMORY
     advice: tuple[str, ...] = ()
 

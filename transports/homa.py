@@ -49,6 +49,7 @@ PARAMS = [
         "RTTbytes, on the wire: sent unscheduled, then kept granted but not received (default: 1.5 "
         "times the path's bandwidth-delay product)",
         source="section 3.2; more than one, for grants wait for the packets in transmission",
+        products="1.5bdp",
     ),
     Param(
         "priorities",

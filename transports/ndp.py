@@ -38,6 +38,7 @@ PARAMS = [
         "0 is one and a half times the path's bandwidth-delay product",
         source="SIGCOMM 2017, section 3.2: enough to fill the pipe. One product alone does not, "
         "because pulls wait for others and queues add to the round trip",
+        products="1.5bdp",
     ),
     rto.param(RTO_PS, "retransmission timeout, the last resort"),
 ]
@@ -50,16 +51,21 @@ FABRIC = {
     "routing": "spray_permutation",
     "plane_balancing": "permutation",
     "n_traffic_classes": 2,
-    "queue_bytes": "8pkt",
+    "queue_bytes": "1bdp+8pkt",
     "header_queue_bytes": "1MB",
     "header_ratio": 10,
 }
 
-PRESETS: dict[str, dict[str, object]] = {"paper": {}, "800g": {}}
+PRESETS: dict[str, dict[str, object]] = {"paper": {}, "htsim": {}, "800g": {}}
 
-# The paper's queues hold eight packets of 9 KB (section 3.1), at 10 Gbps. Where a bandwidth-delay
-# product is 200 packets (8 us at 800 Gbps) they would run empty while pulls are in flight.
-PRESET_FABRIC = {"paper": {"queue_bytes": "72KB"}, "800g": {"queue_bytes": "200pkt"}}
+# The paper's queues hold eight packets of 9 KB (section 3.1), at 10 Gbps; those of its simulator,
+# csg-htsim, eight packets at any rate. Where a bandwidth-delay product is 200 packets (8 us at 800
+# Gbps) they would run empty while pulls are in flight, so the default adds that product.
+PRESET_FABRIC = {
+    "paper": {"queue_bytes": "72KB"},
+    "htsim": {"queue_bytes": "8pkt"},
+    "800g": {"queue_bytes": "200pkt"},
+}
 
 CONTROL, DATA_CLASS = 0, 1
 

@@ -11,10 +11,10 @@ one that uses up the window or the flow.
 
 Part of the Ultra Ethernet Specification 1.0; rules and numbers are those of its simulator, in the
 repositories astra-sim/astra-network-uet-htsim (sim/uec.cpp) and HLC-Lab/uet-htsim (main_uec.cpp).
-Its queues hold one bandwidth-delay product and mark from 20 % to 80 % of it. FABRIC is for four
-links of 1 us at 100 Gbps, 29 packets; preset 800g is for 800 Gbps, 197 packets. Gains are for a
-network of 12 us at 100 Gbps, scaled by the path's bandwidth-delay product. The base delay is known,
-not measured.
+Its queues hold one bandwidth-delay product and mark from 20 % to 80 % of it. Presets 100g and 800g
+have the queues of four links of 1 us at these rates, 29 and 197 packets. Gains are for a network of
+12 us at 100 Gbps, scaled by the path's bandwidth-delay product. The base delay is known, not
+measured.
 
 Two rules of that simulator and of the specification are options. With `base_rtt`, all flows start
 with the same base round trip, the network's longest, and lower it to what they measure. With
@@ -26,7 +26,7 @@ from netsim.blocks import bdp_queues, reports, ultra_ethernet
 from netsim.transport import BLOCKED
 
 PARAMS = [*ultra_ethernet.PARAMS, ultra_ethernet.last_hop_trims("ignored")]
-PRESETS: dict[str, dict[str, object]] = {"800g": {}}
+PRESETS: dict[str, dict[str, object]] = {"100g": {}, "800g": {}}
 
 FABRIC = bdp_queues.FABRIC
 PRESET_FABRIC = bdp_queues.PRESET_FABRIC

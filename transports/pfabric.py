@@ -21,6 +21,7 @@ PARAMS = [
         0,
         "maximum window, in packets; 0: the path's bandwidth-delay product",
         source="SIGCOMM 2013, section 4.2: flows start at line rate",
+        products="1bdp",
     ),
     Param(
         "rto_rtts",
@@ -41,16 +42,17 @@ PARAMS = [
     ),
 ]
 
-# Two bandwidth-delay products of four links of 1 us at 100 Gbps.
 FABRIC = {
     "queue_discipline": "pfabric",
     "routing": "spray_round_robin",
     "plane_balancing": "round_robin",
     "n_traffic_classes": 1,
-    "queue_bytes": "60pkt",
+    "queue_bytes": "2bdp",
 }
-PRESETS: dict[str, dict[str, object]] = {"800g": {}}
-PRESET_FABRIC = {"800g": {"queue_bytes": "400pkt"}}
+
+# Two bandwidth-delay products of four links of 1 us at these rates.
+PRESETS: dict[str, dict[str, object]] = {"100g": {}, "800g": {}}
+PRESET_FABRIC = {"100g": {"queue_bytes": "60pkt"}, "800g": {"queue_bytes": "400pkt"}}
 
 PROBE, ALIVE = 2, 14
 

@@ -43,6 +43,7 @@ PARAMS = [
         None,
         "first and largest credit; default: initial_window bandwidth-delay products",
         minimum="1B",
+        products="1.5bdp",
     ),
     Param("pull_bytes", "bytes", "16KiB", "largest credit of a pull", minimum="256B"),
     Param("pull_rate", "fraction", 0.99, "rate of pulls, of the link's", minimum=0.01),
@@ -54,7 +55,7 @@ PARAMS = [
         minimum=1.0,
     ),
 ]
-PRESETS: dict[str, dict[str, object]] = {"800g": {}}
+PRESETS: dict[str, dict[str, object]] = {"100g": {}, "800g": {}}
 
 
 def marked_inside(fabric):

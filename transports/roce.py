@@ -13,15 +13,20 @@ FABRIC = {
     "queue_discipline": "lossless",
     "routing": "ecmp",
     "n_traffic_classes": 1,
-    "xoff_bytes": "15pkt",
-    "xon_bytes": "12pkt",
+    "xoff_bytes": "0.6bdp+100pkt",
+    "xon_bytes": "0.5bdp+80pkt",
 }
 
-PRESETS: dict[str, dict[str, object]] = {"800g": {}}
+PRESETS: dict[str, dict[str, object]] = {"htsim": {}, "800g": {}}
 
-# A link must not go idle while it is resumed: at 800 Gbps with a round trip of 2 us that takes
-# 48 packets of 4160 bytes, four times the XON of 12.
-PRESET_FABRIC = {"800g": {"xoff_bytes": "120pkt", "xon_bytes": "96pkt"}}
+# A link must not go idle while it is resumed. That takes the product of its rate and its own round
+# trip, a quarter of the path's on four equal links: at 800 Gbps 48 packets of 4160 bytes. The rest
+# is about what a switch of 100 Gbps has per port; less lets pauses spread. csg-htsim has 12 and 15
+# packets at any rate.
+PRESET_FABRIC = {
+    "htsim": {"xoff_bytes": "15pkt", "xon_bytes": "12pkt"},
+    "800g": {"xoff_bytes": "120pkt", "xon_bytes": "96pkt"},
+}
 
 TX_STATE = go_back_n.TX_STATE
 RX_STATE = (*go_back_n.RX_STATE, *traffic_classes.RX_STATE)

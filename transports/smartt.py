@@ -14,8 +14,8 @@ Bonato et al., "SMaRTT: Sender-based Marked Rapidly-adapting Trimmed & Timed Tra
 2404.01630; the rules are those of its simulator, repository spcl/HTSIM, sim/uec.cpp, except that
 timeouts count as feedback and a late end of a period is allowed for.
 
-It expects queues of one bandwidth-delay product, marked from 20 % to 80 %. FABRIC is for four links
-of 1 us at 100 Gbps, 29 packets; preset 800g is for 800 Gbps, 197 packets.
+Presets 100g and 800g have the authors' gains, and queues of one bandwidth-delay product of four
+links of 1 us at these rates, 29 and 197 packets, marked from 20 % to 80 %.
 """
 
 from netsim.blocks import bdp_queues, paths, rto, rtt, selective, timeouts
@@ -32,7 +32,7 @@ from netsim.transport import (
     serialization_ps,
 )
 
-GAINS = "x, y, w and z_gain in run scripts of SMaRTT's simulator, 100 Gbps"
+GAINS = "x, y, w and z_gain in run scripts of SMaRTT's simulator, 800 Gbps"
 
 RTO_PS, RTO_ROUND_TRIPS = 100 * rto.US, 6
 
@@ -40,25 +40,25 @@ PARAMS = [
     *paths.PARAMS,
     Param("target_rtt", "ratio", 1.5, "target round trip, in base round trips", minimum=1),
     Param("initial_window", "ratio", 1.0, "first and largest window, in bandwidth-delay products"),
-    Param("fair_increase", "ratio", 0.25, "packets added per window without marks", source=GAINS),
+    Param("fair_increase", "ratio", 1.6, "packets added per window without marks", source=GAINS),
     Param(
         "multiplicative_increase",
         "ratio",
-        1.25,
+        8.0,
         "packets added per unmarked window, times how early packets are",
         source=GAINS,
     ),
     Param(
         "multiplicative_decrease",
         "ratio",
-        2.0,
+        1.25,
         "packets removed per marked one, times how late it is",
         source=GAINS,
     ),
     Param(
         "fair_decrease",
         "ratio",
-        0.8,
+        1.0,
         "packets removed per marked one, times the window in bandwidth-delay products",
         source=GAINS,
     ),
@@ -75,8 +75,14 @@ PARAMS = [
     ),
 ]
 
+# In queues that follow the rate, the gains for 800 Gbps do as well at 10 to 400 Gbps.
 PRESETS = {
-    "100g": {},
+    "100g": {
+        "fair_increase": 0.25,
+        "multiplicative_increase": 1.25,
+        "multiplicative_decrease": 2.0,
+        "fair_decrease": 0.8,
+    },
     "800g": {
         "fair_increase": 1.6,
         "multiplicative_increase": 8.0,
@@ -85,7 +91,13 @@ PRESETS = {
     },
 }
 
-FABRIC = bdp_queues.FABRIC
+# The authors' queues hold one product. Half of one serves permutations and open arrivals as well,
+# and short incasts at 1600 Gbps end twice as soon.
+FABRIC = {
+    **bdp_queues.FABRIC,
+    "queue_bytes": "0.5bdp+8pkt",
+    "ecn": {**bdp_queues.FABRIC["ecn"], "kmin_bytes": "0.1bdp+2pkt", "kmax_bytes": "0.4bdp+6pkt"},
+}
 PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 
 CONTROL, DATA_CLASS = 0, 1

@@ -69,6 +69,7 @@ PARAMS = [
         0,
         "packets; 0: the path's bandwidth-delay product, rounded up",
         source="a choice of ours; csg-htsim's main_swift.cpp starts with 15",
+        products="1bdp",
     ),
     Param("min_window", "ratio", 0.001, "packets", source="SIGCOMM 2020, section 3", minimum=1e-6),
     Param("max_window", "count", 1000, "packets", source=GUESS, minimum=1),

@@ -93,7 +93,7 @@ SETUPS = (
         fabric={"queue_bytes": "35pkt", "routing": "ecmp"},
     ),
     Setup(
-        *("RoCE, 128 hosts", SMALL, "roce", PERMUTATION[128], "128n_100g_roce_flowecmp.csv"),
+        *("RoCE, 128 hosts", SMALL, "roce:htsim", PERMUTATION[128], "128n_100g_roce_flowecmp.csv"),
         theirs=((342.46, 510.03, 741.22, 744.18), (352.82, 533.92, 664.79, 668.97)),
         sprayed=False,
         seeds=100,
@@ -110,7 +110,7 @@ SETUPS = (
         seeds=5,
     ),
     Setup(
-        *("NSCC with REPS, 128 hosts", SMALL, "nscc", PERMUTATION[128]),
+        *("NSCC with REPS, 128 hosts", SMALL, "nscc:100g", PERMUTATION[128]),
         "128n_100g_uec_nscc_reps.csv",
         theirs=((189.98, 196.49, 200.77, 200.94),),
         sprayed=True,
@@ -118,7 +118,7 @@ SETUPS = (
         params={"paths": "reps"},
     ),
     Setup(
-        *("NSCC, oblivious, 128 hosts", SMALL, "nscc", PERMUTATION[128]),
+        *("NSCC, oblivious, 128 hosts", SMALL, "nscc:100g", PERMUTATION[128]),
         "128n_100g_uec_nscc_oblivious.csv",
         theirs=((191.52, 202.16, 231.66, 245.01),),
         sprayed=True,
@@ -126,7 +126,7 @@ SETUPS = (
         params={"paths": "oblivious"},
     ),
     Setup(
-        *("NSCC on single paths, 128 hosts", SMALL, "nscc", PERMUTATION[128]),
+        *("NSCC on single paths, 128 hosts", SMALL, "nscc:100g", PERMUTATION[128]),
         "128n_100g_uec_nscc_flowecmp.csv",
         theirs=((334.01, 541.18, 775.52, 877.32),),
         sprayed=False,
@@ -134,7 +134,7 @@ SETUPS = (
         params={"paths": "ecmp"},
     ),
     Setup(
-        *("RoCE, 32 to 1, 128 hosts", SMALL, "roce"),
+        *("RoCE, 32 to 1, 128 hosts", SMALL, "roce:htsim"),
         *("incast_128n_32c_1MB.cm", "incast32_1MB_128n_roce.csv"),
         theirs=((2358.09, 2582.13, 2614.37, 2615.51),),
         sprayed=False,
@@ -186,7 +186,7 @@ def compare(setup: Setup, matrix: Path | None = None, file: Path | None = None) 
     """Compare quantiles: on their flows if there is a matrix, else on permutations of our own."""
     theirs: Sequence[Figures] = outcomes(file) if file else setup.theirs
     which = "their flows" if matrix else "other permutations"
-    simulator = "uet-htsim" if setup.transport == "nscc" else "csg-htsim"
+    simulator = "uet-htsim" if setup.transport.startswith("nscc") else "csg-htsim"
     for column, (name, values) in enumerate(zip(QUANTILES, ours(setup, matrix), strict=True)):
         runs = [run[column] for run in theirs]
         below = float((values < np.mean(runs)).mean())

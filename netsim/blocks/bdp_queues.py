@@ -1,8 +1,8 @@
 """Fabric of SMaRTT, NSCC and RCCC: trimming, and queues of one bandwidth-delay product.
 
 ECN marks data from 20 % to 80 % of a queue; packets that do not fit are trimmed. Only
-acknowledgments and trimmed headers use class 0. `FABRIC` is for four links of 1 us at 100 Gbps,
-preset 800g for 800 Gbps.
+acknowledgments and trimmed headers use class 0. The presets are the products of four links of 1 us
+at 100 and 800 Gbps, in packets of 4160 bytes.
 
     FABRIC, PRESET_FABRIC = bdp_queues.FABRIC, bdp_queues.PRESET_FABRIC
 """
@@ -12,11 +12,12 @@ FABRIC = {
     "routing": "ecmp",
     "plane_balancing": "entropy",
     "n_traffic_classes": 2,
-    "queue_bytes": "29pkt",
+    "queue_bytes": "1bdp",
     "header_queue_bytes": "1MB",
-    "ecn": {"kmin_bytes": "6pkt", "kmax_bytes": "24pkt", "pmax": 1.0, "at": "dequeue"},
+    "ecn": {"kmin_bytes": "0.2bdp", "kmax_bytes": "0.8bdp", "pmax": 1.0, "at": "dequeue"},
     "ecn_from_class": 1,
 }
 PRESET_FABRIC = {
-    "800g": {"queue_bytes": "197pkt", "ecn": {"kmin_bytes": "40pkt", "kmax_bytes": "158pkt"}}
+    "100g": {"queue_bytes": "29pkt", "ecn": {"kmin_bytes": "6pkt", "kmax_bytes": "24pkt"}},
+    "800g": {"queue_bytes": "197pkt", "ecn": {"kmin_bytes": "40pkt", "kmax_bytes": "158pkt"}},
 }

@@ -106,6 +106,8 @@ def command(
         click.echo(note)
     for pfc in dict.fromkeys(one.pfc for one in estimates if one.pfc):
         click.echo(f"PFC: {pfc}")
+    for note in dict.fromkeys(note for one in estimates for note in one.far):
+        click.echo(f"Size: {note}")
     show(estimate_table([point.name for point in points], estimates))
     click.echo(total_line(estimates, code_needed(points, [one.feature_set for one in estimates])))
     for advice in estimates[0].advice:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.names import FILES, SINGULAR, Name, complete, presets
+from netsim.cli.names import FILES, SINGULAR, Name, complete, lines_of, presets
 from netsim.cli.names import KINDS as LISTED
 from netsim.cli.options import json_option, print_json
 from netsim.discovery import FOLDERS
@@ -31,19 +32,23 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 
 @click.command("show")
-@click.argument("kind", type=Name(KINDS, PLURAL), metavar="KIND")
-@click.argument("name", shell_complete=_names)
+@click.argument("kind", metavar="[KIND]", shell_complete=Name(KINDS).shell_complete)
+@click.argument("name", required=False, shell_complete=_names)
 @json_option
-def command(kind: str, name: str, as_json: bool) -> None:
+def command(kind: str, name: str | None, as_json: bool) -> None:
     """Show a plugin, a file or an experiment.
 
     KIND is transport, topology, traffic, queue, routing, experiment, or a kind of file that "netsim
-    list" prints, such as job.
+    list" prints, such as job. Only a file's path and a name of two kinds need it.
 
     For a plugin, given by name, preset (ndp:paper) or Python file: parameters with unit, default,
     meaning and source, presets, and the fabric that it expects. For an experiment: its file, and
     sizes in bdp converted to bytes for the ports of its network.
     """
+    if name is None:
+        kind, name = _kind_of(kind), kind
+    else:
+        kind = Name(KINDS, PLURAL).convert(kind, None, None)
     if kind not in FOLDERS:
         _show_file(kind, name, as_json=as_json)
         return
@@ -60,6 +65,25 @@ def command(kind: str, name: str, as_json: bool) -> None:
         print_json(_described(plugin, preset))
     else:
         _print(plugin, preset)
+
+
+def _kind_of(name: str) -> str:
+    """Return the one kind that has the name. Raises InputError if there are none or several."""
+    base = name.partition(":")[0]
+    of_kind = {kind: [one for one, _ in lines_of(SINGULAR.get(kind, kind))] for kind in KINDS}
+    found = [kind for kind, names in of_kind.items() if base in names]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        example = " or ".join(f"netsim show {kind} {name}" for kind in found)
+        raise InputError(f"{written(name)} is the name of a {' and a '.join(found)}", hint=example)
+    if PLURAL.get(name, name) in KINDS or base.endswith((".py", ".toml")):
+        example = f"netsim show {PLURAL.get(name, name)} NAME"
+        if name not in (*KINDS, *PLURAL):
+            example = f"netsim show transport {name}"
+        raise InputError(f"{written(name)} needs a kind and a name", hint=f"such as {example}")
+    every = [one for names in of_kind.values() for one in names]
+    raise InputError(f"nothing is named {written(name)}", hint=did_you_mean(base, every))
 
 
 def _show_file(kind: str, name: str, *, as_json: bool) -> None:
@@ -139,12 +163,11 @@ def _print(plugin: Plugin, preset: str | None) -> None:
     if preset is not None:
         _print_fabric("expected fabric", _merged(fabric, of_presets.get(preset, {})))
         return
-    for name, these in plugin.presets.items():
-        given = ", ".join(f"{key} = {_written(value)}" for key, value in these.items())
-        click.echo(f'preset "{plugin.name}:{name}": {given or "the defaults"}')
+    for name, values in plugin.presets.items():
+        changes = [f"{key} = {_written(value)}" for key, value in values.items()]
+        changes += _fabric_items(of_presets.get(name, {}), "fabric.")
+        click.echo(f'preset "{plugin.name}:{name}": {", ".join(changes) or "the defaults"}')
     _print_fabric("expected fabric", fabric)
-    for name, changes in of_presets.items():
-        _print_fabric(f'fabric of preset "{plugin.name}:{name}"', changes)
 
 
 def _merged(fabric: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,19 +180,16 @@ def _merged(fabric: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def _print_fabric(title: str, fabric: Mapping[str, object]) -> None:
-    given = [
-        f"{key}.{inner} = {_written(inner_value)}"
-        for key, value in fabric.items()
-        if isinstance(value, Mapping)
-        for inner, inner_value in value.items()
-    ]
-    given[:0] = [
-        f"{key} = {_written(value)}"
-        for key, value in fabric.items()
-        if not isinstance(value, Mapping)
-    ]
-    if given:
-        click.echo(f"{title}: {', '.join(given)}")
+    if fabric:
+        click.echo(f"{title}: {', '.join(_fabric_items(fabric))}")
+
+
+def _fabric_items(fabric: Mapping[str, object], section: str = "") -> list[str]:
+    """Return keys and values of a fabric as text, tables last."""
+    tables = {key: value for key, value in fabric.items() if isinstance(value, Mapping)}
+    plain = [f"{section}{key} = {_written(fabric[key])}" for key in fabric if key not in tables]
+    inner = (_fabric_items(table, f"{section}{key}.") for key, table in tables.items())
+    return [*plain, *chain(*inner)]
 
 
 def _print_param(param: Param, values: Mapping[str, Any]) -> None:

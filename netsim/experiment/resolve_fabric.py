@@ -173,10 +173,8 @@ def fabric_of(source: FabricTable, packets: PacketFormat) -> Fabric:
         taken |= {param.name: f"the parameter of {plugin.name}" for param in plugin.params}
     raise_all(errors)
     fabric = Fabric(uses["queue_discipline"], uses["routing"], **common)
-    errors = _contradictions(fabric)
-    if not fabric.has_bdp_sizes:  # sizes in bdp are checked per port, with the network
-        errors += wrong_sizes(fabric, packets)
-    raise_all(errors)
+    errors = [*_contradictions(fabric), *wrong_sizes(fabric, packets)]
+    raise_all([*errors, *_refused("routing", fabric, packets)])
     return fabric
 
 
@@ -368,19 +366,23 @@ def _contradictions(fabric: Fabric) -> list[InputError]:
 
 
 def wrong_sizes(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
-    """Return conflicts between sizes, none of which is in bdp."""
+    """Return conflicts between sizes; those in bdp are not checked, but later, at each port."""
     errors = []
     kmin, kmax = (fabric.ecn.kmin_bytes, fabric.ecn.kmax_bytes) if fabric.ecn else (0, 0)
     if isinstance(kmin, int) and isinstance(kmax, int) and kmin > kmax:
         hint = f"at most {format_bytes(kmax)}"
         message = f"{format_bytes(kmin)} exceeds kmax_bytes"
         errors.append(InputError(message, key="fabric.ecn.kmin_bytes", hint=hint))
-    for choice, use in fabric.plugins.items():
-        for error in calls.problems(use, fabric, packets):
-            key = error.key or choice
-            key = key if "." in key else f"fabric.{key}"
-            errors.append(error.replace(file=None, key=key))
+    if not any(isinstance(value, Bdp) for value in fabric.queue.params.values()):
+        errors += _refused("queue_discipline", fabric, packets)
     return errors
+
+
+def _refused(choice: str, fabric: Fabric, packets: PacketFormat) -> Iterator[InputError]:
+    """Yield the errors that a plugin of the fabric finds."""
+    for error in calls.problems(fabric.plugins[choice], fabric, packets):
+        key = error.key or choice
+        yield error.replace(file=None, key=key if "." in key else f"fabric.{key}")
 
 
 def report_queue_sizes(points: Sequence[Point]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from netsim.bounds.ideal import IdealTimes, ideal_times, message_times, round_tr
 from netsim.engine.routing_choices import choices_of, require_dimensions
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
+from netsim.experiment.far_sizes import far_sizes
 from netsim.experiment.place_faults import link_faults, queue_rates
 from netsim.experiment.resolve_fabric import wrong_sizes
 from netsim.experiment.sampling import sampling_of
@@ -76,6 +77,8 @@ class Scenario:
     sizes: PortSizes | None = None
     pfc: str | None = None
     """What PFC can do to the network (`pfc_text`); None: it has none."""
+    far: tuple[str, ...] = ()
+    """Sentences about sizes that do not suit the network (`far_sizes`)."""
 
     @property
     def flows(self) -> FlowTable:
@@ -225,6 +228,7 @@ def prepare(point: Point, last: Built | None = None) -> Scenario:
         sampling,
         sizes=sizes,
         pfc=pfc,
+        far=tuple(far_sizes(point, network)),
     )
     if segments is None:
         return made

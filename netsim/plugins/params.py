@@ -58,8 +58,9 @@ class Param:
 
     A default of None makes the parameter optional: its value may be None, written as the word
     `none`. `each` names the parts that may have different values. A transport's time that is
-    `above_round_trip` must not be below any flow's round trip. A wrong declaration raises
-    `InputError`.
+    `above_round_trip` must not be below any flow's round trip. `products` is what a window's
+    default stands for, such as "1.5bdp": values far from it are reported. A wrong declaration
+    raises `InputError`.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Param:
     none: str = "none"
     each: tuple[str, ...] = ()
     above_round_trip: bool = False
+    products: str | None = None
 
     def __post_init__(self) -> None:
         self._check_types()

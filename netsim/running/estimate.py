@@ -83,8 +83,8 @@ class Estimate:
 
     `seconds` are those of the simulation on all cores, `setup_seconds` come before and after it,
     and those of `Code` once per transport and fabric. `notes` are the traffic's (`Workload`), `pfc`
-    is the scenario's. `work` and `memory` are None if nothing is simulated. `advice` is the
-    traffic's for a budget of time (`WorkloadPart.advice`).
+    and `far` are the scenario's. `work` and `memory` are None if nothing is simulated. `advice` is
+    the traffic's for a budget of time (`WorkloadPart.advice`).
     """
 
     n_hosts: int
@@ -101,6 +101,7 @@ class Estimate:
     feature_set: FeatureSet = NO_FEATURES
     notes: tuple[str, ...] = ()
     pfc: str | None = None
+    far: tuple[str, ...] = ()
     work: Work | None = None
     memory: Memory | None = None
     advice: tuple[str, ...] = ()
@@ -202,6 +203,7 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         feature_set=feature_set_of(scenario),
         notes=scenario.notes,
         pfc=scenario.pfc,
+        far=scenario.far,
         work=None if closed else needed,
         memory=None if closed else _memory_of_ranks(scenario, point, needed),
     )

@@ -201,6 +201,8 @@ class _Simulation:
         self.stop = point.stop
         uses = point.transport_of_class
         reliable = [bool(getattr(use.module, "RELIABLE", True)) for use in uses]
+        for note in scenario.far:
+            warn_once(note)
         self.may_lose = ~np.array(reliable)[scenario.class_of_flow]
         self.report = progress or (lambda _: None)
         self.should_stop = should_stop or (lambda: False)

@@ -23,7 +23,8 @@ PARAMS = [
 PRESETS = {"careful": {"target_delay": "1us", "decrease": 0.9}}
 
 # --- The fabric it expects; an experiment's [fabric] overrides single keys -----------------------
-FABRIC = {"queue_discipline": "drop_tail", "routing": "ecmp", "queue_bytes": "100pkt"}
+# bdp: the bandwidth-delay product at each port, so that queues suit any rate.
+FABRIC = {"queue_discipline": "drop_tail", "routing": "ecmp", "queue_bytes": "1bdp+64pkt"}
 
 # --- State: one record per side of a flow, initially zero -----------------------------------------
 # A bare name is an int64. The sender's record is on the source host, the receiver's on the

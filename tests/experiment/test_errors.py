@@ -154,11 +154,11 @@ BAD = {
         [("fabric.ecn.kmin_bytes", "invalid")],
     ),
     "xon above xoff": (
-        text(top='transport = "roce"', fabric='xoff_bytes = "10pkt"'),
+        text(top='transport = "roce:htsim"', fabric='xoff_bytes = "10pkt"'),
         [("fabric.xon_bytes", "invalid")],
     ),
     "xon of zero": (
-        text(top='transport = "roce"', fabric='xon_bytes = "0pkt"'),
+        text(top='transport = "roce:htsim"', fabric='xon_bytes = "0pkt"'),
         [("fabric.xon_bytes", "invalid")],
     ),
     "trim with five classes": (
@@ -170,7 +170,7 @@ BAD = {
         [("fabric.queue_bytes", "out_of_range"), ("fabric.header_queue_bytes", "out_of_range")],
     ),
     "header larger than a packet": (
-        text(packets='header_bytes = "40B"'),
+        text(top='transport = "ndp:htsim"', packets='header_bytes = "40B"'),
         [("packets.control_bytes", "invalid")],
     ),
     "too few classes for the transport": (

@@ -76,7 +76,8 @@ def build(
 ) -> Engine:
     plugin = registry.find("transport", transport)
     chosen = dict(plugin.presets[preset]) if preset else {}
-    given = resolve(plugin, {**chosen, **(params or {})})
+    paper = {"window": 0.0} if transport == "dcqcn" else {}
+    given = resolve(plugin, {**paper, **chosen, **(params or {})})
     fabric = fabric.for_network(network, packets)
     uses = (PluginSpec(plugin, given),)
     simulation = Simulation(network, flow_table(flows), fabric, packets, uses, seed=1)
