@@ -38,7 +38,10 @@ EXPOSED = "exposed communication, {} (share of the step)"
 
 QUANTITIES = {
     "fct": "flow completion time", "ideal": "ideal completion time", "job_step": "step time",
-    "step": "step time", "job_exposed": EXPOSED.format("all networks"),
+    "step": "step time", "forecast": "step time of the whole job, forecast",
+    "formula": "step time of the whole job, by formula",
+    "forecast_exposed": EXPOSED.format("all networks, forecast"),
+    "job_exposed": EXPOSED.format("all networks"),
     "exposed": EXPOSED.format("all networks"), "ttft": "time to first token",
     "tbt": "time between tokens", "second_token": "first to second token",
     "packet_hops_per_s": "speed", "pfc_pauses": "PFC pauses", "ecn_marks": "packets marked by ECN",

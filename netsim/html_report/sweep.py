@@ -49,12 +49,15 @@ def _varying(report: Report) -> list[Metric]:
         values = {_number(metric, point) for point in report.simulated}
         if len(values - {None}) > 1:
             found.append(metric)
-    return sorted(found, key=_rank)
+    # A forecast takes the place of what its sample shows.
+    names = {metric.name for metric in found}
+    shown = (one for one in found if "forecast_" + one.name.removeprefix("step_") not in names)
+    return sorted(shown, key=_rank)
 
 
 PREFERRED = (
     *("goodput_per_s", "second_token_p99_ps", "tbt_p99_ps", "ttft_p99_ps"),
-    *("forecast_ps", "step_ps", "exposed"),
+    *("forecast_ps", "forecast_exposed", "step_ps", "exposed"),
     *("fct_p99_ps", "fct_max_ps", "slowdown_p99", "pfc_pauses", "drops", "lost", "trims"),
     *("retransmits", "recovery_p50_ps", "silent_flows", "ecn_marks"),
 )

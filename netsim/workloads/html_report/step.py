@@ -35,7 +35,7 @@ def headlines(report: Report) -> Iterator[str | parts.Part]:
         for job in jobs:
             if not job["steps"]:
                 continue
-            step = job["steps"][-1]
+            step = _shown(job)
             named = _parts(step)
             order = sorted(named, key=lambda name: -named[name])
             told = [f"{name} {100 * named[name] / step['time_ps']:.1f} %" for name in order[:5]]
@@ -44,16 +44,22 @@ def headlines(report: Report) -> Iterator[str | parts.Part]:
             time = format_time(int(step["time_ps"]), 4)
             if found := job.get("forecast"):
                 yield f"{of} step of the whole job{whose}: {forecast_text(found)}."
-                whose = f" of the sample{whose}"
+                time += " by forecast"
             yield f"{of} step{whose} takes {time}: {', '.join(told)}."
             if named and not order[0].startswith("compute"):
                 yield f"Ranks wait for communication for {_waiting(step)}."
 
 
+def _shown(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the whole job's step, forecast from a sample, or the last simulated one."""
+    found = job.get("forecast")
+    return {**found, "time_ps": found["step_ps"]} if found else job["steps"][-1]
+
+
 def _last_steps(report: Report) -> Iterator[parts.Part]:
     """Yield a table of the last step of each job of each point, if there are jobs."""
     found = [
-        (point.label, job, job["steps"][-1])
+        (point.label, job, _shown(job))
         for point in report.simulated
         for job in jobs_of(point.result.summary)
         if job["steps"]

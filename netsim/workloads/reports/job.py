@@ -78,12 +78,17 @@ FORECAST = tuple(
     for name, unit, doc, path in (
         ("ps", "ps", "step of", "job.forecast.step_ps"),
         ("mfu", "1", "model FLOPs utilization of", "job.forecast.mfu"),
-        ("exposed", "1", "`exposed` of", "job.forecast.exposed"),
+        ("exposed", "1", "share of exposed communication in a step of", "job.forecast.exposed"),
         *(
-            (f"exposed_{one}", "1", f"`exposed_{one}` of", f"job.forecast.exposed_by.{one}")
-            for one in ("scale_up", "scale_out")
+            (
+                f"exposed_{network.replace('-', '_')}",
+                "1",
+                f"share of exposed communication over the {network} network in a step of",
+                f"job.forecast.exposed_by.{network.replace('-', '_')}",
+            )
+            for network in NETWORKS
         ),
-        ("bubble", "1", "`bubble` of", "job.forecast.bubble"),
+        ("bubble", "1", "share of the bubble in a step of", "job.forecast.bubble"),
     )
 )
 """The forecast of a sampled step; null for a whole job."""
@@ -92,8 +97,8 @@ SWEEP = (
     Metric(
         "step_ps",
         "ps",
-        "mean time of a job's simulated step, which may be a sample (`forecast_ps`); with several "
-        "jobs, this and what follows is of the first",
+        "mean time of a job's step, the sample's if a sample is simulated; with several jobs, this "
+        "and what follows is of the first",
         path="job.step_ps",
     ),
     Metric(
