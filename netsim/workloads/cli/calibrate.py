@@ -128,8 +128,8 @@ def command(
         if outputs["as_json"]:
             print_json({"predictions": [one._asdict() for one in told]})
             return
-        for one in told:
-            click.echo(_predicted(one, predict))
+        for prediction in told:
+            click.echo(_predicted(prediction, predict))
         return
     if outputs["as_json"]:
         errors = [

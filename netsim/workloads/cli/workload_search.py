@@ -15,6 +15,8 @@ from netsim.workloads.job.search import AXES, LayoutRow, LayoutSearch, layout_ke
 
 EXPOSED = ("exposed_scale_up", "exposed_scale_out")
 
+MAX_COUNT = 1_000_000
+
 MAX_REASON = 90
 """Longest printed reason of a layout that does not work."""
 
@@ -29,11 +31,11 @@ def varied(texts: Sequence[str]) -> dict[str, list[Any]]:
     found = {}
     for name, value in tree.items():
         found[name] = value if isinstance(value, list) else [value]
-        kind = str if name in ("schedule", "recompute") else int
-        low = 0 if name == "zero" else 1
+        is_name, low = name in ("schedule", "recompute"), int(name != "zero")
         for one in found[name]:
-            if type(one) is not kind or (kind is int and not low <= one <= 1_000_000):
-                what = "a name" if kind is str else "a count"
+            is_count = type(one) is int and low <= one <= MAX_COUNT
+            if not (isinstance(one, str) if is_name else is_count):
+                what = "a name" if is_name else "a count"
                 hint = f"--vary {name}=[...] with one of {', '.join(AXES)}"
                 raise InputError(f"{written(one)} is not {what}", key=f"--vary {name}", hint=hint)
     return found

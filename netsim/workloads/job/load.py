@@ -114,19 +114,16 @@ def extended(given: Tree, what: str, directory: Path, depth: int = 0) -> Tree:
         old = tree.get(key)
         if isinstance(value, Mapping) and isinstance(old, str):
             old = {"preset": old}
-        inner = isinstance(value, Mapping) and isinstance(old, Mapping) and "preset" not in value
-        tree[key] = _deep(old, value) if inner else value
+        names_another = isinstance(value, Mapping) and "preset" in value
+        tree[key] = value if names_another else _deep(old, value)
     return {key: value for key, value in tree.items() if key != "preset"}
 
 
-def _deep(base: Tree, changes: Tree) -> dict[str, Any]:
-    """Return a table with changes, key by key in inner tables too."""
-    found = dict(base)
-    for key, value in changes.items():
-        old = found.get(key)
-        inner = isinstance(value, Mapping) and isinstance(old, Mapping)
-        found[key] = _deep(old, value) if inner else value
-    return found
+def _deep(old: Any, new: Any) -> Any:
+    """Return a new value, or if both are tables the old one with changes, key by key."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return new
+    return {**old, **{key: _deep(old.get(key), value) for key, value in new.items()}}
 
 
 def changed(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
