@@ -57,6 +57,7 @@ def test_compare_reports_changes_of_two_results(netsim, make):
     drawn = netsim("compare", "fast", "slow", "--plot", "cdf.png")
     assert drawn.exit_code == 0, drawn.output
     assert drawn.stdout.startswith("cdf.png")
+    assert "--seed 1..4" in drawn.stdout  # one seed
 
 
 def test_sweeps_are_paired_by_seed(make):

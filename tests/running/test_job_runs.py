@@ -123,6 +123,7 @@ def test_sweep_table_has_step_metrics_of_each_point(netsim: Callable[..., Result
     for name in ("exposed", "bubble", "skew"):
         assert table[name].is_between(0, 1).all()
     assert "MFU" in outcome.stdout
+    assert "--seed 1..4" in outcome.stdout  # one seed
 
 
 RAILS = """
