@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.inputs import at_line, read_lines, whole
-from netsim.matchings.decompose import GREEDY, MAX_WEIGHT, decompose_demand, permanent_matchings
+from netsim.matchings.decompose import (
+    GREEDY,
+    MAX_WEIGHT,
+    decompose_demand,
+    permanent_matchings,
+    slot_by_slot,
+)
 from netsim.matchings.tables import Submatching, Table
-from netsim.matchings.weights import slot_by_slot
 from netsim.network import Schedule, pairs_by_circuits, random_rounds, round_robin_matchings
 from netsim.units import format_time
 

@@ -258,7 +258,7 @@ class Testbed:
         quiet = (in_order or len(engine.flows) == 1) and not bad and engine.faults is None
         if quiet and own.any():
             raise ConformanceError(
-                f"{int(own.sum())} packets were sent again, of flow {int(own.argmax())} most, though "
+                f"{int(own.sum())} packets were sent again, most of flow {int(own.argmax())}, and "
                 "none was lost, trimmed or reordered: is a timeout shorter than a round trip?"
             )
 

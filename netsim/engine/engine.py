@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine import snapshot, watchdog
+from netsim.engine import snapshot, workers
 from netsim.engine.compiling.declarations import (
     check_setups,
     program_of,
@@ -39,14 +39,19 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.loop import Beyond, Goal, Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.pauses import Pauses, pauses
-from netsim.engine.series import make_room, thin
-from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
+from netsim.engine.series import (
+    QueueLevels,
+    SeriesReading,
+    make_room,
+    queue_levels,
+    read_series,
+    thin,
+)
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import Files, State, build_scratch, build_state, features
 from netsim.engine.state_views import StateViews, Status, idle_ps
-from netsim.engine.watchdog import watched
-from netsim.engine.workers import assisted
+from netsim.engine.workers import assisted, watched
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
@@ -222,7 +227,7 @@ class Engine(StateViews):
         """Return a context in which `on_hang` is called if compiled code hangs."""
         if not self.jit or self.on_hang is None:
             return nullcontext()
-        return watched(self._failures.movement, self._hung, watchdog.HANG_TIMEOUT_S)
+        return watched(self._failures.movement, self._hung, workers.HANG_TIMEOUT_S)
 
     def _hung(self) -> None:
         assert self.on_hang is not None

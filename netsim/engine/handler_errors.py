@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine import watchdog
+from netsim.engine import workers
 from netsim.engine.kernels.handlers import HANDLERS
 from netsim.engine.kernels.layout import UNFINISHED
 from netsim.engine.kernels.program_handlers import FIRST as FIRST_OF_PROGRAMS
@@ -86,7 +86,7 @@ class Failures:
         if not where:
             where = f"transport {self.transport}: the engine"
             why = "has a handler written past its own arrays? (see `netsim run --check-bounds`)"
-        waited = f"no progress for {watchdog.HANG_TIMEOUT_S:g} s"
+        waited = f"no progress for {workers.HANG_TIMEOUT_S:g} s"
         return f"{where} does not return, {waited}: {why}"
 
     def movement(self) -> tuple[int, ...]:

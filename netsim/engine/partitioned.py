@@ -1,10 +1,10 @@
 """One run in several processes, each with a part of the network: an engine per rank.
 
-Every rank simulates its part up to a time before which no other can affect it (`horizons.py`). Then
-it sends the packets that leave its part to the ranks that they reach (`exchange.py`), and all ranks
-learn the earliest event of each. Rank 0 gives the orders; the others follow in `serve`. When the
-state is read on rank 0, the others' rows are gathered first, so results, checkpoints and reports
-are made as always.
+Every rank simulates its part up to a time before which no other can affect it (`partition.py`).
+Then it sends the packets that leave its part to the ranks that they reach (`exchange.py`), and all
+ranks learn the earliest event of each. Rank 0 gives the orders; the others follow in `serve`. When
+the state is read on rank 0, the others' rows are gathered first, so results, checkpoints and
+reports are made as always.
 """
 
 from __future__ import annotations
@@ -19,11 +19,18 @@ import numpy as np
 from netsim.engine import snapshot, state_views
 from netsim.engine.engine import Engine
 from netsim.engine.exchange import Exchange
-from netsim.engine.horizons import LONG_S, NEVER, Horizons
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.loop import Goal
-from netsim.engine.partition import TOTALS, Partition, array_at, set_soonest
+from netsim.engine.partition import (
+    LONG_S,
+    NEVER,
+    TOTALS,
+    Horizons,
+    Partition,
+    array_at,
+    set_soonest,
+)
 from netsim.engine.pool import lay_out
 from netsim.engine.series import make_room
 from netsim.engine.simulation import Options, Simulation

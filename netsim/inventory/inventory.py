@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.inventory.bisection import MAX_FLOW, TIERS, Bisection, bisection, halves, middle_of
+from netsim.inventory.bisection import (
+    MAX_FLOW,
+    TIERS,
+    Bisection,
+    bisection,
+    halves,
+    kinds_of_networks,
+    middle_of,
+)
 from netsim.inventory.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.inventory.circuits import CircuitRow, circuit_switches
 from netsim.inventory.link_loads import Legs, pattern_saturation, uniform_saturation
@@ -21,7 +29,6 @@ from netsim.inventory.paths import (
     path_diversity,
     slot_paths,
 )
-from netsim.inventory.symmetry import kinds_of_networks
 from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network

@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.bounds.chains import longest_chain_ps
 from netsim.bounds.fair_shares import NO_LINK, ecmp_paths
-from netsim.bounds.ideal import hand_over_times, round_trips
+from netsim.bounds.ideal import hand_over_times, longest_chain_ps, round_trips
 from netsim.errors import InputError
 from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.fabric import packet_counts

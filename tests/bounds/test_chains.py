@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.bounds.chains import longest_chain_ps
+from netsim.bounds.ideal import longest_chain_ps
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable
 from netsim.workloads.operations import CollectiveOptions, Operations

@@ -30,7 +30,7 @@ from reference.cases import random_case
 from reference.model import Case
 from series_case import equal, reading, sampled
 
-from netsim.engine import horizons, partitioned
+from netsim.engine import partition, partitioned
 from netsim.engine.engine import Engine
 from netsim.engine.kernels import crew
 from netsim.engine.kernels.layout import INF
@@ -188,9 +188,9 @@ def test_long_cable_between_ranks_needs_few_exchanges(monkeypatch: pytest.Monkey
 
     swap = ThreadRanks.swap
     monkeypatch.setattr(ThreadRanks, "swap", swapped)
-    for module in (horizons, partitioned):  # plain Python is slow
+    for module in (partition, partitioned):  # plain Python is slow
         monkeypatch.setattr(module, "LONG_S", 1e9)
-    monkeypatch.setattr(horizons, "SHORT_S", 1e9)
+    monkeypatch.setattr(partition, "SHORT_S", 1e9)
     found = with_ranks(2, rank_engine, finished)
     whole = build(network, flows, "ndp", fabric_with("trim", n_traffic_classes=2), **given)
     assert found == finished(whole)

@@ -16,10 +16,9 @@ from small_networks import GBPS, METER_PS, rail_racks, three_tiers
 from topology_of import largest_flow_bps
 
 from netsim.inventory import paths
-from netsim.inventory.bisection import MAX_FLOW, TIERS, bisection, middle_of
+from netsim.inventory.bisection import MAX_FLOW, TIERS, bisection, kinds_of_networks, middle_of
 from netsim.inventory.cables import FIBER, HOST, SWITCH, latencies_ps, length_class, propagation_ps
 from netsim.inventory.inventory import inventory, stem
-from netsim.inventory.symmetry import kinds_of_networks
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
 from netsim.network import Schedule

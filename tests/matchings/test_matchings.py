@@ -10,11 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.matchings.decompose import birkhoff, decompose_demand, solstice
-from netsim.matchings.greedy import greedy
-from netsim.matchings.perfect import FREE, perfect_matching
+from netsim.matchings.decompose import (
+    FREE,
+    birkhoff,
+    decompose_demand,
+    greedy,
+    heaviest,
+    heaviest_pairs,
+    perfect_matching,
+    slot_by_slot,
+    solstice,
+)
 from netsim.matchings.tables import Submatching, Table, stuffed, sums, table_of
-from netsim.matchings.weights import heaviest, heaviest_pairs, slot_by_slot
 
 
 @st.composite

@@ -189,8 +189,7 @@ def _step(job: Job) -> Table:
 
 def placement_tables(job: Job, placement: str, out: Path | None) -> Iterator[Table | str]:
     """Yield the ranks of a job by rack, and the path of the plot."""
-    from netsim.workloads.job.placement import describe, place
-    from netsim.workloads.job.ranks import Ranks
+    from netsim.workloads.job.placement import Ranks, describe, place
 
     layout, rack_hosts = job.layout, job.machine.domain_gpus
     ranks = Ranks(layout.tp, layout.cp, layout.replicas, layout.pp, layout.dp_levels, layout.ep)

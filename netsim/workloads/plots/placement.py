@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.plots import style
-from netsim.workloads.job.ranks import AXES, Ranks
+from netsim.workloads.job.placement import AXES, Ranks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from netsim.errors import InputError, warn_once
 from netsim.plots import seed_curves
 from netsim.units import parse_time_ps, written
-from netsim.workloads.job.ranks import Ranks
+from netsim.workloads.job.placement import Ranks
 
 if TYPE_CHECKING:
     import polars as pl

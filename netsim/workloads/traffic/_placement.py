@@ -14,7 +14,7 @@ from netsim.inputs import user_path, whole
 from netsim.params import Param
 from netsim.traffic._rows import Rows, each, fail_at, read_csv
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.ranks import AXES, Ranks
+from netsim.workloads.job.placement import AXES, Ranks
 from netsim.workloads.serving.given import check_used
 from netsim.workloads.training.routing import Routing, recorded
 

@@ -32,8 +32,7 @@ from netsim.flows import TrafficContext, Workload
 from netsim.inputs import user_path
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.workloads.importers.goal import is_binary, read_goal_binary
-from netsim.workloads.importers.goal_text import read_goal_text
+from netsim.workloads.importers.goal import is_binary, read_goal_binary, read_goal_text
 from netsim.workloads.traffic._goal_operations import GoalCosts, GoalOperations
 from netsim.workloads.traffic._placement import PARAMS as OF_RANKS
 from netsim.workloads.traffic._placement import hosts_of

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.bounds.chains import task_times
+from netsim.bounds.ideal import task_times
 from netsim.engine.state_views import TaskStates
 from netsim.errors import InputError
 from netsim.model.tasks import SEND
@@ -32,7 +32,7 @@ from netsim.workloads.collectives import Hops, Wire, closed_form_ps, hops_of
 from netsim.workloads.collectives.wire import HopRow
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.messages import Message, link_of, messages
-from netsim.workloads.job.ranks import Ranks
+from netsim.workloads.job.placement import Ranks
 from netsim.workloads.job.step import step_time
 from netsim.workloads.operations import Operations, Wires
 from netsim.workloads.operations.operation_rows import (

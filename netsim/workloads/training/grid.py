@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.workloads.job.machine import Link
 from netsim.workloads.job.messages import Message, link_of
-from netsim.workloads.job.ranks import Ranks
+from netsim.workloads.job.placement import Ranks
 from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.training.sample import KINDS, JobSample
 

@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 from raises_input import mentions
 
 from netsim.errors import InputError
-from netsim.workloads.importers import goal_text
-from netsim.workloads.importers.goal import GoalSchedule, is_binary, read_goal_binary
-from netsim.workloads.importers.goal_text import read_goal_text
+from netsim.workloads.importers import goal
+from netsim.workloads.importers.goal import (
+    GoalSchedule,
+    is_binary,
+    read_goal_binary,
+    read_goal_text,
+)
 
 SAME_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
@@ -118,7 +122,7 @@ def schedules(draw) -> list[Rank]:
 @given(ranks=schedules(), piece=st.integers(1, 200))
 def test_text_and_binary_schedules_are_equal(tmp_path: Path, ranks: list[Rank], piece: int) -> None:
     """Random schedules; the text is read in pieces of any size."""
-    with patch.object(goal_text, "PIECE", piece):
+    with patch.object(goal, "PIECE", piece):
         text = read(tmp_path, as_text(ranks))
     binary = read(tmp_path, as_binary(ranks))
     assert rows(text) == rows(binary)
@@ -137,7 +141,7 @@ def test_all_forms_of_the_text_grammar_are_read(tmp_path: Path) -> None:
             "send7bto1\n// calc 5\nrecvx: recv 8b from -1 tag -1\ncalc0cpu 9\n"
             "recvx irequires x1\n} rank 1{ \n}"
         )
-        with patch.object(goal_text, "PIECE", piece):
+        with patch.object(goal, "PIECE", piece):
             schedule = read(tmp_path, text)
         assert rows(schedule) == [
             (0, SEND, 1, 1, 5, 3, 2),

@@ -10,7 +10,7 @@ from netsim.workloads.job.load import presets as files_of
 from netsim.workloads.job.load import read_part
 from netsim.workloads.job.memory import layer_held
 from netsim.workloads.job.model import Model, parameters
-from netsim.workloads.job.ranks import Ranks
+from netsim.workloads.job.placement import Ranks
 from netsim.workloads.job.times import kernels_ps
 from netsim.workloads.job.work import head_kernels, layer_kernels
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from raises_input import raises_input
 
-from netsim.workloads.job.placement import PLACEMENTS, describe, place
-from netsim.workloads.job.ranks import GROUPS, Ranks
+from netsim.workloads.job.placement import GROUPS, PLACEMENTS, Ranks, describe, place
 
 SMALL = Ranks(tp=2, cp=2, dp=8, pp=3, levels=(2, 2, 2), ep=4)
 

@@ -15,7 +15,7 @@ from traffic_cases import made
 
 from netsim.errors import InputError
 from netsim.model.workload import Workload
-from netsim.workloads.job.ranks import Ranks
+from netsim.workloads.job.placement import Ranks
 from netsim.workloads.operations.table import WHATS
 
 MODEL = {"layers": 4, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 64}
