@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from netsim.engine.kernels.fields import FabricRecord
@@ -15,7 +17,13 @@ DISCIPLINES = {plugin.name: plugin for plugin in registry.all("queue")}
 
 
 def test_kernel_fabric_fields_are_known_keys():
-    known = {*KEYS, *keys_of(Ecn), *keys_of(CircuitRules), "seed", "control_bytes"}
+    known = {
+        *(one.name for one in fields(Fabric)),
+        *keys_of(Ecn),
+        *keys_of(CircuitRules),
+        "seed",
+        "control_bytes",
+    }
     known |= {param.name for plugin in DISCIPLINES.values() for param in plugin.params}
     assert set(fields_of(FabricRecord)) <= known
 
