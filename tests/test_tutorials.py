@@ -55,7 +55,7 @@ def agree(page, found):
         assert text == format_number(found[name], digits), name
 
 
-def test_cluster_tutorial_decides_by_the_whole_job_and_scale_out(monkeypatch):
+def test_cluster_tutorial_decides_by_the_whole_job_and_scale_out():
     """It says: stay at 400 Gbps, since 800 doubles the cost of scale-out for 3 % of a step."""
     found = decided(locate("own_cluster"))
     agree(CLUSTER, {**found, "shorter": found["saved"]})
