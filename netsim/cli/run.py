@@ -196,7 +196,7 @@ class _Job:
 def _run(experiment: Experiment, job: _Job, options: dict[str, Any]) -> None:
     """Run an experiment, print its results, and exit with the status of the run."""
     if job.ranks is not None and job.ranks.rank > 0:
-        from netsim.running.mpi import follow
+        from netsim.running.following import follow
 
         follow(job.ranks, experiment.points())
         return

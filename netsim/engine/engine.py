@@ -39,14 +39,8 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.loop import Beyond, Goal, Limits, WindowTimes, window_times
 from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.pauses import Pauses, pauses
-from netsim.engine.series import (
-    QueueLevels,
-    SeriesReading,
-    make_room,
-    queue_levels,
-    read_series,
-    thin,
-)
+from netsim.engine.series import make_room, thin
+from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import Files, State, build_scratch, build_state, features

@@ -1,7 +1,7 @@
 """One run over MPI: `mpirun -n 4 netsim run X --mpi`.
 
 All ranks load the experiment. Rank 0 runs its points and writes the results, as without MPI; for
-each point it simulates, the other ranks build an engine and follow (`follow`). Only rank 0
+each point it simulates, the other ranks build an engine and follow (`following.py`). Only rank 0
 prints, and only rank 0 is stopped by signals.
 """
 
@@ -13,17 +13,15 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.engine.simulation import Options
 from netsim.errors import InputError, RunError
-from netsim.experiment.scenario import prepare
-from netsim.limits import HORIZON_PS, INT64
+from netsim.limits import INT64
 from netsim.memory import available_bytes, own_cores
 from netsim.units import format_bytes
 
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from netsim.engine.ranks import Led
     from netsim.engine.simulation import Options
     from netsim.experiment import Point
-    from netsim.experiment.scenario import Scenario
     from netsim.running.estimate import Estimate
 
 INSTALL = "pip install 'netsim[mpi]', with mpich or another MPI for mpirun"
@@ -245,32 +242,3 @@ def leading(ranks: MpiRanks | None, point: Point, options: Options) -> Iterator[
         ranks.release()
         raise
     ranks.release()
-
-
-def follow(ranks: MpiRanks, points: Sequence[Point]) -> None:
-    """Follow rank 0 until it is done with its points."""
-    of_name = {point.name: point for point in points}
-    while (told := ranks.told())["order"] != QUIT:
-        if told["order"] == PREPARE:
-            point = of_name[told["point"]]
-            options = Options(**told["options"], on_hang=ranks.end, ranks=ranks)
-            scenario = prepare(point)
-        else:
-            _serve(ranks, point, scenario, options)
-
-
-def _serve(ranks: MpiRanks, point: Point, scenario: Scenario, options: Options) -> None:
-    """Build an engine and follow that of rank 0."""
-    from netsim.engine.partitioned import PartitionedEngine
-    from netsim.running.point import build_engine
-
-    engine, failure = None, ""
-    try:
-        engine = build_engine(point, scenario, options)
-        engine.advance(0, HORIZON_PS)
-    except (InputError, RunError) as error:
-        failure = str(error)
-    with suppress(RunError):  # which rank 0 reports
-        ranks.agree(failure)
-        assert isinstance(engine, PartitionedEngine)
-        engine.serve()
