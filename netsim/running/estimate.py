@@ -201,12 +201,20 @@ def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
         setup_seconds=needed.setup_seconds,
         assumptions="nothing is simulated" if closed else _assumptions(scenario, needed),
         feature_set=feature_set_of(scenario),
-        notes=scenario.notes,
+        notes=(*scenario.notes, *_overload(needed)),
         pfc=scenario.pfc,
         far=scenario.far,
         work=None if closed else needed,
         memory=None if closed else _memory_of_ranks(scenario, point, needed),
     )
+
+
+def _overload(needed: Work) -> Iterator[str]:
+    if needed.offered > 1:
+        yield (
+            f"arrivals offer the links between switches {needed.offered:.2f} times what they "
+            "carry: completion times grow with the number of arrivals"
+        )
 
 
 def require_memory(

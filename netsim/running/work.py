@@ -37,6 +37,7 @@ from netsim.plugins.calls import call
 if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
+    from netsim.model.network import Network
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -69,6 +70,9 @@ COMPILE_S = 10.0
 LOAD_S = 0.4
 """Per transport and fabric: compiling takes 8 to 12 s, otherwise code is loaded from the cache."""
 
+MANY_STARTS = 100
+"""Fewest different start times of open arrivals."""
+
 MAX_CONTROL = 1000.0
 """Most control packets per data packet; more is an error of the transport."""
 
@@ -97,6 +101,8 @@ class Work:
     nodes: int
     flows: int
     lossless: bool
+    offered: float = 0.0
+    """Mean load that open arrivals offer the links between switches that they use, of capacity."""
 
     def seconds(self, threads: int) -> float:
         """Wall-clock time of the simulation."""
@@ -163,7 +169,18 @@ def work(point: Point, scenario: Scenario) -> Work:
         nodes=network.n_nodes,
         flows=len(flows),
         lossless=scenario.fabric.coupled,
+        offered=_offered(network, flows.start_ps, load_ps),
     )
+
+
+def _offered(network: Network, start_ps: Ints, load_ps: Floats) -> float:
+    """Return `Work.offered`; 0 for few arrivals."""
+    between = load_ps[network.n_host_ports :][
+        network.port_peer[network.n_host_ports :] >= network.n_host_ports
+    ]
+    if np.unique(start_ps).size < MANY_STARTS or not between.any():
+        return 0.0
+    return float(between[between > 0].mean() / start_ps.max())
 
 
 def _control_packets(point: Point, scenario: Scenario, packets: Ints) -> Floats:
