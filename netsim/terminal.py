@@ -69,7 +69,11 @@ class Wide:
                 break
             kept.remove(last)
             gone.append(last)
-        left_out = [column.name for column in self.columns if column in gone]
+        for one in sorted(gone, key=lambda column: column.rank):  # narrow ones may fit again
+            more = [column for column in self.columns if column is one or column in kept]
+            if Wide(more, self.title).fits(width):
+                kept = more
+        left_out = [column.name for column in self.columns if column not in kept]
         return Wide(kept, self.title, self.elsewhere), left_out
 
     def split(self, width: int) -> Iterator[Wide]:

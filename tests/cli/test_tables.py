@@ -157,6 +157,8 @@ def test_columns_of_the_highest_rank_are_dropped_first():
     chosen, left_out = Wide(columns).fitting(24)
     assert [column.header for column in chosen.columns] == ["a", "b"]
     assert left_out == ["c"]
+    wide = [Column("a", ["1" * 9]), Column("b", ["2" * 19], 1), Column("c", ["3" * 9], 2)]
+    assert Wide(wide).fitting(24)[1] == ["b"]  # once b is gone, c fits again
 
 
 def test_comparison_table_drops_columns():
