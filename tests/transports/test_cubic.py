@@ -7,10 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 from cubic_path import BETA, MS, RTT, C, S, lost, path, sender, transfer
-from engine_runs import acked_ps, assert_conserved, counter, fct_ps, run
+from engine_runs import (
+    DROP_TAIL,
+    PACKET,
+    US,
+    acked_ps,
+    assert_conserved,
+    build,
+    changed,
+    counter,
+    fct_ps,
+    flow_table,
+    run,
+)
 from shared_link import bottleneck
 
 from netsim.engine.engine import Engine
+from netsim.model.builder import NetworkBuilder
 from netsim.transports import cubic
 
 # -- the window ----------------------------------------------------------------------------------
@@ -194,3 +207,19 @@ def test_staggered_flows_share_the_bottleneck_fairly() -> None:
     tx = engine.state.hosts.tx
     assert int(tx["retransmits"].sum()) <= counter(engine, "drops") > 100
     assert_conserved(engine)
+
+
+def test_slow_start_in_a_datacenter_ends_before_a_queue_has_lost_a_window() -> None:
+    """Round trips of 13 us, a queue of 100 packets: with RFC 9406's 4 ms, 168 are dropped."""
+    builder = NetworkBuilder()
+    hosts, switch = builder.add_hosts(2), builder.add_switch("s")
+    builder.cable(hosts[0], switch, 100 * 10**9, 3 * US)
+    builder.cable(hosts[1], switch, 50 * 10**9, 3 * US)
+    fabric = changed(DROP_TAIL, queue_bytes=100 * PACKET)
+    flows, network = flow_table([(0, 1, 600 * 4096, 0)]), builder.build("slower")
+    drops = []
+    for params in ({}, {"initial_ssthresh": "64KiB"}):
+        engine = run(build(network, flows, "cubic", fabric, params=params, jit=False))
+        drops.append(int(counter(engine, "drops")))
+    assert drops[0] < 60
+    assert drops[1] == 0
