@@ -47,6 +47,7 @@ def engine_of(
 ) -> Engine:
     """Build an engine, always with faults enabled, so that all tests share one compiled engine."""
     faults = faults or combine([], network.n_ports)
+    given["params"] = {**smartt.PRESETS["100g"], **given.get("params", {})}
     return build(network, flows, "smartt", bdp_queues(), faults=faults, **given)
 
 
@@ -197,7 +198,9 @@ def test_reps_leaves_a_failed_path() -> None:
 def sender(cwnd_packets: float = 20.0, **given: object) -> SimpleNamespace:
     """A single-path sender at 100 Gbps: base round trip 10 us, bandwidth-delay product 125,000
     bytes."""
-    params = resolve(registry.find("transport", "smartt"), {"paths": "ecmp", **given})
+    params = resolve(
+        registry.find("transport", "smartt"), {**smartt.PRESETS["100g"], "paths": "ecmp", **given}
+    )
     params["paths"] = ("ecmp", "oblivious", "reps").index(params["paths"])
     par = SimpleNamespace(**params, payload_bytes=4096, header_bytes=64, control_bytes=64, seed=1)
     par.pair_by_entropy = 0
