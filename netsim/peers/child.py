@@ -19,6 +19,11 @@ from netsim.errors import InputError
 MAX_OUTPUT = 2**28
 MAX_LINE = 2**16
 MAX_QUOTED = 400
+LIMITED = (
+    "a stock csg-htsim asserts at most 96 and 64 ports per switch, too few for 8,192 hosts: raise "
+    "the limit in the file that it names and build it again, or use fewer hosts"
+)
+"""Hint for an assertion of the other simulator."""
 
 LAUNCHER = """
 import json, os, sys, time
@@ -87,7 +92,9 @@ def run(
     code, whole_s, processor_s, peak = json.loads(figures) if figures else (1, 0.0, 0.0, 0)
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else "failed"
-        raise InputError(f"{how}: {last[:MAX_QUOTED] or 'it printed nothing'}", file=argv[0])
+        hint = LIMITED if "ssertion" in last else None
+        message = f"{how}: {last[:MAX_QUOTED] or 'it printed nothing'}"
+        raise InputError(message, file=argv[0], hint=hint)
     return Usage(whole_s, processor_s, peak * (1 if sys.platform == "darwin" else 1024))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import polars as pl
 from netsim.engine.compiling.declarations import program_of
 from netsim.engine.kernels.trace import (
     CAPACITY,
+    FLOW,
     FORWARDED,
     SENT,
     TIME,
@@ -24,6 +26,7 @@ from netsim.engine.simulation import Options
 from netsim.errors import InputError
 from netsim.experiment.scenario import is_closed_form, prepare
 from netsim.limits import HORIZON_PS
+from netsim.model.fabric import PFC_FRAME_BYTES
 from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, StepReport, drive
 from netsim.running.estimate import estimate_scenario, require_memory
 from netsim.running.point import Progress, ready_engine
@@ -128,10 +131,12 @@ class Replay:
         until_ps: int | None = None,
         since_ps: int = 0,
         most: int = 0,
+        spans_ps: Sequence[tuple[int, int]] = (),
     ) -> Recording:
         """Simulate until all of `flows` are done or `until_ps` is reached (by default the end of
         the result's run), recording them and all packets at `ports`; or until `most` packets have
         been sent since `since_ps` (0: any number). Of a relayed message, name its `crossings`.
+        Without PFC, packets of other flows are kept only in `spans_ps` (default: always).
 
         Raises InputError if a flow does not exist or has changed.
         """
@@ -143,8 +148,14 @@ class Replay:
             goal_ps = min(end_ps, max(ends))
         recording = Recording(self, tuple(flows), tuple(ports), end_ps, goal_ps, until_ps)
         recording.since_ps, recording.most = since_ps, most
+        recording.spans_ps = () if self.scenario.fabric.pauses else tuple(spans_ps)
         recording.simulate()
         return recording
+
+    @cached_property
+    def changes(self) -> list[str]:
+        """What has changed since the result was written; reads all its tables."""
+        return differences(self.result, self.point)
 
     def relay_of(self, message: int) -> int:
         """Return the host that relays a message, or -1."""
@@ -224,6 +235,7 @@ class Recording:
     stop_reason: str = ""
     since_ps: int = 0
     most: int = 0
+    spans_ps: tuple[tuple[int, int], ...] = ()
     engine: Engine = field(init=False)
     entries: TraceEntries = field(init=False)
 
@@ -233,8 +245,7 @@ class Recording:
         transport = transport_of(replay.point, replay.scenario, flow)
         entries, reason = self.entries.of_flow(flow), self.stop_reason
         trace = flow_trace(self.engine, entries, flow, replay.point, transport, reason)
-        changes = differences(replay.result, replay.point)
-        return trace.with_warnings([*changes, *self._fct_warnings(trace)])
+        return trace.with_warnings([*replay.changes, *self._fct_warnings(trace)])
 
     def _fct_warnings(self, trace: FlowTrace) -> list[str]:
         """Return a warning if the completion time differs from the recorded one."""
@@ -275,7 +286,7 @@ class Recording:
     def _on_step(self, report: StepReport) -> str | None:
         """Drain the trace buffer; end the run with the flows."""
         drained = self.engine.drain_trace()
-        self.drained.append(drained)
+        self.drained.append(self._needed(drained))
         if self.most:
             leaves = np.isin(drained.entries[:, WHAT], (SENT, FORWARDED))
             late = drained.entries[:, TIME] >= self.since_ps
@@ -288,6 +299,18 @@ class Recording:
         states, these = self.engine.flow_states(), [*self.flows]
         done = (states.done_ps[these] >= 0) & (states.finished[these] != 0)
         return FINISHED if done.all() else None
+
+    def _needed(self, drained: TraceEntries) -> TraceEntries:
+        """Return the entries of the flows, and others that occupy a port in one of the spans."""
+        if not self.spans_ps:
+            return drained
+        at_ps, network = drained.entries[:, TIME], self.replay.scenario.network
+        bits = 8 * max(self.replay.point.packets.data_bytes, PFC_FRAME_BYTES)
+        longest_ps = bits * 10**12 // int(network.port_rate_bps.min()) + 1
+        needed = np.isin(drained.entries[:, FLOW], self.flows)
+        for start_ps, end_ps in self.spans_ps:
+            needed |= (start_ps - longest_ps <= at_ps) & (at_ps <= end_ps)
+        return drained.where(needed)
 
     def _report(self, phase: str, report: StepReport = BEFORE) -> None:
         if self.replay.progress is None:

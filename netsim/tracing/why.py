@@ -205,10 +205,11 @@ def explain_windows(
     scenario = replay.scenario
     crossings = {flow: replay.crossings(flow, *window) for flow, window in windows.items()}
     flows = [one for these in crossings.values() for one, _, _ in these]
+    spans = [(start, end) for these in crossings.values() for _, start, end in these]
     ports = {port for one in flows for port in Causes.ports_at_once(scenario, one)}
     for number in range(1, PASSES + 1):
         step(f"simulating again, {number}{'' if number > 1 else ' (more if causes lead away)'}")
-        recording = replay.record(flows, sorted(ports))
+        recording = replay.record(flows, sorted(ports), spans_ps=spans)
         step("finding causes")
         log = PortLog(scenario.network, recording.entries, replay.message_of)
         causes = {one: Causes(recording.trace(one), scenario, log) for one in flows}

@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from raises_input import raises_input
 from small_runs import SERVED
 
+from netsim.engine.kernels.trace import FLOW, TIME
 from netsim.plugins import registry
 from netsim.results import COLUMNS, load_result
+from netsim.tracing.record import Replay
 from netsim.tracing.why import explain_flow
 from netsim.workloads.tracing.why_request import explain_request
 
@@ -179,6 +182,18 @@ def test_why_finds_the_known_cause(run_experiment, case):
     assert text.startswith("Flow 0 (h")
     assert place in text
     assert ("Nothing held it up" in text) == (cause == "")
+
+
+def test_packets_of_others_are_kept_only_while_the_flows_wait(run_experiment):
+    result = run_experiment(experiment("ndp"), f_csv=listed([*INCAST, (9, 0, "100KB", "1ms")]))
+    replay = Replay.of(result)
+    ports = [int(replay.scenario.network.port_peer[0])]
+    end_ps = int(result.flows["fct_ps"][0])
+    everything = replay.record([0, 4], ports).entries.entries
+    some = replay.record([0], ports, until_ps=10**10, spans_ps=[(0, end_ps)]).entries.entries
+    assert set(everything[:, FLOW].tolist()) == set(range(5))
+    assert set(some[:, FLOW].tolist()) == set(range(4))
+    assert np.isin(some[:, TIME], everything[:, TIME]).all()
 
 
 TASKS = """kind,host,duration,to,size,of,after,label

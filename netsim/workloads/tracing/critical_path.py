@@ -92,20 +92,25 @@ class CriticalPath:
 
 
 def critical_path(
-    result: Result, directory: Path | None = None, step: int | None = None, *, trust: bool = False
+    result: Result,
+    directory: Path | None = None,
+    step: int | None = None,
+    *,
+    trust: bool = False,
+    built: tuple[Point, Scenario] | None = None,
 ) -> CriticalPath:
     """Return the critical path of a result, or of the completed part of an interrupted run.
 
     With `step`, it is the path to the end of the step's last operation, back to the end of the
     previous step. The experiment gives the dependencies, the result their times; nothing is
     simulated. `directory` is searched for files that the experiment refers to. Plugins from outside
-    netsim run only with `trust`.
+    netsim run only with `trust`. `built` is the result's point, if it has been built already.
 
     Raises InputError for programs, which start tasks for reasons that are not recorded, if nothing
     was simulated, if the experiment has changed since, and for an unknown or incomplete step.
     """
     file = str(result.path)
-    point = point_of(result, directory, trust=trust)
+    point = built[0] if built else point_of(result, directory, trust=trust)
     if is_closed_form(point):
         raise InputError(
             f"{point.transport.name} computes completion times without simulation",
@@ -113,7 +118,7 @@ def critical_path(
             hint="a result of another transport",
         )
     tell("building network and traffic")
-    scenario = prepare(point)
+    scenario = built[1] if built else prepare(point)
     tell("finding the critical path")
     if scenario.load.program is not None:
         raise InputError(

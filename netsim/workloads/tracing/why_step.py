@@ -55,12 +55,14 @@ def explain_step(
     """
     import polars as pl
 
-    path = critical_path(result, directory, step, trust=trust)
+    replay = Replay.of(result, directory, trust=trust, progress=progress)
+    built = replay.point, replay.scenario
+    path = critical_path(result, directory, step, trust=trust, built=built)
     crossing = path.segments.filter(pl.col("ideal_ps").is_not_null()).to_dicts()
     flows = FlowRows(
         {one["flow"]: (one["start_ps"], one["end_ps"]) for one in crossing},
         {one["flow"]: one["ideal_ps"] for one in crossing},
-        lambda: Replay.of(result, directory, trust=trust, progress=progress),
+        lambda: replay,
     )
     what = "The run" if step is None else f"Step {step}"
     return Explanation(
