@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +20,7 @@ from netsim.experiment.sampling import sampling_of
 from netsim.inventory.inventory import shares_of_networks
 from netsim.limits import CLASSES, TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
+from netsim.model.arithmetic import PURPOSE_START
 from netsim.model.circuit_times import check_control, check_phases, check_rules
 from netsim.model.deadlock import Cycle, pfc_text, waiting_cycle
 from netsim.model.demand import demand_of
@@ -383,9 +385,9 @@ def _located(error: InputError, point: Point) -> InputError:
     return error.at(file=point.file)
 
 
-def traffic_rng(seed: int, stream: int = TRAFFIC_STREAM) -> np.random.Generator:
+def traffic_rng(seed: int, *stream: int) -> np.random.Generator:
     """Return the random numbers of a traffic pattern."""
-    return np.random.Generator(np.random.Philox([seed, stream]))
+    return np.random.Generator(np.random.Philox([seed, *(stream or (TRAFFIC_STREAM,))]))
 
 
 def _workload(
@@ -400,9 +402,28 @@ def _workload(
     load = load.with_program(traffic, network.n_hosts)
     units = network.reduction
     load.validate(network.n_hosts if units is None else units.network.n_hosts)
+    _delay_starts(load, traffic.params, traffic_rng(context.seed, stream, PURPOSE_START), key)
     assert context.n_traffic_classes is not None
     checks.check_classes(load.flows, context.n_traffic_classes, key)
     return load
+
+
+def _delay_starts(
+    load: Workload, params: Mapping[str, Any], rng: np.random.Generator, key: str
+) -> None:
+    """Delay flows that start at a time by `start` and a part of `start_jitter`."""
+    start_ps, jitter_ps = params["start"], params["start_jitter"]
+    if not (start_ps or jitter_ps):
+        return
+    if load.tasks is not None or load.program is not None:
+        name = "start" if start_ps else "start_jitter"
+        message = "its flows start when a task or the program says so"
+        raise InputError(message, key=f"{key}.{name}", hint="remove it", code="no_effect")
+    flows = load.flows
+    after = flows.after_ptr
+    free = np.ones(len(flows), bool) if after is None else np.diff(after) == 0
+    drawn_ps = rng.integers(0, max(1, jitter_ps), len(flows))
+    flows.start_ps = flows.start_ps + free * (start_ps + drawn_ps)
 
 
 def _call_checked(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *args: Any) -> T:

@@ -13,6 +13,18 @@ from netsim.plugins.params import Param, resolve_params
 
 RESERVED_PARAMETERS = ("kind",)
 
+OF_ALL_TRAFFIC = (
+    Param("start", "time", "0s", "added to the start of each flow that starts at a time"),
+    Param(
+        "start_jitter",
+        "time",
+        "0s",
+        "each flow that starts at a time starts later by a random part of this, drawn by flow",
+        source="Floyd and Jacobson, On traffic phase effects in packet-switched gateways, 1991",
+    ),
+)
+"""Parameters that every traffic pattern has."""
+
 QUEUE_UNITS = (
     *("time", "bytes", "queue", "buffer", "rate"),
     *("count", "fraction", "ratio", "bool", "choice"),
