@@ -7,7 +7,9 @@ at 100 and 800 Gbps, in packets of 4160 bytes.
     FABRIC, PRESET_FABRIC = bdp_queues.FABRIC, bdp_queues.PRESET_FABRIC
 """
 
-FABRIC = {
+from typing import Any
+
+FABRIC: dict[str, Any] = {
     "queue_discipline": "trim",
     "routing": "ecmp",
     "plane_balancing": "entropy",

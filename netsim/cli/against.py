@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import Command, load_experiment
-from netsim.cli.progress import format_duration
 from netsim.errors import InputError
+from netsim.steps import format_duration
 from netsim.units import format_bytes, format_number, format_time
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import click
 from netsim.cli.against import against_options
 from netsim.cli.names import Name
 from netsim.cli.options import json_option, print_json
-from netsim.cli.progress import format_duration
 from netsim.errors import InputError
 from netsim.model.trees import most_hosts
+from netsim.steps import format_duration
 from netsim.units import format_bytes, format_number, parse_bytes
 from netsim.writing import write_text
 

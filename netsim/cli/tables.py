@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from netsim.cli.progress import format_duration, format_speed
+from netsim.cli.progress import format_speed
 from netsim.results.columns import each, metrics
+from netsim.steps import format_duration
 from netsim.terminal import (
     Column,
     Row,

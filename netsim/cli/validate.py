@@ -11,10 +11,10 @@ import click
 
 from netsim.cli.app import FAILED
 from netsim.cli.bench import processor
-from netsim.cli.progress import format_duration
 from netsim.errors import InputError
 from netsim.limits import THREADS
 from netsim.memory import available_cores
+from netsim.steps import format_duration
 
 if TYPE_CHECKING:
     from netsim.accuracy.run import Name, Outcome

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from netsim.engine.compiling.declarations import Program, Protocol
 from netsim.engine.kernels import fields, layout
+from netsim.engine.kernels.ids import FlowId
 from netsim.engine.kernels.layout import (
     fields_of,
 )
@@ -407,8 +408,8 @@ class StateViews:
             ("sender", hosts.tx, fields_of(fields.TxRecord)),
             ("receiver", hosts.rx, fields_of(fields.RxRecord)),
         ):
-            row = array[flow]
-            own = [name for name in array.dtype.names if name not in base]
+            row: Any = array[FlowId(flow)]
+            own = [name for name in array.dtype.names or () if name not in base]
             found[side] = {name: row[name] + 0 for name in own if np.ndim(row[name]) == 0}
             first = int(row["first_timer"])
             timers = hosts.timers[first : first + layout.TIMERS_OF_A_KIND]

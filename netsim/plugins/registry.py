@@ -176,7 +176,7 @@ def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
     params = declarations.read_params(module, kind, file)
     if kind == "traffic":
         own = {param.name for param in params}
-        params = [*params, *(one for one in declarations.OF_ALL_TRAFFIC if one.name not in own)]
+        params += tuple(one for one in declarations.OF_ALL_TRAFFIC if one.name not in own)
     presets = declarations.read_presets(module, params, file)
     if kind == "transport":
         declarations.check_transport(module, presets, file)

@@ -304,7 +304,8 @@ def fair_metrics(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
     except InputError:
         return {}
     if scenario.segments is not None:
-        times = scenario.segments.latest(times)
+        whole_ps = np.rint(times).astype(np.int64)
+        times = scenario.segments.latest(whole_ps).astype(np.float64)
     return {"fair_ps": {"mean": float(times.mean()), "max": float(times.max())}}
 
 

@@ -165,7 +165,7 @@ class Replay:
     def is_cut(self, message: int) -> bool:
         """Return whether a message is sent in several flows."""
         segments = self.scenario.segments
-        return segments is not None and np.count_nonzero(segments.message == message) > 1
+        return segments is not None and int(np.count_nonzero(segments.message == message)) > 1
 
     def message_of(self, flow: int) -> int:
         """Return the message, a flow of the result, that a simulated flow belongs to."""

@@ -196,9 +196,9 @@ def least_loaded_pair(env: Env, port_choice: PortChoiceRecord, n: int, of_flows:
         free_at = int(env.links.ports[p].free_at)
         better = best < 0 or waiting < fewest or (waiting == fewest and free_at < earliest)
         if not better and waiting == fewest and free_at == earliest:
-            better = p < chosen
-            if (p <= last) != (chosen <= last):
-                better = p > last
+            better = int(p) < int(chosen)
+            if (int(p) <= int(last)) != (int(chosen) <= int(last)):
+                better = int(p) > int(last)
         if better:
             best = port_pair
             chosen = p
