@@ -40,6 +40,11 @@ SLOW_GROUPS = {
 """Group of slow tests -> suffixes of its files; the first match counts."""
 
 
+def pytest_runtest_setup() -> None:
+    """Tables are not cut to the width of the terminal that runs the tests."""
+    os.environ.pop("COLUMNS", None)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests with their group, too."""

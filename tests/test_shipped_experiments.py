@@ -84,7 +84,7 @@ def test_completion_times_match_the_recorded_digests(name: str) -> None:
 def test_quick_completion_times_match() -> None:
     """One of the two engines that other tests compile simulates them."""
     known = json.loads(DIGESTS.read_text())["p2p_512"]
-    assert digests("p2p_512", "dcqcn").items() < known.items()
+    assert digests("p2p_512", "dcqcn").items() <= known.items()
 
 
 if __name__ == "__main__":

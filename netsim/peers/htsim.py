@@ -19,6 +19,7 @@ from netsim.bounds.ideal import round_trips
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment import Point
 from netsim.experiment.scenario import Scenario, prepare
+from netsim.model.fabric import Fabric
 from netsim.model.htsim_topo import format_topo, read_topo
 from netsim.plugins.registry import PluginSpec
 from netsim.units import written
@@ -40,6 +41,7 @@ _EXPERIMENT: dict[str, tuple[object, ...]] = {
     "stop.drain": ANY,
     "fabric.plane_balancing": ANY,
     "fabric.ecn.last_hop": (True,),
+    "fabric.host_jitter": ("0ps",),
 }
 _TRIM: dict[str, tuple[object, ...]] = {
     "fabric.queue_discipline": ("trim",),
@@ -76,22 +78,22 @@ def _ndp(point: Point, scenario: Scenario) -> list[object]:
         product = trip_ps * rate_bps // (8 * 10**12)
         window = -(-3 * product // (2 * point.packets.data_bytes))
     payload = point.packets.payload_bytes
-    queue = _packets(point.fabric.queue.params["queue_bytes"], payload)
+    queue = _packets(_fabric(scenario).queue.params["queue_bytes"], payload)
     strategy = NDP_STRATEGIES[point.fabric.routing.plugin.name]
     return [*strategy, "-mtu", payload, "-q", queue, "-cwnd", window]
 
 
-def _roce(point: Point, _: Scenario) -> list[object]:
+def _roce(point: Point, scenario: Scenario) -> list[object]:
     payload = point.packets.payload_bytes
-    pause = _packets(point.fabric.queue.params["xoff_bytes"], payload)
-    resume = point.fabric.queue.params["xon_bytes"] // payload
+    pause = _packets(_fabric(scenario).queue.params["xoff_bytes"], payload)
+    resume = _fabric(scenario).queue.params["xon_bytes"] // payload
     thresholds = ["-pfc_thresholds", resume, pause]
     return [*ONE_PATH, "-mtu", payload, "-q", ENDLESS_QUEUE, *thresholds]
 
 
-def _nscc(point: Point, _: Scenario) -> list[object]:
+def _nscc(point: Point, scenario: Scenario) -> list[object]:
     full = point.packets.data_bytes
-    ecn = point.fabric.ecn
+    ecn = _fabric(scenario).ecn
     assert ecn is not None
     params = point.transport.params
     one_path = params["paths"] == "ecmp"
@@ -99,9 +101,14 @@ def _nscc(point: Point, _: Scenario) -> list[object]:
         *("-strat", "ecmp_host", "-sender_cc_only", "-sender_cc_algo", "nscc"),
         *("-load_balancing_algo", "oblivious" if one_path else params["paths"]),
         *("-paths", 1 if one_path else params["entropies"], "-mtu", full),
-        *("-q", _packets(point.fabric.queue.params["queue_bytes"], full)),
+        *("-q", _packets(_fabric(scenario).queue.params["queue_bytes"], full)),
         *("-ecn", _packets(ecn.kmin_bytes, full), _packets(ecn.kmax_bytes, full)),
     ]
+
+
+def _fabric(scenario: Scenario) -> Fabric:
+    """Return the fabric with sizes in bytes, those of the last kind of port if they differ."""
+    return scenario.fabric if scenario.sizes is None else scenario.sizes.fabrics[-1]
 
 
 def _packets(size: Any, unit: int) -> int:

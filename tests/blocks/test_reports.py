@@ -30,14 +30,14 @@ def _one_port(monkeypatch: pytest.MonkeyPatch) -> None:
 def receiver() -> tuple[SimpleNamespace, SimpleNamespace]:
     """The receiver of a flow of 100 packets and its environment."""
     pool = [SimpleNamespace() for _ in range(256)]
-    host = SimpleNamespace(port=0, payload_bytes=0, delivered=0)
+    host = SimpleNamespace(host=0, port=0, payload_bytes=0, delivered=0)
     host_port = SimpleNamespace(ctrl_off=0, ctrl_mask=255, ctrl_head=0, ctrl_tail=0)
     par = SimpleNamespace(header_bytes=64, control_bytes=64)
     zero_packet = [SimpleNamespace()]
     hosts = SimpleNamespace(host_ports=[host_port])
     links = SimpleNamespace(pool=pool, zero_packet=zero_packet)
     env = SimpleNamespace(host=host, par=par, bits=[0] * WORDS, hosts=hosts, links=links)
-    names = [*reports.RX_STATE, "flow", "peer", "entropy", "bits", "received_bytes"]
+    names = [*reports.RX_STATE, "flow", "host", "peer", "entropy", "bits", "received_bytes"]
     rx = SimpleNamespace(**dict.fromkeys(names, 0), n_packets=N, size_bytes=N * 4096, done_ps=-1)
     rx.bits_end = WORDS
     return env, rx

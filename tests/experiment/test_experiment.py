@@ -239,7 +239,8 @@ def test_override_paths_are_relative_to_the_current_directory(tmp_path, monkeypa
     content = text(traffic='kind = "./own.py"\nfile = "a.csv"')
     (point,) = load(there, content).points()
     assert point.traffic.plugin.path == there / "own.py"
-    assert point.resolved["traffic"] == {"kind": "./own.py", "file": "a.csv"}
+    own = {"kind": "./own.py", "file": "a.csv"}
+    assert point.resolved["traffic"] == {**own, "start": "0ps", "start_jitter": "0ps"}
 
     (point,) = load(there, content, "traffic.file=./b.csv").points()
     assert point.traffic.plugin.path == there / "own.py"

@@ -154,7 +154,7 @@ def test_model_figures_need_no_simulation(netsim, fake, tmp_path):
     printed = [line.partition(":")[0] for line in result.stdout.splitlines()]
     assert [line for line in printed if line in names] == names
     assert result.stdout.count("POST-HOC") > 10
-    assert result.stdout.count("not reproduced") == 6
+    assert result.stdout.count("not reproduced") == 5
 
 
 def test_exposed_reuses_points_of_figure_5(netsim, fake, small, monkeypatch):
