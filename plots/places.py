@@ -57,7 +57,7 @@ def side_by_side(values: Sequence[Any]) -> bool:
 
 
 def positions(values: Sequence[Any]) -> dict[Any, float]:
-    """Return `places_of`, or 0, 1 and so on for values side by side."""
+    """Return the x positions: those of `places_of`, or 0, 1, ... for values side by side."""
     places = places_of(values)
     if not side_by_side(values):
         return places

@@ -197,7 +197,7 @@ def _named_ideals(ideals: dict[str, dict[Any, float]]) -> dict[str, dict[Any, fl
 
 
 def _alike(one: dict[Any, float], other: dict[Any, float]) -> bool:
-    """Return whether ideals are drawn as one."""
+    """Return whether one line stands for all ideals."""
     both = one.keys() & other.keys()
     return bool(both) and all(abs(one[at] - other[at]) <= ALIKE * one[at] for at in both)
 

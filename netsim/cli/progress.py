@@ -219,7 +219,7 @@ class PlainReporter:
 
 
 class BarReporter:
-    """Progress as a bar with one line of text, erased at the end; steps before it as a line."""
+    """Show steps as lines, then progress as a bar with a line of text, erased at the end."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console

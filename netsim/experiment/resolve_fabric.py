@@ -379,7 +379,7 @@ def wrong_sizes(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
 
 
 def _refused(choice: str, fabric: Fabric, packets: PacketFormat) -> Iterator[InputError]:
-    """Yield the errors that a plugin of the fabric finds."""
+    """Yield the errors that a fabric plugin reports."""
     for error in calls.problems(fabric.plugins[choice], fabric, packets):
         key = error.key or choice
         yield error.replace(file=None, key=key if "." in key else f"fabric.{key}")

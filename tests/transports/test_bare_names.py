@@ -30,7 +30,7 @@ size = "2MB"
 
 
 def last_flow_us(tmp_path, transport, rate, pattern, leaves=8, seeds="1..2"):
-    """Return the completion time of the last flow of 2 MB, the mean over seeds."""
+    """Return the mean over seeds of the last completion time of 2 MB flows."""
     content = CONTENT.format(
         transport=transport, leaves=leaves, rate=rate, pattern=pattern, more=PATTERNS[pattern]
     )

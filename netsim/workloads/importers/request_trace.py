@@ -16,9 +16,10 @@ output tokens   output_tokens, num_decode_tokens (Vidur), GeneratedTokens (Azure
                 (Splitwise's simulator), Response tokens (BurstGPT), output_length (Mooncake)
 ==============  ====================================================================================
 
-An arrival is a number, or in column timestamp a date and time such as 2023-11-16 18:15:46.6805900,
-counted from the earliest one. The unit of numbers is that of the column's name, or that of a format
-that the column of prompts tells (`FORMATS`); otherwise the reader must be given it.
+An arrival is a number; in the column `timestamp` it may also be a date and time, such as
+2023-11-16 18:15:46.6805900, counted from the earliest one. The name of the column gives the unit of
+numbers, or else the format, which the prompt column identifies (`FORMATS`). Otherwise the caller
+must name the unit.
 
 Sources: Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md (schema); microsoft/vidur,
 data/processed_traces and vidur/request_generator; Mutinifni/splitwise-sim; HPMLL/BurstGPT;

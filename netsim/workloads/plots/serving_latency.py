@@ -174,7 +174,7 @@ def _by_rate(results: Sequence[Result], value: Any) -> dict[float, sweeps.Spread
 
 
 def _limits(results: Sequence[Result], name: str) -> dict[str, list[int]]:
-    """Return the distinct limits of a panel by label, those that are set."""
+    """Return the limits that are set for a panel, by label, without duplicates."""
     found = {
         label: {result.summary["serving"]["slo"].get(key) for result in results} - {None}
         for label, key in LIMITS[name].items()

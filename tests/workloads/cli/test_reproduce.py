@@ -32,7 +32,7 @@ def undrawn(monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch, undrawn):  # noqa: ARG001
-    """Use eight hosts for figure 5, quick and full."""
+    """Run figure 5 with eight hosts, both quick and full."""
     small = Sweep("pipeline", "p2p_8192", SMALL, (*SMALL, "seed=[1, 2]"))
     monkeypatch.setattr(fig5, "SWEEPS", (small,))
     return 7  # points, one per transport
