@@ -385,9 +385,9 @@ def _located(error: InputError, point: Point) -> InputError:
     return error.at(file=point.file)
 
 
-def traffic_rng(seed: int, *stream: int) -> np.random.Generator:
+def traffic_rng(seed: int, stream: int = TRAFFIC_STREAM, *purpose: int) -> np.random.Generator:
     """Return the random numbers of a traffic pattern."""
-    return np.random.Generator(np.random.Philox([seed, *(stream or (TRAFFIC_STREAM,))]))
+    return np.random.Generator(np.random.Philox([seed, stream, *purpose]))
 
 
 def _workload(

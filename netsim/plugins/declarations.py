@@ -54,16 +54,21 @@ Presets = Mapping[str, Mapping[str, object]]
 
 
 def read_params(module: ModuleType, kind: str, file: str) -> tuple[Param, ...]:
-    """Return the parameters in PARAMS. Raises InputError if a declaration is wrong."""
+    """Return the parameters in PARAMS, and those of all plugins of the kind.
+
+    Raises InputError if a declaration is wrong.
+    """
     declared = module.PARAMS
     if not isinstance(declared, (list, tuple)):
         raise InputError(f"{declared!r} must be a list of Param", file=file, key="PARAMS")
+    of_all = OF_ALL_TRAFFIC if kind == "traffic" else ()
+    reserved = (*RESERVED_PARAMETERS, *(param.name for param in of_all))
     params: list[Param] = []
     for index, param in enumerate(declared):
         if not isinstance(param, Param):
             raise InputError("must be a Param", file=file, key=f"PARAMS[{index}]")
         key = f"PARAMS.{param.name}"
-        if param.name in RESERVED_PARAMETERS or param.name in [one.name for one in params]:
+        if param.name in reserved or param.name in [one.name for one in params]:
             raise InputError("duplicate or reserved name", file=file, key=key, code="duplicate")
         units = UNITS_OF_KIND.get(kind)
         if units is not None and param.unit not in units:
@@ -76,7 +81,7 @@ def read_params(module: ModuleType, kind: str, file: str) -> tuple[Param, ...]:
             message = "`each` is only for topologies and traffic patterns"
             raise InputError(message, file=file, key=key, hint="remove it")
         params.append(param)
-    return tuple(params)
+    return (*params, *of_all)
 
 
 def read_presets(module: ModuleType, params: Sequence[Param], file: str) -> Presets:

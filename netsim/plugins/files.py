@@ -12,7 +12,6 @@ import importlib
 import importlib.machinery
 import importlib.util
 import linecache
-import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -35,9 +34,6 @@ class _Loaded:
 _loaded: dict[Path, _Loaded] = {}
 _beside: dict[str, Path] = {}  # modules imported from plugins' directories, by name
 _untrusted: ContextVar[bool] = ContextVar("untrusted", default=False)
-
-FORMER = re.compile(r"(?:attribute|keyword argument) '(\w+)'")
-"""Matches the missing name in an error of Python."""
 
 
 @contextmanager

@@ -174,9 +174,6 @@ def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
         hint = "PARAMS = [] declares none"
         raise InputError("PARAMS is missing", file=file, hint=hint)
     params = declarations.read_params(module, kind, file)
-    if kind == "traffic":
-        own = {param.name for param in params}
-        params += tuple(one for one in declarations.OF_ALL_TRAFFIC if one.name not in own)
     presets = declarations.read_presets(module, params, file)
     if kind == "transport":
         declarations.check_transport(module, presets, file)
