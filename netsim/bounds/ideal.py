@@ -16,6 +16,9 @@ link: no work-conserving order of arrival is faster.
 
 Circuits count as if they were always up. A flow with several port pairs has its packets dealt to
 them optimally (`_striped`).
+
+The dependency chains of a workload's tasks and flows are as long as if each flow were alone
+(`longest_chain_ps`): a lower bound, except for what closed forms omit.
 """
 
 from __future__ import annotations
@@ -35,7 +38,6 @@ from netsim.model.tasks import RECEIVE, SEND, TaskTable
 
 if TYPE_CHECKING:
     from netsim.model.fabric import PacketFormat
-    from netsim.model.flows import FlowTable
     from netsim.model.network import Network
     from netsim.model.port_pairs import PortPairs
     from netsim.model.relays import RelaySegments
