@@ -39,7 +39,6 @@ from netsim.steps import step
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
-    from netsim.experiment.scenario import Scenario
     from netsim.model.workload import Workload
     from netsim.running.checkpoint import Checkpointer
     from netsim.running.mpi import MpiRanks
