@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from netsim.accuracy import blind
 from netsim.cli.app import app
 
 CASES = """
@@ -101,6 +102,11 @@ def test_damaged_files_never_cause_a_traceback(file: Path) -> None:
             assert found.exit_code in (0, 2), found.output
             assert isinstance(found.exception, SystemExit | None), path.read_text("latin-1")
         path.write_bytes(honest)
+
+
+@pytest.mark.parametrize("case", list(blind.cases()), ids=lambda case: case.name)
+def test_shipped_cases_are_those_that_were_predicted(case) -> None:
+    assert all(row.ours is not None for row in case.measure())
 
 
 @pytest.mark.parametrize(
