@@ -23,6 +23,10 @@ Ints = NDArray[np.int64]
 AT_ONCE = 1 << 20
 """Pairs of edge switches whose paths are followed together."""
 
+MAX_PAIRS = 1 << 22
+"""Pairs of edge switches of a network whose paths are followed: all in networks of up to 2,048 edge
+switches, else those from some of them at equal distances."""
+
 
 @dataclass(frozen=True, eq=False)
 class PortSizes:
@@ -120,7 +124,8 @@ def fabric_at(
 def base_round_trips(network: Network, packets: PacketFormat) -> Ints:
     """Return int64[n_networks], the longest times of a full packet plus a control packet, in ps.
 
-    The maximum of each is over all pairs of hosts' ports, on first shortest paths without queueing.
+    The maximum of each is over all pairs of hosts' ports (`MAX_PAIRS` in large networks), on first
+    shortest paths without queueing.
     """
     out = longest_paths(network, packets.data_bytes)
     return out + longest_paths(network, packets.control_bytes)
@@ -161,8 +166,9 @@ def _pairs(network: Network) -> Iterator[tuple[int, int, Ints, Ints]]:
     for number, (begin, end) in enumerate(pairwise(first)):
         step = max(1, AT_ONCE // (end - begin))
         every = np.arange(begin, end)
-        for at in range(begin, end, step):
-            some = every[at - begin : at - begin + step]
+        sources = every[:: -(-every.size // max(1, MAX_PAIRS // every.size))]
+        for at in range(0, sources.size, step):
+            some = sources[at : at + step]
             pairs = np.repeat(some, every.size), np.tile(every, some.size)
             for table in range(network.n_tables):
                 yield number, table, *pairs

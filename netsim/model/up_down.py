@@ -79,9 +79,10 @@ def _entries(ports: NDArray[np.int32], writer: TableWriter) -> tuple[Ints, int]:
     """Return the entries for the groups below a switch, and the one for all others."""
     local, low, high = ports.T
     below = np.zeros(int(high.max(initial=0)) + 1, np.int64)
-    for group in np.unique(low[low != UP]).tolist():
-        these = low == group
-        below[group : int(high[these][0]) + 1] = writer.entry(local[these])
+    order = np.argsort(low, kind="stable")
+    order = order[low[order] != UP]
+    for these in np.split(order, np.flatnonzero(np.diff(low[order])) + 1) if order.size else []:
+        below[low[these[0]] : high[these[0]] + 1] = writer.entry(local[these])
     return below, writer.entry(local[low == UP])
 
 

@@ -17,6 +17,7 @@ from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec
 from netsim.model.port_sizes import (
+    _pairs,
     base_round_trips,
     longest_paths,
     port_sizes,
@@ -108,6 +109,14 @@ def test_longest_paths_do_not_depend_on_the_batch_size(monkeypatch):
     network = fat_tree(1, 7, "100Gbps", spines=3, host_link_latency="2us")
     whole = longest_paths(network, 100)
     monkeypatch.setattr("netsim.model.port_sizes.AT_ONCE", 20)
+    assert np.array_equal(longest_paths(network, 100), whole)
+
+
+def test_large_networks_are_measured_from_some_edge_switches(monkeypatch):
+    network = fat_tree(1, 7, "100Gbps", spines=3, host_link_latency="2us")
+    whole = longest_paths(network, 100)
+    monkeypatch.setattr("netsim.model.port_sizes.MAX_PAIRS", 14)  # of 49: from switches 0 and 4
+    assert sorted({int(k) for _, _, src, _ in _pairs(network) for k in src}) == [0, 4]
     assert np.array_equal(longest_paths(network, 100), whole)
 
 
