@@ -217,24 +217,20 @@ def run(
         jobs: number of points at a time, each in a process of its own (default: one, in this
             process; None: as cores, memory and points suggest); does not change the results.
         force: rerun points that are done.
-        checkpoint_s: seconds between checkpoints for `resume` (default: none); the experiment must
-            be in a file, and `out` is required.
+        checkpoint_s: seconds between checkpoints (default: none); requires `out`. An interrupted
+            run resumes from them when it is called again.
         progress: whether to show progress (default: in notebooks and on a terminal).
 
     Raises InputError for wrong input, and KeyboardInterrupt after Ctrl-C, when finished points are
     written.
     """
     from netsim.running.point_run import RunOptions
-    from netsim.running.run_manifest import Checkpoints, RunManifest
 
+    if checkpoint_s is not None and out is None:
+        raise InputError("checkpoint_s requires a directory", hint='out="results/mine"')
     loaded = described(experiment, overrides)
-    manifest = None
-    if checkpoint_s is not None:
-        if out is None:
-            raise InputError("checkpoint_s requires a directory", hint='out="results/mine"')
-        manifest = RunManifest.of(loaded, checkpoint_s)
     directory, temporary = _directory(out, loaded.name)
-    options = RunOptions(threads=threads, force=force, checkpoints=Checkpoints(manifest))
+    options = RunOptions(threads, force=force, checkpoint_s=checkpoint_s, origin=loaded.origin)
     found = _simulated(loaded.points(), directory, options, jobs, progress)
     return Results(_loaded(found), directory, temporary)
 
@@ -339,32 +335,6 @@ def saturate(
         search.add(outcomes)
     table = pl.DataFrame([curve.summary() for curve in search.curves], infer_schema_length=None)
     return Saturations(table, Results(_loaded(search.outcomes()), directory, temporary))
-
-
-def resume(
-    directory: Path | str,
-    *,
-    threads: int | None = None,
-    jobs: int | None = 1,
-    trust: bool = False,
-    progress: bool | None = None,
-) -> Results:
-    """Resume the run with checkpoints that writes to `directory`; return the results.
-
-    `threads` and `jobs` may differ from the original run. Plugins that are not part of netsim are
-    used only with `trust`.
-
-    Raises InputError if there is no such run or a checkpoint does not match.
-    """
-    from netsim.running.point_run import RunOptions
-    from netsim.running.run_manifest import Checkpoints, read_manifest
-
-    directory = Path(directory)
-    manifest = read_manifest(directory)
-    checkpoints = Checkpoints(manifest, must_fit=True)
-    options = RunOptions(threads=threads, checkpoints=checkpoints)
-    points = manifest.load(trust=trust).points()
-    return Results(_loaded(_simulated(points, directory, options, jobs, progress)), directory)
 
 
 def _simulated(

@@ -71,14 +71,7 @@ POSITIVE = Rule(float, "a number above 0", math.ulp(0.0))
 USE = {"kind?": str}
 USES = {"topology?": USE, "transport?": USE, "traffic?": USE}
 
-RUN = {
-    "format": int,
-    "experiment": str,
-    "overrides": [str],
-    "directory": str,
-    "checkpoint_s": POSITIVE,
-    "shard?": (str, None),
-}
+ORIGIN = {"experiment": str, "overrides": [str], "directory": str}
 SHARD = {"format": int, "number": int, "count": int, "sweep": str, "points": [str]}
 STATISTICS = Each((NUMBER, None))
 THROUGHPUT = {
@@ -111,6 +104,7 @@ EXPERIMENT = {
     "tables": [str],
     "versions?": dict,
     "git?": [dict],
+    "origin?": (ORIGIN, None),
     "plugins": [{"kind": str, "name": str, "file": str, "sha256": str, "sources?": Each(str)}],
     "resolved": {
         **USES,
@@ -122,15 +116,22 @@ EXPERIMENT = {
 }
 CHECKPOINT = {
     "format": int,
-    "byteorder": str,
     "version": str,
     "point": str,
-    "run_inputs": {"experiment": dict, "plugins": list, "data": list, "libraries": dict},
+    "run_inputs": {
+        "netsim": str,
+        "libraries": dict,
+        "experiment": dict,
+        "plugins": [list],
+        "data": [FixedList((str, str))],
+    },
     "now_ps": COUNT,
     "wall_s": Rule(float, "a time", 0),
+    "every_s": POSITIVE,
     "stall": {"moved": int, "since_ps": int, "since_windows": int},
     "digest": str,
-    "arrays": [FixedList((str, str, [COUNT], COUNT))],
+    "origin": (ORIGIN, None),
+    "arrays": Each(FixedList((str, [COUNT]))),
 }
 
 

@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from raises_input import raises
 
 import netsim
 from netsim.cli import app
-from netsim.experiment import Experiment
 from netsim.plugins import files as plugin_files
 from netsim.plugins import registry
-from netsim.results.replace import real
-from netsim.running.run_manifest import RunManifest
 
 EXPERIMENT = """
 name = "e"
@@ -53,7 +49,6 @@ def sample(tmp_path_factory):
         Path("queue.py").write_text(planted("queue", "drop_tail"))
         Path("e.toml").write_text(EXPERIMENT)
         netsim.run("e.toml", out="r")
-        RunManifest.of(Experiment.load("e.toml"), 60.0).write(real("r"))
     return folder
 
 
@@ -64,12 +59,11 @@ def theirs(sample, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(sample, "theirs")
     (tmp_path / "theirs" / "canary").unlink()
-    start = json.loads(Path("theirs/r/run.json").read_text())
-    start["experiment"] = str(tmp_path / "theirs" / "e.toml")
-    Path("theirs/r/run.json").write_text(json.dumps(start))
     for file in Path("theirs/r").rglob("experiment.json"):
         content = json.loads(file.read_text())
-        file.write_text(json.dumps(content | {"directory": str(tmp_path / "theirs")}))
+        origin = content["origin"] | {"experiment": str(tmp_path / "theirs" / "e.toml")}
+        changes = {"directory": str(tmp_path / "theirs"), "origin": origin}
+        file.write_text(json.dumps(content | changes))
     monkeypatch.setattr(plugin_files, "_loaded", {})
     return tmp_path / "theirs" / "canary"
 
@@ -85,7 +79,7 @@ BUILDING = [
     ["trace", f"r/{POINT}", "--flow", "1"],
     ["trace", f"r/{POINT}", "--critical-path"],
     ["trace", f"r/{POINT}", "--critical-path", "--experiment-dir", "."],
-    ["resume", "r"],
+    ["run", "r"],
 ]
 
 
@@ -127,6 +121,3 @@ def test_plugin_code_runs_only_with_trust(theirs, gone):
             plugin_files._loaded.clear()
             invoked(theirs, [*arguments, "--trust"])
             assert theirs.exists(), arguments
-        plugin_files._loaded.clear()
-        with raises(netsim.InputError):
-            netsim.resume(theirs.with_name("r"))

@@ -16,10 +16,10 @@ from test_structure import modules, nodes
 from netsim.cli.trace_output import write_tables
 from netsim.plots import save
 from netsim.results import write_sweep
+from netsim.results.files import write_json
 from netsim.results.replace import exclusive, is_written_by_netsim
 from netsim.running import checkpoint
 from netsim.running.checkpoint import CheckpointHeader
-from netsim.running.run_manifest import RunManifest, read_manifest
 from netsim.workloads.plots.paper_figure import _write_csv
 from netsim.writing import replacing_file, write_new
 
@@ -27,7 +27,7 @@ TABLE = pl.DataFrame({"at_ps": [1]})
 
 
 def with_checkpoint(path: Path) -> None:
-    checkpoint.write(path, CheckpointHeader("a", {}, 0, 0.0, {}, ""), {})
+    checkpoint.write(path, CheckpointHeader("a", {}, 0, 0.0, 1.0, {}, ""), {})
     assert is_written_by_netsim(path)
 
 
@@ -37,7 +37,7 @@ def with_new_file(path: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {
-    "run.json": lambda path: RunManifest("e.toml", [], "/", 60.0).write(path.parent),
+    "summary.json": lambda path: write_json(path, {}),
     "sweep.parquet": lambda path: write_sweep(path.parent, [{"point": "a"}]),
     "checkpoint.netsim": with_checkpoint,
     "fct_cdf.png": lambda path: save(Figure(), path),
@@ -73,11 +73,6 @@ def test_pipes_and_directories_are_rejected_without_leftovers(tmp_path: Path) ->
             pass
         with raises_input(name, code="unreadable"):
             checkpoint.read(tmp_path / name)
-        run = tmp_path / "run.json"
-        run.symlink_to(name)
-        with raises_input("run.json", code="unreadable"):
-            read_manifest(tmp_path)
-        run.unlink()
     with pytest.raises(ZeroDivisionError), replacing_file(tmp_path / "half") as file:
         file.write(bytes(1 // 0))
     assert sorted(os.listdir(tmp_path)) == ["device", "directory", "pipe"]

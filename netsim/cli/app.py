@@ -24,7 +24,6 @@ from netsim.version import __version__
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Simulate": {
         "run": ("netsim.cli.run", "Run an experiment and write its results."),
-        "resume": ("netsim.cli.run:resume", "Resume a run from its checkpoint."),
         "saturate": ("netsim.cli.saturate", "Find the load at which a network saturates."),
         "merge": ("netsim.cli.merge", "Merge the shards of a sweep."),
         "check": ("netsim.cli.check", "Check an experiment and predict time and memory."),

@@ -90,10 +90,17 @@ def load_experiment(written: str, overrides: Sequence[str], seed: str | None) ->
     """Load the experiment that the shared options describe."""
     from netsim.experiment import Experiment, locate
 
-    changes = [*overrides]
-    if seed is not None:
-        changes.append(f"seed={seed}")
-    return Experiment.load(locate(written), changes)
+    return Experiment.load(locate(written), _changes(overrides, seed))
+
+
+def changed(loaded: Experiment, overrides: Sequence[str], seed: str | None) -> Experiment:
+    """Return an experiment with the changes of the shared options."""
+    changes = _changes(overrides, seed)
+    return loaded.changed(changes) if changes else loaded
+
+
+def _changes(overrides: Sequence[str], seed: str | None) -> list[str]:
+    return [*overrides, *([] if seed is None else [f"seed={seed}"])]
 
 
 def flow_number(result: Result, text: str) -> int:

@@ -1,7 +1,8 @@
-"""`netsim run` and `netsim resume`: simulate an experiment, write and print its results."""
+"""`netsim run`: simulate an experiment, write and print its results."""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import click
 
 from netsim.cli.app import FAILED
 from netsim.cli.options import (
+    changed,
     experiment_options,
     json_option,
     load_experiment,
@@ -29,33 +31,12 @@ if TYPE_CHECKING:
     from netsim.results.shard import Shard
     from netsim.running.executor import Executor
     from netsim.running.mpi import MpiRanks
-    from netsim.running.point_run import PointOutcome
-    from netsim.running.run_manifest import Checkpoints
+    from netsim.running.point_run import PointOutcome, RunOptions
     from netsim.running.worker_process import WorkerProcess
 
 DRAWS = True
 
 SLURM_CHECKPOINT_S = 300.0
-
-
-def _run_options(command: Any) -> Any:
-    """Add the options of both commands."""
-    options = (
-        threads_and_jobs,
-        click.option("--plot", is_flag=True, help="Plot flow completion times to fct_cdf.png."),
-        click.option(
-            "--check-bounds",
-            "checked",
-            is_flag=True,
-            help="Check array bounds in handlers (slow, one thread).",
-        ),
-        click.option("--mpi", is_flag=True, help="Divide each point among the ranks of mpirun."),
-        click.option("--quiet", is_flag=True, help="Print only errors."),
-        json_option,
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @click.command("run")
@@ -65,7 +46,7 @@ def _run_options(command: Any) -> Any:
 @click.option(
     "--checkpoint",
     metavar="TIME",
-    help="Write a checkpoint every TIME (such as 60s) and on Ctrl-C, for netsim resume.",
+    help="Write a checkpoint every TIME (such as 60s) and on Ctrl-C, to resume from.",
 )
 @click.option("--shard", metavar="K/N", help="Run only part K of N, for netsim merge.")
 @click.option(
@@ -74,77 +55,78 @@ def _run_options(command: Any) -> Any:
     help="Run points on dask (a local cluster), tcp://HOST:PORT (a scheduler of dask), or slurm.",
 )
 @click.option("--partition", metavar="NAME", help="Partition of Slurm.")
-@_run_options
-def command(
-    experiment: str,
-    overrides: tuple[str, ...],
-    seed: str | None,
-    out: Path | None,
-    force: bool,
-    checkpoint: str | None,
-    shard: str | None,
-    scheduler: str | None,
-    partition: str | None,
-    **options: Any,
-) -> None:
-    """Run EXPERIMENT: a TOML file, or the name of a shipped experiment.
+@threads_and_jobs
+@click.option("--plot", is_flag=True, help="Plot flow completion times to fct_cdf.png.")
+@click.option(
+    "--check-bounds",
+    "checked",
+    is_flag=True,
+    help="Check array bounds in handlers (slow, one thread).",
+)
+@click.option("--mpi", is_flag=True, help="Divide each point among the ranks of mpirun.")
+@trust_option
+@click.option("--quiet", is_flag=True, help="Print only errors.")
+@json_option
+def command(experiment: str, overrides: tuple[str, ...], seed: str | None, **options: Any) -> None:
+    """Run EXPERIMENT: a TOML file, the name of a shipped experiment, or a result directory.
 
     Each point is written to its own directory when it is done. Ctrl-C stops the run, writes the
     unfinished point as partial, and exits with 130; a second Ctrl-C exits immediately, as does the
     first one before simulation begins.
 
-    Repeat the command to continue: complete points (of the same experiment, code and seed) are
-    kept, and a point with a checkpoint resumes from it.
+    Repeat the command, or give the result directory, to continue: complete points (of the same
+    experiment, code and seed) are kept, and a point with a checkpoint resumes from it, with the
+    same result as an uninterrupted run and any number of threads.
+
+    A result directory continues with the experiment, options --set, --seed and --shard of its last
+    run. There, a checkpoint that is damaged, or of another experiment or other code, is an error;
+    plugins outside netsim need --trust. A checkpoint is code: resume only those of people whose
+    code you would run.
     """
-    every_s = option_seconds(checkpoint, "--checkpoint")
-    if scheduler and options["mpi"]:
+    scheduler, mpi = options["scheduler"], options["mpi"]
+    every_s = option_seconds(options["checkpoint"], "--checkpoint")
+    if scheduler and mpi:
         raise InputError("--scheduler conflicts with --mpi")
     if every_s is None and scheduler == "slurm":
         every_s = SLURM_CHECKPOINT_S  # for preemption
     with _ranks(options) as ranks:
         here = scheduler in (None, "dask")
         started = _start_processes() if here and (options["jobs"] or 1) > 1 else []
-        executor = _executor(ranks, options, started, scheduler, partition)
-        loaded = load_experiment(experiment, overrides, seed)
-        from netsim.results.shard import Shard
-        from netsim.running.run_manifest import Checkpoints, RunManifest
-        from netsim.running.sweep import output_directory
+        executor = _executor(ranks, options, started, scheduler, options["partition"])
+        from netsim.results import files
+        from netsim.results.shard import Shard, read_shard
+        from netsim.running.point_run import RunOptions
+        from netsim.running.sweep import experiment_in, output_directory
 
-        part = None if shard is None else Shard.parse(shard)
-        manifest = None if every_s is None else RunManifest.of(loaded, every_s, shard)
-        directory = output_directory(loaded.points())
-        if part is not None:
-            directory = directory.with_name(directory.name + part.suffix)
-        force = force or options["checked"]
-        job = _Job(out or directory, Checkpoints(manifest), executor, force, part, ranks)
-        _run(loaded, job, options)
+        shard = None if options["shard"] is None else Shard.parse(options["shard"])
+        results = _result_directory(experiment)
+        if results is None:
+            loaded = load_experiment(experiment, overrides, seed)
+            directory = output_directory(loaded.points())
+            if shard is not None:
+                directory = directory.with_name(directory.name + shard.suffix)
+        else:
+            loaded = changed(experiment_in(results, trust=options["trust"]), overrides, seed)
+            directory = results
+            if shard is None and (results / files.SHARD).is_file():
+                shard = read_shard(results)
+        run_options = RunOptions(
+            options["threads"],
+            options["checked"],
+            options["force"] or options["checked"],
+            every_s,
+            must_fit=results is not None,
+            origin=loaded.origin,
+            ranks=ranks,
+        )
+        _run(loaded, _Job(options["out"] or directory, run_options, executor, shard), options)
 
 
-@click.command("resume")
-@click.argument("result", type=click.Path(path_type=Path))
-@trust_option
-@_run_options
-def resume(result: Path, trust: bool, **options: Any) -> None:
-    """Resume the run in the result directory RESULT.
+def _result_directory(text: str) -> Path | None:
+    """Return the result directory that the argument EXPERIMENT names, if it names one."""
+    from netsim.experiment import built_in
 
-    The run must have been started by netsim run --checkpoint. Complete points are kept. The
-    interrupted point resumes from its last checkpoint, with the same result as an uninterrupted
-    run. The number of threads may differ. A checkpoint that is damaged, or of another experiment
-    or other code, is rejected.
-
-    A checkpoint is code: resume only those of people whose code you would run. Plugins outside
-    netsim need --trust.
-    """
-    from netsim.running.run_manifest import Checkpoints, read_manifest
-
-    with _ranks(options) as ranks:
-        manifest = read_manifest(result)
-        from netsim.running.sweep import shard_of
-
-        checkpoints = Checkpoints(manifest, must_fit=True)
-        executor = _executor(ranks, options)
-        job = _Job(result, checkpoints, executor, shard=shard_of(manifest), ranks=ranks)
-        _run(manifest.load(trust=trust), job, options)
+    return Path(text) if os.path.isdir(text) and text not in built_in() else None
 
 
 @contextmanager
@@ -186,33 +168,25 @@ class _Job:
     """Where results go, and which points run where."""
 
     directory: Path
-    checkpoints: Checkpoints
+    options: RunOptions
     executor: Executor
-    force: bool = False
     shard: Shard | None = None
-    ranks: MpiRanks | None = None
 
 
 def _run(experiment: Experiment, job: _Job, options: dict[str, Any]) -> None:
     """Run an experiment, print its results, and exit with the status of the run."""
-    if job.ranks is not None and job.ranks.rank > 0:
+    ranks = job.options.ranks
+    if ranks is not None and ranks.rank > 0:
         from netsim.running.following import follow
 
-        follow(job.ranks, experiment.points())
+        follow(ranks, experiment.points())
         return
-    from netsim.running.point_run import RunOptions
-
     as_json = options["as_json"]
     quiet = options["quiet"] or as_json
     points = experiment.points()
-    directory, threads = job.directory, options["threads"]
+    directory = job.directory
     outcomes, interruption = simulate_points(
-        points,
-        directory,
-        RunOptions(threads, options["checked"], job.force, job.checkpoints, job.ranks),
-        job.executor,
-        job.shard,
-        quiet=options["quiet"],
+        points, directory, job.options, job.executor, job.shard, quiet=options["quiet"]
     )
     if job.shard is not None:
         points = points[job.shard.number - 1 :: job.shard.count]
@@ -238,8 +212,8 @@ def _run(experiment: Experiment, job: _Job, options: dict[str, Any]) -> None:
         click.echo(f"error: {outcome.error}", err=True)
     if interruption():
         click.echo(f"interrupted: {_done(outcomes)} of {len(points)} points complete", err=True)
-        if job.checkpoints.manifest is not None:
-            click.echo(f"to continue: netsim resume {shlex.quote(str(directory))}", err=True)
+        if any(outcome.written for outcome in outcomes):
+            click.echo(f"to continue: netsim run {shlex.quote(str(directory))}", err=True)
         raise SystemExit(interruption.exit_code)
     if failed:
         raise SystemExit(FAILED)

@@ -136,6 +136,15 @@ class Experiment:
         changed.overrides = (*self.overrides, *overrides)
         return changed
 
+    @property
+    def origin(self) -> dict[str, Any] | None:
+        """What loads it again: the file, the overrides, and the working directory that they refer
+        to; None if it has no file."""
+        if not Path(self.file).is_file():
+            return None
+        file, directory = str(Path(self.file).resolve()), str(Path.cwd())
+        return {"experiment": file, "overrides": list(self.overrides), "directory": directory}
+
     def points(self) -> list[Point]:
         """Return all points, in the order of the runs."""
         return list(self._points)

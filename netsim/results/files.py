@@ -27,10 +27,11 @@ SUMMARY = "summary.json"
 EXPERIMENT = "experiment.json"
 SWEEP = "sweep.parquet"
 CHECKPOINT = "checkpoint.netsim"
-RUN = "run.json"
 SHARD = "shard.json"
 REPORT = "report.html"
-"""Checkpoint and command of a run, until it is done; and which part of a sweep a directory has."""
+
+TABLE = "netsim.table"
+"""Key of a table's name in the metadata of Parquet files."""
 
 PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
 """Plots other than those of `netsim plot --kind`, called KIND.png or KIND_Y.png."""
@@ -38,7 +39,7 @@ PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png
 LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
 """Names of temporary files of killed runs."""
 
-OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, RUN, SHARD, REPORT))
+OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, SHARD, REPORT))
 """Files of a result besides its tables."""
 
 
@@ -98,7 +99,7 @@ def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
         [_series(name, columns[name], column) for name, column in described.items()]
     )
     about = {name: {"unit": one.unit, "doc": one.doc} for name, one in described.items()}
-    metadata = {"netsim.table": table, "netsim.columns": json.dumps(about)}
+    metadata = {TABLE: table, "netsim.columns": json.dumps(about)}
     with replacing_file(path) as file:
         frame.write_parquet(file, metadata=metadata)
 

@@ -201,8 +201,8 @@ def _check_format(path: Path) -> None:
 def _why_none(path: Path) -> str:
     if not path.exists():
         return "no such directory"
-    if (path / files.RUN).is_file():
-        return "unfinished: `netsim resume` continues the run"
+    if (path / files.CHECKPOINT).is_file():
+        return f"unfinished: `netsim run {path}` continues the run"
     return f"{files.SUMMARY} is missing" if path.is_dir() else "it is a file"
 
 

@@ -217,22 +217,9 @@ def _lock(descriptor: int) -> None:
 KEYS = {
     files.SUMMARY: {"complete", "reason", "hash"},
     files.EXPERIMENT: {"format", "versions", "resolved"},
-    files.RUN: {"format", "experiment", "overrides", "directory"},
     files.SHARD: {"format", "number", "count", "sweep", "points"},
 }
 """Keys that identify the JSON files of netsim."""
-
-PARQUET = b"PAR1"
-"""Last bytes of a Parquet file; the length of its metadata precedes them."""
-
-IN_TABLES = b"netsim.table"
-"""Marker of netsim in the metadata (`files.write_table`)."""
-
-IN_CHECKPOINTS = b"netsim checkpoint\n"
-"""First bytes of checkpoints: `MAGIC` of `netsim/running/checkpoint.py`."""
-
-MAX_METADATA_BYTES = 1 << 28
-"""Largest metadata that is read."""
 
 
 def foreign_entry(directory: Path) -> str | None:
@@ -275,13 +262,9 @@ def is_written_by_netsim(path: Path) -> bool | None:
             return _is_our_json(path)
         if path.suffix == ".parquet":
             return _is_our_table(path)
-        if path.name == files.CHECKPOINT:
-            with path.open("rb") as file:
-                begins = file.read(len(IN_CHECKPOINTS))
-            return True if begins == IN_CHECKPOINTS else None
     except OSError:
         return False
-    return None
+    return True if path.name == files.CHECKPOINT else None
 
 
 def _is_our_json(path: Path) -> bool | None:
@@ -293,15 +276,9 @@ def _is_our_json(path: Path) -> bool | None:
 
 
 def _is_our_table(path: Path) -> bool | None:
-    end = len(PARQUET) + 4
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        if size < end:
-            return None
-        file.seek(-end, os.SEEK_END)
-        last = file.read(end)
-        length = int.from_bytes(last[:4], "little")
-        if last[4:] != PARQUET or length > min(size - end, MAX_METADATA_BYTES):
-            return None
-        file.seek(-end - length, os.SEEK_END)
-        return IN_TABLES in file.read(length)
+    import polars as pl
+
+    try:
+        return files.TABLE in pl.read_parquet_metadata(path)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None

@@ -198,6 +198,6 @@ def _merge_point(folder: Path, name: str, target: Path) -> Mapping[str, Any]:
         destination.check_destination(target)
         with replacing(target) as scratch:
             for path in sorted(folder.iterdir()):
-                if path.name not in (files.CHECKPOINT, files.RUN):
+                if path.name != files.CHECKPOINT:
                     files.link_or_copy(path, scratch / path.name)
     return result_row(result)

@@ -35,7 +35,8 @@ def write_result(
     result: RunResult,
     provenance: Provenance | None = None,
     *,
-    keep: Sequence[str] = (),
+    keep_checkpoint: bool = False,
+    origin: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write `result` of `point` to `directory`, replacing an earlier result there; return the
     directory.
@@ -45,7 +46,8 @@ def write_result(
     DIRECTORY.partial. A replaced complete result of other code or values moves to
     DIRECTORY.previous.
 
-    `provenance` is that of the point when the run began. The files in `keep` stay in the directory.
+    `provenance` is that of the point when the run began, `origin` that of its experiment. With
+    `keep_checkpoint`, the checkpoint there stays.
 
     Raises InputError if the directory holds files that netsim did not write, or cannot be written.
     """
@@ -66,13 +68,14 @@ def write_result(
     tables = {**result.tables}
     if not point.outputs.links:
         del tables["links"]
+    about = {**_experiment(point, result, provenance), "origin": origin}
     with replacing(target, old) as scratch:
         for name, table in tables.items():
             files.write_table(scratch / specs()[name].file, name, table)
         files.write_json(scratch / files.SUMMARY, summary_of(result))
-        files.write_json(scratch / files.EXPERIMENT, _experiment(point, result, provenance))
-        for name in keep:
-            files.link_or_copy(target / name, scratch / name)
+        files.write_json(scratch / files.EXPERIMENT, about)
+        if keep_checkpoint:
+            files.link_or_copy(target / files.CHECKPOINT, scratch / files.CHECKPOINT)
     if result.complete:
         destination.remove_partial(directory)
     return directory

@@ -1,27 +1,19 @@
 """Checkpoints: the state of a run in one file, from which it resumes with an identical result.
 
-A checkpoint is written under another name and then renamed, so a file with the right name is
-complete. Its parts:
-
-    MAGIC
-    8 bytes                length of the header, little-endian
-    header                 JSON: inputs of the run, and the place of each array
-    arrays                 as in memory (`netsim/engine/snapshot.py`)
-    32 bytes               SHA-256 of everything above
+A checkpoint is an uncompressed NumPy archive (.npz): a JSON header with the inputs of the run, and
+the engine's arrays as in memory (`netsim/engine/snapshot.py`). It is written under another name and
+then renamed, so a file with the right name is complete.
 
 A checkpoint is the memory of compiled code, so a forged one can make that code do anything: it is
-code, like a plugin. Nothing is compressed: zlib would take several times as long as writing.
+code, like a plugin.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import struct
-import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,18 +32,14 @@ if TYPE_CHECKING:
     from netsim.engine.snapshot import Snapshot, Stored
     from netsim.running.stall import StallDetector
 
-FORMAT = 4
+FORMAT = 5
 """Version of the file format."""
 
-MAGIC = b"netsim checkpoint\n"
+HEADER = "header"
+"""Name of the header among the arrays."""
+
 READINGS = "readings."
-"""Prefix of the arrays of `Readings`, behind those of the engine."""
-
-LENGTH = struct.Struct("<Q")
-HASH_BYTES = hashlib.sha256().digest_size
-
-BLOCK = 1 << 24
-"""Bytes hashed at a time."""
+"""Prefix of the arrays of `Readings`, next to those of the engine."""
 
 MAX_NAMED = 4
 """Maximum number of differences in a message."""
@@ -64,181 +52,111 @@ class CheckpointHeader:
     """State of a run besides its engine.
 
     `run_inputs` are those of its `Provenance`, `wall_s` the simulation's wall-clock time in all its
-    processes, `stall` the state of its `StallDetector`, `digest` that of the engine.
+    processes, `every_s` the interval of its checkpoints, `stall` the state of its `StallDetector`,
+    `digest` that of the engine, and `origin` that of its experiment (`Experiment.origin`).
     """
 
     point: str
     run_inputs: Mapping[str, Any]
     now_ps: int
     wall_s: float
+    every_s: float
     stall: Mapping[str, int]
     digest: str
+    origin: Mapping[str, Any] | None = None
+    version: str = __version__
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint; its arrays stay in the file until used."""
+    """A complete checkpoint."""
 
     path: Path
-    version: str
     header: CheckpointHeader
     snapshot: Snapshot
 
     def require(self, run_inputs: Mapping[str, Any]) -> None:
         """Raise InputError with the differences if its run had other inputs."""
-        then = self.header.run_inputs
-        file = str(self.path)
+        then, file = self.header.run_inputs, str(self.path)
         if other := _changed_values(then, run_inputs):
             what = "; ".join(other[:MAX_NAMED]) + ("; and more" if len(other) > MAX_NAMED else "")
             raise InputError(f"from another experiment: {what}", file=file, hint=START_OVER)
-        if code := _changed_code(then, run_inputs, self.version):
+        if code := _changed_code(then, run_inputs, self.header.version):
             message = f"written by other code: {', '.join(code[:MAX_NAMED])}"
             hint = f"resume with the code that wrote it; {START_OVER}"
             raise InputError(message, file=file, hint=hint)
 
 
-def write(path: Path, state: CheckpointHeader, snapshot: Snapshot) -> int:
+def write(path: Path, header: CheckpointHeader, snapshot: Snapshot) -> int:
     """Replace the checkpoint; return its size in bytes.
 
     Raises OSError if it cannot be written; the previous one stays.
     """
-    arrays = [[name, one.kind, one.shape, one.raw.size] for name, one in snapshot.items()]
-    header = {
-        "format": FORMAT,
-        "byteorder": sys.byteorder,
-        "version": __version__,
-        **asdict(state),
-        "arrays": arrays,
-    }
-    text = json.dumps(header).encode()
-    parts: list[Any] = [MAGIC, LENGTH.pack(len(text)), text]
-    parts += [one.raw.data for one in snapshot.values()]
+    layout = {name: (one.kind, one.shape) for name, one in snapshot.items()}
+    about = {"format": FORMAT, **asdict(header), "arrays": layout}
+    arrays: dict[str, Any] = {name: one.raw for name, one in snapshot.items()}
+    arrays[HEADER] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing_file(path, durable=True) as file:
-        hashed = hashlib.sha256()
-        for part in parts:
-            hashed.update(part)
-            file.write(part)
-        file.write(hashed.digest())
+        np.savez(file, **arrays)
         return file.tell()
 
 
 def read(path: Path) -> Checkpoint:
     """Return the checkpoint in a file.
 
-    Raises InputError unless it is complete and readable by this version on this machine.
+    Raises InputError unless it is complete and readable by this version.
     """
-    try:
-        content = np.memmap(path, np.uint8, "r") if file_size(path) else np.zeros(0, np.uint8)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    try:
-        return _read(path, content)
-    except InputError as error:
-        raise error.at(file=str(path)) from None
-
-
-def _read(path: Path, content: Any) -> Checkpoint:
-    start = len(MAGIC) + LENGTH.size
-    if bytes(content[: len(MAGIC)]) != MAGIC[: content.size] or not content.size:
-        raise InputError("not a checkpoint of netsim")
-    if content.size < start:
-        raise _truncated(content, start)
-    (length,) = LENGTH.unpack(bytes(content[len(MAGIC) : start]))
-    body = start + length
-    if content.size < body:
-        raise _truncated(content, body)
-    header = _header(bytes(content[start:body]))
-    ranges = list(_array_ranges(header["arrays"], body))
-    end = ranges[-1][-1] if ranges else body
-    if content.size < end + HASH_BYTES:
-        raise _truncated(content, end + HASH_BYTES)
-    if _hash(content[:end]) != bytes(content[end:]):
-        raise _altered()
     from netsim.engine.snapshot import Stored
 
-    return Checkpoint(
-        path,
-        header["version"],
-        CheckpointHeader(**{name: header[name] for name in CheckpointHeader.__dataclass_fields__}),
-        {
-            name: Stored(kind, tuple(shape), content[begin:stop])
-            for name, kind, shape, begin, stop in ranges
-        },
-    )
-
-
-def _header(text: bytes) -> dict[str, Any]:
+    file_size(path)
     try:
-        header = parsed(text)
-        require(header, {"format": int, "byteorder": str}, file=None, hint=START_OVER)
-    except (ValueError, InputError):
-        raise _altered() from None
-    written, order = header["format"], header["byteorder"]
-    if written != FORMAT:
-        raise InputError(
-            f"unknown format {written}", hint=f"this version reads format {FORMAT}; {START_OVER}"
-        )
-    if order != sys.byteorder:
-        message = f"written on a machine with another byte order ({order}-endian)"
-        raise InputError(message, hint=f"resume there; {START_OVER}")
-    require(header, documents.CHECKPOINT, file=None, hint=START_OVER)
-    return dict(header)
-
-
-def _array_ranges(arrays: Any, begin: int) -> Iterator[tuple[str, str, list[int], int, int]]:
-    """Yield each array's name, kind, shape, and start and end in the file."""
-    for name, kind, shape, size in arrays:
-        yield name, kind, shape, begin, begin + size
-        begin += size
-
-
-def _hash(content: Any) -> bytes:
-    hashed = hashlib.sha256()
-    for begin in range(0, content.size, BLOCK):
-        hashed.update(content[begin : begin + BLOCK].data)
-    return hashed.digest()
-
-
-def _truncated(content: Any, size: int) -> InputError:
-    return InputError(f"truncated: {content.size:,} of at least {size:,} bytes", hint=START_OVER)
-
-
-def _altered() -> InputError:
-    return InputError("altered or damaged", hint=START_OVER)
+        with np.load(path) as archive:
+            found = dict(archive)
+        about = parsed(found.pop(HEADER).tobytes())
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except Exception:  # noqa: BLE001 - whatever damage makes of an archive
+        message = "damaged, or not a checkpoint of netsim"
+        raise InputError(message, file=str(path), hint=START_OVER) from None
+    if isinstance(about, dict) and (written := about.get("format")) != FORMAT:
+        hint = f"this version reads format {FORMAT}; {START_OVER}"
+        raise InputError(f"unknown format {written}", file=str(path), hint=hint)
+    require(about, documents.CHECKPOINT, file=str(path), hint=START_OVER)
+    if about["arrays"].keys() != found.keys():
+        raise InputError("has other arrays than its header", file=str(path), hint=START_OVER)
+    header = CheckpointHeader(**{one.name: about[one.name] for one in fields(CheckpointHeader)})
+    layout = about["arrays"].items()
+    snapshot = {name: Stored(kind, tuple(shape), found[name]) for name, (kind, shape) in layout}
+    return Checkpoint(path, header, snapshot)
 
 
 def _changed_values(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return how the experiment differs from that of the checkpoint."""
-    old, new = dict(_flat(then.get("experiment"))), dict(_flat(now["experiment"]))
+    old, new = dict(_flat(then["experiment"])), dict(_flat(now["experiment"]))
     found = [
         f"{key} was {_value(old, key)}, now {_value(new, key)}"
         for key in dict.fromkeys((*new, *old))
         if key not in old or key not in new or old[key] != new[key]
     ]
-    if not found and then.get("data") != now["data"]:
-        found = [f"{name} has changed" for name, _ in _changed(then, now, "data")]
-    return found
+    return found or [f"{name} has changed" for name, _ in _changed(then, now, "data")]
 
 
 def _changed_code(then: Mapping[str, Any], now: Mapping[str, Any], version: str) -> list[str]:
     """Return how the code differs from that of the checkpoint."""
     found = [f"{name} has changed" for name, *_ in _changed(then, now, "plugins")]
-    old = then.get("libraries", {})
     for name, present in now["libraries"].items():
-        if old.get(name) != present:
-            found.append(f"{name} was {old.get(name)}, now {present}")
-    if then.get("netsim") != now["netsim"]:
-        found.append(
-            "netsim itself has changed"
-            if version == __version__
-            else f"netsim was {version}, now {__version__}"
-        )
+        if (old := then["libraries"].get(name)) != present:
+            found.append(f"{name} was {old}, now {present}")
+    if then["netsim"] != now["netsim"]:
+        same = version == __version__
+        what = "itself has changed" if same else f"was {version}, now {__version__}"
+        found.append(f"netsim {what}")
     return found
 
 
 def _changed(then: Mapping[str, Any], now: Mapping[str, Any], part: str) -> list[Any]:
-    return [one for one in now[part] if one not in then.get(part, [])]
+    return [one for one in now[part] if one not in then[part]]
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -272,19 +190,17 @@ class Checkpointer:
     path: Path
     run_inputs: Mapping[str, Any]
     every_s: float | None
+    origin: Mapping[str, Any] | None = None
     since: Checkpoint | None = None
     _written: float = field(default_factory=time.monotonic)
 
     def find(self) -> None:
-        """Resume from the checkpoint at `path`. Raises InputError if it does not match."""
+        """Resume from the checkpoint at `path`, and write others as often as its run did unless
+        `every_s` is given. Raises InputError if it does not match."""
         found = read(self.path)
         found.require(self.run_inputs)
         self.since = found
-
-    @property
-    def is_active(self) -> bool:
-        """Whether this run resumes from a checkpoint or writes one."""
-        return self.every_s is not None or self.since is not None
+        self.every_s = self.every_s or found.header.every_s
 
     @property
     def since_ps(self) -> int:
@@ -319,6 +235,7 @@ class Checkpointer:
         if engine.digest() != header.digest:
             raise InputError("damaged: the restored state has another digest", file=str(self.path))
         stall_detector.restore(header.stall)
+        self.since = replace(self.since, snapshot={})  # frees its memory
 
     def write_if_due(
         self,
@@ -341,16 +258,18 @@ class Checkpointer:
         """Write a checkpoint if the run writes any; warn if that fails."""
         if self.every_s is None:
             return
+        from netsim.engine.snapshot import stored
+
         header = CheckpointHeader(
             point=self.point,
             run_inputs=self.run_inputs,
             now_ps=engine.now_ps,
             wall_s=wall_s,
+            every_s=self.every_s,
             stall=stall_detector.state(),
             digest=engine.digest(),
+            origin=self.origin,
         )
-        from netsim.engine.snapshot import stored
-
         snapshot = engine.snapshot()
         for name, array in ({} if readings is None else readings.arrays()).items():
             snapshot[READINGS + name] = stored(array)

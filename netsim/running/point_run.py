@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ from netsim.results import destination, files, summary_of, write_result
 from netsim.results.provenance import Provenance
 from netsim.results.write import failed_row, sweep_row
 from netsim.running.checkpoint import Checkpointer
-from netsim.running.run_manifest import Checkpoints
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from netsim.running.point import Progress
 
 Report = Callable[["Progress"], None]
-NO_CHECKPOINTS = Checkpoints()
 
 
 @dataclass(frozen=True)
@@ -52,14 +50,19 @@ class PointOutcome:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How points run, as for `simulate`; with `force`, also those with a complete result. `ranks`
-    run them in this process only. With `keep_stalled`, points that stalled do not run again.
+    """How points run, as for `simulate`; with `force`, also those with a complete result.
+
+    A checkpoint is written every `checkpoint_s` seconds. One that does not match is an error with
+    `must_fit`; otherwise its point starts over. `origin` is that of the experiment. `ranks` run
+    points in this process only. With `keep_stalled`, points that stalled do not run again.
     """
 
     threads: int | None = None
     checked: bool = False
     force: bool = False
-    checkpoints: Checkpoints = NO_CHECKPOINTS
+    checkpoint_s: float | None = None
+    must_fit: bool = False
+    origin: Mapping[str, Any] | None = None
     ranks: MpiRanks | None = None
     keep_stalled: bool = False
 
@@ -144,9 +147,15 @@ class PointRun:
             )
         except RunError as error:
             return self.failed(str(error))
-        resumable = checkpointer.is_active and result.stop_reason == INTERRUPTED
-        keep = (files.CHECKPOINT, files.RUN) if resumable else ()
-        folder = write_result(self.folder, point, result, self.provenance, keep=keep)
+        resumable = checkpointer.every_s is not None and result.stop_reason == INTERRUPTED
+        folder = write_result(
+            self.folder,
+            point,
+            result,
+            self.provenance,
+            keep_checkpoint=resumable,
+            origin=options.origin,
+        )
         if folder != self.folder:
             callbacks.note(f"complete result kept in {self.folder}; partial result is in {folder}")
         message = f"{point.name}: {result.reason}" if result.reason else None
@@ -156,11 +165,8 @@ class PointRun:
     def _checkpointer(self, options: RunOptions, note: Callable[[str], None]) -> Checkpointer:
         """Return the point's checkpointer, with the checkpoint to resume from, if any."""
         point, folder = self.point, destination.directory_of_partial(self.folder)
-        checkpoints = options.checkpoints
-        every_s = checkpoints.manifest.checkpoint_s if checkpoints.manifest else None
-        checkpointer = Checkpointer(
-            point.name, folder / files.CHECKPOINT, self.provenance.run_inputs, every_s
-        )
+        path, inputs = folder / files.CHECKPOINT, self.provenance.run_inputs
+        checkpointer = Checkpointer(point.name, path, inputs, options.checkpoint_s, options.origin)
         if folder.is_dir():
             files.remove_left_over(folder, files.CHECKPOINT)
         if options.force or not checkpointer.path.exists():
@@ -168,7 +174,7 @@ class PointRun:
         try:
             checkpointer.find()
         except InputError as error:
-            if checkpoints.must_fit:
+            if options.must_fit:
                 raise
             note(f"{error.file}: {error.message}: {point.name} starts over")
         else:

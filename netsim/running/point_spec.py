@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.results.files import plain
 from netsim.results.provenance import Provenance, code_inputs, fingerprint_of, run_inputs
 from netsim.running.point_run import PointRun, RunOptions
-from netsim.running.run_manifest import Checkpoints, RunManifest
 from netsim.running.stored_sources import with_stored_sources
 from netsim.version import __version__
 
@@ -30,8 +29,7 @@ HASH_DIGITS = 8
 
 def point_spec(run: PointRun, options: RunOptions) -> dict[str, Any]:
     """Return a point with its folder and options as JSON."""
-    point, provenance, checkpoints = run.point, run.provenance, options.checkpoints
-    manifest = checkpoints.manifest
+    point, provenance = run.point, run.provenance
     described = {
         "version": __version__,
         "name": point.name,
@@ -50,8 +48,9 @@ def point_spec(run: PointRun, options: RunOptions) -> dict[str, Any]:
         "threads": options.threads,
         "checked": options.checked,
         "force": options.force,
-        "manifest": None if manifest is None else asdict(manifest),
-        "must_fit": checkpoints.must_fit,
+        "checkpoint_s": options.checkpoint_s,
+        "must_fit": options.must_fit,
+        "origin": options.origin,
     }
     spec: dict[str, Any] = plain(described)
     return spec
@@ -66,13 +65,8 @@ def rebuild(spec: Mapping[str, Any]) -> tuple[PointRun, RunOptions]:
     provenance = Provenance(
         known["fingerprint"], known["run_inputs"], tuple(known["plugins"]), (), tuple(known["git"])
     )
-    manifest = None if spec["manifest"] is None else RunManifest(**spec["manifest"])
-    options = RunOptions(
-        threads=spec["threads"],
-        checked=spec["checked"],
-        force=spec["force"],
-        checkpoints=Checkpoints(manifest, must_fit=spec["must_fit"]),
-    )
+    names = ("threads", "checked", "force", "checkpoint_s", "must_fit", "origin")
+    options = RunOptions(**{name: spec[name] for name in names})
     _require_code(spec)
     point = _point(spec)
     _require_same(run_inputs(point), spec)

@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, chdir, closing, nullcontext, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim import documents
+from netsim.documents import read_object
+from netsim.errors import InputError
+from netsim.experiment import Experiment
+from netsim.plugins import files as plugin_files
 from netsim.results import (
     check_destination,
     destination,
@@ -21,9 +27,9 @@ from netsim.results.provenance import provenances
 from netsim.results.replace import exclusive, real
 from netsim.results.shard import Shard
 from netsim.results.write import point_directory, sweep_row
+from netsim.running import checkpoint
 from netsim.running.executor import Batch, Executor, Serial
 from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
-from netsim.running.run_manifest import RunManifest
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
@@ -33,11 +39,6 @@ WRITE_EVERY_S = 0.5
 
 DEFAULTS = RunOptions()
 SILENT = Callbacks()
-
-
-def shard_of(manifest: RunManifest) -> Shard | None:
-    """Return the shard that a run had, if any."""
-    return None if manifest.shard is None else Shard.parse(manifest.shard)
 
 
 def in_order(outcomes: Iterable[PointOutcome]) -> list[PointOutcome]:
@@ -96,28 +97,59 @@ def run_points(
             callbacks.note(text)
         kept = {run.name: _kept(run, options) for run in runs}
         todo = [run for run in runs if kept[run.name] is None]  # recovery may have found more
-        manifest = options.checkpoints.manifest
-        if todo and manifest is not None:
-            manifest.write(target)
         record = table.enter if table is not None else lambda _: None
-        complete = len(runs) - len(todo)
         yield from (outcome for outcome in kept.values() if outcome is not None)
         try:
             for outcome in executor.run(Batch(todo, estimates, options, callbacks, record)):
-                complete += outcome.complete
                 if table is not None:
                     table.enter(outcome, soon=True)
                 yield outcome
         finally:
             if table is not None:
                 table.write()
-        if complete == len(runs):
-            (target / files.RUN).unlink(missing_ok=True)
 
 
 def _kept(run: PointRun, options: RunOptions) -> PointOutcome | None:
     """Return the outcome of a point that is done; None if it is to be simulated."""
     return None if options.force else run.kept(stalled=options.keep_stalled)
+
+
+def experiment_in(directory: Path, *, trust: bool = False) -> Experiment:
+    """Load the experiment whose results or checkpoint are in `directory`, as it was last run.
+
+    Raises InputError if there is none, or if it names code that is not part of netsim and `trust`
+    is false: anybody may have written the files.
+    """
+    origin, path = _last_origin(directory)
+    with nullcontext() if trust else plugin_files.untrusted():
+        try:
+            with chdir(origin["directory"]) if origin["overrides"] else nullcontext():
+                loaded = Experiment.load(origin["experiment"], origin["overrides"])
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot enter the directory: {error}", file=str(path)) from None
+    if path.parent == directory and len(loaded.points()) > 1:
+        hint = "give the directory of the sweep"
+        raise InputError(f"{directory} is a point of a sweep", hint=hint)
+    return loaded
+
+
+def _last_origin(directory: Path) -> tuple[Mapping[str, Any], Path]:
+    """Return the newest origin in a directory or its folders, and its file."""
+    places = [
+        *(directory.glob(files.EXPERIMENT), directory.glob(f"[!.]*/{files.EXPERIMENT}")),
+        *(directory.glob(files.CHECKPOINT), directory.glob(f"[!.]*/{files.CHECKPOINT}")),
+    ]
+    for path in sorted(chain(*places), key=lambda path: -path.lstat().st_mtime):
+        origin = None
+        if path.name == files.CHECKPOINT:
+            origin = checkpoint.read(path).header.origin
+        else:
+            with suppress(InputError):  # its point runs again
+                origin = read_object(path, documents.EXPERIMENT).get("origin")
+        if origin is not None:
+            return origin, path
+    hint = "`netsim run EXPERIMENT` runs what is missing"
+    raise InputError(f"no run to continue in {directory}", hint=hint)
 
 
 def kept_outcomes(

@@ -35,9 +35,8 @@ def start_ranks(
     """Start a run on several ranks."""
     assert MPIRUN is not None
     ranks = [MPIRUN, "-n", str(n), *NETSIM, *command.split(), "--mpi", "--threads", "1"]
-    to = ["--out", str(out)] if command.startswith("run") else []
     return subprocess.Popen(
-        [*ranks, *to, *options],
+        [*ranks, "--out", str(out), *options],
         env=PLAIN,
         text=True,
         stdout=subprocess.PIPE,
@@ -65,7 +64,7 @@ def test_ranks_give_the_result_of_a_single_process(tmp_path: Path) -> None:
 
 @with_mpi
 def test_run_resumes_on_other_rank_counts_after_a_lost_rank(tmp_path: Path) -> None:
-    out, resume = tmp_path / "out", ["resume", tmp_path / "out", "--threads", "1", "--quiet"]
+    out, resume = tmp_path / "out", ["run", tmp_path / "out", "--threads", "1", "--quiet"]
     run = start_ranks(out, *SMALL[:4], "--checkpoint", "10ms", "--quiet")
     wait_for_checkpoint(out, 0, run)
     lost = ranks_of(run.pid)[-1]
@@ -75,7 +74,7 @@ def test_run_resumes_on_other_rank_counts_after_a_lost_rank(tmp_path: Path) -> N
     assert f"1 is process {lost}" in printed
     assert f"PID {lost}" in printed  # mpirun names it
     last = (out / "checkpoint.netsim").stat().st_mtime
-    resumed = start_ranks(out, command=f"resume {out}", n=3)
+    resumed = start_ranks(out, command=f"run {out}", n=3)
     wait_for_checkpoint(out, last, resumed)
     resumed.send_signal(signal.SIGINT)
     printed, _ = resumed.communicate(timeout=60)

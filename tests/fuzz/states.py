@@ -1,12 +1,10 @@
-"""Resume runs whose run.json or checkpoint was changed, with recomputed checksums."""
+"""Resume runs whose checkpoint was changed, with recomputed checksums."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import shutil
-import struct
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -31,28 +29,18 @@ EXPERIMENTS = (
     '[traffic]\nkind = "ring_all_reduce"\nsize = "40KB"\n',
 )
 ODD = (0, 1, -1, 2, 7, 255, 1 << 31, -(1 << 31), 1 << 40, (1 << 62) - 1, 1 << 62, (1 << 63) - 1)
-MAGIC = b"netsim checkpoint\n"
 
 
 def go_on(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """Change run.json or the checkpoint of a stopped run, and resume it."""
+    """Change the checkpoint of a stopped run, and resume it."""
     rng = random.Random(f"state {number}")
     sample = _sample(rng.randrange(len(EXPERIMENTS)))
     folder = scratch / "r"
     shutil.copytree(sample / "r", folder)
     shutil.copy(sample / "e.toml", scratch)
-    start = json.loads((folder / "run.json").read_text())
-    start |= {"experiment": str(scratch / "e.toml"), "directory": str(scratch)}
-    (folder / "run.json").write_text(json.dumps(start))
-    what = ""
-    if rng.random() < 0.3:
-        what = f"run.json: {damage.change_json(rng, folder / 'run.json')}"
-    else:
-        what = f"checkpoint: {_change(rng, folder / 'checkpoint.netsim')}"
-    way = rng.choice(["resume", "resume", "resume", "run"])
-    arguments = ["resume", "r", "--trust", "--quiet"]
-    if way == "run":
-        arguments = ["run", "e.toml", "--out", "r", "--checkpoint", "1s", "--quiet"]
+    what = _change(rng, folder / "checkpoint.netsim")
+    way = rng.choice(["r", "r", "r", "e.toml"])
+    arguments = ["run", way, "--out", "r", "--trust", "--quiet"]
     with _digest(known=rng.random() < 0.5):
         outcome = run(arguments, SECONDS)
     found = []
@@ -88,34 +76,32 @@ class _digest:  # noqa: N801
 
 
 def _change(rng: random.Random, path: Path) -> str:
-    """Change the header or the arrays of a checkpoint, with matching checksum and digest."""
-    content = path.read_bytes()
-    (length,) = struct.unpack_from("<Q", content, len(MAGIC))
-    first = len(MAGIC) + 8
-    header = json.loads(content[first : first + length])
-    body = bytearray(content[first + length : -64])
+    """Change the header or the arrays of a checkpoint, with matching digest."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    header = json.loads(arrays.pop("header").tobytes())
     header["digest"] = DIGEST
+    header["origin"] = {
+        "experiment": str(path.parents[1] / "e.toml"),
+        "overrides": [],
+        "directory": "/",
+    }
     if rng.random() < 0.35:
         what = damage.change_tree(rng, header)
     else:
-        what = _change_arrays(rng, header["arrays"], body)
-    text = json.dumps(header).encode()
-    whole = MAGIC + struct.pack("<Q", len(text)) + text + bytes(body)
-    path.write_bytes(whole + hashlib.sha256(whole).digest() + bytes(32))
+        what = _change_arrays(rng, header["arrays"], arrays)
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
     return what
 
 
-def _change_arrays(rng: random.Random, arrays: list[Any], body: bytearray) -> str:
+def _change_arrays(rng: random.Random, layout: dict[str, Any], arrays: dict[str, Any]) -> str:
     """Change numbers of arrays; every array is equally likely, including small index arrays."""
-    where, begin = {}, 0
-    for name, _, _, size in arrays:
-        where[name] = (begin, size)
-        begin += size
     what = []
     for _ in range(rng.choice([1, 1, 2, 5])):
-        name = rng.choice([one for one, (_, size) in where.items() if size >= 8])
-        begin, size = where[name]
-        numbers = np.frombuffer(body, np.int64, size // 8, begin)
+        name = rng.choice([name for name, raw in arrays.items() if raw.size >= 8])
+        numbers = arrays[name][: arrays[name].size // 8 * 8].view(np.int64)
         at = rng.randrange(numbers.size)
         way = rng.choice(["odd", "odd", "near", "bits"])
         if way == "odd":
@@ -126,7 +112,8 @@ def _change_arrays(rng: random.Random, arrays: list[Any], body: bytearray) -> st
             numbers[at] ^= 1 << rng.randrange(63)
         what.append(f"{name}[{8 * at}] {way}")
     if rng.random() < 0.1:
-        name, _, shape, _ = arrays[rng.randrange(len(arrays))]
+        name = rng.choice([*layout])
+        shape = layout[name][1]
         shape[0] = rng.choice([0, 1, 1 << 40, -1, shape[0] + 1, 2 * shape[0]])
         what.append(f"{name} of shape {shape}")
     return ", ".join(what)
@@ -141,7 +128,6 @@ def _sample(which: int) -> Path:
     from netsim.experiment import Experiment
     from netsim.running import drive
     from netsim.running.point_run import Callbacks, RunOptions
-    from netsim.running.run_manifest import Checkpoints, RunManifest
     from netsim.running.sweep import run_points
 
     os.environ["NUMBA_DISABLE_JIT"] = "1"
@@ -155,7 +141,7 @@ def _sample(which: int) -> Path:
             run_points(
                 experiment.points(),
                 folder / "r",
-                RunOptions(1, checkpoints=Checkpoints(RunManifest.of(experiment, 1000.0))),
+                RunOptions(1, checkpoint_s=1000.0, origin=experiment.origin),
                 Callbacks(should_stop=lambda: next(looks) > 6),
             )
         )

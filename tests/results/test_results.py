@@ -112,7 +112,6 @@ def test_foreign_files_are_never_replaced(tmp_path):
         "thesis": lambda path: path.mkdir(),
         "summary.json": lambda path: path.write_text('{"complete": true}'),
         "experiment.json": lambda path: path.write_text("[1]"),
-        "run.json": lambda path: path.write_text('{"format": 1}'),
         "flows.parquet": lambda path: shutil.copy(user_table, path),
         "sweep.parquet": lambda path: shutil.copy(user_table, path),
         "links.parquet": lambda path: path.symlink_to(result / "links.parquet"),

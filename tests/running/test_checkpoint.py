@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from forged import change_run, forge
+from forged import forge
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raises_input import mentions, raises_input
 
 from netsim import InputError
-from netsim.api import resume, run
+from netsim.api import run
 from netsim.cli import app
 from netsim.engine.snapshot import Stored
 from netsim.plugins import registry
 from netsim.results import files, load
 from netsim.results.provenance import code_inputs
 from netsim.running import checkpoint
-from netsim.running.checkpoint import Checkpoint, CheckpointHeader
+from netsim.running.checkpoint import CheckpointHeader
 
 EXPERIMENT = """
 name = "e"
@@ -47,7 +47,7 @@ RUN_INPUTS = {
     "data": [["flows.csv", "a hash"]],
 }
 STALL = {"moved": 7, "since_ps": 12, "since_windows": 3}
-HEADER = CheckpointHeader("a point", RUN_INPUTS, 12_345, 1.5, STALL, "a digest")
+HEADER = CheckpointHeader("a point", RUN_INPUTS, 12_345, 1.5, 60.0, STALL, "a digest")
 RAW = np.arange(100, dtype=np.uint8)
 SNAPSHOT = {
     "links.ports": Stored("<i8", (10,), RAW[:80]),
@@ -75,55 +75,38 @@ def test_checkpoint_read_equals_checkpoint_written(file: Path) -> None:
 
 @given(st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_truncated_checkpoint_is_rejected(file: Path, data: st.DataObject) -> None:
+def test_damaged_checkpoint_is_rejected_or_read_whole(file: Path, data: st.DataObject) -> None:
+    """A bit that no reader of archives uses, such as one of a date, may change."""
     whole = file.read_bytes()
-    cut = file.with_name("cut")
-    cut.write_bytes(whole[: data.draw(st.integers(1, len(whole) - 1))])
-    with raises_input():
-        checkpoint.read(cut)
-
-
-@given(st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_checkpoint_with_a_flipped_bit_is_rejected(file: Path, data: st.DataObject) -> None:
-    changed = bytearray(file.read_bytes())
-    at = data.draw(st.integers(0, len(changed) - 1))
-    changed[at] ^= 1 << data.draw(st.integers(0, 7))
-    other = file.with_name("changed")
-    other.write_bytes(changed)
-    with raises_input():
+    other = file.with_name("other")
+    other.write_bytes(whole[: data.draw(st.integers(1, len(whole) - 1))])
+    with raises_input("other"):
         checkpoint.read(other)
+    changed = bytearray(whole)
+    changed[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    other.write_bytes(changed)
+    try:
+        found = checkpoint.read(other)
+    except InputError:
+        return
+    assert found.header == HEADER
+    assert all(np.array_equal(one.raw, SNAPSHOT[name].raw) for name, one in found.snapshot.items())
 
 
-def test_checkpoint_altered_after_the_header_is_rejected(file: Path) -> None:
-    content = file.read_bytes()
-    for altered in (content[:-40] + b"\1" + content[-39:], content + b"more"):
-        file.write_bytes(altered)
-        with raises_input("checkpoint.netsim"):
-            checkpoint.read(file)
-
-
-@pytest.mark.parametrize("content", [b"", b"netsim chequepoint\n" + bytes(100)])
+@pytest.mark.parametrize("content", [b"", b"netsim chequepoint\n" + bytes(100), b"PK\3\4"])
 def test_other_file_is_rejected(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with raises_input("checkpoint.netsim"):
         checkpoint.read(file)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "text"),
-    [
-        ("FORMAT", 5, "5"),
-        ("sys.byteorder", "middle", "machine"),
-    ],
-)
-def test_checkpoint_of_other_format_or_byte_order_is_rejected(
-    file: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any, text: str
+def test_checkpoint_of_another_format_is_rejected(
+    file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(f"netsim.running.checkpoint.{name}", value)
+        patch.setattr("netsim.running.checkpoint.FORMAT", 7)
         checkpoint.write(file, HEADER, SNAPSHOT)
-    with raises_input(text):
+    with raises_input("unknown format 7"):
         checkpoint.read(file)
 
 
@@ -161,9 +144,9 @@ def test_changed_run_inputs_are_named(file: Path, part: str, value: Any, text: s
 
 
 def test_version_of_an_incompatible_checkpoint_is_named(file: Path) -> None:
-    found: Checkpoint = replace(checkpoint.read(file), version="0.0.1")
+    checkpoint.write(file, replace(HEADER, version="0.0.1"), SNAPSHOT)
     with raises_input("0.0.1"):
-        found.require({**RUN_INPUTS, "netsim": "other"})
+        checkpoint.read(file).require({**RUN_INPUTS, "netsim": "other"})
 
 
 class Runs:
@@ -212,20 +195,21 @@ def summary(out: str) -> dict[str, Any]:
 def test_interrupted_run_resumes_to_the_same_result(runs: Runs) -> None:
     assert runs.netsim("run", "e.toml", "--out", "whole")[0] == 0
     walls = []
-    for stop_after, arguments in ((4, (*RUN, "1000s")), (3, ("resume", "r")), (5, ("resume", "r"))):
+    by_name = ("run", "e.toml", "--out", "r")
+    for stop_after, arguments in ((4, (*RUN, "1000s")), (3, ("run", "r")), (5, by_name)):
         code, output = runs.netsim(*arguments, stop_after=stop_after)
-        assert "netsim resume r" in output, output
+        assert "netsim run r" in output, output
         left = {one.name for one in Path("r").iterdir()}
-        assert left == {*RESULT, files.CHECKPOINT, files.RUN}
+        assert left == {*RESULT, files.CHECKPOINT}
         walls.append(load("r").summary["wall_s"])
     assert walls == sorted(walls)
-    code, output = runs.netsim("resume", "r", "--threads", "2")
+    code, output = runs.netsim("run", "r", "--threads", "2")
     assert code == 0, output
     assert "e resumes at " in output
     assert summary("r") == summary("whole")
     assert load("r").matches_hash()
     assert load("r").flows.equals(load("whole").flows)
-    assert not {files.CHECKPOINT, files.RUN} & {one.name for one in Path("r").iterdir()}
+    assert {one.name for one in Path("r").iterdir()} == {*RESULT}
 
 
 def test_sweep_resumes_in_the_middle_of_a_point(runs: Runs) -> None:
@@ -233,17 +217,16 @@ def test_sweep_resumes_in_the_middle_of_a_point(runs: Runs) -> None:
     code, output = runs.netsim(*RUN, "1000s", "--seed", "1..3", "--quiet", stop_after=60)
     unfinished = [path.parent.name for path in Path("r").glob(f"*/{files.CHECKPOINT}")]
     assert unfinished in (["seed=1"], ["seed=2"], ["seed=3"])
-    code, output = runs.netsim("resume", "r")
+    code, output = runs.netsim("run", "r")
     assert code == 0, output
     assert mentions(output, unfinished[0])
     assert output.count("finished, kept") == int(unfinished[0][-1]) - 1
     for whole, resumed in zip(load("whole").points, load("r").points, strict=True):
         assert summary(str(whole.path)) == summary(str(resumed.path))
     assert not list(Path("r").glob(f"**/{files.CHECKPOINT}"))
-    assert not (Path("r") / files.RUN).exists()
-    code, output = runs.netsim("resume", "r")
-    assert code == 2
-    assert "resume" in output
+    code, output = runs.netsim("run", "r")
+    assert (code, output.count("finished, kept")) == (0, 3)
+    assert "is a point of a sweep" in runs.netsim("run", "r/seed=1")[1]
 
 
 def test_rerun_resumes_or_starts_over_after_a_change(runs: Runs) -> None:
@@ -270,7 +253,7 @@ def test_force_starts_over_and_keeps_the_complete_result(runs: Runs) -> None:
 def test_forged_checkpoint_with_bad_offset_is_rejected(runs: Runs) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     forge(Path("r") / files.CHECKPOINT)
-    code, output = runs.netsim("resume", "r")
+    code, output = runs.netsim("run", "r")
     assert code == 2
     assert mentions(output, "hosts.heap")
 
@@ -278,19 +261,16 @@ def test_forged_checkpoint_with_bad_offset_is_rejected(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
-        (lambda path: path.write_bytes(b"1" + path.read_bytes()), "not a checkpoint of netsim"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-40]), "not a checkpoint of netsim"),
         (lambda _: Path("e.toml").write_text(EXPERIMENT.replace("400", "90")), "traffic.size was"),
         (lambda _: Path("e.toml").unlink(), "e.toml: cannot be read"),
-        (lambda path: path.with_name(files.RUN).write_text("{"), "run.json: is not JSON"),
-        (lambda path: change_run(path, checkpoint_s=-1), "run.json: checkpoint_s: is not"),
-        (lambda path: change_run(path, directory="\0"), "run.json: directory: "),
     ],
 )
 def test_resume_rejects_damaged_or_mismatched_files(runs: Runs, damage: Any, text: str) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     damage(Path("r") / files.CHECKPOINT)
     before = summary("r")
-    code, output = runs.netsim("resume", "r")
+    code, output = runs.netsim("run", "r")
     assert code == 2, output
     assert text in output
     assert len(output.splitlines()) == 1
@@ -300,25 +280,25 @@ def test_resume_rejects_damaged_or_mismatched_files(runs: Runs, damage: Any, tex
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("nowhere", "no such directory"),
-        ("empty", "no checkpoint"),
+        ("nowhere", "unknown experiment"),
+        ("empty", "no run to continue"),
         ("a" * 300, "is not a file name"),
     ],
 )
 def test_resume_rejects_a_path_without_a_checkpoint(runs: Runs, name: str, text: str) -> None:
     Path("empty").mkdir()
-    code, output = runs.netsim("resume", name)
+    code, output = runs.netsim("run", name)
     assert code == 2
     assert text in output
 
 
-def test_plot_of_an_unfinished_run_suggests_resume(runs: Runs) -> None:
+def test_plot_of_an_unfinished_run_suggests_to_continue(runs: Runs) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     for name in RESULT:
         (Path("r") / name).unlink()
     code, output = runs.netsim("plot", "r")
     assert code == 2
-    assert "netsim resume" in output
+    assert "netsim run r" in output
 
 
 def test_resume_rejects_a_checkpoint_of_other_code(
@@ -327,7 +307,7 @@ def test_resume_rejects_a_checkpoint_of_other_code(
     runs.netsim(*RUN, "1000s", stop_after=4)
     other = {**code_inputs(), "netsim": "edited"}
     monkeypatch.setattr("netsim.results.provenance.code_inputs", lambda: other)
-    code, output = runs.netsim("resume", "r")
+    code, output = runs.netsim("run", "r")
     assert code == 2
     assert "netsim" in output
 
@@ -352,7 +332,7 @@ def test_resume_restores_command_line_values_and_plugins(
     assert code == 0
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    code, output = runs.netsim("resume", "../r")
+    code, output = runs.netsim("run", "../r")
     assert code == 0, output
     assert load("../r").complete
     assert Path.cwd() == tmp_path / "elsewhere"
@@ -367,12 +347,12 @@ def test_full_disk_does_not_end_the_run(runs: Runs, monkeypatch: pytest.MonkeyPa
 
     with monkeypatch.context() as patch:
         patch.setattr("netsim.running.checkpoint.replacing_file", full)
-        _, output = runs.netsim("resume", "r", stop_after=4)
+        _, output = runs.netsim("run", "r", stop_after=4)
     assert mentions(output, "checkpoint.netsim")
-    assert "netsim resume r" in output
+    assert "netsim run r" in output
     assert (Path("r") / files.CHECKPOINT).read_bytes() == before
     assert not list(Path("r").glob(".*"))
-    assert runs.netsim("resume", "r")[0] == 0
+    assert runs.netsim("run", "r")[0] == 0
 
 
 @pytest.mark.usefixtures("runs")
@@ -391,7 +371,7 @@ def test_python_api_writes_checkpoints_and_resumes(
     monkeypatch.setattr("netsim.running.checkpoint.write", noted)
     with pytest.raises(KeyboardInterrupt):
         run("e.toml", out="r", checkpoint_s=0.001)
-    (result,) = resume("r", threads=1, progress=True)
+    (result,) = run("e.toml", out="r", threads=1, progress=True)
     assert result.complete
     assert "e resumes at " in capsys.readouterr().err
     assert len(written) > 3

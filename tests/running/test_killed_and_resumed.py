@@ -49,7 +49,7 @@ from netsim.cli import main
 main(sys.argv[2:])
 """
 RUN = ("run", "e.toml", "--out", "results", "--checkpoint", "30ms")
-RESUME = ("resume", "results")
+RESUME = ("run", "results")
 
 
 def start(folder: Path, *arguments: str, kill_at: int = 0) -> subprocess.Popen:
@@ -63,7 +63,7 @@ def start(folder: Path, *arguments: str, kill_at: int = 0) -> subprocess.Popen:
 
 def command(folder: Path) -> tuple[str, ...]:
     """Return the command that resumes the run, or starts it if there is nothing to resume."""
-    return RESUME if (folder / "results" / files.RUN).exists() else RUN
+    return RESUME if (folder / "results" / files.CHECKPOINT).exists() else RUN
 
 
 def check_end(folder: Path, threads: str) -> None:

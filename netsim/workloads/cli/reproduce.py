@@ -138,12 +138,10 @@ def _simulated(
     from netsim.results import load_result
     from netsim.running.executors import executor_of
     from netsim.running.point_run import RunOptions
-    from netsim.running.run_manifest import Checkpoints, RunManifest
 
     loaded = Experiment.load(locate(sweep.experiment), getattr(sweep, form))
     threads, force, checkpoint_s = settings
-    start = None if checkpoint_s is None else RunManifest.of(loaded, checkpoint_s)
-    options = RunOptions(threads, force=force, checkpoints=Checkpoints(start))
+    options = RunOptions(threads, force=force, checkpoint_s=checkpoint_s, origin=loaded.origin)
     points, executor = loaded.points(), executor_of(jobs, threads)
     outcomes, interruption = simulate_points(points, out / sweep.name, options, executor)
     errors = [outcome.error for outcome in outcomes if outcome.error]
