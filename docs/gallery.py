@@ -35,7 +35,7 @@ def make(picture: Path, commands: list[list[str]], folder: Path) -> None:
     printed = ""
     for command in commands:
         print("netsim", *command, flush=True)
-        if command[0] == "new-transport" and (folder / f"{command[1]}.py").exists():
+        if command[0] == "new" and (folder / f"{command[2]}.py").exists():
             continue
         run = [sys.executable, "-m", "netsim", *command]
         printed = subprocess.run(

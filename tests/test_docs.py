@@ -62,7 +62,7 @@ def test_toml_blocks_are_valid_experiments(tmp_path, monkeypatch):
         Path(path).write_text(scaffold, "utf-8")
     found = 0
     for page in PAGES:
-        kind = next((one for one in MINE if f"netsim new-{one} mine" in page.read_text()), "queue")
+        kind = next((one for one in MINE if f"netsim new {one} mine" in page.read_text()), "queue")
         for block in blocks(page.read_text("utf-8"), "toml"):
             tables = tomllib.loads(block.replace("./mine.py", MINE[kind]))
             if tables.keys() <= FileSection.model_fields.keys():

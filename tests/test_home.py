@@ -65,20 +65,20 @@ COMMAND_LINES = """
 0 topo e.toml --plot --out out/topo.png
 0 workload lite-gpu
 0 cost
-0 new-transport fresh --directory out
+0 new transport fresh --directory out
 2 validate no_such_group
 2 merge out/s
 2 saturate e.toml
 2 calibrate docs/thesis.tex
-2 new-transport linked --directory out
-0 new-topology shape --directory out
-0 new-queue pair --directory out
-0 new-traffic twins --directory out
-0 check-transport datagram
-0 check-queue drop_tail
-0 new-routing other --directory out
-0 check-routing ecmp --case tree
-0 check-traffic permutation
+2 new transport linked --directory out
+0 new topology shape --directory out
+0 new queue pair --directory out
+0 new traffic twins --directory out
+0 check transport datagram
+0 check queue drop_tail
+0 new routing other --directory out
+0 check routing ecmp --case tree
+0 check traffic permutation
 0 bench --hosts 4 --size 10KB --transport ndp
 0 reproduce lite --out out
 """

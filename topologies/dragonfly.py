@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.network import Network
+from netsim.network import Network, NetworkBuilder
 from netsim.params import REQUIRED, Param
 from netsim.topologies._direct import LINKS, Cables, build_direct
 
@@ -60,6 +60,9 @@ def build(params: Mapping[str, Any]) -> Network:
     half = max(1, a // 2)
     p, h = params["hosts_per_switch"] or half, params["global_links"] or half
     groups = params["groups"] or a * h + 1
+    n, ports = groups * a, a - 1 + h + p
+    n_cables = n * (a - 1 + h) // 2 + n * p
+    NetworkBuilder().reserve(hosts=n * p, switches=n, cables=n_cables, edges=n, ports=ports)
     first = np.arange(groups)[:, None, None] * a
     within = np.array(list(combinations(range(a), 2)), np.int64).reshape(1, -1, 2)
     cables = [

@@ -26,7 +26,6 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "run": ("netsim.cli.run", "Run an experiment and write its results."),
         "saturate": ("netsim.cli.saturate", "Find the load at which a network saturates."),
         "merge": ("netsim.cli.merge", "Merge the shards of a sweep."),
-        "check": ("netsim.cli.check", "Check an experiment and predict time and memory."),
         "validate": ("netsim.cli.validate", "Compare with laws, machines and other simulators."),
         "bench": ("netsim.cli.bench", "Measure the simulator's speed on this machine."),
     },
@@ -41,15 +40,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "trace": ("netsim.cli.trace", "Trace one flow of a result, packet by packet."),
     },
     "Build": {
-        "new-transport": ("netsim.cli.new_files:transport", "Create a transport."),
-        "check-transport": ("netsim.cli.conformance:transport", "Test a transport."),
-        "new-topology": ("netsim.cli.new_files:topology", "Create a topology."),
-        "new-queue": ("netsim.cli.new_files:queue", "Create a queue discipline."),
-        "check-queue": ("netsim.cli.conformance:queue", "Test a queue discipline."),
-        "new-routing": ("netsim.cli.new_files:routing", "Create a routing algorithm."),
-        "check-routing": ("netsim.cli.conformance:routing", "Test a routing algorithm."),
-        "new-traffic": ("netsim.cli.new_files:traffic", "Create a traffic pattern."),
-        "check-traffic": ("netsim.cli.conformance:traffic", "Test a traffic pattern."),
+        "check": ("netsim.cli.check", "Check an experiment or a plugin."),
+        "new": ("netsim.cli.new", "Create a plugin."),
     },
 }
 """Group -> command -> (module or module:attribute of the click command, one line of help).

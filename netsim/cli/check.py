@@ -1,4 +1,4 @@
-"""`netsim check`: validate an experiment, print it in full, predict time and memory."""
+"""`netsim check`: validate an experiment and predict its time and memory, or test a plugin."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.names import PLURAL, Name, complete, complete_name, lines_of
 from netsim.cli.options import (
-    experiment_options,
+    change_options,
     json_option,
     load_experiment,
     option_seconds,
     print_json,
 )
+from netsim.discovery import FOLDERS, built_in
+from netsim.errors import InputError, did_you_mean
+from netsim.experiment.document import apply_overrides
 from netsim.steps import Steps, format_duration
+from netsim.units import written
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
@@ -33,9 +39,17 @@ BUILD_S = 5.0
 NAMED_POINTS = 2
 """Named points per assumption; more are counted."""
 
+KINDS = (*FOLDERS, "experiment")
+PLURALS = {plural: kind for plural, kind in PLURAL.items() if kind in KINDS}
+OF_PLUGINS = {"cases": "--case", "long": "--long"}
+OF_EXPERIMENTS = {"ranks": "--ranks", "budget": "--budget", "every": "--all"}
+"""Options for one or the other: parameter -> as written."""
+
 
 @click.command("check")
-@experiment_options
+@click.argument("kind", metavar="[KIND] NAME|FILE", shell_complete=complete("experiments"))
+@click.argument("name", metavar="", required=False, shell_complete=complete_name)
+@change_options
 @click.option(
     "--ranks", type=click.IntRange(1), metavar="N", help="Predict memory for N ranks of --mpi."
 )
@@ -47,9 +61,86 @@ NAMED_POINTS = 2
     help="Propose the sample of a training job that distorts least in this time of simulation.",
 )
 @click.option("--all", "every", is_flag=True, help="Build every point, however long it takes.")
+@click.option("--case", "cases", multiple=True, help="Run only this case of a plugin; repeatable.")
+@click.option(
+    "--long", is_flag=True, help="Use longer flows, or more hosts, for a plugin: minutes."
+)
 @json_option
-def command(
+def command(kind: str, name: str | None, **options: Any) -> None:
+    """Check an experiment or a plugin.
+
+    An experiment is given by name or TOML file: print every value, and predict run time and memory.
+    The keys of all points are checked. Networks and traffic are built, point by point, for 5 s of
+    processor time; points that are then left are named. Points that exceed the memory of this
+    machine are an error, unless --ranks is given.
+
+    A plugin is given by name or Python file: test it on small networks. KIND is needed only for a
+    name of two kinds. --set changes its parameters; of a queue discipline or routing algorithm, the
+    keys of [fabric]. The exit status is 1 if a case fails.
+
+    \b
+    netsim check p2p_512
+    netsim check mine.py
+    netsim check traffic poisson --set sizes=4096B --set load=0.5 --set n_flows=5000
+    """
+    context = click.get_current_context()
+    if name is None:
+        name, kind = kind, _kind_of(kind)
+    else:
+        kind = Name(KINDS, PLURALS).convert(kind, None, None)
+    of_others = OF_PLUGINS if kind == "experiment" else OF_EXPERIMENTS
+    for option, written_as in of_others.items():
+        if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
+            of = "plugins" if kind == "experiment" else "experiments"
+            raise InputError(f"applies only to {of}", key=written_as)
+    if kind == "experiment":
+        del options["cases"], options["long"]
+        check_experiment(name, **options)
+        return
+    from netsim.cli.check_plugin import check_plugin
+    from netsim.conformance import load_testbed
+
+    settings: dict[str, Any] = {}
+    apply_overrides(settings, options["overrides"])
+    found = load_testbed(
+        name, kind, settings=settings, seed=_plugin_seed(options["seed"]), long=options["long"]
+    )
+    check_plugin(name, found, options["cases"] or None, as_json=options["as_json"])
+
+
+def _kind_of(name: str) -> str:
+    """Return the kind of a plugin, or "experiment". Raises InputError for a plugin of two kinds."""
+    base = name.partition(":")[0]
+    if base.endswith(".py"):
+        from netsim.conformance import kind_of
+
+        return kind_of(base)
+    if name.endswith(".toml") or name in built_in():
+        return "experiment"
+    from netsim.plugins import registry
+
+    kinds = [kind for kind in FOLDERS if base in dict(lines_of(FOLDERS[kind]))]
+    if len(kinds) > 1:
+        example = " or ".join(f"netsim check {kind} {name}" for kind in kinds)
+        raise InputError(f"{written(name)} is the name of a {' and a '.join(kinds)}", hint=example)
+    if kinds or Path(name).exists():
+        return kinds[0] if kinds else "experiment"
+    every = [one for kind in FOLDERS for one in registry.names(kind)]
+    hint = did_you_mean(base, [*built_in(), *every])
+    raise InputError(f"no experiment or plugin is named {written(name)}", hint=hint)
+
+
+def _plugin_seed(given: str | None) -> int:
+    if given is None:
+        return 1
+    if not given.isdecimal() or int(given) >= 2**32:
+        raise InputError(f"{written(given)} is not a seed", key="--seed", hint="0 to 4294967295")
+    return int(given)
+
+
+def check_experiment(
     experiment: str,
+    *,
     overrides: tuple[str, ...],
     seed: str | None,
     ranks: int | None,
@@ -57,12 +148,7 @@ def command(
     every: bool,
     as_json: bool,
 ) -> None:
-    """Check EXPERIMENT, print every value, and predict run time and memory.
-
-    The keys of all points are checked. Networks and traffic are built, point by point, for 5 s of
-    processor time; points that are then left are named. Points that exceed the memory of this
-    machine are an error, unless --ranks is given.
-    """
+    """Print an experiment in full, and what it will take."""
     from netsim.cli.tables import estimate_table
     from netsim.experiment.resolve_fabric import report_queue_sizes
     from netsim.results.files import plain

@@ -31,6 +31,7 @@ SINGULAR = {
     **{kind: plural for kind, (plural, _) in FILES.items() if kind != plural},
     "experiment": "experiments",
 }
+PLURAL = {plural: one for one, plural in SINGULAR.items()}
 KINDS = (*FOLDERS.values(), *(plural for plural, _ in FILES.values()), "experiments")
 
 
@@ -69,6 +70,12 @@ def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[
         return completions((name for name, _ in lines_of(kind)), incomplete, files=True)
 
     return complete_one
+
+
+def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """Complete NAME with the names of the argument KIND."""
+    kind = SINGULAR.get(ctx.params.get("kind", ""), ctx.params.get("kind"))
+    return complete(kind)(ctx, param, incomplete) if kind in KINDS else []
 
 
 def lines_of(kind: str) -> list[tuple[str, str]]:

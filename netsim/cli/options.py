@@ -28,21 +28,25 @@ WHOLE = re.compile("[0-9]{1,18}")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def experiment_options(command: Command) -> Command:
-    """Add the argument EXPERIMENT and the options that change it."""
+def change_options(command: Command) -> Command:
+    """Add the options that change an experiment or a plugin."""
     command = click.option(
         "--seed", metavar="SEED", help='Seed, or several: "1..10" (same as --set seed=SEED).'
     )(command)
-    command = click.option(
+    return click.option(
         "--set",
         "overrides",
         multiple=True,
         metavar="PATH=VALUE",
         help='Change a value: --set traffic.size=1MB. A list ("[1, 2]") makes a sweep. Repeatable.',
     )(command)
+
+
+def experiment_options(command: Command) -> Command:
+    """Add the argument EXPERIMENT and the options that change it."""
     return click.argument(
         "experiment", metavar="EXPERIMENT", shell_complete=complete("experiments")
-    )(command)
+    )(change_options(command))
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.names import FILES, SINGULAR, Name, complete, lines_of, presets
-from netsim.cli.names import KINDS as LISTED
+from netsim.cli.names import FILES, PLURAL, SINGULAR, Name, complete_name, lines_of, presets
 from netsim.cli.options import json_option, print_json
 from netsim.discovery import FOLDERS
 from netsim.errors import InputError, did_you_mean
@@ -22,18 +21,11 @@ if TYPE_CHECKING:
     from netsim.plugins.registry import Plugin
 
 KINDS = (*FOLDERS, *FILES, "experiment")
-PLURAL = {plural: one for one, plural in SINGULAR.items()}
-
-
-def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """Complete NAME with the names of KIND."""
-    kind = SINGULAR.get(ctx.params.get("kind", ""), ctx.params.get("kind"))
-    return complete(kind)(ctx, param, incomplete) if kind in LISTED else []
 
 
 @click.command("show")
 @click.argument("kind", metavar="[KIND]", shell_complete=Name(KINDS).shell_complete)
-@click.argument("name", required=False, shell_complete=_names)
+@click.argument("name", required=False, shell_complete=complete_name)
 @json_option
 def command(kind: str, name: str | None, as_json: bool) -> None:
     """Show a plugin, a file or an experiment.

@@ -1,43 +1,24 @@
-"""Check transports, queue disciplines, routing algorithms and traffic patterns on small networks.
+"""Check plugins on small networks, the same in Python as `netsim check FILE`.
 
-The same in Python as `netsim check-transport`, `check-queue`, `check-routing` and `check-traffic`:
+    from netsim.conformance import check, failures
 
-    from netsim.conformance import check, check_queue, check_routing, check_traffic, failures
-
-    def test_my_transport() -> None:
+    def test_my_plugin() -> None:
         assert not failures(check("./mine.py"))
-
-    def test_my_queue() -> None:
-        assert not failures(check_queue("./my_queue.py"))
-
-    def test_my_routing() -> None:
-        assert not failures(check_routing("./my_routing.py"))
-
-    def test_my_traffic() -> None:
-        assert not failures(check_traffic("./my_traffic.py"))
 
 Most cases run as plain Python, within a second and without compiling. They check every handler
 call: undeclared fields, records of another host, bytes delivered that never arrived. The other
-cases need the compiled engine.
+cases need the compiled engine. `load_testbed("./mine.py").run(flows)` runs any flows.
 """
 
-from netsim.conformance.cases import CASES, QUEUE_CASES, ROUTING_CASES, TRAFFIC_CASES, Case
-from netsim.conformance.check import (
-    check,
-    check_queue,
-    check_routing,
-    check_traffic,
-    each,
-    failures,
-)
-from netsim.conformance.finding import Finding
-from netsim.conformance.queue_testbed import QueueTestbed
-from netsim.conformance.routing_testbed import RoutingTestbed
+from netsim.conformance.check import CASES, check, each, failures, kind_of, load_testbed
+from netsim.conformance.fabric_testbed import QueueTestbed, RoutingTestbed
+from netsim.conformance.finding import STATUSES, Case, Finding
 from netsim.conformance.testbed import Testbed
-from netsim.conformance.traffic_testbed import TrafficTestbed
+from netsim.conformance.topology_cases import TopologyTestbed
+from netsim.conformance.traffic_cases import TrafficTestbed
 
 __all__ = [
-    "CASES", "QUEUE_CASES", "ROUTING_CASES", "TRAFFIC_CASES", "Case", "Finding", "QueueTestbed",
-    "RoutingTestbed", "Testbed", "TrafficTestbed", "check", "check_queue", "check_routing",
-    "check_traffic", "each", "failures",
+    "CASES", "STATUSES", "Case", "Finding", "QueueTestbed", "RoutingTestbed", "Testbed",
+    "TopologyTestbed", "TrafficTestbed", "check", "each", "failures", "kind_of",
+    "load_testbed",
 ]  # fmt: skip

@@ -7,95 +7,112 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from netsim.conformance.cases import (
-    CASES,
-    COMPILED,
-    QUEUE_CASES,
-    RELIABLE,
-    ROUTING_CASES,
-    TRAFFIC_CASES,
-    Case,
+from netsim.conformance import (
+    queue_cases,
+    routing_cases,
+    topology_cases,
+    traffic_cases,
+    transport_cases,
 )
-from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP, WARN, Finding, NotApplicableError
+from netsim.conformance.fabric_testbed import QueueTestbed, RoutingTestbed
+from netsim.conformance.finding import (
+    COMPILED,
+    FAIL,
+    METRIC,
+    PASS,
+    RELIABLE,
+    SKIP,
+    WARN,
+    Case,
+    Finding,
+    NotApplicableError,
+)
 from netsim.conformance.handler_monitor import EndlessError, explain
-from netsim.conformance.queue_testbed import QueueTestbed
-from netsim.conformance.routing_testbed import RoutingTestbed
 from netsim.conformance.testbed import Testbed
-from netsim.conformance.traffic_testbed import TrafficTestbed
+from netsim.conformance.topology_cases import TopologyTestbed
+from netsim.conformance.traffic_cases import TrafficTestbed
 from netsim.engine.compiling.specialize import jit_enabled
+from netsim.engine.kernels.handlers import HANDLERS
+from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
+from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.errors import InputError, RunError, did_you_mean
+from netsim.plugins import files as plugin_files
+from netsim.plugins.registry import REQUIRED_FUNCTION
 from netsim.steps import step
+
+TESTBEDS: dict[str, type[Testbed]] = {
+    "transport": Testbed,
+    "queue": QueueTestbed,
+    "routing": RoutingTestbed,
+    "traffic": TrafficTestbed,
+    "topology": TopologyTestbed,
+}
+CASES = {
+    "transport": transport_cases.CASES,
+    "queue": queue_cases.CASES,
+    "routing": routing_cases.CASES,
+    "traffic": traffic_cases.CASES,
+    "topology": topology_cases.CASES,
+}
+"""Kind of plugin -> its cases, in the order in which they run."""
+
+FUNCTIONS = {
+    **{kind: (function,) for kind, function in REQUIRED_FUNCTION.items()},
+    "queue": tuple(QUEUE_HANDLERS),
+    "routing": tuple(ROUTING_HANDLERS),
+    "transport": (*HANDLERS, "CLOSED_FORM"),
+}
+"""Kind of plugin -> names by which a file of that kind is recognized."""
+
+
+def kind_of(file: str | Path) -> str:
+    """Return the kind of the plugin in a .py file, by the functions that it defines.
+
+    Raises InputError if the file cannot be loaded or has functions of no kind, or of several.
+    """
+    module = plugin_files.load(Path(file).resolve(), shown=str(file))
+    found = [kind for kind, names in FUNCTIONS.items() if any(hasattr(module, n) for n in names)]
+    if "traffic" in found:  # a program shares on_timer with transports
+        found = [kind for kind in found if kind != "transport"]
+    if len(found) == 1:
+        return found[0]
+    message = f"has functions of a {' and a '.join(found)}" if found else "is not a plugin"
+    known = "; ".join(f"{kind}: {', '.join(names[:5])}" for kind, names in FUNCTIONS.items())
+    raise InputError(message, file=str(file), hint=f"it is recognized by a function: {known}")
+
+
+def load_testbed(
+    plugin: str | Path,
+    kind: str | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    long: bool = False,
+) -> Testbed:
+    """Return the testbed of a plugin; arguments as those of `check`."""
+    kind = kind or kind_of(plugin)
+    return TESTBEDS[kind].of(plugin, settings=settings, seed=seed, long=long)
 
 
 def check(
-    transport: str | Path,
+    plugin: str | Path,
+    kind: str | None = None,
     *,
-    params: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     seed: int = 1,
     long: bool = False,
     cases: Sequence[str] | None = None,
 ) -> list[Finding]:
-    """Run every case on a transport.
+    """Run every case on a plugin.
 
-    `transport` is a name ("ndp", "dcqcn:paper") or the path of a .py file, `params` are as an
-    experiment writes them ({"rto": "1ms"}). `long` uses longer flows, for about ten times as long.
-    `cases` are names from `CASES` (default: all).
+    `plugin` is the path of a .py file, or a name ("ndp", "dcqcn:paper") with its `kind`
+    ("transport"). `settings` are parameters as an experiment writes them ({"rto": "1ms"}); of a
+    queue discipline or a routing algorithm, keys of [fabric]. `long` uses longer flows or more
+    hosts, for about ten times as long. `cases` are names from `CASES` (default: all).
 
-    Raises InputError if the transport, a parameter or a case is unknown.
+    Raises InputError if the plugin, a setting or a case is unknown.
     """
-    return list(each(Testbed.of(transport, params=params, seed=seed, long=long), cases))
-
-
-def check_queue(
-    queue: str | Path,
-    *,
-    keys: Mapping[str, Any] | None = None,
-    seed: int = 1,
-    long: bool = False,
-    cases: Sequence[str] | None = None,
-) -> list[Finding]:
-    """Run every case on a queue discipline; see `check`.
-
-    `queue` is a name ("trim") or the path of a .py file, `keys` are keys of [fabric] as an
-    experiment writes them ({"queue_bytes": "20pkt"}), `cases` names from `QUEUE_CASES`.
-    """
-    return list(each(QueueTestbed.of(queue, keys=keys, seed=seed, long=long), cases))
-
-
-def check_routing(
-    routing: str | Path,
-    *,
-    keys: Mapping[str, Any] | None = None,
-    seed: int = 1,
-    long: bool = False,
-    cases: Sequence[str] | None = None,
-) -> list[Finding]:
-    """Run every case on a routing algorithm; see `check_queue`. `cases` are from
-    `ROUTING_CASES`."""
-    testbed = RoutingTestbed.of(routing, keys=keys, seed=seed, long=long)
-    return list(each(testbed, cases))
-
-
-def check_traffic(
-    traffic: str | Path,
-    *,
-    params: Mapping[str, Any] | None = None,
-    seed: int = 1,
-    long: bool = False,
-    cases: Sequence[str] | None = None,
-) -> list[Finding]:
-    """Run every case on a traffic pattern; see `check`. `cases` are from `TRAFFIC_CASES`; `long`
-    uses more hosts."""
-    testbed = TrafficTestbed.of(traffic, params=params, seed=seed, long=long)
-    return list(each(testbed, cases))
-
-
-CASES_OF = {
-    Testbed: CASES,
-    QueueTestbed: QUEUE_CASES,
-    RoutingTestbed: ROUTING_CASES,
-    TrafficTestbed: TRAFFIC_CASES,
-}
+    return list(each(load_testbed(plugin, kind, settings=settings, seed=seed, long=long), cases))
 
 
 def each(
@@ -111,7 +128,7 @@ def each(
     of a case whose compiled code does not return: only the end of the process stops it.
     """
     seen: dict[str, str] = {}
-    chosen = _chosen(CASES_OF[type(testbed)], cases)
+    chosen = _chosen(CASES[testbed.KIND], cases)
     for done, case in enumerate(chosen):
         starting(case)
         step(case.name, done, len(chosen))

@@ -1,21 +1,23 @@
-"""Results of the cases."""
+"""Cases, and what they find."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from netsim.errors import RunError
 
+RELIABLE, COMPILED = "reliable", "compiled"
 STATUSES = PASS, FAIL, SKIP, METRIC, WARN = "pass", "FAIL", "not applicable", "metric", "warning"
 
 
 class ConformanceError(RunError):
-    """The transport fails a case; the message says how."""
+    """The plugin fails a case; the message says how."""
 
 
 class NotApplicableError(Exception):
-    """The case does not apply to this transport; the message says why."""
+    """The case does not apply to this plugin; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -32,3 +34,34 @@ class Finding:
     @property
     def failed(self) -> bool:
         return self.status == FAIL
+
+
+@dataclass(frozen=True)
+class Case:
+    """One requirement for a plugin.
+
+    `run` is called with its testbed and returns a line of results, or metrics by name; it raises
+    `ConformanceError` or `NotApplicableError`. `needs` lists what the case requires: RELIABLE, a
+    transport that recovers losses, and COMPILED, a compiled engine, which takes several seconds.
+    `doubt` returns what is probably wrong with the metrics, or "".
+    """
+
+    name: str
+    about: str
+    run: Callable[[Any], str | dict[str, float]]
+    needs: tuple[str, ...] = ()
+    doubt: Callable[[dict[str, float]], str] = lambda _: ""
+
+
+class Cases(list[Case]):
+    """The cases for a kind of plugin, in the order in which they run.
+
+    Called with a name and one line about it, it returns a decorator that adds a case.
+    """
+
+    def __call__(self, name: str, about: str, *needs: str, **more: Any) -> Callable[[Any], Any]:
+        def add(run: Any) -> Any:
+            self.append(Case(name, about, run, needs, **more))
+            return run
+
+        return add

@@ -5,17 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.conformance import networks
-from netsim.conformance.finding import ConformanceError, NotApplicableError
-from netsim.conformance.flow_patterns import HOSTS, PACKET, everybody, incast_in_classes
-from netsim.conformance.queue_testbed import QueueTestbed
+from netsim.conformance.determinism import DETERMINISM
+from netsim.conformance.fabric_testbed import QueueTestbed
+from netsim.conformance.finding import Cases, ConformanceError, NotApplicableError
+from netsim.conformance.networks import HOSTS, PACKET, everybody, incast_in_classes
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
+
+CASES = Cases()
 
 APART_PS = 10**9
 FULL_BYTES = PacketFormat().data_bytes
 PACKET_PS = FULL_BYTES * 8 * 10**12 // networks.RATE_BPS
 
 
+@CASES("single packets", "one packet at a time")
 def single_packets(testbed: QueueTestbed) -> str:
     classes = np.arange(testbed.n_traffic_classes)
     run = testbed.run(
@@ -26,14 +30,17 @@ def single_packets(testbed: QueueTestbed) -> str:
     return run.line()
 
 
+@CASES("incast", "seven hosts send to one")
 def incast(testbed: QueueTestbed) -> str:
     return testbed.run(incast_in_classes(testbed.packets(40), testbed.n_traffic_classes)).line()
 
 
+@CASES("all-to-all", "every host sends to every other")
 def all_to_all(testbed: QueueTestbed) -> str:
     return testbed.run(_everybody(testbed, 6)).line()
 
 
+@CASES("marking", "switches mark packets")
 def marking(testbed: QueueTestbed) -> str:
     flows = incast_in_classes(testbed.packets(20), testbed.n_traffic_classes)
     for at in ("enqueue", "dequeue"):
@@ -43,6 +50,7 @@ def marking(testbed: QueueTestbed) -> str:
     return run.line()
 
 
+@CASES("busy", "a port is never idle while packets wait")
 def busy(testbed: QueueTestbed) -> str:
     if testbed.features["IS_SHAPED"]:
         raise NotApplicableError("it shapes: a port may be idle while packets wait")
@@ -66,6 +74,7 @@ def busy(testbed: QueueTestbed) -> str:
     return run.line()
 
 
+@CASES("order", "packets of a flow stay in order")
 def order(testbed: QueueTestbed) -> str:
     features = testbed.features
     if features["HAS_CHOOSE_PACKET"] or features["MOVES_PACKETS"]:
@@ -78,6 +87,7 @@ def order(testbed: QueueTestbed) -> str:
         raise ConformanceError("packets of a flow are reordered") from None
 
 
+@CASES("pauses", "no loss with PFC pauses")
 def pauses(testbed: QueueTestbed) -> str:
     if not testbed.features["HAS_PFC"]:
         raise NotApplicableError("it does not pause neighbors")
@@ -90,3 +100,6 @@ def pauses(testbed: QueueTestbed) -> str:
 def _everybody(testbed: QueueTestbed, few: int) -> FlowTable:
     classes = testbed.n_traffic_classes
     return everybody(HOSTS, testbed.packets(few), n_traffic_classes=classes)
+
+
+CASES += DETERMINISM

@@ -8,15 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from netsim.conformance import networks
-from netsim.conformance.finding import ConformanceError, NotApplicableError
-from netsim.conformance.flow_patterns import everybody
-from netsim.conformance.routing_testbed import RoutingTestbed
+from netsim.conformance.determinism import DETERMINISM
+from netsim.conformance.fabric_testbed import RoutingTestbed
+from netsim.conformance.finding import Cases, ConformanceError, NotApplicableError
+from netsim.conformance.networks import everybody
 from netsim.engine.routing_choices import choices_of
 from netsim.model.deadlock import waiting_cycle
 from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.reroute import follow_failures
+
+CASES = Cases()
 
 LOSSLESS = {"queue_discipline": "lossless", "xoff_bytes": "2pkt", "xon_bytes": "1pkt"}
 
@@ -27,17 +30,24 @@ SLACK_PS = 40_000_000
 """Time in which packets of the time before have left the network."""
 
 
-def arrival(build: Callable[[], Network]) -> Callable[[RoutingTestbed], str]:
-    """Return the case of a network on which every host sends to every other."""
+def arrival(name: str, about: str, build: Callable[[], Network]) -> None:
+    """Add the case of a network on which every host sends to every other."""
 
+    @CASES(name, about)
     def case(testbed: RoutingTestbed) -> str:
         network = testbed.prepared(build())
         flows = everybody(network.n_hosts, testbed.packets(3))
         return testbed.deliver(flows, network).line()
 
-    return case
+
+arrival("tree", "leaves and spines", networks.tree)
+arrival("three tiers", "two pods and a core", networks.three_tiers)
+arrival("planes", "two trees", networks.planes)
+arrival("dragonfly", "three groups", networks.dragonfly)
+arrival("torus", "four by four", networks.torus)
 
 
+@CASES("failed link", "a cable fails, routes stay")
 def failed_link(testbed: RoutingTestbed) -> str:
     """A cable is down for some time and routes stay: only what is sent over it may be lost."""
     network = testbed.prepared(networks.tree())
@@ -47,6 +57,7 @@ def failed_link(testbed: RoutingTestbed) -> str:
     return run.line()
 
 
+@CASES("changing routes", "a cable fails, routes follow")
 def changing_routes(testbed: RoutingTestbed) -> str:
     """A cable fails and returns; routes follow. What is sent after that must arrive."""
     lines = []
@@ -72,6 +83,7 @@ def changing_routes(testbed: RoutingTestbed) -> str:
     return "; ".join(lines)
 
 
+@CASES("deadlock", "no cycle of waiting packets with PFC")
 def deadlock(testbed: RoutingTestbed) -> str:
     """With PFC and little buffer, all packets arrive on networks that netsim does not refuse."""
     refused = []
@@ -93,3 +105,6 @@ def _fault(network: Network) -> LinkFaults:
     port = np.flatnonzero(switches & switches[network.port_peer])[:1]
     both = np.concatenate([port, network.port_peer[port]])
     return combine([LinkFault(both, outages_ps=(DOWN_PS,))], network.n_ports)
+
+
+CASES += DETERMINISM

@@ -14,8 +14,8 @@ from netsim import lint
 from netsim.bounds.ideal import ideal_times
 from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError
-from netsim.conformance.flow_patterns import PACKET, incast_of
 from netsim.conformance.handler_monitor import HandlerMonitor, monitored_module
+from netsim.conformance.networks import PACKET, incast_of
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
@@ -118,17 +118,18 @@ class Testbed:
         cls,
         named: str | Path,
         *,
-        params: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
         seed: int = 1,
         long: bool = False,
     ) -> Self:
-        """Return the testbed of a plugin, by name or file, and parameters as written.
+        """Return the testbed of a plugin, by name or file, and settings as written: parameters, or
+        keys of [fabric].
 
-        Raises InputError if the plugin or a parameter is unknown or wrong.
+        Raises InputError if the plugin or a setting is unknown or wrong.
         """
         name, preset = registry.split_preset(str(named))
         plugin = registry.find(cls.KIND, name)
-        file, given = str(plugin.path), params or {}
+        file, given = str(plugin.path), settings or {}
         values = resolve_params(
             plugin.params, plugin.presets, given, preset, file=file, key=cls.KIND
         )

@@ -1,44 +1,104 @@
-"""Cases for traffic patterns."""
+"""Cases for traffic patterns: their flows on small networks."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from netsim.conformance import networks
-from netsim.conformance.finding import ConformanceError, NotApplicableError
+from netsim.conformance.finding import Cases, ConformanceError, NotApplicableError
 from netsim.conformance.handler_monitor import explain
-from netsim.conformance.traffic_testbed import RefusedError, TrafficTestbed, columns_of
+from netsim.conformance.testbed import Testbed
+from netsim.conformance.tried import RefusedError, refusals, tried
 from netsim.errors import InputError
+from netsim.experiment.scenario import traffic_rng
+from netsim.limits import CLASSES
 from netsim.model.fabric import PacketFormat, packet_counts
-from netsim.model.flows import FlowTable
+from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
+from netsim.model.workload import Workload
 from netsim.plugins.params import Param
+from netsim.plugins.registry import PluginSpec
+
+CASES = Cases()
+
+MOST_FLOWS = 2_000_000
+"""Flows that a pattern may announce here."""
 
 END_PS = 2 * 10**9
-
-TRIED: Mapping[str, tuple[Any, ...]] = {
-    "count": (0, 1, 2, 3, 7, 2**31 - 1),
-    "bytes": ("1B", "1TB"),
-    "sizes": ("1B", "web_search"),
-    "time": ("0ns", "1ps", "1h"),
-    "rate": ("1bps", "1Tbps"),
-    "fraction": (0, 0.001, 0.5, 1),
-    "ratio": (0, 1e-9, 1, 1e9),
-    "bool": (False, True),
-    "text": ("", "x", "3", "4x4"),
-    "file": ("missing.csv",),
-}
-"""Values that are tried of each kind of parameter, as written."""
 
 SECONDS = 20
 """Most time for the flows of a large network, and a tenth of it for each million flows besides."""
 
 
+@dataclass(frozen=True)
+class _Context(TrafficContext):
+    """A context with little memory."""
+
+    def reserve(self, n_flows: float, *, key: str = "traffic") -> None:
+        if n_flows > MOST_FLOWS:
+            raise InputError(f"{n_flows:,.0f} flows are too many here", key=key)
+
+
+@dataclass(frozen=True)
+class TrafficTestbed(Testbed):
+    """A traffic pattern with its parameters, on small networks."""
+
+    KIND = "traffic"
+
+    def with_params(self, **params: Any) -> TrafficTestbed:
+        """Return the testbed with some parameters changed; values are as a pattern gets them."""
+        return replace(self, params={**self.params, **params})
+
+    def load(self, network: Network, *, end_ps: int | None = None) -> Workload:
+        """Return the pattern's flows and tasks on a network, at 4,096 bytes of payload and 64 of
+        header in a packet; `end_ps` as with [measure].
+
+        Raises RefusedError for an error of the pattern that names a file or key, ConformanceError
+        for flows or tasks that are wrong or too much memory, and whatever else the pattern raises.
+        """
+        context = _Context(
+            Path(), self.seed, network.host_rate_bps, n_traffic_classes=CLASSES, end_ps=end_ps
+        )
+        params = dict(self.params)
+        with refusals("context.reserve", keyed=True):
+            made = self.plugin.module.flows(params, network, traffic_rng(self.seed), context)
+        if params != self.params:
+            raise ConformanceError("flows() changes its parameters")
+        if not isinstance(made, FlowTable | Workload):
+            raise ConformanceError(f"flows() returned {type(made).__name__}, not a FlowTable")
+        load = made if isinstance(made, Workload) else Workload(made)
+        load = load.with_program(PluginSpec(self.plugin, self.params), network.n_hosts)
+        try:
+            load.validate(network.n_hosts)
+        except InputError as error:
+            raise ConformanceError(str(error)) from None
+        return load
+
+    def flows(self, network: Network, *, end_ps: int | None = None) -> FlowTable:
+        """Return the flows of `load`."""
+        return self.load(network, end_ps=end_ps).flows
+
+
+def columns_of(load: Workload) -> dict[str, Any]:
+    """Return all columns of a workload's flows and tasks, by name."""
+    tables = {"flows": load.flows, "tasks": load.tasks}
+    found = {
+        f"{table}.{name}": value
+        for table, of in tables.items()
+        if of is not None
+        for name, value in vars(of).items()
+    }
+    return {name: value for name, value in found.items() if isinstance(value, np.ndarray | list)}
+
+
+@CASES("flows", "valid flows, or a clear refusal")
 def flows(testbed: TrafficTestbed) -> str:
     found = {network.name: _count(testbed, network) for network in _networks()}
     if not any(isinstance(one, int) for one in found.values()):
@@ -49,6 +109,7 @@ def flows(testbed: TrafficTestbed) -> str:
     )
 
 
+@CASES("seed", "the same flows for the same seed")
 def seed(testbed: TrafficTestbed) -> str:
     network = _accepted(testbed)
     runs = []
@@ -62,6 +123,7 @@ def seed(testbed: TrafficTestbed) -> str:
     return f"{len(runs[0])} columns are equal in two calls"
 
 
+@CASES("load", "open loop: the load that is given")
 def load(testbed: TrafficTestbed) -> str:
     _require_open_loop(testbed)
     network = _accepted(testbed)
@@ -70,6 +132,7 @@ def load(testbed: TrafficTestbed) -> str:
     return _offered(testbed, table, network, end_ps)
 
 
+@CASES("measured", "the same until the end of [measure]")
 def measured(testbed: TrafficTestbed) -> str:
     _require_open_loop(testbed)
     network = _accepted(testbed)
@@ -82,27 +145,25 @@ def measured(testbed: TrafficTestbed) -> str:
     return _offered(testbed, table, network, END_PS)
 
 
+@CASES("parameters", "any value gives flows or a clear error")
 def parameters(testbed: TrafficTestbed) -> str:
-    tried = refused = 0
-    for param, value in _values(testbed):
-        try:
-            params = {param.name: param.convert(value)}
-        except InputError:
-            continue
+    n_tried = refused = 0
+    for param, written, value in tried(testbed.plugin):
         for network in _networks():
-            tried += 1
+            n_tried += 1
             try:
-                testbed.with_params(**params).load(network)
+                testbed.with_params(**{param.name: value}).load(network)
             except RefusedError:
                 refused += 1
             except ConformanceError as error:
-                raise ConformanceError(f"{param.name} = {value}: {error}") from None
+                raise ConformanceError(f"{param.name} = {written}: {error}") from None
             except Exception as error:
                 text = explain(error, testbed.subject)
-                raise ConformanceError(f"{param.name} = {value}: {text}") from None
-    return f"{tried} networks and values, {refused} of them refused"
+                raise ConformanceError(f"{param.name} = {written}: {text}") from None
+    return f"{n_tried} networks and values, {refused} of them refused"
 
 
+@CASES("scale", "many hosts")
 def scale(testbed: TrafficTestbed) -> str:
     network = networks.star(8192 if testbed.long else 1024)
     began = time.process_time()
@@ -163,11 +224,3 @@ def _offered(testbed: TrafficTestbed, table: FlowTable, network: Network, end_ps
     if abs(offered / given - 1) > 4 * error + 0.01:
         raise ConformanceError(f"offers a load of {offered:.4g} instead of {given:.4g}")
     return f"{len(table):,} flows offer a load of {offered:.4g}, given {given:.4g}"
-
-
-def _values(testbed: TrafficTestbed) -> Iterator[tuple[Param, Any]]:
-    """Yield the values to try of each parameter, as written."""
-    for param in testbed.plugin.params:
-        values = param.choices if param.unit == "choice" else TRIED.get(param.unit, ())
-        for value in (*values, *([param.none] if param.optional else [])):
-            yield param, value

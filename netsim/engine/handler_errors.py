@@ -129,7 +129,7 @@ class Failures:
         if not found and self.program is not None:
             return "`NUMBA_DISABLE_JIT=1 netsim run` names the line"
         if not found:
-            return "`netsim check-transport` may find the line"
+            return "`netsim check` of the file may find the line"
         path, line = found[-1]
         return f"{Path(path).name}, line {line}: {linecache.getline(path, line).strip()}"
 

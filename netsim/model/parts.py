@@ -39,11 +39,11 @@ def build_topology(name: str | Path, **given: object) -> Network:
     `given` are its parameters as in an experiment, such as host_rate="100Gbps", or plane={"kind":
     "fat_tree", ...}. Raises InputError as an experiment would.
     """
-    use = _use("topology", str(name), given)
+    use = topology_use("topology", str(name), given)
     return built(use, "build", use.params)
 
 
-def _use(key: str, kind: str, given: Mapping[str, Any]) -> PluginSpec:
+def topology_use(key: str, kind: str, given: Mapping[str, Any]) -> PluginSpec:
     """Return a topology with its parameters, and those of topologies among them."""
     base, preset = registry.split_preset(kind)
     plugin = registry.find("topology", base, relative_to=Path.cwd())
@@ -55,7 +55,7 @@ def _use(key: str, kind: str, given: Mapping[str, Any]) -> PluginSpec:
             if not isinstance(table.get("kind"), str):
                 raise InputError("missing", key=f"{inside}.kind", hint='such as "fat_tree"')
             own = {name: value for name, value in table.items() if name != "kind"}
-            params[param.name] = _use(inside, table["kind"], own)
+            params[param.name] = topology_use(inside, table["kind"], own)
     return PluginSpec(plugin, params, preset)
 
 

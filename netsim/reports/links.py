@@ -82,7 +82,7 @@ LINK_COUNTERS = {
 
 LIKELY_CAUSE = (
     "a netsim bug, or a handler that writes outside its arrays: check with `netsim run "
-    "--check-bounds` or `netsim check-transport`"
+    "--check-bounds` or `netsim check` of its file"
 )
 
 

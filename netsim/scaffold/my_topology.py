@@ -12,10 +12,10 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.network import Network, NetworkBuilder
-from netsim.params import REQUIRED, Param
+from netsim.params import Param
 
 PARAMS = [
-    Param("switches", "count", REQUIRED, "switches in the ring", minimum=3),
+    Param("switches", "count", 8, "switches in the ring", minimum=3),
     Param("hosts_per_switch", "count", 4, "hosts per switch", minimum=1),
     Param("host_rate", "rate", "100Gbps", "link rate of a host"),
     Param("ring_rate", "rate", "400Gbps", "link rate between neighbors in the ring"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netsim.conformance import Testbed, TrafficTestbed, check_traffic, failures
+from netsim.conformance import Testbed, TrafficTestbed, check, failures
 from netsim.conformance.networks import star
 from netsim.flows import FlowTable
 
@@ -16,11 +16,11 @@ TRAFFIC = Path(__file__).with_name("my_traffic.py")
 
 
 def flows(n_hosts: int, **params: object) -> FlowTable:
-    return TrafficTestbed.of(TRAFFIC, params=params).flows(star(n_hosts))
+    return TrafficTestbed.of(TRAFFIC, settings=params).flows(star(n_hosts))
 
 
 def test_conformance() -> None:
-    assert not failures(check_traffic(TRAFFIC))
+    assert not failures(check(TRAFFIC))
 
 
 def test_share_of_flows_to_the_partner() -> None:

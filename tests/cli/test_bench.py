@@ -47,7 +47,7 @@ def test_bench_builds_trees_of_three_and_four_tiers(netsim, fake):
 
 
 def test_bench_runs_a_users_transport(netsim, fake, tmp_path):
-    assert netsim("new-transport", "mine").exit_code == 0
+    assert netsim("new", "transport", "mine").exit_code == 0
     result = netsim("bench", "--transport", "./mine.py:careful", "--hosts", "16")
     assert result.exit_code == 0, result.output
     assert fake.seen[0].transport.params["target_delay"] == 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,29 +10,35 @@ from click.testing import CliRunner
 from conformance_case import tried, variant
 from raises_input import mentions, raises_input
 
+from netsim import scaffold
 from netsim.cli import app
-from netsim.conformance import CASES, Testbed, check, failures
-from netsim.conformance.cases import COMPILED
-from netsim.conformance.finding import FAIL, METRIC, PASS, SKIP, WARN
-from netsim.conformance.metrics import jain
+from netsim.conformance import CASES, Testbed, check, failures, kind_of
+from netsim.conformance.finding import COMPILED, FAIL, METRIC, PASS, SKIP, WARN
+from netsim.conformance.transport_cases import jain
+from netsim.discovery import FOLDERS
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
 
 LIKE_OTHERS = ("planes", "planes in turn", "shuffled planes", "least loaded plane")
 """Cases that look to a transport like "permutation" and "uneven planes"."""
-PLAIN = [case.name for case in CASES if COMPILED not in case.needs and case.name not in LIKE_OTHERS]
-OTHERS = [case.name for case in CASES if case.name not in PLAIN]
+PLAIN = [
+    case.name
+    for case in CASES["transport"]
+    if COMPILED not in case.needs and case.name not in LIKE_OTHERS
+]
+ALL = [case.name for case in CASES["transport"]]
+OTHERS = [name for name in ALL if name not in PLAIN]
 
 
 @pytest.mark.parametrize("name", registry.names("transport"))
 def test_built_in_transports_pass(name: str) -> None:
-    assert not failures(check(name, cases=PLAIN))
+    assert not failures(check(name, "transport", cases=PLAIN))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", registry.names("transport"))
 def test_built_in_transports_pass_compiled(name: str) -> None:
-    findings = check(name, cases=OTHERS)
+    findings = check(name, "transport", cases=OTHERS)
     assert not failures(findings)
     compiled = {finding.status for finding in findings if finding.case not in LIKE_OTHERS}
     assert len(compiled) <= 2
@@ -40,7 +47,7 @@ def test_built_in_transports_pass_compiled(name: str) -> None:
 def test_correct_transport_passes_every_case(tmp_path: Path) -> None:
     path = variant(tmp_path)
     findings = {finding.case: finding for finding in check(path)}
-    assert list(findings) == [case.name for case in CASES]
+    assert list(findings) == ALL
     statuses = {name: finding.status for name, finding in findings.items()}
     assert FAIL not in statuses.values(), findings
     assert statuses["compiled"] == statuses["full queues"] == PASS
@@ -49,7 +56,7 @@ def test_correct_transport_passes_every_case(tmp_path: Path) -> None:
     assert findings["shared link"].metrics["share of the link"] == pytest.approx(1, abs=0.02)
     assert findings["alone"].metrics["slowdown of 1 packet"] == 1
     assert findings["shared link"].metrics["Jain index"] > 0.98
-    (unfair,) = check(path, params={"favor": 5}, cases=["shared link"])
+    (unfair,) = check(path, settings={"favor": 5}, cases=["shared link"])
     assert unfair.metrics["Jain index"] < 0.75
 
 
@@ -89,12 +96,12 @@ class TestBroken:
         assert mentions(found["three tiers"].detail, "sent again")
 
     def test_case_that_conflicts_with_the_fabric_is_skipped(self) -> None:
-        (found,) = check("expresspass", cases=["planes in turn"])
+        (found,) = check("expresspass", "transport", cases=["planes in turn"])
         assert found.status == SKIP
         assert mentions(found.detail, "ecmp_symmetric")
 
     def test_expresspass_runs_uneven_planes_per_flow(self) -> None:
-        found = check("expresspass", cases=["uneven planes", "plane down"])
+        found = check("expresspass", "transport", cases=["uneven planes", "plane down"])
         assert [one.status for one in found] == [PASS, PASS]
 
     def test_access_to_another_host_fails(self, tmp_path: Path) -> None:
@@ -145,7 +152,7 @@ class TestCommand:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         variant(tmp_path)
-        arguments = ["check-transport", "variant.py", "--case", "sizes", "--set", "window=3"]
+        arguments = ["check", "variant.py", "--case", "sizes", "--set", "window=3"]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
         assert "pass" in result.stdout
@@ -153,35 +160,55 @@ class TestCommand:
 
     def test_failed_case_exits_with_status_1(self, tmp_path: Path) -> None:
         path = variant(tmp_path, ("        finish(env, now, tx)\n", ""))
-        result = CliRunner().invoke(app, ["check-transport", str(path), "--case", "sizes"])
+        result = CliRunner().invoke(app, ["check", str(path), "--case", "sizes"])
         assert result.exit_code == 1
         assert "FAIL" in result.stdout
         assert "fails 1 of 1" in result.stderr
 
-    @pytest.mark.parametrize(
-        ("arguments", "words"),
-        [
-            (["npd"], '"ndp"'),
-            (["./nothing.py"], "nothing.py"),
-            (["ndp", "--set", "rtto=1ms"], "rto"),
-            (["ndp", "--case", "size"], '"sizes"'),
-        ],
-    )
-    def test_invalid_input_exits_with_status_2(self, arguments: list[str], words: str) -> None:
-        result = CliRunner().invoke(app, ["check-transport", *arguments])
-        assert result.exit_code == 2
-        assert words in result.stderr
-        assert "Traceback" not in result.output
+    def test_invalid_input_exits_with_status_2(self) -> None:
+        for arguments, words in [
+            ("transport npd", '"ndp"'),
+            ("npd", '"ndp"'),
+            ("./nothing.py", "nothing.py"),
+            ("ndp --set rtto=1ms", "rto"),
+            ("trim --set rtto=1ms", "fabric.rtto"),
+            ("ndp --case size", '"sizes"'),
+            ("ndp --seed 1..3", "seed"),
+            ("ndp --budget 5s", "--budget"),
+            ("p2p_512 --long", "--long"),
+            ("jobs ndp", "jobs"),
+            ("pfabric", "netsim check transport pfabric"),
+        ]:
+            result = CliRunner().invoke(app, ["check", *arguments.split()])
+            assert result.exit_code == 2, (arguments, result.output)
+            assert words in result.stderr, (arguments, result.stderr)
+            assert "Traceback" not in result.output
+
+    def test_json_lists_the_findings(self) -> None:
+        arguments = ["check", "ecmp", "--case", "tree", "--json"]
+        found = json.loads(CliRunner().invoke(app, arguments).stdout)
+        assert (found["kind"], found["findings"][0]["status"]) == ("routing", "pass")
+
+    def test_kind_of_a_file_follows_from_its_functions(self, tmp_path: Path) -> None:
+        for kind in FOLDERS:
+            for name in registry.names(kind):
+                assert kind_of(registry.find(kind, name).path) == kind, name
+            assert kind_of(Path(scaffold.__path__[0], f"my_{kind}.py")) == kind
+        for text, words in (("x = 3", "not a plugin"), ("def admit(): pass\ndef choose(): pass",
+                            "queue and a routing")):  # fmt: skip
+            (tmp_path / "odd.py").write_text(text)
+            with raises_input(words):
+                kind_of(tmp_path / "odd.py")
 
 
 def test_testbed_runs_a_custom_flow_table(tmp_path: Path) -> None:
     """With a window of 1, each packet takes a round trip over four links."""
-    testbed = Testbed.of(variant(tmp_path), params={"window": 1})
+    testbed = Testbed.of(variant(tmp_path), settings={"window": 1})
     run = testbed.run(FlowTable([0], [7], 5 * 4096))
     round_trip = 4 * (4160 * 80 + 1_000_000) + 4 * (64 * 80 + 1_000_000)
     assert run.acked_ps().tolist() == [5 * round_trip]
     with raises_input("window", key="transport.windw", code="unknown_key"):
-        Testbed.of(variant(tmp_path), params={"windw": 1})
+        Testbed.of(variant(tmp_path), settings={"windw": 1})
 
 
 def test_jain_index_of_equal_and_extreme_shares() -> None:

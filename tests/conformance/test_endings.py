@@ -59,7 +59,7 @@ def test_exception_in_on_forward_is_reported(tmp_path: Path) -> None:
 def test_rows_are_printed_as_cases_finish(tmp_path: Path) -> None:
     """Ctrl-C during the second case leaves the row of the first."""
     path = variant(tmp_path, (FIRST, FIRST + "    raise KeyboardInterrupt\n"))
-    arguments = ["check-transport", str(path), "--case", "sizes", "--case", "full queues"]
+    arguments = ["check", str(path), "--case", "sizes", "--case", "full queues"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 130
     assert [line.split()[:2] for line in result.stdout.splitlines()] == [

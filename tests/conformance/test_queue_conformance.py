@@ -5,18 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from raises_input import mentions, raises_input
 
-from netsim.cli import app
-from netsim.conformance import QUEUE_CASES, QueueTestbed, check_queue, failures
-from netsim.conformance.cases import DETERMINISM
-from netsim.conformance.flow_patterns import incast_in_classes
-from netsim.conformance.networks import star
+from netsim.conformance import CASES, QueueTestbed, check, failures
+from netsim.conformance.determinism import DETERMINISM
+from netsim.conformance.networks import incast_in_classes, star
 from netsim.flows import FlowTable
 from netsim.plugins import registry
 
-PLAIN = [case.name for case in QUEUE_CASES if case not in DETERMINISM]
+PLAIN = [case.name for case in CASES["queue"] if case not in DETERMINISM]
 OTHERS = [case.name for case in DETERMINISM]
 """Determinism cases, which slow tests against the reference simulator also cover."""
 SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_queue.py"
@@ -40,7 +37,7 @@ def admit(env, now, port, pkt):
 
 def test_built_in_disciplines_pass():
     for name in [*registry.names("queue"), "my_queue"]:
-        findings = check_queue(SCAFFOLD if name == "my_queue" else name, cases=PLAIN)
+        findings = check(SCAFFOLD if name == "my_queue" else name, "queue", cases=PLAIN)
         assert [finding.case for finding in findings] == PLAIN
         assert not failures(findings)
 
@@ -48,7 +45,7 @@ def test_built_in_disciplines_pass():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*registry.names("queue"), "my_queue"])
 def test_built_in_disciplines_pass_compiled(name):
-    findings = check_queue(SCAFFOLD if name == "my_queue" else name, cases=OTHERS)
+    findings = check(SCAFFOLD if name == "my_queue" else name, "queue", cases=OTHERS)
     assert [finding.status for finding in findings] == ["pass"] * len(OTHERS)
 
 
@@ -56,7 +53,7 @@ def failure_detail(tmp_path: Path, source: str, case: str, **keys: object) -> st
     """Run one case, which the discipline must fail, and return the reason."""
     path = tmp_path / "mine.py"
     path.write_text(source)
-    (finding,) = check_queue(path, cases=[case], keys=keys)
+    (finding,) = check(path, "queue", cases=[case], settings=keys)
     assert finding.failed, finding
     return finding.detail
 
@@ -64,9 +61,9 @@ def failure_detail(tmp_path: Path, source: str, case: str, **keys: object) -> st
 def test_fifo_passes(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(FIFO)
-    testbed = QueueTestbed.of(path, keys={"n_traffic_classes": 2})
+    testbed = QueueTestbed.of(path, settings={"n_traffic_classes": 2})
     assert testbed.run(incast_in_classes(20, 2)).total("drops") > 0
-    assert not failures(check_queue(path, cases=["incast", "busy", "order", "growth"]))
+    assert not failures(check(path, "queue", cases=["incast", "busy", "order", "growth"]))
 
 
 FAULTS = {
@@ -134,7 +131,7 @@ def test_idle_port_fails_unless_the_queue_is_a_shaper(tmp_path, monkeypatch):
     )
     source = f"CLASSES = 1\n{FIFO}\n\n{code}"
     (tmp_path / "mine.py").write_text(source)
-    (finding,) = check_queue(tmp_path / "mine.py", cases=["busy"])
+    (finding,) = check(tmp_path / "mine.py", "queue", cases=["busy"])
     assert finding.status == "not applicable"
     monkeypatch.setattr(QueueTestbed, "features", {"IS_SHAPED": False})
     assert mentions(failure_detail(tmp_path, source, "busy"), "port")
@@ -150,23 +147,10 @@ def test_testbed_matches_closed_form():
 
 def test_unknown_keys_and_cases_are_rejected():
     with raises_input(key="fabric.room", code="unknown_key"):
-        check_queue("drop_tail", keys={"room": "5pkt"})
+        check("drop_tail", "queue", settings={"room": "5pkt"})
     with raises_input("trim", key="fabric.header_ratio", code="no_effect"):
-        check_queue("drop_tail", keys={"header_ratio": 5})
+        check("drop_tail", "queue", settings={"header_ratio": 5})
     with raises_input("incst"):
-        check_queue("drop_tail", cases=["incst"])
+        check("drop_tail", "queue", cases=["incst"])
     with raises_input("queue", key="fabric.queue_discipline", code="unknown_value"):
-        check_queue("drop_tale")
-
-
-def test_command_exits_with_status_1_if_a_case_fails(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text(FIFO)
-    arguments = ["check-queue", str(path), "--case", "single packets", "--set", "room=3pkt"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0
-    assert "pass" in result.stdout
-    path.write_text(f"{FIFO}\n\n{FAULTS['drops in an empty network'][0]}")
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 1
-    assert mentions(result.stderr, "1")
+        check("drop_tale", "queue")

@@ -6,19 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from marked import blocks, marked
 from raises_input import mentions, raises_input
 
-from netsim.cli import app
-from netsim.conformance import ROUTING_CASES, RoutingTestbed, check_routing, failures
-from netsim.conformance.cases import DETERMINISM
+from netsim.conformance import CASES, RoutingTestbed, check, failures
+from netsim.conformance.determinism import DETERMINISM
+from netsim.conformance.fabric_testbed import longest_way
 from netsim.conformance.networks import dragonfly, three_tiers, torus, tree
-from netsim.conformance.routing_testbed import longest_way
 from netsim.flows import FlowTable
 from netsim.plugins import registry
 
-PLAIN = [case.name for case in ROUTING_CASES if case not in DETERMINISM]
+PLAIN = [case.name for case in CASES["routing"] if case not in DETERMINISM]
 """All but determinism, which slow tests against the reference simulator also cover."""
 SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_routing.py"
 NAMES = [*registry.names("routing"), str(SCAFFOLD)]
@@ -49,7 +47,7 @@ def choose(env, now, port, pkt, first, n):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_built_in_algorithms_pass(name):
-    findings = check_routing(name, cases=PLAIN)
+    findings = check(name, "routing", cases=PLAIN)
     assert [finding.case for finding in findings] == PLAIN
     assert not failures(findings)
 
@@ -57,7 +55,7 @@ def test_built_in_algorithms_pass(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_built_in_algorithms_pass_compiled(name):
-    assert not failures(check_routing(name, cases=[case.name for case in DETERMINISM]))
+    assert not failures(check(name, "routing", cases=[case.name for case in DETERMINISM]))
 
 
 def test_longest_way_of_each_network():
@@ -91,7 +89,9 @@ def test_algorithms_of_the_guide_pass(tmp_path):
         )
         head = "from netsim.params import Param\nfrom netsim.routing import *"
         path.write_text(f"{head}\n{more}\n\n{code}")
-        findings = check_routing(path, keys=keys, cases=["tree", "planes", "dragonfly", "resumed"])
+        findings = check(
+            path, "routing", settings=keys, cases=["tree", "planes", "dragonfly", "resumed"]
+        )
         assert [finding.status for finding in findings] == ["pass"] * 4, (name, findings)
 
 
@@ -142,7 +142,7 @@ def test_broken_algorithm_fails_with_the_reason(tmp_path):
     for code, case, expected in FAULTS.values():
         path = tmp_path / "mine.py"
         path.write_text(f"{RANDOM}\n\n{code}")
-        (finding,) = check_routing(path, cases=[case])
+        (finding,) = check(path, "routing", cases=[case])
         assert finding.failed, (code, finding)
         assert mentions(finding.detail, *expected), finding.detail
 
@@ -154,7 +154,7 @@ def test_max_hops_overrides_the_default_bound(tmp_path):
         path.write_text(f"{RANDOM}\n{line}\n")
         assert RoutingTestbed.of(path).most_links(network) == most
     path.write_text(f"{RANDOM}\nMAX_HOPS = 5\n")
-    (finding,) = check_routing(path, cases=["dragonfly"])
+    (finding,) = check(path, "routing", cases=["dragonfly"])
     assert mentions(finding.detail, "more than 5 links", "MAX_HOPS")
 
 
@@ -168,20 +168,8 @@ def test_testbed_matches_closed_form():
 
 def test_unknown_keys_and_cases_are_rejected():
     with raises_input(key="fabric.gap", code="unknown_key"):
-        check_routing("ecmp", keys={"gap": "5us"})
+        check("ecmp", "routing", settings={"gap": "5us"})
     with raises_input("trre"):
-        check_routing("ecmp", cases=["trre"])
+        check("ecmp", "routing", cases=["trre"])
     with raises_input("routing", key="fabric.routing", code="unknown_value"):
-        check_routing("ecpm")
-
-
-def test_command_exits_with_status_1_if_a_case_fails(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text(RANDOM)
-    arguments = ["check-routing", str(path), "--case", "dragonfly", "--set", "queue_bytes=90pkt"]
-    result = CliRunner().invoke(app, arguments)
-    assert (result.exit_code, "pass" in result.stdout) == (0, True)
-    path.write_text(f"{RANDOM}\n\n{FAULTS['routing loop'][0]}")
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 1
-    assert mentions(result.stderr, "1")
+        check("ecpm", "routing")

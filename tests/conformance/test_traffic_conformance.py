@@ -6,11 +6,11 @@ from pathlib import Path
 
 from raises_input import mentions, raises_input
 
-from netsim.conformance import TRAFFIC_CASES, TrafficTestbed, check_traffic, failures
+from netsim.conformance import CASES, TrafficTestbed, check, failures
 from netsim.conformance.networks import star
 
 SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_traffic.py"
-CASES = [case.name for case in TRAFFIC_CASES]
+NAMES = [case.name for case in CASES["traffic"]]
 OPEN = {"sizes": "4096B", "load": 0.5, "n_flows": 5000}
 
 PATTERN = """
@@ -48,8 +48,8 @@ def test_built_in_patterns_pass() -> None:
         ("ring_all_reduce", {}),
         ("pipeline_1f1b", {}),
     ]:
-        findings = check_traffic(traffic, params=params)
-        assert [finding.case for finding in findings] == CASES
+        findings = check(traffic, "traffic", settings=params)
+        assert [finding.case for finding in findings] == NAMES
         assert not failures(findings), traffic
         assert (findings[2].status == "pass") == ("load" in params or traffic == SCAFFOLD)
 
@@ -58,7 +58,7 @@ def failure_detail(tmp_path: Path, change: str, case: str) -> str:
     """Run one case, which the pattern must fail, and return the reason."""
     path = tmp_path / "mine.py"
     path.write_text(PATTERN.format(change=change))
-    (finding,) = check_traffic(path, cases=[case])
+    (finding,) = check(path, "traffic", cases=[case])
     assert finding.failed, (change, finding)
     return finding.detail
 
@@ -66,7 +66,7 @@ def failure_detail(tmp_path: Path, change: str, case: str) -> str:
 def test_broken_pattern_fails_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(PATTERN.format(change="pass"))
-    assert not failures(check_traffic(path))
+    assert not failures(check(path, "traffic"))
     for change, case, words in [
         ("return None", "flows", "NoneType"),
         ("src[0] = n", "flows", ("source", "does not exist")),
@@ -85,7 +85,7 @@ def test_broken_pattern_fails_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_testbed_returns_flows_and_rejects_unknown_values() -> None:
-    testbed = TrafficTestbed.of("pattern", params={"pattern": "bit_complement"})
+    testbed = TrafficTestbed.of("pattern", settings={"pattern": "bit_complement"})
     assert testbed.flows(star(4)).dst.tolist() == [3, 2, 1, 0]
     for traffic, params, words in [
         ("patern", {}, "pattern"),
@@ -93,4 +93,4 @@ def test_testbed_returns_flows_and_rejects_unknown_values() -> None:
         ("pattern", {"sise": "1MB"}, "size"),
     ]:
         with raises_input(words):
-            TrafficTestbed.of(traffic, params=params)
+            TrafficTestbed.of(traffic, settings=params)

@@ -122,7 +122,7 @@ def test_neither_port_of_a_receiver_is_favored() -> None:
 
 
 def test_round_robin_classes_are_at_most_one_packet_apart() -> None:
-    """With the deficit round robin of `netsim new-queue`, which begins with class 0."""
+    """With the deficit round robin of `netsim new queue`, which begins with class 0."""
     n = 4
     plugin = registry.find("transport", "datagram")
     others = [PluginSpec(plugin, resolve(plugin, {"data_class": k})) for k in range(1, n)]

@@ -192,10 +192,9 @@ kind = "./mine.py"
 
 
 def test_every_command_rejects_a_broken_transport(tmp_path):
-    for command in ["check", "run", "check-transport"]:
+    for command, argument in (("check", "mine.toml"), ("run", "mine.toml"), ("check", "mine.py")):
         (tmp_path / "mine.py").write_text(SOUND.replace("pass  # on_forward", "port.delay_ps = 1"))
         (tmp_path / "mine.toml").write_text(EXPERIMENT)
-        argument = "mine.py" if command == "check-transport" else "mine.toml"
         done = subprocess.run(
             [sys.executable, "-m", "netsim", command, argument],
             cwd=tmp_path,

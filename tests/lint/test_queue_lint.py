@@ -139,7 +139,7 @@ def test_invalid_declarations_are_reported(tmp_path):
         assert any(expected in error.message for error in errors), errors
 
 
-@pytest.mark.parametrize("command", ["check", "run", "check-queue"])
+@pytest.mark.parametrize("command", ["check", "run", "check mine.py"])
 def test_every_command_rejects_a_broken_discipline(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(SOUND.replace("pass  # admit", "queue.bytes = 0"))
@@ -147,8 +147,8 @@ def test_every_command_rejects_a_broken_discipline(tmp_path, monkeypatch, comman
         'transport = "datagram"\n[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
         '[traffic]\nkind = "permutation"\n[fabric]\nqueue_discipline = "mine.py"\n'
     )
-    argument = "mine.py" if command == "check-queue" else "mine.toml"
-    result = CliRunner().invoke(app, [command, argument])
+    command, _, argument = command.partition(" ")
+    result = CliRunner().invoke(app, [command, argument or "mine.toml"])
     assert result.exit_code == 2
     line = line_of((tmp_path / "mine.py").read_text(), "queue.bytes = 0")
     assert mentions(result.stderr, "mine.py", line, "queue.bytes")

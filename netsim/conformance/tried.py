@@ -1,0 +1,83 @@
+"""Values to try of a plugin's parameters, and a limit to the memory that it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from netsim.conformance.finding import ConformanceError
+from netsim.errors import InputError
+from netsim.plugins.params import Param
+from netsim.plugins.registry import Plugin
+
+TRIED: Mapping[str, tuple[Any, ...]] = {
+    "count": (0, 1, 2, 3, 7, 2**31 - 1),
+    "bytes": ("1B", "1TB"),
+    "sizes": ("1B", "web_search"),
+    "time": ("0ns", "1ps", "1h"),
+    "rate": ("1bps", "1Tbps"),
+    "fraction": (0, 0.001, 0.5, 1),
+    "ratio": (0, 1e-9, 1, 1e9),
+    "bool": (False, True),
+    "text": ("", "x", "3", "4x4"),
+    "file": ("missing.csv",),
+}
+"""Values that are tried of each kind of parameter, as written."""
+
+MORE_BYTES = 1 << 30
+"""Memory that a plugin may take here."""
+
+
+class RefusedError(Exception):
+    """The plugin refuses a network or parameters, and says which."""
+
+
+def tried(plugin: Plugin) -> Iterator[tuple[Param, Any, Any]]:
+    """Yield parameters with the values to try, as written and as the plugin gets them."""
+    for param in plugin.params:
+        values = param.choices if param.unit == "choice" else TRIED.get(param.unit, ())
+        for value in (*values, *([param.none] if param.optional else [])):
+            try:
+                yield param, value, param.convert(value)
+            except InputError:
+                continue
+
+
+@contextmanager
+def refusals(reserve: str, *, keyed: bool) -> Iterator[None]:
+    """Let the block raise RefusedError for an InputError of a plugin, and ConformanceError for one
+    that does not name a key or file if it must (`keyed`), or for too much memory; `reserve` is the
+    function to call."""
+    try:
+        with _memory_limit():
+            yield
+    except InputError as error:
+        if keyed and any(one.key is None and one.file is None for one in error.errors):
+            raise ConformanceError(f"{error} (an error must name a key)") from None
+        raise RefusedError(str(error)) from None
+    except MemoryError:
+        message = f"takes over 1 GiB of memory: call {reserve} before making arrays"
+        raise ConformanceError(message) from None
+
+
+@contextmanager
+def _memory_limit() -> Iterator[None]:
+    """Let the block raise MemoryError if it takes MORE_BYTES, where the system can do that."""
+    try:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        most = pages * resource.getpagesize() + MORE_BYTES
+    except (ImportError, OSError, ValueError):
+        yield
+        return
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
