@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
@@ -14,6 +15,7 @@ from netsim.errors import InputError
 from netsim.results import destination, files
 from netsim.results.columns import Column, Metric, columns, metrics, specs
 from netsim.results.provenance import LIBRARIES, Provenance, provenances
+from netsim.results.read import Result
 from netsim.results.replace import real, replacing
 from netsim.version import __version__
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from netsim.experiment import Point
-    from netsim.results.read import Result
     from netsim.results.run_result import RunResult
 
 
@@ -79,6 +80,40 @@ def write_result(
     if result.complete:
         destination.remove_partial(directory)
     return directory
+
+
+def receive(directory: Path, contents: Mapping[str, bytes], fingerprint: str) -> Path:
+    """Write the files of a result from a machine that does not see `directory` there, as
+    `write_result` does; return where it is.
+
+    Raises InputError, and changes nothing, unless it is a result with this fingerprint.
+    """
+    target = real(directory)
+    with tempfile.TemporaryDirectory(prefix=".", suffix=".received", dir=target.parent) as folder:
+        received = Path(folder) / target.name
+        received.mkdir()
+        for name, content in contents.items():
+            if name not in (*files.tables(), files.SUMMARY, files.EXPERIMENT):
+                raise InputError(f"a worker sent the file {name!r}, which no result has")
+            (received / name).write_bytes(content)
+        complete = checked(received, fingerprint).complete
+        if not complete and destination.holds_complete(target):
+            target = destination.partial_directory(target)
+        destination.check_destination(target)
+        with replacing(target) as scratch:
+            for path in received.iterdir():
+                path.rename(scratch / path.name)
+    if complete:
+        destination.remove_partial(target)
+    return target
+
+
+def checked(directory: Path, fingerprint: str) -> Result:
+    """Return the result in `directory`. Raises InputError unless it has this fingerprint."""
+    result = Result(directory)
+    if result.experiment.get("fingerprint") != fingerprint:
+        raise InputError("is of another experiment", file=str(directory))
+    return result
 
 
 def summary_of(result: RunResult) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError, RunError
@@ -21,7 +20,7 @@ from netsim.running.point_run import PointOutcome, PointRun
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-    from netsim.running.worker_process import WorkerProcess
+    from netsim.running.worker_process import Reply, WorkerProcess
 
 INSTALL = "pip install 'netsim[dask]'"
 MEMORY = "MEM"
@@ -42,7 +41,7 @@ _stopped: set[str] = set()
 """Runs that have been stopped; in a process of workers."""
 
 
-def run_task(spec: Mapping[str, Any], run: str) -> dict[str, Any]:
+def run_task(spec: Mapping[str, Any], run: str) -> Reply:
     """Run a point in a worker of dask, until it is stopped or the client has gone."""
     from distributed import get_worker
 
@@ -76,13 +75,16 @@ class Dask(Executor):
         except ImportError:
             raise InputError("dask.distributed is not installed", hint=INSTALL) from None
         cores = available_cores()
-        self._address, self._jobs = address, jobs or cores
-        self.threads = threads or (1 if address else max(1, cores // self._jobs))
+        self._address, self.jobs = address, jobs or cores
+        self.threads = threads or (1 if address else max(1, cores // self.jobs))
         self.has_own_memory = address is not None
-        remote.adopt(started)
+        remote.WORKERS.idle += started
         self._lock = -1
         self._client: Client | None = None
         self._cluster: Any = None
+        self._run_id = f"netsim-{os.getpid()}-{time.time_ns()}"
+        self._futures: dict[str, Future] = {}
+        self._began_s = self._heard_s = 0.0
 
     def open(self, lock: int) -> None:
         self._lock = lock
@@ -96,65 +98,58 @@ class Dask(Executor):
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:
         try:
-            yield from self._run(batch)
+            client = self._connect()
+            self.jobs = max(1, sum(client.nthreads().values()))
+            self._began_s = self._heard_s = time.monotonic()
+            yield from super().run(batch)
         except (asyncio.CancelledError, CancelledError, OSError):
             raise self._lost() from None
 
-    def _run(self, batch: Batch) -> Iterator[PointOutcome]:
-        from distributed import as_completed
-
-        client, runs = self._connect(), {}
-        run_id = f"netsim-{os.getpid()}-{time.time_ns()}"
-        options = replace(batch.options, threads=self.threads)
-        futures = as_completed()
+    def start(
+        self, waiting: Sequence[PointRun], running: Mapping[str, PointRun], batch: Batch
+    ) -> list[PointRun]:
+        del running  # dask decides which points run
+        client = self._connect()
         limit = self._memory_limit(client)
-        for run in batch.runs:
+        for run in waiting:
+            predicted = batch.estimates[run.name]
             if limit is not None:
-                predicted, where = batch.estimates[run.name], " on the largest worker"
+                where = " on the largest worker"
                 require_memory(predicted, what=run.point.file, available=limit, where=where)
-            spec = remote.remote_spec(run, options, self._lock)
-            future = client.submit(
+            self._futures[run.name] = client.submit(
                 run_task,
-                spec,
-                run_id,
+                remote.remote_spec(run, batch.options, self._lock),
+                self._run_id,
                 key=_key(run),
                 pure=False,
-                priority=batch.estimates[run.name].seconds_with(self.threads),
-                resources={} if limit is None else {MEMORY: batch.estimates[run.name].memory_bytes},
+                priority=predicted.seconds_with(self.threads),
+                resources={} if limit is None else {MEMORY: predicted.memory_bytes},
             )
-            runs[future.key] = run
-            futures.add(future)
-        batch.callbacks.parallel(max(1, min(len(runs), sum(client.nthreads().values()))))
-        stopped, began_s = False, time.monotonic()
-        heard_s = time.monotonic()
-        while runs:
-            if not stopped and batch.callbacks.should_stop():
-                stopped = True
-                client.run(stop_tasks, run_id)
-            if began_s and time.monotonic() > began_s + NOTE_S:
-                began_s = 0.0
-                if client.status == "running" and not client.nthreads():
-                    batch.callbacks.note(f"{self._address} has no workers: waiting for some")
-            if client.status == "running":
-                heard_s = time.monotonic()
-            elif time.monotonic() > heard_s + LOST_S:
+        return [*waiting]
+
+    def replies(self, running: Mapping[str, PointRun], batch: Batch) -> Iterator[tuple[str, Reply]]:
+        client, now_s = self._connect(), time.monotonic()
+        if self._began_s and now_s > self._began_s + NOTE_S:
+            self._began_s = 0.0
+            if client.status == "running" and not client.nthreads():
+                batch.callbacks.note(f"{self._address} has no workers: waiting for some")
+        if client.status == "running":
+            self._heard_s = now_s
+        elif now_s > self._heard_s + LOST_S:
+            raise self._lost()
+        time.sleep(POLL_S)
+        for name in [*running]:
+            future = self._futures[name]
+            if future.status == "cancelled":
                 raise self._lost()
-            found = futures.next_batch(block=False) if not futures.is_empty() else []
-            for future in found:
-                if future.status == "cancelled":
-                    raise self._lost()
-                if future.status not in ("finished", "error"):
-                    futures.add(future)  # its worker was lost with the answer: computed again
-                    continue
-                outcome = _outcome(runs[future.key], future)
-                del runs[future.key]
-                if outcome is not None:
-                    yield outcome
-            if not found:
-                time.sleep(POLL_S)
+            if future.status in ("finished", "error"):
+                yield name, _reply(future)
+
+    def stop(self) -> None:
+        self._connect().run(stop_tasks, self._run_id)
 
     def close(self) -> None:
-        remote.end_idle()  # of a local cluster; others end theirs after a while
+        remote.WORKERS.end_idle()  # of a local cluster; others end theirs after a while
         for one in (self._client, self._cluster):
             if one is not None:
                 one.close(timeout=2)
@@ -174,7 +169,7 @@ class Dask(Executor):
                 resources = {MEMORY: available_bytes() or 1 << 60}
                 self._cluster = LocalCluster(
                     n_workers=1,
-                    threads_per_worker=self._jobs,
+                    threads_per_worker=self.jobs,
                     processes=False,
                     dashboard_address=HERE,
                     worker_dashboard_address=HERE,
@@ -202,13 +197,15 @@ def _key(run: PointRun) -> str:
     return f"netsim-{run.provenance.fingerprint[:32]}-{folder[:8]}"
 
 
-def _outcome(run: PointRun, future: Future) -> PointOutcome | None:
-    """Return the outcome of a task that has ended; None if it was stopped."""
+def _reply(future: Future) -> Reply:
+    """Return the reply of a task that has ended."""
     if future.status == "finished":
-        reply = future.result()
+        reply: Reply = future.result()
         future.release()
-        return remote.reply_outcome(run, reply)
+        return reply
     error = future.exception()
     if type(error).__name__ == "KilledWorker":
-        return run.failed("its workers were lost again and again, perhaps for lack of memory")
-    return run.failed(f"its worker failed: {type(error).__name__}: {error}")
+        message = "its workers were lost again and again, perhaps for lack of memory"
+    else:
+        message = f"its worker failed: {type(error).__name__}: {error}"
+    return {"directory": None, "error": message}

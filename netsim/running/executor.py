@@ -1,22 +1,23 @@
-"""Where the points of a run are simulated: the interface, and this process one after the other."""
+"""Where the points of a run are simulated: the interface, and this process."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from netsim.errors import CombinedInputError, InputError
+from netsim.results import destination
+from netsim.results.replace import recover
+from netsim.results.write import checked, receive
 from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
 
 if TYPE_CHECKING:
     from netsim.running.estimate import Estimate
     from netsim.running.mpi import MpiRanks
-
-
-ALONE_S = 1.0
-"""Seconds in which this process predicts points before it lets others help."""
+    from netsim.running.worker_process import Reply
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,13 @@ class Batch:
 
 
 class Executor:
-    """Simulates points somewhere."""
+    """Simulates points somewhere: `start` gives them away, and `replies` come back."""
+
+    jobs = 1
+    """Points at a time."""
+
+    threads = 1
+    """Threads of each point."""
 
     alone_s = math.inf
     """Seconds in which this process predicts points."""
@@ -79,7 +86,44 @@ class Executor:
 
         Yields no outcome for points that `should_stop` keeps from being simulated.
         """
+        seconds = {name: one.seconds_with(self.threads) for name, one in batch.estimates.items()}
+        waiting = sorted(batch.runs, key=lambda run: -seconds[run.name])
+        running: dict[str, PointRun] = {}
+        batch = replace(batch, options=replace(batch.options, threads=self.threads))
+        batch.callbacks.parallel(min(self.jobs, len(waiting)))
+        is_stopped = False
+        while waiting or running:
+            if not is_stopped and batch.callbacks.should_stop():
+                is_stopped = True
+                waiting.clear()
+                self.stop()
+            self._start_some(waiting, running, batch)
+            ended = [(running.pop(name), reply) for name, reply in self.replies(running, batch)]
+            self._start_some(waiting, running, batch)  # before the table is written
+            for run, reply in ended:
+                if (outcome := outcome_of(run, reply)) is not None:
+                    yield outcome
+
+    def _start_some(
+        self, waiting: list[PointRun], running: dict[str, PointRun], batch: Batch
+    ) -> None:
+        for run in self.start(waiting, running, batch) if waiting else ():
+            waiting.remove(run)
+            running[run.name] = run
+
+    def start(
+        self, waiting: Sequence[PointRun], running: Mapping[str, PointRun], batch: Batch
+    ) -> list[PointRun]:
+        """Start the first points for which there is room; return them."""
         raise NotImplementedError
+
+    def replies(self, running: Mapping[str, PointRun], batch: Batch) -> Iterator[tuple[str, Reply]]:
+        """Yield the names of points that have ended, with their replies (`outcome_of`). Waits a
+        little."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Let the points that run write what they have, and end."""
 
     def close(self) -> None:
         """End everything that still runs, without waiting for its results."""
@@ -102,3 +146,36 @@ class Serial(Executor):
             yield run.simulate(batch.options, batch.callbacks, batch.record)
             if batch.callbacks.should_stop():
                 return
+
+
+def outcome_of(run: PointRun, reply: Mapping[str, Any]) -> PointOutcome | None:
+    """Return the outcome of a point from a reply (`Workers.ask`) and the files that it has written;
+    None if it was stopped.
+
+    Raises InputError if its input is wrong.
+    """
+    if "lost" in reply:
+        recover(run.folder.parent, run.folder.name)
+    if "input_error" in reply:
+        raise input_error(reply["input_error"])
+    if "stopped" in reply:
+        return None
+    directory = reply["directory"]
+    if directory is None:
+        return run.failed(str(reply["error"]).removeprefix(f"{run.name}: "))
+    folders = (run.folder, destination.partial_directory(run.folder))
+    folder = next((one for one in folders if str(one) == directory), run.folder)
+    fingerprint = run.provenance.fingerprint
+    try:
+        if "files" in reply:
+            folder = receive(run.folder, reply["files"], fingerprint)
+        result = checked(folder, fingerprint)
+    except InputError as error:
+        return run.failed(f"the result cannot be read: {error}")
+    return run.outcome(result)
+
+
+def input_error(content: Sequence[Mapping[str, Any]]) -> InputError:
+    """Return the error that a worker process describes."""
+    errors = [InputError(**one) for one in content]
+    return errors[0] if len(errors) == 1 else CombinedInputError(errors)

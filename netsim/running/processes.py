@@ -1,237 +1,201 @@
 """Points in worker processes of this machine, several at a time.
 
-Each process runs one point after the other, so it compiles or loads code once. A process that ends
-before it has answered costs only its point, which is tried once more. The predicted memory of what
-runs at the same time stays within what was available at the start.
+Each process runs one point after the other, so it compiles or loads code once; a thread of this
+process waits for its answer. The predicted memory of what runs at the same time stays within what
+was available at the start.
 """
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from multiprocessing.connection import wait
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from netsim.errors import CombinedInputError, InputError, warn_once
+from netsim.errors import warn_once
 from netsim.memory import available_bytes, available_cores
-from netsim.results import destination
-from netsim.results.received import checked, receive
-from netsim.results.replace import recover
 from netsim.running.estimate import BASE_BYTES, Estimate, require_memory
-from netsim.running.executor import ALONE_S, Batch, Executor
+from netsim.running.executor import Batch, Executor, Serial, input_error
 from netsim.running.point import Progress
-from netsim.running.point_run import PointOutcome, PointRun, RunOptions
+from netsim.running.point_run import PointOutcome, PointRun, Report, RunOptions
 from netsim.running.point_spec import point_spec
 from netsim.running.work import Work
-from netsim.running.worker_process import WorkerProcess
+from netsim.running.worker_process import POLL_S, Reply, WorkerProcess, Workers
 
 UNKNOWN = Estimate(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, assumptions="")
 
-POLL_S = 0.1
-ATTEMPTS = 2
-STOP_S = 3.0
-"""Seconds after a stop in which a process must have begun to simulate, or it is ended."""
+ALONE_S = 1.0
+"""Seconds in which this process predicts points before it lets others help."""
+
+START_S = 1.0
+"""Time in which worker processes start."""
+
+SAVED_S = 3.0
+"""Predicted gain below which points run in this process."""
 
 
 class Processes(Executor):
     """At most `jobs` worker processes, each with its share of the threads unless `threads` is
-    given."""
+    given. Without `jobs`, small points run in several processes with a thread each, and large ones
+    here with all threads."""
 
     alone_s = ALONE_S
 
     def __init__(
-        self, jobs: int, threads: int | None = None, started: Sequence[WorkerProcess] = ()
+        self,
+        jobs: int | None = None,
+        threads: int | None = None,
+        started: Sequence[WorkerProcess] = (),
     ) -> None:
-        self.jobs = jobs
-        self.threads = threads or max(1, available_cores() // jobs)
+        self._given = jobs, threads
         self._memory = available_bytes()
-        self._lock: int | None = None
-        self._workers = [*started]
-        self._stop_s: float | None = None
+        self._workers = Workers(started)
+        self._pool: ThreadPoolExecutor | None = None
+        self._messages: SimpleQueue[tuple[str, str, Any]] = SimpleQueue()
+        self._reports: dict[str, Report | None] = {}
+        self._stopped = False
+        self._use(jobs or available_cores())
+        if self.jobs == 1:
+            self.alone_s = math.inf
+
+    def _use(self, jobs: int) -> None:
+        self.jobs, self.threads = jobs, self._given[1] or max(1, available_cores() // jobs)
 
     def open(self, lock: int) -> None:
-        self._lock = lock
-        for worker in self._workers:
-            worker.share(lock)
+        self._workers.open(lock)
 
     def estimates(
         self, runs: Sequence[PointRun], should_stop: Callable[[], bool]
     ) -> dict[str, Estimate]:
-        self._grow(len(runs))
-        found = super().estimates(runs, should_stop)  # while the processes start
-        waiting = [run for run in runs if run.name not in found][::-1]
-        wrong: list[tuple[int, InputError]] = []
-        while (waiting and not wrong) or self._busy():
-            if should_stop():
+        if self._given[0] is not None:
+            self._workers.start(min(self.jobs, len(runs)))  # while this process predicts
+        found = super().estimates(runs, should_stop)
+        rest = [run for run in runs if run.name not in found]
+        asked = {run.name: self._ask("estimate", run, RunOptions()) for run in rest}
+        while not should_stop():
+            done, left = wait(asked.values(), POLL_S)
+            wrong = [future for future in done if "input_error" in future.result()]
+            if wrong or not left:
                 break
-            for worker in self._workers:
-                if worker.run is None and waiting and not wrong:
-                    spec = point_spec(waiting[-1], RunOptions())
-                    worker.give("estimate", waiting.pop(), spec)
-            for worker, kind, content in self._messages():
-                run, worker.run = worker.run, None
-                assert run is not None
-                try:
-                    found[run.name] = self._estimate(run, kind, content)
-                except InputError as error:
-                    wrong.append((run.point.index, error))
-            self._grow(len(waiting))
-        if wrong:
-            raise min(wrong, key=lambda one: one[0])[1]
+        for future in asked.values():
+            future.cancel()
+        if should_stop():
+            self._stopped = True
+            return found
+        for run in rest:
+            if asked[run.name].done() and not asked[run.name].cancelled():
+                found[run.name] = self._estimate(run, asked[run.name].result())
         return found
 
-    def run(self, batch: Batch) -> Iterator[PointOutcome]:
-        longest = {name: one.seconds_with(self.threads) for name, one in batch.estimates.items()}
-        waiting = sorted(batch.runs, key=lambda run: -longest[run.name])
-        attempts = dict.fromkeys((run.name for run in waiting), 0)
-        options = replace(batch.options, threads=self.threads)
-        batch.callbacks.parallel(min(self.jobs, len(waiting)))
-        while waiting or self._busy():
-            if self._stop_s is None and batch.callbacks.should_stop():
-                waiting.clear()
-                self._stop()
-            self._start(waiting, attempts, batch, options)
-            for worker, kind, content in self._messages():
-                assert worker.run is not None
-                run = worker.run
-                if kind == "progress":
-                    self._progress(worker, content)
-                    continue
-                if kind == "note":
-                    batch.callbacks.note(str(content))
-                    continue
-                worker.run = None
-                if kind == "error":
-                    raise input_error(content)
-                if kind == "done":
-                    self._start(waiting, attempts, batch, options)  # before the table is written
-                    yield outcome_of(run, content)
-                    continue
-                recover(run.folder.parent, run.folder.name)
-                if self._stop_s is not None:
-                    continue
-                if kind == "ended" and attempts[run.name] < ATTEMPTS:
-                    batch.callbacks.note(f"{run.name}: {content}: tried once more")
-                    waiting.insert(0, run)
-                    continue
-                times = " twice" if kind == "ended" else ""
-                yield run.failed(f"{content}{times}".removeprefix(f"{run.name}: "))
-
-    def _estimate(self, run: PointRun, kind: str, content: Any) -> Estimate:
-        """Return the estimate of a point from a worker's answer; it takes all memory if the worker
-        has ended, so its run will show why.
-        """
-        if kind == "error":
-            raise input_error(content)
-        if kind != "estimate":
+    def _estimate(self, run: PointRun, reply: Reply) -> Estimate:
+        """Return the estimate of a point from a reply; it takes all memory if its process has
+        ended, so its run will show why."""
+        if "input_error" in reply:
+            raise input_error(reply["input_error"])
+        if "error" in reply:
             return replace(UNKNOWN, memory_bytes=self._memory or 0)
-        work = None if content["work"] is None else Work(**content["work"])
-        estimate = Estimate(**{**content, "work": work})
+        reply.pop("lost", None)
+        work = None if reply["work"] is None else Work(**reply["work"])
+        estimate = Estimate(**{**reply, "work": work})
         require_memory(estimate, what=run.point.file, available=self._memory)
         return estimate
 
-    def close(self) -> None:
-        for worker in self._workers:
-            worker.process.kill()
-        for worker in self._workers:
-            worker.end()
-        self._workers.clear()
-
-    def _busy(self) -> list[WorkerProcess]:
-        return [worker for worker in self._workers if worker.run is not None]
-
-    def _grow(self, n_points: int) -> None:
-        """Start processes, as many as the points need."""
-        while len(self._workers) < min(self.jobs, n_points):
-            self._workers.append(WorkerProcess(self._lock))
-
-    def _start(
-        self, waiting: list[PointRun], attempts: dict[str, int], batch: Batch, options: RunOptions
-    ) -> None:
-        """Start the first of the waiting points that fit into the memory, and count attempts."""
-        for run in list(waiting):
-            if len(self._busy()) >= self.jobs:
+    def run(self, batch: Batch) -> Iterator[PointOutcome]:
+        jobs, threads = self._given
+        if jobs is None:
+            found = [batch.estimates[run.name] for run in batch.runs]
+            self._use(best_jobs(found, available_cores(), threads))
+            if self.jobs == 1:
+                yield from Serial().run(batch)
                 return
-            worker = self._worker_for(run, batch)
-            if worker is not None:
-                waiting.remove(run)
-                attempts[run.name] += 1
-                worker.report = batch.callbacks.watch(run.point)
-                worker.give("run", run, point_spec(run, options))
+        yield from super().run(batch)
 
-    def _worker_for(self, run: PointRun, batch: Batch) -> WorkerProcess | None:
-        """Return an idle process for a point; None if the point does not fit into the memory now.
+    def start(
+        self, waiting: Sequence[PointRun], running: Mapping[str, PointRun], batch: Batch
+    ) -> list[PointRun]:
+        started: list[PointRun] = []
+        for run in waiting:
+            if len(running) + len(started) >= self.jobs:
+                break
+            if self._has_room(run, [*running.values(), *started], batch.estimates):
+                started.append(run)
+                self._reports[run.name] = batch.callbacks.watch(run.point)
+                asked = self._ask("run", run, batch.options)
+                asked.add_done_callback(partial(self._put_reply, run.name))
+        return started
 
-        Idle processes end if only their memory is missing.
-        """
-        idle = [worker for worker in self._workers if worker.run is None]
-        if self._memory is not None:
-            estimates = batch.estimates
-            taken = sum(estimates[one.run.name].memory_bytes for one in self._busy() if one.run)
-            room = self._memory - taken - estimates[run.name].memory_bytes
-            if room < 0 and self._busy():
-                return None
-            while len(idle) > 1 and room < BASE_BYTES * (len(idle) - 1):
-                self._workers.remove(idle[-1])
-                idle.pop().end()
-        if not idle:
-            idle = [WorkerProcess(self._lock)]
-            self._workers.append(idle[0])
-        return idle[0]
+    def _has_room(
+        self, run: PointRun, others: Sequence[PointRun], estimates: Mapping[str, Estimate]
+    ) -> bool:
+        """Return whether a point fits into the memory. Idle processes end if only theirs is
+        missing."""
+        if self._memory is None:
+            return True
+        room = self._memory - sum(estimates[one.name].memory_bytes for one in (run, *others))
+        if room < 0 and others:
+            return False
+        self._workers.end_idle(left=1 + max(0, room) // BASE_BYTES)
+        return True
 
-    def _messages(self) -> Iterator[tuple[WorkerProcess, str, Any]]:
-        """Yield messages of the processes; "ended" if one ended, and how. Waits a little."""
-        by_channel = {worker.channel: worker for worker in self._workers}
-        if self._stop_s is not None and time.monotonic() > self._stop_s + STOP_S:
-            for worker in self._busy():
-                if not worker.is_simulating:
-                    worker.process.kill()
-        for channel in wait(list(by_channel), POLL_S):
-            worker = by_channel[channel]  # type: ignore[index]
-            if worker not in self._workers:  # ended meanwhile
-                continue
-            message = worker.receive()
-            if message is None:
-                self._workers.remove(worker)
-                reason = worker.end()
-                if worker.run is not None:
-                    yield worker, "ended", reason
-            elif message[0] == "warning":
-                warn_once(str(message[1]))
-            elif worker.run is not None:
-                yield worker, *message
+    def _ask(self, kind: str, run: PointRun, options: RunOptions) -> Future[Reply]:
+        """Ask a process in a thread."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.jobs, "netsim-point")
+        spec, heard = point_spec(run, options), partial(self._put, run.name)
+        return self._pool.submit(self._workers.ask, kind, spec, lambda: self._stopped, heard)
 
-    def _stop(self) -> None:
-        self._stop_s = time.monotonic()
-        for worker in self._workers:
-            worker.send({"kind": "stop"})
+    def _put(self, name: str, kind: str, content: Any) -> None:
+        self._messages.put((name, kind, content))
 
-    def _progress(self, worker: WorkerProcess, content: Mapping[str, Any]) -> None:
-        counted = content["counted"]
-        progress = Progress(**{**content, "counted": tuple(counted) if counted else None})
-        worker.is_simulating = progress.phase == "run"
-        if worker.report is not None:
-            worker.report(progress)
+    def _put_reply(self, name: str, asked: Future[Reply]) -> None:
+        self._put(name, "reply", asked)
 
+    def replies(self, running: Mapping[str, PointRun], batch: Batch) -> Iterator[tuple[str, Reply]]:
+        block = True
+        while True:
+            try:
+                name, kind, content = self._messages.get(block, POLL_S)
+            except Empty:
+                return
+            block = False
+            if kind == "note":
+                batch.callbacks.note(str(content))
+            elif kind == "warning":
+                warn_once(str(content))
+            elif kind == "reply" and name in running:
+                yield name, content.result()
+            elif kind == "progress" and (report := self._reports.get(name)) is not None:
+                counted = content["counted"]
+                report(Progress(**{**content, "counted": tuple(counted) if counted else None}))
 
-def outcome_of(run: PointRun, content: Mapping[str, Any]) -> PointOutcome:
-    """Return the outcome of a point from a worker's answer and the files that it wrote."""
-    directory = content["directory"]
-    if directory is None:
-        return run.failed(str(content["error"]).removeprefix(f"{run.name}: "))
-    folders = (run.folder, destination.partial_directory(run.folder))
-    folder = next((one for one in folders if str(one) == directory), run.folder)
-    fingerprint = run.provenance.fingerprint
-    try:
-        if content.get("files") is not None:
-            folder = receive(run.folder, content["files"], fingerprint)
-        result = checked(folder, fingerprint)
-    except InputError as error:
-        return run.failed(f"the result cannot be read: {error}")
-    return run.outcome(result)
+    def stop(self) -> None:
+        self._stopped = True
+
+    def close(self) -> None:
+        self._stopped = True
+        self._workers.kill()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self._workers.end_idle()
 
 
-def input_error(content: Sequence[Mapping[str, Any]]) -> InputError:
-    errors = [InputError(**one) for one in content]
-    return errors[0] if len(errors) == 1 else CombinedInputError(errors)
+def best_jobs(estimates: Sequence[Estimate], cores: int, threads: int | None = None) -> int:
+    """Return the number of points at a time that is predicted to end first.
+
+    The memory of that many points, the largest ones, must be available. Each point gets its share
+    of the cores unless `threads` is given.
+    """
+    memory = sorted((one.memory_bytes for one in estimates), reverse=True)
+    room = available_bytes()
+    best, best_s = 1, sum(one.seconds_with(threads or cores) for one in estimates) - SAVED_S
+    for jobs in range(2, min(cores, len(estimates)) + 1):
+        if room is not None and sum(memory[:jobs]) > room:
+            break
+        of_point = [one.seconds_with(threads or cores // jobs) for one in estimates]
+        seconds = START_S + max(sum(of_point) / jobs, *of_point)
+        if seconds < best_s:
+            best, best_s = jobs, seconds
+    return best

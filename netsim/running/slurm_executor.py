@@ -6,14 +6,14 @@ import math
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError
 from netsim.running import remote
 from netsim.running.executor import Batch, Executor
-from netsim.running.point_run import PointOutcome, PointRun
+from netsim.running.point_run import PointRun
+from netsim.running.worker_process import Reply
 
 INSTALL = "pip install 'netsim[slurm]'"
 
@@ -38,11 +38,11 @@ class PointsTask:
     def __init__(self, specs: list[dict[str, Any]]) -> None:
         self.specs = specs
 
-    def __call__(self) -> list[dict[str, Any]]:
+    def __call__(self) -> list[Reply]:
         try:
             return [remote.run_remotely(spec, lambda: False) for spec in self.specs]
         finally:
-            remote.end_idle()
+            remote.WORKERS.end_idle()
 
     def checkpoint(self) -> Any:
         """Let the running point write its checkpoint; return the job to queue again.
@@ -51,7 +51,7 @@ class PointsTask:
         """
         from submitit.helpers import DelayedSubmission
 
-        remote.stop_and_wait()
+        remote.WORKERS.stop_and_wait()
         return DelayedSubmission(PointsTask(self.specs))
 
 
@@ -73,58 +73,68 @@ class Slurm(Executor):
             raise InputError("submitit is not installed", hint=INSTALL) from None
         if cluster == "slurm" and shutil.which("sbatch") is None:
             raise InputError("sbatch not found: no Slurm here", file="--scheduler")
-        self._jobs, self._threads = jobs or JOBS, threads or 1
+        self.jobs, self.threads = jobs or JOBS, threads or 1
         self._partition, self._cluster = partition, cluster
         self._lock = -1
+        self._folder, self._is_stopped = Path(), False
+        self._groups: list[list[PointRun]] = []
         self.submitted: list[Any] = []
 
     def open(self, lock: int) -> None:
         self._lock = lock
 
-    def run(self, batch: Batch) -> Iterator[PointOutcome]:
-        if not batch.runs:
-            return
-        seconds = {name: one.seconds_with(self._threads) for name, one in batch.estimates.items()}
-        groups = divided(batch.runs, seconds, self._jobs)
-        options = replace(batch.options, threads=self._threads)
-        folder = batch.runs[0].folder.parent
-        folder = folder.with_name(f"{folder.name}.jobs")
+    def start(
+        self, waiting: Sequence[PointRun], running: Mapping[str, PointRun], batch: Batch
+    ) -> list[PointRun]:
+        del running  # all are submitted at once
+        seconds = {name: one.seconds_with(self.threads) for name, one in batch.estimates.items()}
+        groups = divided(waiting, seconds, self.jobs)
+        self._folder = waiting[0].folder.parent.with_name(f"{waiting[0].folder.parent.name}.jobs")
         executor = self._executor(
-            folder,
             memory_bytes=max(one.memory_bytes for one in batch.estimates.values()),
             seconds=max(sum(seconds[run.name] for run in group) for group in groups),
-            parallel=min(self._jobs, len(groups)),
+            parallel=min(self.jobs, len(groups)),
         )
         with executor.batch():
             for group in groups:
-                specs = [remote.remote_spec(run, options, self._lock) for run in group]
+                specs = [remote.remote_spec(run, batch.options, self._lock) for run in group]
                 self.submitted.append(executor.submit(PointsTask(specs)))
-        batch.callbacks.parallel(min(self._jobs, len(groups)))
-        waiting = dict(zip(range(len(groups)), groups, strict=True))
-        while waiting and not batch.callbacks.should_stop():
-            for number, group in list(waiting.items()):
-                yield from self._finished(number, group)
-                if not group:
-                    del waiting[number]
-            time.sleep(POLL_S if waiting else 0)
-        if not waiting:
-            shutil.rmtree(folder, ignore_errors=True)
+        self._groups = groups
+        return [*waiting]
+
+    def replies(self, running: Mapping[str, PointRun], batch: Batch) -> Iterator[tuple[str, Reply]]:
+        del batch
+        if self._is_stopped:
+            yield from ((name, {"stopped": True}) for name in [*running])
+            return
+        time.sleep(POLL_S)
+        n_left = len(running)
+        for job, group in zip(self.submitted, self._groups, strict=True):
+            left = [run for run in group if run.name in running]
+            for name, reply in _ended(job, left) if left else ():
+                n_left -= 1
+                yield name, reply
+        if not n_left:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def stop(self) -> None:
+        self._is_stopped = True
 
     def close(self) -> None:
         for job in self.submitted:
             if not job.done():
                 job.cancel()
 
-    def _executor(self, folder: Path, *, memory_bytes: int, seconds: float, parallel: int) -> Any:
+    def _executor(self, *, memory_bytes: int, seconds: float, parallel: int) -> Any:
         import submitit
 
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        executor = submitit.AutoExecutor(folder=folder, cluster=self._cluster)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        executor = submitit.AutoExecutor(folder=self._folder, cluster=self._cluster)
         executor.update_parameters(
             name="netsim",
             timeout_min=math.ceil((SPARE_TIME * seconds + SPARE_S) / 60),
             mem_gb=math.ceil(SPARE_MEMORY * memory_bytes / 1e9),
-            cpus_per_task=self._threads,
+            cpus_per_task=self.threads,
             slurm_array_parallelism=parallel,
             slurm_signal_delay_s=SIGNAL_S,
         )
@@ -132,29 +142,21 @@ class Slurm(Executor):
             executor.update_parameters(slurm_partition=self._partition)
         return executor
 
-    def _finished(self, number: int, group: list[PointRun]) -> Iterator[PointOutcome]:
-        """Yield and remove the points of a job that are done."""
-        job = self.submitted[number]
-        is_done = job.done()
-        for run in list(group):
-            if (found := run.kept()) is not None and not is_done:
-                group.remove(run)
-                yield replace(found, kept=False)
-        if not is_done:
-            return
-        error = job.exception()
-        replies = [] if error is not None else job.result()
-        if len(replies) > len(group):
-            replies = replies[-len(group) :] if group else []
-        for run, reply in zip(list(group), replies, strict=False):
-            group.remove(run)
-            if (outcome := remote.reply_outcome(run, reply)) is not None:
-                yield outcome
-        for run in list(group):
-            group.remove(run)
-            yield replace(
-                run.kept() or run.failed(f"its job ended: {_last_line(error)}"), kept=False
-            )
+
+def _ended(job: Any, left: Sequence[PointRun]) -> Iterator[tuple[str, Reply]]:
+    """Yield the replies of a job's points that are done: their results are written, or the job has
+    ended."""
+    is_done = job.done()
+    error = job.exception() if is_done else None
+    replies = job.result() if is_done and error is None else []
+    if replies:
+        yield from zip((run.name for run in left), replies[-len(left) :], strict=False)
+        left = left[len(replies) :]
+    for run in left:
+        if run.kept() is not None:
+            yield run.name, {"directory": str(run.folder), "error": None}
+        elif is_done:
+            yield run.name, {"directory": None, "error": f"its job ended: {_last_line(error)}"}
 
 
 def divided(

@@ -11,26 +11,22 @@ import gc
 import json
 import os
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
-from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from netsim import errors
 from netsim.errors import InputError
 from netsim.results.files import plain
-from netsim.results.received import packed
-from netsim.results.replace import exclusive
 from netsim.running.estimate import estimate
 from netsim.running.point import Progress
-from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
+from netsim.running.point_run import Callbacks, PointOutcome
 from netsim.running.point_spec import rebuild
 from netsim.running.worker_process import MAX_BYTES
 
@@ -121,20 +117,6 @@ class Worker:
 
     def _run(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         run, options = rebuild(spec)
-        store = spec.get("store")
-        if store is None:
-            return self._simulate(run, options)
-        lock = Path(store["lock"])
-        if lock.is_file() and lock.read_bytes() == store["token"].encode():
-            with exclusive(run.folder, patient=True):  # of another task for the same point
-                return self._simulate(run, options)
-        with tempfile.TemporaryDirectory(prefix="netsim-point-") as folder:
-            reply = self._simulate(replace(run, folder=Path(folder) / run.folder.name), options)
-            if reply["directory"] is not None:
-                reply["files"] = packed(Path(reply["directory"]))
-            return reply
-
-    def _simulate(self, run: PointRun, options: RunOptions) -> dict[str, Any]:
         if not options.force and (kept := run.kept()) is not None:
             return _reply(kept)  # the process before this one was killed after its last step
         callbacks = Callbacks(

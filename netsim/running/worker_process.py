@@ -1,4 +1,8 @@
-"""Start a worker process and talk to it; light, so that processes start before much is imported."""
+"""Worker processes, which run points one after the other, and how to ask them for answers.
+
+A process that ends before it has answered costs only its point, which is tried once more. This file
+is light, so that processes start before much is imported.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import send_handle
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from netsim.running.point import Progress
-    from netsim.running.point_run import PointRun
+from typing import Any
 
 CODE = "import sys; sys.path[:] = {path}; from netsim.running.worker import main; main({fd})"
 """Program of a worker process: like this one, it finds only what this one finds."""
@@ -26,9 +28,20 @@ MAX_BYTES = 1 << 30
 END_S = 0.1
 """Seconds that a process has to end once its socket is closed."""
 
+POLL_S = 0.1
+ATTEMPTS = 2
+STOP_S = 3.0
+"""Seconds after a stop in which a process must have begun to simulate, or it is ended."""
+
+ENDS = ("done", "estimate", "error", "hang")
+"""Messages that end the work for a point."""
+
+Reply = dict[str, Any]
+Heard = Callable[[str, Any], None]
+
 
 class WorkerProcess:
-    """A process that runs points (`worker.py`), and the point that it has."""
+    """A process that runs points (`worker.py`)."""
 
     def __init__(self, lock: int | None = None) -> None:
         ours, theirs = socket.socketpair()
@@ -42,20 +55,12 @@ class WorkerProcess:
         self.channel = Connection(ours.detach())
         if lock is not None:
             self.share(lock)
-        self.run: PointRun | None = None
-        self.report: Callable[[Progress], None] | None = None
-        self.is_simulating = False
 
     def share(self, lock: int) -> None:
         """Share the lock on the result directory: it holds until this process has ended, too."""
         self.send({"kind": "lock"})
         with suppress(OSError):
             send_handle(self.channel, lock, self.process.pid)
-
-    def give(self, kind: str, run: PointRun, spec: Mapping[str, Any]) -> None:
-        """Give the process a point to estimate or run."""
-        self.run, self.is_simulating = run, False
-        self.send({"kind": kind, "spec": spec})
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message; a process that has ended is noticed when its answer is read."""
@@ -69,6 +74,29 @@ class WorkerProcess:
             return str(message["kind"]), message["content"]
         except (EOFError, OSError, ValueError, KeyError, TypeError):
             return None
+
+    def answer(self, should_stop: Callable[[], bool], heard: Heard) -> tuple[str, Any]:
+        """Return the message that ends a point, or "ended" if the process has ended; `heard` gets
+        the others."""
+        stopped_s: float | None = None
+        is_simulating = False
+        while True:
+            if stopped_s is None and should_stop():
+                stopped_s = time.monotonic()
+                self.send({"kind": "stop"})
+            waited_s = 0.0 if stopped_s is None else time.monotonic() - stopped_s
+            if waited_s > STOP_S and not is_simulating:
+                self.process.kill()
+            if not wait([self.channel], POLL_S):
+                continue
+            message = self.receive()
+            if message is None:
+                return "ended", None
+            if message[0] in ENDS:
+                return message
+            if message[0] == "progress":
+                is_simulating = message[1]["phase"] == "run"
+            heard(*message)
 
     def end(self) -> str:
         """End the process at once; return how it ended."""
@@ -84,3 +112,101 @@ class WorkerProcess:
         name = signal.Signals(-status).name
         hint = ", perhaps for lack of memory" if name == "SIGKILL" else ""
         return f"its process was ended by {name}{hint}"
+
+
+class Workers:
+    """Worker processes to be used by several threads; idle ones end after `idle_s` seconds."""
+
+    def __init__(self, started: Iterable[WorkerProcess] = (), idle_s: float | None = None) -> None:
+        self.idle = [*started]
+        self.active: list[WorkerProcess] = []
+        self.lock: int | None = None
+        self._idle_s = idle_s
+        self._changing = threading.Lock()
+
+    def open(self, lock: int) -> None:
+        """Share the lock on the result directory with all processes."""
+        self.lock = lock
+        for worker in self.idle:
+            worker.share(lock)
+
+    def start(self, n: int) -> None:
+        """Start processes, up to n in all."""
+        while len(self.idle) + len(self.active) < n:
+            self.idle.append(WorkerProcess(self.lock))
+
+    def ask(
+        self,
+        kind: str,
+        spec: Mapping[str, Any],
+        should_stop: Callable[[], bool],
+        heard: Heard = lambda *_: None,
+    ) -> Reply:
+        """Return the answer for a point: {"directory": ..., "error": ...} of a run, or an estimate.
+
+        {"stopped": True} if it is stopped before there is something to save, {"input_error": [...]}
+        for wrong input. With "lost", a process has ended on the way.
+        """
+        reason = ""
+        lost: Reply = {}
+        for attempt in range(ATTEMPTS):
+            if should_stop():
+                return {"stopped": True, **lost}
+            worker = self._take()
+            worker.send({"kind": kind, "spec": spec})
+            answer, content = worker.answer(should_stop, heard)
+            if answer in ("done", "estimate", "error"):
+                self._give_back(worker)
+                return {"input_error": content} if answer == "error" else {**content, **lost}
+            reason = worker.end()
+            self._give_back(worker, ended=True)
+            lost = {"lost": True}
+            if answer == "hang":
+                return {"directory": None, "error": str(content), **lost}
+            if attempt == 0 and not should_stop():
+                heard("note", f"{spec['name']}: {reason}: tried once more")
+        if should_stop():
+            return {"stopped": True, **lost}
+        return {"directory": None, "error": f"{reason} twice", **lost}
+
+    def stop_and_wait(self) -> None:
+        """Stop the points that run; return when they have been written."""
+        for worker in self.active:
+            worker.send({"kind": "stop"})
+        for worker in self.active:
+            while (message := worker.receive()) is not None and message[0] not in ENDS:
+                pass
+
+    def end_idle(self, left: int = 0) -> None:
+        """End the processes that have nothing to do, except some."""
+        with self._changing:
+            ending = self.idle[left:]
+            del self.idle[left:]
+        for worker in ending:
+            worker.end()
+
+    def kill(self) -> None:
+        """End all processes, without waiting for results."""
+        for worker in [*self.active, *self.idle]:
+            worker.process.kill()
+        self.end_idle()
+
+    def _end_unused(self) -> None:
+        if not self.active:
+            self.end_idle()
+
+    def _take(self) -> WorkerProcess:
+        with self._changing:
+            worker = self.idle.pop(0) if self.idle else WorkerProcess(self.lock)
+            self.active.append(worker)
+        return worker
+
+    def _give_back(self, worker: WorkerProcess, *, ended: bool = False) -> None:
+        with self._changing:
+            self.active.remove(worker)
+            if not ended:
+                self.idle.append(worker)
+        if self._idle_s is not None and not self.active:
+            timer = threading.Timer(self._idle_s, self._end_unused)
+            timer.daemon = True
+            timer.start()

@@ -21,7 +21,7 @@ from netsim.cli.progress import Overview
 from netsim.experiment import Experiment
 from netsim.results import load
 from netsim.results.provenance import provenances
-from netsim.running import executors, processes
+from netsim.running import processes
 from netsim.running.estimate import BASE_BYTES
 from netsim.running.point_run import PointRun, RunOptions
 from netsim.running.point_spec import point_spec, rebuild
@@ -111,12 +111,12 @@ def test_number_of_jobs_fits_cores_memory_and_points(monkeypatch):
         one.seconds_with = lambda threads: seconds / threads**gain
         return [one] * n_points
 
-    monkeypatch.setattr(executors, "available_bytes", lambda: 5 * 10**9)
-    assert executors.best_jobs(estimates(100, 1.0, gain=0), 4) == 4  # small: threads do not help
-    assert executors.best_jobs(estimates(100, 1.0, gain=0, memory_bytes=2 * 10**9), 4) == 2
-    assert executors.best_jobs(estimates(100, 0.01, gain=0), 4) == 1  # not worth it
-    assert executors.best_jobs(estimates(3, 1000.0), 4) == 1  # large: all threads for each
-    assert executors.best_jobs(estimates(2, 1000.0, gain=0.8), 4) == 2
+    monkeypatch.setattr(processes, "available_bytes", lambda: 5 * 10**9)
+    assert processes.best_jobs(estimates(100, 1.0, gain=0), 4) == 4  # small: threads do not help
+    assert processes.best_jobs(estimates(100, 1.0, gain=0, memory_bytes=2 * 10**9), 4) == 2
+    assert processes.best_jobs(estimates(100, 0.01, gain=0), 4) == 1  # not worth it
+    assert processes.best_jobs(estimates(3, 1000.0), 4) == 1  # large: all threads for each
+    assert processes.best_jobs(estimates(2, 1000.0, gain=0.8), 4) == 2
 
 
 def test_concurrent_points_fit_in_available_memory(sweep, monkeypatch):
@@ -126,14 +126,9 @@ def test_concurrent_points_fit_in_available_memory(sweep, monkeypatch):
     seen = []
 
     class Watched(Processes):
-        def _messages(self):
-            seen.append(len(self._busy()))
-            yield from super()._messages()
-
-        def estimates(self, runs, should_stop):
-            found = super().estimates(runs, should_stop)
-            seen.clear()
-            return found
+        def replies(self, running, batch):
+            seen.append(len(running))
+            yield from super().replies(running, batch)
 
     points = Experiment.load("e.toml").points()
     outcomes = list(run_points(points, Path("r"), executor=Watched(3)))

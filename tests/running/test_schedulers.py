@@ -17,11 +17,11 @@ from sweep_case import SweepCase, done, until
 
 from netsim.cli import app
 from netsim.results.provenance import provenances
-from netsim.results.received import packed
 from netsim.results.shard import Shard, merge
 from netsim.running import remote
+from netsim.running.executor import outcome_of
 from netsim.running.point_run import PointRun
-from netsim.running.processes import Processes, outcome_of
+from netsim.running.processes import Processes
 from netsim.running.sweep import run_points
 
 
@@ -138,6 +138,10 @@ def test_dask_tolerates_a_killed_worker_but_reports_lost_scheduler(sweep, cluste
             assert case.same_as_serial(folder)
 
 
+def packed(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
 def test_invalid_transferred_results_are_rejected(sweep):
     (point, *_) = sweep().points
     run = PointRun(point, Path("r"), provenances([point])[0])
@@ -145,10 +149,10 @@ def test_invalid_transferred_results_are_rejected(sweep):
     assert outcome_of(run, {"directory": "x", "error": None, "files": good}).complete
     shutil.rmtree("r")
     for bad in (
-        {**good, "../x": ""},
-        {**good, "evil.py": ""},
-        {**good, "summary.json": "%"},
-        {**good, "summary.json": "e30="},
+        {**good, "../x": b""},
+        {**good, "evil.py": b""},
+        {**good, "summary.json": b"%"},
+        {**good, "summary.json": b"{}"},
         packed(Path("serial/seed=2")),
         {},
     ):
