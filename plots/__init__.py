@@ -1,14 +1,12 @@
-"""Plots: one file each, with `draw(results) -> matplotlib Figure`; results are
-`netsim.results.Result`.
+"""Plots, by subject: `flows.py`, `by_axis.py` (sweeps), `links.py`, `over_time.py`; `networks.py`.
 
-A file with `PLOT`, one line that says what it shows, is a kind of `netsim plot --kind`. Parameters
-of `draw` other than the results are options of the command: `y`, `trust`, and those in its
-`OPTIONS`. If the file has `compare(results)`, the command prints the `table` of the comparison
-that it returns, and `draw` takes the comparison. `SUFFIXES` are further file formats, saved by
-`write`.
+`PLOTS` of a file names its kinds of `netsim plot --kind`, with a line each. A kind is a function of
+that name: it takes results (`netsim.results.Result`) and returns a `sweeps.Picture`: a figure, and
+the table that is printed with it. Its other parameters are options of the command: `y`, `trust`,
+and those in `OPTIONS` of the file. `SUFFIXES` are further file formats, saved by `write`.
 
-Start with `figure, (axes,) = style.new_figure()`. `seed_curves.py` makes one curve of the
-seeds of a point, `sweeps.py` compares points, `network_drawing.py` draws networks.
+Start with `figure, (axes,) = style.new_figure()`. `seed_curves.py` makes one curve of the seeds of
+a point, `sweeps.py` has statistics over seeds, lines, bars and tables.
 """
 
 from netsim.plots.style import fit_for_print, save

@@ -1,45 +1,67 @@
-"""Utilization and largest queue of links, by stage of the network.
+"""Pictures of links: sorted by stage of the network, and on a drawing of the network.
 
-A stage is all links from one kind of node to another ("leaf to spine"). Its links are sorted,
-busiest first: a flat curve is a balanced load, a steep one a few hot links. Links of all seeds are
-pooled. The first stages have the widest lines, so that equal ones are seen.
+A stage is all links from one kind of node to another ("leaf to spine").
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from netsim.errors import InputError, warn_once
+import numpy as np
+
+from netsim.errors import InputError, did_you_mean, warn_once
 from netsim.inventory.inventory import stem
 from netsim.plots import seed_curves, style
+from netsim.plots.networks import Drawing, Wire, draw_structure, lay_out, wires
+from netsim.plots.sweeps import Picture
 from netsim.results import files
+from netsim.tracing.replay import point_of
+from netsim.units import format_number
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.colors import Colormap, Normalize
 
+    from netsim.model.network import Network
     from netsim.results import Result
 
+PLOTS = {
+    "links": "utilization and largest queue of every link",
+    "topology": "the network, its links colored by --y, with what failed",
+}
 
-PLOT = "utilization and largest queue of every link"
+QUANTITIES = {
+    "utilization": ("utilization", 1.0),
+    "drops": ("packets dropped", 1.0),
+    "trims": ("packets trimmed", 1.0),
+    "ecn_marks": ("packets marked", 1.0),
+    "lost": ("packets lost on the link", 1.0),
+    "paused_time": ("time paused (us)", 1e6),
+    "max_queue": ("largest queue (KB)", 1e3),
+}
+"""--y -> (title of the color scale, divisor of the column)."""
+
+COLUMN = {"paused_time": "paused_ps", "max_queue": "max_queue_bytes"}
+DEFAULT = "utilization"
+NOTHING, FAILED, COLORS = "#C9C9C9", "#0072B2", "YlOrRd"
+MAX_PANELS, MAX_STAGES, STRIP_POINTS = 3, 8, 300
+WIDTH_PT, AXES_IN = 1.4, (6.0, 4.6)
+"""Width of a line, and about the size of a network's axes."""
+
+HOTTEST = 6
 
 
-def draw(results: Sequence[Result]) -> Figure:
+def links(results: Sequence[Result]) -> Picture:
     """Draw utilization (left) and largest queue (right) of every link of each point.
 
-    Line styles distinguish points, colors stages. Results without links are left out. Raises
-    InputError if none or too many are left.
+    The links of a stage are sorted, busiest first: a flat curve is a balanced load, a steep one a
+    few hot links. Line styles distinguish points, colors stages; links of all seeds are pooled. The
+    first stages have the widest lines, so that equal ones are seen. Raises InputError for results
+    without links, or too many.
     """
-    left_out = without_links(results)
-    if left_out and len(left_out) < len(results):
-        warn_once(f"skipped (no links): {', '.join(one.name for one in left_out)}")
-    shown = [result for result in results if result not in left_out]
-    if not shown:
-        raise InputError(
-            "the result has no links", file=str(results[0].path), hint=why_none(results[0])
-        )
+    shown = with_links(results)
     curves = seed_curves.curves(shown)
     if len(curves) > len(style.LINES):
         raise InputError(
@@ -49,30 +71,30 @@ def draw(results: Sequence[Result]) -> Figure:
     figure, (left, right) = style.new_figure(columns=2)
     for curve, line in zip(curves, style.LINES, strict=False):
         _draw_curve(left, right, curve, curve.label if len(curves) > 1 else "", line)
-    left.set_ylabel("utilization")
-    left.set_ylim(0, 1.05)
+    left.set(ylabel="utilization", ylim=(0, 1.05))
     right.set_ylabel("largest queue (KB)")
     right.set_ylim(bottom=0)
     for axes in (left, right):
         axes.set_xlabel("share of the stage's links, highest first")
     caption = seed_curves.caption(curves, "links of all seeds pooled")
-    return style.finish(figure, right, seed_curves.title(shown), style.OUTSIDE, caption)
+    return Picture(style.finish(figure, right, seed_curves.title(shown), style.OUTSIDE, caption))
 
 
-def without_links(results: Sequence[Result]) -> list[Result]:
-    """Return the results without links."""
-    return [
-        result
-        for result in results
-        if not (result.path / files.LINKS).is_file() or not len(result.links)
-    ]
-
-
-def why_none(result: Result) -> str:
-    """Return the hint for a result without links."""
-    if seed_curves.transport(result) == seed_curves.IDEAL:
-        return '"ideal" is not simulated'
-    return "set links = true in [outputs] and run again"
+def with_links(results: Sequence[Result]) -> list[Result]:
+    """Return the results with links, and warn of the others. Raises InputError if all are
+    others."""
+    shown = [one for one in results if (one.path / files.LINKS).is_file() and len(one.links)]
+    if not shown:
+        is_ideal = seed_curves.transport(results[0]) == seed_curves.IDEAL
+        hint = "set links = true in [outputs] and run again"
+        raise InputError(
+            "the result has no links",
+            file=str(results[0].path),
+            hint='"ideal" is not simulated' if is_ideal else hint,
+        )
+    if left_out := [one.name for one in results if one not in shown]:
+        warn_once(f"skipped (no links): {', '.join(left_out)}")
+    return shown
 
 
 def stages(links: pl.DataFrame) -> pl.DataFrame:
@@ -113,3 +135,203 @@ def _draw_curve(left: Axes, right: Axes, curve: seed_curves.Curve, name: str, li
             share = chosen / max(1, len(values) - 1)
             width = 1.2 + 0.8 * (len(groups) - 1 - index)
             axes.plot(share, values[chosen], line, color=style.color(index), label=label, lw=width)
+
+
+def topology(results: Sequence[Result], y: str | None = None, *, trust: bool = False) -> Picture:
+    """Draw the networks of results side by side, colored by one of QUANTITIES, failed links marked.
+
+    A cable has two lines, one per direction, each on its right-hand side. Large networks are drawn
+    in part, including nodes with the highest values and with failures. Below are all links, sorted,
+    by stage.
+
+    `trust` allows plugins outside netsim. Raises InputError for results without links, too many
+    results, or a changed topology.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
+
+    quantity = y or DEFAULT
+    if quantity not in QUANTITIES:
+        hint = did_you_mean(quantity, QUANTITIES)
+        raise InputError(f'unknown color of links "{quantity}"', key="--y", hint=hint)
+    shown = with_links(results)
+    if len(shown) > MAX_PANELS:
+        raise InputError(
+            f"{len(shown)} results exceed the {MAX_PANELS} networks of a plot",
+            hint="name fewer directories",
+            code="out_of_range",
+        )
+    networks = [_network_of(result, trust) for result in shown]
+    values = [
+        _values(result, network, quantity) for result, network in zip(shown, networks, strict=True)
+    ]
+    norm = _norm(quantity, values)
+    figure = Figure(figsize=(7.6 * len(shown), 7.4), layout="constrained")
+    grid = figure.add_gridspec(2, len(shown), height_ratios=[3.2, 1.4])
+    for at, (result, network) in enumerate(zip(shown, networks, strict=True)):
+        failed = _failed(result)
+        drawing = lay_out(network, _remarkable(network, values[at], failed))
+        axes = figure.add_subplot(grid[0, at])
+        draw_structure(axes, network, drawing)
+        _draw_links(axes, wires(network, drawing), network, (values[at], norm))
+        _mark(axes, wires(network, drawing), drawing, network, failed)
+        axes.set_title(
+            seed_curves.title([result]) if len(shown) == 1 else result.name, fontsize="medium"
+        )
+        _draw_stages(figure.add_subplot(grid[1, at]), network, values[at], norm)
+    scale = ScalarMappable(norm, _colors())
+    figure.colorbar(scale, ax=figure.axes, label=QUANTITIES[quantity][0], shrink=0.6)
+    return Picture(figure)
+
+
+def _network_of(result: Result, trust: bool) -> Network:
+    """Build the network of a result again."""
+    from netsim.experiment.scenario import network_of
+
+    network = network_of(point_of(result, trust=trust))
+    units = network.reduction
+    if units is not None and units.network.n_links == result.links["link"].n_unique():
+        network = units.network
+    if network.n_links != result.links["link"].n_unique():
+        raise InputError(
+            f"the topology now has {network.n_links:,} links, not "
+            f"{result.links['link'].n_unique():,}",
+            file=str(result.path),
+            hint="run the experiment again",
+        )
+    return network
+
+
+def _values(result: Result, network: Network, quantity: str) -> np.ndarray:
+    """Return float64[n_ports]: the value of each link, summed over its classes."""
+    links = result.links
+    column = COLUMN.get(quantity, quantity)
+    values = np.zeros(network.n_ports)
+    np.add.at(values, links["link"].to_numpy(), links[column].to_numpy().astype(float))
+    return values / QUANTITIES[quantity][1]
+
+
+def _norm(quantity: str, values: Sequence[np.ndarray]) -> Normalize:
+    """Return the color scale of all panels: to 1 for utilization, else to the largest value."""
+    from matplotlib.colors import Normalize, PowerNorm
+
+    if quantity == DEFAULT:
+        return Normalize(0, 1)
+    top = max(float(one.max(initial=0)) for one in values)
+    return PowerNorm(0.5, 0, top or 1.0)
+
+
+def _failed(result: Result) -> np.ndarray:
+    """Return the ports of links with faults."""
+    faults = result.faults
+    if faults is None:
+        return np.zeros(0, np.int64)
+    links = faults.filter(faults["event"] != "reroute")["link"].drop_nulls()
+    return np.unique(links.to_numpy()).astype(np.int64)
+
+
+def _remarkable(network: Network, values: np.ndarray, failed: np.ndarray) -> set[int]:
+    """Return the nodes to draw first: those with failures or the highest values."""
+    ports = list(failed[:HOTTEST])
+    if values.max(initial=0) > 0:
+        ports += list(np.argsort(-values, kind="stable")[:HOTTEST])
+    ends = [int(network.port_node[port]) for port in ports]
+    return {*ends, *(int(network.port_node[network.port_peer[port]]) for port in ports)}
+
+
+def _colors() -> Colormap:
+    """Return the color map; zero is gray."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    shades = colormaps[COLORS](np.linspace(0.15, 1, 256))
+    return ListedColormap(shades).with_extremes(bad=NOTHING)
+
+
+def _draw_links(
+    axes: Axes, drawn: Sequence[Wire], network: Network, scale: tuple[np.ndarray, Normalize]
+) -> None:
+    """Draw both directions of each line in the color of its busiest cable, busiest lines on top."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.lines import Line2D
+
+    values, norm = scale
+    colors = _colors()
+    ways: list[tuple[float, Any]] = []
+    for wire in drawn:
+        there, back = _both_ways(wire, network, values)
+        aside = _aside(axes, wire)
+        ways += [(there, np.array(wire.points) + aside), (back, np.array(wire.points) - aside)]
+    ways.sort(key=lambda way: way[0])
+    shades = [colors(norm(value)) if value > 0 else NOTHING for value, _ in ways]
+    lines = [points for _, points in ways]
+    axes.add_collection(LineCollection(lines, colors=shades, linewidths=WIDTH_PT, zorder=1))
+    axes.legend(
+        handles=[Line2D([], [], color=NOTHING, label="0 (each direction keeps right)")],
+        loc="lower right", frameon=False, fontsize="small",
+    )  # fmt: skip
+
+
+def _both_ways(wire: Wire, network: Network, values: np.ndarray) -> tuple[float, float]:
+    """Return the values of the links from and to the wire's first end.
+
+    Circuits that share a fiber are summed.
+    """
+    ports = np.array(wire.ports)
+    circuits = network.circuits
+    of_fiber = circuits is not None and circuits.of_port[ports[0]] >= 0
+    combined = np.sum if of_fiber else np.max
+    return float(combined(values[ports])), float(combined(values[network.port_peer[ports]]))
+
+
+def _aside(axes: Axes, wire: Wire) -> np.ndarray:
+    """Return how far right of a cable its first direction is drawn, in units of the axes."""
+    first, last = np.array(wire.points[0]), np.array(wire.points[-1])
+    spans = np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())])
+    per_unit = 72 * np.array(AXES_IN) / spans
+    if axes.get_aspect() != "auto":
+        per_unit[:] = per_unit.min()
+    along = (last - first) * per_unit
+    right = np.array([along[1], -along[0]]) / np.hypot(*along)
+    aside: np.ndarray = WIDTH_PT * 0.6 * right / per_unit
+    return aside
+
+
+def _mark(
+    axes: Axes, drawn: Sequence[Wire], drawing: Drawing, network: Network, failed: np.ndarray
+) -> None:
+    """Mark each failed line with a cross, and print the number of failed links."""
+    if not failed.size:
+        return
+    both = set(failed.tolist()) | set(network.port_peer[failed].tolist())
+    places = [np.array(wire.points).mean(axis=0) for wire in drawn if both & set(wire.ports)]
+    if places:
+        xs, ys = np.array(places).T
+        axes.scatter(xs, ys, marker="x", s=45, color=FAILED, linewidths=2, zorder=5)
+    low = min(0.0, *drawing.y.values())
+    text = f"\u00d7 {failed.size:,} links with faults, {len(places):,} of the lines drawn"
+    axes.text(min(drawing.x.values()), low - 0.42, text, color=FAILED, fontsize="small")
+
+
+def _draw_stages(axes: Axes, network: Network, values: np.ndarray, norm: Normalize) -> None:
+    """Draw all links of each stage as a sorted strip, with mean and maximum."""
+    names = np.array(
+        ["host"] * network.n_hosts + [stem(name) for name in network.switch_names], object
+    )
+    own, far = names[network.port_node], names[network.port_node[network.port_peer]]
+    stages: dict[tuple[str, str], np.ndarray] = {}
+    for key in dict.fromkeys(zip(own.tolist(), far.tolist(), strict=True)):
+        stages[key] = np.sort(values[(own == key[0]) & (far == key[1])])[::-1]
+    shown = list(stages.items())[:MAX_STAGES]
+    for at, ((a, b), these) in enumerate(shown):
+        chosen = np.linspace(0, these.size - 1, STRIP_POINTS).round().astype(np.int64)
+        strip = np.ma.masked_equal(these[chosen], 0)[None, :]
+        extent = (0.0, 1.0, at + 0.4, at - 0.4)
+        axes.imshow(strip, aspect="auto", extent=extent, cmap=_colors(), norm=norm)
+        mean, most = format_number(float(these.mean()), 3), format_number(float(these.max()), 3)
+        axes.text(-0.01, at, f"{a} to {b}", ha="right", va="center", fontsize="small")
+        axes.text(1.01, at, f"mean {mean}, max {most}", va="center", fontsize="small")
+    axes.set(xlim=(-0.25, 1.3), ylim=(len(shown) - 0.4, -0.6))
+    axes.set_axis_off()
+    title = "all links of each stage, the highest first"
+    axes.set_title(title, fontsize="small", color=style.CAPTION)

@@ -96,6 +96,9 @@ class CurveStyle(NamedTuple):
         return chosen
 
 
+IDEAL_LINE = CurveStyle(IDEAL, "--")
+
+
 def new_figure(columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
     """Return an empty figure and its panels, row by row."""
     from matplotlib.figure import Figure

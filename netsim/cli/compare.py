@@ -77,9 +77,9 @@ def command(
     moved = found.moved(limit)
     if plot is not None:
         from netsim.plots import save
-        from netsim.plots.comparison import draw
+        from netsim.plots.flows import compared
 
-        click.echo(save(draw(found, _names(before, after)), plot), err=as_json)
+        click.echo(save(compared(found, _names(before, after)), plot), err=as_json)
     failures = [] if fail_above is None else found.slower_than(fail_above)
     if as_json:
         tables = ("statistics", "metrics", "experiment", "versions")

@@ -28,8 +28,10 @@ DRAWS = True
 
 DEFAULT = "fct_cdf"
 
-KINDS: dict[str, str] = declared("plots", "PLOT")
-"""Kind -> what it shows. The kind is the name of a file in a folder `plots`."""
+FILES: dict[str, dict[str, str]] = declared("plots", "PLOTS")
+"""File in a folder `plots` -> kind -> what it shows."""
+
+KINDS = {kind: text for kinds in FILES.values() for kind, text in kinds.items()}
 
 OPTIONS = {
     name: option
@@ -73,8 +75,8 @@ def _option(name: str) -> str:
 
 
 def _kinds_with(name: str) -> str:
-    kinds = declared("plots", "OPTIONS").items()
-    return " or ".join(f"--kind {kind}" for kind, options in kinds if name in options)
+    files = [file for file, options in declared("plots", "OPTIONS").items() if name in options]
+    return " or ".join(f"--kind {kind}" for file in files for kind in FILES[file])
 
 
 @click.command("plot", help=HELP.format(kinds=_listed()))
@@ -124,7 +126,8 @@ def command(
     points = [point for path in results for point in results_in(path)]
     given = {name: value for name, value in asked.items() if value not in (None, False)}
     if x is None and out is not None:
-        module, options = _kind(kind or DEFAULT, y, {**given, "trust": trust})
+        draw, options = _kind(kind or DEFAULT, y, {**given, "trust": trust})
+        module = import_module(draw.__module__)
         if out.suffix in getattr(module, "SUFFIXES", ()):
             click.echo(module.write(points, out, **options))
             return
@@ -155,32 +158,30 @@ def drawing(
 ) -> Drawing:
     """Draw results; `given` has the options of the kind by name. Raises InputError."""
     if x is not None:
-        from netsim.plots import sweep_xy
+        from netsim.plots import by_axis
 
         for name in (*(["kind"] if kind is not None else []), *given.keys() - {"trust"}):
             raise InputError("conflicts with --x", key=_option(name), hint="remove one of them")
-        shown = sweep_xy.compare(points, x, y or Y)
+        shown = by_axis.against_axis(points, x, y or Y)
         file = f"{shown.y}_{shown.x.rpartition('.')[2]}.png"
-        return Drawing(sweep_xy.draw(shown), file, shown.table)
+        return Drawing(by_axis.draw_against_axis(shown), file, shown.table)
     kind = kind or DEFAULT
-    module, options = _kind(kind, y, given)
+    draw, options = _kind(kind, y, given)
     file = f"{kind}.png" if y is None else f"{kind}_{y}.png"
-    if not hasattr(module, "compare"):
-        return Drawing(module.draw(points, **options), file, None)
-    comparison = module.compare(points, **options)
-    return Drawing(module.draw(comparison), file, comparison.table)
+    picture = draw(points, **options)
+    return Drawing(picture.figure, file, picture.table)
 
 
 def _kind(kind: str, y: str | None, given: Given) -> tuple[Any, dict[str, Any]]:
-    """Return the module of a kind, and those options that it takes. Raises InputError."""
+    """Return the function of a kind, and those options that it takes. Raises InputError."""
     if kind not in KINDS:
         hint = did_you_mean(kind, KINDS)
         raise InputError(f"unknown kind {written(kind)}", key="--kind", hint=hint)
-    module = import_module(modules("plots")[kind])
-    takes = {*signature(getattr(module, "compare", module.draw)).parameters}
-    takes.update(getattr(module, "OPTIONS", ()))
+    (file,) = (file for file, kinds in FILES.items() if kind in kinds)
+    draw = getattr(import_module(modules("plots")[file]), kind)
+    takes = signature(draw).parameters
     for name in [*given.keys() - {"trust"}, *(["y"] if y is not None else [])]:
         if name not in takes:
             hint = "--x AXIS" if name == "y" else _kinds_with(name)
             raise InputError(f"not an option of --kind {kind}", key=_option(name), hint=hint)
-    return module, {name: value for name, value in {"y": y, **given}.items() if name in takes}
+    return draw, {name: value for name, value in {"y": y, **given}.items() if name in takes}

@@ -267,9 +267,9 @@ def _marked(outcome: PointOutcome) -> dict[str, Any]:
 
 def _save_picture(directory: Path, outcomes: list[PointOutcome]) -> Path | None:
     """Plot the completion times if any flow finished."""
-    from netsim.plots import fct_cdf, save
+    from netsim.plots import flows, save
     from netsim.results import load_result
 
     done = [outcome for outcome in outcomes if outcome.row.get("flows_finished")]
     results = [load_result(outcome.directory) for outcome in done]
-    return save(fct_cdf.draw(results), directory / "fct_cdf.png") if results else None
+    return save(flows.fct_cdf(results).figure, directory / "fct_cdf.png") if results else None

@@ -97,7 +97,7 @@ def command(
         _show(counted)
     if plot or out is not None:
         from netsim.plots import save
-        from netsim.plots.network_drawing import Panel, draw_networks
+        from netsim.plots.networks import Panel, draw_networks
 
         panels = [Panel(label, network) for label, network in networks]
         path = save(draw_networks(panels), out or Path(f"{loaded.name}_topology.png"))

@@ -153,10 +153,10 @@ def command(
     write_tables("trace", chosen, csv, parquet)
     if plot is not None:
         from netsim.plots import save
-        from netsim.plots.trace import draw
+        from netsim.plots.over_time import traced_flow
 
         path = Path(plot) if plot else result / f"trace_{number}.png"
-        click.echo(save(draw(trace, chosen, _state(trace, fields)), path), err=as_json)
+        click.echo(save(traced_flow(trace, chosen, _state(trace, fields)), path), err=as_json)
     if as_json:
         print_json(flow_json(trace, chosen, limit))
     elif not quiet:

@@ -14,7 +14,7 @@ from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report
 from netsim.model.port_pairs import DEALT_EVENLY
 from netsim.plots import style
-from netsim.plots.distributions import (
+from netsim.plots.flows import (
     Floats,
     by_size,
     distinct,

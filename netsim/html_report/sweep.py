@@ -10,8 +10,8 @@ from netsim.html_report import parts
 from netsim.html_report.completion import dashes
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
-from netsim.plots import seed_curves, style, sweep_xy, sweeps
-from netsim.plots.places import are_names, places_of
+from netsim.plots import by_axis, seed_curves, style, sweeps
+from netsim.plots.sweeps import are_names, places_of
 from netsim.plots.words import axis_name, for_people, metric_name, value_text
 from netsim.results.columns import Metric, metrics
 
@@ -86,7 +86,7 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
             for _, its in shown
         ]
         means = [point.mean for points in found for point in points.values()]
-        unit, scale = ("%", 0.01) if metric.share else sweep_xy.unit_of(metric.name, means)
+        unit, scale = ("%", 0.01) if metric.share else by_axis.unit_of(metric.name, means)
         lines = [
             parts.line(
                 label, sorted(points), [points[at].mean / scale for at in sorted(points)],

@@ -50,8 +50,9 @@ def is_ours(name: str) -> bool:
         return name == SWEEP or is_ours(name)
     if name in OTHERS or PICTURE.fullmatch(name) or name in tables():
         return True
-    plots = declared("plots", "PLOT") if name.endswith(".png") else ()
-    return any(name == f"{kind}.png" or name.startswith(f"{kind}_") for kind in plots)
+    plots = declared("plots", "PLOTS").values() if name.endswith(".png") else ()
+    kinds = (kind for its in plots for kind in its)
+    return any(name == f"{kind}.png" or name.startswith(f"{kind}_") for kind in kinds)
 
 
 def tables() -> set[str]:

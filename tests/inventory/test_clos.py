@@ -11,7 +11,7 @@ from netsim.inventory.cables import SWITCH
 from netsim.inventory.inventory import inventory
 from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.plugins import registry
-from netsim.workloads.plots.fig4 import STATED, counts
+from netsim.workloads.plots.model_figures import TOPOLOGIES, counts
 from netsim.workloads.plots.paper_figure import stated as value
 
 
@@ -34,7 +34,7 @@ def test_clos_formulas_match_built_networks() -> None:
         assert between == planes * fabric_cables_needed(hosts, tiers)
 
 
-@pytest.mark.parametrize("stated", STATED, ids=lambda one: one.name)
+@pytest.mark.parametrize("stated", TOPOLOGIES, ids=lambda one: one.name)
 def test_clos_formulas_match_the_paper(stated) -> None:
     for name, ours in zip(stated.figures, counts(stated), strict=True):
         assert not name or ours == pytest.approx(value(name, "").paper, rel=0.05)

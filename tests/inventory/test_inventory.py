@@ -22,7 +22,7 @@ from netsim.inventory.inventory import inventory, stem
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
 from netsim.network import Schedule
-from netsim.plots.matchings import matchings
+from netsim.plots.networks import matchings
 from netsim.plugins import registry
 
 TBPS = 1000 * GBPS

@@ -15,7 +15,7 @@ from netsim.inventory.circuits import circuit_switches, up_shares
 from netsim.model.circuit_times import time_up_ps
 from netsim.model.schedules import END_PS, Schedule, days_of
 from netsim.network import Network, NetworkBuilder
-from netsim.plots.matchings import matchings
+from netsim.plots.networks import matchings
 
 US = 10**6
 PAIRS = [[1, 0, 3, 2], [2, 3, 0, 1], [1, 0, 3, 2]]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from plot_points import curve, make, varied
 
-from netsim.plots import fct_cdf, links, seed_curves, slowdown, style, throughput_cdf
+from netsim.plots import flows, links, seed_curves, style
 from netsim.workloads.job.curves import Shape
-from netsim.workloads.plots import calibration
+from netsim.workloads.plots import jobs
 
 __all__ = ["make"]
 
@@ -20,7 +20,7 @@ class TestSeeds:
             for transport in ("ndp", "roce")
             for seed in (1, 2)
         ]
-        figure = fct_cdf.draw(results)
+        figure = flows.fct_cdf(results).figure
         axes = figure.axes[0]
         assert [one.get_label() for one in axes.get_lines()] == ["ndp", "roce", "ideal"]
         x, y = curve(figure, "ndp")
@@ -37,14 +37,14 @@ class TestSeeds:
             varied(make, "traffic.load", 1, seed=seed, n_flows=10, unfinished=left, complete=False)
             for seed, left in ((1, 0), (2, 6))
         ]
-        axes = fct_cdf.draw(results).axes[0]
+        axes = flows.fct_cdf(results).figure.axes[0]
         assert vertices(axes.collections[0])[:, 1].max() == pytest.approx(0.4)
         none = varied(make, "traffic.load", 1, seed=3, n_flows=10, unfinished=10, complete=False)
-        assert not fct_cdf.draw([results[0], none]).axes[0].collections
+        assert not flows.fct_cdf([results[0], none]).figure.axes[0].collections
 
     def test_slowdowns_of_seeds_are_ranked_together(self, make):
         results = [varied(make, "traffic.load", 1, seed=seed, n_flows=10) for seed in (1, 2)]
-        figure = slowdown.draw(slowdown.compare(results))
+        figure = flows.slowdown(results).figure
         x, y = curve(figure, "ndp")
         assert len(x) == 20
         assert (np.diff(x) >= 0).all()
@@ -57,7 +57,7 @@ class TestSeeds:
             for transport in ("ndp", "roce")
             for load in range(12)
         ]
-        for figure in (slowdown.draw(slowdown.compare(results)), fct_cdf.draw(results)):
+        for figure in (flows.slowdown(results).figure, flows.fct_cdf(results).figure):
             assert [panel.get_title() for panel in figure.axes] == ["NDP", "RoCE"]
             assert all(panel.get_legend() is None for panel in figure.axes)
             (legend,) = figure.legends
@@ -87,16 +87,16 @@ class TestIdeal:
     def test_ideal_appears_once_in_the_legend(self, make):
         results = [make("i", {"transport": "ideal"}, transport="ideal")]
         results.append(make("n", {"transport": "ndp"}))
-        for figure in (fct_cdf.draw(results), slowdown.draw(slowdown.compare(results))):
+        for figure in (flows.fct_cdf(results).figure, flows.slowdown(results).figure):
             shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
             assert shown == ["NDP", "ideal"]
-        curve(fct_cdf.draw(results[:1]), "ideal")
+        curve(flows.fct_cdf(results[:1]).figure, "ideal")
 
     def test_ideal_curve_is_drawn_once_per_distinct_traffic(self, make):
         results = [varied(make, "traffic.size", size) for size in ("1MB", "2MB", "4MB")]
         for result, factor in zip(results, (1, 1.001, 2), strict=True):
             result.flows = result.flows.with_columns(result.flows["ideal_ps"] * factor)
-        lines = fct_cdf.draw(results).axes[0].get_lines()
+        lines = flows.fct_cdf(results).figure.axes[0].get_lines()
         dashed = [one for one in lines if one.get_color() == style.IDEAL]
         assert [one.get_xdata().max() for one in dashed] == [1, 2]
         assert dashed[0].get_label() == "ideal"
@@ -140,7 +140,7 @@ class TestCurveStyles:
     def test_long_legend_counts_the_omitted_curves(self, make, monkeypatch):
         monkeypatch.setattr(style, "MAX_LEGEND", 9)
         results = [varied(make, "traffic.load", load, n_flows=3) for load in range(12)]
-        rows = [text.get_text() for text in fct_cdf.draw(results).legends[0].get_texts()]
+        rows = [text.get_text() for text in flows.fct_cdf(results).figure.legends[0].get_texts()]
         assert len(rows) == 9
         assert rows[-2:] == ["and 5 more", "ideal"]
 
@@ -162,7 +162,7 @@ def test_plugin_labels_are_the_shortest_unique_names(make):
 
 def test_title_is_centered_over_two_panels(make):
     results = [make("ndp", {"transport": "ndp"}), make("roce", {"transport": "roce"}, "roce")]
-    figure = links.draw(results)
+    figure = links.links(results).figure
     figure.canvas.draw()
     left, right = (axes.get_position() for axes in figure.axes)
     middle = (left.x0 + right.x1) / 2
@@ -172,7 +172,7 @@ def test_title_is_centered_over_two_panels(make):
 def test_throughput_cdf_counts_finished_flows_only(make):
     results = [make(n_flows=10, unfinished=4, complete=False)]
     results.append(make("i", {"transport": "ideal"}, transport="ideal"))
-    (axes,) = throughput_cdf.draw(results).axes
+    (axes,) = flows.throughput_cdf(results).figure.axes
     line, ideal = axes.lines
     assert line.get_ydata().tolist()[-1] == 1.0
     assert len(line.get_xdata()) == 7
@@ -182,7 +182,7 @@ def test_throughput_cdf_counts_finished_flows_only(make):
 
 def test_calibration_sizes_have_units():
     row = SimpleNamespace(shape=Shape(2, 8), size_bytes=8192)
-    axes = calibration.draw({"all_reduce": [(row, 0.1)]}).axes[0]
+    axes = jobs.calibration_errors({"all_reduce": [(row, 0.1)]}).axes[0]
     assert axes.xaxis.get_major_formatter()(8192) == "8.19KB"
     assert axes.get_xlabel() == "message size"
 

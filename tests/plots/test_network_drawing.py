@@ -13,9 +13,7 @@ from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
 from netsim.network import round_robin_matchings
 from netsim.plots import save
-from netsim.plots.matchings import matchings
-from netsim.plots.network_drawing import Panel, draw_networks, wires
-from netsim.plots.network_layout import few, lay_out
+from netsim.plots.networks import Panel, draw_networks, few, lay_out, matchings, wires
 from netsim.plugins import registry
 
 

@@ -5,15 +5,7 @@ import pytest
 from plot_points import curve, make, point, varied
 from raises_input import mentions, raises_input
 
-from netsim.plots import (
-    fct_by_transport,
-    fct_cdf,
-    fct_vs_load,
-    links,
-    save,
-    slowdown,
-    style,
-)
+from netsim.plots import by_axis, flows, links, save, style
 from netsim.plots.style import MAX_POINTS, thin
 
 __all__ = ["make", "point"]
@@ -21,7 +13,7 @@ __all__ = ["make", "point"]
 
 def test_fct_cdf_draws_the_empirical_distribution(make):
     result = make(n_flows=10)
-    figure = fct_cdf.draw([result])
+    figure = flows.fct_cdf([result]).figure
     x, y = curve(figure, "ndp")
     assert figure.axes[0].get_xlabel().endswith("(us)")
     np.testing.assert_allclose(x[1:], np.sort(result.flows["fct_ps"].to_numpy()) / 1e6)
@@ -33,11 +25,11 @@ def test_fct_cdf_draws_the_empirical_distribution(make):
 
 
 def test_fct_cdf_with_unfinished_flows_ends_below_one(make):
-    figure = fct_cdf.draw([make(n_flows=10, unfinished=4, complete=False)])
+    figure = flows.fct_cdf([make(n_flows=10, unfinished=4, complete=False)]).figure
     assert curve(figure, "ndp (partial)")[1][-1] == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize("draw", [fct_cdf.draw, slowdown.compare])
+@pytest.mark.parametrize("draw", [flows.fct_cdf, flows.slowdown])
 def test_result_without_finished_flows_is_rejected(make, draw):
     with raises_input("flow"):
         draw([make(n_flows=3, unfinished=3)])
@@ -45,20 +37,20 @@ def test_result_without_finished_flows_is_rejected(make, draw):
 
 def test_slowdown_of_equal_flows_is_drawn_by_rank(make):
     result = make(n_flows=10)
-    compared = slowdown.compare([result])
-    x, y = curve(slowdown.draw(compared), "ndp")
+    compared = flows.slowdown([result])
+    x, y = curve(compared.figure, "ndp")
     times = np.sort(result.flows["slowdown"].to_numpy())
     np.testing.assert_allclose(x, [times[0], *times[:-1]], rtol=1e-6)
     np.testing.assert_allclose(y, np.linspace(1, 0.1, 10))
-    ((_, size, flows, *_, largest),) = compared.table.rows
-    assert (flows, largest) == ("10", f"{times[-1]:.4g}")
+    ((_, size, count, *_, largest),) = compared.table.rows
+    assert (count, largest) == ("10", f"{times[-1]:.4g}")
     assert size.endswith("B")
 
 
 def test_slowdown_of_unequal_flows_is_drawn_by_size(make):
     sizes = np.random.default_rng(1).integers(100, 10**6, 1000)
-    compared = slowdown.compare([make(n_flows=1000, sizes=sizes)])
-    (axes,) = slowdown.draw(compared).axes
+    compared = flows.slowdown([make(n_flows=1000, sizes=sizes)])
+    (axes,) = compared.figure.axes
     dots, *lines = axes.lines[:3]
     assert all(line.get_zorder() > dots.get_zorder() for line in lines)
     medians, tails = (line.get_ydata() for line in lines)
@@ -76,7 +68,7 @@ def test_link_statistics_sum_classes_and_group_by_stage(make):
     assert table["stage"].to_list() == ["host to leaf"] * 2 + ["leaf to host"] * 2
     assert table["utilization"].to_list() == [0.5] * 4
     assert table["queue_bytes"].to_list() == [4160 * n for n in (1, 5, 9, 13)]
-    figure = links.draw([result])
+    figure = links.links([result]).figure
     assert curve(figure, "leaf to host")[1].tolist() == [0.5, 0.5]
 
 
@@ -86,28 +78,28 @@ def test_link_stages_are_named_by_kinds_of_nodes_and_equal_ones_stay_visible(mak
         "leaf",
         "leaf",
     ]
-    lines = links.draw([make()]).axes[0].get_lines()
+    lines = links.links([make()]).figure.axes[0].get_lines()
     assert lines[0].get_linewidth() > lines[1].get_linewidth()  # both have utilization 0.5
 
 
 def test_links_figure_rejects_too_many_results(make):
     with raises_input():
-        links.draw([varied(make, "traffic.load", load) for load in range(5)])
+        links.links([varied(make, "traffic.load", load) for load in range(5)])
 
 
 def test_links_figure_skips_results_without_links(make):
     ideal = make("ideal", {"transport": "ideal"}, transport="ideal")
     (ideal.path / "links.parquet").unlink()
     ndp = make("ndp", {"transport": "ndp"})
-    assert links.without_links([ideal, ndp]) == [ideal]
-    assert len(links.draw([ideal, ndp]).axes[0].get_lines()) == 2
+    assert links.with_links([ideal, ndp]) == [ndp]
+    assert len(links.links([ideal, ndp]).figure.axes[0].get_lines()) == 2
     with raises_input("ideal"):
-        links.draw([ideal])
+        links.links([ideal])
 
 
 def test_links_of_seeds_are_pooled(make):
     results = [varied(make, "traffic.load", 1, seed=seed) for seed in (1, 2, 3)]
-    lines = links.draw(results).axes[0].get_lines()
+    lines = links.links(results).figure.axes[0].get_lines()
     assert [len(line.get_xdata()) for line in lines] == [6, 6]
 
 
@@ -120,7 +112,7 @@ def test_thin_keeps_first_and_last_point():
 
 
 def test_figures_are_saved_as_png_pdf_and_svg(make, tmp_path):
-    figure = fct_cdf.draw([make()])
+    figure = flows.fct_cdf([make()]).figure
     for ending in ("png", "pdf", "svg"):
         assert save(figure, tmp_path / f"figure.{ending}").stat().st_size > 1000
     assert not list(tmp_path.glob(".*"))
@@ -132,7 +124,7 @@ def test_figures_are_saved_as_png_pdf_and_svg(make, tmp_path):
 
 def test_long_legend_is_placed_outside_the_axes(make):
     results = [varied(make, "traffic.load", load, n_flows=3) for load in range(12)]
-    figure = fct_cdf.draw(results)
+    figure = flows.fct_cdf(results).figure
     assert figure.axes[0].get_legend() is None
     assert len(figure.legends[0].get_texts()) == 13
     rows = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -157,13 +149,13 @@ class TestComparisons:
         ]  # fmt: skip
 
     def test_fct_vs_load_shows_mean_and_range_of_seeds(self, loads):
-        comparison = fct_vs_load.compare(loads)
+        comparison = by_axis.loads(loads)
         assert list(comparison.ours["max"]) == ["roce", "ndp"]
         last = [one.summary["fct_ps"]["max"] / 1e6 for one in loads[6:8]]
         at_half = comparison.ours["max"]["roce"][0.5]
         assert at_half.mean == pytest.approx(np.mean(last))
         assert (at_half.low, at_half.high) == (min(last), max(last))
-        figure = fct_vs_load.draw(comparison)
+        figure = by_axis.fct_vs_load(loads).figure
         x, y = curve(figure, "roce")
         assert x.tolist() == [0.25, 0.5, 1.0]
         assert y[1] == at_half.mean
@@ -176,7 +168,7 @@ class TestComparisons:
     def test_fct_vs_load_names_and_colors_transports_as_all_plots_do(self, loads):
         for one in loads:
             one.experiment["resolved"]["description"] = "The last flow as more hosts take part"
-        figure = fct_vs_load.draw(fct_vs_load.compare(loads))
+        figure = by_axis.fct_vs_load(loads).figure
         assert figure.get_suptitle() == "The last flow as more hosts take part"
         shown = [text.get_text() for text in figure.legends[0].get_texts()]
         assert shown == ["RoCE", "NDP", "fair shares of hashed paths", "ideal"]
@@ -185,13 +177,13 @@ class TestComparisons:
             assert lines[name].get_color() == style.COLORS[style.COLOR_OF[name]]
 
     def test_fct_vs_load_compares_with_fair_shares(self, loads):
-        comparison = fct_vs_load.compare(loads)
+        comparison = by_axis.loads(loads)
         fair = comparison.fair["max"]
         assert list(fair) == [0.25, 0.5, 1.0]
         assert set(fair.values()) == {3.0}  # the mean of two seeds, over an ideal of 1 us
         assert set(comparison.fair["mean"].values()) == {2.0}
         assert comparison.table.notes[0].endswith("mean of 2 seeds")
-        drawn = curve(fct_vs_load.draw(comparison), fct_by_transport.FAIR)[1]
+        drawn = curve(by_axis.fct_vs_load(loads).figure, by_axis.FAIR)[1]
         assert drawn.tolist() == list(fair.values())
         rows = {row[:2]: row for row in comparison.table.rows}
         row = rows["roce", "0.5"]
@@ -205,21 +197,21 @@ class TestComparisons:
     def test_fct_vs_load_explains_missing_fair_shares(self, point):
         poisson = {"kind": "poisson", "size": None, "sizes": "1MB", "n_flows": 50}
         results = [point("ndp", traffic={"load": at, **poisson}) for at in (0.5, 1.0)]
-        comparison = fct_vs_load.compare(results)
-        assert len(fct_vs_load.draw(comparison).axes[0].get_lines()) == 2
+        comparison = by_axis.loads(results)
+        assert len(by_axis.fct_vs_load(results).figure.axes[0].get_lines()) == 2
         assert comparison.table.rows[0][5:7] == ("-", "-")
         assert mentions(comparison.table.notes[0], "size")
         results = [
             point("roce", traffic={"load": 0.5}, fair_ps=FAIR_PS[1]),
             point("roce", traffic={"load": 1.0}, topology={"spines": 2}, fair_ps=FAIR_PS[1]),
         ]
-        assert mentions(fct_vs_load.compare(results).table.notes[0], "topology.spines")
+        assert mentions(by_axis.loads(results).table.notes[0], "topology.spines")
 
     def test_fct_vs_load_requires_several_numeric_loads(self, point):
         with raises_input("traffic.load"):
-            fct_vs_load.compare([point("ndp", seed) for seed in (1, 2)])
+            by_axis.loads([point("ndp", seed) for seed in (1, 2)])
         with raises_input("traffic.load"):
-            fct_vs_load.compare([point("ndp", traffic={"load": at}) for at in ("none", 1.0)])
+            by_axis.loads([point("ndp", traffic={"load": at}) for at in ("none", 1.0)])
 
     def test_fct_by_transport_draws_bars_with_seed_dots(self, point):
         results = [
@@ -227,8 +219,8 @@ class TestComparisons:
             for name in ("ideal", "ndp:800g", "roce")
             for seed in (1, 2, 3)
         ]
-        comparison = fct_by_transport.compare(results)
-        figure = fct_by_transport.draw(comparison)
+        comparison = by_axis.transports(results)
+        figure = by_axis.draw_transports(comparison)
         names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
         assert names == ["NDP", "RoCE"]
         expected = np.mean([result.summary["fct_ps"]["max"] for result in results[3:6]])
@@ -237,7 +229,7 @@ class TestComparisons:
         dots = figure.axes[0].get_lines()[0].get_xdata()
         assert sorted(dots) == sorted(r.summary["fct_ps"]["max"] / 1e6 for r in results[3:6])
         assert curve(figure, "ideal")[0] == [1.0, 1.0]
-        assert curve(figure, fct_by_transport.FAIR)[0][0] == comparison.fair_ps["max"] / 1e6
+        assert curve(figure, by_axis.FAIR)[0][0] == comparison.fair_ps["max"] / 1e6
         row = comparison.table.rows[0]
         assert row[5] == f"{100 * (expected / 1e6 - 1):+.1f}"
         assert all(len(row) == len(comparison.table.headers) for row in comparison.table.rows)
@@ -246,9 +238,9 @@ class TestComparisons:
         """The line is at the fair time in the results' table, not at a mean of other draws."""
         fair = {"max": 105.69e6, "mean": 52.5e6}
         results = [point("ndp"), point("roce", fair_ps=fair)]
-        figure = fct_by_transport.draw(fct_by_transport.compare(results))
+        figure = by_axis.draw_transports(by_axis.transports(results))
         for axes, key in zip(figure.axes, ("max", "mean"), strict=True):
-            (line,) = [one for one in axes.get_lines() if one.get_label() == fct_by_transport.FAIR]
+            (line,) = [one for one in axes.get_lines() if one.get_label() == by_axis.FAIR]
             assert line.get_xdata()[0] == fair[key] / 1e6
             drawn = [patch.get_width() for patch in axes.patches]
             assert [float(text.get_text()) for text in axes.texts] == pytest.approx(drawn, rel=1e-3)
@@ -260,7 +252,7 @@ class TestComparisons:
             point("smartt", params={"paths": paths}, axes={"transport.paths": paths})
             for paths in ("ecmp", "reps")
         ]
-        assert list(fct_by_transport.compare(results).ours["max"]) == [
+        assert list(by_axis.transports(results).ours["max"]) == [
             "smartt, paths ecmp",
             "smartt, paths reps",
         ]
@@ -269,30 +261,30 @@ class TestComparisons:
         results = [
             point("smartt", params={"paths": "ecmp", "rto": rto}) for rto in ("4ms", "1ms", "4ms")
         ]
-        comparison = fct_by_transport.compare(results)
+        comparison = by_axis.transports(results)
         assert list(comparison.ours["max"]) == ["smartt, rto 4ms", "smartt, rto 1ms"]
 
     def test_transports_with_changed_code_are_distinguished(self, point):
         results = [point("ndp"), point("ndp")]
         results[1].experiment["plugins"][1]["sha256"] = "0123456789"
-        first, second = fct_by_transport.compare(results).ours["max"]
+        first, second = by_axis.transports(results).ours["max"]
         assert first.startswith("ndp, code ")
         assert second == "ndp, code 012345"
 
     def test_duplicate_points_count_once(self, point):
         results = [point(name, seed) for name in ("ndp", "roce", "ndp") for seed in (1, 2)]
-        (row, _) = fct_by_transport.compare(results).table.rows
+        (row, _) = by_axis.transports(results).table.rows
         assert row[:2] == ("ndp", "2")
 
     def test_fct_by_transport_rejects_a_single_transport(self, point):
         with raises_input("ndp"):
-            fct_by_transport.compare([point("ndp"), point("ideal")])
+            by_axis.transports([point("ndp"), point("ideal")])
 
     def test_fct_by_transport_rejects_several_loads(self, loads):
         with raises_input("traffic.load", "--kind", "fct_vs_load"):
-            fct_by_transport.compare(loads)
+            by_axis.transports(loads)
 
-    @pytest.mark.parametrize("compare", [fct_by_transport.compare, fct_vs_load.compare])
+    @pytest.mark.parametrize("compare", [by_axis.transports, by_axis.loads])
     def test_partial_points_are_labeled_and_unfinished_ones_omitted(self, point, compare):
         def points(at):
             return [
@@ -302,8 +294,8 @@ class TestComparisons:
             ]
 
         results = points({"load": 1.0})
-        if compare is fct_vs_load.compare:
+        if compare is by_axis.loads:
             results += points({"load": 0.5})
         assert list(compare(results).ours["max"]) == ["ndp (partial)", "homa"]
         with raises_input("flow"):
-            compare(results[2::3] * 2 if compare is fct_by_transport.compare else results[2::3])
+            compare(results[2::3] * 2 if compare is by_axis.transports else results[2::3])

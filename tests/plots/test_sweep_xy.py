@@ -6,7 +6,7 @@ from plot_points import curve, make, varied
 from raises_input import raises_input
 
 from netsim import InputError
-from netsim.plots import sweep_xy, sweeps
+from netsim.plots import by_axis, sweeps
 
 __all__ = ["make"]
 
@@ -22,13 +22,13 @@ class TestSweepXY:
         ]
 
     def test_each_transport_has_a_line_with_seed_range(self, incast):
-        comparison = sweep_xy.compare(incast, "fan_in", "fct_p99")
+        comparison = by_axis.against_axis(incast, "fan_in", "fct_p99")
         assert (comparison.x, comparison.y) == ("traffic.fan_in", "fct_p99")
         assert list(comparison.lines) == ["ndp", "roce"]
         p99 = [result.summary["fct_ps"]["p99"] for result in incast[6:8]]
         point = comparison.lines["ndp"][4]
         assert (point.mean, point.low, point.high) == (np.mean(p99), min(p99), max(p99))
-        figure = sweep_xy.draw(comparison)
+        figure = by_axis.draw_against_axis(comparison)
         x, y = curve(figure, "ndp")
         assert list(x) == [4, 16, 64]
         assert y[0] == pytest.approx(np.mean(p99) / 1e6)
@@ -45,9 +45,9 @@ class TestSweepXY:
             for fan_in in (4, 16, 64, 128, 256)
             for seed in (1, 2)
         ]
-        comparison = sweep_xy.compare(points, "seed", "fct_p99")
+        comparison = by_axis.against_axis(points, "seed", "fct_p99")
         assert list(comparison.lines) == [f"senders {n}" for n in (4, 16, 64, 128, 256)]
-        figure = sweep_xy.draw(comparison)
+        figure = by_axis.draw_against_axis(comparison)
         assert figure.get_suptitle().endswith(": NDP")
         assert figure.axes[0].get_legend() is None
         assert len(figure.legends[0].get_texts()) == 5
@@ -67,9 +67,9 @@ class TestSweepXY:
                         "algorithm": algorithm,
                     }
                     points.append(one)
-        comparison = sweep_xy.compare(points, "load", "fct_mean")
+        comparison = by_axis.against_axis(points, "load", "fct_mean")
         assert len(comparison.lines) == 9
-        figure = sweep_xy.draw(comparison)
+        figure = by_axis.draw_against_axis(comparison)
         assert len(figure.axes) == 3
         drawn = [line.get_label() for line in figure.axes[0].get_lines()]
         assert drawn[:3] == [f"algorithm {name}" for name in ("ring", "direct", "tree")]
@@ -88,8 +88,8 @@ class TestSweepXY:
         }
         for result in incast:
             result.experiment["resolved"]["reference"] = table
-        comparison = sweep_xy.compare(incast, "fan_in", "fct_mean")
-        x, y = curve(sweep_xy.draw(comparison), "theory")
+        comparison = by_axis.against_axis(incast, "fan_in", "fct_mean")
+        x, y = curve(by_axis.draw_against_axis(comparison), "theory")
         assert list(x) == [4, 30, 64]
         assert list(y) == pytest.approx([2, 3, 5])
         rows = comparison.table.rows
@@ -97,51 +97,51 @@ class TestSweepXY:
         ours = comparison.lines["ndp"][4].mean
         assert float(rows[0][-1]) == pytest.approx(100 * (ours / 2e6 - 1), abs=0.05)
         assert comparison.table.notes
-        assert sweep_xy.compare(incast, "fan_in", "fct_p99").reference is None
+        assert by_axis.against_axis(incast, "fan_in", "fct_p99").reference is None
         table["values"] = [[4, 2]]
         with pytest.raises(InputError) as caught:
-            sweep_xy.compare(incast, "fan_in", "fct_mean")
+            by_axis.against_axis(incast, "fan_in", "fct_mean")
         assert caught.value.file
         assert caught.value.key == "reference.values"
 
     def test_table_has_a_row_per_point_with_range(self, incast):
-        table = sweep_xy.compare(incast, "traffic.fan_in", "fct_mean_ps").table
+        table = by_axis.against_axis(incast, "traffic.fan_in", "fct_mean_ps").table
         assert len(table.rows) == 6
         assert all(len(row) == len(table.headers) for row in table.rows)
         assert table.rows[0][:3] == ("ndp", "4", "2")
         assert " to " in table.rows[0][5]
-        single = sweep_xy.compare(incast[::2], "fan_in", "fct_mean").table
+        single = by_axis.against_axis(incast[::2], "fan_in", "fct_mean").table
         assert single.rows[0][4] == "-"
         assert " to " not in single.rows[0][5]
 
     def test_counters_and_other_columns_are_accepted(self, incast):
-        comparison = sweep_xy.compare(incast, "fan_in", "trims")
+        comparison = by_axis.against_axis(incast, "fan_in", "trims")
         assert comparison.lines["roce"][64].mean == 12
         assert not comparison.ideal
-        assert sweep_xy.draw(comparison).axes[0].get_ylabel() == "packets trimmed"
-        assert sweep_xy.compare(incast, "fan_in", "slowdown_max").lines["ndp"][4].mean > 1
-        assert sweep_xy.compare(incast, "fan_in", "simulated_ps").lines["ndp"][4].mean == 2e6
+        assert by_axis.draw_against_axis(comparison).axes[0].get_ylabel() == "packets trimmed"
+        assert by_axis.against_axis(incast, "fan_in", "slowdown_max").lines["ndp"][4].mean > 1
+        assert by_axis.against_axis(incast, "fan_in", "simulated_ps").lines["ndp"][4].mean == 2e6
 
     def test_columns_of_a_flow_class_are_accepted(self, incast):
         for result in incast:
             wan = {"flow_class": "wan", "fct_ps": {"p99": 5e9}, "ideal_ps": {"p99": 1e9}}
             result.summary["flow_classes"] = [{**wan, "flow_class": ""}, wan]
-        comparison = sweep_xy.compare(incast, "fan_in", "wan.fct_p99")
+        comparison = by_axis.against_axis(incast, "fan_in", "wan.fct_p99")
         assert comparison.ideal["ndp"] == {4: 1e9, 16: 1e9, 64: 1e9}
-        label = sweep_xy.draw(comparison).axes[0].get_ylabel()
+        label = by_axis.draw_against_axis(comparison).axes[0].get_ylabel()
         assert label.startswith("wan")
         assert label.endswith("99th percentile (ms)")
 
     def test_axis_with_units_is_numeric_and_names_are_categorical(self, make):
         results = [varied(make, "traffic.size", size) for size in ("1MB", "64KB", "2MB")]
-        figure = sweep_xy.draw(sweep_xy.compare(results, "size", "fct_mean"))
+        figure = by_axis.draw_against_axis(by_axis.against_axis(results, "size", "fct_mean"))
         x, _ = curve(figure, "ndp")
         assert list(x) == [64e3, 1e6, 2e6]
         ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
         assert ticks == ["64KB", "1MB", "2MB"]
         # Names are placed at 0, 1, ...
         results = [varied(make, "fabric.routing", how) for how in ("ecmp", "spray_round_robin")]
-        axes = sweep_xy.draw(sweep_xy.compare(results, "routing", "drops")).axes[0]
+        axes = by_axis.draw_against_axis(by_axis.against_axis(results, "routing", "drops")).axes[0]
         assert list(axes.get_xticks()) == [0, 1]
 
     def test_two_rates_are_dots_side_by_side_that_do_not_cover_each_other(self, make):
@@ -153,7 +153,9 @@ class TestSweepXY:
         ]
         for result, step in zip(results, (50e9, 55e9, 50.2e9, 56e9), strict=True):
             result.summary["job_step_ps"] = step
-        axes = sweep_xy.draw(sweep_xy.compare(results, "host_rate", "job_step_ps")).axes[0]
+        axes = by_axis.draw_against_axis(
+            by_axis.against_axis(results, "host_rate", "job_step_ps")
+        ).axes[0]
         assert [text.get_text() for text in axes.get_xticklabels()] == ["400Gbps", "800Gbps"]
         dots = [line for line in axes.get_lines() if line.get_marker() in ("o", "s")]
         assert {line.get_linestyle() for line in dots} == {"None"}  # no line joins the rates
@@ -172,7 +174,9 @@ class TestSweepXY:
         results[0].experiment["resolved"]["reference"] = {
             **table, "values": [[4, "2us"], [30, "3us"], [64, "5us"]],
         }  # fmt: skip
-        axes = sweep_xy.draw(sweep_xy.compare(results, "fan_in", "fct_mean")).axes[0]
+        axes = by_axis.draw_against_axis(by_axis.against_axis(results, "fan_in", "fct_mean")).axes[
+            0
+        ]
         (drawn,) = [one for one in axes.collections if one.get_label() == "theory"]
         assert [tuple(path.mean(axis=0)) for path in drawn.get_segments()] == [(0, 2), (1, 5)]
 
@@ -187,13 +191,15 @@ class TestSweepXY:
                     result.experiment["resolved"] |= {"traffic": {"kind": traffic}, "f": faults}
                     result.summary["ideal_ps"] = {"max": ideal}
                     results.append(result)
-        axes = sweep_xy.draw(sweep_xy.compare(results, "routing", "fct_max")).axes[0]
+        axes = by_axis.draw_against_axis(by_axis.against_axis(results, "routing", "fct_max")).axes[
+            0
+        ]
         ideals = [one for one in axes.collections if "ideal" in one.get_label()]
         assert [one.get_label() for one in ideals] == ["ideal of pipeline", "ideal of all-to-all"]
         assert len({repr(one.get_linestyle()) for one in ideals}) == 2
         shown = [text.get_text() for text in axes.get_legend().get_texts()]
         assert {"ideal of pipeline", "ideal of all-to-all"} <= set(shown)
-        named = sweep_xy._named_ideals({
+        named = by_axis._named_ideals({
             "ndp, one tree": {0: 1.0}, "ndp, 4 planes": {0: 1.01}, "roce, one tree": {0: 1.0},
             "roce, 4 planes": {0: 4.0},
         })  # fmt: skip
@@ -205,7 +211,7 @@ class TestSweepXY:
             for transport in ("ndp", "roce")
             for load in (1, 2)
         ]
-        comparison = sweep_xy.compare(results, "transport", "fct_max")
+        comparison = by_axis.against_axis(results, "transport", "fct_max")
         assert list(comparison.lines) == ["load 1", "load 2"]
         assert list(comparison.lines["load 1"]) == ["ndp", "roce"]
 
@@ -218,12 +224,12 @@ class TestSweepXY:
     )
     def test_unknown_axis_or_column_is_rejected(self, incast, x, y, text):
         with raises_input(text):
-            sweep_xy.compare(incast, x, y)
+            by_axis.against_axis(incast, x, y)
 
     def test_ambiguous_axis_suffix_is_rejected(self, make):
         result = make("p", {"traffic.size": "1MB", "flow_classes.b.traffic.size": "2MB"})
         with raises_input("traffic.size", "flow_classes.b.traffic.size"):
-            sweep_xy.compare([result], "size", "drops")
+            by_axis.against_axis([result], "size", "drops")
 
     def test_confidence_interval_uses_student_t(self):
         point = sweeps.spread_of([1.0, 2.0, 3.0, 4.0])

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import polars as pl
 
-from netsim.plots import fit_for_print, timeseries
+from netsim.plots import fit_for_print, over_time
 
 N_FLOWS = 12
 
@@ -29,16 +29,16 @@ def names(figure):
 
 
 def test_flows_that_end_last_are_drawn_in_the_order_of_their_numbers():
-    assert names(timeseries.draw([result()])) == [f"flow {n}" for n in range(6, 12)]
+    assert names(over_time.timeseries([result()]).figure) == [f"flow {n}" for n in range(6, 12)]
 
 
 def test_unfinished_flows_come_first():
-    drawn = names(timeseries.draw([result(unfinished=(1, 2, 10))]))
+    drawn = names(over_time.timeseries([result(unfinished=(1, 2, 10))]).figure)
     assert drawn == ["flow 1", "flow 2", "flow 8", "flow 9", "flow 10", "flow 11"]
 
 
 def test_narrow_figure_has_its_legend_above_and_keeps_its_panel():
-    figure = timeseries.draw([result()])
+    figure = over_time.timeseries([result()]).figure
     fit_for_print(figure, 3.3)
     figure.canvas.draw()
     (axes,) = figure.axes

@@ -13,7 +13,7 @@ from raises_input import has, mentions, raises_input
 
 from netsim.experiment import Experiment
 from netsim.experiment.scenario import network_of
-from netsim.plots import topology
+from netsim.plots import links
 from netsim.results import files
 
 TREE: dict[str, Any] = {
@@ -39,7 +39,7 @@ class Stub:
 @pytest.fixture
 def network(monkeypatch, tmp_path):
     (point,) = Experiment.from_tree(TREE, "tree.toml", tmp_path).points()
-    monkeypatch.setattr(topology, "point_of", lambda *_, **__: point)
+    monkeypatch.setattr(links, "point_of", lambda *_, **__: point)
     return network_of(point)
 
 
@@ -51,10 +51,10 @@ def lines_of(figure) -> LineCollection:
 def test_directions_are_whole_lines_side_by_side(network, tmp_path) -> None:
     busy = np.zeros(network.n_ports)
     busy[0] = 1.0  # host 0 to its leaf
-    figure = topology.draw([Stub(tmp_path, utilization=busy)])
+    figure = links.topology([Stub(tmp_path, utilization=busy)]).figure
     lines = lines_of(figure)
     assert len(lines.get_segments()) == network.n_ports
-    grey = to_rgba(topology.NOTHING)
+    grey = to_rgba(links.NOTHING)
     shades = [tuple(shade) for shade in lines.get_colors()]
     assert [shade == grey for shade in shades] == [True] * (network.n_ports - 1) + [False]
     # A line from node to node for each direction: none ends halfway.
@@ -72,11 +72,11 @@ def test_directions_are_whole_lines_side_by_side(network, tmp_path) -> None:
 
 def test_counters_have_their_own_color_scale(network, tmp_path) -> None:
     drops = np.arange(network.n_ports)
-    figure = topology.draw([Stub(tmp_path, drops=drops)], "drops")
+    figure = links.topology([Stub(tmp_path, drops=drops)], "drops").figure
     bar = figure.axes[-1]
     assert bar.get_ylabel() == "packets dropped"
     assert bar.get_ylim()[1] == network.n_ports - 1
-    paused = topology.draw([Stub(tmp_path, paused_ps=drops * 10**6)], "paused_time")
+    paused = links.topology([Stub(tmp_path, paused_ps=drops * 10**6)], "paused_time").figure
     assert paused.axes[-1].get_ylim()[1] == network.n_ports - 1
 
 
@@ -84,7 +84,7 @@ def test_failed_link_is_marked_and_counted(network, tmp_path) -> None:
     result = Stub(tmp_path, utilization=np.zeros(network.n_ports))
     peer = int(network.port_peer[0])
     result.faults = pl.DataFrame({"event": ["down", "down", "reroute"], "link": [0, peer, None]})
-    axes = topology.draw([result]).axes[0]
+    axes = links.topology([result]).figure.axes[0]
     crosses = [one for one in axes.collections if isinstance(one, PathCollection)][-1]
     assert len(crosses.get_offsets()) == 1
     assert any(has(text.get_text(), "2", "1") for text in axes.texts)
@@ -93,12 +93,12 @@ def test_failed_link_is_marked_and_counted(network, tmp_path) -> None:
 def test_invalid_column_or_result_is_rejected(network, tmp_path) -> None:
     right = Stub(tmp_path, utilization=np.zeros(network.n_ports))
     with raises_input("dropps", "drops", key="--y"):
-        topology.draw([right], "dropps")
+        links.topology([right], "dropps")
     with raises_input("4", code="out_of_range"):
-        topology.draw([right] * 4)
+        links.topology([right] * 4)
     other = Stub(tmp_path, utilization=np.zeros(network.n_ports - 2))
     with raises_input("16", "14"):
-        topology.draw([other])
+        links.topology([other])
     (tmp_path / files.LINKS).unlink()
     with raises_input("link"):
-        topology.draw([right])
+        links.topology([right])

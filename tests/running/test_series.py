@@ -11,7 +11,7 @@ from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.experiment import Experiment
-from netsim.plots import timeseries as figure
+from netsim.plots import over_time as figure
 from netsim.results import load_result, write_result
 from netsim.running.point import simulate
 
@@ -71,7 +71,7 @@ def test_series_agree_with_flow_and_link_totals(tmp_path: Path) -> None:
     assert (switches["p99_queue_bytes"] <= switches["max_queue_bytes"]).all()
     assert of["flow"]["tx.credit"].max() > 0
     assert of["port"]["tx.credit"].is_null().all()
-    drawn = figure.draw([result])
+    drawn = figure.timeseries([result]).figure
     labels = [axes.get_ylabel() for axes in drawn.axes]
     assert labels[-2:] == ["tx.credit", "rx.owed"]
 
@@ -83,7 +83,7 @@ def test_result_without_sampling_has_no_series(tmp_path: Path) -> None:
     assert result.series is None
     assert "p99_queue_bytes" not in result.links.columns
     with raises_input("series"):
-        figure.draw([result])
+        figure.timeseries([result])
 
 
 @pytest.mark.parametrize(

@@ -241,10 +241,10 @@ traffic = { kind = "permutation", size = "20KB" }
 
 
 def test_figure_has_a_panel_for_all_data(result):
-    from netsim.plots.trace import draw
+    from netsim.plots.over_time import traced_flow
 
     trace = trace_flow(load(result), 2)
-    figure = draw(trace, trace.events, trace.state)
+    figure = traced_flow(trace, trace.events, trace.state)
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert labels[0] == "packet number"
     assert labels[-3:] == ["round trip (us)", "path through", "queue ahead (KB)"]
@@ -253,4 +253,4 @@ def test_figure_has_a_panel_for_all_data(result):
     assert sent.get_ydata().tolist() == list(range(10))
     assert sent.get_xdata()[1] * 1e6 == pytest.approx(8 * PACKET * 10, abs=US)
     with raises_input("packet"):
-        draw(trace, trace.events.filter(pl.col("seq") < 0), trace.state)
+        traced_flow(trace, trace.events.filter(pl.col("seq") < 0), trace.state)

@@ -92,7 +92,7 @@ def command(
     )
     from netsim.workloads.job.keys import read_part
     from netsim.workloads.job.machine import Machine
-    from netsim.workloads.plots.calibration import draw
+    from netsim.workloads.plots.jobs import calibration_errors
     from netsim.writing import write_text
 
     here = Path.cwd()
@@ -116,7 +116,7 @@ def command(
             reason = error.strerror or str(error)
             raise InputError(f"cannot be written: {reason}", file=out) from None
     if plot:
-        save(draw(without_sizes(rows, rates)), user_path(plot, here))
+        save(calibration_errors(without_sizes(rows, rates)), user_path(plot, here))
     if predict:
         asked = parse_shape(predict[0], "--predict"), parse_bytes(predict[1])
         at = _in_domains(Measurement("", *asked, 0.0), nodes_per_domain)

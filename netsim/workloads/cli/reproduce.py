@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 DRAWS = True
 
-FIGURES = ("fig1", "fig2", "fig3a", "fig3b", "fig3c", "fig4", "fig5", "fig6", "exposed", "lite")
-"""Modules of netsim.workloads.plots."""
+MODEL, SIMULATED = "model_figures", "simulated_figures"
+FIGURES = {
+    "fig1": MODEL, "fig2": SIMULATED, "fig3a": MODEL, "fig3b": MODEL, "fig3c": MODEL,
+    "fig4": MODEL, "fig5": SIMULATED, "fig6": SIMULATED, "exposed": SIMULATED, "lite": "lite",
+}  # fmt: skip
+"""Figure -> module of netsim.workloads.plots with its function."""
 
 ALL = "all"
 QUICK, FULL = "quick", "full"
@@ -104,16 +108,17 @@ def command(
     from netsim.workloads.plots.paper_figure import write
 
     for name in chosen:
-        figure = import_module(f"netsim.workloads.plots.{name}")
-        if given and not figure.SWEEPS:
+        module = import_module(f"netsim.workloads.plots.{FIGURES[name]}")
+        simulations = module.SWEEPS.get(name, ())
+        if given and not simulations:
             raise InputError(f"{name} has no simulation results", key="--results")
         results = [point for path in given for point in results_in(path)]
-        for sweep in () if given else figure.SWEEPS:
+        for sweep in () if given else simulations:
             if sweep not in done:
                 done[sweep], some_failed = _simulated(sweep, form, directory, settings, jobs)
                 failed = failed or some_failed
             results += done[sweep]
-        made: PaperFigure = figure.make(results)
+        made: PaperFigure = getattr(module, name)(results)
         _show(name, made)
         for path in write(made, directory, name):
             click.echo(path)

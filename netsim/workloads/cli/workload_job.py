@@ -211,9 +211,9 @@ def placement_tables(job: Job, placement: str, out: Path | None) -> Iterator[Tab
         yield f"{more:,} more racks"
     if out is not None:
         from netsim.plots import save
-        from netsim.workloads.plots.placement import draw
+        from netsim.workloads.plots import jobs
 
-        yield str(save(draw(ranks, hosts, rack_hosts, f"{job.name}: {placement}"), out))
+        yield str(save(jobs.placement(ranks, hosts, rack_hosts, f"{job.name}: {placement}"), out))
 
 
 def plan_tables(plan: JobPlan) -> Iterator[Table | str]:

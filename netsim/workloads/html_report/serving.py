@@ -13,11 +13,11 @@ from netsim.html_report.overview import FEW_POINTS, causes
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, axis_text, unit_of
 from netsim.plots import style
-from netsim.plots.distributions import distribution, tail
+from netsim.plots.flows import distribution, tail
 from netsim.plots.words import axis_name
 from netsim.results import Result
 from netsim.units import format_number, format_time
-from netsim.workloads.plots import serving_latency
+from netsim.workloads.plots.serving import FIGURES, samples
 from netsim.workloads.tracing.request_latency import LatencyBreakdown, request_latency
 
 ORDER = 2
@@ -159,8 +159,8 @@ def comparison(report: Report) -> Iterator[Section]:
     if not served:
         return
     charts, styles = [], dashes([point.color for point in served])
-    for name in serving_latency.FIGURES:
-        found = [serving_latency.samples(point.result, name) for point in served]
+    for name in FIGURES:
+        found = [samples(point.result, name) for point in served]
         unit, scale = style.unit_of_all([values for values, _ in found])
         lines = []
         for point, (values, counts), dash in zip(served, found, styles, strict=True):

@@ -13,9 +13,8 @@ from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.units import format_time
-from netsim.workloads.plots.timeline import MAX_ROWS, RESOLUTION, bar_styles
+from netsim.workloads.plots.timeline import MAX_ROWS, RESOLUTION, bar_styles, path_line
 from netsim.workloads.plots.timeline_bars import Timeline, View, timeline_of
-from netsim.workloads.plots.timeline_path import path_line
 from netsim.workloads.tracing.critical_path import CriticalPath, critical_path
 
 ORDER = 20

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
-SWEEPS: tuple[Sweep, ...] = ()
+SWEEPS: dict[str, tuple[Sweep, ...]] = {}
 
 SECTION = "slides"
 
@@ -75,7 +75,7 @@ CELL_IN, MARGINS_IN = (0.56, 0.24), (3.4, 1.9)
 """Width and height of a cell, and margins around the panels, in inches."""
 
 
-def make(_: Sequence[Result]) -> PaperFigure:
+def lite(_: Sequence[Result]) -> PaperFigure:
     """Draw the figure, testing the claim for every variant, phase and model."""
     least_first = sorted(ASSUMPTIONS, key=lambda one: len(_made(one)))
     assumptions = (*least_first, ONE_ROOFLINE, measured())

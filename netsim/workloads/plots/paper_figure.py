@@ -1,8 +1,9 @@
 """Reproduced figures of the paper: the paper's values, ours, and output files.
 
-A figure is a module, such as `fig5.py`, with `SWEEPS`, its simulations (none if the job's model is
-enough), and `make(results) -> PaperFigure`. The paper's values are in
-`netsim/workloads/job/paper.csv`, or in that module if only simulation gives ours.
+A figure is a function of `model_figures.py`, `simulated_figures.py` or `lite.py`, which takes
+results and returns a `PaperFigure`; `SWEEPS` of the file has its simulations, if any. The paper's
+values are in `netsim/workloads/job/paper.csv`, or beside the function if only simulation gives
+ours.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from netsim.plots import sweeps
 
 ENDINGS = ("png", "pdf")
+
+JOBS = {"dense": "dense", "MoE": "moe"}
+"""The paper's names of its models, and their jobs."""
 
 POST_HOC = "POST-HOC"
 """Our input was chosen to give this value: no validation."""

@@ -19,13 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError
-from netsim.workloads.plots.timeline_bars import (
-    LOWER,
-    PLACES,
-    Timeline,
-    View,
-    timeline_of,
-)
+from netsim.workloads.plots.timeline_bars import LOWER, PLACES, Timeline, View, timeline_of
 from netsim.writing import replacing_file
 
 if TYPE_CHECKING:

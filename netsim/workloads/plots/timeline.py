@@ -1,21 +1,24 @@
 """Timelines of computation and communication, one row per compute stream and kind of communication.
 
-Traffic without operations has one row per host for all flows. Without --hosts, a training step
-shows one host per pipeline stage, other runs the first rows. A row has a bar per compute or
+Traffic without operations has one row per host for all flows. A row has a bar per compute or
 collective. The upper half shows messages that a host sends, until they leave; the lower half those
 that it receives, from the flow's start to delivery. The critical path is a line through the bars:
 level during computation or software latency, and from the sender's row to the receiver's during a
-flow.
+flow. The report draws the same rows, bars and line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from netsim.plots import seed_curves, style
+from netsim.plots.sweeps import Picture
 from netsim.workloads.plots.timeline_bars import (
     PLACES,
     Timeline,
@@ -24,17 +27,15 @@ from netsim.workloads.plots.timeline_bars import (
     timeline_of,
     view_of,
 )
-from netsim.workloads.plots.timeline_path import path_line
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from netsim.results import Result
     from netsim.workloads.tracing.critical_path import CriticalPath
 
-PLOT = "one run with tasks: when each host computes, sends and receives"
+PLOTS = {"timeline": "one run with tasks: when each host computes, sends and receives"}
 OPTIONS = {
     "hosts": (
         "--hosts",
@@ -47,6 +48,74 @@ OPTIONS = {
     "critical_path": ("--critical-path", "", "Mark the critical path in a timeline."),
 }
 SUFFIXES = (".pftrace",)
+
+SENT, RECEIVED, LEVEL = -0.2, 0.2, 0.3
+"""Vertical offset of the line within a row: where it leaves or enters messages, and elsewhere."""
+
+
+def path_line(
+    segments: pl.DataFrame, rows: pl.DataFrame, short_ps: float = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return float64[m] times in ps and row positions, two per part; NaN if hidden.
+
+    A flow goes from its source's send row to its destination's receive row, or stays in whichever
+    is shown. Consecutive segments shorter than `short_ps` form one part, in the visible row with
+    most of their time.
+    """
+    places = _places(rows)
+    x: list[float] = []
+    y: list[float] = []
+    some: dict[float, int] | None = None  # of a part of several segments, its rows and their times
+    for segment in segments.iter_rows(named=True):
+        begin, end = segment["start_ps"], segment["end_ps"]
+        here, there = _ends(segment, places)
+        if end - begin >= short_ps:
+            some = None
+            x += [begin, end]
+            y += [here, there]
+            continue
+        if some is None or end - x[-2] > short_ps:
+            some = {}
+            x += [begin, end]
+            y += [math.nan, math.nan]
+        x[-1] = end
+        if not math.isnan(here):
+            place = round(here) + LEVEL
+            some[place] = some.get(place, 0) + end - begin
+            y[-2:] = [max(some, key=some.__getitem__)] * 2
+    return np.array(x, np.float64), np.array(y, np.float64)
+
+
+Places = tuple[dict[tuple[int, int | None], int], dict[tuple[int, str], int]]
+"""Rows of a host's compute streams, and of its kinds of communication."""
+
+
+def _ends(segment: Mapping[str, Any], places: Places) -> tuple[float, float]:
+    """Return the rows where a segment begins and ends."""
+    of_streams, of_kinds = places
+    ends = [(segment["host"], LEVEL)] * 2
+    if segment["segment_type"] == "flow":
+        ends = [(segment["host"], SENT), (segment["to"], RECEIVED)]
+    found = []
+    for host, beside in ends:
+        place = of_kinds.get((host, segment["kind"]))
+        if place is None or (segment["segment_type"] == "compute" and not segment["kind"]):
+            place = of_streams.get((host, segment["stream"]), place)
+        found.append(math.nan if place is None else place + beside)
+    here, there = found
+    return (there if math.isnan(here) else here), (here if math.isnan(there) else there)
+
+
+def _places(rows: pl.DataFrame) -> Places:
+    """Return rows by host; for several ranks of a host, those of the first."""
+    found: Places = {}, {}
+    for row in rows.iter_rows(named=True):
+        if row["communicates"]:
+            found[1].setdefault((row["host"], row["kind"]), row["row"])
+        else:
+            found[0].setdefault((row["host"], row["stream"]), row["row"])
+    return found
+
 
 MAX_ROWS, FIRST_ROWS, MAX_STAGES = 64, 32, 8
 """Largest numbers of rows shown, without --hosts, and of stages then."""
@@ -93,13 +162,30 @@ class BarStyle(NamedTuple):
         return 0.3 * red + 0.59 * green + 0.11 * blue < 128
 
 
-def draw(
-    results: Sequence[Result], view: View | None = None, *, trust: bool = False, **asked: Any
-) -> Figure:
-    """Draw the timeline of one run. Raises InputError for several runs or an empty view."""
+def timeline(
+    results: Sequence[Result],
+    *,
+    hosts: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    critical_path: bool = False,
+    trust: bool = False,
+) -> Picture:
+    """Draw the timeline of one run; see `view_of`. Without `hosts`, a training step shows one host
+    per pipeline stage, other runs the first rows.
+
+    Raises InputError for several runs or an empty view.
+    """
+    view = view_of(
+        results, hosts=hosts, since=since, until=until, critical_path=critical_path, trust=trust
+    )
+    return draw(results, view)
+
+
+def draw(results: Sequence[Result], view: View) -> Picture:
+    """Draw the timeline of one run."""
     import polars as pl
 
-    view = view or view_of(results, trust=trust, **asked)
     most = MAX_ROWS if view.hosts is not None else FIRST_ROWS
     if view.hosts is None and len(results) == 1 and (hosts := first_of_stages(results[0])):
         view = replace(view, hosts=hosts[:MAX_STAGES])
@@ -122,7 +208,8 @@ def draw(
     notes = list(_notes(results[0], found))
     if view.path is not None and not path_is_seen:
         notes.append("the critical path is in other rows or at other times")
-    return style.finish(figure, axes, seed_curves.title(results), style.OUTSIDE, "; ".join(notes))
+    title = seed_curves.title(results)
+    return Picture(style.finish(figure, axes, title, style.OUTSIDE, "; ".join(notes)))
 
 
 def write(results: Sequence[Result], path: Path, **asked: Any) -> Path:
@@ -168,7 +255,6 @@ def _fill(
     axes: Axes, its: pl.DataFrame, category: str, bar_style: BarStyle, scale: float, thin_ps: float
 ) -> None:
     """Draw the bars of a category as one collection."""
-    import numpy as np
     from matplotlib.collections import PolyCollection
 
     x0, x1 = (its[name].to_numpy() / scale for name in ("start_ps", "end_ps"))
@@ -210,7 +296,6 @@ def _write(axes: Axes, found: Timeline, styles: dict[str, BarStyle], scale: floa
 
 def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool:
     """Draw the critical path, black with a white outline; return whether any of it is visible."""
-    import numpy as np
     import polars as pl
     from matplotlib.patheffects import Normal, Stroke
 

@@ -1,4 +1,7 @@
-"""Bars of a timeline: one per task or operation, in the row of its stream."""
+"""Bars of a timeline: one per task or operation, in the row of its stream.
+
+`timeline.py`, the report and `perfetto.py` draw them.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from raises_input import mentions
 
 from netsim.workloads.cli.reproduce import FIGURES
 from netsim.workloads.job.metrics import figures
-from netsim.workloads.plots import exposed, fig5, paper_figure
+from netsim.workloads.plots import paper_figure, simulated_figures
 from netsim.workloads.plots.paper_figure import Sweep
 
 TREE = ("topology.hosts_per_leaf=2", "topology.leaves=4", "topology.spines=2")
@@ -34,7 +34,7 @@ def undrawn(monkeypatch):
 def small(monkeypatch, undrawn):  # noqa: ARG001
     """Run figure 5 with eight hosts, both quick and full."""
     small = Sweep("pipeline", "p2p_8192", SMALL, (*SMALL, "seed=[1, 2]"))
-    monkeypatch.setattr(fig5, "SWEEPS", (small,))
+    monkeypatch.setitem(simulated_figures.SWEEPS, "fig5", (small,))
     return 7  # points, one per transport
 
 
@@ -135,11 +135,11 @@ def test_invalid_arguments_are_reported(netsim, arguments, printed):
     assert printed in result.stderr
 
 
-def test_every_figure_has_make_and_sweeps():
+def test_every_figure_is_a_function():
     for name in FIGURES:
-        module = import_module(f"netsim.workloads.plots.{name}")
-        assert callable(module.make)
-        assert all(isinstance(sweep, Sweep) for sweep in module.SWEEPS)
+        module = import_module(f"netsim.workloads.plots.{FIGURES[name]}")
+        assert callable(getattr(module, name))
+        assert all(isinstance(sweep, Sweep) for sweep in module.SWEEPS.get(name, ()))
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -158,7 +158,8 @@ def test_model_figures_need_no_simulation(netsim, fake, tmp_path):
 
 
 def test_exposed_reuses_points_of_figure_5(netsim, fake, small, monkeypatch):
-    monkeypatch.setattr(exposed, "SWEEPS", (fig5.SWEEPS[0], Sweep("dense", "p2p_8192", DENSE)))
+    sweeps = (*simulated_figures.SWEEPS["fig5"], Sweep("dense", "p2p_8192", DENSE))
+    monkeypatch.setitem(simulated_figures.SWEEPS, "exposed", sweeps)
     assert netsim("reproduce", "fig5").exit_code == 0
     assert len(fake.seen) == small
     result = netsim("reproduce", "exposed")
@@ -171,8 +172,8 @@ def test_spraying_is_near_ideal_and_single_path_is_not(netsim, monkeypatch, tmp_
     """Simulate a small network: spraying also exposes less communication than a single path."""
     few = 'transport=["ideal", "ndp:800g", "roce:800g"]'
     pipeline, dense = (Sweep(these[-1], "p2p_8192", (*these, few)) for these in (SMALL, DENSE))
-    monkeypatch.setattr(fig5, "SWEEPS", (pipeline,))
-    monkeypatch.setattr(exposed, "SWEEPS", (pipeline, dense))
+    monkeypatch.setitem(simulated_figures.SWEEPS, "fig5", (pipeline,))
+    monkeypatch.setitem(simulated_figures.SWEEPS, "exposed", (pipeline, dense))
     result = netsim("reproduce", "fig5", "exposed")
     assert result.exit_code == 0, result.output
     times = {row["transport"]: float(row["last_flow_ps"]) for row in rows_of(tmp_path, "fig5.csv")}

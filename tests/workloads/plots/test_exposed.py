@@ -5,7 +5,7 @@ import pytest
 from plot_points import point
 from raises_input import mentions, raises_input
 
-from netsim.workloads.plots import exposed
+from netsim.workloads.plots import simulated_figures
 from netsim.workloads.plots.paper_figure import SMALLER
 
 __all__ = ["point"]
@@ -33,14 +33,14 @@ def test_extra_time_of_a_transfer_is_its_slowest_flows(steps):
     (result,) = steps(["97.39MB"], ["ndp"], n_flows=40)
     late = (result.flows["fct_ps"] - result.flows["ideal_ps"]).to_numpy()
     groups = [late[:18], late[18:36], late[36:]]
-    found = exposed.extra_times(result)
+    found = simulated_figures.extra_times(result)
     assert found["last flow"] == late.max()
     assert found["slowest of 18"] == np.mean([group.max() for group in groups])
     assert found["mean"] == pytest.approx(late.mean())
 
 
 def test_exposed_communication_includes_transfer_delays(steps):
-    made = exposed.make(steps(FULL, seeds=(1, 2)))
+    made = simulated_figures.exposed(steps(FULL, seeds=(1, 2)))
     rows = list(zip(*made.drawn.values(), strict=True))
     assert len(rows) == 2 * 2 * 3
     for model, _, _, extra_ps, percent in rows:
@@ -63,7 +63,7 @@ def test_exposed_communication_includes_transfer_delays(steps):
 
 
 def test_delays_of_small_messages_are_scaled_up(steps):
-    whole, part = exposed.make(steps(FULL)), exposed.make(steps(TENTH))
+    whole, part = simulated_figures.exposed(steps(FULL)), simulated_figures.exposed(steps(TENTH))
     tenfold = [10 * extra for extra in whole.drawn["extra_ps"]]
     assert part.drawn["extra_ps"] == pytest.approx(tenfold)
     assert mentions(part.about, "1/10")
@@ -74,15 +74,15 @@ def test_delays_of_small_messages_are_scaled_up(steps):
 
 def test_mismatched_results_are_rejected(steps, point):
     with raises_input("97.39MB", key="traffic.size"):
-        exposed.make(steps(FULL[:1]))
+        simulated_figures.exposed(steps(FULL[:1]))
     with raises_input("97.39MB", "217.088MB", key="traffic.size"):
-        exposed.make(steps((FULL[0], TENTH[1])))
+        simulated_figures.exposed(steps((FULL[0], TENTH[1])))
     partial = point("roce", unfinished=2, complete=False, traffic=STEP | {"size": "97.39MB"})
     with raises_input():
-        exposed.make([*steps(FULL), partial])
+        simulated_figures.exposed([*steps(FULL), partial])
     other = point("homa", topology={"leaves": 8}, traffic=STEP | {"size": "97.39MB"})
     with raises_input("topology.leaves"):
-        exposed.make([*steps(FULL), other])
+        simulated_figures.exposed([*steps(FULL), other])
 
 
 def test_sizes_of_a_sweep_share_the_transport_label(point):
@@ -91,4 +91,4 @@ def test_sizes_of_a_sweep_share_the_transport_label(point):
         for size in FULL
         for name in ("roce", "ndp")
     ]
-    assert set(exposed.make(results).drawn["transport"]) == {"roce", "ndp"}
+    assert set(simulated_figures.exposed(results).drawn["transport"]) == {"roce", "ndp"}

@@ -14,7 +14,7 @@ from netsim.workloads.plots.paper_figure import UNVERIFIED
 
 @pytest.fixture(scope="module")
 def made():
-    return lite.make([])
+    return lite.lite([])
 
 
 def ratio(made, **wanted):

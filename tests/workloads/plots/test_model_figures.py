@@ -9,9 +9,9 @@ import pytest
 from raises_input import has, raises_input
 
 from netsim.workloads.job.paper import PaperNetwork, paper_job, stage_seconds
-from netsim.workloads.plots import fig1, fig2, fig3a, fig3b, fig3c
+from netsim.workloads.plots import model_figures, simulated_figures
+from netsim.workloads.plots.model_figures import exposed_percent
 from netsim.workloads.plots.paper_figure import POST_HOC
-from netsim.workloads.plots.sensitivity import exposed_percent
 
 # In ms: three forward passes, tensor parallelism of one pass, one transfer, and S1 and S2 minus a
 # backward pass. Calculated by hand from the formulas of sections 4 and 5.
@@ -37,13 +37,13 @@ def test_exposed_communication_matches_hand_calculation(job, stages, extra_ms):
 
 
 def test_figure_1_has_all_scaling_laws_and_paper_sizes():
-    made = fig1.make([])
+    made = model_figures.fig1([])
     assert [value.paper for value in made.values] == [103.8, 50]
     assert [value.ours for value in made.values] == pytest.approx([103.8139, 52.63154], rel=1e-4)
     assert {value.standing for value in made.values} == {POST_HOC}
     rows = columns(made)
     assert len({law for law, _, _ in rows}) == 4
-    for law in fig1.NAMES.values():
+    for law in model_figures.LAW_NAMES.values():
         years, sizes = zip(*[row[1:] for row in rows if row[0] == law], strict=True)
         assert list(sizes) == sorted(sizes)
         assert (years[0], years[-1]) == pytest.approx((0.1, 10))
@@ -54,7 +54,7 @@ class TestFigure2:
     def test_timeline_bars_sum_to_stage_times(self, job):
         stages = stage_seconds(paper_job(job))
         total = {}
-        for row, _, start, end in fig2.timeline(paper_job(job)):
+        for row, _, start, end in simulated_figures.timeline(paper_job(job)):
             total[row] = total.get(row, 0) + end - start
         in_ms = {
             "compute": 3 * stages.forward_s, "TP": 2 * stages.tp_s, "PP": 2 * stages.pp_s,
@@ -65,7 +65,7 @@ class TestFigure2:
 
     @pytest.mark.parametrize("job", ["dense", "moe"])
     def test_timeline_respects_dependencies(self, job):
-        bars = list(fig2.timeline(paper_job(job)))
+        bars = list(simulated_figures.timeline(paper_job(job)))
         alone = sorted(bar[2:] for bar in bars if bar.row in ("compute", "TP", "PP"))
         for (_, end), (start, _) in pairwise(alone):
             assert start == pytest.approx(end)
@@ -73,11 +73,11 @@ class TestFigure2:
         first, last = (bar for bar in bars if bar.row == "PP")
         assert (first.start, last.what) == (0, "output")
         assert last.start == pytest.approx(max(b.end for b in bars if b.row == "TP"))
-        for before, row in pairwise(fig2.GRADIENTS):
+        for before, row in pairwise(simulated_figures.GRADIENTS):
             first = {bar.what: bar.end for bar in bars if bar.row == before}
             then = {bar.what: bar.start for bar in bars if bar.row == row}
             late = 30 if before == "S3" else 0
-            assert len(then) == fig2.CHUNKS
+            assert len(then) == simulated_figures.CHUNKS
             assert all(then[chunk] >= first[chunk] + late - 1e-9 for chunk in then)
 
     def step(self, job, scale=0.01):
@@ -96,7 +96,7 @@ class TestFigure2:
         return SimpleNamespace(operations=operations, experiment=experiment, path=Path(job))
 
     def test_simulated_step_is_scaled_to_job_times(self):
-        bars = fig2.simulated(self.step("moe"))
+        bars = simulated_figures.simulated(self.step("moe"))
         assert bars == [
             ("PP", "receive", 0, 100),
             ("compute", "compute", 100, 300),
@@ -104,7 +104,7 @@ class TestFigure2:
         ]
 
     def test_model_and_simulation_panels_share_time_axes(self):
-        made = fig2.make([self.step(job) for job in ("moe", "dense")])
+        made = simulated_figures.fig2([self.step(job) for job in ("moe", "dense")])
         labels = [axes.get_xlabel().partition(":")[0] for axes in made.figure.axes]
         # The simulated step has fewer buckets than the model: each panel says how many.
         assert labels == [
@@ -121,14 +121,18 @@ class TestFigure2:
 
     def test_missing_step_or_operations_are_rejected(self):
         with raises_input():
-            fig2.make([self.step("dense")])
+            simulated_figures.fig2([self.step("dense")])
         without = SimpleNamespace(**{**vars(self.step("dense")), "operations": None})
         with raises_input("operation"):
-            fig2.make([without, self.step("moe")])
+            simulated_figures.fig2([without, self.step("moe")])
 
 
 def test_figure_3_matches_independent_values_at_paper_points():
-    found = {value.what: value for fig in (fig3a, fig3b) for value in fig.make([]).values}
+    found = {
+        value.what: value
+        for fig in (model_figures.fig3a, model_figures.fig3b)
+        for value in fig([]).values
+    }
     # Our values, calculated with another program; "not reproduced" marks the missed bound.
     ours = {
         "dense, 14.4 Tbps a GPU": 4.949125, "MoE, 14.4 Tbps a GPU": 18.70048,
@@ -140,7 +144,7 @@ def test_figure_3_matches_independent_values_at_paper_points():
     assert {what: value.ours for what, value in found.items()} == pytest.approx(ours, rel=2e-4)
     assert found["dense, 0.8 Tbps a GPU"].within
     # "More than 40 %" is a triangle that points up, not a diamond.
-    drawn = {one.get_label(): one for one in fig3a.make([]).figure.axes[0].lines}
+    drawn = {one.get_label(): one for one in model_figures.fig3a([]).figure.axes[0].lines}
     above = drawn["stated in the paper: more than"]
     assert (above.get_marker(), list(above.get_ydata())) == ("^", [40])
     assert drawn["stated in the paper"].get_marker() == "D"
@@ -150,7 +154,7 @@ def test_figure_3_matches_independent_values_at_paper_points():
 
 
 def test_figure_3c_falls_to_exposure_without_wan_delay():
-    made = fig3c.make([])
+    made = model_figures.fig3c([])
     rows = columns(made)
     for model, stages in (("dense", DENSE), ("MoE", MOE)):
         alone = [percent for name, _, percent in rows if name == model]
@@ -164,7 +168,7 @@ def test_figure_3c_falls_to_exposure_without_wan_delay():
 
 
 def test_lines_differ_in_grayscale():
-    for figure in [fig1, fig3a, fig3b, fig3c]:
-        for axes in figure.make([]).figure.axes:
+    for name in ("fig1", "fig3a", "fig3b", "fig3c"):
+        for axes in getattr(model_figures, name)([]).figure.axes:
             lines = [line for line in axes.get_lines() if len(line.get_xdata()) > 2]
             assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == len(lines)

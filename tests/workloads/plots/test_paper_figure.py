@@ -9,7 +9,7 @@ from raises_input import raises_input
 
 from netsim.experiment import Experiment, locate
 from netsim.plots.style import CurveStyle, distinct_in_grayscale, new_figure
-from netsim.workloads.plots import fig4, fig5, fig6
+from netsim.workloads.plots import model_figures, simulated_figures
 from netsim.workloads.plots.paper_figure import (
     AT_MOST,
     MORE_THAN,
@@ -72,7 +72,9 @@ def test_twelve_curves_differ_in_grayscale():
     assert all(curve_style.marker for curve_style in styles)
 
 
-@pytest.mark.parametrize("sweep", [fig5.PIPELINE, fig6.PERMUTATION], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "sweep", [simulated_figures.PIPELINE, simulated_figures.PERMUTATION], ids=lambda one: one.name
+)
 def test_figure_sweeps_are_shipped_experiments(sweep):
     for overrides in (sweep.quick, sweep.full):
         points = Experiment.load(locate(sweep.experiment), overrides).points()
@@ -80,13 +82,17 @@ def test_figure_sweeps_are_shipped_experiments(sweep):
 
 
 def test_full_sweeps_have_the_papers_size():
-    one = Experiment.load(locate(fig5.PIPELINE.experiment), fig5.PIPELINE.full).points()[0]
+    one = Experiment.load(
+        locate(simulated_figures.PIPELINE.experiment), simulated_figures.PIPELINE.full
+    ).points()[0]
     assert one.resolved["topology"]["leaves"] * one.resolved["topology"]["hosts_per_leaf"] == 8192
     assert one.resolved["traffic"]["size"] == "97.39MB"
-    points = Experiment.load(locate(fig6.PERMUTATION.experiment), fig6.PERMUTATION.full).points()
+    points = Experiment.load(
+        locate(simulated_figures.PERMUTATION.experiment), simulated_figures.PERMUTATION.full
+    ).points()
     assert {p.seed for p in points} == set(range(1, 11))
     made = points[0].resolved["topology"]
-    assert made["leaves"] * made["hosts_per_leaf"] == fig6.HOSTS
+    assert made["leaves"] * made["hosts_per_leaf"] == simulated_figures.HOSTS
 
 
 PAPERS = {"hosts_per_leaf": 64, "leaves": 128, "spines": 64, "host_rate": "800Gbps"}
@@ -97,7 +103,7 @@ class TestFigure5:
     @pytest.fixture
     def step(self, point):
         def made(n_flows=8192, topology=PAPERS, size="97.39MB"):
-            return fig5.make([
+            return simulated_figures.fig5([
                 point(name, topology=topology, traffic=STEP | {"size": size}, n_flows=n_flows,
                       params={"paths": paths})
                 for name, paths in (("roce:800g", ""), ("ndp:800g", ""), ("homa", ""),
@@ -159,7 +165,7 @@ class TestFigure6:
             for load in (0.5, 1.0)
             for seed in (1, 2)
         ]  # fmt: skip
-        made = fig6.make(results)
+        made = simulated_figures.fig6(results)
         assert [value.what.partition("(")[2] for value in made.values] == [
             "roce)",
             "smartt, paths ecmp)",
@@ -179,17 +185,19 @@ class TestFigure6:
             for name in ("roce", "ndp")
             for load in (0.5, 1.0)
         ]
-        assert [value.standing for value in fig6.make(results).values] == [""]
+        assert [value.standing for value in simulated_figures.fig6(results).values] == [""]
 
 
 def test_figure_4_marks_the_value_that_it_does_not_give():
-    (saved,) = [value for value in fig4.make([]).values if value.what.endswith("chips less")]
+    (saved,) = [
+        value for value in model_figures.fig4([]).values if value.what.endswith("chips less")
+    ]
     assert (saved.paper, round(saved.ours, 2)) == (33.3, 28.57)
     assert saved.standing == NOT_REPRODUCED
 
 
 def test_figure_4_draws_every_topology_of_its_experiment():
-    made = fig4.make([])
+    made = model_figures.fig4([])
     titles = [axes.get_title() for axes in made.figure.axes]
     assert titles == ["fat tree", "4 planes", "8 rails of 4 planes"]
     assert {value.what.partition(":")[0] for value in made.values} == set(made.drawn["topology"])

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.colors import to_hex
 from raises_input import raises_input
 
-from netsim.workloads.plots import serving_goodput
+from netsim.workloads.plots import serving
 from netsim.workloads.serving.failures import Policy
 from netsim.workloads.serving.metrics import expected_capacity
 
@@ -61,18 +61,18 @@ def runs() -> list[Any]:
 
 
 def test_bars_are_means_over_seeds() -> None:
-    found = serving_goodput.compare(runs())
-    assert [bar.label for bar in found.bars] == ["stop", "spare", "shrink", "none"]
-    stop = found.bars[0]
+    found = serving.goodput_bars(runs())
+    assert [bar.label for bar in found] == ["stop", "spare", "shrink", "none"]
+    stop, rows = found[0], serving.goodput_table(found).rows
     assert (stop.met.mean, stop.met.values) == (pytest.approx(0.7), (0.8, 0.6))
     assert stop.capacity.mean == pytest.approx(0.8)
-    assert found.table.rows[0][1:3] == ("2", "3")
-    assert found.table.rows[0][6:8] == ("70.0", "60 to 80")
-    assert found.table.rows[0][-2:] == ("20", "3")
+    assert rows[0][1:3] == ("2", "3")
+    assert rows[0][6:8] == ("70.0", "60 to 80")
+    assert rows[0][-2:] == ("20", "3")
 
 
 def test_formula_capacity_follows_the_failure_policy() -> None:
-    bars = serving_goodput.compare(runs()).bars
+    bars = serving.goodput_bars(runs())
     policies = (
         Policy(80 * S, 2 * S, S // 20),
         Policy(80 * S, 2 * S, S // 20, spares=1),
@@ -82,13 +82,13 @@ def test_formula_capacity_follows_the_failure_policy() -> None:
     assert [bar.by_formula for bar in bars] == expected
     assert bars[0].by_formula == pytest.approx(10 / (10 + 2.05))
     split = result("split", 1, STOP, met=1.0, capacity=1.0, roles=2)
-    assert serving_goodput.by_formula(split) is None
+    assert serving.by_formula(split) is None
     listed = NO_FAILURES | {"failure_trace": "mine.csv"}
-    assert serving_goodput.by_formula(result("file", 1, listed, met=1.0, capacity=0.9)) is None
+    assert serving.by_formula(result("file", 1, listed, met=1.0, capacity=0.9)) is None
 
 
 def test_figure_draws_goodput_attainment_capacity_and_ttft() -> None:
-    figure = serving_goodput.draw(serving_goodput.compare(runs()))
+    figure = serving.serving_goodput(runs()).figure
     goodput, left, right = figure.axes
     assert [bar.get_width() for bar in goodput.patches] == pytest.approx([21, 28.5, 27, 30])
     assert [bar.get_width() for bar in left.patches] == pytest.approx([70, 95, 90, 100])
@@ -97,7 +97,7 @@ def test_figure_draws_goodput_attainment_capacity_and_ttft() -> None:
     assert all(x >= mark for x, mark in zip(written, (82.9, 99, 98, 100), strict=True))
     rings = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "o"]
     assert rings == pytest.approx([150, 100, 100, 100])
-    marks = [line.get_xdata()[0] for line in left.lines if line.get_marker() == "|"]
+    marks = [x for line in left.lines if line.get_marker() == "|" for x in line.get_xdata()]
     assert marks == pytest.approx([80, 99, 98, 100])
 
 
@@ -105,12 +105,13 @@ def test_transports_have_their_own_colors() -> None:
     every = [
         result("stop", 1, STOP, met=0.8, capacity=0.9, transport=name) for name in ("ndp", "roce")
     ]
-    found = serving_goodput.compare(every)
-    drawn = [patch.get_facecolor()[:3] for patch in serving_goodput.draw(found).axes[0].patches]
+    drawn = [
+        patch.get_facecolor()[:3] for patch in serving.serving_goodput(every).figure.axes[0].patches
+    ]
     assert [to_hex(one) for one in drawn] == ["#0072b2", "#d55e00"]
 
 
 def test_results_without_requests_are_rejected() -> None:
     other = SimpleNamespace(path="r", summary={})
     with raises_input("request"):
-        serving_goodput.compare([other])
+        serving.goodput_bars([other])

@@ -12,8 +12,8 @@ import pytest
 from raises_input import raises_input
 from serving_case import log_of, split_run
 
-from netsim.plots import sweep_xy
-from netsim.workloads.plots import serving_latency
+from netsim.plots import by_axis
+from netsim.workloads.plots import serving
 from netsim.workloads.plots.timeline_bars import View, timeline_of
 from netsim.workloads.reports.serving import serving_result
 
@@ -68,7 +68,7 @@ def points(axes: Any, label: str) -> list[tuple[float, float]]:
 
 
 def test_one_rate_is_drawn_as_distributions() -> None:
-    figure = serving_latency.draw([result("ndp", ttft_ps=230), result("roce", slower=2)])
+    figure = serving.serving_latency([result("ndp", ttft_ps=230), result("roce", slower=2)]).figure
     first, second, between = figure.axes[:3]
     assert points(first, "ndp") == [(200.0, 0.5), (250.0, 1.0)]
     assert points(first, "roce") == [(500.0, 0.5), (650.0, 1.0)]
@@ -79,8 +79,8 @@ def test_one_rate_is_drawn_as_distributions() -> None:
     ]
     assert [one.get_xdata()[0] for one in limits] == [230]
     assert names(figure) == ["NDP", "RoCE", "SLO"]
-    assert names(serving_latency.draw([result("ndp", tbt_ps=150)])) == ["NDP", "SLO"]
-    assert names(serving_latency.draw([result("ndp")])) == ["NDP"]
+    assert names(serving.serving_latency([result("ndp", tbt_ps=150)]).figure) == ["NDP", "SLO"]
+    assert names(serving.serving_latency([result("ndp")]).figure) == ["NDP"]
 
 
 def names(figure: Any) -> list[str]:
@@ -89,30 +89,34 @@ def names(figure: Any) -> list[str]:
 
 def test_curves_stay_visible_and_distant_slo_keeps_axes() -> None:
     far, near = 100_000, 230
-    without = serving_latency.draw([result("ndp"), result("roce")]).axes[0]
-    first = serving_latency.draw([result("ndp", ttft_ps=far), result("roce", ttft_ps=far)]).axes[0]
+    without = serving.serving_latency([result("ndp"), result("roce")]).figure.axes[0]
+    first = serving.serving_latency(
+        [result("ndp", ttft_ps=far), result("roce", ttft_ps=far)]
+    ).figure.axes[0]
     assert first.get_xlim() == without.get_xlim()
     assert 250 < without.get_xlim()[1] < 600
     assert len(first.texts) == 1
     solid, broken = first.get_lines()[:2]
     assert solid.get_linestyle() != broken.get_linestyle()
     assert solid.get_zorder() < broken.get_zorder()
-    near_by = serving_latency.draw([result("ndp", ttft_ps=near)]).axes[0]
+    near_by = serving.serving_latency([result("ndp", ttft_ps=near)]).figure.axes[0]
     assert near_by.get_xlim()[1] >= near
     assert not near_by.texts
     rates = [result("ndp", rate, ttft_ps=far) for rate in (1.0, 2.0)]
-    over_rate = serving_latency.draw(rates).axes[0]
+    over_rate = serving.serving_latency(rates).figure.axes[0]
     assert over_rate.get_ylim()[1] < far / 10
     assert len(over_rate.texts) == 1
     # The axes show the curves in their unit.
     assert 250 < over_rate.get_ylim()[1] < 600
     # The stall limit is not called SLO, neither in the legend nor at the edge of its panels.
-    figure = serving_latency.draw([result("ndp", rate, stall_ps=far) for rate in (1.0, 2.0)])
+    figure = serving.serving_latency(
+        [result("ndp", rate, stall_ps=far) for rate in (1.0, 2.0)]
+    ).figure
     notes = [[text.get_text() for text in axes.texts] for axes in figure.axes[:3]]
     assert notes == [[], ["stall limit 100,000 ps ↑"], ["stall limit 100,000 ps ↑"]]
     assert names(figure)[-1] == "stall limit"
     # Seeds are pooled.
-    figure = serving_latency.draw([result(seed=1), result(seed=2, slower=2)])
+    figure = serving.serving_latency([result(seed=1), result(seed=2, slower=2)]).figure
     assert points(figure.axes[0], "ndp") == [(200, 0.25), (250, 0.5), (500, 0.75), (650, 1.0)]
 
 
@@ -122,7 +126,7 @@ def test_several_rates_are_drawn_as_curves() -> None:
         for transport in ("ndp", "roce")
         for rate, slower in ((1.0, 1), (2.0, 2))
     ]
-    figure = serving_latency.draw(every)
+    figure = serving.serving_latency(every).figure
     assert names(figure)[2:] == ["all arrivals", "SLO", "stall limit"]
     first, second, between, goodput, stalled = figure.axes
     assert points(first, "roce") == [(1.0, 250), (2.0, 650)]
@@ -137,9 +141,9 @@ def test_several_rates_are_drawn_as_curves() -> None:
 
 def test_serving_columns_can_be_drawn_over_any_axis() -> None:
     every = [result("ndp", rate, slower=slower) for rate, slower in ((1.0, 1), (2.0, 2))]
-    found = sweep_xy.compare(every, "rate", "tbt_p99")
+    found = by_axis.against_axis(every, "rate", "tbt_p99")
     assert [point.mean for point in found.lines["ndp"].values()] == [200, 400]
-    figure = sweep_xy.draw(sweep_xy.compare(every, "rate", "goodput_per_s"))
+    figure = by_axis.draw_against_axis(by_axis.against_axis(every, "rate", "goodput_per_s"))
     assert figure.axes[0].get_ylabel() == "goodput (1/s)"
 
 
@@ -147,11 +151,11 @@ def test_results_without_finished_requests_are_rejected() -> None:
     other = result()
     other.summary = {}
     with raises_input("request"):
-        serving_latency.draw([result(), other])
+        serving.serving_latency([result(), other])
     early = result()
     early.requests = early.requests.with_columns(ttft_ps=pl.lit(None, pl.Int64))
     with raises_input("request"):
-        serving_latency.draw([early])
+        serving.serving_latency([early])
 
 
 def test_timeline_shows_iterations_and_transfers() -> None:

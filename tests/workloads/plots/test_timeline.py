@@ -17,9 +17,8 @@ from raises_input import mentions, raises_input
 from netsim.cli import app
 from netsim.results import COLUMNS, Result, load, write_result
 from netsim.workloads.plots import perfetto, timeline
-from netsim.workloads.plots.timeline import RESOLUTION
+from netsim.workloads.plots.timeline import RESOLUTION, path_line
 from netsim.workloads.plots.timeline_bars import View, first_of_stages, ranks_of, timeline_of
-from netsim.workloads.plots.timeline_path import path_line
 
 US = 10**6
 TASKS = {
@@ -106,7 +105,7 @@ def test_each_finished_task_has_a_bar(with_tasks: Result) -> None:
         (2, 5 * US, 40 * US, 1, "send", ""),
         (3, 7 * US, 90 * US, 2, "receive", ""),  # from its flow's start
     ]
-    axes = timeline.draw([with_tasks]).axes[0]
+    axes = timeline.timeline([with_tasks]).figure.axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names == found.rows["title"].to_list()
     assert axes.get_xlabel() == "time (us)"
@@ -131,7 +130,7 @@ def test_each_finished_operation_has_a_bar(with_operations: Result) -> None:
         (4, 38 * US, 40 * US, 0, "tp", ""),  # the launch of the next operation
         (4, 40 * US, 60 * US, 0, "tp", ""),
     ]
-    figure = timeline.draw([with_operations])
+    figure = timeline.timeline([with_operations]).figure
     _, names = figure.axes[0].get_legend_handles_labels()
     assert names == ["forward", "backward", "pp", "tp"]
     assert [text.get_text() for text in figure.axes[0].texts] == ["0", "0"]
@@ -147,7 +146,7 @@ def test_timeline_is_limited_to_hosts_and_time_range(with_operations: Result) ->
     ]
     late = bars_of(with_operations, None, 14 * US, 39 * US)
     assert [bar[4] for bar in late] == ["backward", "pp", "tp"]
-    axes = timeline.draw([with_operations], View(None, 14 * US, 39 * US)).axes[0]
+    axes = timeline.draw([with_operations], View(None, 14 * US, 39 * US)).figure.axes[0]
     assert axes.get_xlim() == (14, 39)
     with raises_input(key="--hosts"):
         timeline.draw([with_operations], View([5]))
@@ -160,12 +159,12 @@ def test_timeline_is_limited_to_hosts_and_time_range(with_operations: Result) ->
 def test_timeline_requires_one_run_with_finished_tasks(with_tasks: Result, tmp_path: Path) -> None:
     without = load(write_result(tmp_path / "none", FakePoint(), fake_result()))
     with raises_input("task"):
-        timeline.draw([without])
+        timeline.timeline([without])
     with raises_input():
-        timeline.draw([with_tasks] * 2)
+        timeline.timeline([with_tasks] * 2)
     never = {**TASKS, "end_ps": np.full(6, -1)}
     with raises_input("task"):
-        timeline.draw([written(tmp_path / "never", {"tasks": never})])
+        timeline.timeline([written(tmp_path / "never", {"tasks": never})])
 
 
 def test_bars_below_the_resolution_are_merged(tmp_path: Path) -> None:
@@ -246,7 +245,7 @@ def test_critical_path_is_a_line_through_the_bars(with_operations: Result) -> No
     x, y = path_line(segments, rows.filter(pl.col("host") == 4))
     np.testing.assert_allclose(y[:5], [0.3, 0.3, 0.8, 0.8, np.nan])
     path: Any = SimpleNamespace(segments=segments)
-    axes = timeline.draw([with_operations], View(path=path)).axes[0]
+    axes = timeline.draw([with_operations], View(path=path)).figure.axes[0]
     assert [line.get_label() for line in axes.get_lines() if line.get_label()[0] != "_"] == [
         "critical path"
     ]

@@ -1,11 +1,8 @@
-"""Placement of a job's ranks on hosts, rack by rack.
-
-A column is a rack, a row the hosts with one index in their racks, which share a network on rails.
-The panel of each axis of the job shades hosts by their rank on it; hosts without a rank are white.
-"""
+"""Pictures of a job's inputs: errors of a calibrated machine, placement of ranks on hosts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +14,33 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from netsim.workloads.calibration.validate import Residual
+
+MARKERS = "os^Dvx"
+
+
+def calibration_errors(found: Mapping[str, Sequence[Residual]]) -> Figure:
+    """Draw the errors of predicted times by size; colors are collectives, markers shapes."""
+    figure, (axes,) = style.new_figure()
+    for index, (what, some) in enumerate(found.items()):
+        shapes = sorted({row.shape for row, _ in some})
+        for number, shape in enumerate(shapes):
+            of_shape = [(row.size_bytes, 100 * error) for row, error in some if row.shape == shape]
+            axes.plot(
+                *zip(*of_shape, strict=True),
+                linestyle="none",
+                marker=MARKERS[number % len(MARKERS)],
+                color=style.color(index),
+                label=f"{what} {shape.nodes} x {shape.per_node}",
+            )
+    axes.axhline(0.0, color=style.IDEAL)
+    style.bytes_axis(axes)
+    axes.set_xlabel("message size")
+    axes.set_ylabel("error of the predicted time (%)")
+    style.legend(figure, axes, style.OUTSIDE, "sizes left out of the fit; nodes x GPUs")
+    return figure
+
+
 NAMES = {
     "pp": "stage (pp)",
     "dp": "replica (dp)",
@@ -27,8 +51,13 @@ SHADES = "viridis"
 PANEL_IN = 1.9
 
 
-def draw(ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int, title: str) -> Figure:
-    """Draw the placement of `ranks` on `hosts`, int64[ranks], in racks of `rack_hosts`."""
+def placement(ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int, title: str) -> Figure:
+    """Draw the placement of `ranks` on `hosts`, int64[ranks], in racks of `rack_hosts`.
+
+    A column is a rack, a row the hosts with one index in their racks, which share a network on
+    rails. The panel of each axis of the job shades hosts by their rank on it; hosts without a rank
+    are white.
+    """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
