@@ -272,7 +272,8 @@ def saturation(results: Sequence[Result]) -> Picture:
         hint = "such as the result of `netsim saturate`"
         message = "--kind saturation needs points with [measure] at several values of traffic.load"
         raise InputError(message, hint=hint)
-    lines, rows = [], []
+    lines = []
+    rows: list[tuple[str, ...]] = []
     for curve in seed_curves.curves(measured, apart=[LOAD]):
         by_load: dict[float, list[dict[str, Any]]] = {}
         for result in curve.results:

@@ -1,9 +1,13 @@
-"""Completion times: shares of flows, the tail, and slowdown by size, with ideal and fair shares."""
+"""Completion times of all points, a sweep as small multiples, and all points in a table.
+
+Completion times are shares of flows, the tail, and slowdown by size, with ideal and fair shares.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,9 +15,9 @@ from netsim.bounds.fair_shares import hashed_times
 from netsim.errors import InputError
 from netsim.html_report import parts
 from netsim.html_report.parts import Section
-from netsim.html_report.report import Point, Report
+from netsim.html_report.report import Point, Report, unit_of
 from netsim.model.port_pairs import DEALT_EVENLY
-from netsim.plots import style
+from netsim.plots import by_axis, seed_curves, style, sweeps
 from netsim.plots.flows import (
     Floats,
     by_size,
@@ -24,18 +28,28 @@ from netsim.plots.flows import (
     pooled,
     tail,
 )
+from netsim.plots.style import CurveStyle
+from netsim.plots.sweeps import are_names, places_of
+from netsim.plots.words import axis_name, for_people, metric_name, value_text
+from netsim.results.columns import Metric, metrics
 
 if TYPE_CHECKING:
     from netsim.plots.seed_curves import Curve
 
-ORDER = 10
+ORDER, SWEEP, TABLE = 10, 5, 15
+"""Position of completion times, of a sweep with charts, and of a table alone."""
+
 MAX_CURVES, MAX_FAIR, MAX_IDEAL = 24, 4, 4
-DASHES = {"-": (), "--": (6, 4), ":": (2, 3), "-.": (6, 3, 2, 3)}
-FAIR = (8, 3)
+FAIR = CurveStyle(style.IDEAL, "-.")
 
 
 def comparison(report: Report) -> Iterator[Section]:
-    """Yield the section of completion times, if any flow finished."""
+    """Yield completion times, if any flow finished, and the points of a sweep."""
+    yield from _completion(report)
+    yield from _sweep(report)
+
+
+def _completion(report: Report) -> Iterator[Section]:
     curves = [one for one in report.curves if one.transport != "ideal"] or list(report.curves)
     curves = curves[:MAX_CURVES]
     shown = [result for curve in curves for result in curve.results]
@@ -46,22 +60,20 @@ def comparison(report: Report) -> Iterator[Section]:
     ideals, fair = distinct_ideals(shown)[:MAX_IDEAL], dict(_fair(report))
     shares: list[parts.Part] = []
     tails: list[parts.Part] = []
-    for name, values, flows, color, dash in (
-        *(
-            (one.label, values, sum(len(result.flows) for result in one.results),
-             one.curve_style.color, DASHES[one.curve_style.line])
-            for one, values in zip(curves, times, strict=True)
-        ),
-        *(("ideal", values, None, style.IDEAL, DASHES["--"]) for values in ideals),
-        *((name, values, None, style.IDEAL, FAIR) for name, values in fair.items()),
-    ):  # fmt: skip
+    drawn = [
+        (one.label, values, sum(len(result.flows) for result in one.results), one.curve_style)
+        for one, values in zip(curves, times, strict=True)
+    ]
+    drawn += [("ideal", values, len(values), style.IDEAL_LINE) for values in ideals]
+    drawn += [(name, values, len(values), FAIR) for name, values in fair.items()]
+    for name, values, flows, look in drawn:
         if len(values):
             x, done = distribution(values / scale, flows)
-            shares.append(parts.line(name, x, done, color, dash=dash, steps=True))
+            shares.append(parts.line(name, x, done, look, steps=True))
             above, left = tail(x, done)
             if done[-1] == 1 and len(left):  # a logarithmic axis has no 0: down to half a flow
                 above, left = np.append(above, x[-1]), np.append(left, 0.5 / len(values))
-            tails.append(parts.line(name, above, left, color, dash=dash, steps=True))
+            tails.append(parts.line(name, above, left, look, steps=True))
     log = "x" if style.spans_decades(times) else ""
     axes = f"completion time ({unit})", "share of flows"
     charts = [
@@ -97,10 +109,10 @@ def _classes(report: Report, unit: str, scale: float) -> Iterator[parts.Part]:
         yield parts.table(names, rows)
 
 
-def dashes(colors: Sequence[str]) -> list[Sequence[int]]:
-    """Return a dash per line; lines of one color differ."""
+def looks(colors: Sequence[str]) -> list[CurveStyle]:
+    """Return a style per line; lines of one color differ in dashes."""
     return [
-        list(DASHES.values())[colors[:k].count(color) % len(DASHES)]
+        CurveStyle(color, style.LINES[colors[:k].count(color) % len(style.LINES)])
         for k, color in enumerate(colors)
     ]
 
@@ -139,8 +151,123 @@ def _by_size(curves: list[Curve]) -> Iterator[parts.Part]:
         middles, medians, tails = by_size(sizes, values) if len(sizes) else np.zeros((3, 0))
         if len(middles):
             label, color, x = curve.label, curve.curve_style.color, middles / 1e3
-            lines.append(parts.line(f"{label}, p99", x, tails, color, dots=True))
-            lines.append(parts.line(f"{label}, median", x, medians, color, dash=(3, 3)))
+            solid, dotted = CurveStyle(color), CurveStyle(color, ":")
+            lines.append(parts.line(f"{label}, p99", x, tails, solid, dots=True))
+            lines.append(parts.line(f"{label}, median", x, medians, dotted))
     if lines:
         axes = "flow size (KB)", "time over ideal"
         yield parts.chart("Slowdown by size", *axes, lines, log="xy")
+
+
+MAX_CHARTS, MAX_LINES = 9, 24
+
+
+def _sweep(report: Report) -> Iterator[Section]:
+    """Yield small multiples for an axis with several values, and the table of points."""
+    if len(report.points) < 2:
+        return
+    found = _table(report)
+    axis = _axis(report)
+    charts = [] if axis is None else list(_charts(report, axis))[:MAX_CHARTS]
+    text = () if axis is None else (f"Against {axis_name(axis)}; means over the seeds.",)
+    made = [parts.grid(charts)] if charts else []
+    order = SWEEP if charts else TABLE
+    yield Section("points", f"{len(report.points)} points", text, (*made, found), order)
+
+
+def _axis(report: Report) -> str | None:
+    """Return the axis with the most values, numbers first; transports are lines."""
+    axes = [axis for axis in report.axes if axis != seed_curves.TRANSPORT]
+    values = {axis: [r.experiment["axes"].get(axis) for r in report.results] for axis in axes}
+    ranked = sorted(axes, key=lambda a: (are_names(values[a]), -len({repr(v) for v in values[a]})))
+    return ranked[0] if ranked else None
+
+
+def _varying(report: Report) -> list[Metric]:
+    """Return the metrics that differ between points, the most telling first."""
+    found = []
+    for metric in metrics():
+        values = {_number(metric, point) for point in report.simulated}
+        if len(values - {None}) > 1:
+            found.append(metric)
+    # A forecast takes the place of what its sample shows.
+    names = {metric.name for metric in found}
+    shown = (one for one in found if "forecast_" + one.name.removeprefix("step_") not in names)
+    return sorted(shown, key=_rank)
+
+
+PREFERRED = (
+    *("goodput_per_s", "second_token_p99_ps", "tbt_p99_ps", "ttft_p99_ps"),
+    *("forecast_ps", "forecast_exposed", "step_ps", "exposed"),
+    *("fct_p99_ps", "fct_max_ps", "slowdown_p99", "pfc_pauses", "drops", "lost", "trims"),
+    *("retransmits", "recovery_p50_ps", "silent_flows", "ecn_marks"),
+)
+
+
+def _rank(metric: Metric) -> int:
+    return PREFERRED.index(metric.name) if metric.name in PREFERRED else len(PREFERRED)
+
+
+def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
+    """Yield a chart per metric, with a line per combination of the other axes."""
+    groups: dict[str, list[Point]] = {}
+    for point in report.simulated:
+        groups.setdefault(report.axes_text(point.result, without=axis), []).append(point)
+    shown = list(zip(for_people(list(groups)), groups.values(), strict=True))[:MAX_LINES]
+    values = list(dict.fromkeys(_value(point, axis) for point in report.simulated))
+    places, names = places_of(values), []
+    if any(isinstance(value, str) for value in values):  # names, or quantities with units
+        order = sorted(places, key=places.__getitem__)
+        places = {value: float(place) for place, value in enumerate(order)}
+        names = [value_text(value) for value in order]
+    styles = looks([its[0].color for _, its in shown])
+    for metric in _varying(report):
+        found = [
+            sweeps.by_value(its, lambda one: places[_value(one, axis)], partial(_number, metric))
+            for _, its in shown
+        ]
+        means = [point.mean for points in found for point in points.values()]
+        unit, scale = ("%", 0.01) if metric.share else by_axis.unit_of(metric.name, means)
+        lines = [
+            parts.line(
+                label, sorted(points), [points[at].mean / scale for at in sorted(points)],
+                look, dots=True,
+            )
+            for (label, _), points, look in zip(shown, found, styles, strict=True) if points
+        ]  # fmt: skip
+        title = metric.doc[:1].upper() + metric.doc[1:]
+        unit = unit if unit or metric.unit == "1" else metric.unit
+        log = "y" if style.spans_decades([means]) else ""
+        yield parts.chart(title, axis_name(axis), unit, lines, log=log, names=names)
+
+
+def _number(metric: Metric, point: Point) -> float | None:
+    value = metric.of(point.result.summary)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _value(point: Point, axis: str) -> Any:
+    found = point.result.experiment["axes"]
+    return found.get(axis, seed_curves.resolved(point.result, axis))
+
+
+def _table(report: Report) -> parts.Part:
+    """Return a row per point with the metrics that differ."""
+    chosen = [one for one in _varying(report) if one.title or _rank(one) < len(PREFERRED)]
+    columns, scales = ["point", "status"], []
+    for metric in chosen:
+        values = [_number(metric, point) for point in report.points]
+        unit, scale = ("%", 0.01) if metric.share else ("", 1.0)
+        if metric.unit == "ps":
+            unit, scale = unit_of(v for v in values if v)
+        name = metric_name(metric.name)
+        columns.append(f"{name}, {unit}" if unit else name)
+        scales.append(scale)
+    rows = []
+    for point in report.points:
+        row: list[Any] = [point.label, point.result.status]
+        for metric, scale in zip(chosen, scales, strict=True):
+            value = _number(metric, point)
+            row.append(None if value is None else value / scale)
+        rows.append(row)
+    return parts.table(columns, rows)

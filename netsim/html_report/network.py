@@ -1,21 +1,28 @@
-"""The network, its links colored by a statistic, over time if it was sampled; the worst links."""
+"""The network, its links colored by a statistic and the worst of them; heat maps of what was
+sampled over time; who stopped whom by PFC.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.documents import DAMAGED
+from netsim.errors import InputError
 from netsim.html_report import parts
-from netsim.html_report.graph import Graph, per_link
+from netsim.html_report.graph import Graph, natural, per_link
 from netsim.html_report.parts import USED, Section
 from netsim.html_report.report import Point, Report, unit_of
-from netsim.html_report.series import utilization_over_time
-from netsim.units import format_number
+from netsim.units import format_number, format_time
 
-ORDER = 30
+if TYPE_CHECKING:
+    import polars as pl
+
+ORDER, AFTER = 30, 50
+"""Position of the network and the heat maps, and of the pauses."""
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +43,13 @@ WORST = 12
 
 
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
-    """Yield the drawing and the worst links, if the result has links."""
+    """Yield the drawing and the worst links, what was sampled over time, and who stopped whom."""
+    yield from _network(point)
+    yield from _over_time(point)
+    yield from _pauses(point)
+
+
+def _network(point: Point) -> Iterator[Section]:
     graph = point.graph
     if graph is None:
         return
@@ -151,3 +164,244 @@ def _worst(values: dict[str, tuple[Floats, str]], graph: Graph) -> parts.Part:
     rows = [[graph.link_names[k], *(float(v[k]) for v, _ in values.values())] for k in found]
     halves = [int(graph.line_of[k]) for k in found]
     return parts.table(["worst links", *values], rows, links=halves)
+
+
+MAX_ROWS, MAX_TIMES = 512, 400
+"""Rows and intervals of a heat map; the rows with the most bytes are chosen, intervals joined."""
+
+SAMPLED = {
+    "port": (
+        ("max_queue_bytes", "largest queue (KB)", "max"),
+        ("paused_ps", "share of time paused", "time"),
+        ("drops", "packets dropped", "sum"),
+        ("trims", "packets trimmed", "sum"),
+        ("ecn_marks", "packets marked", "sum"),
+    ),
+    "host": (("received_bytes", "rate received (Gbit/s)", "rate"),),
+    "flow": (("delivered_bytes", "rate delivered (Gbit/s)", "rate"),),
+}
+"""Entity -> column, title, and how intervals are joined."""
+
+
+def _over_time(point: Point) -> Iterator[Section]:
+    """Yield a heat map per kind of entity that was sampled."""
+    series = point.result.series
+    if series is None or not len(series):
+        return
+    maps = [one for entity in SAMPLED if (one := _map(point, series, entity)) is not None]
+    if maps:
+        text = "Click a row to see it as a line; choose what is shown above the map."
+        yield Section("series", "Over time", (text,), tuple(maps))
+
+
+def _map(point: Point, series: pl.DataFrame, entity: str) -> parts.Part | None:
+    """Return the heat map of the entities of a kind."""
+    rows = series.filter(series["entity"] == entity)
+    if not len(rows):
+        return None
+    names, times, cells = matrices(rows, [column for column, _, _ in SAMPLED[entity]])
+    if entity == "port" and point.graph is not None:
+        index = np.unique(rows["entity_index"].to_numpy()).tolist()
+        names = [point.graph.link_names[k] for k in index]
+    sent = cells.pop("sent_bytes")
+    busiest = sorted(np.argsort(-sent.sum(axis=1), kind="stable")[:MAX_ROWS].tolist(),
+                     key=lambda k: natural(names[k]))  # fmt: skip
+    lengths = np.diff(times, prepend=0)
+    found = {}
+    if entity == "port":
+        rates = _rates(point, rows)
+        used = 8e12 * sent / np.maximum(rates[:, None] * lengths[None], 1)
+        found[USED] = 100 * used
+    for column, title, how in SAMPLED[entity]:
+        if column in cells and cells[column].any():
+            matrix = cells[column]
+            if how == "time":
+                matrix = matrix / lengths
+            elif how == "rate":
+                matrix = 8e3 * matrix / lengths
+            found[title] = matrix / 1e3 if title.endswith("(KB)") else matrix
+    step = -(-len(times) // MAX_TIMES)
+    joined = {title: _joined(matrix[busiest], step) for title, matrix in found.items()}
+    unit, scale = unit_of([times[-1]])
+    ends = np.append(times[step - 1 : -1 : step], times[-1])[: -(-len(times) // step)] / scale
+    shown = f", the {len(busiest):,} busiest of {len(names):,}" if len(busiest) < len(names) else ""
+    title = f"{entity.capitalize()}s{shown}"
+    return parts.heatmap(title, [names[k] for k in busiest], ends, unit, joined)
+
+
+def matrices(
+    rows: pl.DataFrame, columns: list[str]
+) -> tuple[list[str], NDArray[np.int64], dict[str, Floats]]:
+    """Return names, ends of intervals, and float64[entities, intervals] of each column.
+
+    Ports with several classes have one row, with the sum.
+    """
+    index, first, place = np.unique(
+        rows["entity_index"].to_numpy(), return_index=True, return_inverse=True
+    )
+    times, at = np.unique(rows["time_ps"].to_numpy(), return_inverse=True)
+    if len(index) * len(times) > 2 * len(rows):
+        raise InputError("entities have different intervals", key="series", hint=DAMAGED)
+    names = [str(rows["name"][int(k)]) for k in first]
+    found = {}
+    for column in ("sent_bytes", *columns):
+        if column in rows.columns:
+            matrix = np.zeros((len(index), len(times)))
+            values = rows[column].fill_null(0).to_numpy().astype(float)
+            np.add.at(matrix, (place, at), values)
+            found[column] = matrix
+    return names, times, found
+
+
+def _joined(matrix: Floats, step: int) -> Floats:
+    """Return the largest of each `step` intervals."""
+    if step == 1:
+        return matrix
+    short = -matrix.shape[1] % step
+    padded = np.pad(matrix, ((0, 0), (0, short)))
+    joined: Floats = padded.reshape(len(matrix), -1, step).max(axis=2)
+    return joined
+
+
+def _rates(point: Point, rows: pl.DataFrame) -> Floats:
+    """Return the line rate of each sampled port, in the order of their numbers."""
+    links = point.result.links
+    rates = dict(zip(links["link"].to_list(), links["rate_bps"].to_list(), strict=True))
+    index = np.unique(rows["entity_index"].to_numpy()).tolist()
+    return np.array([rates.get(k, 0) for k in index], float)
+
+
+def utilization_over_time(
+    point: Point,
+) -> tuple[Floats, str, NDArray[np.int64], Floats] | None:
+    """Return times, their unit, links, and float64[links, times] of sampled ports; else None."""
+    series = point.result.series
+    if series is None:
+        return None
+    rows = series.filter(series["entity"] == "port")
+    if not len(rows):
+        return None
+    _, times, cells = matrices(rows, [])
+    index = np.unique(rows["entity_index"].to_numpy())
+    lengths = np.diff(times, prepend=0)
+    used = 8e12 * cells["sent_bytes"] / np.maximum(_rates(point, rows)[:, None] * lengths, 1)
+    unit, scale = unit_of([times[-1]])
+    step = -(-len(times) // MAX_TIMES)
+    ends = np.append(times[step - 1 : -1 : step], times[-1])[: -(-len(times) // step)] / scale
+    return ends, unit, index, _joined(used, step)
+
+
+MAX_ROOTS, MAX_CHILDREN, MAX_DEPTH = 12, 8, 5
+
+Stopped = dict[int, dict[int, int]]
+"""Node -> nodes that it stopped -> for how long, in ps."""
+
+
+def _pauses(point: Point) -> Iterator[Section]:
+    """Yield the cycle of a deadlock, and the tree, if a port was paused."""
+    if point.result.deadlock is not None and len(point.result.deadlock):
+        yield _deadlock(point.result.deadlock)
+    stopped, names = stopped_by(point)
+    if not stopped:
+        return
+    text = (
+        "A node stops a neighbor when packets from it fill a queue; the neighbor's queue fills "
+        "then, and it may stop others. Bars are the time for which the neighbor's port was "
+        "stopped, relative to the run.",
+    )
+    roots = pause_tree(stopped, names, int(point.result.summary["simulated_ps"]))
+    yield Section("pauses", "Who stopped whom", text, (parts.tree(roots),), AFTER)
+
+
+def _deadlock(cycle: pl.DataFrame) -> Section:
+    """Return the links that wait for each other."""
+    unit, scale = unit_of([cycle["paused_since_ps"].max()])
+    rows = [
+        [
+            f"{row['port']}, class {row['traffic_class']}",
+            f"{row['waits_for_port']}, class {row['waits_for_class']}",
+            row["held_bytes"] / 1e3,
+            row["paused_since_ps"] / scale,
+        ]
+        for row in cycle.iter_rows(named=True)
+    ]
+    names = ("port", "waits for", "packets that wait there (KB)", f"stopped since ({unit})")
+    text = ("These ports wait for each other in a cycle and never send again.",)
+    return Section("deadlock", "Deadlock", text, (parts.table(names, rows),), AFTER)
+
+
+def stopped_by(point: Point) -> tuple[Stopped, list[str]]:
+    """Return who stopped whom, and the names of the nodes."""
+    if point.graph is None:
+        return {}, []
+    links = point.result.links
+    paused = per_link(links, "paused_ps")
+    first = links.unique("link", keep="first").sort("link")
+    start, end = first["from_node"].to_list(), first["to_node"].to_list()
+    names = [""] * (max([*start, *end]) + 1)
+    for node, name in zip(start, first["from_name"].to_list(), strict=True):
+        plain = str(name).partition(":")[0]
+        names[node] = plain if plain == f"h{node}" else str(name)
+    found: Stopped = {}
+    for a, b, link in zip(start, end, first["link"].to_list(), strict=True):
+        if paused[link] > 0:  # b stopped a
+            its = found.setdefault(b, {})
+            its[a] = its.get(a, 0) + int(paused[link])
+    return found, names
+
+
+def pause_tree(stopped: Stopped, names: list[str], total_ps: int) -> list[dict[str, Any]]:
+    """Return the roots: nodes by how much longer they stopped others than they were stopped."""
+    suffered: dict[int, int] = {}
+    for its in stopped.values():
+        for node, time in its.items():
+            suffered[node] = suffered.get(node, 0) + time
+    excess = {node: sum(its.values()) - suffered.get(node, 0) for node, its in stopped.items()}
+    roots = sorted(excess, key=lambda node: (suffered.get(node, 0) > 0, -excess[node]))
+    if any(not suffered.get(node) for node in roots):
+        roots = [node for node in roots if not suffered.get(node)]
+    made = []
+    for node in roots[:MAX_ROOTS]:
+        time = sum(stopped[node].values())
+        text = f"{names[node]} stopped {len(stopped[node]):,} neighbors, in total for "
+        made.append(
+            {
+                "text": text + format_time(time, 4),
+                "share": min(1.0, max(stopped[node].values()) / max(total_ps, 1)),
+                "children": _children(stopped, names, (node,), total_ps),
+            }
+        )
+    return made
+
+
+def _children(
+    stopped: Stopped, names: list[str], way: tuple[int, ...], total_ps: int
+) -> list[dict[str, Any]]:
+    its: Mapping[int, int] = stopped.get(way[-1], {})
+    order = sorted(its, key=lambda node: -its[node])
+    made: list[dict[str, Any]] = []
+    for node in order[:MAX_CHILDREN]:
+        again = node in way
+        deeper = not again and len(way) < MAX_DEPTH
+        text = f"{names[node]} stopped for {format_time(its[node], 4)}"
+        made.append(
+            {
+                "text": text + (" (a cycle)" if again else ""),
+                "share": min(1.0, its[node] / max(total_ps, 1)),
+                "children": _children(stopped, names, (*way, node), total_ps) if deeper else [],
+            }
+        )
+    if len(order) > MAX_CHILDREN:
+        rest = order[MAX_CHILDREN:]
+        made.append({"text": f"{len(rest):,} more, at most {format_time(its[rest[0]], 4)} each",
+                     "share": 0.0, "children": []})  # fmt: skip
+    return made
+
+
+def longest_pause(point: Point) -> tuple[str, int] | None:
+    """Return the link that was stopped longest and its time; None without pauses."""
+    if point.graph is None:
+        return None
+    paused = per_link(point.result.links, "paused_ps")
+    link = int(np.argmax(paused)) if len(paused) else 0
+    return (point.graph.link_names[link], int(paused[link])) if paused.any() else None

@@ -8,12 +8,11 @@ import numpy as np
 
 from netsim.discovery import FOLDERS, modules, summary
 from netsim.html_report import parts
-from netsim.html_report.flow_stories import flows_of
 from netsim.html_report.graph import per_link
-from netsim.html_report.network import busiest_links
+from netsim.html_report.network import busiest_links, longest_pause
 from netsim.html_report.parts import Section
-from netsim.html_report.pauses import longest_pause
 from netsim.html_report.report import Point, Report, slowness, unit_of
+from netsim.html_report.slowest import flows_of
 from netsim.plots import seed_curves
 from netsim.plots.words import for_people
 from netsim.results.statistics import ONE_SEED

@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.plots.style import CurveStyle
+
 Part = dict[str, Any]
+
+DASHES: dict[str, list[int]] = {"-": [], "--": [6, 4], ":": [2, 3], "-.": [6, 3, 2, 3]}
+"""Lines of matplotlib as dashes and gaps in pixels."""
 
 USED = "utilization (%)"
 """Its colors are absolute: the darkest is a full link."""
@@ -49,16 +54,15 @@ def line(
     name: str,
     x: ArrayLike,
     y: ArrayLike,
-    color: str = "",
+    look: CurveStyle,
     *,
-    dash: Sequence[int] = (),
     steps: bool = False,
     dots: bool = False,
 ) -> Part:
-    """Return a line of a chart; x increases."""
+    """Return a line of a chart, in the style that it has on plots; x increases."""
     return {
-        "name": name, "x": array(x), "y": array(y), "color": color, "dash": list(dash),
-        "steps": steps, "dots": dots,
+        "name": name, "x": array(x), "y": array(y), "color": look.color,
+        "dash": DASHES[look.line], "steps": steps, "dots": dots,
     }  # fmt: skip
 
 

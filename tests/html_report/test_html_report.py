@@ -21,8 +21,8 @@ from raises_input import raises_input
 from netsim import load
 from netsim.html_report import overview, page, write_report
 from netsim.html_report.graph import graph_of
+from netsim.html_report.network import pause_tree
 from netsim.html_report.parts import heatmap
-from netsim.html_report.pauses import pause_tree
 from netsim.html_report.provenance import toml_of
 from netsim.html_report.report import Report
 from netsim.workloads.html_report import serving, step

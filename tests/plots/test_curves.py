@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from plot_points import curve, make, varied
+from plot_points import make, varied
 
 from netsim.plots import flows, links, seed_curves, style
 from netsim.workloads.job.curves import Shape
@@ -14,24 +14,6 @@ __all__ = ["make"]
 
 
 class TestSeeds:
-    def test_seeds_are_pooled_into_one_curve_with_band(self, make):
-        results = [
-            varied(make, "traffic.load", 1, transport, seed, n_flows=50)
-            for transport in ("ndp", "roce")
-            for seed in (1, 2)
-        ]
-        figure = flows.fct_cdf(results).figure
-        axes = figure.axes[0]
-        assert [one.get_label() for one in axes.get_lines()] == ["ndp", "roce", "ideal"]
-        x, y = curve(figure, "ndp")
-        both = np.concatenate([result.flows["fct_ps"].to_numpy() for result in results[:2]])
-        np.testing.assert_allclose(x[1:], np.sort(both) / 1e6)
-        assert y[-1] == 1
-        (low, high) = (vertices(axes.collections[0])[:, 0].min(), both.max() / 1e6)
-        assert low == pytest.approx(both.min() / 1e6)
-        assert vertices(axes.collections[0])[:, 0].max() == pytest.approx(high)
-        assert "2 seeds" in figure.get_supxlabel()
-
     def test_band_ends_at_the_least_finished_seed(self, make):
         results = [
             varied(make, "traffic.load", 1, seed=seed, n_flows=10, unfinished=left, complete=False)
@@ -41,30 +23,6 @@ class TestSeeds:
         assert vertices(axes.collections[0])[:, 1].max() == pytest.approx(0.4)
         none = varied(make, "traffic.load", 1, seed=3, n_flows=10, unfinished=10, complete=False)
         assert not flows.fct_cdf([results[0], none]).figure.axes[0].collections
-
-    def test_slowdowns_of_seeds_are_ranked_together(self, make):
-        results = [varied(make, "traffic.load", 1, seed=seed, n_flows=10) for seed in (1, 2)]
-        figure = flows.slowdown(results).figure
-        x, y = curve(figure, "ndp")
-        assert len(x) == 20
-        assert (np.diff(x) >= 0).all()
-        assert (np.diff(y) < 0).all()
-
-    def test_many_curves_get_a_panel_per_transport_and_own_colors(self, make):
-        """24 curves of two transports are not two colors; the legend is shared."""
-        results = [
-            varied(make, "traffic.load", load / 12, seed=1, n_flows=10, transport=transport)
-            for transport in ("ndp", "roce")
-            for load in range(12)
-        ]
-        for figure in (flows.slowdown(results).figure, flows.fct_cdf(results).figure):
-            assert [panel.get_title() for panel in figure.axes] == ["NDP", "RoCE"]
-            assert all(panel.get_legend() is None for panel in figure.axes)
-            (legend,) = figure.legends
-            assert len(legend.texts) == 13
-            for panel in figure.axes:
-                lines = [one for one in panel.get_lines() if one.get_label().startswith("load")]
-                assert len({one.get_color() for one in lines}) == 10
 
     def test_84_curves_fit_a_page(self):
         named = [f"transport {n}" for n in range(28)]
@@ -84,14 +42,6 @@ def vertices(collection):
 
 
 class TestIdeal:
-    def test_ideal_appears_once_in_the_legend(self, make):
-        results = [make("i", {"transport": "ideal"}, transport="ideal")]
-        results.append(make("n", {"transport": "ndp"}))
-        for figure in (flows.fct_cdf(results).figure, flows.slowdown(results).figure):
-            shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-            assert shown == ["NDP", "ideal"]
-        curve(flows.fct_cdf(results[:1]).figure, "ideal")
-
     def test_ideal_curve_is_drawn_once_per_distinct_traffic(self, make):
         results = [varied(make, "traffic.size", size) for size in ("1MB", "2MB", "4MB")]
         for result, factor in zip(results, (1, 1.001, 2), strict=True):
@@ -127,16 +77,6 @@ class TestCurveStyles:
         many = style.curve_styles([f"t{number}" for number in range(14)])
         assert len(set(many)) == 14
 
-    def test_variants_of_a_transport_differ_in_line_style(self, make):
-        results = [
-            varied(make, "traffic.load", load, transport)
-            for transport in ("ndp", "roce")
-            for load in (1, 2)
-        ]
-        styles = [one.curve_style for one in seed_curves.curves(results)]
-        assert styles[0].color == styles[1].color != styles[2].color
-        assert styles[0].line != styles[1].line
-
     def test_long_legend_counts_the_omitted_curves(self, make, monkeypatch):
         monkeypatch.setattr(style, "MAX_LEGEND", 9)
         results = [varied(make, "traffic.load", load, n_flows=3) for load in range(12)]
@@ -167,17 +107,6 @@ def test_title_is_centered_over_two_panels(make):
     left, right = (axes.get_position() for axes in figure.axes)
     middle = (left.x0 + right.x1) / 2
     assert figure._suptitle.get_position()[0] == pytest.approx(middle, abs=0.05)
-
-
-def test_throughput_cdf_counts_finished_flows_only(make):
-    results = [make(n_flows=10, unfinished=4, complete=False)]
-    results.append(make("i", {"transport": "ideal"}, transport="ideal"))
-    (axes,) = flows.throughput_cdf(results).figure.axes
-    line, ideal = axes.lines
-    assert line.get_ydata().tolist()[-1] == 1.0
-    assert len(line.get_xdata()) == 7
-    assert (ideal.get_color(), ideal.get_linestyle()) == (style.IDEAL, "--")
-    assert ideal.get_label() == "ideal"
 
 
 def test_calibration_sizes_have_units():

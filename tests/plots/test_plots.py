@@ -5,7 +5,7 @@ import pytest
 from plot_points import curve, make, point, varied
 from raises_input import mentions, raises_input
 
-from netsim.plots import by_axis, flows, links, save, style
+from netsim.plots import by_axis, flows, links, save
 from netsim.plots.style import MAX_POINTS, thin
 
 __all__ = ["make", "point"]
@@ -47,21 +47,6 @@ def test_slowdown_of_equal_flows_is_drawn_by_rank(make):
     assert size.endswith("B")
 
 
-def test_slowdown_of_unequal_flows_is_drawn_by_size(make):
-    sizes = np.random.default_rng(1).integers(100, 10**6, 1000)
-    compared = flows.slowdown([make(n_flows=1000, sizes=sizes)])
-    (axes,) = compared.figure.axes
-    dots, *lines = axes.lines[:3]
-    assert all(line.get_zorder() > dots.get_zorder() for line in lines)
-    medians, tails = (line.get_ydata() for line in lines)
-    assert (medians < tails).all()
-    assert list(axes.get_legend_handles_labels()[1]) == ["ndp", "ideal"]
-    decades = compared.table.rows
-    assert sum(int(row[2]) for row in decades) == 1000
-    low, high = (float(end) for end in decades[-1][4].split(".."))
-    assert low <= float(decades[-1][3]) <= high
-
-
 def test_link_statistics_sum_classes_and_group_by_stage(make):
     result = make()
     table = links.stages(result.links)
@@ -95,12 +80,6 @@ def test_links_figure_skips_results_without_links(make):
     assert len(links.links([ideal, ndp]).figure.axes[0].get_lines()) == 2
     with raises_input("ideal"):
         links.links([ideal])
-
-
-def test_links_of_seeds_are_pooled(make):
-    results = [varied(make, "traffic.load", 1, seed=seed) for seed in (1, 2, 3)]
-    lines = links.links(results).figure.axes[0].get_lines()
-    assert [len(line.get_xdata()) for line in lines] == [6, 6]
 
 
 def test_thin_keeps_first_and_last_point():
@@ -148,34 +127,6 @@ class TestComparisons:
             for seed in (1, 2)
         ]  # fmt: skip
 
-    def test_fct_vs_load_shows_mean_and_range_of_seeds(self, loads):
-        comparison = by_axis.loads(loads)
-        assert list(comparison.ours["max"]) == ["roce", "ndp"]
-        last = [one.summary["fct_ps"]["max"] / 1e6 for one in loads[6:8]]
-        at_half = comparison.ours["max"]["roce"][0.5]
-        assert at_half.mean == pytest.approx(np.mean(last))
-        assert (at_half.low, at_half.high) == (min(last), max(last))
-        figure = by_axis.fct_vs_load(loads).figure
-        x, y = curve(figure, "roce")
-        assert x.tolist() == [0.25, 0.5, 1.0]
-        assert y[1] == at_half.mean
-        assert len(figure.axes[0].collections) == 2
-        assert (
-            figure.axes[1].get_lines()[0].get_ydata()[1]
-            == comparison.ours["mean"]["roce"][0.5].mean
-        )
-
-    def test_fct_vs_load_names_and_colors_transports_as_all_plots_do(self, loads):
-        for one in loads:
-            one.experiment["resolved"]["description"] = "The last flow as more hosts take part"
-        figure = by_axis.fct_vs_load(loads).figure
-        assert figure.get_suptitle() == "The last flow as more hosts take part"
-        shown = [text.get_text() for text in figure.legends[0].get_texts()]
-        assert shown == ["RoCE", "NDP", "fair shares of hashed paths", "ideal"]
-        lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
-        for name in ("roce", "ndp"):
-            assert lines[name].get_color() == style.COLORS[style.COLOR_OF[name]]
-
     def test_fct_vs_load_compares_with_fair_shares(self, loads):
         comparison = by_axis.loads(loads)
         fair = comparison.fair["max"]
@@ -212,40 +163,6 @@ class TestComparisons:
             by_axis.loads([point("ndp", seed) for seed in (1, 2)])
         with raises_input("traffic.load"):
             by_axis.loads([point("ndp", traffic={"load": at}) for at in ("none", 1.0)])
-
-    def test_fct_by_transport_draws_bars_with_seed_dots(self, point):
-        results = [
-            point(name, seed, fair_ps=FAIR_PS[seed] if name == "roce" else None)
-            for name in ("ideal", "ndp:800g", "roce")
-            for seed in (1, 2, 3)
-        ]
-        comparison = by_axis.transports(results)
-        figure = by_axis.draw_transports(comparison)
-        names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-        assert names == ["NDP", "RoCE"]
-        expected = np.mean([result.summary["fct_ps"]["max"] for result in results[3:6]])
-        assert comparison.ours["max"]["ndp:800g"].mean == pytest.approx(expected)
-        assert figure.axes[0].patches[0].get_width() == pytest.approx(expected / 1e6)
-        dots = figure.axes[0].get_lines()[0].get_xdata()
-        assert sorted(dots) == sorted(r.summary["fct_ps"]["max"] / 1e6 for r in results[3:6])
-        assert curve(figure, "ideal")[0] == [1.0, 1.0]
-        assert curve(figure, by_axis.FAIR)[0][0] == comparison.fair_ps["max"] / 1e6
-        row = comparison.table.rows[0]
-        assert row[5] == f"{100 * (expected / 1e6 - 1):+.1f}"
-        assert all(len(row) == len(comparison.table.headers) for row in comparison.table.rows)
-
-    def test_fair_shares_are_those_of_the_run_and_bars_have_values(self, point):
-        """The line is at the fair time in the results' table, not at a mean of other draws."""
-        fair = {"max": 105.69e6, "mean": 52.5e6}
-        results = [point("ndp"), point("roce", fair_ps=fair)]
-        figure = by_axis.draw_transports(by_axis.transports(results))
-        for axes, key in zip(figure.axes, ("max", "mean"), strict=True):
-            (line,) = [one for one in axes.get_lines() if one.get_label() == by_axis.FAIR]
-            assert line.get_xdata()[0] == fair[key] / 1e6
-            drawn = [patch.get_width() for patch in axes.patches]
-            assert [float(text.get_text()) for text in axes.texts] == pytest.approx(drawn, rel=1e-3)
-            assert max(drawn) < 0.95 * axes.get_xlim()[1]  # room for the value
-        assert "one seed" in figure.legends[0].get_title().get_text()
 
     def test_transport_parameters_on_an_axis_are_distinguished(self, point):
         results = [

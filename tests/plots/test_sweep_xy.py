@@ -1,6 +1,5 @@
 """`netsim plot --x AXIS --y COLUMN`: any column of a sweep over any axis."""
 
-import numpy as np
 import pytest
 from plot_points import curve, make, varied
 from raises_input import raises_input
@@ -20,24 +19,6 @@ class TestSweepXY:
             for fan_in in (4, 16, 64)
             for seed in (1, 2)
         ]
-
-    def test_each_transport_has_a_line_with_seed_range(self, incast):
-        comparison = by_axis.against_axis(incast, "fan_in", "fct_p99")
-        assert (comparison.x, comparison.y) == ("traffic.fan_in", "fct_p99")
-        assert list(comparison.lines) == ["ndp", "roce"]
-        p99 = [result.summary["fct_ps"]["p99"] for result in incast[6:8]]
-        point = comparison.lines["ndp"][4]
-        assert (point.mean, point.low, point.high) == (np.mean(p99), min(p99), max(p99))
-        figure = by_axis.draw_against_axis(comparison)
-        x, y = curve(figure, "ndp")
-        assert list(x) == [4, 16, 64]
-        assert y[0] == pytest.approx(np.mean(p99) / 1e6)
-        axes = figure.axes[0]
-        assert axes.get_xscale() == "log"
-        assert axes.get_xlabel() == "senders"
-        assert axes.get_ylabel().endswith("99th percentile (us)")
-        assert [text.get_text() for text in axes.get_xticklabels()] == ["4", "16", "64"]
-        assert "2 seeds" in figure.get_supxlabel()
 
     def test_common_transport_is_in_title_and_legend_is_outside(self, make):
         points = [
@@ -104,16 +85,6 @@ class TestSweepXY:
         assert caught.value.file
         assert caught.value.key == "reference.values"
 
-    def test_table_has_a_row_per_point_with_range(self, incast):
-        table = by_axis.against_axis(incast, "traffic.fan_in", "fct_mean_ps").table
-        assert len(table.rows) == 6
-        assert all(len(row) == len(table.headers) for row in table.rows)
-        assert table.rows[0][:3] == ("ndp", "4", "2")
-        assert " to " in table.rows[0][5]
-        single = by_axis.against_axis(incast[::2], "fan_in", "fct_mean").table
-        assert single.rows[0][4] == "-"
-        assert " to " not in single.rows[0][5]
-
     def test_counters_and_other_columns_are_accepted(self, incast):
         comparison = by_axis.against_axis(incast, "fan_in", "trims")
         assert comparison.lines["roce"][64].mean == 12
@@ -143,30 +114,6 @@ class TestSweepXY:
         results = [varied(make, "fabric.routing", how) for how in ("ecmp", "spray_round_robin")]
         axes = by_axis.draw_against_axis(by_axis.against_axis(results, "routing", "drops")).axes[0]
         assert list(axes.get_xticks()) == [0, 1]
-
-    def test_two_rates_are_dots_side_by_side_that_do_not_cover_each_other(self, make):
-        rates = ("800Gbps", "400Gbps")
-        results = [
-            varied(make, "topology.host_rate", rate, transport)
-            for transport in ("ndp", "roce")
-            for rate in rates
-        ]
-        for result, step in zip(results, (50e9, 55e9, 50.2e9, 56e9), strict=True):
-            result.summary["job_step_ps"] = step
-        axes = by_axis.draw_against_axis(
-            by_axis.against_axis(results, "host_rate", "job_step_ps")
-        ).axes[0]
-        assert [text.get_text() for text in axes.get_xticklabels()] == ["400Gbps", "800Gbps"]
-        dots = [line for line in axes.get_lines() if line.get_marker() in ("o", "s")]
-        assert {line.get_linestyle() for line in dots} == {"None"}  # no line joins the rates
-        places = [x for line in dots for x in line.get_xdata()]
-        assert len(set(places)) == 4
-        # No marker is clipped, and the values take more than a tenth of the axis.
-        (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-        assert left + 0.2 < min(places) < max(places) < right - 0.2
-        assert top - 0.02 * (top - bottom) > 56
-        assert 0.25 < 6 / (top - bottom) < 0.8
-        assert [text.get_text() for text in axes.texts] == ["55", "50", "56", "50.2"]
 
     def test_reference_of_two_values_is_at_their_places(self, make):
         results = [varied(make, "traffic.fan_in", n, n_flows=5) for n in (64, 4)]
@@ -204,16 +151,6 @@ class TestSweepXY:
             "roce, 4 planes": {0: 4.0},
         })  # fmt: skip
         assert list(named) == ["ideal of others", "ideal of RoCE, 4 planes"]
-
-    def test_transport_axis_has_one_line_per_load(self, make):
-        results = [
-            varied(make, "traffic.load", load, transport)
-            for transport in ("ndp", "roce")
-            for load in (1, 2)
-        ]
-        comparison = by_axis.against_axis(results, "transport", "fct_max")
-        assert list(comparison.lines) == ["load 1", "load 2"]
-        assert list(comparison.lines["load 1"]) == ["ndp", "roce"]
 
     @pytest.mark.parametrize(
         ("x", "y", "text"),

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from netsim.html_report import parts
-from netsim.html_report.completion import dashes
-from netsim.html_report.flow_stories import flows_of
+from netsim.html_report.completion import looks
 from netsim.html_report.overview import FEW_POINTS, causes
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, axis_text, unit_of
+from netsim.html_report.slowest import flows_of
 from netsim.plots import style
 from netsim.plots.flows import distribution, tail
 from netsim.plots.words import axis_name
@@ -158,15 +158,15 @@ def comparison(report: Report) -> Iterator[Section]:
     served = [point for point in served if point.result.requests is not None][-MAX_CURVES:]
     if not served:
         return
-    charts, styles = [], dashes([point.color for point in served])
+    charts, styles = [], looks([point.color for point in served])
     for name in FIGURES:
         found = [samples(point.result, name) for point in served]
         unit, scale = style.unit_of_all([values for values, _ in found])
         lines = []
-        for point, (values, counts), dash in zip(served, found, styles, strict=True):
+        for point, (values, counts), look in zip(served, found, styles, strict=True):
             if len(values):
                 x, share = tail(*distribution(values / scale, counts=counts))
-                lines.append(parts.line(point.label, x, share, point.color, dash=dash, steps=True))
+                lines.append(parts.line(point.label, x, share, look, steps=True))
         if lines:
             title = f"{name[0].upper()}{name[1:]}"
             charts.append(parts.chart(title, f"time ({unit})", "share", lines, log="y"))

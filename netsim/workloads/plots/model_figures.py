@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -99,7 +99,7 @@ class Sensitivity:
     axis: str
     unit: str
     ends: tuple[float, float]
-    networks: dict[str, Callable[[float], PaperNetwork]]
+    networks: Mapping[str, Callable[[float], PaperNetwork]]
     stated: Sequence[tuple[str, str, float]] = ()
     named: float | None = None
 
