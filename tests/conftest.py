@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -40,14 +41,34 @@ SLOW_GROUPS = {
 """Group of slow tests -> suffixes of its files; the first match counts."""
 
 
+LONG = (
+    "test_against_reference.py",
+    "test_compiled.py",
+    "test_compiled_mistakes.py",
+    "test_compiled_serving.py",
+    "test_conformance.py",
+    "test_fuzz.py",
+    "test_shipped_experiments.py",
+    "test_why.py",
+)
+"""Files that take longest."""
+
+
 def pytest_runtest_setup() -> None:
     """Tables are not cut to the width of the terminal that runs the tests."""
     os.environ.pop("COLUMNS", None)
 
 
+def pytest_sessionfinish() -> None:
+    """Spare the collections of garbage at pytest's end, which take seconds after Numba compiled: a
+    worker that takes more than five is interrupted."""
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests with their group, too."""
+    """Mark slow tests with their group, and begin with long files: no worker ends alone."""
+    items.sort(key=lambda item: item.path.name not in LONG)
     for item in items:
         if item.get_closest_marker("slow"):
             groups = (name for name, ends in SLOW_GROUPS.items() if item.path.name.endswith(ends))
@@ -59,4 +80,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
     """Run the tests of a file in one worker; two workers would compile the same code twice."""
     from xdist.scheduler import LoadFileScheduling
 
+    config.option.loadscopereorder = False  # files with most tests are not those that take longest
     return LoadFileScheduling(config, log) if config.getvalue("dist") == "load" else None

@@ -3,11 +3,9 @@
 import pytest
 from fuzz import jobs, workers
 
-COUNTS = {"experiments": 180, "files": 100, "hostile": 50} | {
-    "results": 30,
-    "states": 20,
-    "runs": 10,
-    "plugins": 6,
+COUNTS = {"experiments": 60, "files": 40, "hostile": 25} | {
+    "results": 15,
+    "runs": 6,
 }
 """Cases of each kind, from 0; `python -m fuzz` does more."""
 

@@ -22,7 +22,7 @@ from netsim.running.point import simulate
 DIGESTS = Path(__file__).parent / "data" / "completion_times.json"
 """Experiment -> point -> digest; experiments that take minutes are left out."""
 
-QUICK = ("all_to_all", "incast", "pfc_victim", "topologies")
+QUICK = ("all_to_all", "incast", "topologies")
 """They need no compiled engine, or one of two that other tests also compile."""
 
 LEFT_OUT = (

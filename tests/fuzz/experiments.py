@@ -64,33 +64,6 @@ def tiny(number: int) -> Case:
     return Case(toml_text.write(tree).encode("utf-8", "surrogatepass"), [], changes)
 
 
-def compiled(number: int) -> Case:
-    """Return experiment `number` of those that differ only in numbers, so little is compiled."""
-    rng = random.Random(f"compiled experiment {number}")
-    tree: Tree = {
-        "transport": {"kind": rng.choice(["dctcp", "ndp", "roce"])},
-        "topology": {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2},
-        "traffic": {"kind": "permutation", "size": rng.choice(["1B", "4KB", "50KB"])},
-    }
-    numbers = [(path, one) for path, one in corpus.params(tree) if one.unit in _NUMBERS]
-    changes = []
-    for _ in range(rng.choice([1, 2, 3])):
-        path, param = rng.choice(numbers)
-        if path[-1] not in ("data_class", "ack_class"):
-            put(tree, path, values.of_unit(rng, param.unit))
-            changes.append(Change(_dotted(path), str(get(tree, path))))
-    if rng.random() < 0.4:
-        key = rng.choice(list(corpus.FIXED["packets"]))
-        _section(tree, "packets")[key] = values.of_unit(rng, "bytes")
-        changes.append(Change(f"packets.{key}", str(tree["packets"][key])))
-    return Case(toml_text.write(tree).encode("utf-8", "surrogatepass"), [], changes)
-
-
-_NUMBERS = ("time", "bytes", "rate", "count", "fraction", "ratio")
-
-# --- places in a tree ----------------------------------------------------------------------------
-
-
 def leaves(item: Any, path: Path = ()) -> Iterator[Path]:
     """Yield the paths of all values that are not tables."""
     if isinstance(item, dict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import checks, experiments, files, hostile, plugins, reads, runs, states, tries
+from . import checks, experiments, files, hostile, reads, runs
 from .workers import Job
 
 
@@ -40,20 +40,10 @@ def _file(make: Callable[[int], files.Case]) -> Callable[[int], str]:
     return show
 
 
-def _plugin(number: int) -> str:
-    """Return the source of a broken plugin."""
-    case = plugins.case(number)
-    return f"# {number}: {case.kind}: {case.what}\n{case.source}"
-
-
 JOBS = {
     "experiments": Kind(checks.check, _shown(experiments.case), 90.0),
     "runs": Kind(runs.run, _shown(experiments.tiny), 250.0),
     "files": Kind(reads.read_file, _file(files.case), 90.0),
     "hostile": Kind(reads.read_hostile, _file(hostile.case), 90.0),
-    "states": Kind(states.go_on, str, 90.0),
     "results": Kind(reads.read_result, str, 90.0),
-    "plugins": Kind(tries.run, _plugin, 250.0),
-    "compiled_plugins": Kind(tries.run_compiled, _plugin, 250.0),
-    "compiled": Kind(runs.run_compiled, _shown(experiments.compiled), 400.0),
 }

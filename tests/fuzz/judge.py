@@ -34,13 +34,8 @@ class Finding:
     detail: str = ""
 
 
-def command(
-    outcome: Outcome, statuses: Iterable[int], *, plugin: bool = False
-) -> Iterator[Finding]:
-    """Yield the findings of a command that should exit with one of `statuses`.
-
-    Messages about a user's `plugin` may contain Python's words, as they quote its exceptions.
-    """
+def command(outcome: Outcome, statuses: Iterable[int]) -> Iterator[Finding]:
+    """Yield the findings of a command that should exit with one of `statuses`."""
     if outcome.trouble.startswith("time: "):
         yield Finding("hang", outcome.trouble)
     elif outcome.trouble:
@@ -49,12 +44,12 @@ def command(
         yield Finding("status", f"exit status {outcome.status}", outcome.err[-300:])
     if outcome.peak_bytes > MAX_MEMORY_BYTES:
         yield Finding("memory", "too much", f"{outcome.peak_bytes / 1e9:.1f} GB")
-    if not plugin and "Warning: " in outcome.err and ".py:" in outcome.err:
+    if "Warning: " in outcome.err and ".py:" in outcome.err:
         yield Finding("message", "a warning of Python's", outcome.err[:400])
     if "Traceback (most recent" in outcome.err + outcome.out:
         yield Finding("traceback", *_printed(outcome.err + outcome.out))
     elif outcome.status in (1, 2):
-        yield from message(outcome.err, plugin=plugin)
+        yield from message(outcome.err)
 
 
 def _printed(text: str) -> tuple[str, str]:
@@ -68,11 +63,11 @@ def _printed(text: str) -> tuple[str, str]:
     return f"{raised[-1] if raised else '?'} {where}", text[-600:]
 
 
-def message(text: str, *, plugin: bool = False) -> Iterator[Finding]:
+def message(text: str) -> Iterator[Finding]:
     """Yield the findings of an error's text."""
     if "error: " not in text and "Error: " not in text:
         yield Finding("message", "none", text[-300:])
-    if not plugin and PYTHONIC.search(text):
+    if PYTHONIC.search(text):
         yield Finding("message", f"Python's words: {PYTHONIC.search(text)[0]}", text[:400])  # type: ignore[index]
     if CONTROL.search(text):
         yield Finding("message", f"control character {CONTROL.search(text)[0]!r}", text[:300])  # type: ignore[index]

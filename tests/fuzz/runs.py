@@ -21,17 +21,6 @@ PLAIN = {"NUMBA_DISABLE_JIT": "1"}
 def run(number: int, scratch: Path) -> tuple[str, list[Finding]]:
     """Run small experiment `number` in its own process, if it is accepted."""
     case = experiments.tiny(number)
-    return _run(case, scratch, PLAIN, again=PLAIN if number % 8 == 0 else None)
-
-
-def run_compiled(number: int, scratch: Path) -> tuple[str, list[Finding]]:
-    """Run experiment `number` compiled, and again in plain Python."""
-    return _run(experiments.compiled(number), scratch, {}, again=PLAIN)
-
-
-def _run(
-    case: experiments.Case, scratch: Path, how: dict[str, str], again: dict[str, str] | None
-) -> tuple[str, list[Finding]]:
     file = checks.place(case, scratch)
     checked = run_here(["check", str(file)], checks.SECONDS)
     found = list(judge.command(checked, (0, 2)))
@@ -39,10 +28,10 @@ def _run(
         return checks.verdict(checked), found
     if not _small(file):
         return "large", []
-    outcome, found = _once(file, scratch / "out", how)
-    if again is not None and not found and outcome.status in (0, 1):
+    outcome, found = _once(file, scratch / "out")
+    if number % 8 == 0 and not found and outcome.status in (0, 1):
         before = results.hashes(scratch / "out")
-        second, found = _once(file, scratch / "again", again)
+        second, found = _once(file, scratch / "again")
         if second.status == outcome.status and results.hashes(scratch / "again") != before:
             found.append(Finding("nonsense", "another hash in a second run", str(case.changes)))
         elif second.status not in (outcome.status, processes.INTERRUPTED):
@@ -63,9 +52,9 @@ def _small(file: Path) -> bool:
     )
 
 
-def _once(file: Path, out: Path, how: dict[str, str]) -> tuple[Outcome, list[Finding]]:
+def _once(file: Path, out: Path) -> tuple[Outcome, list[Finding]]:
     shutil.rmtree(out, ignore_errors=True)
-    outcome = processes.run(["run", str(file), "--out", str(out)], file.parent, SECONDS, how)
+    outcome = processes.run(["run", str(file), "--out", str(out)], file.parent, SECONDS, PLAIN)
     return outcome, list(_judged(outcome, out))
 
 
