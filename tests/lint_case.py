@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+
+from raises_input import mentions
 
 from netsim import lint
 from netsim.errors import InputError
@@ -87,3 +90,16 @@ def line_of(source: str, text: str) -> int:
     lines = [n for n, line in enumerate(source.splitlines(), start=1) if text in line]
     assert len(lines) == 1, text
     return lines[0]
+
+
+def check_rows(
+    folder: Path, source: str, kind: str, rows: Iterable[tuple[str, str, str | tuple[str, ...]]]
+) -> None:
+    """Check that each statement, put at its mark, is the one error of the plugin, at its line."""
+    for where, statement, expected in rows:
+        text = source.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
+        errors = check(folder, text, kind)
+        assert errors, statement
+        assert mentions(errors[0].message, expected), (statement, errors[0])
+        line = line_of(text, f"# {where}")
+        assert {error.file for error in errors} == {f"{folder / 'mine.py'}:{line}"}

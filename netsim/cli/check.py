@@ -22,7 +22,6 @@ from netsim.cli.options import (
 )
 from netsim.discovery import FOLDERS, built_in
 from netsim.errors import InputError, did_you_mean
-from netsim.experiment.document import apply_overrides
 from netsim.steps import Steps, format_duration
 from netsim.units import written
 
@@ -47,7 +46,7 @@ OF_EXPERIMENTS = {"ranks": "--ranks", "budget": "--budget", "every": "--all"}
 
 
 @click.command("check")
-@click.argument("kind", metavar="[KIND] NAME|FILE", shell_complete=complete("experiments"))
+@click.argument("kind", metavar="[KIND] NAME|FILE", shell_complete=complete("experiments", KINDS))
 @click.argument("name", metavar="", required=False, shell_complete=complete_name)
 @change_options
 @click.option(
@@ -99,6 +98,7 @@ def command(kind: str, name: str | None, **options: Any) -> None:
         return
     from netsim.cli.check_plugin import check_plugin
     from netsim.conformance import load_testbed
+    from netsim.experiment.document import apply_overrides
 
     settings: dict[str, Any] = {}
     apply_overrides(settings, options["overrides"])

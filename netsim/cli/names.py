@@ -63,11 +63,13 @@ def completions(names: Iterable[str], incomplete: str, *, files: bool = False) -
     return found if found or not files else [CompletionItem(incomplete, type="file")]
 
 
-def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
-    """Return a completion of the names of a kind and of files."""
+def complete(
+    kind: str, also: Iterable[str] = ()
+) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+    """Return a completion of the names of a kind, of other names, and of files."""
 
     def complete_one(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        return completions((name for name, _ in lines_of(kind)), incomplete, files=True)
+        return completions((*also, *(name for name, _ in lines_of(kind))), incomplete, files=True)
 
     return complete_one
 

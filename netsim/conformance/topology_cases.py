@@ -11,10 +11,9 @@ import numpy as np
 
 from netsim.conformance.fabric_testbed import PROBE
 from netsim.conformance.finding import Cases, ConformanceError, NotApplicableError
-from netsim.conformance.handler_monitor import explain
 from netsim.conformance.networks import everybody
 from netsim.conformance.testbed import Testbed
-from netsim.conformance.tried import RefusedError, refusals, tried
+from netsim.conformance.tried import RefusedError, refusals, try_values
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.parts import require_complete, topology_use
@@ -100,19 +99,7 @@ def arrival(testbed: TopologyTestbed) -> str:
 
 @CASES("parameters", "any value gives a network or a clear error")
 def parameters(testbed: TopologyTestbed) -> str:
-    n_tried = refused = 0
-    for param, written, value in tried(testbed.plugin):
-        n_tried += 1
-        try:
-            testbed.build(**{param.name: value})
-        except RefusedError:
-            refused += 1
-        except ConformanceError as error:
-            raise ConformanceError(f"{param.name} = {written}: {error}") from None
-        except Exception as error:
-            text = explain(error, testbed.subject)
-            raise ConformanceError(f"{param.name} = {written}: {text}") from None
-    return f"{n_tried} values, {refused} of them refused"
+    return try_values(testbed.plugin, lambda params: testbed.build(**params))
 
 
 def _made(testbed: TopologyTestbed) -> Network:

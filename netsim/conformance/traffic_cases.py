@@ -13,9 +13,8 @@ import numpy as np
 
 from netsim.conformance import networks
 from netsim.conformance.finding import Cases, ConformanceError, NotApplicableError
-from netsim.conformance.handler_monitor import explain
 from netsim.conformance.testbed import Testbed
-from netsim.conformance.tried import RefusedError, refusals, tried
+from netsim.conformance.tried import RefusedError, refusals, try_values
 from netsim.errors import InputError
 from netsim.experiment.scenario import traffic_rng
 from netsim.limits import CLASSES
@@ -147,20 +146,12 @@ def measured(testbed: TrafficTestbed) -> str:
 
 @CASES("parameters", "any value gives flows or a clear error")
 def parameters(testbed: TrafficTestbed) -> str:
-    n_tried = refused = 0
-    for param, written, value in tried(testbed.plugin):
-        for network in _networks():
-            n_tried += 1
-            try:
-                testbed.with_params(**{param.name: value}).load(network)
-            except RefusedError:
-                refused += 1
-            except ConformanceError as error:
-                raise ConformanceError(f"{param.name} = {written}: {error}") from None
-            except Exception as error:
-                text = explain(error, testbed.subject)
-                raise ConformanceError(f"{param.name} = {written}: {text}") from None
-    return f"{n_tried} networks and values, {refused} of them refused"
+    def on_all_networks(params: dict[str, Any]) -> None:
+        counts = [_count(testbed.with_params(**params), network) for network in _networks()]
+        if not any(isinstance(count, int) for count in counts):
+            raise RefusedError(counts[0])
+
+    return try_values(testbed.plugin, on_all_networks)
 
 
 @CASES("scale", "many hosts")

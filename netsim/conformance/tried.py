@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from netsim.conformance.finding import ConformanceError
+from netsim.conformance.handler_monitor import explain
 from netsim.errors import InputError
-from netsim.plugins.params import Param
 from netsim.plugins.registry import Plugin
 
 TRIED: Mapping[str, tuple[Any, ...]] = {
@@ -34,15 +34,31 @@ class RefusedError(Exception):
     """The plugin refuses a network or parameters, and says which."""
 
 
-def tried(plugin: Plugin) -> Iterator[tuple[Param, Any, Any]]:
-    """Yield parameters with the values to try, as written and as the plugin gets them."""
+def try_values(plugin: Plugin, attempt: Callable[[dict[str, Any]], Any]) -> str:
+    """Try values of every parameter and return how many are refused.
+
+    `attempt` gets a parameter with its value, as the plugin gets it, and raises RefusedError if it
+    is refused. Raises ConformanceError for anything else that it raises.
+    """
+    n_tried = refused = 0
     for param in plugin.params:
         values = param.choices if param.unit == "choice" else TRIED.get(param.unit, ())
-        for value in (*values, *([param.none] if param.optional else [])):
+        for written in (*values, *([param.none] if param.optional else [])):
             try:
-                yield param, value, param.convert(value)
+                value = param.convert(written)
             except InputError:
                 continue
+            n_tried += 1
+            try:
+                attempt({param.name: value})
+            except RefusedError:
+                refused += 1
+            except ConformanceError as error:
+                raise ConformanceError(f"{param.name} = {written}: {error}") from None
+            except Exception as error:
+                text = explain(error, plugin.path)
+                raise ConformanceError(f"{param.name} = {written}: {text}") from None
+    return f"{n_tried} values, {refused} of them refused"
 
 
 @contextmanager

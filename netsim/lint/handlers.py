@@ -25,7 +25,7 @@ from netsim.engine.kernels.handler_table import HandlerTable
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import at_line
 from netsim.lint.records import NOTHING, Records, Ref, Value, arguments
-from netsim.plugins.source import Function, inside, node_of, without_value
+from netsim.plugins.source import Function, node_of, without_value
 
 ENGINE_MODULES = ("netsim.engine.", "netsim.model.")
 """Modules of the functions that plugins import from `netsim.transport` and `netsim.queue`."""
@@ -153,10 +153,6 @@ class _Body:
                 self._all([*body, *orelse])
             case ast.Return(value=ast.expr() as value):
                 self.returned |= self.value(value)
-            case ast.Global(names=names) if any(name in names for name in _names_set(self.node)):
-                hint = f"keep state in {self.checker.records.state}"
-                error = InputError(f"a handler must not set {', '.join(names)}", hint=hint)
-                self._report(node, error)
             case ast.expr():
                 self.value(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -265,9 +261,7 @@ class _Body:
                 self._report(node, wrong)
             return self.checker.records.returned_by(callee.__name__)
         if callee in self.checker.call_stack:
-            error = InputError(f"{callee.__name__} calls itself", hint="use a loop")
-            self._report(node, error)
-            return NOTHING
+            return NOTHING  # the compiler refuses recursion
         returned, found = self.checker.call(callee, values)
         if _is_block(callee) and not _is_block(self.function):
             # A block is correct: the mistake is in its arguments.
@@ -367,8 +361,3 @@ def _new_or_close(name: str, known: list[str]) -> str | None:
     """Return the hint for an unknown name; None if no name is similar."""
     hint = did_you_mean(name, known)
     return hint if hint.startswith("did you mean") else None
-
-
-def _names_set(node: Function) -> set[str]:
-    names = (one for one in inside(node) if isinstance(one, ast.Name))
-    return {one.id for one in names if isinstance(one.ctx, ast.Store)}

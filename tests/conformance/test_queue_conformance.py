@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from raises_input import mentions, raises_input
+from raises_input import mentions
 
 from netsim.conformance import CASES, QueueTestbed, check, failures
 from netsim.conformance.determinism import DETERMINISM
@@ -143,14 +143,3 @@ def test_testbed_matches_closed_form():
     run = QueueTestbed.of("drop_tail").run(flows, star(3))
     packet_ps = 4160 * 80
     assert sorted(run.fct_ps().tolist()) == [2 * packet_ps + 2_000_000, 3 * packet_ps + 2_000_000]
-
-
-def test_unknown_keys_and_cases_are_rejected():
-    with raises_input(key="fabric.room", code="unknown_key"):
-        check("drop_tail", "queue", settings={"room": "5pkt"})
-    with raises_input("trim", key="fabric.header_ratio", code="no_effect"):
-        check("drop_tail", "queue", settings={"header_ratio": 5})
-    with raises_input("incst"):
-        check("drop_tail", "queue", cases=["incst"])
-    with raises_input("queue", key="fabric.queue_discipline", code="unknown_value"):
-        check("drop_tale", "queue")

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from click.testing import CliRunner
-from lint_case import check, line_of
-from raises_input import mentions
+from lint_case import check, check_rows
 
 from netsim import lint
-from netsim.cli import app
 from netsim.model.fabric import queue_spec
 from netsim.plugins import registry
 
@@ -93,7 +89,6 @@ SETS = [
     ("on_arrival", "env.par.room = 3", "env.par.room"),
     ("on_send", "pkt.dst = 1", "pkt.dst"),
     ("helper", "other.sent_bytes = 1", "queue.sent_bytes"),
-    ("choose_class", "global STATE; STATE = 1", "STATE"),
 ]
 READS = [
     ("admit", "a = queue.averag", ("queue", "averag")),
@@ -113,11 +108,7 @@ READS = [
 
 
 def test_broken_rule_is_reported_with_its_line(tmp_path):
-    for where, statement, expected in SETS + READS:
-        source = SOUND.replace(f"pass  # {where}\n", f"{statement}  # {where}\n")
-        (found,) = check(tmp_path, source, "queue")
-        assert mentions(found.message, expected)
-        assert found.file == f"{tmp_path / 'mine.py'}:{line_of(source, f'# {where}')}"
+    check_rows(tmp_path, SOUND, "queue", SETS + READS)
 
 
 FILES = [
@@ -137,19 +128,3 @@ def test_invalid_declarations_are_reported(tmp_path):
         assert SOUND.count(text) == 1
         errors = check(tmp_path, SOUND.replace(text, instead), "queue")
         assert any(expected in error.message for error in errors), errors
-
-
-@pytest.mark.parametrize("command", ["check", "run", "check mine.py"])
-def test_every_command_rejects_a_broken_discipline(tmp_path, monkeypatch, command):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(SOUND.replace("pass  # admit", "queue.bytes = 0"))
-    (tmp_path / "mine.toml").write_text(
-        'transport = "datagram"\n[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
-        '[traffic]\nkind = "permutation"\n[fabric]\nqueue_discipline = "mine.py"\n'
-    )
-    command, _, argument = command.partition(" ")
-    result = CliRunner().invoke(app, [command, argument or "mine.toml"])
-    assert result.exit_code == 2
-    line = line_of((tmp_path / "mine.py").read_text(), "queue.bytes = 0")
-    assert mentions(result.stderr, "mine.py", line, "queue.bytes")
-    assert not (tmp_path / "results").exists()
