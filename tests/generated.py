@@ -18,7 +18,6 @@ from typing import Any
 
 import click
 
-from netsim.accuracy.page import percent, rows_of
 from netsim.cli import bench
 from netsim.cli.app import app, groups
 from netsim.discovery import GROUPS, stated_time
@@ -31,6 +30,7 @@ from netsim.plugins import registry
 from netsim.plugins.params import REQUIRED, Param
 from netsim.results import COLUMNS
 from netsim.units import format_bytes, format_rate, format_time
+from netsim.validation.page import percent, rows_of
 from netsim.workloads.cost.cost_tables import (
     FailureRates,
     Fleet,

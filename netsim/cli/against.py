@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from netsim.experiment import Point
-    from netsim.peers.turns import Comparison, Turn
+    from netsim.validation.against import Comparison, Turn
 
 HOSTS, SIZE = (128,), "2MB"
 """Default case: the other simulator may need minutes for more."""
@@ -69,7 +69,7 @@ def experiment_point(experiment: str, overrides: Sequence[str]) -> Point:
 
 def standard_transport(program: Path) -> str:
     """Return the transport of a program, with netsim's preset for the rate of the cases."""
-    from netsim.peers.htsim import find_peer
+    from netsim.validation.htsim import find_peer
 
     return f"{find_peer(program).transport}:800g"
 
@@ -82,8 +82,8 @@ def compared(
     time_limit: float | None,
 ) -> Iterator[tuple[str, Comparison]]:
     """Compare on points, each with its number of threads; yield a title and the comparison."""
-    from netsim.peers.htsim import find_peer, peer_input
-    from netsim.peers.turns import Limits, compare
+    from netsim.validation.against import Limits, compare
+    from netsim.validation.htsim import find_peer, peer_input
 
     peer = find_peer(program)
     if not program.is_file():
@@ -109,7 +109,7 @@ def _note(who: str, turn: Turn) -> None:
 
 def as_json(title: str, program: Path, found: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON, with every run."""
-    from netsim.peers.turns import FIGURES
+    from netsim.validation.against import FIGURES
 
     keys = ("netsim", "peer", "ratio")
     return {
@@ -137,7 +137,7 @@ def cost_table(program: Path, found: Comparison) -> Table:
 
 def completion_table(program: Path, found: Comparison) -> Table:
     """Return the completion times of both, and by how much netsim's differ."""
-    from netsim.peers.turns import FIGURES
+    from netsim.validation.against import FIGURES
 
     rows = []
     for name in FIGURES:

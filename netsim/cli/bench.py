@@ -160,7 +160,7 @@ def command(
         figures = ("packet_hops", "packet_hops_per_s", "wall_s", "compile_s")
         measured.append({**asdict(case), **{name: summary[name] for name in figures}})
     if as_json:
-        from netsim.accuracy.run import stamp
+        from netsim.validation.run import stamp
 
         where = {"machine": machine, "numba": version("numba")}
         print_json({**stamp(), **where, "cases": measured})

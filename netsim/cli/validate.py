@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,8 @@ from netsim.memory import available_cores
 from netsim.steps import format_duration
 
 if TYPE_CHECKING:
-    from netsim.accuracy.run import Name, Outcome
     from netsim.terminal import Wide
-
-FIRM_S = 10.0
-"""Seconds after which the measured time of cases weighs as much as its prediction."""
+    from netsim.validation.run import Name, Outcome
 
 
 @click.command("validate")
@@ -47,18 +43,6 @@ FIRM_S = 10.0
     help="Write a Markdown page of all results in the folder, with pictures beside it.",
 )
 @click.option("--jobs", type=click.IntRange(1, THREADS), help="Cases at a time (cores).")
-@click.option(
-    "--blind",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Predict the cases of a TOML file; the predictions are written beside it.",
-)
-@click.option(
-    "--reveal",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Hold these predictions against the truth that FILE has by now.",
-)
 def command(
     groups: tuple[str, ...],
     quick: bool,
@@ -66,8 +50,6 @@ def command(
     out: Path,
     page: Path | None,
     jobs: int | None,
-    blind: Path | None,
-    reveal: Path | None,
 ) -> None:
     """Hold netsim against laws, measurements and other simulators.
 
@@ -79,93 +61,75 @@ def command(
     Results are stored after each case. The same command continues an interrupted one, and cases
     are measured again only if the code or their data have changed.
     """
-    from netsim.accuracy.run import JSON, divide, measured, read, select, write, write_parquet
+    from netsim.validation import run
+    from netsim.validation.cases import GROUPS
 
     for folder in (data, page and page.parent):
         if folder is not None and not folder.is_dir():
             raise InputError("no such folder", file=str(folder), code="unreadable")
-    if blind or reveal:
-        if groups or page or (blind and reveal):
-            raise InputError("--blind FILE and --reveal FILE stand alone", code="conflict")
-        if blind:
-            _predict(blind, data)
-        elif reveal and _reveal(reveal):
-            raise SystemExit(FAILED)
-        return
-    chosen = select(groups, full=not quick)
-    done, todo = divide(chosen, read(out / JSON), data)
+    chosen = run.select(groups, full=not quick)
+    for group in filter(run.needs_checkout, GROUPS):
+        click.echo(f"{group}: left out, needs a checkout", err=True)
+    earlier = run.read(out / run.JSON)
+    done, todo = run.divide(chosen, earlier, data)
     if old := len(chosen) - len(todo):
         click.echo(f"{old} of {len(chosen)} cases are in {out}", err=True)
     workers = min(jobs or available_cores(), max(1, len(todo)))
-    progress, failed = _Progress([name for name, _ in todo], workers), False
+    progress = Progress(run.expected_s((name for name, _ in todo), earlier), workers)
+    failed = False
     try:
-        for outcome in measured(todo, data, workers):
+        for outcome in run.measured(todo, data, workers):
             done[outcome.name] = outcome
-            write(out, list(done.values()), processor())
-            click.echo(progress.line(outcome), err=True)
+            run.write(out, list(done.values()), processor())
+            click.echo(f"{progress.line(outcome)} {_verdicts(outcome)}", err=True)
     finally:
         if found := [done[name] for name in chosen if name in done]:
-            write_parquet(out, list(done.values()))
+            run.write_parquet(out, list(done.values()))
             failed = _report(found)
             click.echo(f"results in {out}")
     if page is not None:
-        from netsim.accuracy.page import write_page
+        from netsim.validation.page import write_page
 
-        write_page(page, out / JSON)
+        write_page(page, out / run.JSON)
     if failed:
         raise SystemExit(FAILED)
 
 
-def _predict(file: Path, data: Path | None) -> None:
-    from netsim.accuracy.blind import load, predict
-    from netsim.accuracy.run import stamp
+class Progress:
+    """Cases done and time left: each as it took before, scaled by what cases took this time.
 
-    cases = load(file)
-    digest = predict(cases, data, stamp(), lambda name: click.echo(f"{name}: predicted", err=True))
-    click.echo(f"{cases.predictions}, sha256 {digest}")
+    The first cases may have to compile, which says little about the rest: measured times weigh as
+    much as the estimates only once a quarter of them is done.
+    """
 
-
-def _reveal(file: Path) -> bool:
-    """Print predictions beside the truth; return whether one fails."""
-    from netsim.accuracy.blind import load, reveal
-    from netsim.accuracy.cases import Verdict
-    from netsim.terminal import show
-
-    rows = list(reveal(load(file)))
-    show(_table(file.stem, [row.record() for row in rows]))
-    return any(row.verdict == Verdict.FAIL for row in rows)
-
-
-class _Progress:
-    """Cases done and time left: as predicted, scaled by what the cases took so far."""
-
-    def __init__(self, todo: Sequence[Name], workers: int) -> None:
-        from netsim.accuracy.cases import cases
-
-        self._left = {name: cases(name[0])[name[1]].seconds for name in todo}
-        self._total, self._workers = len(todo), workers
-        self._began_s, self._expected_s = time.monotonic(), 0.0
+    def __init__(self, seconds: Mapping[Name, float], workers: int) -> None:
+        self._left, self._total, self._workers = dict(seconds), len(seconds), workers
+        self._prior_s = sum(seconds.values()) / 4 + 10
+        self._took_s = self._expected_s = 0.0
 
     def line(self, outcome: Outcome) -> str:
         """Count a case and return a line about it."""
-        from netsim.accuracy.cases import Verdict
-
-        self._expected_s += self._left.pop(outcome.name) / self._workers
-        passed, n = outcome.count(Verdict.PASS), len(outcome.rows)
-        text = f"{outcome.group}/{outcome.case}: {passed} of {n} pass"
-        if outcome.count(Verdict.NEEDS_DATA):
-            text = f"{outcome.group}/{outcome.case}: needs data"
-        took_s = time.monotonic() - self._began_s
-        ratio = (took_s + FIRM_S) / (self._expected_s + FIRM_S)
+        self._took_s += outcome.seconds
+        self._expected_s += self._left.pop(outcome.name)
+        ratio = (self._took_s + self._prior_s) / (self._expected_s + self._prior_s)
         left_s = ratio * sum(self._left.values()) / self._workers
         count = f"{self._total - len(self._left)}/{self._total}"
-        return f"[{count}, {format_duration(left_s)} left] {text}"
+        return f"[{count}, {format_duration(left_s)} left]"
+
+
+def _verdicts(outcome: Outcome) -> str:
+    from netsim.validation.cases import Verdict
+
+    name, passed = "/".join(outcome.name), outcome.count(Verdict.PASS)
+    if outcome.count(Verdict.NEEDS_DATA):
+        return f"{name}: needs data"
+    return f"{name}: {passed} of {len(outcome.rows)} pass"
 
 
 def _report(found: Sequence[Outcome]) -> bool:
     """Print a table of each group and a summary; return whether a row failed."""
-    from netsim.accuracy.cases import Verdict
     from netsim.terminal import show
+    from netsim.validation.cases import Verdict
 
     for group in dict.fromkeys(one.group for one in found):
         show(_table(group, [row for one in found if one.group == group for row in one.rows]))
@@ -182,8 +146,8 @@ def _report(found: Sequence[Outcome]) -> bool:
 
 
 def _table(group: str, rows: Sequence[Mapping[str, Any]]) -> Wide:
-    from netsim.accuracy.page import number, percent
     from netsim.terminal import Column, Wide
+    from netsim.validation.page import number, percent
 
     columns = [
         Column("case", [row["name"] for row in rows], left=True),

@@ -1,1 +1,0 @@
-"""Other simulators, built by the user, run on the same input as netsim."""

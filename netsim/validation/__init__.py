@@ -1,0 +1,6 @@
+"""How accurate netsim is: cases held against laws, measurements and other simulators.
+
+A group is a file `GROUP.toml` here and in applications' folders `validation`; its format is in
+`netsim.validation.cases`. `netsim validate` runs the cases, `netsim bench --against` another
+simulator on the same input.
+"""

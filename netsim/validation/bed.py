@@ -1,0 +1,161 @@
+"""Test networks with one bottleneck, and measurements at its port."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.engine.engine import Engine
+from netsim.engine.simulation import Options, Simulation
+from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.model.port_sizes import settle_sizes
+from netsim.model.tasks import TaskTable
+from netsim.model.workload import Workload
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import PluginSpec
+from netsim.running.drive import drive
+
+US, MS, S = 10**6, 10**9, 10**12
+GBPS = 10**9
+
+Flow = tuple[int, int, int, int]
+"""Source, destination, bytes, start in ps."""
+
+
+def star(n_hosts: int, rate_bps: int, delay_ps: int = US) -> Network:
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(n_hosts)
+    switch = builder.add_switch()
+    for host in hosts:
+        builder.cable(host, switch, rate_bps=rate_bps, delay_ps=delay_ps)
+    return builder.build("star")
+
+
+def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int]) -> Network:
+    """Return two groups of hosts joined by a bottleneck.
+
+    `delays_ps` are those of host links and of the bottleneck.
+    """
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(2 * pairs)
+    left, right = builder.add_switch("left"), builder.add_switch("right")
+    for host in hosts:
+        side = left if host < pairs else right
+        builder.cable(host, side, rate_bps=host_bps, delay_ps=delays_ps[0])
+    builder.cable(left, right, rate_bps=rate_bps, delay_ps=delays_ps[1])
+    return builder.build("dumbbell")
+
+
+def fat_tree(hosts_per_leaf: int, leaves: int, rate_bps: int) -> Network:
+    """Return a fully provisioned tree of two tiers with links of 1 us."""
+    plugin = registry.find("topology", "fat_tree")
+    given = {"hosts_per_leaf": hosts_per_leaf, "leaves": leaves, "host_rate": f"{rate_bps}bps"}
+    values = resolve_params(plugin.params, plugin.presets, given, None, file=None, key="topology")
+    return cast(Network, plugin.module.build(values))
+
+
+def port_to(network: Network, host: int) -> int:
+    """Return the switch port that feeds a host."""
+    return int(network.port_peer[network.node_first_port[host]])
+
+
+def bottleneck(network: Network) -> int:
+    """Return the bottleneck's port in a `dumbbell`, left to right."""
+    return int(network.node_first_port[network.n_hosts]) + network.n_hosts // 2
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A transport on a network; `fabric` changes the fabric that the transport declares."""
+
+    transport: str
+    network: Network
+    params: Mapping[str, Any] = field(default_factory=dict)
+    fabric: Mapping[str, Any] = field(default_factory=dict)
+    packets: PacketFormat = field(default_factory=PacketFormat)
+    seed: int = 1
+    jit: bool = True
+
+    @property
+    def values(self) -> dict[str, Any]:
+        plugin, preset = self._plugin()
+        given, file = dict(self.params), str(plugin.path)
+        return resolve_params(
+            plugin.params, plugin.presets, given, preset, file=file, key="transport"
+        )
+
+    def _plugin(self) -> tuple[registry.Plugin, str | None]:
+        name, preset = registry.split_preset(self.transport)
+        return registry.find("transport", name), preset
+
+    def engine(self, flows: Sequence[Flow] | FlowTable, tasks: TaskTable | None = None) -> Engine:
+        plugin, preset = self._plugin()
+        table = merge(fabric_defaults(plugin.module, preset), self.fabric)
+        declared = resolve_fabric(table, self.packets).for_network(self.network, self.packets)
+        fabric, sizes = settle_sizes(declared, self.network, self.packets)
+        if not isinstance(flows, FlowTable):
+            src, dst, size, start = (np.array(one, np.int64) for one in zip(*flows, strict=True))
+            flows = FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)
+        uses = (PluginSpec(plugin, self.values),)
+        simulation = Simulation(
+            self.network, flows, fabric, self.packets, uses, self.seed, tasks=tasks, sizes=sizes
+        )
+        return Engine(simulation, Options(jit=self.jit))
+
+
+def simulated(network: Network, load: Workload) -> int:
+    """Return when the last task of a workload ends, with datagrams that no queue drops.
+
+    It runs as plain Python: compiling would take longer than so few packets.
+    """
+    bed = Bed("datagram", network, fabric={"queue_bytes": "1TB"}, jit=False)
+    engine = bed.engine(load.flows, load.tasks)
+    drive(engine)
+    return int(engine.task_states().end_ps.max())
+
+
+@dataclass(frozen=True)
+class PortUse:
+    """Samples of a port's queued bytes, and its utilization over the same time."""
+
+    held: NDArray[np.int64]
+    busy: float
+
+
+def run_until(engine: Engine, until_ps: int) -> None:
+    drive(engine, until_ps=until_ps, stop_when_done=False)
+
+
+def watch(engine: Engine, port: int, since_ps: int, until_ps: int, step_ps: int) -> PortUse:
+    """Run to ``until_ps``; sample the port, over all classes, from ``since_ps`` on."""
+    run_until(engine, since_ps)
+    before = _of_port(engine, "sent_bytes", port)
+    held = []
+    for t in range(since_ps + step_ps, until_ps + 1, step_ps):
+        run_until(engine, t)
+        held.append(_of_port(engine, "queue_bytes", port))
+    sent = _of_port(engine, "sent_bytes", port) - before
+    rate = float(engine.network.port_rate_bps[port])
+    return PortUse(np.array(held), sent * 8e12 / rate / (until_ps - since_ps))
+
+
+def _of_port(engine: Engine, counter: str, port: int) -> int:
+    n = engine.fabric.n_link_classes
+    return int(getattr(engine.link_counters(), counter)[port * n : (port + 1) * n].sum())
+
+
+def fct_ps(engine: Engine, end: str = "done_ps") -> NDArray[np.int64]:
+    """Run to the end; return each flow's completion time, at its receiver (``done_ps``) or sender
+    (``acked_ps``)."""
+    drive(engine)
+    flows = engine.flow_states()
+    return np.asarray(getattr(flows, end) - flows.start_ps)

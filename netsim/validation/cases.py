@@ -1,0 +1,195 @@
+"""Cases as data: what to measure, and the rows that compare it with what others say.
+
+A group is a file of families of cases:
+
+    [[family]]
+    measure = "laws:incast"              # function of a module beside the file
+    seconds = 0.5                        # on one core, compiled
+    title = "{transport}: last flow"     # of its rows
+    unit = "us"
+    tolerance = 0.05                     # largest relative deviation
+    because = "means over a few seeds"   # why it is not smaller
+    source = "closed form"
+    [family.cases]
+    incast_ndp = { quick = true, transport = "ndp" }
+    incast_hpcc = { transport = "hpcc", why = "of a deviation, which fails nevertheless" }
+
+A case has its own keys, those of its family and of `[defaults]`. `measure` gets those that do not
+describe rows or the case, and yields a dict for each row: our value as `ours`, other fields of
+`Row` that the data do not have, and values for the title; `label` is for titles alone. Of the data,
+a list has a value for each row, and `why` may be a table by the beginning of rows' titles.
+
+Others: `quick` cases run by default. `needs` names files of the user's data folder, whose paths
+`measure` gets. `their_flows` names such files for a second case, NAME_their_flows. `reads` are
+patterns of files of a checkout that decide the outcome; the case needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from netsim.discovery import applications
+from netsim.inputs import read_toml
+from netsim.results.provenance import PACKAGE
+
+GROUPS = (
+    *("closed_forms", "reference", "theory", "routing", "simulators", "uec_outcomes"),
+    *("predictions", "hardware"),
+)
+CHECKOUT = PACKAGE.parent
+
+ROUNDING = 1e-12
+"""Relative error of a quotient of exact numbers."""
+
+
+class Verdict(StrEnum):
+    """Whether a row's values agree."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    NEEDS_DATA = "needs data"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity: our value and theirs; None if it was not measured.
+
+    `spread` is the range of their values where they have several: any value within it deviates by
+    0, others by their distance to it. `tolerance` is the largest relative deviation at which the
+    row passes, because of `because`. `why` explains a larger one, which fails nevertheless.
+    """
+
+    title: str
+    ours: float | None = None
+    theirs: float | None = None
+    unit: str = ""
+    tolerance: float = 0.0
+    because: str = "the law is exact"
+    source: str = ""
+    why: str = ""
+    spread: tuple[float, float] | None = None
+
+    @property
+    def error(self) -> float | None:
+        """Ours over theirs, minus one."""
+        if self.ours is None or not self.theirs:
+            return None
+        return self.ours / self.theirs - 1
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.ours is None or self.theirs is None:
+            return Verdict.FAIL if self.why else Verdict.NEEDS_DATA
+        low, high = self.spread or (self.theirs, self.theirs)
+        room = self.tolerance + ROUNDING
+        inside = low - room * abs(low) <= self.ours <= high + room * abs(high)
+        return Verdict.PASS if inside else Verdict.FAIL
+
+    def record(self) -> dict[str, Any]:
+        """Return the row as a flat table row."""
+        record = asdict(self)
+        low, high = record.pop("spread") or (None, None)
+        return {
+            "name": record.pop("title"),
+            "tolerance_why": record.pop("because"),
+            **record,
+            "theirs_low": low,
+            "theirs_high": high,
+            "error": self.error,
+            "verdict": str(self.verdict),
+        }
+
+
+ROW_KEYS = {"label", *(field.name for field in fields(Row))}
+CASE_KEYS = {"cases", "measure", "seconds", "quick", "needs", "their_flows", "reads"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something to measure: a function with its arguments, and what its rows have in common."""
+
+    name: str
+    measure: Callable[..., Iterable[Mapping[str, Any]]]
+    arguments: Mapping[str, Any]
+    common: Mapping[str, Any]
+    seconds: float
+    quick: bool = False
+    needs: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+
+    def files(self) -> list[Path]:
+        """Return the files of a checkout that decide the outcome; none without a checkout."""
+        return sorted(file for pattern in self.reads for file in CHECKOUT.glob(pattern))
+
+    def rows(self, data: Path | None) -> Iterator[Row]:
+        """Measure and yield the rows; one without values if files are missing."""
+        paths = {name: find(data, name) for name in self.needs}
+        if missing := [name for name, path in paths.items() if path is None]:
+            yield Row(self.name, source=", ".join(missing))
+            return
+        for index, measured in enumerate(self.measure(*paths.values(), **self.arguments)):
+            yield self._row(index, measured)
+
+    def _row(self, index: int, measured: Mapping[str, Any]) -> Row:
+        given = {
+            key: value[index] if isinstance(value, list) and key != "spread" else value
+            for key, value in self.common.items()
+        }
+        every = {**self.arguments, **given, **measured}
+        row = {field.name: every[field.name] for field in fields(Row) if field.name in every}
+        title = str(row["title"]).format(**every)
+        why = given.get("why", "")
+        if isinstance(why, Mapping):  # by the beginning of titles
+            why = next((text for name, text in why.items() if title.startswith(name)), "")
+        return Row(**{**row, "title": title, "why": why or measured.get("why", "")})
+
+
+def find(data: Path | None, name: str) -> Path | None:
+    """Return the file of that name in the data folder."""
+    return min(data.rglob(name), default=None) if data else None
+
+
+@cache
+def cases(group: str) -> dict[str, Case]:
+    """Return the cases of a group by name, those of applications last."""
+    found: dict[str, Case] = {}
+    for package in (import_module(__package__), *applications("validation")):
+        file = Path(package.__path__[0]) / f"{group}.toml"
+        tree: dict[str, Any] = read_toml(file) if file.is_file() else {"family": ()}
+        for family in tree["family"]:
+            for name, case in family["cases"].items():
+                content = {"title": name, **tree.get("defaults", {}), **family, **case}
+                again = content.pop("their_flows", ())
+                made = _case(package, name, content)
+                found[made.name] = made
+                if again:
+                    again_content = {**content, "quick": False, "needs": again}
+                    made = _case(package, f"{made.name}_their_flows", again_content)
+                    found[made.name] = made
+    return found
+
+
+def _case(package: ModuleType, name: str, content: Mapping[str, Any]) -> Case:
+    """Return a case; the name of one in words has underscores."""
+    if " " in name:
+        name = name.lower().replace(",", "").replace(" ", "_")
+    module, function = content["measure"].split(":")
+    common = {key: value for key, value in content.items() if key in ROW_KEYS}
+    arguments = {key: value for key, value in content.items() if key not in CASE_KEYS | ROW_KEYS}
+    return Case(
+        name,
+        getattr(import_module(f"{package.__name__}.{module}"), function),
+        arguments,
+        common,
+        content["seconds"],
+        content.get("quick", False),
+        tuple(content.get("needs", ())),
+        tuple(content.get("reads", ())),
+    )

@@ -1,0 +1,222 @@
+"""Transports and queues against their authors' models: long flows on a shared link, SRPT."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.model.fabric import PacketFormat
+from netsim.validation.bed import (
+    GBPS,
+    MS,
+    US,
+    Bed,
+    PortUse,
+    S,
+    bottleneck,
+    dumbbell,
+    fct_ps,
+    port_to,
+    run_until,
+    star,
+    watch,
+)
+from netsim.validation.dcqcn_model import DcqcnModel
+from netsim.validation.laws import PACKET, PAYLOAD, Measured
+
+ETHERNET = PacketFormat(payload_bytes=1436, header_bytes=64)
+JUMBO = PacketFormat(payload_bytes=8936, header_bytes=64)
+KILOBYTE = PacketFormat(payload_bytes=1000)
+TRIP_S = 60e-3
+"""Round trip of long paths, whose links take twice 1 ms and 28 ms."""
+
+
+def _long_path(
+    transport: str, n: int, rate_bps: int, gap_ps: int, window: tuple[int, int], **bed: Any
+) -> PortUse:
+    """Watch the bottleneck of n endless flows on a long path, which start `gap_ps` apart."""
+    network = dumbbell(n, 10 * rate_bps, rate_bps, (MS, 28 * MS))
+    engine = Bed(transport, network, **bed).engine(
+        [(i, n + i, 10**11, i * gap_ps) for i in range(n)]
+    )
+    return watch(engine, bottleneck(network), *window, 7 * MS)
+
+
+def dcqcn() -> Measured:
+    """Measure the queue of 2 to 10 flows at 40 Gbps."""
+    packets = PacketFormat(payload_bytes=1000, header_bytes=48)
+    size, trip_s = packets.data_bytes, 2 * (1048 * 8 / 40e9 + 1e-6) + 2 * (64 * 8 / 40e9 + 1e-6)
+    model = DcqcnModel(40e9, size, 5e3, 200e3, 0.01, trip_s, 12e6)
+    for n in range(2, 11):
+        expected = np.mean([model.mean_queue_bytes(n, (0.06, 0.3), seed) for seed in range(4)])
+        held = []
+        for seed in (1, 2):
+            network = star(n + 1, 40 * GBPS)
+            bed = Bed("dcqcn:paper-40g", network, packets=packets, seed=seed)
+            flows = [(i + 1, 0, 10**11, i * 100 * US) for i in range(n)]
+            seen = watch(bed.engine(flows), port_to(network, 0), 60 * MS, 180 * MS, 20 * US)
+            held.append(seen.held.mean())
+        yield {"n": n, "ours": float(np.mean(held)) / 1e3, "theirs": float(expected) / 1e3}
+
+
+def dctcp() -> Measured:
+    """Measure the mean of the sawtooth at 10 Gbps and 100 us; K is 65 packets of 1500 bytes."""
+    full, k = ETHERNET.data_bytes, 65
+    for n in (2, 8, 16):
+        network = dumbbell(n, 40 * GBPS, 10 * GBPS, (10 * US, 30 * US))
+        bed = Bed("dctcp:10g", network, packets=ETHERNET)
+        engine = bed.engine([(i, n + i, 10**10, 0) for i in range(n)])
+        seen = watch(engine, bottleneck(network), 20 * MS, 60 * MS, 2 * US)
+        expected = dctcp_mean_queue(n, k, 10e9 * 100e-6 / 8 / full)
+        yield {"n": n, "ours": float(seen.held.mean()) / full, "theirs": expected}
+
+
+def dctcp_mean_queue(n: int, k: float, product: float) -> float:
+    """Return K + N - A/2 with A = sqrt(2 N (C RTT + K)) / 2, all in packets.
+
+    Alizadeh et al., SIGCOMM 2010, section 3.3, for synchronized flows: between K + N - A and K + N.
+    """
+    return k + n - math.sqrt(2 * n * (product + k)) / 4
+
+
+def hpcc() -> Measured:
+    """Measure the utilization of a shared link; W = W eta / U + W_AI rests at the U of theirs."""
+    for n in (2, 8):
+        network = dumbbell(n, 100 * GBPS, 100 * GBPS, (US, US))
+        bed = Bed("hpcc", network, packets=KILOBYTE)
+        engine = bed.engine([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
+        seen = watch(engine, bottleneck(network), 7 * MS, 9 * MS, 3 * US)
+        theirs = bed.values["eta"] + n * bed.values["ai_share"]
+        yield {"n": n, "ours": seen.busy, "theirs": theirs}
+
+
+def swift() -> Measured:
+    """Measure the round trip to which flows converge."""
+    for n in (2, 8):
+        network = dumbbell(n, 100 * GBPS, 100 * GBPS, (US, US))
+        bed = Bed("swift", network, fabric={"queue_bytes": "1000pkt"})
+        engine = bed.engine([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
+        seen = watch(engine, bottleneck(network), 4 * MS, 6 * MS, 3 * US)
+        trip_s = (3 * (PACKET + 64) * 8 / 100e9) + 6e-6
+        values = bed.values
+        keys = ("hop_scaling", "fs_range", "fs_min_window", "fs_max_window")
+        hop, most, least, largest = (values[key] for key in keys)
+        scaling = (hop / 1e12, most / 1e12, least, largest)
+        target_s = trip_s
+        for _ in range(100):  # each flow's window is its share of the bytes within the target
+            window = 100e9 * target_s / 8 / PACKET / n
+            target_s = swift_delay(window, 2, values["base_target"] / 1e12, scaling)
+        ours_s = trip_s + (float(seen.held.mean()) - PACKET) * 8 / 100e9
+        yield {"n": n, "ours": ours_s * 1e6, "theirs": target_s * 1e6}
+
+
+def swift_delay(window: float, hops: int, base: float, scaling: Sequence[float]) -> float:
+    """Return base + hops h + clamp(alpha / sqrt(w) + beta); Kumar et al., SIGCOMM 2020, 3.5."""
+    hop, most, least_window, most_window = scaling
+    alpha = most / (1 / math.sqrt(least_window) - 1 / math.sqrt(most_window))
+    flow = alpha / math.sqrt(window) - alpha / math.sqrt(most_window)
+    return base + hops * hop + min(max(flow, 0.0), most)
+
+
+def expresspass() -> Measured:
+    """Measure the share of a link that credits of 84 bytes leave for data."""
+    for flows in ("1 flow", "8 flows"):
+        n = int(flows[0])
+        network = star(n + 1, 100 * GBPS)
+        engine = Bed("expresspass", network).engine([(i + 1, 0, 10**9, 0) for i in range(n)])
+        seen = watch(engine, port_to(network, 0), 1 * MS, 3 * MS, 10 * US)
+        yield {"flows": flows, "ours": seen.busy, "theirs": PACKET / (PACKET + 84)}
+
+
+def cubic() -> Measured:
+    """Measure the time between losses of one flow that fills a buffer, at 1 Gbps and 60 ms."""
+    network = dumbbell(1, 10 * GBPS, GBPS, (MS, 28 * MS))
+    fabric = {"queue_bytes": f"{416 * JUMBO.data_bytes}B"}
+    engine = Bed("cubic", network, {"fast_convergence": False}, fabric, JUMBO).engine(
+        [(0, 1, 10**11, 0)]
+    )
+    losses: list[int] = []
+    before = 0
+    for at in range(0, 60 * S, 20 * MS):
+        run_until(engine, at)
+        drops = int(engine.link_counters().drops.sum())
+        if drops > before and (not losses or at - losses[-1] > S):
+            losses.append(at)
+        before = drops
+    w_max = 1e9 * TRIP_S / 8 / JUMBO.data_bytes + 416
+    expected_s = cubic_epoch_s(w_max) + w_max * JUMBO.data_bytes * 8 / 1e9
+    yield {"ours": float(np.diff(losses[1:]).mean()) / 1e12, "theirs": expected_s}
+
+
+def cubic_epoch_s(w_max: float, c: float = 0.4, beta: float = 0.7) -> float:
+    """Return K, the time from a loss at `w_max` packets until it is regained; RFC 9438."""
+    return float(np.cbrt(w_max * (1 - beta) / c))
+
+
+def bbr() -> Measured:
+    """Measure the queue of one flow, which probes, and of two, which their windows limit."""
+    for n, rate_bps in ((1, GBPS), (2, GBPS // 10)):
+        fabric = {"queue_bytes": "40000pkt"}
+        seen = _long_path("bbr", n, rate_bps, 300 * MS, (4 * S, 9 * S), fabric=fabric)
+        yield {"ours": float(seen.held.mean()) / (rate_bps * TRIP_S / 8)}
+
+
+def pie() -> Measured:
+    """Measure the delay that PIE gives to flows with windows of CUBIC, at 100 Mbps and 60 ms."""
+    rate_bps = GBPS // 10
+    fabric = {"queue_discipline": str(Path(__file__).with_name("pie.py"))}
+    for n in (5, 20, 50):
+        bed: dict[str, Any] = {"fabric": fabric, "packets": ETHERNET}
+        seen = _long_path("cubic", n, rate_bps, 10 * MS, (20 * S, 60 * S), **bed)
+        yield {"n": n, "ours": float(seen.held.mean()) * 8e3 / rate_bps}
+
+
+def shortest_first(transport: str, **params: Any) -> Measured:
+    """Measure mean slowdowns of messages of 15 senders to one host, against an SRPT server.
+
+    Arrivals are Poisson, at 70 % load. The first row has all messages, the second those of up to 10
+    packets.
+    """
+    senders, load, n_messages, packet_ps = 15, 0.7, 20_000, PACKET * 80
+    rng = np.random.default_rng(1)
+    packets = rng.choice((1, 3, 10, 100), n_messages, p=(0.5, 0.25, 0.15, 0.1))
+    gap_ps = packets.mean() * PACKET * 8e12 / (100 * GBPS) / load
+    starts = np.cumsum(rng.exponential(gap_ps, n_messages)).astype(int).tolist()
+    flows = [
+        (1 + i % senders, 0, int(n) * PAYLOAD, start)
+        for i, (n, start) in enumerate(zip(packets, starts, strict=True))
+    ]
+    alone = (packets + 1) * packet_ps + 2 * US
+    measured = fct_ps(Bed(transport, star(senders + 1, 100 * GBPS), params).engine(flows)) / alone
+    served = srpt_times(starts, (packets * packet_ps).tolist())
+    expected = (served + alone - packets * packet_ps) / alone
+    for chosen in (packets > 0, packets <= 10):
+        yield {"ours": float(measured[chosen].mean()), "theirs": float(expected[chosen].mean())}
+
+
+def srpt_times(starts: Sequence[int], works: Sequence[int]) -> NDArray[np.int64]:
+    """Return each job's time in one server under preemptive SRPT; jobs are in start order."""
+    done = np.zeros(len(starts), np.int64)
+    waiting: list[tuple[int, int]] = []
+    now, following = 0, 0
+    while following < len(starts) or waiting:
+        if not waiting:
+            now = max(now, starts[following])
+        while following < len(starts) and starts[following] <= now:
+            heapq.heappush(waiting, (works[following], following))
+            following += 1
+        left, job = heapq.heappop(waiting)
+        until = starts[following] if following < len(starts) else now + left
+        if now + left <= until:
+            now += left
+            done[job] = now - starts[job]
+        else:
+            heapq.heappush(waiting, (left - (until - now), job))
+            now = until
+    return done

@@ -1,0 +1,1 @@
+"""Cases of AI workloads; see `netsim.validation.cases`."""

@@ -1,0 +1,216 @@
+"""Calibrated curves against collectives that machines took: sizes, node counts and machines that
+were left out of the calibration."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from netsim.errors import InputError
+from netsim.inputs import read_text
+from netsim.units import format_bytes
+from netsim.validation.laws import Measured
+from netsim.workloads.calibration.fit import Rates, fitted
+from netsim.workloads.calibration.measured import NAMES, Measurement
+from netsim.workloads.calibration.validate import Residual, residuals, without_sizes
+from netsim.workloads.job.curves import Shape
+from netsim.workloads.job.load import load_machine
+
+GBPS = 10**9
+BAND = 1 << 20
+"""Size up to which latencies count, and beyond which rates do."""
+
+BANDS: tuple[dict[str, Any], ...] = (
+    {"tolerance": 0.10, "because": "up to 1 MiB; latencies vary between runs"},
+    {"tolerance": 0.05, "because": "above 1 MiB; pairs of nodes of one machine differ as much"},
+)
+"""Tolerances of sizes that were left out, up to and above BAND."""
+
+
+class Table(NamedTuple):
+    """A machine with a table: rates in Gbps of a GPU inside a domain and of its share of ports."""
+
+    inside: int
+    port: int
+    reduces: bool = False
+    nodes_per_domain: int = 1
+    source: str = ""
+
+    @property
+    def rates(self) -> Rates:
+        return Rates(self.inside * GBPS, self.port * GBPS, self.reduces)
+
+
+TABLES = {
+    "h100_10x8": Table(3600, 400, True, source="xxrjun/nccl-tests-cluster 455de4f"),
+    "h100_a3mega_2x8": Table(3600, 200, True, source="lessizzmore/create-a3mega-ztan-fork"),
+    "h100_nt290": Table(3600, 400, True, source="nccl-tests issue 290"),
+    "h100_8x8_sharp": Table(3600, 400, True, source="coreweave/nccl-tests cb86553"),
+    "gb200_nvl72": Table(7200, 400, True, 18, source="coreweave/nccl-tests cb86553"),
+    "polaris_a100": Table(2400, 100, source="argonne-lcf/alcf-nccl-tests 385be33"),
+    "mi300x_1x8": Table(3584, 400, source="hisohara/ai-scripts 7b8b1ec"),
+    "mi300x_2x8": Table(3584, 400, source="hisohara/ai-scripts 7b8b1ec"),
+    "mi325x_Nx8_ring": Table(3584, 400, source="hisohara/ai-scripts 7b8b1ec"),
+    "mi355x_2x8_pollara": Table(4300, 400, source="hisohara/ai-scripts 7b8b1ec"),
+}
+"""Tables of nccl-tests and rccl-tests, `NAME.csv`."""
+
+CHANGE = "another algorithm or protocol"
+
+
+class Times(NamedTuple):
+    """Measured rows, and their times in place in us."""
+
+    rows: list[Measurement]
+    in_place: dict[Measurement, float]
+
+
+def left_out_sizes(path: Path, name: str) -> Measured:
+    """Predict sizes that were left out of a fit, one by one, and by median."""
+    table, times = TABLES[name], read(name, path)
+    source = f"nccl-tests, {table.source}; this size left out of the calibration"
+    neighbors = _neighbors(times.rows)
+    for what, found in without_sizes(times.rows, table.rates).items():
+        reasons = [_reason(residual, times, neighbors[residual.row]) for residual in found]
+        changes = sum(CHANGE in reason for reason in reasons)
+        why = f"{changes} of {len(found)} sizes are next to {CHANGE}" if changes else ""
+        for band, medians in _medians(f"{name}: {what}, sizes left out", found):
+            yield {**medians, **BANDS[band], "source": source, "why": why}
+        for (row, error), reason in zip(found, reasons, strict=True):
+            shape = f"{row.shape.nodes} x {row.shape.per_node} GPUs"
+            yield {
+                "title": f"{name}: {what} of {format_bytes(row.size_bytes)} on {shape}",
+                "ours": row.time_us * (1 + error),
+                "theirs": row.time_us,
+                **BANDS[row.size_bytes > BAND],
+                "source": source,
+                "why": reason,
+            }
+
+
+def next_node_counts(path: Path, name: str) -> Measured:
+    """Predict the next number of nodes by a fit to one number."""
+    table, times = TABLES[name], read(name, path)
+    shapes: dict[tuple[str, int], set[Shape]] = defaultdict(set)
+    for row in times.rows:
+        if row.shape.nodes > 1:
+            shapes[row.what, row.shape.per_node].add(row.shape)
+    for (what, _), some in sorted(shapes.items()):
+        for shape, further in pairwise(sorted(some)):
+            known = [row for row in times.rows if (row.what, row.shape) == (what, shape)]
+            asked = [row for row in times.rows if (row.what, row.shape) == (what, further)]
+            found = residuals(fitted(known, table.rates), asked, table.rates)
+            title = f"{name}: {what}, {shape.nodes} to {further.nodes} nodes"
+            for _, medians in _medians(title, found):
+                yield {**medians, "source": f"nccl-tests, {table.source}"}
+
+
+def other_networks(path: Path, known_path: Path, name: str, known: str) -> Measured:
+    """Predict the same GPU on another network by a fit to one machine, above 1 MiB."""
+    table = TABLES[name]
+    fits = fitted(read(known, known_path).rows, TABLES[known].rates)
+    asked = [row for row in read(name, path).rows if row.shape.nodes > 1 and row.size_bytes > BAND]
+    found = residuals(fits, asked, replace(TABLES[known].rates, port_bps=table.rates.port_bps))
+    for _, row in _medians(f"{name}: {known} predicts it", found):
+        yield {**row, "source": f"nccl-tests, {table.source}"}
+
+
+def azure(machines: Mapping[str, Sequence[float]]) -> Measured:
+    """Predict all-reduces on another's eight GPUs by shipped machines.
+
+    `machines` are the measured bus bandwidths in GB/s, of 1 KiB and each power of two after it.
+    """
+    shape = Shape(1, 8)
+    for name, bandwidths in machines.items():
+        curves = load_machine(name).scale_up.curves("all_reduce")
+        rows = [
+            Measurement("all_reduce", shape, size, 2 * 7 / 8 * size / bandwidth / 1e3)
+            for size, bandwidth in ((1 << 10 + k, each) for k, each in enumerate(bandwidths))
+        ]
+        found = residuals({("all_reduce", False): curves} if curves else {}, rows, Rates(1, 1))
+        for _, row in _medians(f"{name}: all_reduce on Azure", found):
+            yield row
+
+
+def _medians(title: str, found: Sequence[Residual]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield 1 plus the median error, up to and above 1 MiB, with the index of the band."""
+    for band, text in enumerate(("up to 1 MiB", "above 1 MiB")):
+        errors = [abs(error) for row, error in found if (row.size_bytes > BAND) is bool(band)]
+        if errors:
+            name = f"{title}: 1 + median error {text}, {len(errors)} times"
+            yield band, {"title": name, "ours": 1 + median(errors), "theirs": 1.0, "unit": ""}
+
+
+def _neighbors(rows: Iterable[Measurement]) -> dict[Measurement, list[Measurement]]:
+    """Return the row of the next smaller and of the next larger size, where there are any."""
+    groups: dict[tuple[str, Shape], list[Measurement]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.size_bytes):
+        groups[row.what, row.shape].append(row)
+    found: dict[Measurement, list[Measurement]] = defaultdict(list)
+    for group in groups.values():
+        for smaller, larger in pairwise(group):
+            found[smaller].append(larger)
+            found[larger].append(smaller)
+    return found
+
+
+def _reason(found: Residual, times: Times, neighbors: Sequence[Measurement]) -> str:
+    """Return what the table itself says of a size that is not predicted, or "".
+
+    Within one algorithm and protocol, the time neither falls with the size nor grows faster, and
+    a byte more takes as long on either side of a size.
+    """
+    row, error = found
+    for one in (row, *neighbors):
+        spread = times.in_place[one] / one.time_us - 1
+        if abs(spread) > abs(error) / 2:
+            size = format_bytes(one.size_bytes)
+            return f"the machine's own spread: {size} took {spread:+.0%} in place"
+    per_byte = []
+    for other in neighbors:
+        small, large = sorted((row, other), key=lambda one: one.size_bytes)
+        growth, step = large.time_us / small.time_us, large.size_bytes / small.size_bytes
+        if growth < 1 or growth > step:
+            sizes = f"{format_bytes(small.size_bytes)} to {format_bytes(large.size_bytes)}"
+            took = f"{small.time_us:,.0f} to {large.time_us:,.0f} us"
+            how = "falls" if growth < 1 else "grows faster than the size"
+            return f"from {sizes} the time {how}, {took}: {CHANGE}"
+        per_byte.append((large.time_us - small.time_us) / (large.size_bytes - small.size_bytes))
+    before, after = (1 / max(one, 1e-9) / 1e3 for one in per_byte)
+    if not 0.5 < before / after < 2:
+        rates = f"{before:,.3g} GB/s up to this size and {after:,.3g} beyond"
+        return f"size over added time is {rates}: {CHANGE}"
+    return ""
+
+
+def read(name: str, path: Path) -> Times:
+    """Read a table; scale-up networks of several nodes are its nodes."""
+    times = Times([], {})
+    try:
+        for row in csv.DictReader(read_text(path).splitlines()):
+            found = _measurement(row, TABLES[name].nodes_per_domain, path.name)
+            if found:
+                times.rows.append(found)
+                times.in_place[found] = float(row["ip_time_us"])
+    except (KeyError, TypeError, ValueError, ArithmeticError, csv.Error):
+        raise InputError("not a table of collectives", file=str(path)) from None
+    return times
+
+
+def _measurement(row: Mapping[str, str], nodes_per_domain: int, file: str) -> Measurement | None:
+    nodes, per_node = int(row["nodes"]), int(row["gpus_per_node"])
+    together = min(nodes, nodes_per_domain)
+    size, took_us = int(row["size_bytes"]), float(row["oop_time_us"])
+    what = NAMES.get(row["collective"].replace("_", ""))
+    if not what or size <= 0:
+        return None
+    if nodes % together or not 0 < took_us < math.inf or per_node < 1:
+        raise ValueError
+    return Measurement(what, Shape(nodes // together, per_node * together), size, took_us, file)

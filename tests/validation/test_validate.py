@@ -1,0 +1,200 @@
+"""`netsim validate`: verdicts, stored results, the page, and quick cases of each group."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import agreement
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+from netsim.cli.app import app
+from netsim.cli.validate import Progress
+from netsim.validation import cases as cases_module
+from netsim.validation import congestion, reference
+from netsim.validation.cases import GROUPS, Case, Row, Verdict, cases
+from netsim.validation.dcqcn_model import DcqcnModel
+from netsim.validation.page import page_text, write_page
+from netsim.validation.run import Outcome, read, write
+
+PAGE = Path(__file__).parents[2] / "docs" / "comparisons.md"
+
+
+def srpt_mean_time(
+    load: float, sizes: Sequence[float], shares: Sequence[float]
+) -> NDArray[np.float64]:
+    """Return the mean time in an M/G/1 queue under preemptive SRPT per job size (rate 1).
+
+    Schrage and Miller, Operations Research 14 (1966): E[T(x)] = lambda (m2(x) + x^2 (1 - F(x))) /
+    (2 (1 - rho(x-)) (1 - rho(x))) + integral of dt / (1 - rho(t)) from 0 to x; jobs of
+    equal size are served in FIFO order.
+    """
+    x, p = np.array(sizes, float), np.array(shares, float) / np.sum(shares)
+    rate = load / float(x @ p)
+    upto = rate * np.cumsum(x * p)
+    below = upto - rate * x * p
+    second = np.cumsum(x * x * p) + x * x * (1 - np.cumsum(p))
+    waiting = rate * second / (2 * (1 - below) * (1 - upto))
+    steps = np.diff(x, prepend=0.0) / (1 - below)
+    return np.asarray(waiting + np.cumsum(steps))
+
+
+def test_formulas_match_theory_and_known_limits() -> None:
+    """Simulated SRPT times match Schrage and Miller; other formulas match known limits."""
+    rng = np.random.default_rng(1)
+    sizes, shares, load = (1000, 5000, 20_000), (0.6, 0.3, 0.1), 0.6
+    works = rng.choice(sizes, 100_000, p=shares)
+    gaps = rng.exponential(works.mean() / load, works.size)
+    times = congestion.srpt_times(np.cumsum(gaps).astype(int).tolist(), works.tolist())
+    mean = [times[works == size].mean() for size in sizes]
+    assert mean == pytest.approx(srpt_mean_time(load, sizes, shares), rel=0.04)
+    assert srpt_mean_time(1e-9, sizes, shares) == pytest.approx(sizes)
+    assert congestion.cubic_epoch_s(1000 * 0.4 / 0.3) == pytest.approx(10)
+    assert congestion.dctcp_mean_queue(1, 40, 0) == pytest.approx(41 - np.sqrt(80) / 4)
+    assert congestion.swift_delay(100, 2, 20, (3, 100, 0.1, 100)) == 26
+
+
+def test_dcqcn_model_queue_matches_the_fixed_point() -> None:
+    """The fixed point is equation 14 of Zhu et al., CoNEXT 2016, for three flows."""
+    n, size, c = 3, 1048, 40e9
+    model = DcqcnModel(c, size, 5e3, 200e3, 0.01, 5e-6, 12e6)
+    capacity, ai = c / 8 / size, 40e6 / 8 / size
+    events = 1 / (10e6 / size) + n / (55e-6 * capacity)
+    p = np.cbrt(ai * n**2 / (55e-6 * capacity**2) * events**2)
+    queue = 5e3 + p / 0.01 * 195e3
+    assert model.mean_queue_bytes(n, (0.05, 0.15)) == pytest.approx(queue, rel=0.3)
+
+
+def test_verdict_follows_tolerance_and_spread() -> None:
+    within = {"tolerance": 0.05, "unit": "us"}
+    rows = {
+        Row("a", 105.0, 100.0, **within): Verdict.PASS,
+        Row("b", 106.0, 100.0, **within): Verdict.FAIL,
+        Row("c", 106.0, 100.0, **within, why="known, and fails"): Verdict.FAIL,
+        Row("d", 114.0, 100.0, **within, spread=(90.0, 110.0)): Verdict.PASS,
+        Row("e", 85.0, 100.0, **within, spread=(90.0, 110.0)): Verdict.FAIL,
+        Row("f", 1.1 + 2.2, 3.3): Verdict.PASS,
+        Row("g", float("nan"), 3.3, **within): Verdict.FAIL,
+        Row("h", source="file.cm"): Verdict.NEEDS_DATA,
+    }
+    assert [row.verdict for row in rows] == list(rows.values())
+
+
+def test_rows_join_the_data_of_their_case_with_what_was_measured(tmp_path: Path) -> None:
+    """Lists have a value for each row; `why` goes by title and comes before a measured reason."""
+
+    def measure(n: int) -> list[dict[str, object]]:
+        return [{"k": k, "ours": n * k, "why": "measured"} for k in (1, 2)]
+
+    common = {"title": "{n} x {k}", "theirs": [3, 5], "tolerance": 0.01, "why": {"3 x 2": "data"}}
+    first, second = Case("a", measure, {"n": 3}, common, 1).rows(None)
+    assert (first.title, first.verdict, first.why) == ("3 x 1", Verdict.PASS, "measured")
+    assert (second.title, second.verdict, second.why) == ("3 x 2", Verdict.FAIL, "data")
+    needy = Case("b", measure, {"n": 3}, common, 1, needs=("a.cm",))
+    assert [row.source for row in needy.rows(tmp_path)] == ["a.cm"]
+
+
+def test_every_case_is_described() -> None:
+    """All data files load, and each group has quick cases, except for stored predictions."""
+    for group in GROUPS:
+        assert any(case.quick for case in cases(group).values()) or group == "predictions"
+    rows = [row for case in cases("predictions").values() for row in case.rows(None)]
+    assert len(rows) == 47
+    assert all(row.ours is not None and row.theirs is not None and row.because for row in rows)
+
+
+def test_reference_case_that_differs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the difference the group passes, with equal departures in both simulators."""
+    # An installed package does not know where the tests are.
+    monkeypatch.setattr(reference, "TESTS", Path(__file__).parents[1])
+    (row,) = cases("reference")["trees"].rows(None)
+    assert row.verdict == Verdict.PASS
+    assert row.theirs is not None
+    assert row.theirs > 1000
+    check = agreement.check
+
+    def differs(seed: int, length: int, **named: bool) -> object:
+        assert seed != 2
+        return check(seed, length, **named)
+
+    monkeypatch.setattr(agreement, "check", differs)
+    (row,) = cases("reference")["trees"].rows(None)
+    assert (row.verdict, row.ours) == (Verdict.FAIL, None)
+    assert "case 2" in row.why
+
+
+def test_reference_needs_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases_module, "CHECKOUT", tmp_path)
+    shown = CliRunner().invoke(app, ["validate", "reference", "--out", str(tmp_path)])
+    assert shown.exit_code == 2
+    assert "reference needs a checkout" in shown.output
+    assert len(shown.output.strip().splitlines()) == 1
+
+
+def test_time_left_is_estimated_by_case() -> None:
+    """A first case that compiles for 20 s does not multiply the time left for all others."""
+    names = [("theory", str(n)) for n in range(101)]
+    progress = Progress(dict.fromkeys(names, 4.0), workers=2)
+    assert "3:55 left" in progress.line(Outcome(*names[0], "", 24.0, []))  # 200 s by estimates
+    for name in names[1:51]:
+        line = progress.line(Outcome(*name, "", 8.0, []))
+    assert "[51/101, 2:" in line  # 50 cases of 4 s on 2 workers, on a machine half as fast
+
+
+def test_validate_stores_results_and_writes_the_page(tmp_path: Path) -> None:
+    """Run cases of each group; the second command reuses them and exits 1 for a failing row."""
+    out, page = tmp_path / "out", tmp_path / "accuracy.md"
+    alone = ("roce_100g", "roce_800g", "ndp_100g", "ndp_800g")
+    names = [f"closed_forms/lone_{name}" for name in alone]
+    names += ["theory/md1", "theory/max_min_12_trials", "simulators/128n_100g_ndp_perm"]
+    names += ["hardware/steps_megatron"]
+    command = ["validate", *names, "--out", str(out), "--jobs", "1"]
+    first = CliRunner().invoke(app, [*command, "--page", str(page)])
+    assert first.exit_code == 0, first.output
+    assert "8 cases, 23 rows: 23 pass, 0 fail" in first.output
+    content = json.loads((out / "validation.json").read_text("utf-8"))
+    assert page.read_text("utf-8") == page_text(content, "accuracy")
+    assert {one.name for one in tmp_path.glob("accuracy_*.png")} == {
+        "accuracy_values.png",
+        "accuracy_errors.png",
+    }
+    content["cases"][0]["rows"][0] |= {"verdict": "fail", "error": 0.5}
+    (out / "validation.json").write_text(json.dumps(content), "utf-8")
+    second = CliRunner().invoke(app, command)
+    assert second.exit_code == 1
+    assert "8 of 8 cases are in" in second.output
+    assert "22 pass, 1 fail" in second.output
+    write_page(page, out / "validation.json")
+    assert "unexplained" in page.read_text("utf-8")
+
+
+def test_outcomes_are_stored_in_the_order_of_their_cases(tmp_path: Path) -> None:
+    """Whatever the order in which they were measured, so that two pages can be compared."""
+    names = [("theory", case) for case in cases("theory")]
+    measured = [Outcome(*name, "", 1.0, []) for name in names[::-1]]
+    write(tmp_path, [*measured, Outcome("closed_forms", "incast_cubic", "", 1.0, [])], "")
+    stored = [one.name for one in read(tmp_path / "validation.json")]
+    assert stored == [("closed_forms", "incast_cubic"), *names]
+
+
+def test_comparisons_page_matches_its_stored_results() -> None:
+    content = json.loads(PAGE.with_suffix(".json").read_text("utf-8"))
+    assert PAGE.read_text("utf-8") == page_text(content, PAGE.stem)
+
+
+def test_uec_outcomes_are_read_and_reproduced(tmp_path: Path) -> None:
+    """A single flow of ten packets over six links takes the time of the UEC simulator."""
+    matrix = "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 40860\n"
+    for name in ("test_cr_1f1m10p.cm", "test_cr_1f1m100p.cm"):
+        (tmp_path / name).write_text(matrix)
+    plan = "-tm connection_matrices/test_cr_1f10m1p.cm -end 1000"
+    lines = ["case,options,last_us,rtx_pkts,acks"]
+    lines += [f"connreuse-1,{plan} -sender_cc_only,17.0107,0,4"]
+    lines += [f"connreuse-2,{plan} -receiver_cc_only,17.0107,0,4"]
+    (tmp_path / "validate.csv").write_text("\n".join(lines))
+    found = list(cases("uec_outcomes")["connections"].rows(tmp_path))
+    assert [row.ours for row in found] == pytest.approx([17.0107] * 2, abs=1e-4)
