@@ -102,25 +102,29 @@ def compared(
 
 
 def _note(who: str, turn: Turn) -> None:
-    whole_s, simulated_s = turn.usage.whole_s, turn.simulated_s
+    whole_s, simulated_s = turn["whole_s"], turn["simulated_s"]
     text = f"{who}: {format_duration(whole_s)}, {format_duration(simulated_s)} of it simulated"
     click.echo(text, err=True)
 
 
 def as_json(title: str, program: Path, found: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON, with every run."""
-    from netsim.validation.against import FIGURES
+    from netsim.validation.against import COMPLETION
 
-    keys = ("netsim", "peer", "ratio")
+    def medians(name: str, *keys: str) -> dict[str, float]:
+        return dict(zip(keys, found.medians(name), strict=False))
+
+    def run(turn: Turn) -> dict[str, Any]:
+        completion = {name: turn[name] for name in COMPLETION}
+        return {**{name: turn[name] for name in COSTS}, "completion_us": completion}
+
     return {
         "title": title,
         "program": str(program),
-        "costs": {name: dict(zip(keys, found.cost(name), strict=True)) for name in COSTS},
-        "completion_us": {
-            name: dict(zip(keys[:2], found.completion_us(name), strict=True)) for name in FIGURES
-        },
+        "costs": {name: medians(name, "netsim", "peer", "ratio") for name in COSTS},
+        "completion_us": {name: medians(name, "netsim", "peer") for name in COMPLETION},
         "runs": {
-            who: [{**turn.costs, "completion_us": turn.completion_us} for turn in turns]
+            who: [run(turn) for turn in turns]
             for who, turns in (("netsim", found.netsim), ("peer", found.peer))
         },
     }
@@ -130,18 +134,18 @@ def cost_table(program: Path, found: Comparison) -> Table:
     """Return the times and memory of both, and how many times more the other one takes."""
     rows = []
     for name, (text, formatted) in COSTS.items():
-        own, other, ratio = found.cost(name)
+        own, other, ratio = found.medians(name)
         rows.append([text, formatted(own), formatted(other), format_number(ratio, 3)])
     return _table(("", "netsim", program.name, "ratio"), rows)
 
 
 def completion_table(program: Path, found: Comparison) -> Table:
     """Return the completion times of both, and by how much netsim's differ."""
-    from netsim.validation.against import FIGURES
+    from netsim.validation.against import COMPLETION
 
     rows = []
-    for name in FIGURES:
-        own, other = found.completion_us(name)
+    for name in COMPLETION:
+        own, other, _ = found.medians(name)
         times = [format_time(round(time_us * 1e6), 4) for time_us in (own, other)]
         rows.append([name, *times, f"{own / other - 1:+.1%}"])
     return _table(("completion", "netsim", program.name, "difference"), rows)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,36 +21,16 @@ from netsim.validation.htsim import PeerInput, PeerOutput
 LEAST_END_US, TIMES_LONGER = 1000, 20
 """Most simulated time of the other simulator: at least, and in netsim's last completion times."""
 
-FIGURES: dict[str, Callable[[NDArray[np.float64]], float]] = {
-    "mean": lambda times: float(times.mean()),
-    "p50": lambda times: float(np.quantile(times, 0.5)),
-    "p99": lambda times: float(np.quantile(times, 0.99)),
-    "max": lambda times: float(times.max()),
+COMPLETION = {
+    "mean": np.mean,
+    "p50": np.median,
+    "p99": lambda us: np.quantile(us, 0.99),
+    "max": max,
 }
 """Name -> figure of an array of completion times."""
 
-
-@dataclass(frozen=True)
-class Turn:
-    """One run: time of the simulated part, what the program used, completion times of all flows."""
-
-    simulated_s: float
-    usage: Usage
-    times_us: NDArray[np.float64]
-
-    @property
-    def costs(self) -> dict[str, float]:
-        used = self.usage
-        return {
-            "simulated_s": self.simulated_s,
-            "whole_s": used.whole_s,
-            "processor_s": used.processor_s,
-            "peak_bytes": used.peak_bytes,
-        }
-
-    @property
-    def completion_us(self) -> dict[str, float]:
-        return {name: figure(self.times_us) for name, figure in FIGURES.items()}
+Turn = Mapping[str, float]
+"""One run: `simulated_s`, the fields of `Usage`, and COMPLETION in us."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +40,11 @@ class Comparison:
     netsim: list[Turn]
     peer: list[Turn]
 
-    def cost(self, name: str) -> tuple[float, float, float]:
-        """Return the medians of a cost, netsim's first, and that of the pairs' ratios."""
-        pairs = [(own.costs[name], other.costs[name]) for own, other in self._pairs()]
-        own, other = (statistics.median(values) for values in zip(*pairs, strict=True))
-        return own, other, statistics.median(other / max(own, 1e-9) for own, other in pairs)
-
-    def completion_us(self, name: str) -> tuple[float, float]:
-        """Return the medians of a figure of the completion times, netsim's first."""
-        own, other = (
-            statistics.median(turn.completion_us[name] for turn in turns)
-            for turns in (self.netsim, self.peer)
-        )
-        return own, other
-
-    def _pairs(self) -> Iterator[tuple[Turn, Turn]]:
-        return zip(self.netsim, self.peer, strict=True)
+    def medians(self, name: str) -> tuple[float, float, float]:
+        """Return the medians of a figure, netsim's first, and that of the pairs' ratios."""
+        own, other = ([turn[name] for turn in turns] for turns in (self.netsim, self.peer))
+        ratios = [theirs / max(ours, 1e-9) for ours, theirs in zip(own, other, strict=True)]
+        return median(own), median(other), median(ratios)
 
 
 @dataclass(frozen=True)
@@ -112,7 +82,7 @@ def compare(
     done = Comparison([], [])
     with tempfile.TemporaryDirectory(prefix="netsim-against-") as name:
         directory = Path(name)
-        last_us = _netsim(experiment, directory, limits).times_us.max()
+        last_us = _netsim(experiment, directory, limits)["max"]
         end_us = max(LEAST_END_US, round(TIMES_LONGER * last_us))
         argv = [str(program.resolve()), *given.write(directory, end_us)]
         for _ in range(limits.repeats):
@@ -122,7 +92,7 @@ def compare(
             usage = run(argv, directory, limits.cores, limits.limit_s, output.read)
             output.check(program)
             simulated_s = output.ended_s - output.began_s
-            done.peer.append(Turn(simulated_s, usage, np.array(output.times_us)))
+            done.peer.append(_turn(simulated_s, usage, np.array(output.times_us)))
             note(program.name, done.peer[-1])
     return done
 
@@ -141,4 +111,9 @@ def _netsim(experiment: Sequence[str], directory: Path, limits: Limits) -> Turn:
     if not result.complete:
         raise RunError(f"netsim: {result.reason}")
     times_us = result.flows["acked_ps"].to_numpy() / 1e6
-    return Turn(float(result.summary["wall_s"]), usage, times_us)
+    return _turn(float(result.summary["wall_s"]), usage, times_us)
+
+
+def _turn(simulated_s: float, usage: Usage, times_us: NDArray[np.float64]) -> Turn:
+    completion = {name: float(figure(times_us)) for name, figure in COMPLETION.items()}
+    return {"simulated_s": simulated_s, **asdict(usage), **completion}
