@@ -172,74 +172,132 @@ def _built(point: Point, last: Built) -> tuple[Network, Workload, np.ndarray]:
 
 
 def prepare(point: Point, last: Built | None = None) -> Scenario:
-    """Build network and traffic, unless those of the `last` point are the same. Raises InputError
-    with the experiment's file."""
+    """Build what a point simulates, with the network and traffic of the `last` point if they are
+    the same. Raises InputError with the experiment's file."""
     try:
-        _check_transports(point)
-        network, load, class_of_flow = _built(point, last or Built())
-        if load.flows.dst.max(initial=-1) >= network.n_hosts:  # reduction units
-            network = _with_units(load, network)
-            checks.check_links(network, point.packets, point.fabric, point.topology.params)
-        check_rules(network, point.fabric.circuits, point.packets)
-        check_control(network, point.fabric.circuits, point.packets)
-        if point.fabric.symmetric:
-            check_symmetric(network, point.fabric.plane_balancing)
-        if load.tasks is not None and is_closed_form(point):
-            message = f"{point.transport.name} is not simulated, but tasks need a simulation"
-            raise InputError(message, key="transport")
-        if point.measure is not None and is_closed_form(point):
-            message = f"{point.transport.name} is not simulated"
-            raise InputError(message, key="measure", hint="remove [measure]")
-        segments = None
-        if network.relays is not None:
-            load, segments = relayed(load, network.relays)
-        classes = class_of_flow if segments is None else class_of_flow[segments.message]
-        silent = [_is_one_way(use) for use in point.transport_of_class]
-        load.flows.need_no_answers(np.array(silent)[classes])
-        whole = load.flows, segments
-        queue_pairs = [use.params.get(PARAM, 1) for use in point.transport_of_class]
-        each = np.array(queue_pairs, np.int64)[classes]
-        load, segments = striped(load, segments, each, point.packets.payload_bytes)
-        flows = load.flows
-        classes = class_of_flow if segments is None else class_of_flow[segments.message]
-        port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, point.seed)
-        check_phases(network, flows, port_pairs)
-        checks.check_sizes(flows, point.packets, "traffic")
-        checks.check_durations(network, flows, point.packets, "traffic")
-        faults = link_faults(point, network)
-        require_dimensions(point.fabric, network)
-        fabric, sizes = _final_fabric(point, network, faults)
-        pfc = _pfc(point, network, faults)
-        _check_timeouts(point, network, port_pairs, classes)
-        modules = [use.module for use in point.transport_of_class]
-        sampling = sampling_of(point.outputs, network, flows, modules)
+        built = _network_and_traffic(point, last or Built())
+        sent = _sent_flows(point, built)
+        placed = _placed(point, built.network, sent)
     except InputError as error:
         raise _located(error, point) from None
     except MemoryError as error:
         raise _memory_error("the network or its traffic", error, point) from None
-    multipath = not fabric.one_path
+    return _scenario(point, built.network, sent, placed)
+
+
+@dataclass(frozen=True)
+class NetworkAndTraffic:
+    """First stage: the network, the messages of the traffic, and the flow class of each."""
+
+    network: Network
+    load: Workload
+    class_of_message: np.ndarray
+
+
+def _network_and_traffic(point: Point, last: Built) -> NetworkAndTraffic:
+    _check_transports(point)
+    network, load, classes = _built(point, last)
+    if load.flows.dst.max(initial=-1) >= network.n_hosts:  # reduction units
+        network = _with_units(load, network)
+        checks.check_links(network, point.packets, point.fabric, point.topology.params)
+    check_rules(network, point.fabric.circuits, point.packets)
+    check_control(network, point.fabric.circuits, point.packets)
+    if point.fabric.symmetric:
+        check_symmetric(network, point.fabric.plane_balancing)
+    if load.tasks is not None and is_closed_form(point):
+        message = f"{point.transport.name} is not simulated, but tasks need a simulation"
+        raise InputError(message, key="transport")
+    if point.measure is not None and is_closed_form(point):
+        message = f"{point.transport.name} is not simulated"
+        raise InputError(message, key="measure", hint="remove [measure]")
+    return NetworkAndTraffic(network, load, classes)
+
+
+@dataclass(frozen=True)
+class SentFlows:
+    """Second stage: messages cut at relays, then divided among queue pairs.
+
+    `segments` maps flows to messages, None if each message is a flow. `messages` are the flows and
+    segments before the division.
+    """
+
+    load: Workload
+    segments: RelaySegments | None
+    class_of_flow: np.ndarray
+    messages: tuple[FlowTable, RelaySegments | None]
+
+
+def _sent_flows(point: Point, built: NetworkAndTraffic) -> SentFlows:
+    load, segments = built.load, None
+    if built.network.relays is not None:
+        load, segments = relayed(load, built.network.relays)
+    classes = _class_of_flow(built, segments)
+    silent = [_is_one_way(use) for use in point.transport_of_class]
+    load.flows.need_no_answers(np.array(silent)[classes])
+    messages = load.flows, segments
+    queue_pairs = [use.params.get(PARAM, 1) for use in point.transport_of_class]
+    each = np.array(queue_pairs, np.int64)[classes]
+    load, segments = striped(load, segments, each, point.packets.payload_bytes)
+    return SentFlows(load, segments, _class_of_flow(built, segments), messages)
+
+
+def _class_of_flow(built: NetworkAndTraffic, segments: RelaySegments | None) -> np.ndarray:
+    classes = built.class_of_message
+    return classes if segments is None else classes[segments.message]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Third stage: what depends on network and flows together. Fields as in `Scenario`."""
+
+    port_pairs: PortPairs
+    faults: LinkFaults | None
+    fabric: Fabric
+    sizes: PortSizes | None
+    pfc: str | None
+    sampling: Sampling | None
+
+
+def _placed(point: Point, network: Network, sent: SentFlows) -> Placed:
+    flows = sent.load.flows
+    port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, point.seed)
+    check_phases(network, flows, port_pairs)
+    checks.check_sizes(flows, point.packets, "traffic")
+    checks.check_durations(network, flows, point.packets, "traffic")
+    faults = link_faults(point, network)
+    require_dimensions(point.fabric, network)
+    fabric, sizes = _final_fabric(point, network, faults)
+    pfc = _pfc(point, network, faults)
+    _check_timeouts(point, network, port_pairs, sent.class_of_flow)
+    modules = [use.module for use in point.transport_of_class]
+    sampling = sampling_of(point.outputs, network, flows, modules)
+    return Placed(port_pairs, faults, fabric, sizes, pfc, sampling)
+
+
+def _scenario(point: Point, network: Network, sent: SentFlows, placed: Placed) -> Scenario:
+    """Last stage: add the ideal times."""
+    flows, segments = sent.load.flows, sent.segments
+    multipath, port_pairs = not placed.fabric.one_path, placed.port_pairs
     ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
-    made = Scenario(
+    message_ideal = None
+    if segments is not None:
+        # Queue pairs may use several paths and planes.
+        alone = ideal if segments is sent.messages[1] else None
+        message_ideal = message_times(network, *sent.messages, point.packets, port_pairs, alone)
+    return Scenario(
         network,
-        load,
+        sent.load,
         port_pairs,
-        fabric,
-        faults,
+        placed.fabric,
+        placed.faults,
         ideal,
-        class_of_flow,
-        sampling,
-        sizes=sizes,
-        pfc=pfc,
-        far=tuple(far_sizes(point, network)),
-    )
-    if segments is None:
-        return made
-    alone = ideal if segments is whole[1] else None  # queue pairs may use several paths and planes
-    return replace(
-        made,
-        class_of_flow=classes,
+        sent.class_of_flow,
+        placed.sampling,
         segments=segments,
-        alone=message_times(network, *whole, point.packets, port_pairs, alone),
+        alone=message_ideal,
+        sizes=placed.sizes,
+        pfc=placed.pfc,
+        far=tuple(far_sizes(point, network)),
     )
 
 

@@ -264,7 +264,8 @@ def is_written_by_netsim(path: Path) -> bool | None:
             return _is_our_table(path)
     except OSError:
         return False
-    return True if path.name == files.CHECKPOINT else None
+    is_known = path.name == files.CHECKPOINT or files.LEFT_OVER.fullmatch(path.name)
+    return True if is_known else None
 
 
 def _is_our_json(path: Path) -> bool | None:

@@ -1,11 +1,11 @@
-"""A sweep killed repeatedly: no point is repeated or damaged, and the table is complete."""
+"""A sweep and a run with checkpoints, killed before changes of their files and continued: no result
+is repeated, damaged or different."""
 
 import os
 import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,32 +16,36 @@ from netsim.results.read import recorded_complete
 POINTS = [f"seed={seed}" for seed in range(1, 9)]
 EXPERIMENT = """
 name = "e"
-seed = "1..8"
+seed = {seed}
 transport = "{transport}"
 [topology]
 kind = "fat_tree"
 hosts_per_leaf = 4
 leaves = 2
+link_latency = "20ns"
+switch_latency = "0ns"
 [traffic]
 kind = "permutation"
-size = "100KB"
+size = "{size}"
 """
 CHILD = """
 import os, signal, sys
-log, results, kill_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
+log, kill_at = sys.argv[1], int(sys.argv[2])
 seen = 0
 def hook(event, arguments):
     # Called before each change that Python makes in the results directory.
     global seen
     if event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR):
         return
-    if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"):
-        if results in str(arguments[0]):
+    changes = ("rename", "remove", "link", "mkdir", "rmdir")
+    if event in ("open", "shutil.rmtree", *(f"os.{one}" for one in changes)):
+        if "results" in str(arguments[0]):
             seen += 1
             if seen == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(hook)
-from netsim.running import point as module
+from netsim.running import drive, point as module
+drive.CHUNK_S = 0.02
 simulate = module.simulate
 def logged(point, **options):
     with open(log, "a") as file:
@@ -49,98 +53,70 @@ def logged(point, **options):
     return simulate(point, **options)
 module.simulate = logged
 from netsim.cli import main
-main(["run", "e.toml", "--quiet", "--out", results, *sys.argv[4:]])
+main(["run", *sys.argv[3:], "--quiet"])
 """
 
 
-class Sweep:
-    """A sweep in `folder`, with a log of the points that its current run simulates."""
+def run(folder: Path, *arguments: str, kill_at: int = 0) -> list[str]:
+    """Run a command that kills itself before change number `kill_at` of the results, in plain
+    Python; return the points that it simulates."""
+    log = folder / "log"
+    log.write_text("")
+    status = subprocess.run(
+        [sys.executable, "-c", CHILD, log, str(kill_at), *arguments],
+        cwd=folder,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        timeout=240,
+        check=False,
+    ).returncode
+    assert status == (-signal.SIGKILL if kill_at else 0), "done too early"
+    return log.read_text().split()
 
-    def __init__(self, folder: Path, transport: str = "ideal") -> None:
-        (folder / "e.toml").write_text(EXPERIMENT.format(transport=transport))
-        self.folder, self.results, self.log = folder, folder / "results", folder / "log"
-        self.kills = 0
 
-    def start(self, *arguments: str, kill_at: int = 0) -> subprocess.Popen:
-        """Start a run that kills itself before change number `kill_at` of the results directory."""
-        self.log.write_text("")
-        return subprocess.Popen(
-            [sys.executable, "-c", CHILD, self.log, self.results, str(kill_at), *arguments],
-            cwd=self.folder,
-            env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        )
-
-    def wait(self, run: subprocess.Popen) -> bool:
-        """Wait for the run; return whether it was killed before its end."""
-        status = run.wait(timeout=120)
-        assert status in (0, -signal.SIGKILL)
-        self.kills += status != 0
-        return status != 0
-
-    def simulated(self) -> list[str]:
-        return self.log.read_text().split()
-
-    def done(self) -> set[str]:
-        """Return the points with a complete result."""
-        return {name for name in POINTS if recorded_complete(self.results / name)}
-
-    def rows(self) -> set[str]:
-        """Return the points in the sweep table."""
-        if not (self.results / files.SWEEP).exists():
-            return set()
-        return set(load(self.results).table["point"])
-
-    def check(self, done: set[str], rows: set[str], *, again: bool = False) -> None:
-        """Check that points and rows from before the run are kept, and not run again."""
-        assert self.rows() >= rows
-        if self.rows():
-            loaded = {point.name: point for point in load(self.results).points}
-            assert all(point.complete and point.matches_hash() for point in loaded.values())
-            assert loaded.keys() >= rows
-        assert self.done() >= done
-        if not again:
-            assert not done & set(self.simulated())
-            assert not self.simulated() or self.rows() >= done
-
-    def check_end(self) -> None:
-        """Run without kills: every point must be complete, and no other file left."""
-        done, rows = self.done(), self.rows()
-        assert not self.wait(self.start())
-        self.check(done, rows)
-        assert self.done() == self.rows() == set(POINTS)
-        assert sorted(os.listdir(self.results)) == sorted([*POINTS, files.SWEEP])
-        assert sorted(os.listdir(self.folder)) == ["e.toml", "log", "results"]
+def sweep(folder: Path, *options: str, kill_at: int = 0) -> None:
+    """Run the sweep; check that points and rows from before are kept, and not run again."""
+    results = folder / "results"
+    done = {name for name in POINTS if recorded_complete(results / name)}
+    rows = set(load(results).table["point"]) if (results / files.SWEEP).exists() else set()
+    simulated = run(folder, "e.toml", "--out", str(results), *options, kill_at=kill_at)
+    assert done <= {name for name in POINTS if recorded_complete(results / name)}
+    if (results / files.SWEEP).exists():
+        assert rows <= set(load(results).table["point"])
+        assert all(point.complete and point.matches_hash() for point in load(results).points)
+    assert "--force" in options or not done & set(simulated)
 
 
 @pytest.mark.parametrize(("kills", "steps"), [(2, 12), pytest.param(20, 8, marks=pytest.mark.slow)])
 def test_sweep_survives_kills_before_file_system_changes(tmp_path, kills, steps):
-    sweep, rng = Sweep(tmp_path), random.Random(3)
-    while sweep.kills < kills:
-        done, rows = sweep.done(), sweep.rows()
-        assert sweep.wait(sweep.start(kill_at=rng.randint(1, steps))), "done too early"
-        sweep.check(done, rows)
-    print(sweep.kills, "kills,", len(sweep.done()), "points done before the last run")
-    sweep.check_end()
-    for _ in range(kills // 2):
-        done, rows = sweep.done(), sweep.rows()
-        assert sweep.wait(sweep.start("--force", kill_at=rng.randint(1, 40)))
-        sweep.check(done, rows, again=True)
-    sweep.check_end()
+    content = EXPERIMENT.format(seed='"1..8"', transport="ideal", size="100KB")
+    (tmp_path / "e.toml").write_text(content)
+    rng = random.Random(3)
+    for options, n, last in (((), kills, steps), (("--force",), kills // 2, 40)):
+        for _ in range(n):
+            sweep(tmp_path, *options, kill_at=rng.randint(1, last))
+        sweep(tmp_path)
+        assert sorted(os.listdir(tmp_path / "results")) == sorted([*POINTS, files.SWEEP])
+        assert sorted(os.listdir(tmp_path)) == ["e.toml", "log", "results"]
+        assert set(load(tmp_path / "results").table["point"]) == set(POINTS)
 
 
-@pytest.mark.slow
-def test_sweep_survives_kills_at_random_times(tmp_path):
-    """Twenty kills from outside; in plain Python, most of the run time is simulation."""
-    sweep, rng = Sweep(tmp_path, "datagram"), random.Random(1)
-    while sweep.kills < 20:
-        done, rows = sweep.done(), sweep.rows()
-        run = sweep.start()
-        begun = rng.choice([0, 1, 1, 1, 2])  # most are killed in their first point
-        while run.poll() is None and len(sweep.simulated()) < begun:
-            time.sleep(0.02)
-        time.sleep(rng.uniform(0, 0.3))
-        run.kill()
-        assert sweep.wait(run), "done too early"
-        sweep.check(done, rows)
-    print(sweep.kills, "kills,", len(sweep.done()), "points done before the last run")
-    sweep.check_end()
+@pytest.mark.parametrize(
+    ("kills", "size"), [(3, "500KB"), pytest.param(40, "2MB", marks=pytest.mark.slow)]
+)
+def test_run_with_checkpoints_survives_kills(tmp_path, kills, size):
+    (tmp_path / "e.toml").write_text(EXPERIMENT.format(seed=1, transport="roce", size=size))
+    rng = random.Random(5)
+    start = ("e.toml", "--out", "results", "--checkpoint", "30ms")
+
+    def command() -> tuple[str, ...]:
+        return ("results",) if (tmp_path / "results" / files.CHECKPOINT).exists() else start
+
+    for _ in range(kills):
+        run(tmp_path, *command(), kill_at=rng.randint(1, 12))
+    run(tmp_path, *command(), "--threads", "2")
+    run(tmp_path, "e.toml", "--out", "whole")
+    ours, whole = load(tmp_path / "results"), load(tmp_path / "whole")
+    assert ours.flows.equals(whole.flows)
+    assert ours.links.equals(whole.links)
+    assert ours.summary["hash"] == whole.summary["hash"]
+    assert sorted(os.listdir(tmp_path / "results")) == sorted(os.listdir(tmp_path / "whole"))
