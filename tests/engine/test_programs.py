@@ -6,21 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from engine_runs import TRIM, US, build, fat_tree, run
+from engine_runs import US, run
 from program_case import HEAD, body, done, engine, load_of
 from raises_input import raises, raises_input
 from traffic_cases import GBPS, star
 
 from netsim.engine.compiling.declarations import program_parameters
-from netsim.engine.kernels.layout import DONE, IDLE, INF, RUNNING
+from netsim.engine.kernels.layout import DONE
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.errors import RunError
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.builder import NetworkBuilder
-from netsim.model.flows import TrafficContext
 from netsim.model.programs import HANDLER_NAMES
 from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginSpec
 
 RULES = {
@@ -264,30 +262,6 @@ def test_program_may_be_joined_with_other_tasks_only(tmp_path: Path) -> None:
     assert one.counts.delivered == 2
     with raises_input("mine.py"):
         Workload.join([load, load])
-
-
-def test_threads_windows_and_compiling_do_not_change_results(tmp_path: Path) -> None:
-    """The program uses every feature, with enough hosts and flows for several threads."""
-    plugin = registry.find("traffic", str(Path(__file__).parents[1] / "mixed_program.py"))
-    params = resolve_params(plugin.params, {}, {}, None, file=None, key="traffic")
-    network = fat_tree(4, 4, "100Gbps")
-    context = TrafficContext(tmp_path, 1, 100 * GBPS)
-    load = plugin.module.flows(params, network, np.random.default_rng(1), context)
-    load = load.with_program(PluginSpec(plugin, params), network.n_hosts)
-    load.validate(network.n_hosts)
-    found = set()
-    for options in ({"jit": False}, {"threads": 1}, {"threads": 2, "window_ps": 300_000}):
-        given = {"tasks": load.tasks, "program": load.program, **options}
-        one = build(network, load.flows, "ndp", TRIM, **given)
-        assert done(one) == DONE
-        assert (one.task_states().runs > 1).any()
-        found.add(one.digest())
-        # Only canceled timers of the transport are left.
-        while (status := one.advance(10_000, INF)) == RUNNING:
-            pass
-        assert status == IDLE
-        assert one.digest() in found
-    assert len(found) == 1
 
 
 def test_model_and_kernels_agree_on_handler_names() -> None:

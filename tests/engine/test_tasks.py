@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,11 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.fabric import Ecn, routing_spec
+from netsim.model.flows import TrafficContext
 from netsim.model.network import Network
+from netsim.plugins import registry
+from netsim.plugins.params import resolve_params
+from netsim.plugins.registry import PluginSpec
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.training.sample import SampleSize, sample_job
 from netsim.workloads.training.step import operations_of
@@ -166,14 +171,25 @@ def training_step(network: Network) -> Workload:
     return operations_of(part).lower(np.arange(network.n_hosts))
 
 
+def program_load(network: Network) -> Workload:
+    """Return the tasks of a program that uses every service."""
+    plugin = registry.find("traffic", str(Path(__file__).parents[1] / "mixed_program.py"))
+    params = resolve_params(plugin.params, {}, {}, None, file=None, key="traffic")
+    context = TrafficContext(Path(), 1, 100 * 10**9)
+    load = plugin.module.flows(params, network, np.random.default_rng(1), context)
+    return load.with_program(PluginSpec(plugin, params), network.n_hosts)
+
+
 def test_threads_windows_pieces_and_compiling_do_not_change_results() -> None:
-    """A training step next to other tasks, on hosts with several ports and switches that trim, mark
-    and spray at random.
+    """A training step and a program next to other tasks, on hosts with several ports and switches
+    that trim, mark and spray at random.
 
     Array bounds are checked, and no other test compiles this combination.
     """
     network = two_nics(domains=4)
     load = Workload.join([random_load(network), training_step(network)])
+    n_before = len(load.tasks) if load.tasks is not None else 0
+    load = Workload.join([load, program_load(network)])
     fabric = replace(
         changed(TRIM, queue_bytes=4 * PACKET),
         plane_balancing="least_loaded",
@@ -186,7 +202,7 @@ def test_threads_windows_pieces_and_compiling_do_not_change_results() -> None:
         {**compiled, "threads": 2, "sizes": NARROW},
         {**compiled, "window_ps": 20_000},
     )
-    given = {"transport": "ndp", "fabric": fabric}
+    given = {"transport": "ndp", "fabric": fabric, "program": load.program}
     engines = [run(engine(network, load, **given, **way)) for way in ways]
     # An engine with two threads resumes from the middle of a run with one thread.
     half = engine(network, load, **given, **compiled)
@@ -198,7 +214,9 @@ def test_threads_windows_pieces_and_compiling_do_not_change_results() -> None:
     assert len({one.digest() for one in engines}) == 1
     assert counter(engines[0], "trims") > 0
     assert counter(engines[0], "ecn_marks") > 0
-    assert (engines[0].task_states().end_ps >= 0).all()
+    states = engines[0].task_states()
+    assert (states.end_ps[:n_before] >= 0).all()
+    assert (states.runs[n_before:] > 1).any()
 
 
 def test_many_tasks_at_one_instant_are_not_a_timer_loop() -> None:

@@ -153,7 +153,7 @@ def test_mean_wait_over_two_circuits_equals_that_over_one() -> None:
     assert (opportunistic < direct).any()
 
 
-@pytest.mark.parametrize("indirect", ["opportunistic", "vlb"])
+@pytest.mark.parametrize("indirect", ["opportunistic", pytest.param("vlb", marks=pytest.mark.slow)])
 def test_compiled_and_threaded_runs_agree_with_plain(indirect: str) -> None:
     permutation, uniform = patterns(6, 60)
     rules = CircuitRules(100 * NS, 300 * NS, indirect=indirect)

@@ -49,6 +49,7 @@ def w_cubic(t_s: float, w_max: float) -> float:
     return C * (t_s - k) ** 3 + w_max
 
 
+@pytest.mark.slow
 def test_window_after_a_loss_follows_the_cubic_function() -> None:
     """One packet of the first round is lost. K is 9.6 s and the path holds 8,334 packets, so
     nothing else limits the window."""
@@ -69,6 +70,7 @@ def test_window_after_a_loss_follows_the_cubic_function() -> None:
     assert (lost(engine), counter(engine, "drops")) == (1, 0)
 
 
+@pytest.mark.slow
 def test_fast_convergence_lowers_w_max_after_a_second_loss() -> None:
     """Two losses a second apart: the second happens far below the first w_max (section 4.7)."""
     hits = tuple((t, t + 1) for t in (3 * MS, int(16 * RTT) + 3 * MS))
@@ -82,6 +84,7 @@ def test_fast_convergence_lowers_w_max_after_a_second_loss() -> None:
     assert w_max == pytest.approx({True: (1 + BETA) / 2, False: 1})
 
 
+@pytest.mark.slow
 def test_periodic_losses_give_the_window_of_the_rfc() -> None:
     """Section 5.1: with 1/p packets between losses the mean window is 1.054 (RTT / p^1/3)^3/4."""
     w_max = 1300
@@ -142,6 +145,7 @@ def mean_window_of_random_losses(p: float, rtt_s: float, n_losses: int) -> float
     return sent / rounds
 
 
+@pytest.mark.slow
 def test_random_losses_give_the_expected_window() -> None:
     check_random_losses(200, 1e-4, 3_000_000)
 
@@ -174,6 +178,7 @@ def check_random_losses(rtt_ms: int, p: float, n: int) -> None:
 # -- the path ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_flow_without_loss_fills_the_path() -> None:
     """HyStart++ ends slow start by delay; then the bottleneck is never idle and nothing drops."""
     engine = transfer(path(60), [10**6])
@@ -191,6 +196,7 @@ def counter_of_bottleneck(engine: Engine) -> int:
     return int(engine.link_counters().sent_bytes[bottleneck(engine.network)])
 
 
+@pytest.mark.slow
 def test_staggered_flows_share_the_bottleneck_fairly() -> None:
     """Eight flows over 1 Gbps start 370 ms apart: the link stays busy and shares are nearly
     equal."""

@@ -80,7 +80,7 @@ def test_lost_retransmission_is_detected_without_a_timeout() -> None:
     window."""
     again = RTT + 53 * GAP
     engine = transfer(
-        path(60), [2000], hits=(at_bottleneck(0, 50), at_bottleneck(again)), initial_window=100
+        path(60), [1000], hits=(at_bottleneck(0, 50), at_bottleneck(again)), initial_window=100
     )
     run(engine, int(again + 0.99 * RTT))
     assert (lost(engine), sender(engine, "retransmits")) == (2, 1)
@@ -102,7 +102,7 @@ def test_retransmission_timeout_doubles() -> None:
 def test_window_restarts_at_one_after_a_timeout() -> None:
     """The link is down for the second round of slow start, which starts at 100 packets."""
     down = int(RTT) - 5 * MS, int(2 * RTT) - 5 * MS
-    engine = transfer(path(60), [5000], hits=(down,), initial_window=100, tail_loss_probe=False)
+    engine = transfer(path(60), [1200], hits=(down,), initial_window=100, tail_loss_probe=False)
     run(engine, int(RTT + 99 * GAP + RTT + 200 * MS) + MS)
     assert sender(engine, "cwnd") == 1
     assert sender(engine, "in_recovery") == 2
@@ -111,6 +111,7 @@ def test_window_restarts_at_one_after_a_timeout() -> None:
     assert sender(engine, "retransmits") == lost(engine) == 200
 
 
+@pytest.mark.slow
 def test_lost_acknowledgments_cause_no_retransmissions() -> None:
     """One ACK in ten is lost; the next ACK carries the same information."""
     network = path(60)
@@ -128,7 +129,7 @@ def test_lost_acknowledgments_cause_no_retransmissions() -> None:
     assert sender(engine, "retransmits") <= 1  # a probe, if the last ACK was lost
 
 
-@pytest.mark.parametrize("loss", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("loss", [0.01, 0.3])
 @pytest.mark.parametrize("back", [0.0, 0.2])
 def test_random_losses_are_all_repaired(loss: float, back: float) -> None:
     """Everything arrives; without lost ACKs no packet that arrived is sent again."""
@@ -152,6 +153,7 @@ def test_random_losses_are_all_repaired(loss: float, back: float) -> None:
         assert int(tx["retransmits"].sum()) == lost(engine) + counter(engine, "drops") > 0
 
 
+@pytest.mark.slow
 def test_slow_start_overshoot_is_repaired_once() -> None:
     """A small buffer drops thousands of packets in one round trip; each is sent again once."""
     engine = run(transfer(path(60), [100_000], buffer_bytes=2000 * FULL))

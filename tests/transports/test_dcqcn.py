@@ -340,6 +340,7 @@ def fixed_point_bytes(n: int, rate_bps: int, size: int) -> float:
     return ecn.kmin_bytes + p / ecn.pmax * (ecn.kmax_bytes - ecn.kmin_bytes)
 
 
+@pytest.mark.slow
 def test_long_flows_share_fairly_at_the_modeled_queue() -> None:
     """Long flows to one host at 40 Gbps with the paper's parameters.
 
@@ -371,6 +372,7 @@ def test_long_flows_share_fairly_at_the_modeled_queue() -> None:
         assert_conserved(engine)
 
 
+@pytest.mark.slow
 def test_incast_causes_no_pauses_after_the_first_burst() -> None:
     """In a 32-to-1 incast nothing is paused once the first burst has drained. Unmarked flows, which
     are as fast as RoCE's, are always paused."""

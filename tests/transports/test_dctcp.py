@@ -95,6 +95,7 @@ def test_slow_start_doubles_every_round_trip() -> None:
 # -- queue ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_queue_follows_the_sawtooth_of_the_paper() -> None:
     """The queue swings below K + N by 1/2 sqrt(2 N (C RTT + K)), all in packets.
 
@@ -117,6 +118,7 @@ def test_queue_follows_the_sawtooth_of_the_paper() -> None:
         assert_conserved(engine)
 
 
+@pytest.mark.slow
 def test_threshold_below_a_seventh_underuses_the_link() -> None:
     """Section 3.4: K > C RTT / 7 keeps the link busy; K = 1 on a path of 83 packets does not."""
     network = path(2)
@@ -132,12 +134,12 @@ def test_threshold_below_a_seventh_underuses_the_link() -> None:
 def test_each_dropped_packet_is_sent_again_once() -> None:
     """Without marks a short queue drops packets."""
     network = path(4)
-    size = 3000 * PACKETS.payload_bytes
+    size = 400 * PACKETS.payload_bytes
     flows = flow_table([(i, 4 + i, size, 0) for i in range(4)])
     engine = run(build(network, flows, "dctcp", marking(10**6, queue=60), packets=PACKETS))
     assert counter(engine, "drops") > 50
     assert engine.flow_states().retransmits.sum() == counter(engine, "drops")
-    ideal = 4 * 3000 * FULL * 8e12 / RATE_BPS
+    ideal = 4 * 400 * FULL * 8e12 / RATE_BPS
     assert fct_ps(engine).max() < 1.5 * ideal + 2 * 10 * MS
     assert_conserved(engine)
 

@@ -65,6 +65,7 @@ def received(engine: Engine) -> np.ndarray:
     return np.array(engine.flow_states().received_bytes, float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "queue", "n"), [("100Gbps", (29, 6, 24), 8), ("800Gbps", (197, 40, 158), 32)]
 )

@@ -55,18 +55,18 @@ def test_receiver_sends_pulls_at_their_rate() -> None:
     one = engine([(0, 8, 4000 * PAYLOAD, 0)])
     run(one, 200 * US)
     before = one.control_counts()["pulls"]
-    run(one, 1200 * US)
-    assert one.control_counts()["pulls"] - before == pytest.approx(1000 * US / gap_ps(), abs=1)
+    run(one, 600 * US)
+    assert one.control_counts()["pulls"] - before == pytest.approx(400 * US / gap_ps(), abs=1)
 
 
 def gap_ps() -> float:
     return PULL * 80 / 0.99
 
 
-@pytest.mark.parametrize("n", [2, 4, 7])
+@pytest.mark.parametrize("n", [2, 7])
 def test_incast_keeps_the_link_busy_and_shares_it(n: int) -> None:
     """All flows share the link equally, to within a pull and the trimmed packets."""
-    size = 400 * PAYLOAD
+    size = 150 * PAYLOAD
     one = run(engine([(h, 8, size, 0) for h in range(n)]))
     assert_conserved(one)
     assert (
@@ -74,12 +74,13 @@ def test_incast_keeps_the_link_busy_and_shares_it(n: int) -> None:
         == counter(one, "trims")
         == one.flow_states().retransmits.sum()
     )
-    paced = 400 - 28  # the first window is sent without pulls
+    paced = 150 - 28  # the first window is sent without pulls
     last = n * (28 + paced / 0.99) * PACKET_PS + 4 * US
     assert fct_ps(one).max() == pytest.approx(last, rel=0.02)
     assert fct_ps(one).min() > 0.95 * fct_ps(one).max()
 
 
+@pytest.mark.slow
 def test_pull_rate_adapts_to_oversubscription() -> None:
     """Two uplinks serve eight hosts that all send to the other leaf: a quarter of the rate."""
     network = fat_tree(8, 2, "100Gbps", spines=2)
@@ -99,6 +100,7 @@ def test_pull_rate_adapts_to_oversubscription() -> None:
     assert received == pytest.approx(1000 * US / PACKET_PS * 2, rel=0.1)
 
 
+@pytest.mark.slow
 def test_sender_window_does_not_delay_the_last_flow() -> None:
     """Seven flows to one host: with ``sender_window`` NSCC's window shrinks, but the last flow ends
     at the same time."""

@@ -73,10 +73,10 @@ def test_single_flow_with_a_large_window_takes_the_ideal_time(rate: str, far_us:
 
 def test_default_window_is_the_bandwidth_delay_product() -> None:
     """28 packets of 4160 bytes fit into 116,896 bytes, so 28 are sent per round trip."""
-    flows = flow_table([(0, 31, 2800 * PAYLOAD, 0)])
+    flows = flow_table([(0, 31, 840 * PAYLOAD, 0)])
     engine = run(engine_of(fat_tree(8, 4, "100Gbps"), flows))
     round_trip_us = int(engine.flow_states().base_rtt_ps[0]) / US
-    closed_form_us = 100 * round_trip_us + 27 * PACKET_US
+    closed_form_us = 30 * round_trip_us + 27 * PACKET_US
     assert acked_ps(engine)[0] / US == pytest.approx(closed_form_us, abs=0.001)
 
 
@@ -91,6 +91,7 @@ def received(engine: Engine) -> np.ndarray:
     return np.array(engine.flow_states().received_bytes, float)
 
 
+@pytest.mark.slow
 def test_incast_fills_the_link_near_the_target_queue() -> None:
     """The receiver's link is full, shares are equal, and the queue is near the target.
 
@@ -117,6 +118,7 @@ def test_incast_fills_the_link_near_the_target_queue() -> None:
         assert max(queued) < 29
 
 
+@pytest.mark.slow
 def test_large_incast_is_trimmed_only_at_the_start() -> None:
     """40 windows of 28 packets meet at a queue of 29 packets; few are trimmed after the first round
     trip."""
@@ -127,6 +129,7 @@ def test_large_incast_is_trimmed_only_at_the_start() -> None:
     assert 800 < counter(engine, "trims") < 1.5 * 40 * 28
 
 
+@pytest.mark.slow
 def test_multipath_permutation_is_near_the_ideal() -> None:
     """With many paths flows end near the ideal time; with one path hash collisions delay them."""
     network = fat_tree(8, 8, "100Gbps")
@@ -139,6 +142,7 @@ def test_multipath_permutation_is_near_the_ideal() -> None:
     assert finish_us(network, flows, paths="ecmp")[-1] > 2 * ideal_us
 
 
+@pytest.mark.slow
 def test_flows_share_a_single_path_fairly() -> None:
     """Flows of one leaf over a single spine each get their part of the uplink."""
     network = fat_tree(8, 2, "100Gbps", spines=1)
@@ -154,6 +158,7 @@ def uplinks(network: Network, leaf: int) -> list[int]:
     return [p for p in ports if network.port_node[network.port_peer[p]] >= network.n_hosts]
 
 
+@pytest.mark.slow
 def test_reps_avoids_a_slow_path() -> None:
     """One of eight uplinks has a quarter of the rate and carries a quarter of the others'
     packets."""
@@ -171,6 +176,7 @@ def test_reps_avoids_a_slow_path() -> None:
     assert finish_us(slow, flows, paths="oblivious")[-1] > 1.3 * usual[-1]
 
 
+@pytest.mark.slow
 def test_reps_leaves_a_failed_path() -> None:
     """One of eight uplinks fails permanently, and its switch still routes packets to it."""
     network = fat_tree(8, 4, "100Gbps")

@@ -114,13 +114,14 @@ def test_loss_halves_the_window_within_its_bounds() -> None:
 def test_single_flow_takes_the_ideal_time(rate_gbps: int) -> None:
     """The target exceeds the idle path's round trip, so Swift does not delay it by a picosecond."""
     network = fat_tree(8, 4, f"{rate_gbps}Gbps")
-    n = 2000
+    n = 500
     engine = run(build(network, flow_table([(0, 31, n * PAYLOAD, 0)]), "swift", DEEP))
     send = 8000 * PACKET // rate_gbps
     assert fct_ps(engine)[0] == (n + 3) * send + 4 * US
     assert_conserved(engine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 8])
 def test_flows_share_a_link_near_the_target_delay(n: int) -> None:
     """The link is full, shares are fair, and the round trip is near the target from any start."""
@@ -139,6 +140,7 @@ def test_flows_share_a_link_near_the_target_delay(n: int) -> None:
     assert counter(engine, "drops") == 0
 
 
+@pytest.mark.slow
 def test_large_incast_fills_the_link_without_drops() -> None:
     """More senders than the path holds packets have windows below one packet."""
     n = 60
@@ -153,6 +155,7 @@ def test_large_incast_fills_the_link_without_drops() -> None:
     assert_conserved(engine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fs_range", "fair"), [("0us", False), ("10us", True)])
 def test_flow_scaling_equalizes_windows_below_one_packet(fs_range: str, fair: bool) -> None:
     """About as many flows as packets fit into the target: the link is full and the queue short.
@@ -178,12 +181,12 @@ def test_each_dropped_packet_is_sent_again_once(queue_packets: int) -> None:
     """Queues are shorter than the target, so packets drop; everything is delivered once."""
     n = 6
     network = even_dumbbell(n, "100Gbps")
-    flows = flow_table([(i, n + i, 500 * PAYLOAD, 0) for i in range(n)])
+    flows = flow_table([(i, n + i, 150 * PAYLOAD, 0) for i in range(n)])
     fabric = fabric_with(queue_bytes=queue_packets * PACKET)
     engine = run(build(network, flows, "swift", fabric))
     assert counter(engine, "drops") > 0
     assert engine.flow_states().retransmits.sum() == counter(engine, "drops")
-    assert (engine.flow_states().received_bytes == 500 * PAYLOAD).all()
+    assert (engine.flow_states().received_bytes == 150 * PAYLOAD).all()
     assert (acked_ps(engine) > 0).all()
     assert_conserved(engine)
 

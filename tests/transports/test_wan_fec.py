@@ -89,7 +89,7 @@ def test_presets_meet_their_block_failure_bound() -> None:
 def test_single_flow_takes_the_paced_time() -> None:
     """Data is paced, together with the parity of all groups except the last."""
     for k, m, interleave in [(200, 5, 1), (16, 3, 4), (7, 0, 2)]:
-        n = 1000
+        n = 300
         engine = run(
             wan(
                 bottleneck(1),
@@ -118,7 +118,7 @@ def test_single_flow_takes_the_paced_time() -> None:
 
 def test_flow_waits_until_its_rate_is_available() -> None:
     """Of six flows of 4 Gbps two fit into 10 Gbps; each later one starts when one ends."""
-    n = 500
+    n = 150
     flows = [(0, 2 + i % 2, n * PAYLOAD, 0) for i in range(6)]
     engine = wan(bottleneck(2), flows, rate="4Gbps")
     hosts = engine.state.hosts.nics
@@ -126,7 +126,7 @@ def test_flow_waits_until_its_rate_is_available() -> None:
     while engine.advance(1, INF) == RUNNING:
         most = max(most, int(hosts["admitted_bps"].max()))
     assert most == 8 * G
-    gap, n_parity = PACKET * 2_000, 5 * 3
+    gap, n_parity = PACKET * 2_000, 5
     rounds = (n + n_parity) * gap
     first = fct_ps(engine)[0]
     for pair in range(3):
@@ -148,6 +148,7 @@ def test_admission_counts_each_plane_separately() -> None:
     assert both.tolist() == [alone, alone]
 
 
+@pytest.mark.slow
 def test_admitted_rates_that_fit_cause_no_loss() -> None:
     """The capacities of eight hosts add up to the bottleneck's rate, so its queue stays within two
     packets per flow."""
@@ -174,7 +175,7 @@ def test_flow_completes_far_beyond_the_design_loss(
 ) -> None:
     """The bottleneck is slower than the admitted rate and drops a large part; everything
     arrives."""
-    n = 700
+    n = 250
     network = bottleneck(1, rate=rate)
     flows = [(0, 1, n * PAYLOAD, 0)]
     engine = run(wan(network, flows, rate="5Gbps", queue=4, interleave=interleave))
@@ -191,6 +192,7 @@ MESSAGE = 57_000_000
 """Bytes that one GPU sends per iteration (HotNets 2024, section 5)."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "loss"), [("loss_0.1%", 1e-3), ("loss_1%", 1e-2)])
 def test_design_loss_causes_no_tail(preset: str, loss: float) -> None:
     """Of ten messages none needs a repair or ends 0.1 % later than without loss.
@@ -211,6 +213,7 @@ def test_design_loss_causes_no_tail(preset: str, loss: float) -> None:
         assert params["m"] * PACKET * 8_000 // 5 < clean / 1000
 
 
+@pytest.mark.slow
 def test_loss_without_parity_costs_a_round_trip() -> None:
     """With m = 0 a repair arrives a round trip after the lost packet, and some packets of the last
     round trip are lost. Only lost packets are sent again."""
@@ -242,6 +245,7 @@ def test_lost_last_packet_costs_fec_no_round_trip() -> None:
             assert late > 2 * ONE_WAY
 
 
+@pytest.mark.slow
 def test_number_of_repairs_matches_the_binomial_model() -> None:
     """With k = 20, m = 2 and 2 % loss a block that loses i > m packets gets i - m and m more. The
     number of repairs must be within four standard deviations of its expectation."""
@@ -261,7 +265,7 @@ def test_number_of_repairs_matches_the_binomial_model() -> None:
 def test_flow_completes_whatever_is_lost(loss: float, back: float, interleave: int) -> None:
     """Data, parity, repairs, NACKs, probes and the last acknowledgment may all be lost."""
     network = bottleneck(2)
-    flows = [(i % 2, 2 + i % 2, 500 * PAYLOAD, 0) for i in range(6)]
+    flows = [(i % 2, 2 + i % 2, 100 * PAYLOAD, 0) for i in range(6)]
     faults = lossy(network, loss, back=back)
     engine = run(wan(network, flows, rate="5Gbps", faults=faults, interleave=interleave))
     assert (acked_ps(engine) > 0).all()
@@ -274,11 +278,11 @@ def test_interleaving_survives_a_loss_burst() -> None:
     network = bottleneck(1)
     there = int(np.argmax(network.port_delay_ps))
     gap = PACKET * 8_000 // 5
-    burst = hit(there, 1000 * gap, 1030 * gap, PACKET * 800)
+    burst = hit(there, 300 * gap, 330 * gap, PACKET * 800)
     faults = combine([burst], network.n_ports)
     repairs = []
     for interleave in (1, 8):
-        flows = [(0, 1, 4000 * PAYLOAD, 0)]
+        flows = [(0, 1, 500 * PAYLOAD, 0)]
         engine = run(wan(network, flows, rate="5Gbps", faults=faults, interleave=interleave))
         assert 28 <= lost(engine) <= 32
         repairs.append(int(engine.flow_states().retransmits[0]))
