@@ -5,13 +5,15 @@ A loss at window W_max reduces the window to beta W_max. Then it follows
     W_cubic(t) = C (t - K)^3 + W_max,    K = ((W_max - cwnd) / C)^(1/3)
 
 which is fast at first, flat around W_max, then ever faster, independent of the round-trip time, and
-never slower than Reno. Slow start ends when delay grows (HyStart++) or a packet is lost.
+never slower than Reno. Slow start ends when delay grows (HyStart++), when the ACKs of a round
+arrive over a whole round trip (HyStart's ACK train), or when a packet is lost.
 
-RFC 9438 (window), RFC 9406 (HyStart++), RFC 6937 (sending in recovery); `netsim.blocks.tcp`
-describes loss detection. Windows count packets of payload_bytes. ECN marks are ignored.
+RFC 9438 (window), RFC 9406 (HyStart++), Linux's tcp_cubic.c (ACK train), RFC 6937 (sending in
+recovery); `netsim.blocks.tcp` describes loss detection. Windows count packets of payload_bytes. ECN
+marks are ignored.
 """
 
-from netsim.blocks import prr, rto, tcp
+from netsim.blocks import prr, rto, rtt, tcp
 from netsim.params import Param
 from netsim.transport import BLOCKED, INF, or_default
 
@@ -35,6 +37,14 @@ PARAMS = [
         None,
         "minimum threshold of delay growth; default: half the path's round trip, at most 4 ms",
         "RFC 9406, 4.3, whose 4 ms end no slow start in a datacenter",
+    ),
+    Param(
+        "hystart_train",
+        "ratio",
+        1.0,
+        "end slow start when the ACKs of a round arrive over this many round trips: the path is "
+        "full; 0: never; only on paths under 8 ms, where RFC 9406's least delay comes too late",
+        "Linux, tcp_cubic.c, hystart_update: 1 with pacing, 1/2 without",
     ),
     Param("hystart_max", "time", "16ms", "maximum threshold of delay growth", "RFC 9406, 4.3"),
     Param(
@@ -81,6 +91,9 @@ CSS_ROUNDS = 5
 BURST = 8
 """RFC 9406, section 4.3; BURST is L."""
 
+LONG_PS = 8 * rto.MS
+"""Base round trip from which only the delay ends slow start."""
+
 FAST = 1
 MIN_WINDOW = 2.0
 UNLIMITED = 1e18
@@ -124,7 +137,7 @@ def on_control(env, now, tx, pkt):
     if tx.in_recovery == FAST:
         pace_recovery(tx, tx.newly_acked)
     elif tx.cwnd < tx.ssthresh:
-        slow_start(env, tx, events & tcp.ROUND)
+        slow_start(env, now, tx, events & tcp.ROUND)
     elif tx.newly_acked > 0:
         avoid_congestion(env, now, tx)
 
@@ -159,8 +172,9 @@ def pace_recovery(tx, delivered):
     tx.cwnd = prr.window(tx, tcp.in_flight(tx), tx.ssthresh, delivered, tx.newly_lost)
 
 
-def slow_start(env, tx, new_round):
-    """Add one packet per packet acknowledged; in the first slow start, less when delay grows."""
+def slow_start(env, now, tx, new_round):
+    """Add one packet per packet acknowledged; in the first slow start, less when delay grows, and
+    none once acknowledgments fill a round trip."""
     if new_round:
         tx.last_min_ps = tx.round_min_ps
         tx.round_min_ps = INF
@@ -174,6 +188,9 @@ def slow_start(env, tx, new_round):
     if env.par.hystart == 0 or tx.ssthresh < UNLIMITED:
         tx.cwnd = min(tx.cwnd + tx.newly_acked, tx.ssthresh)
         return
+    if env.par.hystart_train > 0 and fills_path(env, now, tx):
+        tx.ssthresh = tx.cwnd
+        return
     growth = float(min(tx.newly_acked, BURST))
     if tx.css_rounds > 0:
         growth = growth / CSS_GROWTH_DIVISOR
@@ -182,6 +199,13 @@ def slow_start(env, tx, new_round):
         tx.ssthresh = tx.cwnd
     elif tx.round_samples >= N_RTT_SAMPLE:
         watch_delay(env, tx)
+
+
+def fills_path(env, now, tx):
+    """Return whether packets sent before this round are acknowledged a base round trip later."""
+    if tx.base_rtt_ps >= LONG_PS or tx.acked_sent_ps + rtt.UNIT_PS >= tx.round_ps:
+        return False
+    return now - tx.round_ps >= env.par.hystart_train * tx.base_rtt_ps
 
 
 def watch_delay(env, tx):

@@ -52,7 +52,7 @@ FABRIC = {
     "plane_balancing": "permutation",
     "n_traffic_classes": 2,
     "queue_bytes": "1bdp+8pkt",
-    "header_queue_bytes": "1MB",
+    "header_queue_bytes": "8bdp+1MB",
     "header_ratio": 10,
 }
 
@@ -60,11 +60,12 @@ PRESETS: dict[str, dict[str, object]] = {"paper": {}, "htsim": {}, "800g": {}}
 
 # The paper's queues hold eight packets of 9 KB (section 3.1), at 10 Gbps; those of its simulator,
 # csg-htsim, eight packets at any rate. Where a bandwidth-delay product is 200 packets (8 us at 800
-# Gbps) they would run empty while pulls are in flight, so the default adds that product.
+# Gbps) they would run empty while pulls are in flight, so the default adds that product. A lost
+# header waits for the timeout: eight products hold those of the first windows of 300 senders.
 PRESET_FABRIC = {
-    "paper": {"queue_bytes": "72KB"},
-    "htsim": {"queue_bytes": "8pkt"},
-    "800g": {"queue_bytes": "200pkt"},
+    "paper": {"queue_bytes": "72KB", "header_queue_bytes": "1MB"},
+    "htsim": {"queue_bytes": "8pkt", "header_queue_bytes": "1MB"},
+    "800g": {"queue_bytes": "200pkt", "header_queue_bytes": "1MB"},
 }
 
 CONTROL, DATA_CLASS = 0, 1

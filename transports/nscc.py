@@ -28,7 +28,13 @@ from netsim.transport import BLOCKED
 PARAMS = [*ultra_ethernet.PARAMS, ultra_ethernet.last_hop_trims("ignored")]
 PRESETS: dict[str, dict[str, object]] = {"100g": {}, "800g": {}}
 
-FABRIC = bdp_queues.FABRIC
+# Where a bandwidth-delay product is a few packets, as at 10 Gbps, a queue of one product is too
+# short for an incast's smallest windows, one packet per flow, which are trimmed again and again.
+FABRIC = {
+    **bdp_queues.FABRIC,
+    "queue_bytes": "1bdp+16pkt",
+    "ecn": {**bdp_queues.FABRIC["ecn"], "kmin_bytes": "0.2bdp+2pkt", "kmax_bytes": "0.8bdp+8pkt"},
+}
 PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 
 TX_STATE = ultra_ethernet.TX_STATE

@@ -105,12 +105,15 @@ PRESETS = {
     "scaled-800g": {"base_target": "4.3us", "hop_scaling": "2.1us", "fs_range": "12.5us"},
 }
 
+# 35 products are 1000 packets at 100 Gbps. A queue of 1000 packets at any rate is shorter than the
+# target delay at 800 Gbps, so drops would end an incast's flows at timeouts.
 FABRIC = {
     "queue_discipline": "drop_tail",
     "routing": "ecmp",
     "n_traffic_classes": 1,
-    "queue_bytes": "1000pkt",
+    "queue_bytes": "35bdp",
 }
+PRESET_FABRIC = {name: {"queue_bytes": "1000pkt"} for name in PRESETS}
 
 TX_STATE = (
     *selective.TX_STATE,

@@ -17,6 +17,7 @@ from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.memory import available_cores
 from netsim.reports.circuits import no_indirect_packets
 from netsim.reports.deadlock import deadlock_text
+from netsim.reports.fairness import locked_senders
 from netsim.reports.flows import as_sent
 from netsim.results.columns import each
 from netsim.results.run_result import Ending, Run, RunResult
@@ -220,7 +221,12 @@ class _Simulation:
     def simulate(self) -> Ending:
         """Run until there is a reason to stop."""
         reason = self._drive() if self.readings is None else self._measure(self.readings)
-        if note := no_indirect_packets(self.engine):
+        packet_bytes = self.point.packets.data_bytes
+        notes = (
+            no_indirect_packets(self.engine),
+            locked_senders(self.engine, self.may_lose, packet_bytes),
+        )
+        for note in filter(None, notes):
             warn_once(f"{self.point.name}: {note}")
         if reason == INTERRUPTED and self.checkpointer is not None:
             self.checkpointer.write(self.engine, self.wall_s, self.stall_detector, self.readings)

@@ -21,6 +21,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
+from netsim.reports.fairness import locked_senders
 
 PACKETS = 30
 """Packets of each flow."""
@@ -47,7 +48,8 @@ FABRICS = {
 
 
 def two_flows_lose(src: tuple[int, int], starts: tuple[int, int], rate: int, **fabric: Any) -> Any:
-    """Return which share two equal flows at line rate lose at a port of `rate` Gbps."""
+    """Return which share two equal flows at line rate lose at a port of `rate` Gbps, and the note
+    on it."""
     n = 1200
     builder = NetworkBuilder()
     hosts = builder.add_hosts(3)
@@ -57,7 +59,8 @@ def two_flows_lose(src: tuple[int, int], starts: tuple[int, int], rate: int, **f
     flows = FlowTable(np.array(src), np.full(2, 2), np.full(2, n * 4096), np.array(starts))
     limited = fabric_with("drop_tail", queue_bytes=20 * PACKET, **fabric)
     got = run_all(build(builder.build("slow"), flows, "datagram", limited, jit=False))
-    return 1 - got.flow_states().received_bytes / (n * 4096)
+    lost = 1 - got.flow_states().received_bytes / (n * 4096)
+    return lost, locked_senders(got, np.ones(2, bool), PACKET)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +73,12 @@ def test_equal_flows_lose_equally_with_host_jitter(
 ) -> None:
     """Senders at line rate, or flows of one host, into a full drop-tail port. Three standard
     deviations; with 64 MiB one is 0.7 %."""
-    lost = two_flows_lose(src, starts, rate, host_jitter_ps=PACKET_PS)
+    lost, note = two_flows_lose(src, starts, rate, host_jitter_ps=PACKET_PS)
     assert abs(lost.mean() - 0.5) < 0.02
     assert np.ptp(lost) < 0.08
+    assert not note
+    lost, note = two_flows_lose(src, starts, rate)
+    assert ("host_jitter" in note) == (np.ptp(lost) > 0.1) == (src == (0, 0) or starts != (0, 0))
 
 
 def star(n_hosts: int, ports: int = 1) -> Network:

@@ -259,9 +259,17 @@ def test_few_marks_change_the_path_and_not_the_window() -> None:
         assert (change(s, True, 12) < 0) == moves
 
 
-def test_quick_adapt_freezes_the_window_and_timeout_resets_it() -> None:
-    """After quick adapt the window stays until 1.25 times the packets in flight are acknowledged;
-    after a timeout it is one packet."""
+@pytest.mark.parametrize(("params", "ignored"), [({}, 25), ({"ignored_feedback": 1.0}, 20)])
+def test_quick_adapt_freezes_the_window(params: dict[str, float], ignored: int) -> None:
+    """Until all packets then in flight are acknowledged or lost; presets wait for 1.25 times as
+    many, which take many round trips at the small window."""
+    s = sender(**params)
+    s.tx.next_seq, s.tx.lost, s.tx.acked_bytes, s.tx.period_end_ps = 20, 1, 5 * PACKET, 1
+    assert smartt.quick_adapt(s.env, 1, s.tx)
+    assert (s.tx.cwnd_bytes, s.tx.ignored) == (5 * PACKET, ignored)
+
+
+def test_ignored_feedback_leaves_the_window_and_timeout_resets_it() -> None:
     s = sender()
     s.tx.ignored = 25
     for s.tx.heard in (0, 24):
