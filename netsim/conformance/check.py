@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from netsim.conformance import (
     queue_cases,
@@ -28,7 +27,7 @@ from netsim.conformance.finding import (
     NotApplicableError,
 )
 from netsim.conformance.handler_monitor import EndlessError, explain
-from netsim.conformance.testbed import Testbed
+from netsim.conformance.testbed import Settings, Testbed
 from netsim.conformance.topology_cases import TopologyTestbed
 from netsim.conformance.traffic_cases import TrafficTestbed
 from netsim.engine.compiling.specialize import jit_enabled
@@ -85,7 +84,7 @@ def load_testbed(
     plugin: str | Path,
     kind: str | None = None,
     *,
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings = None,
     seed: int = 1,
     long: bool = False,
 ) -> Testbed:
@@ -98,7 +97,7 @@ def check(
     plugin: str | Path,
     kind: str | None = None,
     *,
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings = None,
     seed: int = 1,
     long: bool = False,
     cases: Sequence[str] | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 from netsim import lint
 from netsim.conformance.finding import ConformanceError, NotApplicableError
 from netsim.conformance.networks import HOSTS, everybody, incast_in_classes
-from netsim.conformance.testbed import Run, Testbed, run_until
+from netsim.conformance.testbed import Run, Settings, Testbed, run_until
 from netsim.engine.compiling.declarations import read_discipline
 from netsim.errors import InputError, raise_all
 from netsim.experiment.resolve_fabric import fabric_of, fabric_table
@@ -46,12 +46,7 @@ class FabricTestbed(Testbed):
 
     @classmethod
     def of(
-        cls,
-        named: str | Path,
-        *,
-        settings: Mapping[str, Any] | None = None,
-        seed: int = 1,
-        long: bool = False,
+        cls, named: str | Path, *, settings: Settings = None, seed: int = 1, long: bool = False
     ) -> Self:
         probe = Testbed.of(PROBE, seed=seed, long=long)
         testbed = cls(probe.plugin, probe.params, seed, long, named=str(named), keys=settings or {})

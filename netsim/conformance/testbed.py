@@ -41,6 +41,9 @@ STALL_WINDOWS, STALL_PS = 2_500, 100 * 10**12
 HOPS_PER_IDEAL = 60
 """Multiple of the necessary packet-hops at which a run is aborted."""
 
+Settings = Mapping[str, Any] | None
+"""Parameters of a plugin, or keys of [fabric], as an experiment writes them."""
+
 COUNTED = ("drops", "trims", "ecn_marks", "pfc_pauses")
 
 
@@ -115,12 +118,7 @@ class Testbed:
 
     @classmethod
     def of(
-        cls,
-        named: str | Path,
-        *,
-        settings: Mapping[str, Any] | None = None,
-        seed: int = 1,
-        long: bool = False,
+        cls, named: str | Path, *, settings: Settings = None, seed: int = 1, long: bool = False
     ) -> Self:
         """Return the testbed of a plugin, by name or file, and settings as written: parameters, or
         keys of [fabric].

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +11,7 @@ import numpy as np
 from netsim.conformance.fabric_testbed import PROBE
 from netsim.conformance.finding import Cases, ConformanceError, NotApplicableError
 from netsim.conformance.networks import everybody
-from netsim.conformance.testbed import Testbed
+from netsim.conformance.testbed import Settings, Testbed
 from netsim.conformance.tried import RefusedError, refusals, try_values
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -33,12 +32,7 @@ class TopologyTestbed(Testbed):
 
     @classmethod
     def of(
-        cls,
-        named: str | Path,
-        *,
-        settings: Mapping[str, Any] | None = None,
-        seed: int = 1,
-        long: bool = False,
+        cls, named: str | Path, *, settings: Settings = None, seed: int = 1, long: bool = False
     ) -> Self:
         use = topology_use("topology", str(named), settings or {})
         return cls(use.plugin, use.params, seed, long, use.preset)
