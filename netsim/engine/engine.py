@@ -43,7 +43,14 @@ from netsim.engine.series import make_room, thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.snapshot import Snapshot
-from netsim.engine.state import Files, State, build_scratch, build_state, features
+from netsim.engine.state import (
+    Files,
+    State,
+    build_scratch,
+    build_state,
+    features,
+    wake_only,
+)
 from netsim.engine.state_views import StateViews, Status, idle_ps
 from netsim.engine.workers import assisted, watched
 from netsim.errors import RunError
@@ -95,6 +102,8 @@ class Engine(StateViews):
             self.fabric,
         )
         self._call(self._set_up, self.state.hosts, self.state.links, self.state.clock)
+        if options.hosts is not None:
+            wake_only(self.state.clock, options.hosts)
         self._failures.look()
 
     def _find_code(self, files: Files, options: Options) -> None:

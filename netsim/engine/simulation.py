@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.trace import CAPACITY
 from netsim.engine.ranks import Ranks
 from netsim.engine.sizes import Sizes
@@ -121,10 +122,11 @@ class Options:
     ``window_ps`` shortens windows, and ``sizes`` are initial capacities, both for tests. Without
     ``jit`` the code runs as plain Python, slowly (default: NUMBA_DISABLE_JIT decides). With
     ``checked``, compiled code checks array bounds. ``on_hang`` is called, in another thread, if
-    compiled code hangs. The flows of ``trace``, and all packets at ``trace_ports``, are traced by
-    one worker, with ``trace_capacity`` entries. With ``profile``, one worker times each stage. The
-    processes ``ranks`` divide the run. ``on_code`` is called before state is allocated; its
-    argument says whether code is missing.
+    compiled code hangs. The flows of ``trace``, and all packets at ``trace_ports`` in the
+    ``trace_times`` (starts and ends), are traced by one worker, with ``trace_capacity`` entries. Of
+    ``hosts`` (bool[n_hosts]) all others stay idle; they must not share anything with these. With
+    ``profile``, one worker times each stage. The processes ``ranks`` divide the run. ``on_code`` is
+    called before state is allocated; its argument says whether code is missing.
     """
 
     threads: int = 1
@@ -135,9 +137,11 @@ class Options:
     on_hang: Callable[[str], None] | None = None
     trace: Sequence[int] = ()
     trace_ports: Sequence[int] = ()
+    trace_times: Sequence[tuple[int, int]] = ((0, INF),)
     trace_capacity: int = CAPACITY
     profile: bool = False
     ranks: Ranks | None = None
+    hosts: np.ndarray | None = None
     on_code: Callable[[bool], None] | None = None
 
     @property

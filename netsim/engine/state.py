@@ -92,7 +92,7 @@ def build_state(
         records = (protocol.packet, protocol.tx, protocol.rx)
         chosen, ports = np.zeros(len(simulation.flows), bool), np.zeros(network.n_ports, bool)
         chosen[[*options.trace]], ports[[*options.trace_ports]] = True, True
-        trace = build_trace(chosen, ports, records, options.trace_capacity)
+        trace = build_trace(chosen, ports, options.trace_times, records, options.trace_capacity)
     net, share, ranks = build_net(simulation, routing), WHOLE, options.ranks
     if ranks is not None:
         if routing.features["N_PUBLISHED"]:
@@ -253,6 +253,14 @@ def build_clock(
         parts=np.zeros(1, STAGE_TIMES),
         slots=build_slots(simulation),
     )
+
+
+def wake_only(clock: Clock, hosts: np.ndarray) -> None:
+    """Let only some hosts (bool[n_hosts]) start anything before the first window."""
+    next_event = np.asarray(clock.next_event)
+    next_event[: hosts.size][~hosts] = INF
+    starts = np.arange(0, next_event.size, BLOCK)
+    np.asarray(clock.soonest)[:] = np.minimum.reduceat(next_event, starts)
 
 
 def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:

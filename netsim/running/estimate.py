@@ -183,10 +183,13 @@ def estimate_each(
         yield point, estimate(point, None if done else budget_s, last)
 
 
-def estimate_scenario(point: Point, scenario: Scenario) -> Estimate:
-    """Predict a run of a point whose network and traffic are built."""
+def estimate_scenario(
+    point: Point, scenario: Scenario, simulated_ps: int | None = None
+) -> Estimate:
+    """Predict a run of a point whose network and traffic are built, and perhaps its simulated
+    time."""
     network, flows = scenario.network, scenario.flows
-    needed = work(point, scenario)
+    needed = work(point, scenario, simulated_ps)
     closed = is_closed_form(point)
     return Estimate(
         n_hosts=network.n_hosts,

@@ -120,14 +120,9 @@ class Work:
         return SETUP_S + 1e-9 * SETUP_FLOW_NS * self.flows
 
 
-def work(point: Point, scenario: Scenario) -> Work:
-    """Predict the work of a point whose network and traffic are built.
-
-    The simulated time is the largest of four: the time the busiest link needs for its bytes; the
-    last start plus the longest ideal FCT and the wait for a circuit (all reconfigurations, if
-    circuits follow the workload); the longest chain of tasks; and what parts of the workload
-    expect.
-    """
+def work(point: Point, scenario: Scenario, simulated_ps: int | None = None) -> Work:
+    """Predict the work of a point whose network and traffic are built; `simulated_ps` if it is
+    known."""
     from netsim.engine.sizes import longest_window_ps
 
     network, flows = scenario.network, scenario.flows
@@ -136,17 +131,8 @@ def work(point: Point, scenario: Scenario) -> Work:
     resent = _resent(point, scenario)
     control = _control_packets(point, scenario, packets)
     all_hops = float((links * (packets + control) * resent).sum())
-    longest_ps = int(scenario.ideal.fct_ps.max(initial=0))
-    last_ps = int(flows.start_ps.max(initial=0)) + longest_ps
-    if scenario.load.tasks is not None:
-        left_ps = hand_over_times(network, flows, point.packets, scenario.port_pairs)
-        chain_ps = longest_chain_ps(scenario.load.tasks, flows, scenario.ideal.fct_ps, left_ps)
-        last_ps = max(last_ps, chain_ps)
-    last_ps = max([last_ps, *(part.expected_ps for part in scenario.load.parts)])
-    last_ps += longest_period_ps(network.circuits)
-    if network.circuits is not None and network.circuits.phase_schedule is not None:
-        last_ps += network.circuits.phase_schedule.reconfiguration_ps
-    simulated_ps = max(int(load_ps.max(initial=0)), last_ps, 1)
+    if simulated_ps is None:
+        simulated_ps = max(int(load_ps.max(initial=0)), _last_ps(point, scenario), 1)
     share = 1.0
     if point.end_ps is not None and point.end_ps < simulated_ps:
         share = point.end_ps / simulated_ps
@@ -171,6 +157,22 @@ def work(point: Point, scenario: Scenario) -> Work:
         lossless=scenario.fabric.coupled,
         offered=_offered(network, flows.start_ps, load_ps),
     )
+
+
+def _last_ps(point: Point, scenario: Scenario) -> int:
+    """Return when a workload may end: the largest of the last start plus the longest ideal FCT, the
+    longest chain of tasks, and what parts of the workload expect; plus the wait for a circuit (all
+    reconfigurations, if circuits follow the workload)."""
+    network, flows, ideal_ps = scenario.network, scenario.flows, scenario.ideal.fct_ps
+    last_ps = int(flows.start_ps.max(initial=0)) + int(ideal_ps.max(initial=0))
+    if scenario.load.tasks is not None:
+        left_ps = hand_over_times(network, flows, point.packets, scenario.port_pairs)
+        last_ps = max(last_ps, longest_chain_ps(scenario.load.tasks, flows, ideal_ps, left_ps))
+    last_ps = max([last_ps, *(part.expected_ps for part in scenario.load.parts)])
+    last_ps += longest_period_ps(network.circuits)
+    if network.circuits is not None and network.circuits.phase_schedule is not None:
+        last_ps += network.circuits.phase_schedule.reconfiguration_ps
+    return last_ps
 
 
 def _offered(network: Network, start_ps: Ints, load_ps: Floats) -> float:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.tracing.port_log import FRAME, PortLog
 
@@ -89,12 +90,6 @@ class Causes:
         self.reference_q20 = _quotient(self.reference_bps)
         self.signals, self.losses = self._signals(), self._losses()
 
-    @staticmethod
-    def ports_at_once(scenario: Scenario, flow: int) -> set[int]:
-        """Return the ports to record before anything is known."""
-        paths = Paths(scenario, flow)
-        return {*paths.src_ports, *paths.last_ports}
-
     def run(self, since_ps: int, until_ps: int) -> list[Part]:
         """Return the parts of a time, longest first; they add up to it.
 
@@ -125,14 +120,8 @@ class Causes:
         found |= {port for _, port, _ in self.losses if port >= 0} | {*self.signals}
         found |= {one for port in found for one in self.paths.beside(port)}
         for port in waits.filter(waits["segment_type"] == "paused")["port"].unique().to_list():
-            found |= self._egress(port)
+            found |= beyond(self.network, port)
         return found | self.missing
-
-    def _egress(self, port: int) -> set[int]:
-        """Return the ports of the node at the other end of a port's cable."""
-        first, peer = self.network.node_first_port, int(self.network.port_peer[port])
-        node = int(self.network.port_node[peer])
-        return set(range(int(first[node]), int(first[node + 1])))
 
     def _add(
         self,
@@ -270,7 +259,7 @@ class Causes:
             root = max(held, key=lambda one: (held[one], -one))
             if 2 * self.log.paused_ps(root, self._data_class, start, end) < end - start:
                 break
-            self.missing |= self._egress(root)
+            self.missing |= beyond(self.network, root)
             at = root
         if root < 0:
             self._add("pfc", "paused", port, end - start)
@@ -423,6 +412,44 @@ def _of_last_packet(row: dict[str, Any]) -> bool:
     return row["segment_type"] in IN_FLIGHT and not row["control"]
 
 
+def beyond(network: Network, port: int) -> set[int]:
+    """Return the ports of the node at the other end of a port's cable."""
+    node = int(network.port_node[network.port_peer[port]])
+    return {*range(int(network.node_first_port[node]), int(network.node_first_port[node + 1]))}
+
+
+class Queues:
+    """What a result's table of links, if it has one, says of the queues of ports."""
+
+    def __init__(self, scenario: Scenario, links: pl.DataFrame | None) -> None:
+        self.network, self.may_pause = scenario.network, scenario.fabric.pauses
+        self.paused_ps: np.ndarray | None = None
+        if links is not None and self.may_pause:
+            n = self.network.n_ports
+            rows = links.filter(links["link"].is_between(0, n - 1)).fill_null(0)
+            columns = (rows[name].to_numpy() for name in ("paused_ps", "max_queue_bytes"))
+            self.paused_ps, queued = (np.bincount(rows["link"], one, n) for one in columns)
+            self.waiting_ps = self.paused_ps + queued * (8e12 / self.network.port_rate_bps)
+
+    def reached(self, ports: set[int]) -> set[int]:
+        """Return ports with those of the queues for which PFC paused them, and so on."""
+        found, new = {*ports}, {*ports}
+        while new and self.paused_ps is not None:
+            paused = [port for port in new if self.paused_ps[port] > 0]
+            new = {one for port in paused for one in beyond(self.network, port)} - found
+            found |= new
+        return found
+
+    def longest_wait_ps(self, ports: set[int]) -> int:
+        """Return how long before a time packets may have come that still wait at a port then: what
+        PFC pauses depend on."""
+        if not self.may_pause:
+            return 0
+        if self.paused_ps is None:
+            return HORIZON_PS
+        return int(self.waiting_ps[[*ports]].max(initial=0)) + 1
+
+
 class Paths:
     """The ports that a flow may use, by their distance from its source."""
 
@@ -462,6 +489,10 @@ class Paths:
         except InputError:  # no route in the first time slot, or while a link is down
             return []
         return [int(network.node_first_port[node]) + port for port in local.tolist()]
+
+    def ports(self) -> set[int]:
+        """Return all ports that the flow may use."""
+        return {*self.src_ports, *self.last_ports}.union(*self.levels)
 
     def beside(self, port: int) -> set[int]:
         """Return the other ports that the flow could have used instead of a port."""

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.bounds.ideal import ideal_times
 from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL, TRIMMED
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.errors import InputError, did_you_mean
 from netsim.model.fabric import packet_counts
-from netsim.model.port_pairs import pairs_used
 from netsim.running.drive import FINISHED
 from netsim.tracing.ordered_trace import OrderedTrace, order_trace
 from netsim.tracing.segments import segment_table
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
 
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
+    from netsim.experiment.scenario import Scenario
     from netsim.model.network import Network
-    from netsim.plugins.registry import PluginSpec
 
 EVENTS = {
     event.SENT: "send",
@@ -99,22 +97,22 @@ def flow_trace(
     entries: TraceEntries,
     flow: int,
     point: Point,
-    transport: PluginSpec,
+    scenario: Scenario,
     stop_reason: str,
+    ideal_ps: int,
 ) -> FlowTrace:
     """Build the trace of a flow from the entries of a recording engine, up to the flow's end."""
     import polars as pl
 
-    states = engine.flow_states()
+    entries = entries.where(entries.entries[:, event.FLOW] == flow)
+    transport = point.transport_of_class[int(scenario.class_of_flow[flow])]
+    pairs, states = scenario.port_pairs, engine.flow_states()
     times = (states.start_ps, states.done_ps, states.acked_ps)
     start_ps, done_ps, acked_ps = (int(column[flow]) for column in times)
     if stop_reason == FINISHED:
         entries = entries.until(max(done_ps, acked_ps))
     network, flows = engine.network, engine.flows
-    multipath = not point.fabric.one_path
-    port_pairs = pairs_used(network, flows, point.fabric.plane_balancing, point.seed)
-    flows = flows.with_sizes(states.size_bytes)
-    ideal = ideal_times(network, flows, point.packets, multipath=multipath, port_pairs=port_pairs)
+    size_bytes = int(states.size_bytes[flow])
     own_names = engine.own_names(flow)
     ordered = order_trace(network, entries)
     events, changing = event_table(network, ordered, transport.module, own_names)
@@ -127,13 +125,13 @@ def flow_trace(
         flow=flow,
         src=network.node_name(int(flows.src[flow])),
         dst=network.node_name(int(flows.dst[flow])),
-        size_bytes=int(flows.size_bytes[flow]),
-        n_packets=int(packet_counts(flows.size_bytes, point.packets)[flow]),
+        size_bytes=size_bytes,
+        n_packets=int(packet_counts(np.array([size_bytes]), point.packets)[0]),
         start_ps=start_ps,
         fct_ps=done_ps - start_ps if done_ps >= 0 else None,
         acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
-        ideal_ps=int(ideal.fct_ps[flow]),
-        routing_table=network.table_name(int(port_pairs.data_to[port_pairs.first[flow]])),
+        ideal_ps=ideal_ps,
+        routing_table=network.table_name(int(pairs.data_to[pairs.first[flow]])),
         events=events.filter(pl.col("time_ps") >= start_ps),
         segments=segments,
         state=shown_state(transport.module, changing),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,16 +12,7 @@ import numpy as np
 import polars as pl
 
 from netsim.engine.compiling.declarations import program_of
-from netsim.engine.kernels.trace import (
-    CAPACITY,
-    FLOW,
-    FORWARDED,
-    SENT,
-    TIME,
-    WHAT,
-    TraceEntries,
-    TraceOverflowError,
-)
+from netsim.engine.kernels.trace import TraceEntries, TraceOverflowError
 from netsim.engine.simulation import Options
 from netsim.errors import InputError
 from netsim.experiment.scenario import is_closed_form, prepare
@@ -32,17 +23,21 @@ from netsim.running.estimate import estimate_scenario, require_memory
 from netsim.running.point import Progress, ready_engine
 from netsim.steps import step
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
+from netsim.tracing.parts import hosts_with
 from netsim.tracing.replay import differences, point_of
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
-    from netsim.plugins.registry import PluginSpec
     from netsim.results import Result
 
+CAPACITY = 1 << 17
 BUFFER_GROWTH = 8
-"""Growth factor of the trace buffer when a window overflows it; the run then starts over."""
+"""Entries of the trace buffer, and their growth factor when a window overflows it; the run then
+starts over."""
+
+ALWAYS = ((0, HORIZON_PS),)
 
 
 def trace_flow(
@@ -88,11 +83,6 @@ def recorded_flow(result: Result, flow: int) -> dict[str, Any]:
     return row
 
 
-def transport_of(point: Point, scenario: Scenario, flow: int) -> PluginSpec:
-    """Return the transport of a flow's class."""
-    return point.transport_of_class[int(scenario.class_of_flow[flow])]
-
-
 @dataclass(frozen=True)
 class Replay:
     """A result's point, to simulate again as often as needed."""
@@ -117,40 +107,84 @@ class Replay:
         point = point_of(result, directory, trust=trust)
         if is_closed_form(point):
             message = f"{point.transport.name} sends no packets to trace"
-            raise InputError(message, file=str(result.path))
+            raise InputError(message, file=str(result.path), hint="a result of another transport")
         step("building network and traffic")
-        scenario = prepare(point)
-        require_memory(estimate_scenario(point, scenario), what=point.file)
-        return cls(result, point, scenario, progress, should_stop)
+        return cls(result, point, prepare(point), progress, should_stop)
 
     def record(
         self,
         flows: Sequence[int],
-        ports: Sequence[int] = (),
+        ports: Collection[int] = (),
         *,
         until_ps: int | None = None,
-        since_ps: int = 0,
-        most: int = 0,
-        spans_ps: Sequence[tuple[int, int]] = (),
+        times: Sequence[tuple[int, int]] = ALWAYS,
     ) -> Recording:
         """Simulate until all of `flows` are done or `until_ps` is reached (by default the end of
-        the result's run), recording them and all packets at `ports`; or until `most` packets have
-        been sent since `since_ps` (0: any number). Of a relayed message, name its `crossings`.
-        Without PFC, packets of other flows are kept only in `spans_ps` (default: always).
+        the result's run), recording them, and all packets that occupy one of `ports` in `times`
+        (starts and ends). Of a relayed message, name its `crossings`. If all of `flows` ended in
+        the result, only hosts are simulated that may have influenced them.
 
-        Raises InputError if a flow does not exist or has changed.
+        Raises InputError if a flow does not exist or has changed, or if memory is too small.
         """
         rows = [self._checked(self.message_of(flow)) for flow in flows]
-        end_ps = min(until_ps or HORIZON_PS, int(self.result.summary["simulated_ps"]))
+        result, scenario = self.result, self.scenario
+        result_ps = int(result.summary["simulated_ps"])
+        estimate = estimate_scenario(self.point, scenario, result_ps)
+        require_memory(estimate, what=self.point.file)
+        end_ps, hosts = min(until_ps or HORIZON_PS, result_ps), None
         goal_ps = end_ps
-        if rows and all(row["fct_ps"] is not None and row["acked_ps"] is not None for row in rows):
+        if all(row["fct_ps"] is not None and row["acked_ps"] is not None for row in rows):
             ends = [row["start_ps"] + max(row["fct_ps"], row["acked_ps"]) for row in rows]
             goal_ps = min(end_ps, max(ends))
-        recording = Recording(self, tuple(flows), tuple(ports), end_ps, goal_ps, until_ps)
-        recording.since_ps, recording.most = since_ps, most
-        recording.spans_ps = () if self.scenario.fabric.pauses else tuple(spans_ps)
-        recording.simulate()
-        return recording
+            hosts = hosts_with(scenario, flows) if until_ps is None else None
+        bits = 8 * max(self.point.packets.data_bytes, PFC_FRAME_BYTES)
+        longest_ps = bits * 10**12 // int(scenario.network.port_rate_bps.min()) + 1
+        options = Options(
+            trace=flows,
+            trace_ports=[*ports],
+            trace_times=[(since_ps - longest_ps, to_ps) for since_ps, to_ps in times],
+            trace_capacity=CAPACITY,
+            hosts=hosts,
+        )
+        total_bytes = self._bytes_until(goal_ps, hosts)
+        while True:
+            try:
+                return self._run(options, end_ps, total_bytes, until_ps)
+            except TraceOverflowError:
+                options = replace(options, trace_capacity=options.trace_capacity * BUFFER_GROWTH)
+
+    def _run(
+        self, options: Options, end_ps: int, total_bytes: int, until_ps: int | None
+    ) -> Recording:
+        """Simulate until the traced flows are done, or to a time."""
+        drained: list[TraceEntries] = []
+        these = [*options.trace]
+
+        def report(phase: str, report: StepReport = BEFORE) -> None:
+            if self.progress is not None:
+                now = Progress.at(phase, report, self.scenario.load)
+                done = min(now.bytes_done, total_bytes)
+                self.progress(replace(now, bytes_done=done, bytes_total=total_bytes))
+
+        def look(now: StepReport) -> str | None:
+            drained.append(engine.drain_trace())
+            report("run", now)
+            states = engine.flow_states()
+            done = (states.done_ps[these] >= 0) & (states.finished[these] != 0)
+            return FINISHED if done.all() else None
+
+        engine = ready_engine(self.point, self.scenario, report, options)
+        never = self.should_stop or (lambda: False)
+        reason = drive(engine, look, until_ps=end_ps, should_stop=never)
+        return Recording(self, engine, TraceEntries.joined(drained), reason, until_ps)
+
+    def _bytes_until(self, end_ps: int, hosts: np.ndarray | None) -> int:
+        """Return the bytes that some hosts, or all, deliver until a time, about."""
+        flows = self.result.flows
+        done = flows.filter(pl.col("start_ps") + pl.col("fct_ps") <= end_ps)
+        if hosts is not None:
+            done = done.filter(pl.Series(hosts[done["src"].to_numpy()]))
+        return max(1, int(done["size_bytes"].sum()))
 
     @cached_property
     def changes(self) -> list[str]:
@@ -218,33 +252,29 @@ class Replay:
         return recorded
 
 
-@dataclass
+@dataclass(frozen=True)
 class Recording:
-    """A run of a recording engine; `goal_ps` is the expected end of the flows.
-
-    After `simulate`, `engine` is at the end of the run, `entries` are all that it recorded, and
-    `stop_reason` is why it ended.
-    """
+    """What a run recorded. `engine` is at its end, `stop_reason` is why it ended."""
 
     replay: Replay
-    flows: tuple[int, ...]
-    ports: tuple[int, ...]
-    end_ps: int
-    goal_ps: int
+    engine: Engine
+    entries: TraceEntries
+    stop_reason: str
     until_ps: int | None = None
-    stop_reason: str = ""
-    since_ps: int = 0
-    most: int = 0
-    spans_ps: tuple[tuple[int, int], ...] = ()
-    engine: Engine = field(init=False)
-    entries: TraceEntries = field(init=False)
 
     def trace(self, flow: int) -> FlowTrace:
         """Return the trace of one of the flows."""
         replay = self.replay
-        transport = transport_of(replay.point, replay.scenario, flow)
-        entries, reason = self.entries.of_flow(flow), self.stop_reason
-        trace = flow_trace(self.engine, entries, flow, replay.point, transport, reason)
+        message = recorded_flow(replay.result, replay.message_of(flow))
+        trace = flow_trace(
+            self.engine,
+            self.entries,
+            flow,
+            replay.point,
+            replay.scenario,
+            self.stop_reason,
+            int(message["ideal_ps"]),
+        )
         return trace.with_warnings([*replay.changes, *self._fct_warnings(trace)])
 
     def _fct_warnings(self, trace: FlowTrace) -> list[str]:
@@ -258,64 +288,3 @@ class Recording:
             return []
         times = ["never" if t is None else f"{t} ps" for t in (before, trace.fct_ps)]
         return [f"not the same run: the flow's completion time was {times[0]}, now {times[1]}"]
-
-    def simulate(self) -> None:
-        """Run until the flows are done; start over if a buffer was too small."""
-        capacity = CAPACITY
-        while True:
-            try:
-                return self._run(capacity)
-            except TraceOverflowError:
-                capacity *= BUFFER_GROWTH
-
-    def _run(self, capacity: int) -> None:
-        self.drained: list[TraceEntries] = []
-        self.n_sent = 0
-        replay = self.replay
-        options = Options(trace=self.flows, trace_ports=self.ports, trace_capacity=capacity)
-        self.engine = ready_engine(replay.point, replay.scenario, self._report, options)
-        self.stop_reason = drive(
-            self.engine,
-            self._on_step,
-            until_ps=self.end_ps,
-            should_stop=replay.should_stop or (lambda: False),
-        )
-        step("joining what was recorded")
-        self.entries = TraceEntries.joined(self.drained)
-
-    def _on_step(self, report: StepReport) -> str | None:
-        """Drain the trace buffer; end the run with the flows."""
-        drained = self.engine.drain_trace()
-        self.drained.append(self._needed(drained))
-        if self.most:
-            leaves = np.isin(drained.entries[:, WHAT], (SENT, FORWARDED))
-            late = drained.entries[:, TIME] >= self.since_ps
-            self.n_sent += int(np.count_nonzero(leaves & late))
-            if self.n_sent >= self.most:
-                return INTERRUPTED
-        self._report("run", report)
-        if not self.flows:
-            return None
-        states, these = self.engine.flow_states(), [*self.flows]
-        done = (states.done_ps[these] >= 0) & (states.finished[these] != 0)
-        return FINISHED if done.all() else None
-
-    def _needed(self, drained: TraceEntries) -> TraceEntries:
-        """Return the entries of the flows, and others that occupy a port in one of the spans."""
-        if not self.spans_ps:
-            return drained
-        at_ps, network = drained.entries[:, TIME], self.replay.scenario.network
-        bits = 8 * max(self.replay.point.packets.data_bytes, PFC_FRAME_BYTES)
-        longest_ps = bits * 10**12 // int(network.port_rate_bps.min()) + 1
-        needed = np.isin(drained.entries[:, FLOW], self.flows)
-        for start_ps, end_ps in self.spans_ps:
-            needed |= (start_ps - longest_ps <= at_ps) & (at_ps <= end_ps)
-        return drained.where(needed)
-
-    def _report(self, phase: str, report: StepReport = BEFORE) -> None:
-        if self.replay.progress is None:
-            return
-        # Progress is measured in time, not bytes.
-        reached_ps = min(report.counts.now_ps, self.goal_ps)
-        progress = Progress.at(phase, report, self.replay.scenario.load)
-        self.replay.progress(replace(progress, bytes_done=reached_ps, bytes_total=self.goal_ps))

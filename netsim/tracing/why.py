@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
+from netsim.results.files import LINKS
 from netsim.steps import step
-from netsim.tracing.causes import CAUSES, Causes, Part
+from netsim.tracing.causes import CAUSES, Causes, Part, Paths, Queues
 from netsim.tracing.port_log import PortLog
 from netsim.tracing.record import Replay, recorded_flow
 from netsim.units import format_bytes, format_time
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from netsim.running.point import Progress
 
 PASSES = 6
-"""Most simulations of the same run; each records the ports that the one before has led to."""
+"""Most simulations of the same run. The first records all ports that the flows may use, and those
+that PFC led to; another follows only if causes lead elsewhere, such as after a change of routes."""
 
 NOTABLE = 0.05
 """Part of the time from which on the text mentions a cause."""
@@ -174,8 +176,8 @@ def explain_flow(
     trust: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Explanation:
-    """Explain the completion time of a flow. The run is simulated again, several times if the
-    causes lead away from the flow's ports. Arguments as for `trace_flow`.
+    """Explain the completion time of a flow. The run is simulated again. Arguments as for
+    `trace_flow`.
 
     Raises InputError as `trace_flow`, and for a flow that did not finish.
     """
@@ -202,14 +204,17 @@ def explain_windows(
 ) -> dict[int, Explanation]:
     """Explain the time of flows, each from its start, or later, to its delivery, or to another end
     of what waits for it. Raises InputError as `trace_flow`."""
-    scenario = replay.scenario
+    scenario, result = replay.scenario, replay.result
     crossings = {flow: replay.crossings(flow, *window) for flow, window in windows.items()}
     flows = [one for these in crossings.values() for one, _, _ in these]
-    spans = [(start, end) for these in crossings.values() for _, start, end in these]
-    ports = {port for one in flows for port in Causes.ports_at_once(scenario, one)}
+    whole = replay.point.measure is None and (result.path / LINKS).exists()
+    queues = Queues(scenario, result.links if whole else None)
+    ports = queues.reached({port for one in flows for port in Paths(scenario, one).ports()})
     for number in range(1, PASSES + 1):
-        step(f"simulating again, {number}{'' if number > 1 else ' (more if causes lead away)'}")
-        recording = replay.record(flows, sorted(ports), spans_ps=spans)
+        step("simulating again" if number == 1 else f"again, with more ports ({number})")
+        since_ps = queues.longest_wait_ps(ports)
+        times = [(start - since_ps, end) for these in crossings.values() for _, start, end in these]
+        recording = replay.record(flows, ports, times=times)
         step("finding causes")
         log = PortLog(scenario.network, recording.entries, replay.message_of)
         causes = {one: Causes(recording.trace(one), scenario, log) for one in flows}
@@ -220,8 +225,7 @@ def explain_windows(
         needed = {port for one in causes.values() for port in one.ports()}
         if needed <= ports:
             break
-        ports |= needed
-    result = replay.result
+        ports = queues.reached(ports | needed)
     ideals, warnings = (
         result.flows["ideal_ps"],
         {w for c in causes.values() for w in c.trace.warnings},

@@ -1,5 +1,5 @@
-"""Tracing (`TRACE`): events of the packets of chosen flows and at chosen ports, and the state of
-both sides of the chosen flows.
+"""Tracing (`TRACE`): events of the packets of chosen flows, of all packets at chosen ports during
+chosen times, and the state of both sides of the chosen flows.
 
 Entries go to one buffer in the order in which nodes are stepped, so the engine runs with one
 worker. A window always runs to its end: entries that find the buffer full are only counted, and
@@ -79,6 +79,7 @@ class Trace(NamedTuple):
     chosen: Numbers[FlowId, int]  # uint8[n_flows]: 1 for a traced flow
     flows: Numbers[int, FlowId]  # int64[...]: the traced flows
     ports: Numbers[GlobalPort, int]  # uint8[n_ports]: 1 for a port that records all packets
+    times: Numbers[int, Ps]  # int64[2 k]: starts and ends of when ports do, ascending
     length: Numbers[int, int]  # int64[1]: entries since the last drain
     entries: Numbers[tuple[int, int], int]  # int64[capacity, 6]
     packets: Records[int, PacketRecord]  # packets[capacity]
@@ -89,17 +90,26 @@ class Trace(NamedTuple):
 def build_trace(
     chosen: np.ndarray,
     ports: np.ndarray,
+    times: Sequence[tuple[int, int]],
     records: tuple[np.dtype, np.dtype, np.dtype],
     capacity: int,
 ) -> Trace:
-    """Return a buffer. ``chosen`` and ``ports`` are bool per flow and port; ``records`` are the
-    types of packets and of both sides."""
+    """Return a buffer. ``chosen`` and ``ports`` are bool per flow and port; ``times`` are when
+    ports record, starts and ends that may overlap; ``records`` are the types of packets and of both
+    sides."""
+    joined: list[int] = []
+    for start_ps, end_ps in sorted(times):
+        if joined and start_ps <= joined[-1]:
+            joined[-1] = max(joined[-1], end_ps)
+        else:
+            joined += [start_ps, end_ps]
     packets, tx, rx = (np.zeros(capacity, record) for record in records)
     return grouped(
         Trace,
         chosen=chosen.astype(np.uint8),
         flows=np.flatnonzero(chosen).astype(np.int64),
         ports=ports.astype(np.uint8),
+        times=np.array(joined, np.int64),
         length=np.zeros(1, np.int64),
         entries=np.zeros((capacity, 6), np.int64),
         packets=packets,
@@ -197,11 +207,23 @@ def trace_record(
     """Record an event at port ``p`` of packet ``pkt``."""
     trace: Trace = links.trace
     flow = FlowId(pkt.flow)
-    if trace.ports[p] == 1 or (flow >= 0 and trace.chosen[flow] == 1):
+    if (flow >= 0 and trace.chosen[flow] == 1) or (trace.ports[p] == 1 and in_times(trace, now)):
         k = append(trace, what, p, flow, now, value)
         if k >= 0:
             trace.packets[k] = pkt
             trace.entries[k, PAUSED_PS] = paused_so_far(links, p, int(pkt.prio), now)
+
+
+def in_times(trace: Trace, now: Ps) -> bool:
+    """Return whether ports record at a time."""
+    low, high = 0, trace.times.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if trace.times[middle] <= now:
+            low = middle + 1
+        else:
+            high = middle
+    return low % 2 == 1
 
 
 def paused_so_far(links: LinkState, p: GlobalPort, cls: int, now: Ps) -> Ps:

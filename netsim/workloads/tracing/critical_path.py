@@ -11,12 +11,12 @@ import numpy as np
 
 from netsim.bounds.ideal import hand_over_times
 from netsim.errors import InputError
-from netsim.experiment.scenario import Scenario, is_closed_form, prepare
+from netsim.experiment.scenario import Scenario
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import ACKED, KINDS, SEND, TaskTable
 from netsim.steps import step as tell
 from netsim.tracing.critical_path_search import Ints, PathSegment, Times, path_segments
-from netsim.tracing.replay import differences, point_of
+from netsim.tracing.record import Replay
 from netsim.workloads.operations.table import WHATS, OperationTable
 from netsim.workloads.reports.traces import CRITICAL
 
@@ -97,28 +97,21 @@ def critical_path(
     step: int | None = None,
     *,
     trust: bool = False,
-    built: tuple[Point, Scenario] | None = None,
+    replay: Replay | None = None,
 ) -> CriticalPath:
     """Return the critical path of a result, or of the completed part of an interrupted run.
 
     With `step`, it is the path to the end of the step's last operation, back to the end of the
     previous step. The experiment gives the dependencies, the result their times; nothing is
     simulated. `directory` is searched for files that the experiment refers to. Plugins from outside
-    netsim run only with `trust`. `built` is the result's point, if it has been built already.
+    netsim run only with `trust`. `replay` is that of the result, if there is one already.
 
     Raises InputError for programs, which start tasks for reasons that are not recorded, if nothing
     was simulated, if the experiment has changed since, and for an unknown or incomplete step.
     """
     file = str(result.path)
-    point = built[0] if built else point_of(result, directory, trust=trust)
-    if is_closed_form(point):
-        raise InputError(
-            f"{point.transport.name} computes completion times without simulation",
-            file=file,
-            hint="a result of another transport",
-        )
-    tell("building network and traffic")
-    scenario = built[1] if built else prepare(point)
+    replay = replay or Replay.of(result, directory, trust=trust)
+    scenario = replay.scenario
     tell("finding the critical path")
     if scenario.load.program is not None:
         raise InputError(
@@ -136,9 +129,9 @@ def critical_path(
     found = [
         one._replace(start_ps=max(one.start_ps, start_ps)) for one in found if one.end_ps > start_ps
     ]
-    table = _table(found, scenario, tasks, point)
+    table = _table(found, scenario, tasks, replay.point)
     name = result.name if step is None else f"{result.name}, step {step}"
-    return CriticalPath(table, name, start_ps, tuple(differences(result, point)))
+    return CriticalPath(table, name, start_ps, tuple(replay.changes))
 
 
 def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) -> tuple[int, int]:

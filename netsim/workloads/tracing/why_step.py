@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median_low
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from netsim.tracing.causes import CAUSES
 from netsim.tracing.record import Replay
@@ -56,8 +55,7 @@ def explain_step(
     import polars as pl
 
     replay = Replay.of(result, directory, trust=trust, progress=progress)
-    built = replay.point, replay.scenario
-    path = critical_path(result, directory, step, trust=trust, built=built)
+    path = critical_path(result, step=step, replay=replay)
     crossing = path.segments.filter(pl.col("ideal_ps").is_not_null()).to_dicts()
     flows = FlowRows(
         {one["flow"]: (one["start_ps"], one["end_ps"]) for one in crossing},
@@ -69,7 +67,7 @@ def explain_step(
         f"{what} of {result.name}",
         path.end_ps - path.start_ps,
         None,
-        budget_table(joined_rows(_rows(path.segments, flows, _Peers(result.tasks)))),
+        budget_table(joined_rows(_rows(path.segments, flows, _usual_times(result.tasks)))),
         result.flows,
         (*path.warnings, *(text for text in flows.warnings if text not in path.warnings)),
         CAUSES_OF_STEPS,
@@ -77,13 +75,14 @@ def explain_step(
     )
 
 
-def _rows(segments: pl.DataFrame, flows: FlowRows, peers: _Peers) -> Iterator[Row]:
+def _rows(segments: pl.DataFrame, flows: FlowRows, usual_ps: dict[int, int]) -> Iterator[Row]:
     """Yield rows that add up to the time of the segments of a critical path."""
     for one in segments.iter_rows(named=True):
         time_ps, kind = one["end_ps"] - one["start_ps"], one["kind"] or ""
         place = f"h{one['host']}"
         if one["segment_type"] == "compute":
-            more = min(time_ps, peers.excess_ps(one["task"], time_ps))
+            usual = usual_ps.get(one["task"], time_ps)
+            more = time_ps - usual if time_ps > NOTABLE * usual else 0
             yield budget_row("straggler", kind or one["label"], place, more)
             yield budget_row("compute", kind, "", time_ps - more)
         elif one["segment_type"] in ("flow", "send"):
@@ -95,31 +94,27 @@ def _rows(segments: pl.DataFrame, flows: FlowRows, peers: _Peers) -> Iterator[Ro
             yield budget_row(cause, kind, "", time_ps)
 
 
-class _Peers:
-    """Compute tasks at the same place of the work of other hosts: the n-th with the same label, or
-    else the n-th of all."""
+def _usual_times(tasks: pl.DataFrame | None) -> dict[int, int]:
+    """Return the median time, in ps, of the compute tasks at the same place of the work of other
+    hosts: the n-th with the same label, or else the n-th of all. Tasks without such are left out.
+    """
+    import polars as pl
 
-    def __init__(self, tasks: pl.DataFrame | None) -> None:
-        self.of_task: dict[tuple[int, bool], tuple[Any, ...]] = {}
-        self.lengths: dict[tuple[Any, ...], dict[int, int]] = {}
-        if tasks is None:
-            return
-        counts: dict[tuple[Any, ...], int] = {}
-        computing = tasks.filter(tasks["kind"].cast(str) == "compute").drop_nulls("end_ps")
-        for row in computing.iter_rows(named=True):
-            for label in {row.get("label") or "", None}:
-                place = row["host"], label
-                counts[place] = counts.get(place, -1) + 1
-                key = label, counts[place]
-                length_ps = row.get("busy_ps") or row["end_ps"] - row["start_ps"]
-                self.lengths.setdefault(key, {})[row["host"]] = length_ps
-                self.of_task[row["task"], label is None] = key
-
-    def excess_ps(self, task: int, time_ps: int) -> int:
-        """Return by how much a task is longer than the median of its peers; 0 if not notably."""
-        for by_place in (False, True):
-            of_hosts = self.lengths.get(self.of_task.get((task, by_place), ()), {})
-            if len(of_hosts) > 1:
-                usual = median_low(sorted(of_hosts.values()))
-                return time_ps - usual if time_ps > NOTABLE * usual else 0
-        return 0
+    if tasks is None:
+        return {}
+    label = pl.col("label").fill_null("") if "label" in tasks.columns else pl.lit("")
+    took = pl.col("end_ps") - pl.col("start_ps")
+    if "busy_ps" in tasks.columns:
+        took = pl.when(pl.col("busy_ps") > 0).then("busy_ps").otherwise(took)
+    computing = tasks.filter(tasks["kind"].cast(pl.String) == "compute").drop_nulls("end_ps")
+    computing = computing.select("task", "host", label=label, took=took)
+    usual: dict[int, int] = {}
+    for keys in ([], ["label"]):
+        same = computing.with_columns(nth=pl.int_range(pl.len()).over("host", *keys))
+        same = same.select(
+            "task", "took", hosts=pl.len().over(*keys, "nth"), place=pl.struct(*keys, "nth")
+        ).filter(pl.col("hosts") > 1)
+        low = pl.col("took").sort().get((pl.len() - 1) // 2)
+        medians = same.group_by("place").agg(low.alias("usual"))
+        usual |= dict(same.join(medians, on="place").select("task", "usual").rows())
+    return usual
