@@ -11,6 +11,7 @@ from small_runs import SERVED
 from netsim.engine.kernels.trace import FLOW, TIME
 from netsim.plugins import registry
 from netsim.results import COLUMNS, load_result
+from netsim.tracing.parts import hosts_with
 from netsim.tracing.record import Replay
 from netsim.tracing.why import explain_flow
 from netsim.workloads.tracing.why_request import explain_request
@@ -190,10 +191,23 @@ def test_packets_of_others_are_kept_only_while_the_flows_wait(run_experiment):
     ports = [int(replay.scenario.network.port_peer[0])]
     end_ps = int(result.flows["fct_ps"][0])
     everything = replay.record([0, 4], ports).entries.entries
-    some = replay.record([0], ports, until_ps=10**10, spans_ps=[(0, end_ps)]).entries.entries
+    some = replay.record([0], ports, until_ps=10**10, times=[(0, end_ps)]).entries.entries
     assert set(everything[:, FLOW].tolist()) == set(range(5))
     assert set(some[:, FLOW].tolist()) == set(range(4))
     assert np.isin(some[:, TIME], everything[:, TIME]).all()
+
+
+def test_rails_without_the_flow_are_not_simulated(run_experiment, monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+    rails = [(1, 3), (5, 3), (0, 2), (4, 2)]
+    result = run_experiment(experiment("ndp", RAILS), f_csv=listed(rails))
+    replay = Replay.of(result)
+    assert np.flatnonzero(hosts_with(replay.scenario, [0])).tolist() == [1, 3, 5]
+    recording = replay.record([0])
+    assert recording.trace(0).fct_ps == result.flows["fct_ps"][0]
+    assert 0 < recording.engine.counts.hops <= result.summary["packet_hops"] // 2
+    joined = run_experiment(experiment("ndp", RAILS), f_csv=listed([*rails, (2, 3)]))
+    assert hosts_with(Replay.of(joined).scenario, [0]) is None
 
 
 TASKS = """kind,host,duration,to,size,of,after,label
