@@ -16,7 +16,7 @@ from netsim.plots import seed_curves, style
 from netsim.plots.networks import Drawing, Wire, draw_structure, lay_out, wires
 from netsim.plots.sweeps import Picture
 from netsim.results import files
-from netsim.tracing.replay import point_of
+from netsim.tracing.record import point_of
 from netsim.units import format_number
 
 if TYPE_CHECKING:

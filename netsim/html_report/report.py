@@ -74,7 +74,7 @@ class Point:
     @cached_property
     def _rebuilt(self) -> tuple[Experimental, Scenario] | None:
         from netsim.experiment.scenario import prepare
-        from netsim.tracing.replay import point_of
+        from netsim.tracing.record import point_of
 
         try:
             point = point_of(self.result, trust=self.trust)

@@ -17,8 +17,7 @@ from netsim.engine.kernels.trace import TraceEntries
 from netsim.errors import InputError, did_you_mean
 from netsim.model.fabric import packet_counts
 from netsim.running.drive import FINISHED
-from netsim.tracing.ordered_trace import OrderedTrace, order_trace
-from netsim.tracing.segments import segment_table
+from netsim.tracing.segments import OrderedTrace, order_trace, segment_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -104,7 +103,7 @@ def flow_trace(
     """Build the trace of a flow from the entries of a recording engine, up to the flow's end."""
     import polars as pl
 
-    entries = entries.where(entries.entries[:, event.FLOW] == flow)
+    entries = entries.of_flow(flow)
     transport = point.transport_of_class[int(scenario.class_of_flow[flow])]
     pairs, states = scenario.port_pairs, engine.flow_states()
     times = (states.start_ps, states.done_ps, states.acked_ps)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import difflib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,25 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from netsim.engine.compiling.declarations import program_of
 from netsim.engine.kernels.trace import TraceEntries, TraceOverflowError
 from netsim.engine.simulation import Options
-from netsim.errors import InputError
+from netsim.errors import TRUST, InputError
+from netsim.experiment import Experiment, Point
 from netsim.experiment.scenario import is_closed_form, prepare
+from netsim.inputs import path_problem
 from netsim.limits import HORIZON_PS
 from netsim.model.fabric import PFC_FRAME_BYTES
+from netsim.plugins import files as plugin_files
+from netsim.results.files import EXPERIMENT
+from netsim.results.provenance import provenances
 from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, StepReport, drive
 from netsim.running.estimate import estimate_scenario, require_memory
 from netsim.running.point import Progress, ready_engine
+from netsim.running.stored_sources import EXTRACTED, plugin_files_of, with_stored_sources
 from netsim.steps import step
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
-from netsim.tracing.parts import hosts_with
-from netsim.tracing.replay import differences, point_of
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
     from netsim.results import Result
 
@@ -288,3 +294,151 @@ class Recording:
             return []
         times = ["never" if t is None else f"{t} ps" for t in (before, trace.fct_ps)]
         return [f"not the same run: the flow's completion time was {times[0]}, now {times[1]}"]
+
+
+def hosts_with(scenario: Scenario, flows: Sequence[int]) -> NDArray[np.bool_] | None:
+    """Return the hosts (bool[n_hosts]) that may influence one of some flows; None: all.
+
+    Hosts influence each other only through flows, tasks wait only for tasks of their host, and
+    packets stay among switches that are connected without hosts. Circuits may follow all traffic.
+    """
+    network, pairs = scenario.network, scenario.port_pairs
+    if network.circuits is not None or network.n_hosts == 0:
+        return None
+    node, peer = network.port_node.astype(np.int64), network.port_peer
+    between = (node >= network.n_hosts) & (node[peer] >= network.n_hosts)
+    edges: list[tuple[NDArray[Any], NDArray[Any]]] = [(node[between], node[peer[between]])]
+    edges += [(node[ports], node[peer[ports]]) for ports in (pairs.src_port, pairs.dst_port)]
+    edges.append((node[pairs.src_port], node[pairs.dst_port]))
+    after, waiting = scenario.flows.after_flow, scenario.flows.after_ptr
+    if after is not None and waiting is not None:
+        waiter = np.repeat(np.arange(len(scenario.flows)), np.diff(waiting))
+        edges.append((scenario.flows.dst[after], scenario.flows.src[waiter]))
+    part = _parts(network.n_nodes, *(np.concatenate(ends) for ends in zip(*edges, strict=True)))
+    hosts = np.isin(part[: network.n_hosts], part[scenario.flows.src[[*flows]]])
+    return None if hosts.all() else hosts
+
+
+def _parts(n: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the lowest node of the connected part of each of n nodes, from pairs of neighbors."""
+    part = np.arange(n)
+    while True:
+        lowest = np.minimum(part[one], part[other])
+        before = part.copy()
+        for ends in (one, other):
+            np.minimum.at(part, part[ends], lowest)
+        part = part[part]
+        if np.array_equal(part, before):
+            return part
+
+
+MAX_NAMED = 5
+"""Maximum number of folders, or ranges of changed lines, in a message."""
+
+
+def point_of(result: Result, directory: Path | None = None, *, trust: bool = False) -> Point:
+    """Return the point that a result belongs to.
+
+    Files that the experiment names (plugins, flow lists) are searched in `directory`, or else in
+    the experiment's directory, the working directory and above the result. Missing plugins come
+    from the sources stored in the result. Code that is not part of netsim runs only with `trust`,
+    or if this process has run it already.
+
+    Raises InputError if a file is neither found nor stored, the result is damaged, or code would
+    need `trust`.
+    """
+    file = str(result.path / EXPERIMENT)
+    tree = dict(result.experiment["resolved"])
+    folders = [directory] if directory else list(_search_path(result))
+    names = plugin_files_of(tree)
+    complete = [one for one in folders if all((one / name).is_file() for name in names)]
+    if not trust:
+        _require_trusted(result, names, complete)
+    tries = [(tree, folder) for folder in complete]
+    if not complete:
+        stored, _ = with_stored_sources(tree, result.experiment["plugins"], file)
+        tries = [(stored, folder) for folder in folders if stored is not None]
+    for tried, folder in tries:
+        with nullcontext() if trust else plugin_files.untrusted():
+            (point,) = Experiment.from_tree(tried, file, folder.resolve()).points()
+        if all(Path(name).is_file() for name in _data_files(point)):
+            return point
+    missing = names[0] if names else "a file that the experiment names"
+    message = f"cannot find {missing} in {', '.join(map(str, folders[:MAX_NAMED]))}"
+    hint = "give the experiment's directory with --experiment-dir"
+    raise InputError(message, file=file, hint=hint)
+
+
+def _require_trusted(result: Result, names: Sequence[str], complete: Sequence[Path]) -> None:
+    """Raise InputError if a plugin file would run for the first time in this process."""
+    foreign: dict[str, Path | str]
+    if complete:
+        paths = {name: (complete[0] / name).resolve() for name in names}
+        foreign = {name: path for name, path in paths.items() if not plugin_files.is_loaded(path)}
+    else:
+        stored = {one["name"] for one in result.experiment["plugins"] if one.get("sources")}
+        foreign = {name: "stored in this file" for name in names if name in stored}
+    if foreign:
+        shown = ", ".join(f"{name} ({place})" for name, place in foreign.items())
+        message = f"needs code that is not part of netsim: {shown}"
+        raise InputError(message, file=str(result.path / EXPERIMENT), hint=TRUST)
+
+
+def differences(result: Result, point: Point) -> list[str]:
+    """Return what has changed since the result was written: its tables and its plugins."""
+    found = []
+    if result.matches_hash() is False:
+        found.append("the tables of the result do not match its hash")
+    now = provenances([point])[0].plugins
+    for before, plugin in zip(result.experiment["plugins"], now, strict=False):
+        what = f"{before['kind']} {before['name']}"
+        if EXTRACTED in plugin["name"]:
+            found.append(f"{what} not found: using the source stored in the result")
+        elif plugin["sha256"] != before["sha256"] or (
+            before.get("sources", {}) != plugin.get("sources", {})
+        ):
+            found.append(f"{what} has changed since the run{_changes(before, plugin)}")
+    return found
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the changed lines of a plugin's files, by their current numbers."""
+    old, new = before.get("sources", {}), now.get("sources", {})
+    changes = []
+    for name in sorted({*old, *new} if old else ()):
+        if name not in old or name not in new:
+            changes.append(f"{name}: {'removed' if name in old else 'new'}")
+            continue
+        lines = old[name].splitlines(), new[name].splitlines()
+        codes = difflib.SequenceMatcher(None, *lines, autojunk=False).get_opcodes()
+        spans = [
+            f"{first + 1}" if last - first <= 1 else f"{first + 1} to {last}"
+            for tag, _, _, first, last in codes
+            if tag != "equal"
+        ]
+        if spans:
+            more = f" and {len(spans) - MAX_NAMED} more" if len(spans) > MAX_NAMED else ""
+            changes.append(f"{name}: line {', '.join(spans[:MAX_NAMED])}{more}")
+    return f" ({'; '.join(changes)})" if changes else ""
+
+
+def _search_path(result: Result) -> Iterator[Path]:
+    """Yield where the experiment's own files may be, likeliest first."""
+    from netsim.experiment import built_in
+
+    recorded = result.experiment.get("directory")
+    if isinstance(recorded, str) and not path_problem(recorded):
+        yield Path(recorded)
+    yield Path.cwd()
+    yield from result.path.resolve().parents
+    yield from {path.parent for path in built_in().values()}
+
+
+def _data_files(point: Point) -> list[str]:
+    """Return the files that parameters name."""
+    return [
+        use.params[param.name]
+        for use in point.uses
+        for param in use.plugin.params
+        if param.unit == "file" and use.params[param.name] is not None
+    ]

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.errors import InputError
 from netsim.results.files import LINKS
 from netsim.steps import step
-from netsim.tracing.causes import CAUSES, Causes, Part, Paths, Queues
-from netsim.tracing.port_log import PortLog
+from netsim.tracing.causes import CAUSES, Causes, Part, Paths, PortLog, Queues
 from netsim.tracing.record import Replay, recorded_flow
 from netsim.units import format_bytes, format_time
 

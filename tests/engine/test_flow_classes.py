@@ -14,7 +14,7 @@ from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 from netsim.running.point import simulate
 from netsim.tracing.flow_trace import event_table
-from netsim.tracing.ordered_trace import order_trace
+from netsim.tracing.segments import order_trace
 
 NETWORK = fat_tree(4, 2, "100Gbps")
 # Each flow stays in its leaf and each host has one flow, so that no two share a link.

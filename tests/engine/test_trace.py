@@ -32,7 +32,7 @@ from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
 from netsim.model.reroute import follow_failures
 from netsim.tracing.flow_trace import event_table
-from netsim.tracing.ordered_trace import order_trace
+from netsim.tracing.segments import order_trace
 
 NETWORK = fat_tree(4, 4, "100Gbps")
 SIZE = 60_000

@@ -15,8 +15,7 @@ from netsim.model.arithmetic import send_time
 from netsim.model.faults import LinkFault, combine
 from netsim.plugins import registry
 from netsim.tracing.flow_trace import kind_names, timer_names
-from netsim.tracing.ordered_trace import order_trace
-from netsim.tracing.segments import segment_table
+from netsim.tracing.segments import order_trace, segment_table
 
 TRANSPORTS = [name for name in registry.names("transport") if name not in ("ideal", "roce")]
 TRANSPORTS.append("roce:htsim")  # whose small XOFF pauses this incast

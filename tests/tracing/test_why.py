@@ -11,10 +11,9 @@ from small_runs import SERVED
 from netsim.engine.kernels.trace import FLOW, TIME
 from netsim.plugins import registry
 from netsim.results import COLUMNS, load_result
-from netsim.tracing.parts import hosts_with
-from netsim.tracing.record import Replay
+from netsim.tracing.record import Replay, hosts_with
 from netsim.tracing.why import explain_flow
-from netsim.workloads.tracing.why_request import explain_request
+from netsim.workloads.tracing.why import explain_request
 
 TREE = """[topology]
 kind = "fat_tree"

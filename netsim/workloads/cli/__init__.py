@@ -29,5 +29,5 @@ FILES = {
 TRACES = ("netsim.workloads.cli.critical", "netsim.workloads.cli.request")
 """Other modes of `netsim trace`: modules with `OPTIONS` and `show`."""
 
-SUBJECTS = ("netsim.workloads.cli.why_request", "netsim.workloads.cli.why_step")
+SUBJECTS = TRACES[::-1]
 """Other subjects of `netsim why`: modules with `OPTION`, `applies` and `explain`."""

@@ -1,4 +1,4 @@
-"""`netsim trace --critical-path`: the critical path of a run."""
+"""`netsim trace --critical-path` and `netsim why --step`: the critical path of a run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from netsim.results import Result
+    from netsim.tracing.why import Explanation
     from netsim.workloads.tracing.critical_path import CriticalPath
 
 OPTIONS = {
@@ -133,3 +134,24 @@ def _name(row: Mapping[str, Any]) -> str:
     what = "task" if row["flow"] is None else "flow"
     named = f" ({row['label']})" if row["label"] else ""
     return f"{what} {row[what]}{named}"
+
+
+OPTION = (
+    "step",
+    click.option("--step", type=click.IntRange(0), help="Explain this step of a job."),
+)
+
+
+def applies(result: Result) -> bool:
+    """Return whether a result has tasks whose critical path can be found."""
+    return result.tasks is not None and "serving" not in result.summary
+
+
+def explain(result: Result, step: int | None, where: Mapping[str, Any]) -> Explanation:
+    """Explain a step; without one the last step, or all tasks if there are no steps."""
+    from netsim.workloads.tracing.why import explain_step
+
+    if step is None and result.operations is not None:
+        steps = len(result.summary["job"]["steps"])
+        step = steps - 1 if steps else None
+    return explain_step(result, step, **where)

@@ -1,4 +1,4 @@
-"""`netsim trace --request`: latency breakdown of a request."""
+"""`netsim trace --request` and `netsim why --request`: the latency of a request."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from netsim.results import Result
+    from netsim.tracing.why import Explanation
     from netsim.workloads.tracing.request_latency import LatencyBreakdown
 
 WORST = {"worst-ttft": "ttft_ps", "worst-tbt": "tbt_max_ps"}
@@ -183,3 +184,30 @@ def hints(breakdown: LatencyBreakdown) -> Iterator[str]:
             f"{format_time(row['flow_ps'], 4)}, slowdown {times:.3f} (trace it with --flow "
             f"{row['flow']})"
         )
+
+
+TTFT, TBT = "ttft", "tbt"
+
+OPTION = (
+    "request",
+    click.option(
+        "--request",
+        metavar="N",
+        help=f'Explain this request; "{TTFT}": the worst time to first token, "{TBT}": the longest '
+        "gap between tokens.",
+    ),
+)
+
+
+def applies(result: Result) -> bool:
+    """Return whether a result has requests."""
+    return result.requests is not None
+
+
+def explain(result: Result, text: str | None, where: Mapping[str, Any]) -> Explanation:
+    """Explain a request, by default the worst time to first token."""
+    from netsim.workloads.tracing.why import explain_request
+
+    text = text or TTFT
+    number = request_number(result, f"worst-{text}" if text in (TTFT, TBT) else text)
+    return explain_request(result, number, text if text in (TTFT, TBT) else "", **where)
