@@ -1,6 +1,6 @@
 """Time series: thinning, sums, resumed runs and histogram bins.
 
-The engine runs as plain Python here; ``test_compiled_series.py`` compares it with compiled code.
+The engine runs as plain Python here; ``test_flow_classes.py`` compares it with compiled code.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from engine_case import engine_for, run
+from engine_runs import DROP_TAIL, PACKET, US, build, fct_ps
+from engine_runs import run as finished
 from network_case import network_of
 from raises_input import raises_input
 from reference.cases import random_case
@@ -19,7 +21,12 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.series import BINS, bin_of
 from netsim.engine.series import interval_bytes
 from netsim.engine.series_reading import middle_of
+from netsim.model.builder import NetworkBuilder
+from netsim.model.flows import FlowTable
 from netsim.model.sampling import MIN_INTERVALS, Sampling
+
+G = 10**9
+PAYLOAD = 4096
 
 
 @pytest.mark.parametrize(("transport", "model"), [("ndp", "trim"), ("roce", "lossless")])
@@ -86,3 +93,34 @@ def test_budget_for_too_few_intervals_is_rejected() -> None:
     with raises_input("0", key="outputs.sample_budget") as caught:
         engine_for(case, jit=False, sampling=sampled(case, 1000, budget_bytes=1000))
     assert caught.value.key == "outputs.sample_budget"
+
+
+def test_mean_queue_follows_littles_law_and_pollaczek_khinchine() -> None:
+    """Packets at random times to a 10 Gbps host form an M/D/1 queue at the switch's port.
+
+    The bytes held over time equal the sum of the times that packets spend there, exactly.
+    """
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(65)
+    switch = builder.add_switch()
+    for h in hosts:
+        builder.cable(h, switch, rate_bps=(10 if h == 64 else 800) * G, delay_ps=US)
+    network = builder.build("queue")
+    rng = np.random.Generator(np.random.Philox(1))
+    n, load = 3000, 0.5
+    service = PACKET * 8 * 100
+    start = np.cumsum(rng.exponential(service / load, n)).astype(np.int64)
+    src, dst = np.arange(n, dtype=np.int32) % 64, np.full(n, 64, np.int32)
+    flows = FlowTable(src, dst, np.full(n, PAYLOAD, np.int64), start)
+    port = int(network.port_peer[64])
+    sampling = Sampling(100 * US, np.array([port]), np.array([64]), np.array([0]), queues=True)
+    engine = finished(build(network, flows, "datagram", DROP_TAIL, sampling=sampling, jit=False))
+    there = fct_ps(engine) - (PACKET * 8 * 1000 // 800 + 2 * US)
+    levels, found = engine.queue_levels(), reading(engine)
+    assert levels is not None
+    held = int(there.sum()) * PACKET
+    assert levels.mean_bytes[port] == held / engine.now_ps
+    lengths = np.diff(found.end_ps, prepend=0)
+    assert float((found.mean_bytes[:, 0] * lengths).sum()) == pytest.approx(held, rel=1e-12)
+    packets = levels.mean_bytes[port] / PACKET
+    assert packets == pytest.approx(load + load**2 / (2 * (1 - load)), rel=0.15)

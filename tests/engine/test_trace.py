@@ -289,11 +289,3 @@ def test_trace_overflow_is_an_error():
     traced = engine(trace=(16,), trace_capacity=4)
     with pytest.raises(TraceOverflowError):
         record_all(traced)
-
-
-def test_compiled_trace_equals_plain():
-    plain, compiled = (
-        build(NETWORK, FLOWS, *SETTINGS["pfc"], params=PARAMS, trace=(16,), jit=jit)
-        for jit in (False, True)
-    )
-    assert table(compiled, windows=3).equals(table(plain))
