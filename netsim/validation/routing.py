@@ -87,7 +87,8 @@ def idle(topology: Table, fabric: Table, links: int) -> Measured:
         [(a, b, 4096, 100 * US * k) for k, (a, b) in enumerate(pairs)]
     )
     theirs_ps = links * (PACKET * 80 + US)
-    yield {"ours": int(fct_ps(engine).max()) / US, "theirs": theirs_ps / US}
+    source = f"{links} links: serialization and propagation"
+    yield {"ours": int(fct_ps(engine).max()) / US, "theirs": theirs_ps / US, "source": source}
 
 
 def unequal(routing: str) -> Measured:
