@@ -15,11 +15,12 @@ from netsim.inputs import at_line, read_lines, whole
 from netsim.matchings.decompose import (
     GREEDY,
     MAX_WEIGHT,
+    Submatching,
+    Table,
     decompose_demand,
     permanent_matchings,
     slot_by_slot,
 )
-from netsim.matchings.tables import Submatching, Table
 from netsim.network import Schedule, pairs_by_circuits, random_rounds, round_robin_matchings
 from netsim.units import format_time
 

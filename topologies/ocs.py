@@ -78,8 +78,16 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.matchings.decompose import ALGORITHMS, BVN, GREEDY, MAX_WEIGHT, SOLSTICE
-from netsim.matchings.tables import Table, mispredict, table_of
+from netsim.matchings.decompose import (
+    ALGORITHMS,
+    BVN,
+    GREEDY,
+    MAX_WEIGHT,
+    SOLSTICE,
+    Table,
+    mispredict,
+    table_of,
+)
 from netsim.network import (
     Demand,
     Expander,

@@ -260,8 +260,8 @@ def topo_table(counted: Sequence[NetworkSummary]) -> Table:
 
 def notes(counted: Sequence[NetworkSummary]) -> Iterator[str]:
     """Yield definitions of the figures and sources of prices."""
-    from netsim.inventory.bisection import MAX_FLOW, TIERS
     from netsim.inventory.cables import LONGEST_M
+    from netsim.inventory.paths import MAX_FLOW, TIERS
 
     rack, row, hall = LONGEST_M
     yield (

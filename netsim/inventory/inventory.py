@@ -9,22 +9,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.inventory.bisection import (
-    MAX_FLOW,
-    TIERS,
-    Bisection,
-    bisection,
-    halves,
-    kinds_of_networks,
-    middle_of,
-)
 from netsim.inventory.cables import CableRow, cables, latencies_ps, physical_ports
 from netsim.inventory.circuits import CircuitRow, circuit_switches
 from netsim.inventory.link_loads import Legs, pattern_saturation, uniform_saturation
 from netsim.inventory.paths import (
+    MAX_FLOW,
+    TIERS,
+    Bisection,
     Distance,
     PathCounts,
     SlotPaths,
+    bisection,
+    halves,
+    kinds_of_networks,
+    middle_of,
     path_counts,
     path_diversity,
     slot_paths,

@@ -16,7 +16,7 @@ from netsim.units import format_bytes
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.pauses import Pauses
+    from netsim.engine.state_views import Pauses
     from netsim.results.run_result import Table
 
 Ints = NDArray[np.int64]

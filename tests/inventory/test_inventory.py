@@ -16,9 +16,9 @@ from small_networks import GBPS, METER_PS, rail_racks, three_tiers
 from topology_of import largest_flow_bps
 
 from netsim.inventory import paths
-from netsim.inventory.bisection import MAX_FLOW, TIERS, bisection, kinds_of_networks, middle_of
 from netsim.inventory.cables import FIBER, HOST, SWITCH, latencies_ps, length_class, propagation_ps
 from netsim.inventory.inventory import inventory, stem
+from netsim.inventory.paths import MAX_FLOW, TIERS, bisection, kinds_of_networks, middle_of
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
 from netsim.network import Schedule
@@ -57,7 +57,7 @@ def test_total_bisection_equals_max_flow_across_all_networks(network: Network) -
 
 
 def test_bisection_of_large_networks_uses_the_narrowest_tier(monkeypatch) -> None:
-    monkeypatch.setattr("netsim.inventory.bisection.MAX_LINKS", 3)
+    monkeypatch.setattr("netsim.inventory.paths.MAX_LINKS", 3)
     network = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2)
     assert bisection(network, 0, 16) == (16 * 800 * GBPS // 2, TIERS)
     planes = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2, planes=4)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from netsim.matchings.decompose import (
     FREE,
+    Submatching,
+    Table,
     birkhoff,
     decompose_demand,
     greedy,
@@ -20,8 +22,10 @@ from netsim.matchings.decompose import (
     perfect_matching,
     slot_by_slot,
     solstice,
+    stuffed,
+    sums,
+    table_of,
 )
-from netsim.matchings.tables import Submatching, Table, stuffed, sums, table_of
 
 
 @st.composite

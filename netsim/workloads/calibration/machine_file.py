@@ -10,9 +10,8 @@ from typing import Any
 from netsim.errors import printable
 from netsim.units import format_rate, format_time
 from netsim.version import __version__
-from netsim.workloads.calibration.fit import Fits
+from netsim.workloads.calibration.fit import BANDS, Fits, Summary
 from netsim.workloads.calibration.measured import MeasuredFile
-from netsim.workloads.calibration.validate import BANDS, Summary
 from netsim.workloads.job.curves import CollectiveCurves
 
 DIGITS = 4

@@ -16,7 +16,7 @@ from netsim.units import format_time, parse_bytes
 from netsim.workloads.cli.options import set_option
 
 if TYPE_CHECKING:
-    from netsim.workloads.calibration.validate import Prediction, Summary
+    from netsim.workloads.calibration.fit import Prediction, Summary
 
 DRAWS = True
 
@@ -76,19 +76,20 @@ def command(
     """
     from netsim.inputs import user_path
     from netsim.plots import save
-    from netsim.workloads.calibration.fit import Rates, fitted
+    from netsim.workloads.calibration.fit import (
+        Rates,
+        fitted,
+        predictions,
+        residuals,
+        summaries,
+        without_sizes,
+    )
     from netsim.workloads.calibration.machine_file import machine_toml
     from netsim.workloads.calibration.measured import (
         MAX_ROWS,
         Measurement,
         parse_shape,
         read_measured,
-    )
-    from netsim.workloads.calibration.validate import (
-        predictions,
-        residuals,
-        summaries,
-        without_sizes,
     )
     from netsim.workloads.job.keys import read_part
     from netsim.workloads.job.machine import Machine
@@ -189,7 +190,7 @@ def _in_domains(row: Any, nodes_per_domain: int) -> Any:
 
 
 def _table(found: Sequence[Summary]) -> Wide:
-    from netsim.workloads.calibration.validate import BANDS
+    from netsim.workloads.calibration.fit import BANDS
 
     columns = [Column("errors", [one.name for one in found], left=True)]
     for k, (_, name) in enumerate(BANDS):

@@ -24,8 +24,7 @@ from netsim.workloads.inference.roofline import (
     prefill_ps,
     weight_bytes,
 )
-from netsim.workloads.job.checks import model_errors
-from netsim.workloads.job.load import Tree, extended, load, read_parts
+from netsim.workloads.job.load import Tree, extended, load, model_errors, read_parts
 from netsim.workloads.job.machine import Machine
 from netsim.workloads.job.model import Model
 

@@ -1,16 +1,19 @@
-"""Files of jobs, deployments and costs, with their presets; jobs from them."""
+"""Files of jobs, deployments and costs, with their presets; jobs from them.
+
+Checks of a job whose keys are individually valid.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.inputs import is_file, locate, read_toml, user_path
-from netsim.units import written
-from netsim.workloads.job.checks import job_errors
+from netsim.units import format_bytes, written
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.keys import (
     Reader,
@@ -22,7 +25,177 @@ from netsim.workloads.job.keys import (
 )
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Machine
+from netsim.workloads.job.memory import stage_memory
 from netsim.workloads.job.model import Model
+
+
+def job_errors(job: Job, *, fits: bool = True) -> list[InputError]:
+    """Return all errors of a job; `fits` also checks its memory."""
+    found = [*model_errors(job.model), *_conflicts(job), *_formats(job)]
+    if not found:
+        found += _divides(job)
+    if not found and fits:
+        found += _fits(job)
+    return found
+
+
+def _error(key: str, message: str, hint: str) -> InputError:
+    return InputError(message, key=key, hint=hint)
+
+
+def model_errors(model: Model) -> Iterator[InputError]:
+    """Yield conflicts within a model."""
+    if not model.head_size and model.hidden % model.heads:
+        message = f"must divide the hidden size {model.hidden}, {model.heads} does not"
+        yield _error("model.heads", message, "or set head_size")
+    if model.heads % model.kv_head_count:
+        message = f"must divide the {model.heads} heads, {model.kv_heads} does not"
+        yield _error("model.kv_heads", message, "use a divisor")
+    if model.experts and not 1 <= model.active_experts <= model.experts:
+        message = f"{model.active_experts} of {model.experts} experts is out of range"
+        yield _error("model.active_experts", message, f"1 to {model.experts}")
+    if model.dense_layers > model.layers:
+        message = f"{model.dense_layers} dense layers exceed the {model.layers} layers"
+        yield _error("model.dense_layers", message, f"at most {model.layers}")
+    if not model.experts:
+        for name in ("active_experts", "shared_experts", "expert_feed_forward", "dense_layers"):
+            if getattr(model, name):
+                yield _error(f"model.{name}", "requires experts", "set model.experts")
+    latent = model.latent
+    if latent and not (model.kv_rank and model.head_size):
+        message = "latent attention requires kv_rank and head_size"
+        yield _error("model.kv_rank", message, "such as 512 and 128")
+    if latent and model.kv_heads not in (0, model.heads):
+        yield _error("model.kv_heads", "conflicts with latent attention", "remove it")
+    if not latent:
+        for name in ("query_rank", "kv_rank", "rotary_size"):
+            if getattr(model, name):
+                yield _error(f"model.{name}", "requires latent attention", 'attention = "latent"')
+
+
+def _conflicts(job: Job) -> Iterator[InputError]:
+    """Yield conflicts between keys of the layout."""
+    layout, model = job.layout, job.model
+    if layout.dp and layout.dp_levels and layout.dp != math.prod(layout.dp_levels):
+        message = f"{layout.dp} conflicts with dp_levels: {math.prod(layout.dp_levels)} replicas"
+        yield _error("layout.dp", message, "remove one of them")
+    if layout.accounting == "paper" and not layout.dp_levels:
+        yield _error("layout.accounting", "requires dp_levels", "it applies to S1 to S5")
+    if layout.dp_levels and layout.zero:
+        message = "conflicts with dp_levels: S1 to S5 do not shard weights"
+        yield _error("layout.zero", message, "zero = 0, or dp instead of dp_levels")
+    if layout.dp_levels and layout.ep > 1:
+        message = "conflicts with dp_levels: S1 to S5 do not support expert parallelism"
+        yield _error("layout.ep", message, "use dp instead of dp_levels")
+    if layout.virtual_stages > 1 and layout.schedule != "interleaved":
+        message = f'conflicts with schedule = "{layout.schedule}", which has one chunk per stage'
+        yield _error("layout.virtual_stages", message, 'schedule = "interleaved"')
+    if layout.schedule == "interleaved" and min(layout.virtual_stages, layout.pp) < 2:
+        message = "interleaved requires several stages and several chunks"
+        yield _error("layout.schedule", message, "pp and virtual_stages of at least 2")
+    if layout.sp and layout.tp == 1:
+        yield _error("layout.sp", "requires tensor parallelism", "tp of at least 2")
+    if layout.ep > 1 and not model.experts:
+        yield _error("layout.ep", "requires a model with experts", "ep = 1")
+    if layout.ep_domains and layout.ep == 1:
+        yield _error("layout.ep_domains", "requires expert parallelism", "ep of at least 2")
+    if layout.recompute == "selective" and model.fused_attention:
+        message = "selective conflicts with fused attention, which keeps no scores"
+        yield _error("layout.recompute", message, 'recompute = "none" or "full"')
+
+
+def _formats(job: Job) -> Iterator[InputError]:
+    """Yield number formats of compute that the machine lacks."""
+    machine = job.machine
+    precision = job.precision
+    for key, unit, number_format in (
+        ("compute", machine.matrix, precision.compute),
+        ("logits", machine.matrix, precision.head),
+        ("vector", machine.vector, precision.vector),
+        ("activations", machine.attention, precision.activations),
+    ):
+        if unit is None or (key == "logits" and precision.logits == "compute"):
+            continue
+        try:
+            unit.rate(number_format)
+        except InputError as error:
+            yield error.at(key=f"precision.{key}")
+
+
+def _divides(job: Job) -> Iterator[InputError]:
+    """Yield sizes that do not divide evenly and must."""
+    layout, model, machine = job.layout, job.model, job.machine
+    yield from _batch(layout)
+    if layout.ep > 1:
+        yield from _shares("ep", layout.ep, {"experts": model.experts, "replicas": layout.replicas})
+    n_stages = layout.pp * layout.virtual_stages
+    if n_stages > model.layers:
+        message = f"{n_stages} virtual stages exceed the {model.layers} layers"
+        yield _error("layout.pp", message, "use fewer")
+    rack = layout.dp_levels[0] if layout.dp_levels else 1
+    if rack > 1 and layout.tp * layout.cp * rack > machine.domain_gpus:
+        gpus = layout.tp * layout.cp
+        message = f"{rack} replicas of {gpus} GPUs exceed a domain of {machine.domain_gpus} GPUs"
+        yield _error("layout.dp_levels", message, "use fewer replicas per rack")
+    if layout.uneven:
+        return
+    if layout.tp <= machine.domain_gpus and machine.domain_gpus % layout.tp:
+        message = f"{layout.tp} does not divide the domain of {machine.domain_gpus} GPUs"
+        yield _error("layout.tp", message, f"a divisor of {machine.domain_gpus}")
+    widths = {"hidden size": model.hidden, "heads": model.heads}
+    if model.layers > model.moe_layers:
+        widths["feed-forward width"] = model.width
+    if model.moe_layers:
+        widths["expert width"] = model.expert_width
+    if layout.tp % model.kv_head_count:  # fewer heads than GPUs are replicated
+        widths["KV heads"] = model.kv_head_count
+    yield from _shares("tp", layout.tp, widths)
+    sharers = layout.cp * (layout.tp if layout.sp else 1)
+    if model.sequence % sharers:
+        key = "layout.cp" if layout.cp > 1 else "layout.sp"
+        message = f"{sharers} GPUs do not divide {model.sequence} tokens evenly"
+        yield _error(key, message, f"a divisor of {model.sequence}, or uneven = true")
+    if model.layers % n_stages and n_stages < model.layers:
+        message = f"{n_stages} virtual stages do not divide {model.layers} layers"
+        yield _error("layout.pp", message, f"a divisor of {model.layers}, or uneven = true")
+
+
+def _batch(layout: Layout) -> Iterator[InputError]:
+    share, key = layout.replicas * layout.micro_batch, "layout.global_batch"
+    if layout.global_batch % share:
+        message = f"{layout.global_batch} sequences do not divide into {layout.replicas} replicas "
+        message += f"with micro-batches of {layout.micro_batch}"
+        yield _error(key, message, f"a multiple of {share}")
+    elif layout.schedule == "interleaved" and layout.micro_batches % layout.pp:
+        message = f"{layout.micro_batches} micro-batches do not divide into groups of {layout.pp}, "
+        yield _error(key, message + "which interleaved requires", f"a multiple of {layout.pp}")
+
+
+def _shares(key: str, n: int, amounts: dict[str, int]) -> Iterator[InputError]:
+    """Yield one error for all amounts that `n` GPUs do not divide."""
+    rests = [f"{name} ({amount})" for name, amount in amounts.items() if amount % n]
+    if rests:
+        divisor = math.gcd(*amounts.values())
+        hint = f"a divisor of {divisor}" + (", or uneven = true" if key == "tp" else "")
+        yield _error(f"layout.{key}", f"{n} does not divide {', '.join(rests)}", hint)
+
+
+def _fits(job: Job) -> Iterator[InputError]:
+    """Yield an error for the fullest stage if it exceeds GPU memory."""
+    needs = [stage_memory(job, stage) for stage in range(job.layout.pp)]
+    stage = max(range(job.layout.pp), key=lambda one: needs[one].total)
+    need = needs[stage]
+    if need.total <= job.machine.memory:
+        return
+    parts = ", ".join(
+        f"{name} {format_bytes(round(getattr(need, name)), 3)}"
+        for name in ("weights", "gradients", "optimizer", "activations", "working")
+    )
+    message = f"a GPU of stage {stage} needs {format_bytes(round(need.total), 4)} and has "
+    message += f"{format_bytes(job.machine.memory, 4)}: {parts}"
+    hint = "use more tp, pp or zero, recompute, or a smaller micro_batch"
+    yield _error("machine.memory", message, hint)
+
 
 WORKLOADS = Path(__file__).parents[1]
 FOLDERS = {

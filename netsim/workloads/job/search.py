@@ -19,9 +19,9 @@ from typing import Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
-from netsim.workloads.job.checks import job_errors
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.layout import RECOMPUTE, Layout
+from netsim.workloads.job.load import job_errors
 from netsim.workloads.job.memory import stage_memory
 from netsim.workloads.job.step import StepTime, step_time
 

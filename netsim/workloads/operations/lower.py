@@ -20,9 +20,8 @@ from netsim.model.tasks import Edges
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import CollectiveOptions, algorithm_of
 from netsim.workloads.operations.noted import UNIT, Collective, Ints, NotedOperations
-from netsim.workloads.operations.rows import OperationRows, Settled, place
 from netsim.workloads.operations.table import WHATS, OperationTable
-from netsim.workloads.operations.tables import TaskArrays
+from netsim.workloads.operations.tables import OperationRows, Settled, TaskArrays, place
 from netsim.workloads.operations.wires import Wires
 
 MAX_NAMED = 6

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from netsim.workloads.calibration.validate import Residual
+    from netsim.workloads.calibration.fit import Residual
 
 MARKERS = "os^Dvx"
 

@@ -17,8 +17,7 @@ from netsim.plots.sweeps import Picture, Spread
 from netsim.units import format_number, parse_time_ps
 from netsim.workloads.serving.failures import Policy
 from netsim.workloads.serving.metrics import expected_capacity
-from netsim.workloads.serving.outcome import gaps_of
-from netsim.workloads.serving.tokens import log_of
+from netsim.workloads.serving.outcome import gaps_of, log_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -123,8 +123,7 @@ def serving_result(
     if plan is None or log is None:
         return {}, {}
     from netsim.workloads.serving.metrics import serving_metrics
-    from netsim.workloads.serving.outcome import outcome
-    from netsim.workloads.serving.request_audit import audit
+    from netsim.workloads.serving.outcome import audit, outcome
 
     found = outcome(plan, log, flows["start_ps"])
     counts = audit(found.requests, log, complete=complete)

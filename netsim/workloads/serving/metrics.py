@@ -10,8 +10,7 @@ from netsim.workloads.cost.availability import goodput_of_groups, up_shares_cold
 from netsim.workloads.serving.data import DONE, DOWN, FIRST_TOKEN, PREFILL, ROLES, UP, ServingPlan
 from netsim.workloads.serving.distribution import distribution
 from netsim.workloads.serving.failures import SHRINK, Policy
-from netsim.workloads.serving.outcome import ServingTables, Table
-from netsim.workloads.serving.tokens import Ints, Log
+from netsim.workloads.serving.outcome import Ints, Log, ServingTables, Table
 
 
 def serving_metrics(plan: ServingPlan, found: ServingTables, log: Log) -> dict[str, Any]:

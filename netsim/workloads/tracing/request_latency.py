@@ -21,7 +21,7 @@ from netsim.workloads.serving.data import (
     PREFILL_START,
     UP,
 )
-from netsim.workloads.serving.tokens import Log, log_of
+from netsim.workloads.serving.outcome import Log, log_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,7 +19,7 @@ from netsim.params import Param
 from netsim.workloads.collectives import CollectiveOptions, schedule
 from netsim.workloads.collectives.choose import most_sends
 from netsim.workloads.operations import Operations, Wires
-from netsim.workloads.operations.rows import TASK_BYTES
+from netsim.workloads.operations.tables import TASK_BYTES
 from netsim.workloads.traffic import _collectives, _placement
 
 Ints = NDArray[np.int64]

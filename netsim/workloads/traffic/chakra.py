@@ -38,8 +38,12 @@ from netsim.workloads.importers.astra import System, read_system
 from netsim.workloads.importers.chakra import SUFFIX, read_trace, trace_files
 from netsim.workloads.importers.chakra_groups import groups_of, read_groups
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.traffic._chakra_nodes import WHATS, nodes_of
-from netsim.workloads.traffic._chakra_operations import ChakraOperations, ComputeRates
+from netsim.workloads.traffic._chakra_operations import (
+    WHATS,
+    ChakraOperations,
+    ComputeRates,
+    nodes_of,
+)
 from netsim.workloads.traffic._collectives import PARAMS as OF_COLLECTIVES
 from netsim.workloads.traffic._collectives import how_of, wires_of
 from netsim.workloads.traffic._placement import PARAMS as OF_RANKS

@@ -50,10 +50,13 @@ from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.serving.given import check_used
 from netsim.workloads.traffic import _placement
 from netsim.workloads.traffic._collectives import CHOICES, wires_of
-from netsim.workloads.traffic._inference_phases import DECODE, PHASES, PREFILL, Batches
 from netsim.workloads.traffic._inference_steps import (
     BLOCKS,
+    DECODE,
     KINDS,
+    PHASES,
+    PREFILL,
+    Batches,
     InferencePhase,
     InferenceSteps,
 )

@@ -33,7 +33,6 @@ from netsim.workloads.serving.all_reduces import (
     reduces_merged,
 )
 from netsim.workloads.serving.data import DECODE, LOG, MIXED, PREFILL, ROLES, Requests
-from netsim.workloads.serving.dispatch import DISPATCH
 from netsim.workloads.serving.failures import (
     FAILURE_PARAMS,
     check_shrunk,
@@ -42,7 +41,7 @@ from netsim.workloads.serving.failures import (
 )
 from netsim.workloads.serving.given import check_used
 from netsim.workloads.serving.kv_partition import flows_between
-from netsim.workloads.serving.plan import Group, place_instances, plan_of
+from netsim.workloads.serving.plan import DISPATCH, Group, place_instances, plan_of
 from netsim.workloads.serving.requests import REQUEST_PARAMS, draw_requests
 from netsim.workloads.serving.state import (
     ANNOUNCED,

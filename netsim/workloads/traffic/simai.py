@@ -16,23 +16,240 @@ of `schedule`. Each rank sends `pp_comm` bytes to its counterpart in the next st
 forward pass, and in the previous stage after each backward pass; SimAI adds a formula instead. With
 `pp` 1 all forward passes precede all backward passes, as in SimAI. Rows after the micro-batches
 (cross_entropy, optimizer) run between these; in a pipeline, after them.
+
+The rows of a SimAI workload as operations of ranks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.inputs import user_path
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.workloads.importers.aicb import COLLECTIVES, read_aicb
+from netsim.units import written
+from netsim.workloads.importers.aicb import (
+    COLLECTIVES,
+    MICRO,
+    AicbRow,
+    AicbWorkload,
+    Phase,
+    read_aicb,
+)
+from netsim.workloads.job.schedules import FORWARD, make_schedule
+from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic._megatron import PARAMS as OF_JOBS
-from netsim.workloads.traffic._megatron import workload_of
-from netsim.workloads.traffic._simai_operations import SimaiOperations, part_of
+from netsim.workloads.traffic._megatron import (
+    PS_PER_NS,
+    Call,
+    JobOperations,
+    JobPart,
+    replicas_of,
+    workload_of,
+)
+
+Ints = NDArray[np.int64]
+
+COMPUTE, WEIGHTS = range(2)
+"""Streams: a rank's sequential work, and collectives of weight gradients."""
+
+MIN_BYTES = 4096
+"""Smallest forward collective, as in SimAI."""
+
+TP, DP, PP = "tp", "dp", "pp"
+
+
+@dataclass(frozen=True)
+class SimaiPart(JobPart):
+    """The simulated part of a workload: its first `micro_batches`."""
+
+    work: AicbWorkload
+    micro_batches: int
+    schedule: str
+
+    def other_tasks(self) -> int:
+        work = self.work
+        inner = self.micro_batches * len(work.micro_batches[0])
+        return 3 * self.n_ranks * (len(work.before) + inner + len(work.behind))
+
+    def calls(self) -> Iterator[Call]:
+        groups = self.groups(0)
+        inner = [(row, self.micro_batches) for row in self.work.micro_batches[0]]
+        outer = [(row, 1) for row in (*self.work.before, *self.work.behind)]
+        for row, times in [*outer, *inner]:
+            for phase, default in zip(row.phases, (TP, TP, DP), strict=True):
+                of = groups[_kind(phase, default)]
+                if phase.what:
+                    yield phase.what, phase.size_bytes, of[0], len(of) * self.pp * times
+
+    def smaller(self) -> Iterator[tuple[str, SimaiPart]]:
+        n = self.micro_batches
+        for micro in sorted({n, min(n, self.pp), 1})[::-1]:
+            for dp in self.fewer_replicas():
+                text = f"replicas = {dp}, micro_batches = {micro}"
+                yield text, replace(self, dp=dp, micro_batches=micro)
+
+
+def part_of(work: AicbWorkload, params: Mapping[str, Any], n_hosts: int) -> SimaiPart:
+    """Return the part that the parameters select. Raises InputError if they are inconsistent."""
+    of, file = work.header, f"{work.path}:1"
+    tp, ep, pp = of["tp"], of["ep"], of["pp"]
+    n_ranks = of.get("all_gpus", max(n_hosts // (tp * pp), 1) * tp * pp)
+    dp, all_dp = replicas_of((tp, ep, pp), n_ranks, None, params["replicas"], file)
+    if pp > 1 and not of["pp_bytes"]:
+        what = f"has {pp} stages but no bytes between them"
+        raise InputError(what, file=file, hint="pp_comm: 4194304")
+    all_micro = len(work.micro_batches)
+    micro = params["micro_batches"] or all_micro
+    if micro > all_micro:
+        hint = f"at most {all_micro}"
+        raise InputError(f"{micro} micro-batches", key="traffic.micro_batches", hint=hint)
+    return SimaiPart(tp, ep, pp, dp, all_dp, work, micro, params["schedule"])
+
+
+def _kind(phase: Phase, default: str) -> str:
+    """Return the kind of the groups of a collective."""
+    return phase.group.removeprefix("_").lower() or default
+
+
+class SimaiOperations(JobOperations):
+    """A step as `Operations`."""
+
+    def __init__(self, part: SimaiPart, hows: Mapping[str, CollectiveOptions]) -> None:
+        super().__init__(part, hows)
+        self.part, self.work, self.ranks = part, part.work, part.ranks
+        self.groups = [part.groups(stage) for stage in range(part.pp)]
+        self.last = np.full(part.n_ranks, -1, np.int64)  # last operation of each rank in COMPUTE
+        if self.work.policy == MICRO:
+            self._each_alone()
+        elif part.pp == 1:
+            self._forward(0, self._rows_of_all())
+            self._backward(0, self._rows_of_all())
+        else:
+            self._pipeline()
+
+    def _rows_of_all(self) -> list[tuple[AicbRow, str]]:
+        """Return the rows of a step with their labels."""
+        batches = self.work.micro_batches[: self.part.micro_batches]
+        inner = [one for k, batch in enumerate(batches) for one in _named(batch, k)]
+        return [*_named(self.work.before), *inner, *_named(self.work.behind)]
+
+    def _each_alone(self) -> None:
+        """Run one collective of all ranks at a time."""
+        for row, name in self._rows_of_all():
+            self._phase(0, row.weight, DP, name)
+
+    def _pipeline(self) -> None:
+        """Add the work of each stage, then the messages between stages."""
+        part, work = self.part, self.work
+        schedule = make_schedule(part.schedule, part.pp, part.micro_batches)
+        begins: dict[tuple[int, int, bool], Ints] = {}
+        ends: dict[tuple[int, int, bool], Ints] = {}
+        for stage in range(part.pp):
+            ranks = self.ranks[stage].reshape(-1)
+            self._forward(stage, _named(work.before))
+            own = schedule.stage == stage
+            order = zip(
+                schedule.kind[own].tolist(), schedule.micro_batch[own].tolist(), strict=True
+            )
+            for kind, batch in order:
+                forward = kind == FORWARD
+                begin = self.ops.join(ranks, COMPUTE)
+                self.last[ranks] = begin
+                rows = _named(work.micro_batches[batch], batch)
+                (self._forward if forward else self._backward)(stage, rows)
+                begins[stage, batch, forward] = begin
+                ends[stage, batch, forward] = self.last[ranks]
+            self._forward(stage, _named(work.behind))
+            self._backward(stage, _named(work.behind))
+            self._backward(stage, _named(work.before))
+        for (stage, batch, forward), end in ends.items():
+            to = stage + 1 if forward else stage - 1
+            if 0 <= to < part.pp:
+                src, dst = (self.ranks[one].reshape(-1) for one in (stage, to))
+                label = f"{'forward' if forward else 'backward'} {batch}"
+                size = work.header["pp_bytes"]
+                sent, received = self.ops.send(src, dst, size, kind=PP, label=label)
+                self.ops.after(end, sent)
+                self.ops.after(received, begins[to, batch, forward])
+
+    def _forward(self, stage: int, rows: Iterable[tuple[AicbRow, str]]) -> None:
+        for row, name in rows:
+            size = max(row.forward.size_bytes, MIN_BYTES)
+            self._phase(stage, replace(row.forward, size_bytes=size), TP, f"{name} forward")
+
+    def _backward(self, stage: int, rows: Sequence[tuple[AicbRow, str]]) -> None:
+        ranks = self.ranks[stage].reshape(-1)
+        for row, name in reversed(rows):
+            self._phase(stage, row.input, TP, f"{name} input gradient")
+            label = f"{name} weight gradient"
+            self._compute(stage, row.weight.ns, label)
+            group = self._group(stage, row.weight, DP)
+            if group is None:
+                continue
+            made = self._collective(row.weight, *group, WEIGHTS, label)[ranks]
+            behind = self.last[ranks] >= 0
+            self.ops.after(self.last[ranks][behind], made[behind])
+            if row.update_ns:
+                time_ps = row.update_ns * PS_PER_NS
+                self.ops.after(made, self.ops.compute(ranks, time_ps, -1, f"{name} update"))
+
+    def _phase(self, stage: int, phase: Phase, default: str, label: str) -> None:
+        """Add a computation and a blocking collective."""
+        self._compute(stage, phase.ns, label)
+        group = self._group(stage, phase, default)
+        if group is not None:
+            made = self._collective(phase, *group, COMPUTE, label)
+            self.last = np.where(made >= 0, made, self.last)
+
+    def _compute(self, stage: int, ns: int, label: str) -> None:
+        if ns:
+            ranks = self.ranks[stage].reshape(-1)
+            self.last[ranks] = self.ops.compute(ranks, ns * PS_PER_NS, COMPUTE, label)
+
+    def _group(self, stage: int, phase: Phase, default: str) -> tuple[str, Ints] | None:
+        """Return the kind and groups of a collective, None if there is none."""
+        kind = _kind(phase, default)
+        groups = self.groups[stage][kind]
+        return (kind, groups) if phase.what and groups.shape[1] > 1 else None
+
+    def _collective(self, phase: Phase, kind: str, groups: Ints, stream: int, label: str) -> Ints:
+        """int64[ranks]: the operation of each participating rank, else -1."""
+        how = self.hows[phase.what]
+        made = np.full(self.part.n_ranks, -1, np.int64)
+        made[groups] = self.ops.collective(
+            phase.what, groups, phase.size_bytes, how, stream, kind, label=label
+        )
+        return made
+
+    def notes(self) -> Iterator[str]:
+        part, name = self.part, written(self.work.path.name)
+        if self.work.left_out:
+            missing = ", ".join(self.work.left_out)
+            yield f"{name}: its first line has no {missing}: all hosts, or 1, assumed"
+        if part.pp > 1:
+            yield f"{name}: each of {part.pp} stages runs all rows of the file, by {part.schedule}"
+        if any(phase.what == "broadcast" for row in self.work.rows for phase in row.phases):
+            yield f"{name}: BROADCAST is from each group's first rank; SimAI ignores it"
+        if part.dp < part.all_dp:
+            yield f"{name}: {part.dp:,} of {part.all_dp:,} replicas simulated"
+        all_micro = len(self.work.micro_batches)
+        if part.micro_batches < all_micro:
+            yield f"{name}: {part.micro_batches:,} of {all_micro:,} micro-batches simulated"
+
+
+def _named(rows: Iterable[AicbRow], batch: int | None = None) -> list[tuple[AicbRow, str]]:
+    """Return rows with their labels."""
+    suffix = "" if batch is None else f" {batch}"
+    return [(row, row.name + suffix) for row in rows]
+
 
 PARAMS = [
     Param("file", "file", REQUIRED, "AICB workload, a .txt file"),

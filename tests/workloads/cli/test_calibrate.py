@@ -7,9 +7,8 @@ import pytest
 from cli_outcome import fails
 from raises_input import raises_input
 
-from netsim.workloads.calibration.fit import Rates, fitted
+from netsim.workloads.calibration.fit import Rates, fitted, predictions, residuals, summaries
 from netsim.workloads.calibration.measured import Measurement, read_measured
-from netsim.workloads.calibration.validate import predictions, residuals, summaries
 from netsim.workloads.job.curves import CollectiveCurves, Curve, Shape, read_curves
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.messages import messages

@@ -8,8 +8,7 @@ from dataclasses import replace
 from cli_outcome import fails
 from raises_input import mentions, raises_input
 
-from netsim.workloads.job.checks import job_errors
-from netsim.workloads.job.load import load_job
+from netsim.workloads.job.load import job_errors, load_job
 from netsim.workloads.job.search import search_layouts
 from netsim.workloads.job.step import step_time
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from raises_input import raises
 
-from netsim.workloads.cost.dies import (
+from netsim.workloads.cost.cost_tables import (
     cost_of_good_die_usd,
     die_yield,
     dies_per_wafer,

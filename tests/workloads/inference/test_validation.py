@@ -7,8 +7,7 @@ from measured_rows import GROUPS, errors, predicted
 
 from netsim.inputs import read_toml
 from netsim.workloads.inference.deployment import Overheads
-from netsim.workloads.inference.fit import fitted_overheads
-from netsim.workloads.inference.validation import formulas, groups, rows
+from netsim.workloads.inference.validation import fitted_overheads, formulas, groups, rows
 from netsim.workloads.job.load import presets
 
 FITTED = (

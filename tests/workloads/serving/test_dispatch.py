@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.serving.dispatch import DISPATCH, dispatch
+from netsim.workloads.serving.plan import DISPATCH, dispatch
 
 
 def machines(how: str, at: list[int], work: list[int], n: int = 2) -> list[int]:

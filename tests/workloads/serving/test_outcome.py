@@ -24,9 +24,7 @@ from netsim.workloads.serving.data import (
     UP,
     ServingPlan,
 )
-from netsim.workloads.serving.outcome import ServingTables, outcome
-from netsim.workloads.serving.request_audit import audit
-from netsim.workloads.serving.tokens import stays, tokens
+from netsim.workloads.serving.outcome import ServingTables, audit, outcome, stays, tokens
 
 FLOW_STARTS = np.array([300, 310, 420, 400])
 
