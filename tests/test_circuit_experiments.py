@@ -32,7 +32,7 @@ def test_accurate_predictions_match_a_packet_switch() -> None:
     """Pipeline and ring take at most 5 % longer; larger prediction errors take longer."""
     took: dict[tuple[str, str], dict[float, int]] = {}
     for point in points("ocs_demand"):
-        fabric, traffic = point.axes["topology"], point.traffic.name
+        fabric, traffic = point.axes["topology"], point.axes["traffic"]
         error = point.topology.params.get("prediction_error", 0.0)
         result = simulate(point, threads=1)
         assert result.complete

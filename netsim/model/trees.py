@@ -142,23 +142,9 @@ def most_hosts(tiers: int, radix: int) -> int:
     return reached
 
 
-def tiers_needed(hosts: int, radix: int) -> int:
-    """Return the fewest tiers of switches with `radix` ports (even, at least 4) for the hosts."""
-    tiers = 1
-    while most_hosts(tiers, radix) < hosts:
-        tiers += 1
-    return tiers
-
-
 def switches_needed(hosts: int, tiers: int, radix: int) -> Fraction:
     """Return the switches of a fully provisioned tree; a fraction if not evenly divisible."""
     return Fraction((2 * tiers - 1) * hosts, radix)
-
-
-def whole_switches_needed(hosts: int, tiers: int, radix: int) -> int:
-    """Return the sum over tiers of whole switches; those at the top have twice the ports down."""
-    lower = -(-2 * hosts // radix)
-    return (tiers - 1) * lower + -(-lower // 2)
 
 
 def fabric_cables_needed(hosts: int, tiers: int) -> int:

@@ -45,7 +45,7 @@ def test_built_in_patterns_pass() -> None:
         ("incast", {"fan_in": 1}),
         ("batch_server", {}),
         ("halving_doubling", {}),
-        ("ring_all_reduce", {}),
+        ("collective", {"algorithm": "ring"}),
         ("pipeline_1f1b", {}),
     ]:
         findings = check(traffic, "traffic", settings=params)

@@ -89,6 +89,6 @@ def test_invalid_numbers_of_log_rows_are_rejected(tmp_path: Path) -> None:
             load_of(tmp_path, text, [], log_rows=rows)
     with raises_input("log_rows", key="LOG"):
         load_of(tmp_path, text + "\nLOG = ()\n", [], log_rows=1)
-    ring = PluginSpec(registry.find("traffic", "ring_all_reduce"), {})
+    ring = PluginSpec(registry.find("traffic", "collective"), {})
     with raises_input("log_rows"):
         Workload(FlowTable([0], [1], 1), log_rows=5).with_program(ring, 2)

@@ -238,7 +238,7 @@ def test_deferred_tasks_and_state_require_a_program(tmp_path: Path) -> None:
     load = Workload(FlowTable([0], [1], 1), tasks)
     with raises_input("task 1"):
         load.validate(2)
-    ring = PluginSpec(registry.find("traffic", "ring_all_reduce"), {})
+    ring = PluginSpec(registry.find("traffic", "collective"), {})
     with raises_input("host_state"):
         Workload(load.flows, tasks, host_state={"x": 1}).with_program(ring, 2)
     mine = load_of(tmp_path, body("on_begin", "pass"), []).program

@@ -48,10 +48,10 @@ def ends(one: Engine) -> list[int]:
 
 
 @pytest.mark.parametrize("chunks", [1, 2])
-def test_ring_all_reduce_of_eight_hosts_takes_14_steps(chunks: int) -> None:
+def test_ring_of_eight_hosts_takes_14_steps(chunks: int) -> None:
     # A chunk is three full packets. Software latency counts once per step.
     latency, size = 1_500_000, f"{8 * chunks * 3 * 4096}B"
-    load = made("ring_all_reduce", 8, size=size, latency="1.5us", chunks=chunks)
+    load = made("collective", 8, algorithm="ring", size=size, latency="1.5us", channels=chunks)
     step = latency + 3 * SER + WIRE - SER
     if chunks == 1:
         assert max(ends(engine(star(8), load))) == 14 * step

@@ -174,7 +174,7 @@ def small(rng: random.Random) -> Tree:
             {"kind": "pipeline", "size": size, "stage_hosts": 1},
             {"kind": "poisson", "sizes": size, "load": 0.3, "n_flows": 4},
             {"kind": "pattern", "size": size, "pattern": rng.choice(FIT), "steps": 2},
-            {"kind": "ring_all_reduce", "size": size, "group_size": 2},
+            {"kind": "collective", "algorithm": "ring", "size": size, "group_size": 2},
             {
                 "kind": "collective",
                 "what": rng.choice(["all_reduce", "all_to_all", "broadcast", "barrier"]),

@@ -5,16 +5,24 @@ from __future__ import annotations
 import pytest
 from tree_case import tree_params
 
-from netsim.model.trees import (
-    fabric_cables_needed,
-    most_hosts,
-    switches_needed,
-    tiers_needed,
-    whole_switches_needed,
-)
+from netsim.model.trees import fabric_cables_needed, most_hosts, switches_needed
 from netsim.topologies import fat_tree
 
 GPUS = 800_000
+
+
+def tiers_needed(hosts: int, radix: int) -> int:
+    """Return the fewest tiers of switches with `radix` ports (even, at least 4) for the hosts."""
+    tiers = 1
+    while most_hosts(tiers, radix) < hosts:
+        tiers += 1
+    return tiers
+
+
+def whole_switches_needed(hosts: int, tiers: int, radix: int) -> int:
+    """Return the sum over tiers of whole switches; those at the top have twice the ports down."""
+    lower = -(-2 * hosts // radix)
+    return (tiers - 1) * lower + -(-lower // 2)
 
 
 def test_paper_cluster_on_one_plane_needs_four_tiers() -> None:

@@ -16,7 +16,7 @@ from netsim.tracing.why import explain_flow
 from netsim.workloads.tracing.critical_path import critical_path
 
 ROCE = 'transport = {{kind = "roce", queue_pairs = {}}}'
-RING = 'kind = "ring_all_reduce"\nsize = "160KB"'
+RING = 'kind = "collective"\nalgorithm = "ring"\nsize = "160KB"'
 
 
 @pytest.fixture(autouse=True)

@@ -228,8 +228,11 @@ def test_missing_critical_path_is_an_error(netsim: Netsim) -> None:
     assert "traffic" in fails("r", "--critical-path")
 
 
+RING = 'kind = "collective"\nalgorithm = "ring"\nsize = "80KB"'
+
+
 def test_path_follows_chunked_messages_through_a_relay(netsim: Netsim) -> None:
-    text = EXPERIMENT.format(transport="ndp", traffic='kind = "ring_all_reduce"\nsize = "80KB"')
+    text = EXPERIMENT.format(transport="ndp", traffic=RING)
     rail = 'kind = "multi_rail"\ngpus_per_rack = 2\nrelay_chunk = "8KB"\n'
     rail += '[topology.rail]\nkind = "fat_tree"'
     text = text.replace('kind = "fat_tree"', rail).replace("leaves = 2", "leaves = 1")

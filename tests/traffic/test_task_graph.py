@@ -174,8 +174,7 @@ send,1,0,1KB,,2
 
 def test_invalid_ring_and_pipeline_parameters_are_rejected() -> None:
     for kind, given, message in [
-        ("ring_all_reduce", {"group_size": 3}, ("3", "4")),
-        ("ring_all_reduce", {"size": "15B", "chunks": 4}, ("15", "16")),
+        ("collective", {"group_size": 3}, ("3", "4")),
         ("pipeline_1f1b", {"stages": 3}, ("3", "4")),
     ]:
         with raises_input(message):
@@ -183,7 +182,7 @@ def test_invalid_ring_and_pipeline_parameters_are_rejected() -> None:
 
 
 def test_ring_chunks_carry_all_bytes() -> None:
-    load = made("ring_all_reduce", 4, size="1003B", chunks=2, group_size=2)
+    load = made("collective", 4, algorithm="ring", size="1003B", channels=2, group_size=2)
     assert load.flows.total_bytes == 2 * 2 * 1003  # each shard crosses a ring of two twice
     assert set(load.flows.size_bytes.tolist()) == {250, 251}
     ring = (load.flows.src // 2 == load.flows.dst // 2).all()
