@@ -260,7 +260,7 @@ def topo_table(counted: Sequence[NetworkSummary]) -> Table:
 
 def notes(counted: Sequence[NetworkSummary]) -> Iterator[str]:
     """Yield definitions of the figures and sources of prices."""
-    from netsim.inventory.cables import LONGEST_M
+    from netsim.inventory.inventory import LONGEST_M
     from netsim.inventory.paths import MAX_FLOW, TIERS
 
     rack, row, hall = LONGEST_M

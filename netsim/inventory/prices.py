@@ -10,8 +10,7 @@ from typing import Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.inputs import read_toml
-from netsim.inventory.cables import FIBER, LENGTHS, SCALE_UP
-from netsim.inventory.inventory import Inventory
+from netsim.inventory.inventory import FIBER, LENGTHS, SCALE_UP, Inventory
 from netsim.units import written
 
 BUILT_IN = Path(__file__).with_name("prices.toml")

@@ -16,8 +16,16 @@ from small_networks import GBPS, METER_PS, rail_racks, three_tiers
 from topology_of import largest_flow_bps
 
 from netsim.inventory import paths
-from netsim.inventory.cables import FIBER, HOST, SWITCH, latencies_ps, length_class, propagation_ps
-from netsim.inventory.inventory import inventory, stem
+from netsim.inventory.inventory import (
+    FIBER,
+    HOST,
+    SWITCH,
+    inventory,
+    latencies_ps,
+    length_class,
+    propagation_ps,
+    stem,
+)
 from netsim.inventory.paths import MAX_FLOW, TIERS, bisection, kinds_of_networks, middle_of
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network

@@ -9,8 +9,7 @@ from several_ports import rails
 from small_networks import GBPS, rail_racks, three_tiers
 
 from netsim.errors import InputError
-from netsim.inventory.cables import SCALE_UP
-from netsim.inventory.inventory import inventory
+from netsim.inventory.inventory import SCALE_UP, inventory
 from netsim.inventory.prices import PARTS, bill, read_prices
 
 

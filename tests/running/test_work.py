@@ -1,7 +1,8 @@
 """Estimated packet-hops and seconds of shipped experiments against measured ones.
 
-The seconds are those of one thread on the machine that the constants of netsim/running/work.py were
-fitted to, so nothing here depends on the machine that runs the tests.
+The seconds are those of one thread on the machine that the constants of
+netsim/running/estimate.py were fitted to, so nothing here depends on the machine that runs the
+tests.
 """
 
 import numpy as np
@@ -10,8 +11,7 @@ from raises_input import mentions
 
 from netsim.experiment import Experiment, locate
 from netsim.experiment.scenario import prepare
-from netsim.running.estimate import estimate_scenario
-from netsim.running.work import _windows, work
+from netsim.running.estimate import _windows, estimate_scenario, work
 
 # Experiment, overrides that select the point, packet-hops, and seconds on one thread.
 MEASURED = [

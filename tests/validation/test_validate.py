@@ -17,7 +17,7 @@ from netsim.cli.validate import Progress
 from netsim.validation import cases as cases_module
 from netsim.validation import congestion, reference
 from netsim.validation.cases import GROUPS, Case, Row, Verdict, cases
-from netsim.validation.dcqcn_model import DcqcnModel
+from netsim.validation.congestion import DcqcnModel
 from netsim.validation.page import page_text, write_page
 from netsim.validation.run import Outcome, read, write
 

@@ -79,12 +79,12 @@ def command(
     from netsim.workloads.calibration.fit import (
         Rates,
         fitted,
+        machine_toml,
         predictions,
         residuals,
         summaries,
         without_sizes,
     )
-    from netsim.workloads.calibration.machine_file import machine_toml
     from netsim.workloads.calibration.measured import (
         MAX_ROWS,
         Measurement,

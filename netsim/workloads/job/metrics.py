@@ -27,7 +27,7 @@ from netsim.workloads.job.paper import (
     tensor_parallelism,
     wan_needed_bps,
 )
-from netsim.workloads.job.scaling import YEAR_S, optimal_parameters, shape
+from netsim.workloads.job.plan import YEAR_S, optimal_parameters, shape
 
 FILE = Path(__file__).with_name("paper.csv")
 

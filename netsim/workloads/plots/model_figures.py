@@ -23,7 +23,7 @@ from netsim.workloads.job.paper import (
     stage_seconds,
     wan_needed_bps,
 )
-from netsim.workloads.job.scaling import LAWS, YEAR_S, optimal_parameters
+from netsim.workloads.job.plan import LAWS, YEAR_S, optimal_parameters
 from netsim.workloads.plots.paper_figure import (
     JOBS,
     POST_HOC,
@@ -75,7 +75,7 @@ def fig1(_: Sequence[Result]) -> PaperFigure:
     style.finish(figure, axes, f"Figure 1: {about}", "upper left")
     notes = [
         f"{POST_HOC}: the law, its start and the duration were chosen to give these sizes",
-        "constants of the laws: netsim/workloads/job/scaling.py",
+        "constants of the laws: netsim/workloads/job/plan.py",
     ]
     drawn = columns(("law", "years", "trillion_parameters"), rows)
     return PaperFigure(figure, values, drawn, about, notes)

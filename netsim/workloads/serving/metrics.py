@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.workloads.cost.availability import goodput_of_groups, up_shares_cold
+from netsim.workloads.cost.compare import goodput_of_groups, up_shares_cold
 from netsim.workloads.serving.data import DONE, DOWN, FIRST_TOKEN, PREFILL, ROLES, UP, ServingPlan
 from netsim.workloads.serving.distribution import distribution
 from netsim.workloads.serving.failures import SHRINK, Policy

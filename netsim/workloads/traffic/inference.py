@@ -27,12 +27,21 @@ head reads it. Data pass through GPU memory, so compute times do not change.
 
 `layers` simulates only the first layers. Compute is spread evenly over layers, so a tenth of them
 takes a tenth of the time.
+
+Operations of inference steps: iterations of instances, and messages between instances.
+
+An instance is a group of ranks that share a model by tensor parallelism. An iteration is a forward
+pass over a batch: each rank computes two blocks per layer (attention, MLP), and an all-reduce
+follows each. All instances of a phase do the same, so operations are arrays [iterations, blocks,
+instances, ranks].
+
+Compute times and message sizes of the iterations of a phase.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,22 +54,361 @@ from netsim.memory import require_room
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_time
+from netsim.workloads.collectives.steps import cut
 from netsim.workloads.inference import Deployment, kv_capacity_tokens
-from netsim.workloads.operations import CollectiveOptions
+from netsim.workloads.inference.cost import (
+    IterationCost,
+    all_reduce_bytes,
+    compute_ps,
+    network_ps,
+    prompt_pairs,
+)
+from netsim.workloads.inference.roofline import gpu_parameters, iteration_cost, kv_bytes_of_token
+from netsim.workloads.job.model import parameters
+from netsim.workloads.operations import CollectiveOptions, Operations
+from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.serving.given import check_used
+from netsim.workloads.serving.kv_partition import partition
 from netsim.workloads.traffic import _placement
 from netsim.workloads.traffic._collectives import CHOICES, wires_of
-from netsim.workloads.traffic._inference_steps import (
-    BLOCKS,
-    DECODE,
-    KINDS,
-    PHASES,
-    PREFILL,
-    Batches,
-    InferencePhase,
-    InferenceSteps,
-)
 from netsim.workloads.traffic._serving_instances import check_same_cache, deployment_of
+
+Ints = NDArray[np.int64]
+
+COMPUTE, ALL_REDUCE = 0, 1
+"""Streams of a rank; all-reduces of part k of a batch use stream ALL_REDUCE + k. Point-to-point
+messages use none."""
+
+BLOCKS = 2
+"""Blocks per layer: attention and MLP, each with an all-reduce."""
+
+REQUEST_BYTES = 64
+"""Size of a request for pooled memory."""
+
+TP, KV, POOL, CONTROL = KINDS = ("tp", "kv", "pool", "control")
+"""Kinds of messages: all-reduces, KV caches, pool reads, and their requests."""
+
+
+@dataclass(eq=False)
+class InferencePhase:
+    """The work of all instances of one phase.
+
+    Attributes:
+        name: "prefill" or "decode"; the kind of its compute operations.
+        ranks: int64[instances, tp].
+        step: int64[n], the step of each of the n iterations.
+        compute_ps: int64[parts, n, blocks], compute time of a rank. A part is a share of the batch;
+            one part computes during the all-reduce of another.
+        chunked: whether parts are chunks of each block instead. A block then starts when the
+            all-reduces of all chunks of the previous block end.
+        all_reduce_bytes: int64[parts], size of each all-reduce.
+        how: algorithm and options of all-reduces.
+        all_reduce_ps: int64[parts], duration of each all-reduce; None: simulated in packets.
+        computed, reduced: int64[parts, n, blocks, instances, tp], the operations, once added;
+            all-reduces of instances of one rank are their computations.
+    """
+
+    name: str
+    ranks: Ints
+    step: Ints
+    compute_ps: Ints
+    all_reduce_bytes: Ints
+    how: CollectiveOptions
+    all_reduce_ps: Ints | None = None
+    chunked: bool = False
+    computed: Ints = field(init=False)
+    reduced: Ints = field(init=False)
+
+    @property
+    def tp(self) -> int:
+        return int(self.ranks.shape[1])
+
+    @property
+    def layers(self) -> int:
+        """Number of simulated layers."""
+        return int(self.compute_ps.shape[2]) // BLOCKS
+
+
+class InferenceSteps:
+    """Collects operations and the step of each."""
+
+    def __init__(self, n_ranks: int) -> None:
+        self.ops = Operations(n_ranks)
+        self.kinds: set[str] = set()
+        """Kinds of the messages."""
+        self._recorded: list[tuple[Ints, Ints]] = []
+
+    def add(self, phase: InferencePhase) -> None:
+        """Add all iterations of a phase, back to back at each rank."""
+        parts, n, blocks = phase.compute_ps.shape
+        shape = (n, blocks, *phase.ranks.shape)
+        computed, reduced = np.empty((2, parts, *shape), np.int64)
+        phase.computed, phase.reduced = computed, reduced
+        if not n:
+            return
+        ranks = np.broadcast_to(phase.ranks, shape)
+        turn = parts * np.arange(n * blocks).reshape(n, blocks, 1, 1)
+        for part in range(parts):
+            made = self.ops.compute(
+                ranks,
+                phase.compute_ps[part][..., None, None],
+                stream=COMPUTE,
+                kind=phase.name,
+                label=_labels(shape),
+            )
+            self._record(made, phase.step)
+            self.ops.set_order(made, turn + part)
+            computed[part] = reduced[part] = made
+            if phase.tp > 1:
+                reduced[part] = self._all_reduce(phase, part, shape, turn)
+                self.ops.after(made, reduced[part])
+            then = computed[0 if phase.chunked else part]
+            self.ops.after(reduced[part][:, :-1], then[:, 1:])
+        for part in range(parts):
+            # The next iteration needs the tokens of all parts of the batch.
+            self.ops.after(reduced[:, :-1, -1], computed[part][None, 1:, 0])
+
+    def _all_reduce(
+        self, phase: InferencePhase, part: int, shape: tuple[int, ...], turn: Ints
+    ) -> Ints:
+        formula = None if phase.all_reduce_ps is None else int(phase.all_reduce_ps[part])
+        if formula is None:
+            self.kinds.add(TP)
+        made: Ints = self.ops.collective(
+            "all_reduce",
+            np.broadcast_to(phase.ranks, shape).reshape(-1, phase.tp),
+            int(phase.all_reduce_bytes[part]),
+            phase.how,
+            stream=ALL_REDUCE + part,
+            kind=TP,
+            duration_ps=formula,
+        ).reshape(shape)
+        self._record(made, phase.step)
+        self.ops.set_order(made, turn + part)
+        return made
+
+    def send_caches(
+        self,
+        phase: InferencePhase,
+        to: InferencePhase,
+        n_bytes: Ints,
+        *,
+        per_layer: bool,
+    ) -> None:
+        """Send the KV caches of each prefill instance to the decode instance of the same index.
+
+        They are sent after the iteration, or layer by layer after attention. The decode instance's
+        first iteration of the next step waits for them. `n_bytes`: int64[parts], per iteration.
+        """
+        self.kinds.add(KV)
+        share = partition(phase.tp, to.tp)
+        src, dst = share.source, share.sink
+        for part in range(len(phase.compute_ps)):
+            messages = phase.layers if per_layer else 1
+            # [n, messages, instances, len(share)]
+            before = phase.computed[part][:, ::BLOCKS] if per_layer else phase.reduced[part][:, -1:]
+            size = share.sizes(n_bytes[part : part + 1], messages)[:, :, None]
+            shape = (len(phase.step), messages, len(phase.ranks), len(share))
+            sent, received = self.ops.send(
+                np.broadcast_to(phase.ranks[:, src], shape),
+                np.broadcast_to(to.ranks[:, dst], shape),
+                np.broadcast_to(size, shape),
+                kind=KV,
+            )
+            self._record(sent, phase.step)
+            self._record(received, phase.step)
+            self.ops.after(before[..., src], sent)
+            first = np.searchsorted(to.step, phase.step, "right")
+            has_next = np.flatnonzero(first < len(to.step))
+            for k in has_next.tolist():
+                starts = to.computed[:, first[k], 0][:, None, :, dst]
+                self.ops.after(received[k][None], starts)
+
+    def read_pool(
+        self, phase: InferencePhase, pool: Ints, layer_bytes: Ints, *, prefetch: bool
+    ) -> None:
+        """Have every rank read from the ranks `pool` before each layer.
+
+        `layer_bytes`: int64[n * layers], read by one instance before each layer. With `prefetch`,
+        the request is sent when the previous layer starts, otherwise when it ends.
+        """
+        self.kinds |= {CONTROL, POOL}
+        share = partition(pool.size, phase.tp)
+        dst, m = share.sink, len(share)
+        n, layers, k = len(phase.step), phase.layers, len(phase.ranks)
+        shape = (n, layers, k, m)
+        reader = np.broadcast_to(phase.ranks[:, dst], shape)
+        # Instances start with different pool hosts.
+        holder = pool[(share.source + np.arange(k)[:, None] * m) % pool.size]
+        holder = np.broadcast_to(holder, shape)
+        requests, requested = self.ops.send(reader, holder, REQUEST_BYTES, kind=CONTROL)
+        size = share.sizes(layer_bytes, 1).reshape(n, layers, 1, m)
+        sent, received = self.ops.send(holder, reader, np.broadcast_to(size, shape), kind=POOL)
+        for made in (requests, requested, sent, received):
+            self._record(made, phase.step)
+        self.ops.after(requested, sent)
+        starts = phase.computed[0][:, ::BLOCKS].reshape(n * layers, k, phase.tp)[..., dst]
+        self.ops.after(received.reshape(starts.shape), starts)
+        request = requests.reshape(starts.shape)[1:]
+        if prefetch:
+            self.ops.after_start(starts[:-1], request)
+            return
+        for part in phase.reduced:
+            over = part[:, BLOCKS - 1 :: BLOCKS].reshape(n * layers, k, phase.tp)[..., dst]
+            self.ops.after(over[:-1], request)
+
+    def job_steps(self) -> JobSteps:
+        """Return the step of each operation."""
+        number = np.concatenate([made for made, _ in self._recorded])
+        step = np.concatenate([step for _, step in self._recorded])
+        # In-network reduction adds operations in between, which the table omits.
+        step = step[np.argsort(number)].astype(np.int32)
+        return JobSteps(step, formula_networks={TP: "scale-up"})
+
+    def _record(self, made: Ints, step: Ints) -> None:
+        """Record the steps of operations; their first axis is the iteration."""
+        of = np.broadcast_to(step.reshape(-1, *[1] * (made.ndim - 1)), made.shape)
+        self._recorded.append((made.reshape(-1), of.reshape(-1)))
+
+
+def _labels(shape: tuple[int, ...]) -> list[str]:
+    """Return the label of each compute operation."""
+    n, blocks, *others = shape
+    names = [f"layer {b // BLOCKS} {('attention', 'mlp')[b % BLOCKS]}" for b in range(blocks)]
+    found: list[str] = np.tile(np.repeat(np.array(names, object), np.prod(others)), n).tolist()
+    return found
+
+
+PREFILL, DECODE = PHASES = ("prefill", "decode")
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """The batches of a phase, the same for all its instances.
+
+    Attributes:
+        phase: one of `PHASES`.
+        deployment: the deployment of each instance.
+        rows: int64[parts], prompts or decoding sequences in each part of the batch.
+        lengths: int64[n], by iteration: tokens of each prompt, or before each sequence's next one.
+        layers: number of simulated layers.
+        chunks: chunks of each block; 1 unless the batch is one part.
+    """
+
+    phase: str
+    deployment: Deployment
+    rows: Ints
+    lengths: Ints
+    layers: int
+    chunks: int = 1
+
+    def phase_of(
+        self, ranks: Ints, step: Ints, how: CollectiveOptions, *, by_formula: bool
+    ) -> InferencePhase:
+        """Return the phase on `ranks`, int64[instances, tp]; iteration k belongs to `step[k]`."""
+        cost = iteration_cost(self.deployment)
+        tokens = self.rows * (self.lengths[0] if self.phase == PREFILL else 1)
+        n_bytes = np.array([all_reduce_bytes(cost, n) for n in tokens.tolist()])
+        each_ps = np.array(
+            [network_ps(cost, n) // max(1, cost.all_reduces) for n in tokens.tolist()]
+        )
+        computing_ps = self._compute_ps(cost)
+        if self.chunks > 1:
+            n_bytes = cut(n_bytes[0], self.chunks)
+            latency_ps = round(cost.all_reduce_ps)
+            each_ps = latency_ps + cut(each_ps[0] - latency_ps, self.chunks)
+            computing_ps = np.moveaxis(cut(computing_ps[0], self.chunks), -1, 0)
+        return InferencePhase(
+            name=self.phase,
+            ranks=ranks,
+            step=step,
+            compute_ps=computing_ps,
+            all_reduce_bytes=n_bytes,
+            how=how,
+            all_reduce_ps=each_ps if by_formula else None,
+            chunked=self.chunks > 1,
+        )
+
+    def formula_ps(self) -> tuple[int, int]:
+        """Return compute and all-reduce time of the first iteration: all layers, whole batch, and
+        an idle network."""
+        cost, rows, length = iteration_cost(self.deployment), int(self.rows.sum()), self.lengths[0]
+        tokens = rows * int(length) if self.phase == PREFILL else rows
+        return self._times_ps(cost, rows, int(length))[0], network_ps(cost, tokens)
+
+    def largest(self, length: int) -> tuple[float, int]:
+        """Return the KV cache bytes of all GPUs, with replicas, and the compute time of an
+        iteration at this length: all layers, whole batch."""
+        rows, copies = int(self.rows.sum()), self.deployment.kv_share * self.deployment.tp
+        time_ps = self._times_ps(iteration_cost(self.deployment), rows, length)[0]
+        return copies * kv_bytes_of_token(self.deployment) * rows * length, time_ps
+
+    def kv_bytes(self) -> Ints:
+        """int64[parts]: KV cache bytes of each part in the simulated layers, in iteration 0."""
+        every = kv_bytes_of_token(self.deployment) * self.rows * self.lengths[0]
+        found = np.ceil(every * self.layers / self._n_layers).astype(np.int64)
+        return cut(found[0], self.chunks) if self.chunks > 1 else found
+
+    def layer_kv_bytes(self) -> Ints:
+        """int64[n]: KV cache bytes of a layer by iteration, summed over GPUs, with replicas."""
+        copies = self.deployment.kv_share * self.deployment.tp
+        every = kv_bytes_of_token(self.deployment) * int(self.rows.sum()) * self.lengths
+        return np.ceil(copies * every / self._n_layers).astype(np.int64)
+
+    def layer_weight_bytes(self) -> Ints:
+        """int64[n]: weight bytes of a layer of one instance."""
+        numbers = sum(gpu_parameters(self.deployment)) * self.deployment.tp / self._n_layers
+        n_bytes = numbers * self.deployment.formats.bytes_of("weights")
+        return np.full(self.lengths.size, round(n_bytes))
+
+    @property
+    def _n_layers(self) -> int:
+        return self.deployment.model.layers
+
+    def _compute_ps(self, cost: IterationCost) -> Ints:
+        """Return `InferencePhase.compute_ps`: an iteration's time in equal layers of two blocks.
+
+        Attention takes the time of its token pairs, and its share of the rest by parameters. Each
+        part and each chunk launches all layers. Overheads per iteration and per request are in the
+        first part; the time up to the floor is spread over all parts.
+        """
+        model = self.deployment.model
+        known = parameters(model)
+        matrices = known.active - known.embedding - known.head
+        share = model.layers * model.attention_parameters / matrices
+        parts = self.rows.size
+        found = np.empty((parts, self.lengths.size, BLOCKS * self.layers), np.int64)
+        layer = np.arange(self.layers)[:, None]
+        for k, length in enumerate(self.lengths.tolist()):
+            # [2, parts]: whole time, and time without attention pairs
+            times = np.array([self._part_ps(cost, part, length) for part in range(parts)]).T
+            if self.phase == PREFILL:
+                shortfall = np.maximum(0, round(cost.prefill_floor_ps) - times.sum(1))
+                times += cut(shortfall, parts)
+            for part, (whole, rest) in enumerate(times.T.tolist()):
+                attention = whole - rest + share * rest
+                ends = (layer * whole + np.array([attention, whole])) / self._n_layers
+                found[part, k] = np.diff(np.rint(ends).astype(np.int64).reshape(-1), prepend=0)
+        return found
+
+    def _part_ps(self, cost: IterationCost, part: int, length: int) -> tuple[int, int]:
+        """Return `_times_ps` of one part, without the iteration's floor."""
+        own = cost._replace(prefill_floor_ps=0.0, layers_ps=cost.layers_ps * self.chunks)
+        if part:
+            own = own._replace(iteration_ps=0.0)
+            if self.phase == PREFILL:
+                own = own._replace(sequence_ps=0.0)
+        return self._times_ps(own, int(self.rows[part]), length)
+
+    def _times_ps(self, cost: IterationCost, rows: int, length: int) -> tuple[int, int]:
+        """Return the compute time of an iteration, and that without attention's token pairs."""
+        if self.phase == DECODE:
+            whole = compute_ps(cost, rows, 0, rows, rows * length)
+            return whole, compute_ps(cost, rows, 0, rows, 0)
+        tokens = rows * length
+        pairs = rows * prompt_pairs(self.deployment.causal, 0, length)
+        return compute_ps(cost, tokens, pairs, 0, 0), compute_ps(cost, tokens, 0, 0, 0)
+
 
 AFTER_PREFILL, LAYERWISE = KV_TRANSFERS = ("after_prefill", "layerwise")
 WEIGHTS, CACHE = ("weights", "kv")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from raises_input import raises
 
-from netsim.workloads.cost.availability import (
+from netsim.workloads.cost.compare import (
     availability,
     blast_radius,
     full_capacity,

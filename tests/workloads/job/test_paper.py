@@ -16,7 +16,7 @@ from netsim.workloads.job.paper import (
     stage_seconds,
     wan_needed_bps,
 )
-from netsim.workloads.job.scaling import (
+from netsim.workloads.job.plan import (
     LAWS,
     LOSS_A,
     LOSS_ALPHA,

@@ -14,7 +14,7 @@ from serving_case import lost_shares
 
 from netsim.errors import InputError
 from netsim.plugins.params import resolve_params
-from netsim.workloads.cost.availability import (
+from netsim.workloads.cost.compare import (
     availability,
     goodput_of_groups,
     group_availability,
