@@ -465,9 +465,12 @@ def estimate_each(
     places: dict[str, int] = {}
     order = {point.index: places.setdefault(key_of(point), len(places)) for point in points}
     last = Built()
-    for done, point in enumerate(sorted(points, key=lambda point: order[point.index])):
-        step(f"building and predicting {point.name}", done, len(points))
-        yield point, estimate(point, None if done else budget_s, last)
+    try:
+        for done, point in enumerate(sorted(points, key=lambda point: order[point.index])):
+            step(f"building and predicting {point.name}", done, len(points))
+            yield point, estimate(point, None if done else budget_s, last)
+    finally:
+        step("")
 
 
 def estimate_scenario(

@@ -23,6 +23,7 @@ from netsim.running.point import Progress
 from netsim.running.point_run import PointOutcome, PointRun, Report, RunOptions
 from netsim.running.point_spec import point_spec
 from netsim.running.worker_process import POLL_S, Reply, WorkerProcess, Workers
+from netsim.steps import step
 
 UNKNOWN = Estimate(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, assumptions="")
 
@@ -74,11 +75,16 @@ class Processes(Executor):
         found = super().estimates(runs, should_stop)
         rest = [run for run in runs if run.name not in found]
         asked = {run.name: self._ask("estimate", run, RunOptions()) for run in rest}
+        n_done = -1
         while not should_stop():
             done, left = wait(asked.values(), POLL_S)
+            if left and len(done) > n_done:
+                n_done = len(done)
+                step("building and predicting the other points", n_done, len(rest))
             wrong = [future for future in done if "input_error" in future.result()]
             if wrong or not left:
                 break
+        step("")
         for future in asked.values():
             future.cancel()
         if should_stop():

@@ -149,9 +149,10 @@ def applies(result: Result) -> bool:
 
 def explain(result: Result, step: int | None, where: Mapping[str, Any]) -> Explanation:
     """Explain a step; without one the last step, or all tasks if there are no steps."""
+    from netsim.workloads.tracing.critical_path import steps_done
     from netsim.workloads.tracing.why import explain_step
 
     if step is None and result.operations is not None:
-        steps = len(result.summary["job"]["steps"])
+        steps = steps_done(result)
         step = steps - 1 if steps else None
     return explain_step(result, step, **where)

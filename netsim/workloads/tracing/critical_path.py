@@ -134,6 +134,11 @@ def critical_path(
     return CriticalPath(table, name, start_ps, tuple(replay.changes))
 
 
+def steps_done(result: Result) -> int:
+    """Return the number of complete steps of a result's job; 0 without a job."""
+    return len(result.summary.get("job", {}).get("steps", ()))
+
+
 def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) -> tuple[int, int]:
     """Return the last task of a step, and the end of the previous step, or 0."""
     import polars as pl
@@ -142,7 +147,7 @@ def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) ->
     operations = scenario.load.part(OperationTable)
     if table is None or operations is None:
         raise InputError("the traffic has no steps", file=file, key="--step")
-    done = len(result.summary["job"]["steps"])
+    done = steps_done(result)
     if not 0 <= step < done:
         hint = f"0 to {done - 1}" if done else "no step is complete"
         raise InputError(
