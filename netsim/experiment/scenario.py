@@ -110,7 +110,7 @@ def _given(point: Point) -> Iterator[tuple[str, int, Bdp, str]]:
     defaults = dict(fabric_defaults(point.transport.module, None))
     defaults |= {f"ecn.{name}": value for name, value in defaults.pop("ecn", {}).items()}
     for name, value in size_values(point.fabric).items():
-        usual = defaults.get(name)
+        usual = None if name == "header_queue_bytes" else defaults.get(name)  # for incasts only
         if isinstance(usual, str) and "bdp" in usual and isinstance(value, int):
             default = parse_port_size(usual, packet_bytes)
             assert isinstance(default, Bdp)

@@ -18,6 +18,7 @@ from netsim.results.provenance import LIBRARIES, Provenance, provenances
 from netsim.results.read import Result
 from netsim.results.replace import real, replacing
 from netsim.version import __version__
+from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,7 +96,8 @@ def receive(directory: Path, contents: Mapping[str, bytes], fingerprint: str) ->
         for name, content in contents.items():
             if name not in (*files.tables(), files.SUMMARY, files.EXPERIMENT):
                 raise InputError(f"a worker sent the file {name!r}, which no result has")
-            (received / name).write_bytes(content)
+            with replacing_file(received / name) as file:
+                file.write(content)
         complete = checked(received, fingerprint).complete
         if not complete and destination.holds_complete(target):
             target = destination.partial_directory(target)

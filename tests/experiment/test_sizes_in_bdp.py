@@ -37,7 +37,7 @@ def test_bdp_sizes_stay_unresolved_until_the_network_exists(tmp_path):
     assert values["ecn.kmin_bytes"] == values["ecn.kmax_bytes"] == Bdp(Fraction(1, 5))
     assert point.resolved["fabric"]["queue_bytes"] == "1.5bdp"
     assert point.resolved["fabric"]["ecn"]["kmax_bytes"] == "0.2bdp"
-    assert point.resolved["fabric"]["header_queue_bytes"] == "1MB"
+    assert point.resolved["fabric"]["header_queue_bytes"] == "8bdp+1MB"
 
 
 def test_bdp_size_is_resolved_per_port_rate(tmp_path):
@@ -59,13 +59,16 @@ def test_equal_ports_share_one_bdp_size(tmp_path, rate):
 def test_resolved_bdp_sizes_are_reported(tmp_path):
     assert list(report_queue_sizes([point_of(tmp_path, transport="ndp:htsim")])) == []
     point = point_of(tmp_path, fabric='queue_bytes = "1bdp"\necn.kmin_bytes = "0.25bdp"')
-    rates = [("100Gbps", "110.56KB", "27.64KB"), ("400Gbps", "442.24KB", "110.56KB")]
+    rates = [
+        ("100Gbps", "110.56KB", "1.88448MB", "27.64KB"),
+        ("400Gbps", "442.24KB", "4.53792MB", "110.56KB"),
+    ]
     assert list(report_queue_sizes([point])) == [
         "Sizes in bdp:",
         *(
             f"  ports of {rate}, base round trip 8.8448us: queue_bytes = {queue}, "
-            f"ecn.kmin_bytes = {mark}, ecn.kmax_bytes = {mark}"
-            for rate, queue, mark in rates
+            f"header_queue_bytes = {headers}, ecn.kmin_bytes = {mark}, ecn.kmax_bytes = {mark}"
+            for rate, queue, headers, mark in rates
         ),
     ]
 

@@ -51,7 +51,8 @@ def contents(directory):
     """Everything in the results of a sweep."""
     sweep = load(directory)
     for one in sweep.points:
-        one.experiment.pop("directory")  # where the experiment file was
+        for place in ("directory", "origin"):  # where the experiment file was
+            one.experiment.pop(place)
     points = [(one.name, one.summary, one.experiment, one.flows.rows()) for one in sweep.points]
     return [sweep.table.rows(named=True), sweep.table.schema, points]
 
