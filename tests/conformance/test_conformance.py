@@ -30,7 +30,17 @@ ALL = [case.name for case in CASES["transport"]]
 OTHERS = [name for name in ALL if name not in PLAIN]
 
 
-@pytest.mark.parametrize("name", registry.names("transport"))
+QUICK = ("ndp", "roce", "dcqcn", "smartt", "homa", "expresspass", "datagram")
+"""Transports of each kind: pulls, PFC, rates, windows, grants, credits, open loop."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+        for name in registry.names("transport")
+    ],
+)
 def test_built_in_transports_pass(name: str) -> None:
     assert not failures(check(name, "transport", cases=PLAIN))
 
