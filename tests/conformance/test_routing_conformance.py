@@ -45,7 +45,14 @@ def choose(env, now, port, pkt, first, n):
 '''
 
 
-@pytest.mark.parametrize("name", NAMES)
+QUICK = ("ecmp", "spray_round_robin", "conga", "letflow", "dateline", "ugal_l", "valiant")
+"""Algorithms of each kind: hashed, in turn, by load, by gap, by dimension, by detours."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NAMES],
+)
 def test_built_in_algorithms_pass(name):
     findings = check(name, "routing", cases=PLAIN)
     assert [finding.case for finding in findings] == PLAIN

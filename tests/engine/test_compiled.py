@@ -46,6 +46,9 @@ FEATURES = {
     ),
 }
 
+QUICK = ("roce", "ndp")
+LONG = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("datagram", *FEATURES)]
+
 
 def random_flows(network: Network, rng: np.random.Generator, n: int, most_bytes: int) -> FlowTable:
     """Return random flows among all hosts, a quarter of them to host 0."""
@@ -69,7 +72,7 @@ def tight(fabric: Fabric, rng: np.random.Generator) -> Fabric:
     )
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *FEATURES])
+@pytest.mark.parametrize("kind", [*QUICK, *LONG])
 def test_compiled_and_plain_runs_agree(kind: str) -> None:
     """Array bounds are checked where no other test shares the code."""
     transport, fabric = (KINDS | FEATURES)[kind]
@@ -91,7 +94,7 @@ def test_compiled_and_plain_runs_agree(kind: str) -> None:
         assert_conserved(engines[1])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", QUICK)
 def test_threads_and_repetition_do_not_change_results(kind: str) -> None:
     transport, fabric = KINDS[kind]
     rng = np.random.Generator(np.random.Philox(7))
@@ -106,7 +109,7 @@ def test_threads_and_repetition_do_not_change_results(kind: str) -> None:
     assert digests[4] != digests[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", QUICK)
 def test_resuming_in_another_engine_does_not_change_results(kind: str) -> None:
     """Move a run from compiled code to plain Python and back, with 2, 1 and 4 threads."""
     transport, fabric = KINDS[kind]

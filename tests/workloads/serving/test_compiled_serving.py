@@ -84,7 +84,8 @@ def pollaczek_khinchine_ps(rate_per_ps: float, *service_ps: int) -> float:
     return float(rate_per_ps * (times**2).mean() / (2 * (1 - load)))
 
 
-@pytest.mark.parametrize("lengths", [pytest.param((1500,), marks=pytest.mark.slow), (300, 3000)])
+@pytest.mark.slow
+@pytest.mark.parametrize("lengths", [(1500,), (300, 3000)])
 def test_prompt_waits_match_md1_and_mg1_queues(tmp_path: Path, lengths: tuple[int, ...]) -> None:
     takes = tuple(map(takes_ps, lengths))
     rate = LOAD / float(np.mean(takes))
