@@ -89,7 +89,7 @@ def provenances(points: Sequence[Point]) -> list[Provenance]:
 
 def run_inputs(point: Point) -> dict[str, Any]:
     """Return what decides the point's result; the fingerprint is its hash."""
-    plugins = [_Sources(use.plugin.path) for use in point.uses]
+    plugins = [_Sources(use.plugin.path, is_built_in(use.plugin)) for use in point.uses]
     return _run_inputs(point, plugins, data_files(point), _sha256)
 
 
@@ -106,7 +106,7 @@ def fingerprint_of(inputs: Mapping[str, Any]) -> str:
 
 
 def _provenance(point: Point, sources: Any, read: Any, known: Any) -> Provenance:
-    plugins = [sources(use.plugin.path) for use in point.uses]
+    plugins = [sources(use.plugin.path, is_built_in(use.plugin)) for use in point.uses]
     described = tuple(
         _describe(use.plugin, source) for use, source in zip(point.uses, plugins, strict=True)
     )
@@ -181,11 +181,12 @@ def affects_results(name: str) -> bool:
 
 
 class _Sources:
-    """The files of a plugin, itself first, with their SHA-256."""
+    """The files of a plugin, itself first, with their SHA-256. Those of netsim's own do not depend
+    on whether its file was also loaded by path."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, built_in: bool) -> None:
         self.folder = path.parent
-        self.hashes = plugin_files.loaded_files(path)
+        self.hashes = {} if built_in else plugin_files.loaded_files(path)
         if not self.hashes:
             shared = sorted(self.folder.glob("_*.py"))
             self.hashes = {file: _sha256(file) for file in [path, *shared]}

@@ -11,6 +11,7 @@ import pytest
 from test_structure import imported, modules
 
 from netsim.experiment import Experiment
+from netsim.plugins.files import load
 from netsim.results.provenance import (
     BY_USE,
     PRESENTATION,
@@ -19,6 +20,8 @@ from netsim.results.provenance import (
     data_files,
     provenances,
 )
+
+TREE = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}
 
 ONLY_REFUSES = "lint"
 """Called while an experiment is resolved; an experiment that passes it runs as without it."""
@@ -131,3 +134,10 @@ def test_fingerprint_contains_files_a_plugin_reads(tmp_path: Path) -> None:
     assert provenances([referring])[0].fingerprint == before
     (tmp_path / "t.1.et").write_bytes(b"other")
     assert provenances([point])[0].fingerprint != before
+
+
+def test_fingerprint_does_not_depend_on_other_plugins_loaded_by_path() -> None:
+    (point,) = Experiment(transport="ideal", topology=TREE, traffic="permutation").points()
+    before = provenances([point])[0].fingerprint
+    load(point.transport.plugin.path, shown="ideal.py")
+    assert provenances([point])[0].fingerprint == before
