@@ -81,8 +81,8 @@ def links(results: Sequence[Result]) -> Picture:
 
 
 def with_links(results: Sequence[Result]) -> list[Result]:
-    """Return the results with links, and warn of the others. Raises InputError if all are
-    others."""
+    """Return the results that have a links table, and warn about those that do not. Raises
+    InputError if none has one."""
     shown = [one for one in results if (one.path / files.LINKS).is_file() and len(one.links)]
     if not shown:
         is_ideal = seed_curves.transport(results[0]) == seed_curves.IDEAL
@@ -185,7 +185,7 @@ def topology(results: Sequence[Result], y: str | None = None, *, trust: bool = F
 
 
 def _network_of(result: Result, trust: bool) -> Network:
-    """Build the network of a result again."""
+    """Rebuild the network of a result."""
     from netsim.experiment.scenario import network_of
 
     network = network_of(point_of(result, trust=trust))
@@ -203,7 +203,7 @@ def _network_of(result: Result, trust: bool) -> Network:
 
 
 def _values(result: Result, network: Network, quantity: str) -> np.ndarray:
-    """Return float64[n_ports]: the value of each link, summed over its classes."""
+    """Return float64[n_ports], the value of each link summed over traffic classes."""
     links = result.links
     column = COLUMN.get(quantity, quantity)
     values = np.zeros(network.n_ports)

@@ -39,7 +39,7 @@ class Table:
 
 
 class Picture(NamedTuple):
-    """A figure, and the table that is printed with it, if any."""
+    """A figure, and optionally the table printed with it."""
 
     figure: Figure
     table: Table | None = None

@@ -123,7 +123,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, **opt
 
 
 def _result_directory(text: str) -> Path | None:
-    """Return the result directory that the argument EXPERIMENT names, if it names one."""
+    """Return the result directory given as EXPERIMENT; None if it names an experiment."""
     from netsim.experiment import built_in
 
     return Path(text) if os.path.isdir(text) and text not in built_in() else None

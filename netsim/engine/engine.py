@@ -3,7 +3,7 @@
 A switch with too little scratch memory ends its step before it changes any result. The engine makes
 room between calls of the compiled code and repeats the call.
 
-Errors of handlers: which handler, on which node, in which line.
+An error of a handler becomes a message that names the handler, the node and the line.
 """
 
 from __future__ import annotations

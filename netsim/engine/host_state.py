@@ -1,6 +1,4 @@
-"""Initial state of hosts and flows, with timers and bitmaps.
-
-Task records of a run, host by host, with their dependencies.
+"""Initial state of hosts: flows with timers and bitmaps, and tasks with their dependencies.
 
 Flows that wait for flows delivered at their own source also wait by tasks, which are added after
 those of the table.

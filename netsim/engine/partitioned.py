@@ -1,12 +1,10 @@
 """One run in several processes, each with a part of the network: an engine per rank.
 
 Every rank simulates its part up to a time before which no other can affect it (`partition.py`).
-Then it sends the packets that leave its part to the ranks that they reach (`exchange.py`), and all
+Then it sends the packets that leave its part to the ranks that they reach (`cut.py`), and all
 ranks learn the earliest event of each. Rank 0 gives the orders; the others follow in `serve`. When
 the state is read on rank 0, the others' rows are gathered first, so results, checkpoints and
 reports are made as always.
-
-What leaves one part of a network for others, and what reaches it (`cut.py`).
 """
 
 from __future__ import annotations

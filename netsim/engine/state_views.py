@@ -2,8 +2,6 @@
 
 Per-flow data are views of the engine's arrays, so even a run of a million flows can be read several
 times a second. Everything else is counted or copied on request.
-
-Which ports PFC has stopped, and which packets wait for them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """Resolve the tree of one point to a `Point`: fill in defaults and check everything.
 
 Sections that points share are resolved once. Errors are collected and reported together.
-
-Resolve the seed, [stop], [measure], [outputs], [faults.NAME] and [routing].
-
-Resolve the fabric of a point: the experiment's keys over its transports' defaults.
 """
 
 from __future__ import annotations

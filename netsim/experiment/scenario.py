@@ -1,8 +1,6 @@
-"""Build what a point simulates: network, flows, fabric and faults.
+"""Build what a point simulates: network, flows, fabric, faults and sampled series.
 
-What a run samples: the ports, hosts, flows and fields that [outputs] names.
-
-Find sizes that are far from the bandwidth-delay product of a point's network.
+`far_sizes` finds sizes that are far from the bandwidth-delay product of the network.
 
 A transport's `FABRIC` states queue sizes as bandwidth-delay products, and a window's parameter
 says how many its default is (`Param.products`). An experiment or a preset may set bytes or packets

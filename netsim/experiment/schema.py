@@ -1,10 +1,7 @@
 """The fixed sections of an experiment file, as pydantic models.
 
-Plugins declare the parameters of topology, transport and traffic.
-
-How the values of the fixed sections are converted, and written back.
-
-Values are converted by the same functions as plugin parameters, so error messages agree.
+Plugins declare the parameters of topology, transport and traffic. Values are converted by the same
+functions as plugin parameters, so error messages agree.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def _classes(report: Report, unit: str, scale: float) -> Iterator[parts.Part]:
 
 
 def looks(colors: Sequence[str]) -> list[CurveStyle]:
-    """Return a style per line; lines of one color differ in dashes."""
+    """Return a style for each curve; curves of the same color have different dash patterns."""
     return [
         CurveStyle(color, style.LINES[colors[:k].count(color) % len(style.LINES)])
         for k, color in enumerate(colors)
@@ -252,7 +252,7 @@ def _value(point: Point, axis: str) -> Any:
 
 
 def _table(report: Report) -> parts.Part:
-    """Return a row per point with the metrics that differ."""
+    """Return one row per point, with the metrics that differ between points."""
     chosen = [one for one in _varying(report) if one.title or _rank(one) < len(PREFERRED)]
     columns, scales = ["point", "status"], []
     for metric in chosen:

@@ -1,7 +1,5 @@
-"""Inventory of a network.
-
-Cables by endpoints, rate and length; a length is the cable's delay at 5 ns per meter.
-"""
+"""Inventory of a network: switches, NICs, and cables by endpoints, rate and length. A length is the
+cable's delay at 5 ns per meter."""
 
 from __future__ import annotations
 

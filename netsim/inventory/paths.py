@@ -1,6 +1,7 @@
-"""Path diversity: number and length of paths between hosts, by the routes of the network.
+"""Path diversity, and the bisection by max-flow.
 
-Bisection by max-flow: what low-numbered hosts can send to the others at once.
+Paths between hosts follow the routes of the network. The bisection is the rate at which
+low-numbered hosts can send to the others.
 
 A maximum flow can be spread evenly over links between equivalent nodes, so it is computed between
 colors (`symmetry.py`) and exact. A regular network of any size has a handful of colors; one without

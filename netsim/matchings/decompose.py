@@ -1,8 +1,7 @@
 """Decomposition of a demand into a sum of matchings: exact, greedy, and perfect ones by weight.
 
-Demand between racks as a sparse table of integers, stuffing, and prediction errors.
-
-A row is a dict of its columns and bytes, all positive.
+The demand between racks is a sparse table of integers: a row is a dict from column to bytes, all
+positive. It can be stuffed to equal sums, and given prediction errors.
 """
 
 from __future__ import annotations

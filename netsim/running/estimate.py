@@ -1,7 +1,5 @@
 """Predict the packets, memory and time of a run before it starts.
 
-Predict the work of a simulation, and how long it takes.
-
 The engine steps every node that has work through windows as long as the shortest link delay. A
 run's time therefore depends on more than its packet-hops: with few packets in flight, each wakes a
 node by itself, and every window checks all nodes. The time is the sum of

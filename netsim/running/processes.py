@@ -28,13 +28,13 @@ from netsim.steps import step
 UNKNOWN = Estimate(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, assumptions="")
 
 ALONE_S = 1.0
-"""Seconds in which this process predicts points before it lets others help."""
+"""Seconds for which this process predicts points alone; then workers help."""
 
 START_S = 1.0
-"""Time in which worker processes start."""
+"""Startup time of worker processes, in seconds."""
 
 SAVED_S = 3.0
-"""Predicted gain below which points run in this process."""
+"""Points run in this process if workers are predicted to save fewer seconds."""
 
 
 class Processes(Executor):

@@ -1,4 +1,4 @@
-"""Flow sizes drawn from a cumulative distribution.
+"""Flow sizes drawn from a cumulative distribution, such as W1 to W5 of the Homa paper.
 
 A distribution is a list of points (size, probability of a flow no larger than it). The first
 point's probability is that of its size. Between two points, sizes are uniform. Two points of one
@@ -6,11 +6,10 @@ size make a step, so 1 kB and 1 MB in equal parts is
 
     [["1KB", 0.5], ["1MB", 0.5], ["1MB", 1.0]]
 
-The message sizes W1 to W5 of the Homa paper.
-
-Montazeri et al., "Homa", SIGCOMM 2018, figure 1: W1 is Facebook's key-value store (Atikoglu et
-al., SIGMETRICS 2012), W2 a search application and W3 all applications of a Google datacenter,
-W4 a Hadoop cluster (Roy et al., SIGCOMM 2015), W5 web search (Alizadeh et al., SIGCOMM 2010).
+W1 to W5 are those of Montazeri et al., "Homa", SIGCOMM 2018, figure 1: W1 is Facebook's key-value
+store (Atikoglu et al., SIGMETRICS 2012), W2 a search application and W3 all applications of a
+Google datacenter, W4 a Hadoop cluster (Roy et al., SIGCOMM 2015), W5 web search (Alizadeh et al.,
+SIGCOMM 2010).
 
 The numbers are those of the paper's own tools (PlatformLab/HomaModule, util/dist.cc, and
 PlatformLab/HomaSimulation, sizeDistributions). They tabulate only what was measured, the knots

@@ -1,4 +1,4 @@
-"""Cases as data: what to measure, and the rows that compare it with what others say.
+"""Validation cases as data: the function that measures, and the values to compare with.
 
 A group is a file of families of cases:
 
@@ -152,7 +152,7 @@ class Case:
 
 
 def find(data: Path | None, name: str) -> Path | None:
-    """Return the file of that name in the data folder."""
+    """Return the file with this name in the data folder; None if it is missing."""
     return min(data.rglob(name), default=None) if data else None
 
 

@@ -1,10 +1,9 @@
 """Transports and queues against their authors' models: long flows on a shared link, SRPT.
 
-DCQCN's state machine without packets: rates and a fluid queue.
-
-Written from Zhu et al., SIGCOMM 2015, section 3.1, not from `netsim.transports.dcqcn`. The queue is
-dq/dt = sum of rates - C. Each packet of a step is marked at random, as by RED. A mark triggers a
-CNP if the flow's last CNP is long enough ago.
+DCQCN is compared with its state machine without packets, written from Zhu et al., SIGCOMM 2015,
+section 3.1, not from `netsim.transports.dcqcn`: rates, and a fluid queue dq/dt = sum of rates - C.
+Each packet of a step is marked at random, as by RED. A mark triggers a CNP if the flow's last CNP
+is long enough ago.
 """
 
 from __future__ import annotations

@@ -216,8 +216,9 @@ def test_staggered_flows_share_the_bottleneck_fairly() -> None:
 
 
 def test_slow_start_in_a_datacenter_ends_before_a_queue_has_lost_a_window() -> None:
-    """Round trips of 13 us, a queue of 100 packets: with RFC 9406's 4 ms, 168 are dropped. The
-    train of ACKs ends it when the path is full, before the delay has grown by half a round trip."""
+    """The round trip is 13 us and the queue holds 100 packets. With RFC 9406's minimum of 4 ms,
+    168 packets are dropped. The ACK train ends slow start when the path is full, before the delay
+    has grown by half a round trip."""
     builder = NetworkBuilder()
     hosts, switch = builder.add_hosts(2), builder.add_switch("s")
     builder.cable(hosts[0], switch, 100 * 10**9, 3 * US)

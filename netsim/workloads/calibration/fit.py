@@ -5,9 +5,8 @@ Gauss-Newton. Values that few measurements determine stay near those of NCCL's t
 which `START` has the latencies. Its spreads and `NOISE` were chosen so that published times of
 other node counts and networks are predicted well.
 
-Errors of fitted curves, also on measurements left out of the fit.
-
-Write a calibrated machine as TOML.
+The file also computes the errors of the fit, on measurements left out of it too, and writes the
+calibrated machine as TOML.
 """
 
 from __future__ import annotations

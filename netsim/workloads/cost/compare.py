@@ -1,6 +1,6 @@
 """Cost, power and failures of GPUs at equal silicon.
 
-Availability, blast radius and spares, as exact sums.
+Availability, blast radius and spares are exact sums.
 """
 
 from __future__ import annotations

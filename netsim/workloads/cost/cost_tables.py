@@ -1,6 +1,5 @@
-"""Input tables of costs, power and failures, with sources, from TOML files and presets.
-
-Dies per wafer, yield, and cost of a die.
+"""Input tables of costs, power and failures, with sources, from TOML files and presets; dies per
+wafer, yield, and cost of a die.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The model against published times and formulas (published.toml).
 
-Fit the overheads of a machine and its software to measured times, for the presets.
-
-Four numbers are fitted: prefill efficiency, overhead per layer, overhead per sequence, and the
-prefill floor. The others are fixed in the preset, with sources. The fit minimizes the squared
-relative errors of a group's fitted rows (Gauss-Newton with step halving).
+The overheads of the presets are fitted to measured times here. Four numbers are fitted: prefill
+efficiency, overhead per layer, overhead per sequence, and the prefill floor. The others are fixed
+in the preset, with sources. The fit minimizes the squared relative errors of a group's fitted rows
+(Gauss-Newton with step halving).
 """
 
 from __future__ import annotations

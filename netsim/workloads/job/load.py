@@ -1,6 +1,5 @@
-"""Files of jobs, deployments and costs, with their presets; jobs from them.
-
-Checks of a job whose keys are individually valid.
+"""Load files of jobs, deployments and costs, with their presets, and check that the parts of a job
+fit together.
 """
 
 from __future__ import annotations

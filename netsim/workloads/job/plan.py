@@ -4,7 +4,7 @@ For any budget, the method of "I've Got 99 Problems But FLOPS Ain't One" (HotNet
 to 4: racks and their compute, model size by a scaling law, layers and width, the fewest GPUs that
 hold a layer, and replicas for all racks.
 
-Scaling laws: model size and shape for a compute budget.
+The scaling laws give the model size for a compute budget:
 
 | law | parameters for C FLOP | source |
 |---|---|---|

@@ -1,6 +1,4 @@
-"""Operations of ranks, added in calls of one or many.
-
-Lowering of operations to tasks and flows.
+"""Operations of ranks, added one or many per call, and lowered to tasks and flows.
 
 A compute, a join and each end of a message are one task. A collective at a rank starts with a join
 that its sends wait for, and ends with a join that waits for its last sends and receives. Streams

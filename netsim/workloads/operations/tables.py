@@ -1,7 +1,4 @@
-"""Builder of the tasks and flows of operations.
-
-Positions of the tasks and flows of each operation in their tables.
-"""
+"""Builder of the tasks and flows of operations, and their positions in the tables."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def exposed_percent(job: str, network: PaperNetwork) -> float:
 def _sensitivity(
     found: Sensitivity, more: Sequence[Value] = (), notes: Sequence[str] = ()
 ) -> PaperFigure:
-    """Draw a line per model, with the paper's values as diamonds, and its bounds as triangles.
+    """Draw a line for each model, the paper's values as diamonds and its bounds as triangles.
 
     `more` are values of the paper that are not in the figure.
     """

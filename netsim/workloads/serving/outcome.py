@@ -1,12 +1,10 @@
-"""The tables of requests and iterations, built from the log of a serving run.
-
-The time of each token of each request, from the log of a serving run.
+"""The tables of requests and iterations, and the time of each token, from the log of a serving run.
 
 The log (`LOG` of `data.py`) has the iterations, and when a request entered and left the decode
 batch of an instance: it got a token at the end of each iteration in between. A FIRST_TOKEN row
 adds the token at the end of a prefill.
 
-The audit of requests: each is served once, with every token it asked for.
+The audit checks that each request is served once, with every token it asked for.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """The assignment of requests to instances, and the cost of iterations, fixed before the run.
 
-The router assigns requests by its own estimate (`dispatch.py`). The work of a prompt is the time it
+The router assigns requests by its own estimate. The work of a prompt is the time it
 takes alone; that of a decoded token, its share of an iteration with as many sequences of mean
 length as an instance holds.
 
-The router: assigns requests to instances by its own estimate, before the run.
-
-It knows the arrivals and the analytic duration of requests but gets no feedback from the run, so
-its decisions do not depend on the network.
+The router knows the arrivals and the analytic duration of requests but gets no feedback from the
+run, so its decisions do not depend on the network. Its policies:
 
 - round_robin: instances in order;
 - random: each instance with equal probability;

@@ -389,8 +389,8 @@ AT_ONCE = (POOL_REQUEST, POOL_READ)
 
 
 class ServingPaths:
-    """The critical paths of a serving run. A path that is not recorded unambiguously, such as that
-    of a transfer that a failure repeated, raises InputError."""
+    """Critical paths of a serving run. Raises InputError for an ambiguous path, such as one through
+    a transfer that was repeated after a failure."""
 
     def __init__(self, result: Result, scenario: Scenario) -> None:
         self.flows, self.tasks = scenario.messages, scenario.tasks or TaskTable([], [])

@@ -1,7 +1,4 @@
-"""The nodes of Chakra traces as operations of ranks.
-
-The nodes of all ranks' Chakra traces in one table, with their collectives and messages.
-"""
+"""The nodes of all ranks' Chakra traces in one table, and as operations of ranks."""
 
 from __future__ import annotations
 

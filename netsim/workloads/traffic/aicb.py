@@ -9,8 +9,6 @@ A file with a pipeline has the rows of each stage: the k-th `send_next` of a sta
 `recv_prev` of the next one, and groups of several stages run the k-th row of each together. A
 computation takes the ns of `_elapsed_time`; one with only a shape takes no time. Measured times of
 collectives are ignored.
-
-The rows of an AICB job as operations of ranks.
 """
 
 from __future__ import annotations

@@ -19,8 +19,6 @@ Of LogGOPS, the network determines L, g and G; `overhead` is o, which each end o
 from its CPU; O is not modeled. A send of at most `eager_threshold` bytes (S) ends when it begins. A
 larger one starts when its receiver has posted the receive and sent a message of `control` bytes,
 and ends when it has left. NIC numbers are ignored.
-
-The operations of a GOAL schedule as operations of ranks.
 """
 
 from __future__ import annotations

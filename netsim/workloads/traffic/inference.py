@@ -27,15 +27,6 @@ head reads it. Data pass through GPU memory, so compute times do not change.
 
 `layers` simulates only the first layers. Compute is spread evenly over layers, so a tenth of them
 takes a tenth of the time.
-
-Operations of inference steps: iterations of instances, and messages between instances.
-
-An instance is a group of ranks that share a model by tensor parallelism. An iteration is a forward
-pass over a batch: each rank computes two blocks per layer (attention, MLP), and an all-reduce
-follows each. All instances of a phase do the same, so operations are arrays [iterations, blocks,
-instances, ranks].
-
-Compute times and message sizes of the iterations of a phase.
 """
 
 from __future__ import annotations

@@ -16,8 +16,6 @@ of `schedule`. Each rank sends `pp_comm` bytes to its counterpart in the next st
 forward pass, and in the previous stage after each backward pass; SimAI adds a formula instead. With
 `pp` 1 all forward passes precede all backward passes, as in SimAI. Rows after the micro-batches
 (cross_entropy, optimizer) run between these; in a pipeline, after them.
-
-The rows of a SimAI workload as operations of ranks.
 """
 
 from __future__ import annotations

@@ -4,19 +4,17 @@ Each rank has one stream for compute and one per kind of communication; each str
 and edges add the other dependencies. All ranks of a stage do the same, so a step's operations are
 arrays [segments, ranks of a stage].
 
-Data parallelism: gradient reduction over replicas, and gathering of updated weights.
+Data parallelism: a layer's gradient is reduced in buckets: each when complete if the reduction
+overlaps compute, otherwise when its stage has finished. A bucket passes through its collectives in
+sequence: an all-reduce, a reduce-scatter, or stages S1 to S5 over racks and sites ("I've Got 99
+Problems But FLOPS Ain't One", HotNets 2024, section 4.1). Each kind has its own stream, so one
+bucket is in S2 while the next is in S1. With ZeRO, ranks update their shards of the weights and
+gather the rest.
 
-A layer's gradient is reduced in buckets: each when complete if the reduction overlaps compute,
-otherwise when its stage has finished. A bucket passes through its collectives in sequence: an
-all-reduce, a reduce-scatter, or stages S1 to S5 over racks and sites ("I've Got 99 Problems But
-FLOPS Ain't One", HotNets 2024, section 4.1). Each kind has its own stream, so one bucket is in S2
-while the next is in S1. With ZeRO, ranks update their shards of the weights and gather the rest.
-
-Segments of each stage: compute, and the collectives between.
-
-An operation of a pipeline schedule, such as the forward pass of a micro-batch, passes through the
-layers of a chunk. Each layer becomes segments: compute, and one event, a collective after it or
-overlapping it. A layer's compute time is spread evenly over its segments; the sum is exact.
+Segments: an operation of a pipeline schedule, such as the forward pass of a micro-batch, passes
+through the layers of a chunk. Each layer becomes segments: compute, and one event, a collective
+after it or overlapping it. A layer's compute time is spread evenly over its segments; the sum is
+exact.
 """
 
 from __future__ import annotations
