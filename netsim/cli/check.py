@@ -42,7 +42,7 @@ KINDS = (*FOLDERS, "experiment")
 PLURALS = {plural: kind for plural, kind in PLURAL.items() if kind in KINDS}
 OF_PLUGINS = {"cases": "--case", "long": "--long"}
 OF_EXPERIMENTS = {"ranks": "--ranks", "budget": "--budget", "every": "--all"}
-"""Options for one or the other: parameter -> as written."""
+"""Options that only experiments, or only plugins, take: parameter -> option as typed."""
 
 
 @click.command("check")

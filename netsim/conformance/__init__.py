@@ -1,4 +1,4 @@
-"""Check plugins on small networks, the same in Python as `netsim check FILE`.
+"""Check plugins on small networks: the Python form of `netsim check FILE`.
 
     from netsim.conformance import check, failures
 

@@ -61,7 +61,7 @@ FUNCTIONS = {
     "routing": tuple(ROUTING_HANDLERS),
     "transport": (*HANDLERS, "CLOSED_FORM"),
 }
-"""Kind of plugin -> names by which a file of that kind is recognized."""
+"""Kind of plugin -> functions that identify a file of that kind."""
 
 
 def kind_of(file: str | Path) -> str:

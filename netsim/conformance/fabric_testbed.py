@@ -30,7 +30,7 @@ CLASSES = 3
 """Traffic classes of a discipline that leaves their number to [fabric]."""
 
 QUIET_PS = 10**10
-"""Time in which an idle network must become empty."""
+"""Time within which a network must drain once its flows have ended."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Cases, and what they find."""
+"""Cases, and their findings."""
 
 from __future__ import annotations
 

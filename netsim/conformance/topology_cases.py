@@ -21,7 +21,7 @@ from netsim.plugins.registry import PluginSpec
 CASES = Cases()
 
 SENDERS = 16
-"""Most hosts that send to each other, spread over the network."""
+"""Maximum number of hosts that send to each other, spread over the network."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from netsim.plugins.registry import PluginSpec
 CASES = Cases()
 
 MOST_FLOWS = 2_000_000
-"""Flows that a pattern may announce here."""
+"""Most flows that a pattern may announce in a test."""
 
 END_PS = 2 * 10**9
 

@@ -40,7 +40,7 @@ START_PS = 100_000_000
 
 SIZE_BYTES = 10**9
 HALF_PS = 20 * 10**9
-"""Times for which endless flows settle, and are then measured."""
+"""How long endless flows settle, and how long they are then measured."""
 
 
 @CASES("sizes", "1 byte, 1 packet, odd sizes")

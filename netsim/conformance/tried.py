@@ -1,4 +1,4 @@
-"""Values to try of a plugin's parameters, and a limit to the memory that it may take."""
+"""Try values of a plugin's parameters, with a limit on the memory that it may take."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TRIED: Mapping[str, tuple[Any, ...]] = {
     "text": ("", "x", "3", "4x4"),
     "file": ("missing.csv",),
 }
-"""Values that are tried of each kind of parameter, as written."""
+"""Values to try for each kind of parameter, as written in an experiment."""
 
 MORE_BYTES = 1 << 30
-"""Memory that a plugin may take here."""
+"""Most memory that a plugin may take in a test."""
 
 
 class RefusedError(Exception):

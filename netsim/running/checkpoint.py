@@ -116,7 +116,7 @@ def read(path: Path) -> Checkpoint:
         about = parsed(found.pop(HEADER).tobytes())
     except OSError as error:
         raise unreadable(path, error) from None
-    except Exception:  # whatever damage makes of an archive
+    except Exception:  # a damaged archive can raise anything
         message = "damaged, or not a checkpoint of netsim"
         raise InputError(message, file=str(path), hint=START_OVER) from None
     if isinstance(about, dict) and (written := about.get("format")) != FORMAT:

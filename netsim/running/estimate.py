@@ -77,7 +77,7 @@ LOAD_S = 0.4
 """Per transport and fabric: compiling takes 8 to 12 s, otherwise code is loaded from the cache."""
 
 MANY_STARTS = 100
-"""Fewest different start times of open arrivals."""
+"""Minimum number of distinct start times of open-loop arrivals."""
 
 MAX_CONTROL = 1000.0
 """Most control packets per data packet; more is an error of the transport."""
@@ -280,7 +280,7 @@ def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, 
 
 
 def _resent(point: Point, scenario: Scenario) -> Floats:
-    """Return the mean transmissions per packet of each flow.
+    """Return the mean number of transmissions per packet, for each flow.
 
     That exceeds 1 where senders keep their rate (KEEPS_RATE), switches trim, and links inside the
     network are overloaded; the load is what the hosts' own links allow.
@@ -474,8 +474,8 @@ def estimate_each(
 def estimate_scenario(
     point: Point, scenario: Scenario, simulated_ps: int | None = None
 ) -> Estimate:
-    """Predict a run of a point whose network and traffic are built, and perhaps its simulated
-    time."""
+    """Predict the run of a point whose network and traffic are built; `simulated_ps` if it is
+    known."""
     network, flows = scenario.network, scenario.flows
     needed = work(point, scenario, simulated_ps)
     closed = is_closed_form(point)

@@ -1,4 +1,4 @@
-"""Where the points of a run are simulated: the interface, and this process."""
+"""Executors simulate the points of a run: the interface, and the one for this process."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Batch:
 
 
 class Executor:
-    """Simulates points somewhere: `start` gives them away, and `replies` come back."""
+    """Simulates points: `start` hands them over, `replies` returns what has ended."""
 
     jobs = 1
-    """Points at a time."""
+    """Number of points simulated at a time."""
 
     threads = 1
     """Threads of each point."""
@@ -114,7 +114,7 @@ class Executor:
     def start(
         self, waiting: Sequence[PointRun], running: Mapping[str, PointRun], batch: Batch
     ) -> list[PointRun]:
-        """Start the first points for which there is room; return them."""
+        """Start the first points that fit, and return them."""
         raise NotImplementedError
 
     def replies(self, running: Mapping[str, PointRun], batch: Batch) -> Iterator[tuple[str, Reply]]:
@@ -123,7 +123,7 @@ class Executor:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Let the points that run write what they have, and end."""
+        """Make running points write their partial results and end."""
 
     def close(self) -> None:
         """End everything that still runs, without waiting for its results."""
@@ -176,6 +176,6 @@ def outcome_of(run: PointRun, reply: Mapping[str, Any]) -> PointOutcome | None:
 
 
 def input_error(content: Sequence[Mapping[str, Any]]) -> InputError:
-    """Return the error that a worker process describes."""
+    """Return the InputError that a worker process reported."""
     errors = [InputError(**one) for one in content]
     return errors[0] if len(errors) == 1 else CombinedInputError(errors)
