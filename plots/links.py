@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.errors import InputError, did_you_mean, warn_once
-from netsim.inventory.inventory import stem
+from netsim.model.inventory import stem
 from netsim.plots import seed_curves, style
 from netsim.plots.networks import Drawing, Wire, draw_structure, lay_out, wires
 from netsim.plots.sweeps import Picture

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from netsim.inventory.inventory import common_name, physical_ports, stem
+from netsim.model.inventory import common_name, physical_ports, stem
 from netsim.plots import style
 from netsim.units import format_rate, format_time
 

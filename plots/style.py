@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from netsim.common.writing import replacing_file
 from netsim.errors import InputError
 from netsim.plots.words import for_people
 from netsim.units import format_bytes, format_number
-from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     import numpy as np

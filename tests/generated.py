@@ -20,7 +20,7 @@ import click
 
 from netsim.cli import bench
 from netsim.cli.app import app, groups
-from netsim.discovery import GROUPS, stated_time
+from netsim.common.discovery import GROUPS, stated_time
 from netsim.experiment import built_in, schema
 from netsim.model.fabric import REQUIRED as REQUIRED_KEY
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, keys_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from raises_input import mentions
 
-from netsim import lint
+from netsim.engine.compiling import lint
 from netsim.errors import InputError
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params

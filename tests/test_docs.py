@@ -20,7 +20,7 @@ import netsim.program
 import netsim.queue
 import netsim.routing
 import netsim.transport
-from netsim.discovery import stated_time
+from netsim.common.discovery import stated_time
 from netsim.experiment import Experiment, built_in
 from netsim.experiment.schema import FileSection
 
@@ -58,7 +58,7 @@ def test_toml_blocks_are_valid_experiments(tmp_path, monkeypatch):
     """Experiments must load, partial ones completed by SMALL; other files must be valid TOML."""
     monkeypatch.chdir(tmp_path)
     for kind, path in MINE.items():
-        scaffold = (ROOT / "netsim" / "scaffold" / f"my_{kind}.py").read_text("utf-8")
+        scaffold = (ROOT / "netsim/conformance/templates" / f"my_{kind}.py").read_text("utf-8")
         Path(path).write_text(scaffold, "utf-8")
     found = 0
     for page in PAGES:

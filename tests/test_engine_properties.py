@@ -22,12 +22,12 @@ from engine_runs import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF
 from netsim.engine.state_views import Status
 from netsim.model.fabric import Ecn, Fabric, PacketFormat, routing_spec
 from netsim.model.flows import FlowTable
+from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.plugins import registry
 

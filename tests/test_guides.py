@@ -37,6 +37,7 @@ from netsim.plugins.declarations import QUEUE_FUNCTIONS
 from netsim.plugins.params import UNITS
 
 ROOT = Path(__file__).parent.parent
+TEMPLATES = ROOT / "netsim/conformance/templates"
 GUIDE = (ROOT / "transports" / "README.md").read_text("utf-8")
 QUEUES = (ROOT / "netsim" / "queues" / "README.md").read_text("utf-8")
 ROUTING = (ROOT / "netsim" / "routing_algorithms" / "README.md").read_text("utf-8")
@@ -79,7 +80,7 @@ def test_every_parameter_kind_is_documented():
 
 
 def test_guides_and_scaffolds_explain_installing_pytest():
-    scaffold = (ROOT / "netsim" / "scaffold" / "test_my_transport.py").read_text("utf-8")
+    scaffold = (TEMPLATES / "test_my_transport.py").read_text("utf-8")
     command = (ROOT / "netsim" / "cli" / "new.py").read_text("utf-8")
     for text in (GUIDE, QUEUES, ROUTING, TOPOLOGIES, scaffold, command):
         assert "pip install pytest" in text
@@ -159,7 +160,7 @@ def test_routing_guide_lists_declarations_and_fields():
 )
 def test_guide_example_matches_the_scaffold(name, guide, least):
     code = "".join(blocks(marked(guide, "example"), "python")).splitlines()
-    scaffold = (ROOT / "netsim" / "scaffold" / f"{name}.py").read_text("utf-8")
+    scaffold = (TEMPLATES / f"{name}.py").read_text("utf-8")
     lines = {*(line.partition("  #")[0] for line in scaffold.splitlines()), "    ...", "    ...,"}
     assert len(code) > least
     assert [line for line in code if line not in lines] == []

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import netsim
-from netsim.discovery import GROUPS, built_in
+from netsim.common.discovery import GROUPS, built_in
 
 ROOT = Path(__file__).resolve().parent.parent
 MAPPED = ("experiments", "plots", "topologies", "transports")

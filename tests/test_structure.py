@@ -23,7 +23,7 @@ ROOT = Path(netsim.__file__).parent
 PAGES = Path(__file__).parent.parent / "netsim"
 MAPPED = [ROOT.parent] if not (ROOT / "topologies").is_dir() else []
 WORKLOADS = "netsim.workloads"
-NAME_APPLICATIONS = ("netsim.discovery",)
+NAME_APPLICATIONS = ("netsim.common.discovery",)
 
 FOLDERS = ("experiments", "plots", "topologies", "transports")
 
@@ -115,8 +115,8 @@ def test_module_imports_have_no_cycles() -> None:
 
 
 def test_foundation_modules_import_only_each_other() -> None:
-    names = ("discovery", "errors", "inputs", "limits", "memory", "units", "writing")
-    foundations = {f"netsim.{name}" for name in names}
+    files = ("common.discovery", "common.inputs", "common.memory", "common.writing")
+    foundations = {f"netsim.{name}" for name in (*files, "common", "errors", "limits", "units")}
     for module in foundations:
         assert imported(module) <= foundations
 
@@ -126,7 +126,6 @@ STATE = {
     for name in ("kernels.fields", "kernels.routing_fields", "kernels.layout", "state")
 }
 MAY_IMPORT_STATE = (
-    "netsim.lint.records",
     "netsim.program",
     "netsim.queue",
     "netsim.routing",

@@ -14,6 +14,7 @@ from raises_input import raises, raises_input
 from test_structure import modules, nodes
 
 from netsim.cli.trace_output import write_tables
+from netsim.common.writing import replacing_file, write_new
 from netsim.plots import save
 from netsim.results import write_sweep
 from netsim.results.files import write_json
@@ -21,7 +22,6 @@ from netsim.results.replace import exclusive, is_written_by_netsim
 from netsim.running import checkpoint
 from netsim.running.checkpoint import CheckpointHeader
 from netsim.workloads.plots.paper_figure import _write_csv
-from netsim.writing import replacing_file, write_new
 
 TABLE = pl.DataFrame({"at_ps": [1]})
 
@@ -106,7 +106,7 @@ def test_lock_never_overwrites_other_files(tmp_path: Path) -> None:
 
 WRITES = ("write_text", "write_bytes", "touch", "symlink_to", "hardlink_to", "mkstemp", "O_CREAT")
 MAY_WRITE = {
-    "netsim.writing": {"mkstemp", "O_CREAT", "open"},
+    "netsim.common.writing": {"mkstemp", "O_CREAT", "open"},
     "netsim.results.replace": {"O_CREAT"},  # locks
     "netsim.engine.compiling.cache": {"O_CREAT"},  # locks
     "netsim.cli.streams": {"open"},  # /dev/null
@@ -119,9 +119,9 @@ def name_of(function: ast.expr) -> str:
 
 
 def test_only_writing_module_opens_files_for_writing() -> None:
-    """Only `netsim.writing` opens files for writing, except for MAY_WRITE."""
+    """Only `netsim.common.writing` opens files for writing, except for MAY_WRITE."""
     for module, path in modules().items():
-        if module.startswith("netsim.scaffold"):
+        if module.startswith("netsim.conformance.templates"):
             continue
         found = set()
         for node in nodes(path):

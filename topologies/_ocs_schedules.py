@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import at_line, read_lines, whole
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_lines, whole
-from netsim.matchings.decompose import (
+from netsim.model.matchings import (
     GREEDY,
     MAX_WEIGHT,
     Submatching,

@@ -78,7 +78,7 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.matchings.decompose import (
+from netsim.model.matchings import (
     ALGORITHMS,
     BVN,
     GREEDY,

@@ -19,4 +19,4 @@ FABRIC = {
 }
 
 CLOSED_FORM = True
-"""Flow completion times come from `netsim.bounds.ideal`; no packets are sent."""
+"""Flow completion times come from `netsim.model.ideal`; no packets are sent."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import Command, load_experiment
+from netsim.common.steps import format_duration
 from netsim.errors import InputError
-from netsim.steps import format_duration
 from netsim.units import format_bytes, format_number, format_time
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def completion_table(program: Path, found: Comparison) -> Table:
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    from netsim.terminal import plain_table
+    from netsim.common.terminal import plain_table
 
     table = plain_table(*headers)
     for column in table.columns[1:]:

@@ -16,7 +16,7 @@ import click
 
 from netsim.cli.interrupt import Interruption
 from netsim.cli.streams import tolerate_closed_streams
-from netsim.discovery import applications
+from netsim.common.discovery import applications
 from netsim.errors import TRUST, InputError, RunError, did_you_mean
 from netsim.units import written
 from netsim.version import __version__

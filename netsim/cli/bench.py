@@ -16,11 +16,11 @@ import click
 from netsim.cli.against import against_options
 from netsim.cli.names import Name
 from netsim.cli.options import json_option, print_json
+from netsim.common.steps import format_duration
+from netsim.common.writing import write_text
 from netsim.errors import InputError
 from netsim.model.trees import most_hosts
-from netsim.steps import format_duration
 from netsim.units import format_bytes, format_number, parse_bytes
-from netsim.writing import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -123,8 +123,8 @@ def command(
     hosts that send 2 MB each, or on the experiment of --experiment. It prints the medians of
     times, memory and completion times of both.
     """
-    from netsim.memory import available_cores
-    from netsim.terminal import Column, Wide, show
+    from netsim.common.memory import available_cores
+    from netsim.common.terminal import Column, Wide, show
 
     cores = available_cores()
     machine = f"{processor()}, {cores} cores, Python {platform.python_version()}"
@@ -244,7 +244,7 @@ def _compare(
 ) -> None:
     """Compare with another simulator on the selected cases, or on an experiment."""
     from netsim.cli import against as other
-    from netsim.terminal import show
+    from netsim.common.terminal import show
 
     if experiment is not None and (any(selected[:3]) or selected[4]):
         raise InputError("conflicts with the selection of cases", key="--experiment")
@@ -300,8 +300,8 @@ def _fitting_point(case: BenchCase) -> Point:
 
 def _profile(chosen: Iterator[BenchCase]) -> None:
     """Print the profile of each case."""
+    from netsim.common.terminal import show
     from netsim.running.profile import profile
-    from netsim.terminal import show
 
     for case in chosen:
         measured = profile(_fitting_point(case))
@@ -361,8 +361,8 @@ def format_count(number: int) -> str:
 
 def profile_table(profile: Profile) -> Table:
     """Return a table with a row for each step and each part of the windows."""
+    from netsim.common.terminal import plain_table
     from netsim.running import profile as steps
-    from netsim.terminal import plain_table
 
     table = plain_table("step", "", "time", "share", "ns per packet-hop")
     for column in table.columns[2:]:

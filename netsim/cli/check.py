@@ -20,9 +20,9 @@ from netsim.cli.options import (
     option_seconds,
     print_json,
 )
-from netsim.discovery import FOLDERS, built_in
+from netsim.common.discovery import FOLDERS, built_in
+from netsim.common.steps import Steps, format_duration
 from netsim.errors import InputError, did_you_mean
-from netsim.steps import Steps, format_duration
 from netsim.units import written
 
 if TYPE_CHECKING:
@@ -150,10 +150,10 @@ def check_experiment(
 ) -> None:
     """Print an experiment in full, and what it will take."""
     from netsim.cli.tables import estimate_table
+    from netsim.common.terminal import show
     from netsim.experiment.resolve_fabric import report_queue_sizes
     from netsim.results.files import plain
     from netsim.running.estimate import code_needed, require_memory
-    from netsim.terminal import show
     from netsim.units import format_bytes
 
     loaded = load_experiment(experiment, overrides, seed)

@@ -13,7 +13,7 @@ import click
 
 from netsim.cli.interrupt import end_now
 from netsim.cli.options import print_json
-from netsim.steps import Steps
+from netsim.common.steps import Steps
 
 if TYPE_CHECKING:
     from netsim.conformance import Finding, Testbed

@@ -10,8 +10,8 @@ import click
 
 from netsim.cli.app import FAILED
 from netsim.cli.options import json_option, print_json
+from netsim.common.terminal import Column, Wide, common_unit, number, percent, show
 from netsim.results.statistics import ONE_SEED
-from netsim.terminal import Column, Wide, common_unit, number, percent, show
 from netsim.units import format_bytes, format_time
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import click
 
 from netsim.cli.names import KINDS, SINGULAR, Name, lines_of
 from netsim.cli.options import json_option, print_json
-from netsim.discovery import FIRST, built_in, stated_time
+from netsim.common.discovery import FIRST, built_in, stated_time
 
 
 @click.command("list")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.discovery import FOLDERS, applications, built_in
+from netsim.common.discovery import FOLDERS, applications, built_in
 from netsim.errors import did_you_mean
 from netsim.units import written
 

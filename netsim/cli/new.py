@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from netsim.cli.names import Name
-from netsim.discovery import FOLDERS
+from netsim.common.discovery import FOLDERS
+from netsim.common.writing import write_new
 from netsim.errors import InputError
-from netsim.writing import write_new
 
 NEXT = """\
 Wrote {plugin}, {test} and {experiment}. Try them:
@@ -69,10 +69,10 @@ def written_files(word: str, name: str, directory: Path) -> dict[Path, str]:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
         hint = f"letters, digits and underscores, such as {word}"
         raise InputError(f'invalid plugin name "{name}"', hint=hint)
-    scaffold = files("netsim") / "scaffold"
+    templates = files("netsim") / "conformance" / "templates"
     texts = {}
     for template in (f"{word}.py", f"test_{word}.py", f"{word}.toml"):
-        text = (scaffold / template).read_text("utf-8")
+        text = (templates / template).read_text("utf-8")
         texts[directory / template.replace(word, name)] = text.replace(word, name)
     for path in texts:
         if os.path.lexists(path):

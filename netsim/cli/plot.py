@@ -12,7 +12,7 @@ import click
 
 from netsim.cli.names import Name
 from netsim.cli.options import trust_option
-from netsim.discovery import declared, modules
+from netsim.common.discovery import declared, modules
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
@@ -137,7 +137,7 @@ def command(
     path = save(drawn.figure, out if out is not None else results[0] / drawn.file)
     if drawn.table is not None:
         from netsim.cli.tables import comparison_table
-        from netsim.terminal import show
+        from netsim.common.terminal import show
 
         show(comparison_table(drawn.table))
         for note in drawn.table.notes:

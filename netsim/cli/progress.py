@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from netsim.steps import Steps, format_duration, shown, step
+from netsim.common.steps import Steps, format_duration, shown, step
 from netsim.units import format_time
 
 if TYPE_CHECKING:

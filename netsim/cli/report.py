@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from netsim.cli.options import trust_option
-from netsim.steps import Steps
+from netsim.common.steps import Steps
 
 DRAWS = True
 

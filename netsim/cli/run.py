@@ -232,10 +232,10 @@ def _done(outcomes: list[PointOutcome]) -> int:
 
 def _print_tables(experiment: Experiment, outcomes: list[PointOutcome], sweep: bool) -> None:
     from netsim.cli.tables import class_table, result_table, sweep_table
+    from netsim.common.terminal import show
     from netsim.results import load_result
     from netsim.results.columns import each
     from netsim.results.statistics import ONE_SEED
-    from netsim.terminal import show
 
     axes = list(experiment.axes)
     rows = [_marked(outcome) for outcome in outcomes]

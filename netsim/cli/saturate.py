@@ -20,8 +20,8 @@ from netsim.cli.options import (
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
+    from netsim.common.terminal import Wide
     from netsim.running.saturation_search import Curve, SaturationSearch
-    from netsim.terminal import Wide
 
 
 @click.command("saturate")
@@ -142,8 +142,8 @@ def _described(curve: Curve) -> dict[str, Any]:
 
 def _print(curves: Sequence[Curve], so_far: str) -> None:
     """Print the table of all points, and the saturation of each curve."""
+    from netsim.common.terminal import show
     from netsim.results.saturation import MARGIN
-    from netsim.terminal import show
     from netsim.units import format_number, written
 
     show(_table(curves))
@@ -175,8 +175,8 @@ def _text(value: Any) -> str:
 
 def _table(curves: Sequence[Curve]) -> Wide:
     from netsim.cli.tables import axis_columns
+    from netsim.common.terminal import Column, Wide, common_unit, count, number
     from netsim.results.saturation import LOAD, is_saturated
-    from netsim.terminal import Column, Wide, common_unit, count, number
 
     rows: list[dict[str, Any]] = []
     for curve in curves:

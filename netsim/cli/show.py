@@ -12,7 +12,7 @@ import click
 
 from netsim.cli.names import FILES, PLURAL, SINGULAR, Name, complete_name, lines_of, presets
 from netsim.cli.options import json_option, print_json
-from netsim.discovery import FOLDERS
+from netsim.common.discovery import FOLDERS
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
@@ -80,8 +80,8 @@ def _kind_of(name: str) -> str:
 
 def _show_file(kind: str, name: str, *, as_json: bool) -> None:
     """Print a file; comments give an experiment's sizes in bdp as bytes."""
+    from netsim.common.inputs import locate, read_text, read_toml
     from netsim.experiment import locate as locate_experiment
-    from netsim.inputs import locate, read_text, read_toml
 
     if kind == "experiment":
         path = locate_experiment(name)

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from netsim.cli.progress import format_speed
-from netsim.results.columns import each, metrics
-from netsim.steps import format_duration
-from netsim.terminal import (
+from netsim.common.steps import format_duration
+from netsim.common.terminal import (
     Column,
     Row,
     Wide,
@@ -21,6 +20,7 @@ from netsim.terminal import (
     time_columns,
     time_text,
 )
+from netsim.results.columns import each, metrics
 from netsim.units import format_bytes, written
 
 if TYPE_CHECKING:

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from netsim.cli.options import experiment_options, json_option, load_experiment, print_json
+from netsim.common.terminal import plain_table
 from netsim.errors import InputError
-from netsim.terminal import plain_table
 from netsim.units import format_number, format_rate, format_time
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from netsim.experiment import Point
-    from netsim.inventory.circuits import CircuitRow
-    from netsim.inventory.failure import Failure
-    from netsim.inventory.inventory import Inventory, NetworkRow
-    from netsim.inventory.prices import BillRow
+    from netsim.model.circuit_rows import CircuitRow
+    from netsim.model.failure import Failure
+    from netsim.model.inventory import Inventory, NetworkRow
     from netsim.model.network import Network
+    from netsim.model.prices import BillRow
 
 DRAWS = True
 
@@ -115,7 +115,7 @@ def summaries(
     `prices` is a file that overrides netsim's, `failing` names links and nodes, and `patterns`
     traffic whose saturation is computed. Raises InputError.
     """
-    from netsim.inventory.prices import read_prices
+    from netsim.model.prices import read_prices
 
     table_of_prices = read_prices(prices)
     chosen = distinct(points)
@@ -128,7 +128,7 @@ def summaries(
 
 
 def _show(counted: Sequence[NetworkSummary]) -> None:
-    from netsim.terminal import show
+    from netsim.common.terminal import show
 
     show(topo_table(counted))
     for note in notes(counted):
@@ -182,8 +182,8 @@ def _counted(
 ) -> NetworkSummary:
     from netsim.engine.routing_choices import choices_of
     from netsim.experiment.patterns import patterns_of
-    from netsim.inventory.inventory import inventory
-    from netsim.inventory.prices import bill
+    from netsim.model.inventory import inventory
+    from netsim.model.prices import bill
 
     traffic = dict(patterns_of(point, network, patterns))
     found = inventory(network, traffic, choices_of(point.fabric, network))
@@ -194,7 +194,7 @@ def _counted(
 def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterator[Failure]:
     from netsim.experiment.place_faults import ports_named
     from netsim.experiment.scenario import prepare
-    from netsim.inventory.failure import failure
+    from netsim.model.failure import failure
 
     port_pairs = prepare(point).port_pairs
     for name in failing:
@@ -260,8 +260,8 @@ def topo_table(counted: Sequence[NetworkSummary]) -> Table:
 
 def notes(counted: Sequence[NetworkSummary]) -> Iterator[str]:
     """Yield definitions of the figures and sources of prices."""
-    from netsim.inventory.inventory import LONGEST_M
-    from netsim.inventory.paths import MAX_FLOW, TIERS
+    from netsim.model.inventory import LONGEST_M
+    from netsim.model.paths import MAX_FLOW, TIERS
 
     rack, row, hall = LONGEST_M
     yield (
@@ -388,7 +388,7 @@ def _circuit_lines(row: CircuitRow) -> Lines:
 
 def _bill_lines(one: NetworkSummary) -> Lines:
     """Return the lines of a bill: with a scale-up network, those of each kind apart."""
-    from netsim.inventory.prices import SCALE_UP_PORT
+    from netsim.model.prices import SCALE_UP_PORT
 
     found: Lines = {("cost and power", ""): _total(one.bill)}
     ups = [row for row in one.bill if row.part == SCALE_UP_PORT]

@@ -29,9 +29,9 @@ from netsim.cli.trace_output import (
     time_table,
     write_tables,
 )
-from netsim.discovery import applications
+from netsim.common.discovery import applications
+from netsim.common.terminal import show
 from netsim.errors import InputError, did_you_mean
-from netsim.terminal import show
 from netsim.units import written
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from netsim.common.terminal import Column, Wide, common_unit, number
+from netsim.common.writing import replacing_file
 from netsim.errors import InputError
-from netsim.terminal import Column, Wide, common_unit, number
-from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     import polars as pl

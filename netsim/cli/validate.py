@@ -10,13 +10,13 @@ import click
 
 from netsim.cli.app import FAILED
 from netsim.cli.bench import processor
+from netsim.common.memory import available_cores
+from netsim.common.steps import format_duration
 from netsim.errors import InputError
 from netsim.limits import THREADS
-from netsim.memory import available_cores
-from netsim.steps import format_duration
 
 if TYPE_CHECKING:
-    from netsim.terminal import Wide
+    from netsim.common.terminal import Wide
     from netsim.validation.run import Name, Outcome
 
 
@@ -128,7 +128,7 @@ def _verdicts(outcome: Outcome) -> str:
 
 def _report(found: Sequence[Outcome]) -> bool:
     """Print a table of each group and a summary; return whether a row failed."""
-    from netsim.terminal import show
+    from netsim.common.terminal import show
     from netsim.validation.cases import Verdict
 
     for group in dict.fromkeys(one.group for one in found):
@@ -146,7 +146,7 @@ def _report(found: Sequence[Outcome]) -> bool:
 
 
 def _table(group: str, rows: Sequence[Mapping[str, Any]]) -> Wide:
-    from netsim.terminal import Column, Wide
+    from netsim.common.terminal import Column, Wide
     from netsim.validation.page import number, percent
 
     columns = [

@@ -16,9 +16,9 @@ from netsim.cli.options import (
     print_json,
     trust_option,
 )
-from netsim.discovery import applications
+from netsim.common.discovery import applications
+from netsim.common.terminal import Column, Wide, common_unit, number, show
 from netsim.errors import InputError
-from netsim.terminal import Column, Wide, common_unit, number, show
 
 if TYPE_CHECKING:
     from netsim.results import Result

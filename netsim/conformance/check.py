@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from netsim.common.steps import step
 from netsim.conformance import (
     queue_cases,
     routing_cases,
@@ -37,7 +38,6 @@ from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.errors import InputError, RunError, did_you_mean
 from netsim.plugins import files as plugin_files
 from netsim.plugins.registry import REQUIRED_FUNCTION
-from netsim.steps import step
 
 TESTBEDS: dict[str, type[Testbed]] = {
     "transport": Testbed,

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from netsim import lint
 from netsim.conformance.finding import ConformanceError, NotApplicableError
 from netsim.conformance.networks import HOSTS, everybody, incast_in_classes
 from netsim.conformance.testbed import Run, Settings, Testbed, run_until
+from netsim.engine.compiling import lint
 from netsim.engine.compiling.declarations import read_discipline
 from netsim.errors import InputError, raise_all
 from netsim.experiment.resolve_fabric import fabric_of, fabric_table

@@ -10,18 +10,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from netsim import lint
-from netsim.bounds.ideal import ideal_times
 from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError
 from netsim.conformance.handler_monitor import HandlerMonitor, monitored_module
 from netsim.conformance.networks import PACKET, incast_of
+from netsim.engine.compiling import lint
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
+from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.model.port_sizes import settle_sizes
 from netsim.plugins import registry

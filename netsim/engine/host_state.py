@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.bounds.ideal import round_trips
 from netsim.engine.circuits import phases
 from netsim.engine.compiling.declarations import Program, Protocol, program_parameters
 from netsim.engine.kernels.ids import Array
@@ -43,6 +42,7 @@ from netsim.model.arithmetic import (
 from netsim.model.fabric import packet_counts
 from netsim.model.faults import times_without_carrier
 from netsim.model.flows import FlowTable
+from netsim.model.ideal import round_trips
 from netsim.model.network import Network
 from netsim.model.port_pairs import ENTROPY, HASH, PortPairs, draws_of, pairs_used, port_pairs_of
 from netsim.model.programs import ProgramSpec

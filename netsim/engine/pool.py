@@ -11,13 +11,13 @@ import sys
 
 import numpy as np
 
+from netsim.common.memory import available_bytes
 from netsim.engine.division import worker_rows
 from netsim.engine.kernels import rings
 from netsim.engine.kernels.ids import Array
 from netsim.engine.kernels.layout import HostState, LinkState, Net
 from netsim.engine.records import untouched_zeros
 from netsim.engine.share import WHOLE, Rows, Share
-from netsim.memory import available_bytes
 
 UNKNOWN_BYTES = 1 << 36
 """Address space of the pool if the available memory is unknown."""

@@ -24,10 +24,10 @@ from netsim.engine.share import Share
 from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import longest_window_ps
 from netsim.errors import InputError
-from netsim.inventory.paths import reach_by
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, byte_quotient, salt
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
+from netsim.model.paths import reach_by
 from netsim.model.symmetry import heights
 from netsim.units import format_time
 

@@ -4,7 +4,7 @@ experiment = Experiment.load("experiments/start/p2p_512.toml", ["seed=2"])
 for point in experiment.points(): ...
 """
 
-from netsim.discovery import built_in
+from netsim.common.discovery import built_in
 from netsim.experiment.load import Experiment, locate
 from netsim.experiment.model import Point
 

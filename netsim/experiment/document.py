@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, TypeVar
 
+from netsim.common.inputs import MAX_DEPTH, parsed_toml, require_plain, too_deep
 from netsim.errors import InputError, raise_all
-from netsim.inputs import MAX_DEPTH, parsed_toml, require_plain, too_deep
 from netsim.units import written
 
 Tree = dict[str, Any]

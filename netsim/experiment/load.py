@@ -10,14 +10,14 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any, ClassVar
 
-from netsim.discovery import built_in
+from netsim.common.discovery import built_in
+from netsim.common.inputs import is_file, path_problem, read_toml, require_file
 from netsim.errors import CombinedInputError, InputError, did_you_mean
 from netsim.experiment.document import Tree, apply_overrides, as_tree, without_faults
 from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.schema import FileSection
 from netsim.experiment.sweep import Variant, expand
-from netsim.inputs import is_file, path_problem, read_toml, require_file
 from netsim.units import written
 
 MAX_NAME = 150

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.scenario import traffic_rng
-from netsim.inventory.link_loads import Legs
+from netsim.model.link_loads import Legs
 from netsim.model.network import Network
 from netsim.model.patterns import PATTERN_PARAMS, PATTERNS, UNIFORM, Destinations, destinations
 from netsim.plugins.calls import legs_of

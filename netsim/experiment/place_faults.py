@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
 from netsim.experiment.schema import LINK_PATTERN, FaultSection
 from netsim.limits import HORIZON_PS
-from netsim.memory import require_room
 from netsim.model import checks
 from netsim.model.faults import OUTAGE_BYTES, LinkFault, LinkFaults, combine
 from netsim.model.network import Network

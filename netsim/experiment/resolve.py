@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from netsim import lint
+from netsim.common.inputs import ROOM_IN_NAME, path_problem
+from netsim.engine.compiling import lint
 from netsim.errors import CombinedInputError, InputError, did_you_mean, raise_all
 from netsim.experiment import resolve_fabric as fabrics
 from netsim.experiment.document import FABRIC_PLUGINS, PLUGIN_SECTIONS, ErrorCollector, Tree
@@ -33,7 +34,6 @@ from netsim.experiment.schema import (
     validated,
 )
 from netsim.experiment.sweep import Finder, Variant
-from netsim.inputs import ROOM_IN_NAME, path_problem
 from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
 from netsim.model.fabric import Fabric, PacketFormat

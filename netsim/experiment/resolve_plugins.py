@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from netsim import lint
+from netsim.common.inputs import is_file, path_problem, user_path
+from netsim.engine.compiling import lint
 from netsim.errors import CombinedInputError, InputError, raise_all
 from netsim.experiment.document import CLASS_SECTIONS, ErrorCollector, Tree, category
 from netsim.experiment.model import FlowClass
-from netsim.inputs import is_file, path_problem, user_path
 from netsim.limits import TRANSPORTS
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params

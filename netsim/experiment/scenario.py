@@ -21,14 +21,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from netsim.bounds.ideal import IdealTimes, ideal_times, message_times, round_trips
 from netsim.engine.routing_choices import choices_of, require_dimensions
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults, ports_named, queue_rates
 from netsim.experiment.resolve_fabric import fabric_defaults, size_values, wrong_sizes
 from netsim.experiment.schema import LINK_PATTERN, OutputsSection
-from netsim.inventory.inventory import shares_of_networks
 from netsim.limits import CLASSES, TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.arithmetic import PURPOSE_START
@@ -38,6 +36,8 @@ from netsim.model.demand import demand_of
 from netsim.model.fabric import Fabric, PacketFormat, routing_spec
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
+from netsim.model.ideal import IdealTimes, ideal_times, message_times, round_trips
+from netsim.model.inventory import shares_of_networks
 from netsim.model.network import Network
 from netsim.model.parts import built, require_complete, with_tables
 from netsim.model.port_pairs import PortPairs, pairs_used

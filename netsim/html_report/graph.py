@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.documents import DAMAGED
+from netsim.common.documents import DAMAGED
 from netsim.errors import InputError
 from netsim.results.files import LINKS
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.documents import DAMAGED
+from netsim.common.documents import DAMAGED
 from netsim.errors import InputError
 from netsim.html_report import parts
 from netsim.html_report.graph import Graph, natural, per_link

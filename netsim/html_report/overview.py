@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from netsim.discovery import FOLDERS, modules, summary
+from netsim.common.discovery import FOLDERS, modules, summary
 from netsim.html_report import parts
 from netsim.html_report.graph import per_link
 from netsim.html_report.network import busiest_links, longest_pause

@@ -21,14 +21,14 @@ from typing import Any
 
 from polars.exceptions import PolarsError
 
-from netsim.discovery import modules
-from netsim.documents import DAMAGED
+from netsim.common.discovery import modules
+from netsim.common.documents import DAMAGED
+from netsim.common.steps import step
+from netsim.common.writing import write_text
 from netsim.errors import InputError
 from netsim.html_report.report import Point, Report
 from netsim.results.files import plain
-from netsim.steps import step
 from netsim.version import __version__
-from netsim.writing import write_text
 
 MAX_BYTES = 20_000_000
 """Largest file; details of points beyond it are left out."""

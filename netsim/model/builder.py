@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS, INT64
-from netsim.memory import require_room
 from netsim.model.circuits import (
     CABLE_COLUMNS,
     DIMENSION,

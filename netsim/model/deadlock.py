@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.memory import require_room
+from netsim.common.memory import require_room
 from netsim.model.columns import find_cycle, indices
 from netsim.model.network import Network
 from netsim.model.reroute import constant_routes

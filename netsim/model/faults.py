@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.memory import require_room
 from netsim.limits import INT64
-from netsim.memory import require_room
 from netsim.model.network import Network
 from netsim.model.routing import RouteChanges
 

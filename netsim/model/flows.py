@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.memory import require_room
 from netsim.model.columns import column_of, find_cycle, first_of, join_names
 
 Ints = NDArray[np.int64]

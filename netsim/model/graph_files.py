@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.inputs import at_line, read_json, read_lines, read_text, whole
+from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_json, read_lines, read_text, whole
-from netsim.memory import require_room
 from netsim.model.graphs import HOST, SWITCH
 from netsim.units import parse_rate_bps, parse_time_ps, written
 

@@ -20,8 +20,8 @@ from itertools import pairwise
 from math import prod
 from pathlib import Path
 
+from netsim.common.inputs import at_line, read_lines, whole
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_lines, whole
 from netsim.limits import COUNT, DELAY_PS, RATE_BPS
 from netsim.model.trees import Tree
 from netsim.units import written

@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.memory import require_room
 from netsim.model.faults import LinkFaults
 from netsim.model.network import Network
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, RoutingTable, TableWriter

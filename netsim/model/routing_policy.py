@@ -18,9 +18,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import HORIZON_PS
-from netsim.memory import require_room
 from netsim.model.circuits import Circuits
 from netsim.model.flows import FlowTable
 from netsim.model.routing import COUNT_BITS, NO_ROUTE, Routing, RoutingTable, TableWriter, Wiring

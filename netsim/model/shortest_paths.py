@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.memory import require_room
 from netsim.limits import INT64
-from netsim.memory import require_room
 from netsim.model.routing import NO_ROUTE, RoutingTable, TableWriter, Wiring
 from netsim.model.up_down import up_down_rows
 

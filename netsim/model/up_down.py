@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.memory import require_room
+from netsim.common.memory import require_room
 from netsim.model.routing import TableWriter, Wiring
 
 Ints = NDArray[np.int64]

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from netsim.common.inputs import read_bytes
 from netsim.errors import TRUST, InputError
-from netsim.inputs import read_bytes
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from netsim.discovery import FOLDERS, modules, summary
+from netsim.common.discovery import FOLDERS, modules, summary
 from netsim.errors import InputError, did_you_mean
 from netsim.plugins import declarations
 from netsim.plugins import files as plugin_files

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.terminal import time_text
 from netsim.model.deadlock import NAMED, link_names, short_cycle
 from netsim.results.columns import TableSpec
 from netsim.results.run_result import Run
-from netsim.terminal import time_text
 from netsim.units import format_bytes
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.terminal import Column as Cells
+from netsim.common.terminal import any_of, count, time_columns, time_text
 from netsim.results.columns import Metric
 from netsim.results.run_result import Run
-from netsim.terminal import Column as Cells
-from netsim.terminal import any_of, count, time_columns, time_text
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.common.terminal import done_of
 from netsim.model.tasks import COMPUTE, KINDS
 from netsim.results.columns import TableSpec
 from netsim.results.run_result import Run
-from netsim.terminal import done_of
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.terminal import time_text
 from netsim.engine.readings import packets_of
 from netsim.experiment.scenario import traffic_rng
-from netsim.inventory.link_loads import pattern_saturation
 from netsim.model.fabric import packet_counts
+from netsim.model.link_loads import pattern_saturation
 from netsim.model.patterns import destinations
 from netsim.plugins.calls import legs_of
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.results.statistics import margin_95
-from netsim.terminal import time_text
 
 if TYPE_CHECKING:
     from netsim.engine.readings import Readings

@@ -6,7 +6,7 @@ A report is a file in a folder `reports`, of the simulator or of an application.
 - `SWEEP`: `Metric`s, columns of the sweep table;
 - `report(run)`: adds tables to `run.tables` and returns its part of the summary;
 - `lines(summary)` and `sections(summary)`: what `netsim run` prints of a point, as pairs of texts
-in its table and as further tables (`netsim.terminal`);
+in its table and as further tables (`netsim.common.terminal`);
 - `first_columns(rows)`: its columns in the printed sweep table, before those of flows, which then
 are left out first;
 - `sweep_columns(rows)`: its columns after them, beyond `Metric.title`;
@@ -23,7 +23,7 @@ from textwrap import dedent
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from netsim.discovery import modules
+from netsim.common.discovery import modules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

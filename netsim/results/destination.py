@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from netsim.common.inputs import ROOM_IN_NAME, path_problem
 from netsim.errors import InputError
-from netsim.inputs import ROOM_IN_NAME, path_problem
 from netsim.results import files
 from netsim.results.read import Result, is_sweep, recorded_complete
 from netsim.results.replace import foreign_entry, is_our_sweep, real, recover

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.discovery import declared
+from netsim.common.discovery import declared
+from netsim.common.writing import is_plain_file, replacing_file, sync, write_text
 from netsim.results.columns import Column, describe, specs
-from netsim.writing import is_plain_file, replacing_file, sync, write_text
 
 if TYPE_CHECKING:
     import polars as pl

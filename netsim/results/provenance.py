@@ -38,11 +38,8 @@ LIBRARIES = ("numba", "llvmlite", "numpy")
 NOT_SIMULATED = ("name", "description", "outputs", "reference")
 """Parts of an experiment that do not affect results, except outputs.links."""
 
-PRESENTATION = (
-    *("cli", "conformance", "html_report", "lint", "plots", "results", "scaffold", "tracing"),
-)
-"""Folders of netsim that do not affect results, except for DECISIVE; lint only rejects
-transports."""
+PRESENTATION = ("cli", "conformance", "html_report", "plots", "results", "tracing")
+"""Folders of netsim that do not affect results, except for DECISIVE."""
 
 DECISIVE = ("results/columns.py", "results/run_result.py")
 """Files of those folders that runs use."""

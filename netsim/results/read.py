@@ -9,10 +9,10 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim import documents
-from netsim.documents import DAMAGED, read_object
+from netsim.common import documents
+from netsim.common.documents import DAMAGED, read_object
+from netsim.common.inputs import file_size, is_file, path_problem
 from netsim.errors import InputError
-from netsim.inputs import file_size, is_file, path_problem
 from netsim.results import files
 from netsim.results.columns import columns, specs
 from netsim.units import written

@@ -23,9 +23,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from netsim.common.writing import is_plain_file, umask
 from netsim.errors import InputError
 from netsim.results import files
-from netsim.writing import is_plain_file, umask
 
 MAX_DIGITS = 20
 """Most digits of a process number."""

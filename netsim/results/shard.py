@@ -15,10 +15,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim import documents
-from netsim.documents import DAMAGED, read_object
+from netsim.common import documents
+from netsim.common.documents import DAMAGED, read_object
+from netsim.common.inputs import ROOM_IN_NAME, path_problem
 from netsim.errors import InputError
-from netsim.inputs import ROOM_IN_NAME, path_problem
 from netsim.results import destination, files
 from netsim.results.provenance import code_inputs
 from netsim.results.read import Result, load_sweep

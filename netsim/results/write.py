@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.writing import replacing_file
 from netsim.errors import InputError
 from netsim.results import destination, files
 from netsim.results.columns import Column, Metric, columns, metrics, specs
@@ -18,7 +19,6 @@ from netsim.results.provenance import LIBRARIES, Provenance, provenances
 from netsim.results.read import Result
 from netsim.results.replace import real, replacing
 from netsim.version import __version__
-from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     import polars as pl

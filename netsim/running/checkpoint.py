@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim import documents
-from netsim.documents import parsed, require
+from netsim.common import documents
+from netsim.common.documents import parsed, require
+from netsim.common.inputs import file_size, unreadable
+from netsim.common.writing import replacing_file
 from netsim.errors import InputError, warn_once
-from netsim.inputs import file_size, unreadable
 from netsim.version import __version__
-from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.memory import available_bytes, available_cores
 from netsim.errors import InputError, RunError
-from netsim.memory import available_bytes, available_cores
 from netsim.running import remote
 from netsim.running.estimate import Estimate, require_memory
 from netsim.running.executor import Batch, Executor

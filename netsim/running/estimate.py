@@ -26,17 +26,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.bounds.fair_shares import NO_LINK, ecmp_paths
-from netsim.bounds.ideal import hand_over_times, longest_chain_ps, round_trips
+from netsim.common.memory import available_bytes, available_cores
+from netsim.common.steps import step
 from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
 from netsim.experiment.scenario import Built, Scenario, is_closed_form, key_of, prepare
-from netsim.memory import available_bytes, available_cores
 from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.fabric import packet_counts
+from netsim.model.fair_shares import NO_LINK, ecmp_paths
+from netsim.model.ideal import hand_over_times, longest_chain_ps, round_trips
 from netsim.model.port_pairs import walk
 from netsim.plugins.calls import call
-from netsim.steps import step
 from netsim.units import format_bytes
 
 if TYPE_CHECKING:

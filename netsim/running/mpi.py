@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.common.memory import available_bytes, own_cores
 from netsim.errors import InputError, RunError
 from netsim.limits import INT64
-from netsim.memory import available_bytes, own_cores
 from netsim.units import format_bytes
 
 if TYPE_CHECKING:

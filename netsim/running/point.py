@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.common.memory import available_cores
+from netsim.common.steps import step
 from netsim.engine.readings import Readings
 from netsim.engine.simulation import Options, Simulation
 from netsim.errors import InputError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, INT64, THREADS
-from netsim.memory import available_cores
 from netsim.reports.circuits import no_indirect_packets
 from netsim.reports.deadlock import deadlock_text
 from netsim.reports.fairness import locked_senders
@@ -35,7 +36,6 @@ from netsim.running.drive import (
 )
 from netsim.running.mpi import leading
 from netsim.running.stall import StallDetector
-from netsim.steps import step
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine

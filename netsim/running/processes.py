@@ -15,15 +15,15 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from netsim.common.memory import available_bytes, available_cores
+from netsim.common.steps import step
 from netsim.errors import warn_once
-from netsim.memory import available_bytes, available_cores
 from netsim.running.estimate import BASE_BYTES, Estimate, Work, require_memory
 from netsim.running.executor import Batch, Executor, Serial, input_error
 from netsim.running.point import Progress
 from netsim.running.point_run import PointOutcome, PointRun, Report, RunOptions
 from netsim.running.point_spec import point_spec
 from netsim.running.worker_process import POLL_S, Reply, WorkerProcess, Workers
-from netsim.steps import step
 
 UNKNOWN = Estimate(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, assumptions="")
 

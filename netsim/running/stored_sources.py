@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from netsim.common.inputs import path_problem
+from netsim.common.writing import write_text
 from netsim.errors import InputError
 from netsim.experiment.document import FABRIC_PLUGINS, PLUGIN_SECTIONS
-from netsim.inputs import path_problem
 from netsim.plugins import registry
 from netsim.units import written
-from netsim.writing import write_text
 
 EXTRACTED = "netsim-stored-"
 """Prefix of the temporary directory for stored plugin sources."""

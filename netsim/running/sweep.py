@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim import documents
-from netsim.documents import read_object
+from netsim.common import documents
+from netsim.common.documents import read_object
 from netsim.errors import InputError
 from netsim.experiment import Experiment
 from netsim.plugins import files as plugin_files

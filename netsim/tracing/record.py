@@ -14,13 +14,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from netsim.common.inputs import path_problem
+from netsim.common.steps import step
 from netsim.engine.compiling.declarations import program_of
 from netsim.engine.kernels.trace import TraceEntries, TraceOverflowError
 from netsim.engine.simulation import Options
 from netsim.errors import TRUST, InputError
 from netsim.experiment import Experiment, Point
 from netsim.experiment.scenario import is_closed_form, prepare
-from netsim.inputs import path_problem
 from netsim.limits import HORIZON_PS
 from netsim.model.fabric import PFC_FRAME_BYTES
 from netsim.plugins import files as plugin_files
@@ -30,7 +31,6 @@ from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, StepReport, driv
 from netsim.running.estimate import estimate_scenario, require_memory
 from netsim.running.point import Progress, ready_engine
 from netsim.running.stored_sources import EXTRACTED, plugin_files_of, with_stored_sources
-from netsim.steps import step
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.steps import step
 from netsim.errors import InputError
 from netsim.results.files import LINKS
-from netsim.steps import step
 from netsim.tracing.causes import CAUSES, Causes, Part, Paths, PortLog, Queues
 from netsim.tracing.record import Replay, recorded_flow
 from netsim.units import format_bytes, format_time

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim import inputs
+from netsim.common import inputs
+from netsim.common.inputs import at_line, read_text, whole
+from netsim.common.memory import require_room
 from netsim.errors import InputError, raise_all
-from netsim.inputs import at_line, read_text, whole
-from netsim.memory import require_room
 from netsim.units import written
 
 Cells = Sequence[Any] | NDArray[Any]

@@ -28,8 +28,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import at_line, read_lines, user_path, whole
 from netsim.errors import InputError, did_you_mean
-from netsim.inputs import at_line, read_lines, user_path, whole
 from netsim.limits import SIZE_BYTES
 from netsim.units import written
 

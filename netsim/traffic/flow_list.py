@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import require_file, unreadable, user_path, whole
 from netsim.errors import InputError, did_you_mean
 from netsim.flows import FlowTable, TrafficContext
-from netsim.inputs import require_file, unreadable, user_path, whole
 from netsim.limits import CLASSES, HORIZON_PS
 from netsim.model.checks import CLASSES_HINT, HORIZON, no_class
 from netsim.network import Network

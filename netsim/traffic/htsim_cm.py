@@ -27,11 +27,11 @@ from typing import Any
 
 import numpy as np
 
+from netsim.common.inputs import at_line, read_lines, user_path, whole
+from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext
-from netsim.inputs import at_line, read_lines, user_path, whole
 from netsim.limits import HORIZON_PS
-from netsim.memory import require_room
 from netsim.model.checks import HORIZON
 from netsim.network import Network
 from netsim.params import REQUIRED, Param

@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import user_path, whole
 from netsim.errors import InputError, did_you_mean
 from netsim.flows import RECEIVE, SEND, FlowTable, TaskTable, TrafficContext, Workload
-from netsim.inputs import user_path, whole
 from netsim.limits import CLASSES, COUNT
 from netsim.model.tasks import DONE_WHEN, KINDS
 from netsim.network import Network

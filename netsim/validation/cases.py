@@ -35,8 +35,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from netsim.discovery import applications
-from netsim.inputs import read_toml
+from netsim.common.discovery import applications
+from netsim.common.inputs import read_toml
 from netsim.results.provenance import PACKAGE
 
 GROUPS = (

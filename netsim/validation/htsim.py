@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netsim.bounds.ideal import round_trips
+from netsim.common.writing import write_text
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment import Point
 from netsim.experiment.scenario import Scenario, prepare
 from netsim.model.fabric import Fabric
 from netsim.model.htsim_topo import format_topo, read_topo
+from netsim.model.ideal import round_trips
 from netsim.plugins.registry import PluginSpec
 from netsim.units import written
-from netsim.writing import write_text
 
 HEADER_BYTES = 64
 """Of data and of control packets."""

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import read_toml
 from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in
 from netsim.experiment.document import apply_overrides
-from netsim.inputs import read_toml
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.plugins.registry import find

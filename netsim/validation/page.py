@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.writing import write_text
 from netsim.units import format_number
 from netsim.validation.cases import Verdict
-from netsim.writing import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,12 +16,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from netsim.common.writing import replacing_file, write_text
 from netsim.errors import InputError, RunError, did_you_mean
 from netsim.results.files import plain
 from netsim.results.provenance import BY_USE, PACKAGE, code_inputs, commits
 from netsim.validation.cases import GROUPS, Row, Verdict, cases, find
 from netsim.version import __version__
-from netsim.writing import replacing_file, write_text
 
 JSON, PARQUET = "validation.json", "validation.parquet"
 

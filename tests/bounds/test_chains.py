@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.bounds.ideal import longest_chain_ps
 from netsim.model.flows import FlowTable
+from netsim.model.ideal import longest_chain_ps
 from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable
 from netsim.workloads.operations import CollectiveOptions, Operations
 

@@ -6,17 +6,17 @@ from engine_runs import DROP_TAIL, build, run
 from engine_runs import fat_tree as tree_of
 from raises_input import raises_input
 
-from netsim.bounds.fair_shares import (
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import PacketFormat
+from netsim.model.fair_shares import (
     NO_LINK,
     ecmp_paths,
     hashed_paths,
     hashed_times,
     max_min_rates,
 )
-from netsim.bounds.ideal import ideal_times
-from netsim.model.builder import NetworkBuilder
-from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
+from netsim.model.ideal import ideal_times
 from netsim.model.port_pairs import pairs_used, port_pairs_of
 from netsim.plugins.registry import find
 

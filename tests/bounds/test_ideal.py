@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import networks
 
-from netsim.bounds.ideal import ideal_times
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
+from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 
 GBPS = 10**9

@@ -16,10 +16,10 @@ from netsim.cli.progress import (
     format_duration,
     share,
 )
-from netsim.memory import available_bytes
+from netsim.common.memory import available_bytes
+from netsim.common.steps import Steps, step
+from netsim.common.terminal import common_unit, number
 from netsim.running.estimate import Code, require_memory
-from netsim.steps import Steps, step
-from netsim.terminal import common_unit, number
 
 
 def test_speed_excludes_compilation():

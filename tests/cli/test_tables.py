@@ -7,8 +7,8 @@ from raises_input import mentions
 
 from netsim.cli.tables import class_table, comparison_table, result_table, sweep_table
 from netsim.cli.why import budget_shown
+from netsim.common.terminal import Column, Wide, needed_width, show, wide_lines
 from netsim.plots import sweeps
-from netsim.terminal import Column, Wide, needed_width, show, wide_lines
 from netsim.tracing.why import Explanation
 
 ROW = {

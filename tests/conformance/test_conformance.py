@@ -10,12 +10,11 @@ from click.testing import CliRunner
 from conformance_case import tried, variant
 from raises_input import mentions, raises_input
 
-from netsim import scaffold
 from netsim.cli import app
-from netsim.conformance import CASES, Testbed, check, failures, kind_of
+from netsim.common.discovery import FOLDERS
+from netsim.conformance import CASES, Testbed, check, failures, kind_of, templates
 from netsim.conformance.finding import COMPILED, FAIL, METRIC, PASS, SKIP, WARN
 from netsim.conformance.transport_cases import jain
-from netsim.discovery import FOLDERS
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
 
@@ -207,7 +206,7 @@ class TestCommand:
         for kind in FOLDERS:
             for name in registry.names(kind):
                 assert kind_of(registry.find(kind, name).path) == kind, name
-            assert kind_of(Path(scaffold.__path__[0], f"my_{kind}.py")) == kind
+            assert kind_of(Path(templates.__path__[0], f"my_{kind}.py")) == kind
         for text, words in (("x = 3", "not a plugin"), ("def admit(): pass\ndef choose(): pass",
                             "queue and a routing")):  # fmt: skip
             (tmp_path / "odd.py").write_text(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from raises_input import mentions
 
-from netsim.conformance import CASES, QueueTestbed, check, failures
+from netsim.conformance import CASES, QueueTestbed, check, failures, templates
 from netsim.conformance.determinism import DETERMINISM
 from netsim.conformance.networks import incast_in_classes, star
 from netsim.flows import FlowTable
@@ -16,7 +16,7 @@ from netsim.plugins import registry
 PLAIN = [case.name for case in CASES["queue"] if case not in DETERMINISM]
 OTHERS = [case.name for case in DETERMINISM]
 """Determinism cases, which slow tests against the reference simulator also cover."""
-SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_queue.py"
+TEMPLATE = Path(templates.__path__[0], "my_queue.py")
 
 FIFO = '''
 """A FIFO."""
@@ -37,7 +37,7 @@ def admit(env, now, port, pkt):
 
 def test_built_in_disciplines_pass():
     for name in [*registry.names("queue"), "my_queue"]:
-        findings = check(SCAFFOLD if name == "my_queue" else name, "queue", cases=PLAIN)
+        findings = check(TEMPLATE if name == "my_queue" else name, "queue", cases=PLAIN)
         assert [finding.case for finding in findings] == PLAIN
         assert not failures(findings)
 
@@ -45,7 +45,7 @@ def test_built_in_disciplines_pass():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*registry.names("queue"), "my_queue"])
 def test_built_in_disciplines_pass_compiled(name):
-    findings = check(SCAFFOLD if name == "my_queue" else name, "queue", cases=OTHERS)
+    findings = check(TEMPLATE if name == "my_queue" else name, "queue", cases=OTHERS)
     assert [finding.status for finding in findings] == ["pass"] * len(OTHERS)
 
 

@@ -9,7 +9,7 @@ import pytest
 from marked import blocks, marked
 from raises_input import mentions
 
-from netsim.conformance import CASES, RoutingTestbed, check, failures
+from netsim.conformance import CASES, RoutingTestbed, check, failures, templates
 from netsim.conformance.determinism import DETERMINISM
 from netsim.conformance.fabric_testbed import longest_way
 from netsim.conformance.networks import dragonfly, three_tiers, torus, tree
@@ -18,8 +18,8 @@ from netsim.plugins import registry
 
 PLAIN = [case.name for case in CASES["routing"] if case not in DETERMINISM]
 """All but determinism, which slow tests against the reference simulator also cover."""
-SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_routing.py"
-NAMES = [*registry.names("routing"), str(SCAFFOLD)]
+TEMPLATE = Path(templates.__path__[0], "my_routing.py")
+NAMES = [*registry.names("routing"), str(TEMPLATE)]
 
 RANDOM = '''
 """Choose a random port, via a random group."""
@@ -88,7 +88,7 @@ IN_THE_GUIDE = {
 
 
 def test_algorithms_of_the_guide_pass(tmp_path):
-    guide = (SCAFFOLD.parents[1] / "routing_algorithms" / "README.md").read_text("utf-8")
+    guide = (TEMPLATE.parents[2] / "routing_algorithms" / "README.md").read_text("utf-8")
     path = tmp_path / "mine.py"
     for name, (parts, more, keys) in IN_THE_GUIDE.items():
         code = "\n\n".join(

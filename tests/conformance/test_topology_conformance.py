@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from raises_input import mentions
 
-from netsim import scaffold
-from netsim.conformance import CASES, check, failures
+from netsim.conformance import CASES, check, failures, templates
 
-RING = Path(scaffold.__path__[0], "my_topology.py")
+RING = Path(templates.__path__[0], "my_topology.py")
 
 
 @pytest.mark.parametrize(

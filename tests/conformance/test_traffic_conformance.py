@@ -6,10 +6,10 @@ from pathlib import Path
 
 from raises_input import mentions, raises_input
 
-from netsim.conformance import CASES, TrafficTestbed, check, failures
+from netsim.conformance import CASES, TrafficTestbed, check, failures, templates
 from netsim.conformance.networks import star
 
-SCAFFOLD = Path(__file__).resolve().parents[2] / "netsim" / "scaffold" / "my_traffic.py"
+TEMPLATE = Path(templates.__path__[0], "my_traffic.py")
 NAMES = [case.name for case in CASES["traffic"]]
 OPEN = {"sizes": "4096B", "load": 0.5, "n_flows": 5000}
 
@@ -36,7 +36,7 @@ def flows(params, network, rng, context):
 
 def test_built_in_patterns_pass() -> None:
     for traffic, params in [
-        (SCAFFOLD, {}),
+        (TEMPLATE, {}),
         ("poisson", OPEN),
         ("poisson", {**OPEN, "arrival_process": "even", "pattern": "stencil", "shape": "2"}),
         ("pattern", {"steps": 3}),
@@ -51,7 +51,7 @@ def test_built_in_patterns_pass() -> None:
         findings = check(traffic, "traffic", settings=params)
         assert [finding.case for finding in findings] == NAMES
         assert not failures(findings), traffic
-        assert (findings[2].status == "pass") == ("load" in params or traffic == SCAFFOLD)
+        assert (findings[2].status == "pass") == ("load" in params or traffic == TEMPLATE)
 
 
 def failure_detail(tmp_path: Path, change: str, case: str) -> str:

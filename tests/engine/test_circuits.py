@@ -12,12 +12,12 @@ from circuit_racks import FAR, FULL_PS, GBPS, NEAR, PACKETS, racks
 from engine_runs import DROP_TAIL, LOSSLESS, NS, US, build, counter, fct_ps, flow_table, run
 from raises_input import raises_input
 
-from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.ids import Ps
 from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.links import next_day
 from netsim.model.fabric import CircuitRules, Fabric
+from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.model.schedules import NONE
 from netsim.network import NetworkBuilder, Schedule, round_robin_matchings

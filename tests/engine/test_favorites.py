@@ -12,7 +12,7 @@ from engine_runs import LOSSLESS, NS, PACKET, build, fabric_with, resolve
 from engine_runs import run as run_all
 from numpy.typing import NDArray
 
-import netsim.scaffold
+import netsim.conformance.templates
 from netsim.engine.engine import Engine
 from netsim.model.arithmetic import below, rand32
 from netsim.model.builder import NetworkBuilder
@@ -132,7 +132,7 @@ def test_round_robin_classes_are_at_most_one_packet_apart() -> None:
     n = 4
     plugin = registry.find("transport", "datagram")
     others = [PluginSpec(plugin, resolve(plugin, {"data_class": k})) for k in range(1, n)]
-    drr = str(Path(netsim.scaffold.__file__).with_name("my_queue.py"))
+    drr = str(Path(netsim.conformance.templates.__file__).with_name("my_queue.py"))
     fabric = fabric_with(drr, queue_bytes=20 * PACKET, quantum_bytes=PACKET, n_traffic_classes=8)
     flows = FlowTable(np.arange(n), np.full(n, n), np.full(n, 3 * PACKETS * 4096))
     mixed = {"beside": others, "transport_of_flow": np.arange(n)}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, fct_ps, run
 
-from netsim.bounds.ideal import ideal_times
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
+from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.network import NetworkBuilder
 

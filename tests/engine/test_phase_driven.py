@@ -11,10 +11,10 @@ from circuit_racks import FAR, FULL_PS, GBPS, NEAR, PACKETS, racks
 from engine_runs import DROP_TAIL, NS, US, build, counter, fct_ps, flow_table, run
 from raises_input import mentions, raises_input
 
-from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.model.circuit_times import check_control, check_phases, least_control_ps
 from netsim.model.fabric import CircuitRules, routing_spec
+from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.schedules import Schedule, round_robin_matchings

@@ -9,7 +9,7 @@ import pytest
 from engine_runs import LOSSLESS, US, build, fabric_with, fat_tree, flow_table, run
 from raises_input import raises, raises_input
 
-from netsim import lint
+from netsim.engine.compiling import lint
 from netsim.engine.engine import Engine
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric

@@ -25,7 +25,6 @@ from engine_runs import (
 )
 from several_ports import rails, two_nics
 
-from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.packets import PULL
 from netsim.engine.sizes import longest_window_ps
@@ -33,6 +32,7 @@ from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import CarrierDelays, LinkFault, combine
 from netsim.model.flows import FlowTable
+from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.model.port_pairs import pairs_used
 

@@ -11,12 +11,12 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from engine_runs import TRIM, build, fat_tree, flow_table, run
 
+from netsim.common.memory import available_cores
 from netsim.engine import engine as engine_module
 from netsim.engine.engine import Engine
 from netsim.engine.kernels import crew
 from netsim.engine.kernels.layout import Crew
 from netsim.engine.workers import assisted
-from netsim.memory import available_cores
 from netsim.running.drive import drive
 
 

@@ -115,7 +115,7 @@ def _result(worker: _Worker) -> tuple[Done, bool]:
 
 def _work(job: Job, connection: Connection, folder: Path, free_bytes: int) -> None:
     """Run cases from the connection in a worker process."""
-    from netsim import memory
+    from netsim.common import memory
 
     from .limits import limit_memory
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from engine_runs import resolve
 
-from netsim.inventory.inventory import SWITCH, inventory
+from netsim.model.inventory import SWITCH, inventory
 from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.plugins import registry
 from netsim.workloads.plots.model_figures import TOPOLOGIES, counts

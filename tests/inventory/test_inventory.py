@@ -15,8 +15,9 @@ from several_ports import two_nics
 from small_networks import GBPS, METER_PS, rail_racks, three_tiers
 from topology_of import largest_flow_bps
 
-from netsim.inventory import paths
-from netsim.inventory.inventory import (
+from netsim.model import paths
+from netsim.model.builder import NetworkBuilder
+from netsim.model.inventory import (
     FIBER,
     HOST,
     SWITCH,
@@ -26,9 +27,8 @@ from netsim.inventory.inventory import (
     propagation_ps,
     stem,
 )
-from netsim.inventory.paths import MAX_FLOW, TIERS, bisection, kinds_of_networks, middle_of
-from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
+from netsim.model.paths import MAX_FLOW, TIERS, bisection, kinds_of_networks, middle_of
 from netsim.network import Schedule
 from netsim.plots.networks import matchings
 from netsim.plugins import registry
@@ -65,7 +65,7 @@ def test_total_bisection_equals_max_flow_across_all_networks(network: Network) -
 
 
 def test_bisection_of_large_networks_uses_the_narrowest_tier(monkeypatch) -> None:
-    monkeypatch.setattr("netsim.inventory.paths.MAX_LINKS", 3)
+    monkeypatch.setattr("netsim.model.paths.MAX_LINKS", 3)
     network = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2)
     assert bisection(network, 0, 16) == (16 * 800 * GBPS // 2, TIERS)
     planes = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2, planes=4)

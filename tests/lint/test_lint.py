@@ -10,12 +10,13 @@ from pathlib import Path
 from lint_case import SOUND, check, check_rows, line_of
 from raises_input import mentions
 
-from netsim import lint
+from netsim.engine.compiling import lint
 from netsim.engine.compiling.declarations import SETTABLE
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params
 
 ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = ROOT / "netsim/conformance/templates"
 
 
 def test_built_in_transports_have_no_errors():
@@ -28,7 +29,7 @@ def test_built_in_transports_have_no_errors():
 
 
 def test_scaffold_has_no_errors(tmp_path):
-    assert check(tmp_path, (ROOT / "netsim/scaffold/my_transport.py").read_text()) == []
+    assert check(tmp_path, (TEMPLATES / "my_transport.py").read_text()) == []
 
 
 SETS = [

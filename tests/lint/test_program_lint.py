@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lint_case import check, check_rows
 
-from netsim import lint
+from netsim.engine.compiling import lint
 from netsim.plugins import registry
 
 SOUND = '''

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from lint_case import check, check_rows
 
-from netsim import lint
+from netsim.engine.compiling import lint
 from netsim.model.fabric import queue_spec
 from netsim.plugins import registry
 
 ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = ROOT / "netsim/conformance/templates"
 
 SOUND = '''
 """Prefer packets of flows with fewer bytes left."""
@@ -73,7 +74,7 @@ def helper(env, port, other):
 
 def test_correct_disciplines_have_no_errors(tmp_path):
     assert check(tmp_path, SOUND, "queue") == []
-    assert check(tmp_path, (ROOT / "netsim/scaffold/my_queue.py").read_text(), "queue") == []
+    assert check(tmp_path, (TEMPLATES / "my_queue.py").read_text(), "queue") == []
     for name in registry.names("queue"):
         lint.check(queue_spec(name).plugin, queue_spec(name).params)
 

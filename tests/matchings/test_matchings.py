@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.matchings.decompose import (
+from netsim.model.matchings import (
     FREE,
     Submatching,
     Table,

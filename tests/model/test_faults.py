@@ -56,7 +56,7 @@ def test_loss_probabilities_of_one_link_combine():
 def test_faults_that_exceed_memory_are_rejected():
     many = [LinkFault(NIC, bit_error_rate=k * 1e-9) for k in range(100)]
     down = LinkFault(np.arange(NETWORK.n_ports), outages_ps=((0, 1),) * 10**6)
-    with patch("netsim.memory.available_bytes", return_value=10**8):
+    with patch("netsim.common.memory.available_bytes", return_value=10**8):
         combine(many[:50], NETWORK.n_ports)
         links = [LinkFault(np.array([k]), loss=(k + 1) / 200) for k in range(100)]
         with raises_input("101", "159MB", key="faults"):

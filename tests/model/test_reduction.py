@@ -15,7 +15,7 @@ from topology_of import check_routes, topology_of
 
 from netsim.experiment import Experiment
 from netsim.experiment.scenario import Scenario, network_of, prepare
-from netsim.inventory.inventory import inventory
+from netsim.model.inventory import inventory
 from netsim.network import Network
 
 GBPS = 10**9

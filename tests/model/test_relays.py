@@ -11,12 +11,12 @@ import pytest
 from engine_runs import DROP_TAIL, build, run
 from raises_input import mentions, raises_input
 
-from netsim.bounds.ideal import hand_over_times, ideal_times
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
+from netsim.model.ideal import hand_over_times, ideal_times
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.relays import DESTINATION, SOURCE, RelayRule, RelaySegments, relayed

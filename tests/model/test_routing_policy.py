@@ -17,12 +17,12 @@ from raises_input import raises_input
 from random_networks import networks
 from traffic_cases import make, star
 
-from netsim.bounds.ideal import ideal_times
 from netsim.flows import FlowTable
-from netsim.inventory.failure import failure
-from netsim.inventory.inventory import inventory
 from netsim.model.fabric import CircuitRules, PacketFormat
+from netsim.model.failure import failure
 from netsim.model.faults import LinkFault, combine
+from netsim.model.ideal import ideal_times
+from netsim.model.inventory import inventory
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.port_sizes import longest_paths

@@ -23,9 +23,6 @@ from netsim.results.provenance import (
 
 TREE = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}
 
-ONLY_REFUSES = "lint"
-"""Called while an experiment is resolved; an experiment that passes it runs as without it."""
-
 
 @cache
 def reachable_modules() -> frozenset[str]:
@@ -52,13 +49,11 @@ def test_fingerprint_contains_every_reachable_module() -> None:
     left_out = {
         module for module in reachable_modules() if not affects_results(module_path(module))
     }
-    by_use = tuple(f"netsim.{package}" for package in (*BY_USE, ONLY_REFUSES))
+    by_use = tuple(f"netsim.{package}" for package in BY_USE)
     assert {module for module in left_out if not module.startswith(by_use)} == set()
 
 
-@pytest.mark.parametrize(
-    "package", [package for package in PRESENTATION if package != ONLY_REFUSES]
-)
+@pytest.mark.parametrize("package", PRESENTATION)
 def test_presentation_packages_are_unreachable_from_a_run(package: str) -> None:
     """Reachable files of these packages are listed one by one as affecting results."""
     inside = {module for module in reachable_modules() if module.startswith(f"netsim.{package}.")}

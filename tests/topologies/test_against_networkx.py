@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from topology_of import check_routes, largest_flow_bps, topology_of
 
-from netsim.inventory.inventory import inventory
+from netsim.model.inventory import inventory
 from netsim.model.network import Network
 
 Table = dict[str, Any]

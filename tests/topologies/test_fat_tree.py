@@ -148,7 +148,7 @@ def test_oversized_network_is_rejected_before_allocation() -> None:
     ]:
         shape = {"hosts_per_leaf": 4, "leaves": 2} | given
         with (
-            patch("netsim.memory.available_bytes", return_value=16 * 10**9),
+            patch("netsim.common.memory.available_bytes", return_value=16 * 10**9),
             patch(
                 "netsim.model.builder.np.broadcast_arrays",
                 side_effect=AssertionError("cables are built"),
@@ -170,7 +170,7 @@ def test_routes_of_identical_switches_are_computed_once() -> None:
 
 def test_oversized_builder_is_rejected_without_reserve() -> None:
     """Builder calls check their size before allocating, even if nothing was reserved."""
-    with patch("netsim.memory.available_bytes", return_value=10**9):
+    with patch("netsim.common.memory.available_bytes", return_value=10**9):
         with raises_input("100,000,000", "20GB", key="topology"):
             NetworkBuilder().add_hosts(10**8)
         builder = NetworkBuilder()

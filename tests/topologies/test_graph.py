@@ -17,7 +17,7 @@ from random_networks import networks
 
 from netsim.errors import InputError
 from netsim.flows import FlowTable
-from netsim.inventory.inventory import shares_of_networks
+from netsim.model.inventory import shares_of_networks
 from netsim.model.port_pairs import port_pairs_of
 from netsim.network import GraphDefaults, Network, from_networkx
 from netsim.plugins import registry

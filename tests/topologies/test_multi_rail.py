@@ -14,7 +14,7 @@ from raises_input import raises_input
 from topology_of import check_routes, topology_of
 
 from netsim.flows import FlowTable
-from netsim.inventory.inventory import inventory
+from netsim.model.inventory import inventory
 from netsim.model.port_pairs import port_pairs_of, walk
 from netsim.model.relays import RelayRule
 from netsim.network import Network

@@ -11,8 +11,8 @@ from engine_runs import DROP_TAIL, US, build, fct_ps, flow_table, resolve, run
 from raises_input import raises_input
 
 from netsim.errors import InputError
-from netsim.inventory.inventory import inventory
 from netsim.model.circuit_times import duty
+from netsim.model.inventory import inventory
 from netsim.model.schedules import NONE
 from netsim.network import Network, build_topology, pairs_by_circuits, random_rounds
 from netsim.plugins import registry

@@ -10,9 +10,9 @@ import polars as pl
 from raises_input import mentions, raises_input
 from serving_case import Row, log_of, mixed_plan, plan_of, row, split_run
 
+from netsim.common.terminal import Wide
 from netsim.results.columns import Column
 from netsim.results.files import _series
-from netsim.terminal import Wide
 from netsim.workloads.cli.request import gap_table, headlines, hints, request_number, stage_table
 from netsim.workloads.reports.serving import serving_result
 from netsim.workloads.serving.data import (

@@ -133,7 +133,7 @@ def test_parquet_larger_than_memory_is_rejected_without_reading(tmp_path: Path) 
     table.write_parquet(tmp_path / "flows.parquet")
     assert (tmp_path / "flows.parquet").stat().st_size < 20_000
     with (
-        patch("netsim.memory.available_bytes", return_value=100_000_000),
+        patch("netsim.common.memory.available_bytes", return_value=100_000_000),
         raises_input("1,000,000", key="traffic.file"),
     ):
         make("flow_list", 2, directory=tmp_path, file="flows.parquet")

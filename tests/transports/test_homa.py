@@ -21,11 +21,11 @@ from engine_runs import (
     run,
 )
 
-from netsim.bounds.ideal import ideal_times
 from netsim.engine.engine import Engine
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable, TrafficContext
+from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.plugins import registry
 from netsim.plugins.params import resolve_params

@@ -17,9 +17,9 @@ from engine_runs import (
     run,
 )
 
-from netsim.bounds.ideal import ideal_times
 from netsim.model.arithmetic import byte_quotient, serialization_ps
 from netsim.model.fabric import PacketFormat
+from netsim.model.ideal import ideal_times
 
 FABRIC = fabric_with("pfabric", routing="spray_round_robin", queue_bytes=60 * PACKET)
 PACKET_PS = serialization_ps(PACKET, int(byte_quotient(100 * 10**9)))

@@ -30,8 +30,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from netsim.common.writing import is_plain_file, replacing_file
 from netsim.errors import warn_once
-from netsim.writing import is_plain_file, replacing_file
 
 if TYPE_CHECKING:
     from netsim.engine.compiling.code_fingerprint import Lines

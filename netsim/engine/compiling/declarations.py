@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.common.inputs import at_line
 from netsim.engine.compiling.plugin_file import (
     PluginFile,
     functions_of,
@@ -28,7 +29,6 @@ from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.program_services import set_size
 from netsim.engine.kernels.queue_handlers import COMING, LEAVING, QUEUE_HANDLERS
 from netsim.engine.kernels.queue_services import pause, pop_tail, resume, wait_until
-from netsim.inputs import at_line
 from netsim.plugins.registry import Plugin, PluginSpec
 
 SETTABLE = {

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from netsim.common.inputs import at_line
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.unsupported_code import contents
 from netsim.engine.kernels.fields import CommonParameters, Declared
 from netsim.engine.kernels.handler_table import Handler
 from netsim.engine.kernels.layout import Field, fields_of, padded_record_of, record_of
 from netsim.errors import InputError
-from netsim.inputs import at_line
 from netsim.plugins.declarations import Declarations
 from netsim.units import Bdp
 

@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from netsim.common.inputs import at_line
 from netsim.engine.compiling.bindings import package_root, source_files
 from netsim.errors import InputError
-from netsim.inputs import at_line
 from netsim.plugins.source import tree_of
 
 STATE = (

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from netsim.common.inputs import read_json, read_text
 from netsim.errors import InputError
-from netsim.inputs import read_json, read_text
 from netsim.limits import SIZE_BYTES
 from netsim.units import shortened, written
 from netsim.workloads.job.curves import Shape

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import json_option, print_json
+from netsim.common.terminal import Column, Wide, show
 from netsim.errors import InputError
-from netsim.terminal import Column, Wide, show
 from netsim.units import format_time, parse_bytes
 from netsim.workloads.cli.options import set_option
 
@@ -74,7 +74,8 @@ def command(
     netsim workload show llama3_405b --set machine=./mine.toml
     netsim calibrate all_reduce_2.txt all_reduce_8.txt --predict 16x8 1GB
     """
-    from netsim.inputs import user_path
+    from netsim.common.inputs import user_path
+    from netsim.common.writing import write_text
     from netsim.plots import save
     from netsim.workloads.calibration.fit import (
         Rates,
@@ -94,7 +95,6 @@ def command(
     from netsim.workloads.job.keys import read_part
     from netsim.workloads.job.machine import Machine
     from netsim.workloads.plots.jobs import calibration_errors
-    from netsim.writing import write_text
 
     here = Path.cwd()
     out, plot = outputs["out"], outputs["plot"]
@@ -163,7 +163,7 @@ def _predicted(one: Prediction, asked: tuple[str, str]) -> str:
 
 def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any]:
     """Return the table of a machine, without curves that it may have."""
-    from netsim.inputs import locate, read_toml
+    from netsim.common.inputs import locate, read_toml
     from netsim.workloads.job.load import changed, presets, read_preset
     from netsim.workloads.job.machine import Machine
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from netsim.cli.options import json_option, print_json
-from netsim.terminal import Column, Wide
+from netsim.common.terminal import Column, Wide
 from netsim.units import format_number
 from netsim.workloads.cli.options import set_option, show_lines
 

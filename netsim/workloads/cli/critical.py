@@ -9,8 +9,8 @@ import click
 
 from netsim.cli.options import print_json
 from netsim.cli.trace_output import TraceOutputs, write_tables
-from netsim.terminal import Column, Wide, common_unit, number
-from netsim.terminal import show as show_table
+from netsim.common.terminal import Column, Wide, common_unit, number
+from netsim.common.terminal import show as show_table
 
 if TYPE_CHECKING:
     import polars as pl

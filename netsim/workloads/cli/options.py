@@ -12,7 +12,7 @@ from netsim.cli.options import print_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from netsim.terminal import Wide
+    from netsim.common.terminal import Wide
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Found = TypeVar("Found")
@@ -44,7 +44,7 @@ def show_found(
 
 def show_lines(lines: Iterable[Table | Wide | str]) -> None:
     """Print tables and lines of text."""
-    from netsim.terminal import show
+    from netsim.common.terminal import show
 
     for line in lines:
         show(line) if not isinstance(line, str) else click.echo(line)

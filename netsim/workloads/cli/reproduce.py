@@ -15,8 +15,8 @@ from netsim.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from netsim.common.terminal import Wide
     from netsim.results import Result
-    from netsim.terminal import Wide
     from netsim.workloads.plots.paper_figure import PaperFigure, Sweep, Value
 
 DRAWS = True
@@ -165,7 +165,7 @@ def _simulated(
 
 def _show(name: str, made: PaperFigure) -> None:
     from netsim.cli.tables import comparison_table
-    from netsim.terminal import show
+    from netsim.common.terminal import show
 
     click.echo(f"{name}: {made.about}")
     show(stated_table(made.values))
@@ -177,7 +177,7 @@ def _show(name: str, made: PaperFigure) -> None:
 
 def stated_table(values: Sequence[Value]) -> Wide:
     """Return the paper's values, ours, and the difference."""
-    from netsim.terminal import Column, Wide
+    from netsim.common.terminal import Column, Wide
     from netsim.units import format_number
 
     def with_unit(text: str, value: Value) -> str:

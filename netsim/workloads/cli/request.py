@@ -10,9 +10,9 @@ import click
 
 from netsim.cli.options import print_json
 from netsim.cli.trace_output import TraceOutputs, write_tables
+from netsim.common.terminal import Column, Wide, common_unit, count, number
+from netsim.common.terminal import show as show_table
 from netsim.errors import InputError
-from netsim.terminal import Column, Wide, common_unit, count, number
-from netsim.terminal import show as show_table
 from netsim.units import format_time, written
 
 if TYPE_CHECKING:

@@ -128,10 +128,10 @@ def search(
     import sys
 
     from netsim.cli.options import print_json
+    from netsim.common.writing import write_text
     from netsim.workloads.cli import workload_search as tables
     from netsim.workloads.job import Job
     from netsim.workloads.job.search import search_layouts
-    from netsim.writing import write_text
 
     found = find(job, Path.cwd(), overrides, fits=False)
     if not isinstance(found, Job):
@@ -202,7 +202,7 @@ def lite_gpu(overrides: tuple[str, ...], as_json: bool) -> None:
 
 def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> JobPlan:
     """Return the plan of a file, or the paper's, with overrides."""
-    from netsim.inputs import locate, read_toml
+    from netsim.common.inputs import locate, read_toml
     from netsim.workloads.job.load import changed
     from netsim.workloads.job.plan import is_plan, make_plan
 
@@ -220,8 +220,8 @@ def find(
     name: str, directory: Path, overrides: Sequence[str] = (), *, fits: bool = True
 ) -> Job | Deployment:
     """Return the job or deployment of a file, a preset, or an experiment that has one."""
+    from netsim.common.inputs import locate, read_toml
     from netsim.experiment import built_in
-    from netsim.inputs import locate, read_toml
     from netsim.workloads.inference.load import deployment_from
     from netsim.workloads.job.load import changed, job_from, presets
     from netsim.workloads.job.plan import is_plan

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.terminal import Column, Wide
 from netsim.errors import InputError, raise_all
-from netsim.terminal import Column, Wide
 from netsim.units import format_bytes, format_number, format_time, written
 from netsim.workloads.cli.workload_job import count_text, duration, pairs_table
 from netsim.workloads.inference import (

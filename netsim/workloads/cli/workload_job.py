@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.terminal import UNITS, Column, Wide, common_unit, plain_table
+from netsim.common.terminal import UNITS, Column, Wide, common_unit, plain_table
 from netsim.units import format_bytes, format_number
 from netsim.workloads.job import group_sizes, messages, stage_memory, stage_times
 from netsim.workloads.job.messages import networks_of_kinds

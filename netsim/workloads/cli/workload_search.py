@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from netsim.common.terminal import Column, Wide, common_unit
 from netsim.errors import InputError
-from netsim.terminal import Column, Wide, common_unit
 from netsim.units import format_bytes, format_number, written
 from netsim.workloads.job.messages import networks_of_kinds
 from netsim.workloads.job.search import AXES, LayoutRow, LayoutSearch, layout_keys

@@ -14,8 +14,8 @@ from types import ModuleType
 
 import numpy as np
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
-from netsim.memory import require_room
 from netsim.workloads.collectives import (
     binomial_tree,
     chain,

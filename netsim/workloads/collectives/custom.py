@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
+from netsim.common.inputs import at_line, bounded, read_lines, reading
+from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.inputs import at_line, bounded, read_lines, reading
-from netsim.memory import require_room
 from netsim.workloads.collectives.steps import Carried, Steps, cut, steps
 
 SUFFIX = ".csv"

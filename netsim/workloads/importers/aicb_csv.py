@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from netsim.common.inputs import at_line, bounded, read_text, reading
 from netsim.errors import InputError
-from netsim.inputs import at_line, bounded, read_text, reading
 from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.units import written
 

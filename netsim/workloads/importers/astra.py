@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from netsim.common.inputs import at_line, bounded, read_json, read_lines, reading
 from netsim.errors import InputError
-from netsim.inputs import at_line, bounded, read_json, read_lines, reading
 from netsim.limits import DELAY_PS, RATE_BPS
 from netsim.units import written
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import read_bytes, unpacked, unreadable
 from netsim.errors import InputError
-from netsim.inputs import read_bytes, unpacked, unreadable
 from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.units import written
 from netsim.workloads.importers.chakra_attributes import (

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from netsim.common.inputs import read_json
 from netsim.errors import InputError
-from netsim.inputs import read_json
 from netsim.units import shortened, written
 
 Groups = dict[str, tuple[int, ...]]

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import at_line, bounded, read_lines, reading, require_file, whole
 from netsim.errors import InputError
-from netsim.inputs import at_line, bounded, read_lines, reading, require_file, whole
 from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.units import written
 

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import at_line, read_text, require_file, unreadable
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_text, require_file, unreadable
 from netsim.limits import COUNT, HORIZON_PS, SIZE_BYTES
 from netsim.units import shortened, written
 

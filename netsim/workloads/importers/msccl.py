@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from netsim.common.inputs import bounded, read_bytes
 from netsim.errors import InputError
-from netsim.inputs import bounded, read_bytes
 from netsim.units import written
 
 SENDS = ("s", "rcs", "rrs", "rrcs")

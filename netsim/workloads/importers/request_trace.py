@@ -42,8 +42,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import at_line, bounded, read_bytes, reading, unpacked, unreadable
 from netsim.errors import InputError
-from netsim.inputs import at_line, bounded, read_bytes, reading, unpacked, unreadable
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.units import written
 

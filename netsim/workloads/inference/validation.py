@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.inputs import read_toml
+from netsim.common.inputs import read_toml
 from netsim.workloads.inference.cost import LONG_PROMPT
 from netsim.workloads.inference.deployment import Deployment, Overheads
 from netsim.workloads.inference.load import load_deployment

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from netsim.common.inputs import is_file, locate, read_toml, user_path
 from netsim.errors import InputError, did_you_mean, raise_all
-from netsim.inputs import is_file, locate, read_toml, user_path
 from netsim.units import format_bytes, written
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.keys import (

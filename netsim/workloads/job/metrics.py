@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.inputs import read_text
+from netsim.common.inputs import read_text
 from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.memory import bytes_of_parameter, layer_held

@@ -27,8 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from netsim.common.inputs import read_toml
 from netsim.errors import InputError
-from netsim.inputs import read_toml
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.keys import (
     choice,

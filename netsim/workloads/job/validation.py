@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from netsim.inputs import read_toml
+from netsim.common.inputs import read_toml
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.memory import bytes_of_parameter, layer_held, stage_memory

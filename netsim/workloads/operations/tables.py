@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS, PS_BITS
-from netsim.memory import require_room
 from netsim.model.columns import first_of
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.bounds.ideal import PathTimes
 from netsim.limits import PS_BITS
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.flows import FlowTable
+from netsim.model.ideal import PathTimes
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of, walk
 from netsim.workloads.collectives import CollectiveOptions, Hops, Wire, fastest

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from netsim.common.writing import write_text
 from netsim.errors import InputError
 from netsim.plots.style import save
 from netsim.units import format_number
-from netsim.writing import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

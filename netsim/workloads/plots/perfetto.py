@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from netsim.common.writing import replacing_file
 from netsim.errors import InputError
 from netsim.workloads.plots.timeline_bars import LOWER, PLACES, Timeline, View, timeline_of
-from netsim.writing import replacing_file
 
 if TYPE_CHECKING:
     from netsim.results import Result

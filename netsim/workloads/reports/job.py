@@ -7,9 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from netsim.common.terminal import (
+    Column,
+    Wide,
+    any_of,
+    common_unit,
+    count,
+    number,
+    percent,
+    time_columns,
+)
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
-from netsim.terminal import Column, Wide, any_of, common_unit, count, number, percent, time_columns
 from netsim.units import format_bytes, format_time
 
 OPERATIONS = TableSpec.of(

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.terminal import (
+    Column,
+    Wide,
+    any_of,
+    common_unit,
+    count,
+    number,
+    percent,
+    time_columns,
+)
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
-from netsim.terminal import Column, Wide, any_of, common_unit, count, number, percent, time_columns
 from netsim.units import format_time
 from netsim.workloads.serving.data import ServingPlan
 

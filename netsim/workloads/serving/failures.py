@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import at_line, read_lines, user_path, whole
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_lines, user_path, whole
 from netsim.limits import HORIZON_PS
 from netsim.params import Param
 from netsim.units import format_time, parse_time_ps, written

@@ -30,10 +30,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import at_line, read_lines, user_path, whole
+from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.inputs import at_line, read_lines, user_path, whole
 from netsim.limits import COUNT, HORIZON_PS
-from netsim.memory import require_room
 from netsim.model.checks import HORIZON
 from netsim.params import Param
 from netsim.units import written

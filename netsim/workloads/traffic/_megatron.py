@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
-from netsim.memory import require_room
 from netsim.network import Network
 from netsim.params import Param
 from netsim.workloads.collectives import CollectiveOptions, schedule

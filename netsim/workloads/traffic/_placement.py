@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import user_path, whole
 from netsim.errors import InputError, did_you_mean
-from netsim.inputs import user_path, whole
 from netsim.params import Param
 from netsim.traffic._rows import Rows, each, fail_at, read_csv
 from netsim.workloads.job.job import Job

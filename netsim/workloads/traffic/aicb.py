@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import at_line, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
-from netsim.inputs import at_line, user_path
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written

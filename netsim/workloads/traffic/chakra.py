@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 
+from netsim.common.inputs import user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
-from netsim.inputs import user_path
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written

@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.inputs import user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
-from netsim.inputs import user_path
 from netsim.limits import PS_BITS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param

@@ -38,10 +38,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import HORIZON_PS, TRAFFIC_BYTES
-from netsim.memory import require_room
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_time

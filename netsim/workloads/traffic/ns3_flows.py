@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.inputs import user_path, whole
 from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext, Workload
-from netsim.inputs import user_path, whole
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from netsim.common.inputs import user_path
 from netsim.flows import FlowTable, TrafficContext
-from netsim.inputs import user_path
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.workloads.importers.flow_text import read_opera_flows

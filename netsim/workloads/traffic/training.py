@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
-from netsim.memory import require_room
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.workloads.job.job import Job

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.bounds.ideal import task_times
 from netsim.engine.state_views import TaskStates
 from netsim.errors import InputError
+from netsim.model.ideal import task_times
 from netsim.model.tasks import SEND
 from netsim.workloads.collectives import Hops, Wire, closed_form_ps, hops_of
 from netsim.workloads.collectives.wire import HopRow

@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from netsim.common.inputs import read_text
 from netsim.errors import InputError
-from netsim.inputs import read_text
 from netsim.units import format_bytes
 from netsim.validation.laws import Measured
 from netsim.workloads.calibration.fit import Rates, Residual, fitted, residuals, without_sizes

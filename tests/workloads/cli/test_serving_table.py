@@ -8,7 +8,7 @@ import numpy as np
 from serving_case import log_of, split_run
 
 from netsim.cli.tables import sweep_table
-from netsim.terminal import Wide
+from netsim.common.terminal import Wide
 from netsim.workloads.reports.serving import SWEEP, serving_result, serving_tables
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from raises_input import raises_input
 
+from netsim.common.inputs import read_toml
 from netsim.errors import InputError
-from netsim.inputs import read_toml
 from netsim.workloads.cost import compare, load_cost_tables
 from netsim.workloads.cost.cost_tables import cost_tables_from
 from netsim.workloads.job.load import load_machine, presets

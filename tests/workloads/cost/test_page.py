@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from marked import values
 
-from netsim.terminal import Wide
+from netsim.common.terminal import Wide
 from netsim.workloads.cli.cost import tables
 from netsim.workloads.cost import compare, load_cost_tables
 from netsim.workloads.job.load import presets

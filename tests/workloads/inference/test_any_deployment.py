@@ -2,8 +2,8 @@
 
 import random
 
+from netsim.common.inputs import read_toml
 from netsim.errors import InputError
-from netsim.inputs import read_toml
 from netsim.limits import INT64
 from netsim.workloads.inference import (
     all_reduce_bytes,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from measured_rows import GROUPS, errors, predicted
 
-from netsim.inputs import read_toml
+from netsim.common.inputs import read_toml
 from netsim.workloads.inference.deployment import Overheads
 from netsim.workloads.inference.validation import fitted_overheads, formulas, groups, rows
 from netsim.workloads.job.load import presets

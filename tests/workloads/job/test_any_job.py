@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from netsim.common.inputs import read_toml
 from netsim.errors import InputError
-from netsim.inputs import read_toml
 from netsim.workloads.job import load_job, messages, presets, stage_memory
 from netsim.workloads.job.keys import keys_of
 from netsim.workloads.job.load import PARTS, WITH_PRESETS

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from netsim.inputs import read_toml
+from netsim.common.inputs import read_toml
 from netsim.workloads.job import group_sizes, load_job, messages, stage_memory, stage_times
 from netsim.workloads.job.load import presets as files_of
 from netsim.workloads.job.load import read_part

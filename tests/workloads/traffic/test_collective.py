@@ -87,7 +87,7 @@ def test_memory_limit_is_checked_before_tasks_are_built() -> None:
     """Each second send of a direct all-reduce waits for all deliveries: n^3 waits."""
     began = time.process_time()
     with (
-        patch("netsim.memory.available_bytes", return_value=10**9),
+        patch("netsim.common.memory.available_bytes", return_value=10**9),
         raises_input("all_reduce", "400", key="traffic.algorithm"),
     ):
         made("collective", 400, algorithm="direct")

@@ -87,7 +87,7 @@ def test_invalid_deployment_is_reported_with_its_key() -> None:
 def test_workloads_beyond_the_memory_are_rejected(
     given: dict[str, Any], key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("netsim.memory.available_bytes", lambda: 10**9)
+    monkeypatch.setattr("netsim.common.memory.available_bytes", lambda: 10**9)
     with raises_input(key):
         plan(**given)
 

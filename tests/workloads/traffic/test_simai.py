@@ -154,7 +154,7 @@ def test_replicas_and_micro_batches_limit_the_simulated_step(tmp_path: Path) -> 
     assert mentions(load.notes, "w.txt", "2", "8", "1", "4")
     large = text([row.replace("8192", "81920000") for row in rows * 50], ga=200, all_gpus=4096)
     with (
-        patch("netsim.memory.available_bytes", return_value=10**9),
+        patch("netsim.common.memory.available_bytes", return_value=10**9),
         raises_input("micro_batches", "200", key="traffic.file"),
     ):
         simai(tmp_path, large, 4096)

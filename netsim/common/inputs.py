@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
-from netsim.memory import require_room
 from netsim.units import shortened, written
 
 NAME_BYTES = 255

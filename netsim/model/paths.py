@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.inventory.circuits import up_shares
+from netsim.model.circuit_rows import up_shares
 from netsim.model.network import Network
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, RoutingTable
 from netsim.model.routing_policy import TimeSlotRouting

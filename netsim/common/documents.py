@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from netsim.common.inputs import read_bytes
 from netsim.errors import InputError
-from netsim.inputs import read_bytes
 from netsim.limits import INT64
 from netsim.units import shortened
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from netsim.common.inputs import read_toml
 from netsim.errors import InputError, did_you_mean
-from netsim.inputs import read_toml
-from netsim.inventory.inventory import FIBER, LENGTHS, SCALE_UP, Inventory
+from netsim.model.inventory import FIBER, LENGTHS, SCALE_UP, Inventory
 from netsim.units import written
 
 BUILT_IN = Path(__file__).with_name("prices.toml")

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 
+from netsim.common.inputs import at_line
 from netsim.errors import InputError, did_you_mean
-from netsim.inputs import at_line
 from netsim.plugins.source import tree_of
 
 ALIKE = 0.85

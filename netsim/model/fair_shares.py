@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.bounds.ideal import ideal_times
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, mix, salt
 from netsim.model.fabric import packet_counts
+from netsim.model.ideal import ideal_times
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+from netsim.common.inputs import at_line
+from netsim.engine.compiling.lint_records import NOTHING, Records, Ref, Value, arguments
 from netsim.engine.kernels.handler_table import HandlerTable
 from netsim.errors import InputError, did_you_mean
-from netsim.inputs import at_line
-from netsim.lint.records import NOTHING, Records, Ref, Value, arguments
 from netsim.plugins.source import Function, node_of, without_value
 
 ENGINE_MODULES = ("netsim.engine.", "netsim.model.")

@@ -17,6 +17,15 @@ from netsim.engine.compiling.declarations import (
     read_program,
     read_protocol,
 )
+from netsim.engine.compiling.lint_handlers import mistakes
+from netsim.engine.compiling.lint_names import lookalikes
+from netsim.engine.compiling.lint_records import (
+    Records,
+    program_records,
+    queue_records,
+    routing_records,
+    transport_records,
+)
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.routing_declarations import ROUTING_DECLARATIONS, read_routing
 from netsim.engine.kernels.handler_table import HandlerTable
@@ -25,15 +34,6 @@ from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
 from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.errors import InputError, raise_all
-from netsim.lint.handlers import mistakes
-from netsim.lint.names import lookalikes
-from netsim.lint.records import (
-    Records,
-    program_records,
-    queue_records,
-    routing_records,
-    transport_records,
-)
 from netsim.model.programs import is_program
 from netsim.plugins.registry import Plugin
 

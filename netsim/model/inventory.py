@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.inventory.circuits import CircuitRow, circuit_switches
-from netsim.inventory.link_loads import Legs, pattern_saturation, uniform_saturation
-from netsim.inventory.paths import (
+from netsim.model.circuit_rows import CircuitRow, circuit_switches
+from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
+from netsim.model.flows import FlowTable
+from netsim.model.link_loads import Legs, pattern_saturation, uniform_saturation
+from netsim.model.network import Network
+from netsim.model.paths import (
     MAX_FLOW,
     TIERS,
     Bisection,
@@ -27,9 +30,6 @@ from netsim.inventory.paths import (
     path_diversity,
     slot_paths,
 )
-from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
-from netsim.model.flows import FlowTable
-from netsim.model.network import Network
 from netsim.model.patterns import Destinations
 from netsim.model.port_pairs import PortPairs
 

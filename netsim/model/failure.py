@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.inventory.paths import path_counts, reach_by
 from netsim.model.network import Network
+from netsim.model.paths import path_counts, reach_by
 from netsim.model.port_pairs import PortPairs
 from netsim.model.reroute import cut_off, never_joined
 from netsim.model.routing import RoutingTable

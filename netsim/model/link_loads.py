@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.inventory.paths import MAX_STEPS, steps_of
 from netsim.model.network import Network
+from netsim.model.paths import MAX_STEPS, steps_of
 from netsim.model.patterns import Destinations, uniform
 
 Floats = NDArray[np.float64]

@@ -1,1 +1,0 @@
-"""Lower bounds of completion times: flows alone, max-min fair shares, dependency chains."""

@@ -1,0 +1,1 @@
+"""Used in every folder: reading and writing files, memory, the terminal, finding modules."""

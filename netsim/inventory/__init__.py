@@ -1,1 +1,0 @@
-"""Inventory of a network: parts, bisection, path diversity, cost, power and failures."""
