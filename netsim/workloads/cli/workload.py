@@ -234,6 +234,8 @@ def find(
     try:
         if tree.keys() & {"traffic", "flow_classes"}:
             key, inner = _in_experiment(tree)
+            # What `netsim run` takes is right here, too: --set traffic.job.layout.tp=4.
+            overrides = [text.removeprefix(f"{key}.") for text in overrides]
             if isinstance(inner, str):
                 kind = key.rpartition(".")[2]
                 path, key = locate(inner, path.parent, presets(f"{kind}s"), kind), ""

@@ -110,6 +110,13 @@ def test_set_option_changes_job_values(netsim):
     assert fails(netsim("workload", "show", "gpt3_175b", "--set", "layout.tpp=5"), 2, "layout.tpp")
 
 
+def test_show_takes_the_changes_of_an_experiment_as_run_does(netsim):
+    show = ("workload", "show", "own_cluster", "--json", "--set")
+    of_run, of_job = (netsim(*show, f"{key}layout.dp=64").stdout for key in ("traffic.job.", ""))
+    assert of_run == of_job
+    assert json.loads(of_run)["layout"]["dp"] == 64
+
+
 def test_plan_computes_gpus_and_parameters_of_a_budget(netsim, lines, tmp_path):
     found = lines("workload", "plan", "--set", "plan.parameters=17e12")
     assert mentions(found, "118", "109,568")
