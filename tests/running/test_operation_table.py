@@ -13,8 +13,7 @@ from traffic_cases import star
 
 from netsim.flows import Workload
 from netsim.workloads.operations import CollectiveOptions, Operations
-from netsim.workloads.operations.operation_rows import factors, job_metrics, operation_table
-from netsim.workloads.operations.step_times import step_times
+from netsim.workloads.operations.measures import factors, job_metrics, operation_table, step_times
 from netsim.workloads.operations.table import JobRows, JobSteps
 
 US = 10**6

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.workloads.operations.step_times import MeasuredStep, step_times
+from netsim.workloads.operations.measures import MeasuredStep, step_times
 
 COLUMNS = (
     "rank",

@@ -129,7 +129,7 @@ def search(
 
     from netsim.cli.options import print_json
     from netsim.common.writing import write_text
-    from netsim.workloads.cli import workload_search as tables
+    from netsim.workloads.cli import workload_job as tables
     from netsim.workloads.job import Job
     from netsim.workloads.job.search import search_layouts
 

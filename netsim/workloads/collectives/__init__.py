@@ -19,13 +19,14 @@ from netsim.workloads.collectives.choose import (
     hops_of,
     schedule,
 )
-from netsim.workloads.collectives.steps import COLLECTIVES, Steps
-from netsim.workloads.collectives.wire import (
+from netsim.workloads.collectives.steps import (
+    COLLECTIVES,
     ONE_WAY,
     RING_ORDERS,
     WHOLE_PACKETS,
     CollectiveOptions,
     Hops,
+    Steps,
     Wire,
 )
 

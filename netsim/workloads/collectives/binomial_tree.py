@@ -8,8 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.steps import Carried, Steps, steps
-from netsim.workloads.collectives.wire import CollectiveOptions, HopRow, Hops, Wire
+from netsim.workloads.collectives.steps import (
+    Carried,
+    CollectiveOptions,
+    HopRow,
+    Hops,
+    Steps,
+    Wire,
+    steps,
+)
 
 WHATS = ("broadcast", "reduce")
 

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.steps import Carried, Steps, cut, pieces_of, steps
-from netsim.workloads.collectives.wire import CollectiveOptions, HopRow, Hops, Wire
+from netsim.workloads.collectives.steps import (
+    Carried,
+    CollectiveOptions,
+    HopRow,
+    Hops,
+    Steps,
+    Wire,
+    cut,
+    pieces_of,
+    steps,
+)
 
 WHATS = ("broadcast", "reduce")
 

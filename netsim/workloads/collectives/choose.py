@@ -29,8 +29,16 @@ from netsim.workloads.collectives import (
     ring,
 )
 from netsim.workloads.collectives.custom import SUFFIX, from_file
-from netsim.workloads.collectives.steps import COLLECTIVES, Carried, Steps, pieces_of, steps
-from netsim.workloads.collectives.wire import CollectiveOptions, Hops, Wire
+from netsim.workloads.collectives.steps import (
+    COLLECTIVES,
+    Carried,
+    CollectiveOptions,
+    Hops,
+    Steps,
+    Wire,
+    pieces_of,
+    steps,
+)
 
 ALGORITHMS: dict[str, ModuleType] = {
     "ring": ring,

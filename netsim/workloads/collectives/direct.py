@@ -12,19 +12,17 @@ import numpy as np
 from netsim.workloads.collectives.steps import (
     COLLECTIVES,
     Carried,
-    Ints,
-    Steps,
-    cut,
-    one_after_the_other,
-    steps,
-)
-from netsim.workloads.collectives.wire import (
     CollectiveOptions,
     HopRow,
     Hops,
+    Ints,
+    Steps,
     Wire,
+    cut,
+    one_after_the_other,
     shifted,
     some_of,
+    steps,
 )
 
 WHATS = COLLECTIVES

@@ -8,8 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.steps import Carried, Steps, steps
-from netsim.workloads.collectives.wire import CollectiveOptions, Hops, Wire, shifted
+from netsim.workloads.collectives.steps import (
+    Carried,
+    CollectiveOptions,
+    Hops,
+    Steps,
+    Wire,
+    shifted,
+    steps,
+)
 
 WHATS = ("barrier",)
 

@@ -11,8 +11,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
-from netsim.workloads.collectives.wire import CollectiveOptions, HopRow, Hops, Wire
+from netsim.workloads.collectives.steps import (
+    Carried,
+    CollectiveOptions,
+    HopRow,
+    Hops,
+    Ints,
+    Steps,
+    Wire,
+    cut,
+    pieces_of,
+    steps,
+)
 
 WHATS = ("all_reduce",)
 

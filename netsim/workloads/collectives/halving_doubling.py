@@ -14,8 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.workloads.collectives.steps import Carried, Ints, Steps, one_after_the_other, steps
-from netsim.workloads.collectives.wire import CollectiveOptions, HopRow, Hops, Wire
+from netsim.workloads.collectives.steps import (
+    Carried,
+    CollectiveOptions,
+    HopRow,
+    Hops,
+    Ints,
+    Steps,
+    Wire,
+    one_after_the_other,
+    steps,
+)
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather")
 

@@ -20,15 +20,19 @@ from netsim.errors import InputError
 from netsim.workloads.collectives import ring
 from netsim.workloads.collectives.steps import (
     Carried,
+    CollectiveOptions,
+    HopRow,
+    Hops,
     Ints,
     Steps,
+    Wire,
     cut,
     one_after_the_other,
     pieces_of,
     side_by_side,
+    some_of,
     steps,
 )
-from netsim.workloads.collectives.wire import CollectiveOptions, HopRow, Hops, Wire, some_of
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
 

@@ -18,14 +18,15 @@ import numpy as np
 
 from netsim.workloads.collectives.steps import (
     Carried,
+    CollectiveOptions,
     Ints,
     Steps,
+    Wire,
     cut,
     pieces_of,
     side_by_side,
     steps,
 )
-from netsim.workloads.collectives.wire import CollectiveOptions, Wire
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier")
 

@@ -16,8 +16,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.workloads.collectives.steps import Carried, Steps, cut, pieces_of, steps
-from netsim.workloads.collectives.wire import CollectiveOptions, Hops, Wire, shifted
+from netsim.workloads.collectives.steps import (
+    Carried,
+    CollectiveOptions,
+    Hops,
+    Steps,
+    Wire,
+    cut,
+    pieces_of,
+    shifted,
+    steps,
+)
 
 WHATS = ("reduce_scatter", "all_gather")
 

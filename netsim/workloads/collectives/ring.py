@@ -21,14 +21,19 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.workloads.collectives.steps import Carried, Ints, Steps, cut, pieces_of, steps
-from netsim.workloads.collectives.wire import (
+from netsim.workloads.collectives.steps import (
     ALTERNATING,
     SAME,
+    Carried,
     CollectiveOptions,
     HopRow,
     Hops,
+    Ints,
+    Steps,
     Wire,
+    cut,
+    pieces_of,
+    steps,
 )
 
 WHATS = ("all_reduce", "reduce_scatter", "all_gather")

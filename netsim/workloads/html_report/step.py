@@ -16,8 +16,15 @@ from netsim.html_report.overview import FEW_POINTS
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.units import format_time
-from netsim.workloads.plots.timeline import MAX_ROWS, RESOLUTION, bar_styles, path_line
-from netsim.workloads.plots.timeline_bars import Timeline, View, timeline_of
+from netsim.workloads.plots.timeline import (
+    MAX_ROWS,
+    RESOLUTION,
+    Timeline,
+    View,
+    bar_styles,
+    path_line,
+    timeline_of,
+)
 from netsim.workloads.reports.job import forecast_text, jobs_of
 from netsim.workloads.tracing.critical_path import CriticalPath, critical_path
 

@@ -2,9 +2,8 @@
 
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job, presets
-from netsim.workloads.job.memory import StageMemory, stage_memory
 from netsim.workloads.job.messages import Message, group_sizes, messages, network_of
-from netsim.workloads.job.times import LayerTimes, StageTimes, stage_times
+from netsim.workloads.job.work import LayerTimes, StageMemory, StageTimes, stage_memory, stage_times
 
 __all__ = [
     "Job",

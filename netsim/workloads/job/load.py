@@ -24,8 +24,8 @@ from netsim.workloads.job.keys import (
 )
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Machine
-from netsim.workloads.job.memory import stage_memory
 from netsim.workloads.job.model import Model
+from netsim.workloads.job.work import stage_memory
 
 
 def job_errors(job: Job, *, fits: bool = True) -> list[InputError]:

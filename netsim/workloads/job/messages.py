@@ -9,9 +9,8 @@ from functools import lru_cache
 from netsim.workloads.job.curves import Shape
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.machine import Link
-from netsim.workloads.job.memory import layer_held
 from netsim.workloads.job.model import Held, embedding_parameters, head_parameters
-from netsim.workloads.job.work import sizes_of
+from netsim.workloads.job.work import layer_held, sizes_of
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import numpy as np
 from netsim.common.inputs import read_text
 from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.memory import bytes_of_parameter, layer_held
 from netsim.workloads.job.messages import Message, messages
 from netsim.workloads.job.model import parameters
 from netsim.workloads.job.paper import (
@@ -28,6 +27,7 @@ from netsim.workloads.job.paper import (
     wan_needed_bps,
 )
 from netsim.workloads.job.plan import YEAR_S, optimal_parameters, shape
+from netsim.workloads.job.work import bytes_of_parameter, layer_held
 
 FILE = Path(__file__).with_name("paper.csv")
 

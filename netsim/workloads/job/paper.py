@@ -13,9 +13,8 @@ from netsim.errors import InputError
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.keys import count, key, number, parse_flops
 from netsim.workloads.job.load import load_job
-from netsim.workloads.job.memory import bytes_of_parameter
 from netsim.workloads.job.messages import messages
-from netsim.workloads.job.times import stage_times
+from netsim.workloads.job.work import bytes_of_parameter, stage_times
 
 PS_PER_S = 10**12
 JOBS = ("dense", "moe")

@@ -22,8 +22,8 @@ from netsim.units import written
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.layout import RECOMPUTE, Layout
 from netsim.workloads.job.load import job_errors
-from netsim.workloads.job.memory import stage_memory
 from netsim.workloads.job.step import StepTime, step_time
+from netsim.workloads.job.work import stage_memory
 
 AXES = ("tp", "pp", "cp", "ep", "schedule", "virtual_stages", "micro_batch", "zero", "recompute")
 """Keys of [layout] that a search varies; sp follows tp, and dp what the GPUs leave."""

@@ -21,8 +21,7 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.layout import Overlap
 from netsim.workloads.job.messages import Message, messages
 from netsim.workloads.job.schedules import bubble_ps
-from netsim.workloads.job.times import LayerTimes, stage_times
-from netsim.workloads.job.work import Kernel, head_kernels, layer_kernels
+from netsim.workloads.job.work import Kernel, LayerTimes, head_kernels, layer_kernels, stage_times
 
 PS_PER_S = 10**12
 

@@ -11,8 +11,8 @@ from typing import Any
 from netsim.common.inputs import read_toml
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job
-from netsim.workloads.job.memory import bytes_of_parameter, layer_held, stage_memory
 from netsim.workloads.job.step import StepTime, step_time
+from netsim.workloads.job.work import bytes_of_parameter, layer_held, stage_memory
 
 FILE = Path(__file__).with_name("published.toml")
 PS_PER_S = 1e12

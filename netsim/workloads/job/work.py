@@ -1,19 +1,28 @@
-"""Kernels of a layer per micro-batch at one GPU, with their FLOP and bytes.
+"""Kernels of a layer per micro-batch at one GPU, with their FLOP and bytes; what follows from them:
+the memory of a stage, and compute times, for the analytic step and the simulation.
 
-One list gives times (`netsim.workloads.job.times`), memory (`netsim.workloads.job.memory`) and
-FLOP. Accounting follows Isaev et al., "Calculon" (SC 2023): matrix products on matrix units,
-everything else on vector units; every kernel reads its inputs and writes its output. Kept
-activations follow Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
-Models" (2022), section 4.
+Accounting follows Isaev et al., "Calculon" (SC 2023): matrix products on matrix units, everything
+else on vector units; every kernel reads its inputs and writes its output. Kept activations follow
+Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022),
+section 4.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
+from operator import add
 
+from netsim.workloads.job import schedules
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.model import Model
+from netsim.workloads.job.model import (
+    Held,
+    Model,
+    embedding_parameters,
+    head_parameters,
+    layer_parameters,
+)
 
 NORM = (9, 14, 7)
 """FLOP per element: forward, input gradient, weight gradient."""
@@ -286,3 +295,235 @@ def _experts(job: Job, sizes: LayerSizes) -> tuple[Kernel, ...]:
         width = model.shared_experts * model.expert_width
         kernels += _wide(model, sizes, "shared experts", width)
     return tuple(kernels)
+
+
+@dataclass(frozen=True)
+class StageMemory:
+    """Peak memory of a GPU of one stage, in bytes."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    """Master weights and optimizer states."""
+    activations: float
+    """Activations of layers, for the micro-batches in flight."""
+    working: float
+    """Activations of one recomputed layer, of the embedding and of the head."""
+
+    @property
+    def parameters(self) -> float:
+        return self.weights + self.gradients + self.optimizer
+
+    @property
+    def total(self) -> float:
+        return self.parameters + self.activations + self.working
+
+
+def bytes_of_parameter(job: Job) -> float:
+    """Return bytes per parameter: weights, master, gradients, optimizer states."""
+    precision = job.precision
+    copies = sum(precision.bytes_of(name) for name in ("weights", "master", "gradients"))
+    return copies + job.optimizer.moments * precision.bytes_of("optimizer")
+
+
+def layer_held(job: Job, experts: bool) -> Held:
+    """Return the parameters of a layer at one GPU."""
+    return layer_parameters(job.model, experts, job.layout.tp, job.layout.ep)
+
+
+@lru_cache(maxsize=1024)
+def stage_parameters(job: Job, stage: int) -> Held:
+    """Return the parameters of a stage, from 0, at one GPU."""
+    layout = job.layout
+    held = Held()
+    for layer in job.layers_of_stage(stage):
+        held += layer_held(job, job.model.has_experts(layer))
+    if stage == 0:
+        held += embedding_parameters(job.model, layout.tp)
+    if stage == layout.pp - 1:
+        held += head_parameters(job.model, layout.tp, layout.pp)
+    return held
+
+
+def optimized_parameters(job: Job, stage: int) -> float:
+    """Return the parameters of a stage that the optimizer of one GPU updates."""
+    return _sharded(job, stage_parameters(job, stage), zero_stage=1)
+
+
+def _sharded(job: Job, held: Held, zero_stage: int) -> float:
+    """Return a GPU's parameters, sharded from this ZeRO stage on."""
+    if job.layout.zero < zero_stage:
+        return held.total
+    group = job.layout.replicas * job.layout.cp
+    return held.dense / group + held.expert * job.layout.ep / group
+
+
+def in_flight(job: Job, stage: int) -> float:
+    """Return the most micro-batches in flight at a stage; a chunk counts as its share."""
+    layout = job.layout
+    return schedules.in_flight(
+        layout.schedule, layout.pp, stage, layout.micro_batches, layout.virtual_stages
+    )
+
+
+@lru_cache(maxsize=1024)
+def layer_kept(job: Job, experts: bool) -> float:
+    """Return the activation bytes a layer keeps per micro-batch until its backward pass."""
+    kernels = layer_kernels(job, experts)
+    if job.layout.recompute == "full":
+        sizes = sizes_of(job)
+        return sizes.activation * sizes.own_tokens * job.model.hidden
+    selective = job.layout.recompute == "selective"
+    return _kept(kernel for kernel in kernels if not (selective and _dropped(kernel)))
+
+
+def _dropped(kernel: Kernel) -> bool:
+    """Return whether selective recomputation recomputes a kernel's output."""
+    return kernel.core and kernel.name != "scores"
+
+
+def _kept(kernels: Iterable[Kernel]) -> float:
+    return sum(kernel.count * kernel.kept_bytes for kernel in kernels)
+
+
+@lru_cache(maxsize=1024)
+def stage_memory(job: Job, stage: int) -> StageMemory:
+    """Return the memory of a GPU of a stage, from 0."""
+    precision = job.precision
+    held = stage_parameters(job, stage)
+    moments = job.optimizer.moments * precision.bytes_of("optimizer")
+    layers = job.layers_of_stage(stage)
+    kept = sum(layer_kept(job, job.model.has_experts(layer)) for layer in layers)
+    return StageMemory(
+        weights=_sharded(job, held, zero_stage=3) * precision.bytes_of("weights"),
+        gradients=_sharded(job, held, zero_stage=2) * precision.bytes_of("gradients"),
+        optimizer=optimized_parameters(job, stage) * (precision.bytes_of("master") + moments),
+        activations=kept * in_flight(job, stage),
+        working=_working(job, stage, layers),
+    )
+
+
+def _working(job: Job, stage: int, layers: list[int]) -> float:
+    """Return bytes of one recomputed layer, the embedding's mask, and the head's logits."""
+    found = 0.0
+    if job.layout.recompute != "none":
+        for experts in {job.model.has_experts(layer) for layer in layers}:
+            whole = _kept(layer_kernels(job, experts))
+            found = max(found, whole - layer_kept(job, experts))
+    if stage == 0:
+        found += in_flight(job, stage) * _kept(embedding_kernels(job))
+    if stage == job.layout.pp - 1:
+        found += _kept(head_kernels(job))
+    return found
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """Times of a layer, embedding or head per micro-batch at one GPU, in ps.
+
+    `backward_input` computes activation gradients, `backward_weight` weight gradients; `recompute`
+    precedes both.
+    """
+
+    forward_ps: int = 0
+    backward_input_ps: int = 0
+    backward_weight_ps: int = 0
+    recompute_ps: int = 0
+
+    @property
+    def backward_ps(self) -> int:
+        """Backward pass with recomputation."""
+        return self.recompute_ps + self.backward_input_ps + self.backward_weight_ps
+
+    def __add__(self, other: LayerTimes) -> LayerTimes:
+        return LayerTimes(*map(add, astuple(self), astuple(other)))
+
+
+@dataclass(frozen=True)
+class StageTimes:
+    """Compute times of a job.
+
+    `layer` is dense; `head` is logits and loss. `virtual_stages[c * pp + s]` is chunk c of stage s,
+    with embedding and head; `optimizer_ps[s]` is the optimizer step of stage s.
+    """
+
+    layer: LayerTimes
+    moe_layer: LayerTimes
+    embedding: LayerTimes
+    head: LayerTimes
+    virtual_stages: tuple[LayerTimes, ...]
+    optimizer_ps: tuple[int, ...]
+    dense_layers: int
+    """Number of layers before the first one with experts."""
+
+    def of_layer(self, layer: int) -> LayerTimes:
+        """Return the times of a layer, from 0."""
+        return self.layer if layer < self.dense_layers else self.moe_layer
+
+
+@lru_cache(maxsize=1024)
+def stage_times(job: Job) -> StageTimes:
+    """Return the compute times of a job.
+
+    Raises InputError if the machine has no peak for a format.
+    """
+    model, layout = job.model, job.layout
+    layer = _times(job, layer_kernels(job, False), repeats=True)
+    moe_layer = _times(job, layer_kernels(job, True), repeats=True) if model.experts else layer
+    embedding = _times(job, embedding_kernels(job), repeats=False)
+    head = _times(job, head_kernels(job), repeats=False)
+    dense = model.dense_layers if model.experts else model.layers
+    stages = []
+    for index, layers in enumerate(job.virtual_stages):
+        total = embedding if index == 0 else LayerTimes()
+        for number in layers:
+            total += layer if number < dense else moe_layer
+        stages.append(total + head if index == len(job.virtual_stages) - 1 else total)
+    optimizer = tuple(_optimizer_ps(job, stage) for stage in range(layout.pp))
+    return StageTimes(layer, moe_layer, embedding, head, tuple(stages), optimizer, dense)
+
+
+def kernels_ps(job: Job, kernels: Iterable[Kernel], which: str) -> float:
+    """Return the time of kernels' "forward", "backward_input" or "backward_weight", in ps."""
+    total = 0.0
+    for kernel in kernels:
+        work: Work = getattr(kernel, which)
+        total += kernel.count * _kernel_ps(job, kernel.unit, work)
+    return total
+
+
+def _kernel_ps(job: Job, unit: str, work: Work) -> float:
+    machine, precision = job.machine, job.precision
+    if unit == "vector":
+        engine, number_format = machine.vector, precision.vector
+    elif unit == "attention" and machine.attention:
+        engine, number_format = machine.attention, precision.activations
+    else:
+        engine = machine.matrix
+        number_format = precision.head if unit == "head" else precision.compute
+    return machine.kernel_ps(engine, number_format, work.flops, work.bytes)
+
+
+def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTimes:
+    """Return the times of kernels, with recomputation if `repeats`."""
+    again: tuple[Kernel, ...] = ()
+    if repeats and job.layout.recompute == "full":
+        again = kernels
+    elif repeats and job.layout.recompute == "selective":
+        again = tuple(kernel for kernel in kernels if kernel.core)
+    return LayerTimes(
+        round(kernels_ps(job, kernels, "forward")),
+        round(kernels_ps(job, kernels, "backward_input")),
+        round(kernels_ps(job, kernels, "backward_weight")),
+        round(kernels_ps(job, again, "forward")),
+    )
+
+
+def _optimizer_ps(job: Job, stage: int) -> int:
+    """Return a stage's optimizer time at one GPU: reads gradients, updates states and weights."""
+    n = optimized_parameters(job, stage)
+    precision = job.precision
+    kept = precision.bytes_of("optimizer") * job.optimizer.moments
+    changed = 2 * (kept + precision.bytes_of("master")) + precision.bytes_of("weights")
+    work = Work(job.optimizer.flops * n, n * (precision.bytes_of("gradients") + changed))
+    return round(_kernel_ps(job, "vector", work))

@@ -15,8 +15,7 @@ from netsim.plots.seed_curves import resolved
 from netsim.units import format_bytes, format_number, parse_bytes, parse_rate_bps
 from netsim.workloads.job import Job, Message, messages
 from netsim.workloads.job.paper import PaperNetwork, paper_job
-from netsim.workloads.job.times import kernels_ps
-from netsim.workloads.job.work import Kernel, layer_kernels
+from netsim.workloads.job.work import Kernel, kernels_ps, layer_kernels
 from netsim.workloads.plots.model_figures import IN_PAPER, exposed_percent
 from netsim.workloads.plots.paper_figure import (
     AT_MOST,

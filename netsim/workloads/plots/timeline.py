@@ -5,28 +5,36 @@ collective. The upper half shows messages that a host sends, until they leave; t
 that it receives, from the flow's start to delivery. The critical path is a line through the bars:
 level during computation or software latency, and from the sender's row to the receiver's during a
 flow. The report draws the same rows, bars and line.
+
+A Perfetto trace (open https://ui.perfetto.dev, which processes it locally) has a process for every
+rank, with a track per row. Overlapping slices of a row use several tracks with its name. Arrows
+lead from a message's send to its receive, and the critical path is its own process. With samples
+(`[outputs] sample_interval`), counters show the largest queue of each interval at the ports with
+the longest queues. Perfetto counts nanoseconds: times are rounded down, and the arguments of a
+slice have the exact ones (`start_ps`, `duration_ps`). The file is a `Trace` message of Perfetto's
+protobuf format, with the field numbers of `protos/perfetto/trace/trace_packet.proto` and
+`track_event/` next to it.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
+import re
+import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from netsim.common.writing import replacing_file
+from netsim.errors import InputError, warn_once
 from netsim.plots import seed_curves, style
 from netsim.plots.sweeps import Picture
-from netsim.workloads.plots.timeline_bars import (
-    PLACES,
-    Timeline,
-    View,
-    first_of_stages,
-    timeline_of,
-    view_of,
-)
+from netsim.units import parse_time_ps, written
+from netsim.workloads.job.placement import Ranks
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,6 +42,347 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
     from netsim.workloads.tracing.critical_path import CriticalPath
+
+WHOLE, UPPER, LOWER = (-0.4, 0.8), (-0.4, 0.4), (0.0, 0.4)
+"""Top and height of bars within their row."""
+
+PLACES = (WHOLE, UPPER, LOWER)
+
+CRITICAL, PATH_HOSTS = "critical", 8
+"""Keyword for the critical path's hosts, and their largest number, by time on the path."""
+
+MAX_HOSTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class View:
+    """The visible hosts (None: all), times, and the critical path, if any."""
+
+    hosts: Sequence[int] | None = None
+    from_ps: int = 0
+    to_ps: int | None = None
+    path: CriticalPath | None = None
+
+
+def view_of(
+    results: Sequence[Result],
+    *,
+    hosts: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    critical_path: bool = False,
+    trust: bool = False,
+) -> View:
+    """Return a view: hosts such as "0..3,8" or CRITICAL, and times."""
+    from_ps, to_ps = (None if text is None else parse_time_ps(text) for text in (since, until))
+    path = None
+    if (critical_path or hosts == CRITICAL) and len(results) == 1:
+        from netsim.workloads.tracing import critical_path as tracing
+
+        path = tracing.critical_path(results[0], trust=trust)
+        for warning in path.warnings:
+            warn_once(warning)
+        if hosts == CRITICAL:
+            return View(path.hosts(PATH_HOSTS, from_ps or 0, to_ps), from_ps or 0, to_ps, path)
+    return View(_hosts(hosts), from_ps or 0, to_ps, path)
+
+
+def _hosts(text: str | None) -> list[int] | None:
+    """Parse hosts such as "0..3,8"."""
+    if text is None:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        first, dots, last = (one.strip() for one in part.partition(".."))
+        ends = (first, last if dots else first)
+        if not all(re.fullmatch("[0-9]{1,9}", end) for end in ends):
+            raise InputError(
+                f"{written(part.strip())} is not a host", key="--hosts", hint='such as "0..3,8"'
+            )
+        if int(ends[1]) - int(ends[0]) >= MAX_HOSTS:
+            raise InputError(f"{written(part.strip())}: too many hosts", key="--hosts")
+        found += range(int(ends[0]), int(ends[1]) + 1)
+    return found
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Rows, top to bottom, and their bars.
+
+    Attributes:
+        rows: columns `row` (its number), `host`, `rank`, `stream` (of computes) or `kind` (of
+            communication), `name`, `rank_name`, and `title`, with that in the first row of each.
+        bars: columns `row`, `start_ps`, `end_ps`, `place` (index into PLACES), `category`,
+            `communicates` and `text`; unless merged, also `name`, `number` (of the task or
+            operation) and `message` (of a message, else null).
+        from_ps, to_ps: the visible time.
+        left_out: number of omitted rows.
+        without_rows: hosts without bars that were requested or that have flows.
+    """
+
+    rows: pl.DataFrame
+    bars: pl.DataFrame
+    from_ps: int
+    to_ps: int
+    left_out: int = 0
+    without_rows: tuple[int, ...] = ()
+
+    def merged(self, resolution: int) -> Timeline:
+        """Merge bars of a row and category that are too short and close to be distinguished at a
+        horizontal resolution."""
+        return replace(self, bars=_merged(self.bars, (self.to_ps - self.from_ps) // resolution))
+
+
+def ranks_of(result: Result) -> Ranks | None:
+    """Return the ranks of a training step, read off its messages; None for other runs.
+
+    A pipeline message goes to a rank one stage further, so their least distance is that of stages.
+    """
+    import polars as pl
+
+    table = result.operations
+    if table is None or seed_curves.resolved(result, "traffic.kind") != "training":
+        return None
+    kinds = table.select("rank", "group", "ranks", pl.col("kind").cast(pl.String))
+    sent = kinds.filter((pl.col("kind") == "pp") & pl.col("group").is_not_null())
+    ends = sent.group_by("group").agg(pl.col("rank").max() - pl.col("rank").min())
+    count = int(table["rank"].max() or 0) + 1  # type: ignore[arg-type]
+    stage = int(ends.filter(pl.col("rank") > 0)["rank"].min() or count)  # type: ignore[arg-type]
+    tp, cp = (
+        int(kinds.filter(pl.col("kind") == kind)["ranks"].max() or 1)  # type: ignore[arg-type]
+        for kind in ("tp", "cp")
+    )
+    whole = count % stage == 0 and stage % (tp * cp) == 0
+    return Ranks(tp, cp, stage // (tp * cp), count // stage) if whole else None
+
+
+def first_of_stages(result: Result) -> list[int] | None:
+    """Return the host of the first rank of each pipeline stage, None if there are no stages."""
+    ranks = ranks_of(result)
+    table = result.operations
+    if ranks is None or table is None or ranks.pp == 1:
+        return None
+    first = range(0, len(ranks), len(ranks) // ranks.pp)
+    hosts = table.filter(table["rank"].is_in(list(first)))["host"].unique().sort()
+    return [int(host) for host in hosts]
+
+
+def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = None) -> Timeline:
+    """Return the timeline of one run: its operations if any, else its tasks.
+
+    For serving runs it has the iterations, in the row of each instance's leader. Only the first
+    `most_rows` rows are read, if given, and only finished work between the times has bars. Raises
+    InputError for several runs or an empty timeline.
+    """
+    import polars as pl
+
+    if len(results) != 1:
+        raise InputError(f"{len(results)} results", hint="a timeline shows one")
+    (result,) = results
+    file = str(result.path)
+    from_ps, to_ps = view.from_ps, view.to_ps
+    to_ps = _end(result) if to_ps is None else to_ps
+    if from_ps >= max(1, to_ps):
+        raise InputError("the time range is empty", key="--from", hint="a later --to")
+    if result.tasks is None:
+        raise InputError("the result has no tasks", file=file)
+    bars = _operations(result) if result.operations is not None else _tasks(result)
+    if result.iterations is not None:
+        bars = pl.concat([_iterations(result), bars.filter("communicates")], how="vertical_relaxed")
+    keys = ["host", "rank", "communicates", "stream", "kind"]
+    rows = bars.select(keys).unique().sort(keys, nulls_last=True).collect()
+    if not len(rows):
+        raise InputError("no task is done", file=file)
+    ends = result.flows["src"].to_list() + result.flows["dst"].to_list()
+    wanted = set(ends if view.hosts is None else view.hosts)
+    without_rows = tuple(sorted(wanted - set(rows["host"].to_list())))
+    if view.hosts is not None:
+        rows = rows.filter(pl.col("host").is_in(list(view.hosts)))
+        if not len(rows):
+            raise InputError("these hosts did nothing", file=file, key="--hosts")
+    left_out = 0 if most_rows is None else max(0, len(rows) - most_rows)
+    rows = rows.head(len(rows) - left_out).with_row_index("row")
+    rows = rows.with_columns(_names(rows, ranks_of(result)))
+    # Texts are computed only for visible bars.
+    seen = pl.col("host").is_in(rows["host"].unique().to_list())
+    seen &= (pl.col("start_ps") < to_ps) & (pl.col("end_ps") > from_ps)
+    shown = bars.filter(seen).collect().join(rows.select(*keys, "row"), on=keys, nulls_equal=True)
+    if not len(shown):
+        raise InputError("nothing was done in this time range", file=file)
+    return Timeline(rows, shown.sort("row", "start_ps"), from_ps, to_ps, left_out, without_rows)
+
+
+def _end(result: Result) -> int:
+    """Return the end of the last flow, task or serving iteration."""
+    end = int(result.summary.get("makespan_ps", 0))
+    table = result.iterations
+    return end if table is None else max(end, int(table["end_ps"].max() or 0))  # type: ignore[arg-type]
+
+
+def _tasks(result: Result) -> pl.LazyFrame:
+    """Return a bar per finished task; receives begin with their flow."""
+    import polars as pl
+
+    table = result.tasks
+    assert table is not None
+    labels = pl.col("label").cast(pl.String) if "label" in table.columns else pl.lit("")
+    starts = result.flows.lazy().select("flow", pl.col("start_ps").alias("flow_start_ps"))
+    kind = pl.col("kind").cast(pl.String)
+    begin = pl.when(kind == "receive").then("flow_start_ps").otherwise("start_ps")
+    return (
+        table.lazy()
+        .filter(pl.col("end_ps").is_not_null() & (kind != "join"))
+        .join(starts, on="flow", how="left", maintain_order="left")
+        .select(
+            "host",
+            pl.col("host").alias("rank"),
+            (kind != "compute").alias("communicates"),
+            "stream",
+            pl.lit("").alias("kind"),
+            begin.alias("start_ps"),
+            "end_ps",
+            _place(kind).alias("place"),
+            pl.when(kind == "compute").then(_word(labels)).otherwise(kind).alias("category"),
+            _last_number(labels).alias("text"),
+            pl.when(labels != "").then(labels).otherwise(kind).alias("name"),
+            pl.col("task").alias("number"),
+            pl.col("flow").alias("message"),
+        )
+    )
+
+
+def _operations(result: Result) -> pl.LazyFrame:
+    """Return a bar per finished operation."""
+    import polars as pl
+
+    table = result.operations
+    assert table is not None
+    what, kind = pl.col("operation_type").cast(pl.String), pl.col("kind").cast(pl.String)
+    labels = pl.col("label").cast(pl.String) if "label" in table.columns else pl.lit("")
+    kinds = table.filter(pl.col("group").is_not_null())["kind"].cast(pl.String).unique().to_list()
+    communicates = (what != "compute") | (kind.is_in(kinds) & (kind != ""))
+    named = pl.when(kind != "").then(kind)
+    done = table.lazy().filter(pl.col("end_ps").is_not_null() & (what != "join"))
+    return done.select(
+        "host",
+        "rank",
+        communicates.alias("communicates"),
+        pl.when(~communicates).then("stream").alias("stream"),
+        pl.when(communicates).then(kind).otherwise(pl.lit("")).alias("kind"),
+        "start_ps",
+        "end_ps",
+        _place(what).alias("place"),
+        pl.coalesce(named, pl.when(communicates).then(what), _word(labels)).alias("category"),
+        _last_number(labels).alias("text"),
+        pl.when(labels != "").then(labels).otherwise(what).alias("name"),
+        pl.col("operation").alias("number"),
+        pl.when(what.is_in(["send", "receive"])).then("group").alias("message"),
+    )
+
+
+def _iterations(result: Result) -> pl.LazyFrame:
+    """Return a bar per serving iteration, with its batch."""
+    import polars as pl
+
+    table = result.iterations
+    assert table is not None
+    prompts, decodes = pl.col("prompt_tokens") > 0, pl.col("decode_batch") > 0
+    alone = pl.when(prompts).then(pl.lit("prefill")).otherwise(pl.lit("decode"))
+    category = pl.when(prompts & decodes).then(pl.lit("prefill, decode")).otherwise(alone)
+    tokens = pl.when(decodes).then("decode_batch").otherwise("prompt_tokens").cast(pl.String)
+    return table.lazy().select(
+        "host",
+        pl.col("host").alias("rank"),
+        pl.lit(False).alias("communicates"),
+        pl.lit(0).alias("stream"),
+        pl.lit("").alias("kind"),
+        "start_ps",
+        "end_ps",
+        pl.lit(0, pl.Int8).alias("place"),
+        category.alias("category"),
+        tokens.alias("text"),
+        category.alias("name"),
+        pl.int_range(pl.len()).alias("number"),
+        pl.lit(None, pl.Int64).alias("message"),
+    )
+
+
+def _word(labels: pl.Expr) -> pl.Expr:
+    """Return the text of a label before its number, such as "forward" of "forward 3"."""
+    return labels.str.extract(r"^([^\d]*[^\d\s])", 1).fill_null("compute")
+
+
+def _last_number(labels: pl.Expr) -> pl.Expr:
+    """Return the last number of a label."""
+    return labels.str.extract(r"(\d+)\D*$", 1).fill_null("")
+
+
+def _place(what: pl.Expr) -> pl.Expr:
+    """Return the index into PLACES: sends above receives."""
+    import polars as pl
+
+    return (
+        pl.when(what == "send").then(1).when(what == "receive").then(2).otherwise(0).cast(pl.Int8)
+    )
+
+
+def _names(rows: pl.DataFrame, ranks: Ranks | None) -> list[pl.Series]:
+    """Return names and titles of rows; the first row of a rank has the rank in its title."""
+    import polars as pl
+
+    computing = rows.filter(~pl.col("communicates"))
+    several = len(computing.unique(["rank", "stream"])) > len(computing.unique("rank"))
+    axes = {} if ranks is None else ranks.coordinates()
+    names, of_ranks, titles, last = [], [], [], None
+    for row in rows.iter_rows(named=True):
+        name = row["kind"] or "flows"
+        if not row["communicates"]:
+            name = f"stream {row['stream']}" if several else "compute"
+        parts = [
+            f"{'stage' if axis == 'pp' else axis} {places[row['rank']]}"
+            for axis, places in axes.items()
+            if places[row["rank"]] or (axis in ("pp", "dp") and places[-1])
+        ]
+        of = rank_name(row["host"], row["rank"], ", ".join(parts))
+        of_ranks.append(of)
+        titles.append(name if of == last else f"{of}  {name}")
+        names.append(name)
+        last = of
+    found = {"name": names, "rank_name": of_ranks, "title": titles}
+    return [pl.Series(name, values, pl.String) for name, values in found.items()]
+
+
+def rank_name(host: int, rank: int, place: str = "") -> str:
+    """Return a rank's name: its place in the job and its host, or host and number if different."""
+    if place:
+        return f"{place} (h{host})"
+    return f"h{host}" if rank == host else f"rank {rank} (h{host})"
+
+
+def _merged(bars: pl.DataFrame, gap_ps: int) -> pl.DataFrame:
+    """Merge bars as `Timeline.merged` does."""
+    import polars as pl
+
+    keys = ["row", "category", "place"]
+    before = pl.col("end_ps").cum_max().shift(1).over(keys)
+    apart = (pl.col("start_ps") - before > gap_ps) | before.is_null()
+    long = pl.col("end_ps") - pl.col("start_ps") > gap_ps
+    # Long bars are not merged, so that touching bars remain distinct.
+    parted = apart | long | long.shift(1, fill_value=True).over(keys)
+    return (
+        bars.sort(*keys, "start_ps")
+        .with_columns(part=parted.cum_sum().over(keys))
+        .group_by(*keys, "part", maintain_order=True)
+        .agg(
+            pl.col("start_ps").min(),
+            pl.col("end_ps").max(),
+            pl.col("communicates").first(),
+            pl.when(pl.len() == 1).then(pl.col("text").first()).otherwise(pl.lit("")).first(),
+        )
+        .drop("part")
+        .sort("row", "start_ps")
+    )
+
 
 PLOTS = {"timeline": "one run with tasks: when each host computes, sends and receives"}
 OPTIONS = {
@@ -214,8 +563,6 @@ def draw(results: Sequence[Result], view: View) -> Picture:
 
 def write(results: Sequence[Result], path: Path, **asked: Any) -> Path:
     """Write the timeline as a Perfetto trace."""
-    from netsim.workloads.plots.perfetto import write_trace
-
     return write_trace(results, view_of(results, **asked), path)
 
 
@@ -316,3 +663,237 @@ def _part_ranks(axes: Axes, rows: pl.DataFrame) -> None:
     for place in range(1, len(ranks)):
         if ranks[place] != ranks[place - 1]:
             axes.axhline(place - 0.5, color="#BBBBBB", linewidth=0.6, zorder=0)
+
+
+ENDING = ".pftrace"
+
+PACKET, TIMESTAMP, SEQUENCE, FLAGS, EVENT, DESCRIPTOR = 1, 8, 10, 13, 11, 60
+"""Field of a Trace with packets, and fields of a TracePacket."""
+
+UUID, NAME, PROCESS, PARENT, ORDERING, RANK = 1, 2, 3, 5, 11, 12
+"""Fields of a TrackDescriptor. EXPLICIT is an ordering: by rank among siblings."""
+PROCESS_ID, PROCESS_NAME, EXPLICIT = 1, 6, 3
+
+ANNOTATION, TYPE, TRACK, CATEGORY, TITLE, FLOW, LAST_OF_FLOW = 4, 9, 11, 22, 23, 47, 48
+"""Fields of a TrackEvent, and its types SLICE_BEGIN and SLICE_END."""
+SLICE_BEGIN, SLICE_END = 1, 2
+ANNOTATION_NAME, ANNOTATION_INT = 10, 4
+
+COUNTER, UNIT, SHARED_AXIS, SIZE_BYTES = 8, 3, 7, 3
+"""Field of a TrackDescriptor for counters, fields of a CounterDescriptor, and a unit."""
+COUNTED, VALUE = 4, 30
+"""Type of a TrackEvent that sets a counter, and the field of its value."""
+
+QUEUES = 32
+"""Most queues, those that grew longest."""
+
+CLEARED = 1
+"""Flag of the first packet: the sequence has no earlier state."""
+
+
+class Slice(NamedTuple):
+    """A slice of a track; `message` is -1 without one."""
+
+    start_ps: int
+    end_ps: int
+    name: str
+    category: str
+    arguments: dict[str, int]
+    message: int = -1
+    receives: bool = False
+
+
+def write_trace(results: Sequence[Result], view: View, path: Path) -> Path:
+    """Write the timeline of one run to `path`, and return it."""
+    found = timeline_of(results, view)
+    try:
+        with replacing_file(path) as file:
+            for packet in _packets(found, view.path, _queues(results[0], found)):
+                file.write(packet)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from error
+    return path
+
+
+def _packets(
+    found: Timeline, path: CriticalPath | None, queues: Mapping[str, Queue]
+) -> Iterator[bytes]:
+    """Yield the packets of the file.
+
+    Packets of equal time keep the order of the file, and an arrow must begin before it ends:
+    receives come last.
+    """
+    yield _packet(_number(SEQUENCE, 1) + _number(FLAGS, CLEARED))
+    tracks = _Tracks()
+    if path is not None:
+        yield from tracks.process("critical path")
+        yield from tracks.row("critical path", _pieces(path, found))
+    of_row = found.bars.partition_by("row", as_dict=True)
+    received: list[bytes] = []
+    last = None
+    for row in found.rows.iter_rows(named=True):
+        if row["rank_name"] != last:
+            last = row["rank_name"]
+            yield from tracks.process(last)
+        bars = of_row.get((row["row"],))
+        slices = [] if bars is None else [_bar(bar) for bar in bars.iter_rows(named=True)]
+        yield from tracks.row(row["name"], [one for one in slices if not one.receives])
+        received += tracks.row(f"{row['name']}, received", [one for one in slices if one.receives])
+    if queues:
+        yield from tracks.process("largest queues (bytes)")
+        for name, values in queues.items():
+            yield from tracks.counter(name, values)
+    yield from received
+
+
+Queue = Sequence[tuple[int, int]]
+"""Times in ps, and the bytes from then on."""
+
+
+def _queues(result: Result, found: Timeline) -> dict[str, Queue]:
+    """Return the sampled queues of a run in the visible time, the longest first."""
+    import polars as pl
+
+    series = result.series
+    if series is None or "max_queue_bytes" not in series.columns:
+        return {}
+    of_ports = series.filter(pl.col("entity").cast(pl.String) == "port").with_columns(
+        start_ps=pl.col("time_ps") - pl.col("interval_ps")
+    )
+    seen = of_ports.filter(
+        pl.col("start_ps") < found.to_ps, pl.col("time_ps") > found.from_ps
+    ).drop_nulls("max_queue_bytes")
+    columns = "name", "traffic_class"
+    longest = (
+        seen.group_by(columns, maintain_order=True)
+        .agg(pl.col("max_queue_bytes").max().alias("longest"))
+        .filter(pl.col("longest") > 0)
+        .sort("longest", descending=True, maintain_order=True)
+        .head(QUEUES)
+    )
+    queues: dict[str, Queue] = {}
+    for name, traffic_class, _ in longest.rows():
+        mine = seen.filter(name=name, traffic_class=traffic_class).sort("time_ps")
+        values = mine.select("start_ps", "max_queue_bytes").rows()
+        queues[f"{name}, class {traffic_class}"] = [*values, (mine["time_ps"][-1], 0)]
+    return queues
+
+
+def _bar(bar: Mapping[str, Any]) -> Slice:
+    message = -1 if bar["message"] is None else bar["message"]
+    number = {"number": bar["number"]}
+    receives = bar["place"] == PLACES.index(LOWER)
+    times = bar["start_ps"], bar["end_ps"]
+    return Slice(*times, bar["name"], bar["category"], number, message, receives=receives)
+
+
+def _pieces(path: CriticalPath, found: Timeline) -> list[Slice]:
+    """Return the visible segments of a critical path that took time."""
+    slices = []
+    for one in path.segments.iter_rows(named=True):
+        begin, end = one["start_ps"], one["end_ps"]
+        if begin < end and begin < found.to_ps and end > found.from_ps:
+            where = f"h{one['host']}" + (f" to h{one['to']}" if one["to"] is not None else "")
+            name = " ".join(filter(None, (one["segment_type"], one["kind"], one["label"], where)))
+            slices.append(Slice(begin, end, name, one["segment_type"], {"segment": one["segment"]}))
+    return slices
+
+
+class _Tracks:
+    """Tracks, numbered in order."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.parent = 0
+        self.processes = 0
+        self.rows = 0
+
+    def _new(self, fields: bytes) -> bytes:
+        self.n += 1
+        return _packet(_number(SEQUENCE, 1) + _message(DESCRIPTOR, _number(UUID, self.n) + fields))
+
+    def process(self, name: str) -> Iterator[bytes]:
+        """Start a process; its rows follow."""
+        self.processes += 1
+        fields = _number(PROCESS_ID, self.processes) + _message(PROCESS_NAME, name.encode())
+        yield self._new(_message(PROCESS, fields) + _number(ORDERING, EXPLICIT))
+        self.parent, self.rows = self.n, 0
+
+    def counter(self, name: str, values: Queue) -> Iterator[bytes]:
+        """Write a counter; all of them have the same scale."""
+        unit = _number(UNIT, SIZE_BYTES) + _message(SHARED_AXIS, b"queue")
+        fields = _message(NAME, name.encode()) + _number(PARENT, self.parent)
+        yield self._new(fields + _message(COUNTER, unit))
+        for time_ps, value in values:
+            fields = _number(TYPE, COUNTED) + _number(TRACK, self.n) + _number(VALUE, value)
+            yield _event(time_ps, fields)
+
+    def row(self, name: str, slices: Sequence[Slice]) -> Iterator[bytes]:
+        """Write a row, in as many tracks as its slices need."""
+        self.rows += 1
+        for lane in lanes(slices):
+            fields = _message(NAME, name.encode()) + _number(PARENT, self.parent)
+            yield self._new(fields + _number(RANK, self.rows))
+            for one in lane:
+                yield from _slice(self.n, one)
+
+
+def lanes(slices: Sequence[Slice]) -> list[list[Slice]]:
+    """Assign slices to lanes without overlap, each to the first free one, sorted by time."""
+    found: list[list[Slice]] = []
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    for one in sorted(slices, key=lambda one: (one.start_ps, one.end_ps)):
+        while busy and busy[0][0] <= one.start_ps:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if not free:
+            free.append(len(found))
+            found.append([])
+        lane = heapq.heappop(free)
+        found[lane].append(one)
+        heapq.heappush(busy, (one.end_ps, lane))
+    return found
+
+
+def _slice(track: int, one: Slice) -> Iterator[bytes]:
+    exact = {"start_ps": one.start_ps, "duration_ps": one.end_ps - one.start_ps, **one.arguments}
+    fields = _number(TYPE, SLICE_BEGIN) + _number(TRACK, track)
+    fields += _message(TITLE, one.name.encode()) + _message(CATEGORY, one.category.encode())
+    for name, value in exact.items():
+        annotation = _message(ANNOTATION_NAME, name.encode()) + _number(ANNOTATION_INT, value)
+        fields += _message(ANNOTATION, annotation)
+    if one.message >= 0:
+        fields += _fixed64(LAST_OF_FLOW if one.receives else FLOW, one.message + 1)
+    yield _event(one.start_ps, fields)
+    yield _event(one.end_ps, _number(TYPE, SLICE_END) + _number(TRACK, track))
+
+
+def _event(time_ps: int, fields: bytes) -> bytes:
+    head = _number(TIMESTAMP, time_ps // 1000) + _number(SEQUENCE, 1)
+    return _packet(head + _message(EVENT, fields))
+
+
+def _packet(fields: bytes) -> bytes:
+    return _message(PACKET, fields)
+
+
+def _varint(value: int) -> bytes:
+    """Encode a varint."""
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _message(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(content)) + content
+
+
+def _fixed64(field: int, value: int) -> bytes:
+    return _varint(field << 3 | 1) + struct.pack("<Q", value)

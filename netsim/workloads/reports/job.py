@@ -175,7 +175,7 @@ def report(run: Run) -> dict[str, Any]:
     """Add the table of operations; return metrics of steps and collectives by job."""
     if not run.scenario.load.parts:
         return {}
-    from netsim.workloads.operations.operation_rows import (
+    from netsim.workloads.operations.measures import (
         job_metrics,
         operation_table,
         rows_of_jobs,

@@ -19,8 +19,14 @@ from netsim.params import Param
 from netsim.workloads.collectives import CollectiveOptions, schedule
 from netsim.workloads.collectives.choose import most_sends
 from netsim.workloads.operations import Operations, Wires
-from netsim.workloads.operations.tables import TASK_BYTES
-from netsim.workloads.traffic import _collectives, _placement
+from netsim.workloads.operations.operations import TASK_BYTES
+from netsim.workloads.traffic._options import (
+    COLLECTIVE_PARAMS,
+    PLACEMENT_PARAMS,
+    hosts_of,
+    how_of,
+    wires_of,
+)
 
 Ints = NDArray[np.int64]
 
@@ -42,8 +48,8 @@ Part = TypeVar("Part", bound="JobPart")
 
 PARAMS = [
     Param("replicas", "count", None, "data-parallel ranks to simulate; default: all", minimum=1),
-    *_collectives.PARAMS,
-    *_placement.PARAMS,
+    *COLLECTIVE_PARAMS,
+    *PLACEMENT_PARAMS,
 ]
 
 
@@ -145,9 +151,9 @@ def workload_of(
     """
     fits = network.n_hosts // (part.tp * part.pp * part.ep) * part.ep
     hint = f"a larger network, or replicas = {fits}" if fits else None
-    hosts = _placement.hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng, hint)
-    hows = {what: _collectives.how_of(params, what) for what in whats}
-    wires = _collectives.wires_of(network, context)
+    hosts = hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng, hint)
+    hows = {what: how_of(params, what) for what in whats}
+    wires = wires_of(network, context)
     _require_fit(part, _TaskCounter(hows, wires, hosts))
     made = build(part, hows)
     load = made.ops.lower(hosts, reduction=network.reduction, wires=wires)

@@ -21,7 +21,7 @@ from netsim.workloads.serving.given import check_used
 from netsim.workloads.serving.plan import Group, strided
 from netsim.workloads.serving.pool import POOLED, WEIGHTS, Pool
 from netsim.workloads.serving.workload import LAYERWISE
-from netsim.workloads.traffic._placement import hosts_of_ranks
+from netsim.workloads.traffic._options import hosts_of_ranks
 
 INSTANCE_PARAMS = [
     Param("instances", "count", None, "instances for both phases", minimum=1),

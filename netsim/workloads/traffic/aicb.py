@@ -27,10 +27,10 @@ from netsim.flows import TrafficContext, Workload
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
-from netsim.workloads.importers.aicb_csv import (
+from netsim.workloads.importers.aicb import (
     ALL,
-    COLLECTIVES,
     COMPUTE,
+    CSV_COLLECTIVES,
     EMBEDDING,
     NEXT,
     PP,
@@ -227,4 +227,6 @@ def flows(
 ) -> Workload:
     job = read_aicb_csv(user_path(params["file"], context.directory))
     part = part_of(job, params["replicas"], params["rows"], network.n_hosts)
-    return workload_of(part, AicbOperations, COLLECTIVES.values(), params, network, rng, context)
+    return workload_of(
+        part, AicbOperations, CSV_COLLECTIVES.values(), params, network, rng, context
+    )

@@ -21,35 +21,54 @@ peak-perf and local-mem-bw are `tflops` and `memory`. The experiment's own value
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.common.inputs import user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
 from netsim.workloads.importers.astra import System, read_system
-from netsim.workloads.importers.chakra import SUFFIX, read_trace, trace_files
-from netsim.workloads.importers.chakra_groups import groups_of, read_groups
-from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.traffic._chakra_operations import (
-    WHATS,
-    ChakraOperations,
-    ComputeRates,
-    nodes_of,
+from netsim.workloads.importers.chakra import (
+    ALL,
+    BARRIER,
+    COLLECTIVE,
+    COLLECTIVES,
+    COMP,
+    MEM_LOAD,
+    MEM_STORE,
+    MISSING,
+    NUMBERS,
+    PS_PER_US,
+    RECV,
+    SEND,
+    SUFFIX,
+    ChakraTrace,
+    Groups,
+    groups_of,
+    read_groups,
+    read_trace,
+    trace_files,
 )
-from netsim.workloads.traffic._collectives import PARAMS as OF_COLLECTIVES
-from netsim.workloads.traffic._collectives import how_of, wires_of
-from netsim.workloads.traffic._placement import PARAMS as OF_RANKS
-from netsim.workloads.traffic._placement import hosts_of
+from netsim.workloads.importers.matching import PostedMessages, earliest, match, posted
+from netsim.workloads.operations import CollectiveOptions, Operations, Wires
+from netsim.workloads.traffic._options import (
+    COLLECTIVE_PARAMS,
+    PLACEMENT_PARAMS,
+    hosts_of,
+    how_of,
+    wires_of,
+)
 
-ONE_EACH, ALL = AT_ONCE = ("one_each", "all")
+ONE_EACH, _ = AT_ONCE = ("one_each", "all")
 
 PARAMS = [
     Param("file", "file", REQUIRED, "prefix of the traces, the part before .0.et"),
@@ -58,8 +77,8 @@ PARAMS = [
     Param("tflops", "ratio", None, "10^12 operations/s of a rank, for nodes with num_ops"),
     Param("memory", "rate", None, "memory bandwidth of a rank, for memory-bound nodes"),
     Param("system", "file", None, "ASTRA-sim system file, with defaults"),
-    *OF_COLLECTIVES,
-    *OF_RANKS,
+    *COLLECTIVE_PARAMS,
+    *PLACEMENT_PARAMS,
 ]
 
 
@@ -135,3 +154,411 @@ def _compute_rates(
 
 def _prefix(params: Mapping[str, Any], directory: Path) -> Path:
     return user_path(params["file"].removesuffix(SUFFIX), directory)
+
+
+Ints = NDArray[np.int64]
+
+WHATS = {
+    "ALL_REDUCE": "all_reduce",
+    "REDUCE": "reduce",
+    "ALL_GATHER": "all_gather",
+    "GATHER": "gather",
+    "SCATTER": "scatter",
+    "BROADCAST": "broadcast",
+    "ALL_TO_ALL": "all_to_all",
+    "REDUCE_SCATTER": "reduce_scatter",
+    "REDUCE_SCATTER_BLOCK": "reduce_scatter",
+    "BARRIER": "barrier",
+}
+"""netsim's names of Chakra's collectives."""
+
+OF_SHARDS = ("ALL_GATHER", "GATHER")
+"""Collectives whose comm_size is one rank's shard."""
+
+MAX_NAMED = 3
+"""Largest number of nodes named in an error."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """N nodes, by rank and id; columns are int64[N] unless stated otherwise.
+
+    Attributes:
+        rank, local: rank of each node, and its index in the rank's trace.
+        kind: of `netsim.workloads.importers.chakra`.
+        numbers: numeric attributes, or MISSING.
+        group: index into `groups` for collectives, else -1.
+        groups: the ranks of each process group.
+        group_names: names of groups in the traces.
+        first, then: int64[m], nodes of one rank; the second waits for the first.
+        order: the nodes in the order in which their ranks are likely to issue them.
+    """
+
+    traces: Sequence[ChakraTrace]
+    rank: Ints
+    local: Ints
+    kind: Ints
+    duration_ps: Ints
+    numbers: Mapping[str, Ints]
+    group: Ints
+    groups: tuple[tuple[int, ...], ...]
+    group_names: tuple[str, ...]
+    first: Ints
+    then: Ints
+    order: Ints
+
+    def __len__(self) -> int:
+        return int(self.rank.size)
+
+    def name(self, node: int) -> str:
+        """Return the name for messages, such as 'node 7 (COMP "matmul") of rank 3'."""
+        rank = int(self.rank[node])
+        return f"{self.traces[rank].name(int(self.local[node]))} of rank {rank}"
+
+    def fail(self, bad: NDArray[np.bool_], what: str, hint: str | None = None) -> None:
+        """Raise one error for all `bad` nodes."""
+        found = np.flatnonzero(bad)
+        if found.size:
+            names = ", ".join(self.name(node) for node in found[:MAX_NAMED].tolist())
+            more = f" and {found.size - MAX_NAMED:,} others" if found.size > MAX_NAMED else ""
+            raise InputError(f"{found.size:,} nodes {what}: {names}{more}", hint=hint)
+
+
+def nodes_of(traces: Sequence[ChakraTrace], known: Groups) -> Nodes:
+    """Return all nodes; `known` are the process groups by name.
+
+    Raises InputError for unknown groups and those without the rank.
+    """
+    sizes = [len(trace) for trace in traces]
+    begin = np.cumsum([0, *sizes]).tolist()
+    orders = [np.argsort(trace.id, kind="stable") for trace in traces]
+    group, names = _groups(traces, orders)
+    edges = []
+    for trace, order, at in zip(traces, orders, begin, strict=False):
+        place = np.empty(len(trace), np.int64)
+        place[order] = np.arange(at, at + len(trace))
+        edges.append((place[trace.first], place[trace.then]))
+
+    def column(values: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        parts = [one[order] for one, order in zip(values, orders, strict=True)]
+        return np.concatenate(parts)
+
+    rank = np.repeat(np.arange(len(traces)), sizes)
+    first, then = (np.concatenate(side) for side in zip(*edges, strict=True))
+    kind = column([trace.kind for trace in traces])
+    made = Nodes(
+        traces=traces,
+        rank=rank,
+        local=np.concatenate(orders),
+        kind=kind,
+        duration_ps=column([trace.duration_us for trace in traces]) * PS_PER_US,
+        numbers={
+            name: column([trace.attributes.numbers[name] for trace in traces]) for name in NUMBERS
+        },
+        group=np.where(kind == COLLECTIVE, group, -1),
+        groups=tuple(_ranks(name, known, len(traces)) for name in names),
+        group_names=names,
+        first=first,
+        then=then,
+        order=posted(rank, first, then),
+    )
+    partial = column([trace.attributes.partial for trace in traces])
+    _check(made, (kind == COLLECTIVE) & partial, known)
+    return made
+
+
+def _groups(traces: Sequence[ChakraTrace], orders: Sequence[Ints]) -> tuple[Ints, tuple[str, ...]]:
+    """Return each node's process group, an index into names; "" for none."""
+    places: dict[str, int] = {"": 0}
+    parts = []
+    for trace, order in zip(traces, orders, strict=True):
+        of_trace = [places.setdefault(name, len(places)) for name in trace.attributes.groups]
+        parts.append(np.array([*of_trace, 0], np.int64)[trace.attributes.group[order]])
+    return np.concatenate(parts), tuple(places)
+
+
+def _ranks(name: str, known: Groups, n_ranks: int) -> tuple[int, ...]:
+    return known.get(name, tuple(range(n_ranks)) if name in ALL else ())
+
+
+def _check(nodes: Nodes, partial: NDArray[np.bool_], known: Groups) -> None:
+    size = np.array([len(ranks) for ranks in nodes.groups], np.int64)
+    unknown = (nodes.group >= 0) & (size[nodes.group] == 0)
+    names = sorted({nodes.group_names[k] for k in nodes.group[unknown].tolist()})
+    some = ", ".join(map(written, names[:MAX_NAMED])) + ", ..." * (len(names) > MAX_NAMED)
+    listed = f"{len(known):,} groups are known" if known else "no groups are known"
+    nodes.fail(unknown, f"name unknown process groups ({some})", f"{listed}; see groups")
+    member = np.zeros((len(nodes.groups), len(nodes.traces)), np.bool_)
+    for k, ranks in enumerate(nodes.groups):
+        member[k, list(ranks)] = True
+    outside = (nodes.group >= 0) & ~member[nodes.group, nodes.rank]
+    nodes.fail(outside, "are collectives of process groups without their rank")
+    hint = "use a process group instead"
+    nodes.fail(partial, "involve only some dimensions of a network (involved_dim)", hint)
+
+
+def instances(nodes: Nodes) -> list[Ints]:
+    """Return collectives as nodes, int64[g, n]: the k-th of a group at each of its n ranks.
+
+    Raises InputError if ranks of a group differ in their collectives or order.
+    """
+    issued = nodes.order[nodes.kind[nodes.order] == COLLECTIVE]
+    issued = issued[np.argsort(nodes.group[issued], kind="stable")]
+    found = []
+    bounds = np.searchsorted(nodes.group[issued], np.arange(len(nodes.groups) + 1))
+    for k, ranks in enumerate(nodes.groups):
+        of_group = issued[bounds[k] : bounds[k + 1]]
+        if of_group.size:
+            found.append(_agreed(nodes, k, ranks, of_group))
+    return found
+
+
+def _agreed(nodes: Nodes, group: int, ranks: tuple[int, ...], issued: Ints) -> Ints:
+    """Return the collectives of one group from its nodes in issue order."""
+    rank = nodes.rank[issued]
+    rows = [issued[rank == one] for one in ranks]
+    what, size = nodes.numbers["comm_type"], sized(nodes)
+    least = min(map(len, rows))
+    for one, row in zip(ranks, rows, strict=True):
+        same = (what[row[:least]] == what[rows[0][:least]]) & (
+            size[row[:least]] == size[rows[0][:least]]
+        )
+        bad = np.flatnonzero(~same)
+        if not bad.size and len(row) == len(rows[0]):
+            continue
+        at = int(bad[0]) if bad.size else min(len(row), len(rows[0]))
+        texts = [_collective_name(nodes, r, at) for r in (rows[0], row)]
+        raise InputError(
+            f"process group {written(nodes.group_names[group])}: collective {at} is "
+            f"{texts[0]} at rank {ranks[0]}, {texts[1]} at rank {one}",
+            hint="ranks of a group must run the same collectives in the same order",
+        )
+    return np.stack(rows, axis=1)
+
+
+def _collective_name(nodes: Nodes, row: Ints, at: int) -> str:
+    if at >= row.size:
+        return "none"
+    what = COLLECTIVES[nodes.numbers["comm_type"][row[at]]]
+    return f"{what} of {sized(nodes)[row[at]]} B ({nodes.name(int(row[at]))})"
+
+
+def sized(nodes: Nodes) -> Ints:
+    """int64[N]: comm_size, 0 for barriers."""
+    barrier = (nodes.kind == COLLECTIVE) & (nodes.numbers["comm_type"] == BARRIER)
+    return np.where(barrier, 0, nodes.numbers["comm_size"])
+
+
+def messages(nodes: Nodes) -> tuple[Ints, Ints]:
+    """Return the send and the receive of each message. Raises InputError for mismatches."""
+    numbers = nodes.numbers
+    sends, receives = nodes.kind == SEND, nodes.kind == RECV
+    hint = "traces converted from PyTorch lack it"
+    nodes.fail(sends & (numbers["comm_dst"] == MISSING), "send and have no comm_dst", hint)
+    nodes.fail(receives & (numbers["comm_src"] == MISSING), "receive and have no comm_src", hint)
+    nodes.fail((sends | receives) & (numbers["comm_tag"] == MISSING), "have no comm_tag", hint)
+    for name, which in (("comm_src", sends), ("comm_dst", receives)):
+        other = (numbers[name] != MISSING) & (numbers[name] != nodes.rank)
+        nodes.fail(which & other, f"have a {name} that is not their own rank")
+    n = len(nodes.traces)
+    for name, which in (("comm_dst", sends), ("comm_src", receives)):
+        beyond = (numbers[name] < 0) | (numbers[name] >= n)
+        nodes.fail(which & beyond, f"have a {name} that is not a rank", f"ranks are 0..{n - 1}")
+    send, receive = (nodes.order[which[nodes.order]] for which in (sends, receives))
+    # A message's tag is never a wildcard.
+    tag = numbers["comm_tag"] + np.where(numbers["comm_tag"] < 0, -1, 0)
+    ends = [
+        PostedMessages(nodes.rank[which], numbers[name][which], tag[which])
+        for which, name in ((send, "comm_dst"), (receive, "comm_src"))
+    ]
+    send = send[match(*ends)]
+    size = numbers["comm_size"]
+    other = np.zeros(len(nodes), np.bool_)
+    other[receive] = (size[receive] != MISSING) & (size[receive] != size[send])
+    nodes.fail(other, "receive sizes that differ from their sends")
+    return send, receive
+
+
+CPU, GPU, COMMUNICATION = range(3)
+"""Resources of a rank that run one node at a time; also stream numbers."""
+
+ROOTED = ("REDUCE", "GATHER", "SCATTER", "BROADCAST")
+"""Collectives with a root, which traces do not name."""
+
+LABELED = 100_000
+"""Largest number of operations that get their nodes' names as labels."""
+
+P2P = "p2p"
+"""Kind of point-to-point messages."""
+
+
+@dataclass(frozen=True)
+class ComputeRates:
+    """Compute rates of a rank.
+
+    Attributes:
+        one_at_a_time: whether CPU, GPU and COMMUNICATION each run one node at a time.
+        flops: operations per second; None: nodes take the time in the trace.
+        memory_bps: memory bandwidth in bit/s; with `flops`.
+        rate_bps: rate of hosts, to estimate the order in streams.
+    """
+
+    one_at_a_time: bool
+    flops: float | None
+    memory_bps: int | None
+    rate_bps: int
+
+
+class ChakraOperations:
+    """Nodes as `Operations`; `made` is the operation of each, int64[N]."""
+
+    def __init__(
+        self, nodes: Nodes, rates: ComputeRates, hows: Mapping[str, CollectiveOptions]
+    ) -> None:
+        self.nodes, self.rates, self.hows = nodes, rates, hows
+        self.name = written(nodes.traces[0].path.name.removesuffix(SUFFIX))
+        self.ops = Operations(len(nodes.traces))
+        self.made = np.full(len(nodes), -1, np.int64)
+        self.collectives = instances(nodes)
+        self.send, self.receive = messages(nodes)
+        self.size = sized(nodes)
+        self.duration_ps, self.by_roofline = self._durations()
+        self.labels = self._labels()
+        self._compute()
+        self._exchange()
+        for rows in self.collectives:
+            self._communicate(rows)
+        self.ops.after(self.made[nodes.first], self.made[nodes.then])
+        if rates.one_at_a_time:
+            self._share()
+
+    def lower(self, hosts: Ints, wires: Wires) -> Workload:
+        """Lower to tasks and flows. Raises InputError, with the nodes, for cycles."""
+        load = self.ops.lower(hosts, reduction=wires.network.reduction, wires=wires)
+        return replace(load, notes=tuple(self._notes()))
+
+    def _durations(self) -> tuple[Ints, NDArray[np.bool_]]:
+        """int64[N], compute times, and which of them come from the roofline."""
+        of, rates = self.nodes, self.rates
+        compute = of.kind == COMP
+        lasts = np.where(compute, of.duration_ps, 0)
+        by_roofline = compute & (of.numbers["num_ops"] > 0)
+        if rates.flops is None:
+            return lasts, by_roofline & False
+        seconds = of.numbers["num_ops"] / rates.flops
+        if rates.memory_bps is not None:
+            moved = np.maximum(of.numbers["tensor_size"], 0) * 8 / rates.memory_bps
+            seconds = np.maximum(seconds, moved)
+        took = np.where(by_roofline, seconds, 0) * 1e12
+        of.fail(took >= HORIZON_PS, "take 20 h or more by traffic.tflops")
+        return np.where(by_roofline, np.rint(took).astype(np.int64), lasts), by_roofline
+
+    def _stream(self, which: Ints) -> Any:
+        """Return the stream of nodes that compute or communicate."""
+        if not self.rates.one_at_a_time:
+            return -1
+        of = self.nodes
+        on_cpu = of.numbers["is_cpu_op"][which] > 0
+        return np.where(on_cpu, CPU, np.where(of.kind[which] == COMP, GPU, COMMUNICATION))
+
+    def _compute(self) -> None:
+        """Add nodes that compute, and those that only connect others."""
+        of = self.nodes
+        alone = ~np.isin(of.kind, (SEND, RECV, COLLECTIVE))
+        lasts = np.flatnonzero(alone & (self.duration_ps > 0))
+        self.made[lasts] = self.ops.compute(
+            of.rank[lasts], self.duration_ps[lasts], self._stream(lasts), self._label(lasts)
+        )
+        joins = np.flatnonzero(alone & (self.duration_ps == 0))
+        self.made[joins] = self.ops.join(of.rank[joins], label=self._label(joins))
+
+    def _exchange(self) -> None:
+        of = self.nodes
+        far = of.rank[self.send] != of.rank[self.receive]
+        send, receive = self.send[far], self.receive[far]
+        self.made[send], self.made[receive] = self.ops.send(
+            of.rank[send],
+            of.rank[receive],
+            np.maximum(self.size[send], 1),
+            stream=self._stream(send),
+            kind=P2P,
+            label=self._label(send),
+        )
+        for which in (self.send[~far], self.receive[~far]):
+            self.made[which] = self.ops.join(of.rank[which], label=self._label(which))
+        self.ops.after(self.made[self.send[~far]], self.made[self.receive[~far]])
+
+    def _communicate(self, rows: Ints) -> None:
+        """Add the collectives of a process group: int64[g, n], each rank's node."""
+        of, names = self.nodes, np.array(COLLECTIVES)
+        kinds = names[of.numbers["comm_type"][rows[:, 0]]]
+        for kind in dict.fromkeys(kinds.tolist()):
+            these = rows[kinds == kind]
+            what = WHATS[kind]
+            shards = rows.shape[1] if kind in OF_SHARDS else 1
+            self.made[these] = self.ops.collective(
+                what,
+                of.rank[these],
+                self.size[these[:, 0]] * shards,
+                self.hows[what],
+                self._stream(these),
+                what,
+                label=self._label(these.reshape(-1)),
+            )
+
+    def _share(self) -> None:
+        """Order nodes of streams by their earliest start without contention.
+
+        The collectives of a group have the same order at all ranks, so that none deadlocks.
+        """
+        of, n = self.nodes, len(self.nodes)
+        instance = np.arange(n)
+        lag = self.duration_ps.copy()
+        flight = np.maximum(self.size, 0) * (PS_BITS / self.rates.rate_bps)
+        lag[self.send] = flight[self.send]
+        begins = []
+        for rows in self.collectives:
+            own = n + np.arange(len(rows))
+            n += len(rows)
+            instance[rows] = own[:, None]
+            begins.append((rows.reshape(-1), np.repeat(own, rows.shape[1])))
+            lag = np.concatenate([lag, flight[rows[:, 0]].astype(np.int64)])
+        first = instance[of.first]
+        edges = [(first, of.then, lag[first]), (self.send, self.receive, lag[self.send])]
+        edges += [(one, then, np.zeros(one.size, np.int64)) for one, then in begins]
+        start, place = earliest(n, *(np.concatenate(side) for side in zip(*edges, strict=True)))
+        order = np.empty(n, np.int64)
+        order[np.lexsort((place, start))] = np.arange(n)
+        self.ops.set_order(self.made, order[instance])
+
+    def _labels(self) -> list[str] | None:
+        if len(self.nodes) > LABELED:
+            return None
+        of = self.nodes
+        names = [trace.labels() for trace in of.traces]
+        places = zip(of.rank.tolist(), of.local.tolist(), strict=True)
+        return [names[rank][local] for rank, local in places]
+
+    def _label(self, which: Ints) -> str | list[str]:
+        return "" if self.labels is None else [self.labels[node] for node in which.tolist()]
+
+    def _notes(self) -> Iterator[str]:
+        """Yield notes on nodes that are simulated differently."""
+        of, total = self.nodes, len(self.nodes)
+        counts = {
+            "access memory, which takes no time": np.isin(of.kind, (MEM_LOAD, MEM_STORE)),
+            "compute on the GPU in no time (see traffic.tflops)": (of.kind == COMP)
+            & (self.duration_ps == 0)
+            & (of.numbers["is_cpu_op"] <= 0),
+            "send 0 bytes, simulated as 1 byte": (of.kind == SEND) & (self.size == 0),
+            "are collectives with a root, assumed to be the group's first": (of.kind == COLLECTIVE)
+            & np.isin(of.numbers["comm_type"], [COLLECTIVES.index(name) for name in ROOTED]),
+        }
+        if self.rates.flops is not None:
+            has_none = of.numbers["num_ops"] == MISSING
+            counts["have no num_ops and take the time in the trace"] = (
+                (of.kind == COMP) & has_none & (of.duration_ps > 0)
+            )
+        for what, which in counts.items():
+            if which.any():
+                yield f"{self.name}: {int(which.sum()):,} of {total:,} nodes {what}"

@@ -65,7 +65,7 @@ from netsim.workloads.collectives import (
 )
 from netsim.workloads.collectives.choose import most_sends
 from netsim.workloads.operations import Operations, Wires
-from netsim.workloads.traffic._collectives import group_size_of, wires_of
+from netsim.workloads.traffic._options import group_size_of, wires_of
 
 BLOCKS, STRIDED = GROUPS = ("blocks", "strided")
 

@@ -49,8 +49,7 @@ from netsim.workloads.importers.goal import (
 )
 from netsim.workloads.importers.matching import PostedMessages, earliest, is_chain, match, posted
 from netsim.workloads.operations import Operations
-from netsim.workloads.traffic._placement import PARAMS as OF_RANKS
-from netsim.workloads.traffic._placement import hosts_of
+from netsim.workloads.traffic._options import PLACEMENT_PARAMS, hosts_of
 
 Ints = NDArray[np.int64]
 
@@ -289,7 +288,7 @@ PARAMS = [
         optional=True,
     ),
     Param("control", "bytes", "64B", "size of the message that a receive is posted"),
-    *OF_RANKS,
+    *PLACEMENT_PARAMS,
 ]
 
 

@@ -24,7 +24,7 @@ from netsim.flows import FlowTable, TrafficContext
 from netsim.network import Network
 from netsim.params import Param
 from netsim.workloads.collectives import CollectiveOptions, schedule
-from netsim.workloads.traffic._collectives import group_size_of
+from netsim.workloads.traffic._options import group_size_of
 
 PARAMS = [
     Param("size", "bytes", "8MB", "bytes that each host has", minimum="1B"),

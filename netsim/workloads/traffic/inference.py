@@ -60,8 +60,7 @@ from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.serving.given import check_used
 from netsim.workloads.serving.kv_partition import partition
-from netsim.workloads.traffic import _placement
-from netsim.workloads.traffic._collectives import CHOICES, wires_of
+from netsim.workloads.traffic._options import CHOICES, PLACEMENT_PARAMS, hosts_of, wires_of
 from netsim.workloads.traffic._serving_instances import check_same_cache, deployment_of
 
 Ints = NDArray[np.int64]
@@ -464,7 +463,7 @@ PARAMS = [
     Param("chunk", "bytes", None, "forwarding unit; default: whole messages", minimum="1B"),
     Param("latency", "time", None, "software latency of a step; default: the deployment's"),
     Param("classes", "count", 0, "traffic class of messages", each=KINDS, maximum=7),
-    *_placement.PARAMS,
+    *PLACEMENT_PARAMS,
 ]
 
 
@@ -480,7 +479,7 @@ def flows(
     if n_ranks > network.n_hosts:
         message = f"{n_ranks:,} GPUs and pool hosts exceed the {network.n_hosts:,} hosts"
         raise InputError(message, key="traffic.instances", hint="use a larger network")
-    hosts = _placement.hosts_of(params, n_ranks, network.n_hosts, context.directory, rng)
+    hosts = hosts_of(params, n_ranks, network.n_hosts, context.directory, rng)
     _require_memory(params, batches)
     work = InferenceSteps(n_ranks)
     first, made = 0, []

@@ -27,14 +27,13 @@ from netsim.params import REQUIRED, Param
 from netsim.units import written
 from netsim.workloads.importers.msccl import RECEIVES, SENDS, Algorithm, read_msccl
 from netsim.workloads.operations import Operations
-from netsim.workloads.traffic._placement import PARAMS as OF_RANKS
-from netsim.workloads.traffic._placement import hosts_of
+from netsim.workloads.traffic._options import PLACEMENT_PARAMS, hosts_of
 
 PARAMS = [
     Param("file", "file", REQUIRED, "MSCCL algorithm, an .xml file"),
     Param("size", "bytes", "8MB", "buffer size", minimum="1B"),
     Param("latency", "time", "0us", "software latency of each message"),
-    *OF_RANKS,
+    *PLACEMENT_PARAMS,
 ]
 
 Place = tuple[int, int, int]

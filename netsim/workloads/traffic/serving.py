@@ -60,7 +60,7 @@ from netsim.workloads.serving.state import (
 )
 from netsim.workloads.serving.tables import KINDS
 from netsim.workloads.serving.workload import AFTER_PREFILL, LAYERWISE, kv_parts_of, workload_of
-from netsim.workloads.traffic._collectives import wires_of
+from netsim.workloads.traffic._options import wires_of
 from netsim.workloads.traffic._serving_instances import (
     INSTANCE_PARAMS,
     POOL_PARAMS,

@@ -37,18 +37,17 @@ from netsim.workloads.job.placement import PLACEMENTS, place
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.serving.given import check_used
-from netsim.workloads.traffic._collectives import params_of, wires_of
-from netsim.workloads.traffic._placement import placement_of, routing_of
-from netsim.workloads.training.forecast import forecast
-from netsim.workloads.training.propose import proposal
-from netsim.workloads.training.routing import Routing, zipf
+from netsim.workloads.traffic._options import params_of, placement_of, routing_of, wires_of
+from netsim.workloads.training.forecast import forecast, proposal
 from netsim.workloads.training.sample import (
     ALWAYS_PACKETS,
     KINDS,
     JobSample,
+    Routing,
     SampleSize,
     sample_job,
     sample_notes,
+    zipf,
 )
 from netsim.workloads.training.step import operations_of, steps_of
 

@@ -8,7 +8,7 @@ from collective_play import at_last, play
 from raises_input import raises_input
 
 from netsim.workloads.collectives import CollectiveOptions, closed_form_ps, schedule
-from netsim.workloads.collectives.wire import Wire
+from netsim.workloads.collectives.steps import Wire
 
 EXCHANGE = """\
 # Two positions exchange halves, and then the sums.

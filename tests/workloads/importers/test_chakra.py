@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
-from netsim.workloads.importers.chakra import ChakraTrace, read_trace, trace_files
-from netsim.workloads.importers.chakra_attributes import MISSING
+from netsim.workloads.importers.chakra import MISSING, ChakraTrace, read_trace, trace_files
 
 SAME_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 

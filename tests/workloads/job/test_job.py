@@ -8,11 +8,9 @@ from netsim.common.inputs import read_toml
 from netsim.workloads.job import group_sizes, load_job, messages, stage_memory, stage_times
 from netsim.workloads.job.load import presets as files_of
 from netsim.workloads.job.load import read_part
-from netsim.workloads.job.memory import layer_held
 from netsim.workloads.job.model import Model, parameters
 from netsim.workloads.job.placement import Ranks
-from netsim.workloads.job.times import kernels_ps
-from netsim.workloads.job.work import head_kernels, layer_kernels
+from netsim.workloads.job.work import head_kernels, kernels_ps, layer_held, layer_kernels
 
 
 def model(name):

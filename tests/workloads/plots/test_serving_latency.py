@@ -14,7 +14,7 @@ from serving_case import log_of, split_run
 
 from netsim.plots import by_axis
 from netsim.workloads.plots import serving
-from netsim.workloads.plots.timeline_bars import View, timeline_of
+from netsim.workloads.plots.timeline import View, timeline_of
 from netsim.workloads.reports.serving import serving_result
 
 FLOWS = {"start_ps": np.array([300, 310, 400, 420])}

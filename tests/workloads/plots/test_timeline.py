@@ -16,9 +16,15 @@ from raises_input import mentions, raises_input
 
 from netsim.cli import app
 from netsim.results import COLUMNS, Result, load, write_result
-from netsim.workloads.plots import perfetto, timeline
-from netsim.workloads.plots.timeline import RESOLUTION, path_line
-from netsim.workloads.plots.timeline_bars import View, first_of_stages, ranks_of, timeline_of
+from netsim.workloads.plots import timeline
+from netsim.workloads.plots.timeline import (
+    RESOLUTION,
+    View,
+    first_of_stages,
+    path_line,
+    ranks_of,
+    timeline_of,
+)
 
 US = 10**6
 TASKS = {
@@ -298,7 +304,7 @@ def decoded(content: bytes) -> dict[int, list[Any]]:
 
 
 def test_perfetto_trace_has_tracks_and_events(with_operations: Result, tmp_path: Path) -> None:
-    path = perfetto.write_trace([with_operations], View(), tmp_path / "run.pftrace")
+    path = timeline.write_trace([with_operations], View(), tmp_path / "run.pftrace")
     packets = [decoded(packet) for packet in decoded(path.read_bytes())[1]]
     assert all(packet[10] == [1] for packet in packets)  # all in one sequence
     assert packets[0][13] == [1]
@@ -366,7 +372,7 @@ def test_perfetto_trace_has_queue_counters(tmp_path: Path) -> None:
     series |= {name: np.zeros(5, np.int64) for name in required if name not in series}
     tables = {"tasks": TASKS, "operations": operations(), "series": series}
     result = written(tmp_path, tables)
-    path = perfetto.write_trace([result], View(), tmp_path / "run.pftrace")
+    path = timeline.write_trace([result], View(), tmp_path / "run.pftrace")
     packets = [decoded(packet) for packet in decoded(path.read_bytes())[1]]
     described = [decoded(packet[60][0]) for packet in packets if 60 in packet]
     (track,) = [one for one in described if 8 in one]
@@ -379,6 +385,6 @@ def test_perfetto_trace_has_queue_counters(tmp_path: Path) -> None:
 
 def test_overlapping_slices_are_put_in_separate_lanes() -> None:
     spans = [(0, 10), (2, 4), (3, 12), (4, 6), (10, 11)]
-    slices = [perfetto.Slice(*span, "", "", {}) for span in spans]
-    lanes = [[(one.start_ps, one.end_ps) for one in lane] for lane in perfetto.lanes(slices)]
+    slices = [timeline.Slice(*span, "", "", {}) for span in spans]
+    lanes = [[(one.start_ps, one.end_ps) for one in lane] for lane in timeline.lanes(slices)]
     assert lanes == [[(0, 10), (10, 11)], [(2, 4), (4, 6)], [(3, 12)]]

@@ -12,7 +12,7 @@ from task_times import Times, run_alone
 
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
-from netsim.workloads.job.times import stage_times
+from netsim.workloads.job.work import stage_times
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.training.sample import JobSample, SampleSize, sample_job
 from netsim.workloads.training.step import operations_of
