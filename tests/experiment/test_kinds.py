@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from engine_runs import TRIM, build, run
-from experiment_text import load, messages, text
-from raises_input import mentions, raises_input
+from experiment_text import load, text
+from raises_input import raises_input
 
 from netsim.experiment.scenario import prepare
 from netsim.reports.flows import class_metrics
@@ -84,38 +83,6 @@ def test_run_has_metrics_per_flow_class(folder: Path) -> None:
     own, up = class_metrics(point, table)["flow_classes"]
     assert (up["flow_class"], up["transport"], up["flows_finished"]) == ("up", "roce", 32)
     assert own["bytes"] == 8 * 50_000
-
-
-@pytest.mark.parametrize(
-    ("up", "message"),
-    [
-        (
-            'transport = "roce"\nkinds = ["tp"]\ntraffic = "incast"',
-            "kinds: conflicts with",
-        ),
-        ('transport = "roce"', r"flow_classes\.up\.traffic: missing.*kinds"),
-        ('transport = "roce"\nkinds = []', r"kinds: .* is not a list of names"),
-        ('transport = "roce"\nkinds = "tp"', r'"tp" is not a list of names'),
-        ('transport = "roce"\nkinds = ["tp", "tp"]', r'kinds: duplicate kind "tp"$'),
-        ('kinds = ["tp"]', r"flow_classes\.up\.transport: missing"),
-        ('transport = "roce"\nkind = ["tp"]', r'flow_classes\.up\.kind: unknown key .*"kinds"'),
-    ],
-)
-def test_invalid_kinds_are_rejected(folder: Path, up: str, message: str) -> None:
-
-    found = messages(folder, text(**{**OWN, "flow_classes.up": up}))
-    assert any(re.search(message, line) for line in found), found
-
-
-def test_kind_in_two_classes_is_rejected(folder: Path) -> None:
-    other = {"flow_classes.out": 'transport = "roce"\nkinds = ["pp", "tp"]'}
-    assert mentions(
-        messages(folder, text(**OWN, **other)),
-        "e.toml",
-        "flow_classes.out.kinds",
-        "tp",
-        "flow_classes.up",
-    )
 
 
 def test_kind_missing_from_the_traffic_is_rejected(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from experiment_text import load, messages, text
+from experiment_text import load, text
 from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
@@ -83,9 +83,3 @@ def test_each_value_of_a_table_can_be_an_axis(tmp_path) -> None:
     assert load(tmp_path, tree("oversubscription = [1, 2]")).axes == {
         "topology.oversubscription": (1, 2)
     }
-
-
-def test_axis_of_tables_is_rejected(tmp_path) -> None:
-    assert mentions(
-        messages(tmp_path, tree("bundle = [1, {leaf = 2}]")), "e.toml", "topology.bundle"
-    )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from experiment_text import TRANSPORT, load, messages, text
-from raises_input import mentions, raises_input
+from experiment_text import TRANSPORT, load, text
+from raises_input import raises_input
 
 from netsim.experiment.scenario import prepare
-from netsim.plugins import registry
 
 MINE = '''"""Chooses another path after a gap."""
 from netsim.errors import InputError
@@ -113,43 +112,3 @@ def test_routing_file_can_build_its_own_tables(tmp_path, mine):
         (point,) = load(tmp_path, of_mine()).points()
         with raises_input("mine.py", "tables()", word):
             prepare(point)
-
-
-BAD = {
-    "unknown key": (of_mine("tires = 3"), ("fabric.tires", "unknown key", '"tries"')),
-    "the plugin's check": (of_mine("tries = 11"), ("fabric.tries", "too many")),
-    "without effect": (of_mine('tries = 0\ngap = "1us"'), ("fabric.gap", "without a try")),
-    "no such preset": (text(fabric='routing = "./mine.py:eger"'), ("fabric.routing", "eager")),
-    "unknown algorithm": (text(fabric='routing = "ecpm"'), ("fabric.routing", '"ecpm"', '"ecmp"')),
-    "not a name": (text(fabric="routing = 3"), ("fabric.routing", "not a name")),
-    "no such file": (text(fabric='routing = "./his.py"'), ("fabric.routing", "his.py")),
-}
-
-
-def test_invalid_routing_keys_are_rejected(tmp_path):
-    for content, expected in BAD.values():
-        assert mentions(messages(tmp_path, content), "e.toml", *expected), expected
-
-
-DECLARED = {
-    "ONE_PATH = 1": ("ONE_PATH",),
-    "SYMMETRIC = True": ("SYMMETRIC", "ONE_PATH"),
-    "LEVELS = 9": ("LEVELS", "1 to 8"),
-    "FLOW_ROWS = 1000": ("FLOW_ROWS", "power of two"),
-    "MAX_HOPS = 0": ("MAX_HOPS", "1 to 255"),
-    "check = 3": ("check", "function"),
-    'PARAMS = [Param("xon", "queue", "1pkt", "")]': ("PARAMS.xon", '"queue"'),
-}
-
-
-def test_invalid_declarations_in_a_routing_file_are_rejected(mine):
-    for line, expected in DECLARED.items():
-        mine.write_text(f"{MINE}\n{line}\n")
-        with raises_input(*expected):
-            registry.find("routing", str(mine))
-
-
-def test_plugins_with_the_same_key_are_rejected(tmp_path, mine):
-    mine.write_text(MINE.replace('"tries"', '"queue_bytes"'))
-    found = messages(tmp_path, of_mine('queue_discipline = "drop_tail"'))
-    assert mentions(found, "mine.py", "PARAMS.queue_bytes", "parameter of drop_tail")

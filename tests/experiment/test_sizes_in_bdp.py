@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from experiment_text import load, messages, text
+from experiment_text import load, text
 from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
@@ -84,13 +84,6 @@ def test_bdp_sizes_are_checked_per_port_rate(tmp_path):
     point = point_of(tmp_path, fabric='ecn.kmin_bytes = "0.5bdp"\necn.kmax_bytes = "100KB"')
     with raises_input("221.12KB", "400Gbps", key="fabric.ecn.kmin_bytes"):
         prepare(point)
-
-
-def test_shared_buffer_in_bdp_is_rejected(tmp_path):
-    content = text(top='transport = "roce"', fabric='shared_buffer_bytes = "1bdp"')
-    assert mentions(
-        messages(tmp_path, content), "e.toml", "fabric.shared_buffer_bytes", "1bdp", "64KB", "35pkt"
-    )
 
 
 def test_sums_of_products_and_packets_are_read_and_written():

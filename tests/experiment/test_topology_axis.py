@@ -6,7 +6,7 @@ import time
 from textwrap import dedent
 
 import pytest
-from experiment_text import load, messages
+from experiment_text import load
 from raises_input import mentions
 
 from netsim.errors import InputError
@@ -81,26 +81,6 @@ def test_inner_axis_labels_a_table_only_if_needed(tmp_path):
 def test_overrides_set_a_value_in_every_table(tmp_path):
     points = load(tmp_path, experiment(TREE, PLANE_BALANCING), "topology.leaves=2").points()
     assert [point.topology.params["leaves"] for point in points] == [2, 2]
-
-
-def test_invalid_topology_tables_are_rejected(tmp_path):
-    for tables, expected in [
-        (
-            [TREE, DUMBBELL + "leaves = 4"],
-            'e.toml: topology.leaves: unknown parameter in "dumbbell" (there are: hosts, ',
-        ),
-        (
-            [TREE + 'label = "a"', PLANE_BALANCING + 'label = "a"'],
-            'e.toml: topology: duplicate value "a"',
-        ),
-        ([TREE + "label = 4"], 'e.toml: topology.label: 4 is not a label (use text, such as "'),
-        (
-            ['kind = ["fat_tree", "dumbbell"]\nlabel = "both"'],
-            'e.toml: topology: duplicate value "both"',
-        ),
-    ]:
-        (line,) = messages(tmp_path, experiment(*tables))[:1]
-        assert line.startswith(expected)
 
 
 def test_fault_on_the_wrong_topology_is_rejected(tmp_path):

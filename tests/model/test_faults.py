@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, PACKET, US, build, counter, fat_tree, fct_ps, flow_table, run
-from experiment_text import load, messages, text
+from experiment_text import load, text
 from raises_input import raises_input
 
 from netsim.engine.engine import Engine
@@ -195,48 +195,6 @@ class TestExperiment:
             "up": "2ms",
         }
 
-    def test_invalid_fault_sections_are_reported(self, tmp_path):
-        for section, message in [
-            ("loss_rate = 0.1", 'faults.bad.links: missing (such as links = "all")'),
-            ('links = "all"', "faults.bad: no fault"),
-            (
-                'links = "all"\nloss_rate = 2',
-                "faults.bad.loss_rate: 2 is not a fraction (between 0 and 1)",
-            ),
-            ('links = "all"\nlos = 1', 'faults.bad.los: unknown key (did you mean "loss_rate"?)'),
-            ('links = "all"\nup = "1us"', "faults.bad: up without down"),
-            ('links = "a b"\nloss_rate = 1', 'faults.bad.links: "a b" is not a pattern of links'),
-            ('links = "all"\nnode = "h0"\nloss_rate = 1', "faults.bad.node: conflicts with links"),
-            (
-                'links = "all"\nmtbf = "1ms"',
-                "faults.bad.mttr: mtbf without mttr (write both or neither)",
-            ),
-            (
-                'links = "all"\nmttr = "1ms"',
-                "faults.bad.mtbf: mttr without mtbf (write both or neither)",
-            ),
-            (
-                'links = "all"\nmtbf = "1ms"\nmttr = "1us"\ndown = "1us"',
-                "faults.bad.mtbf: conflicts with down (use two sections)",
-            ),
-            ('links = "all"\nmtbf = "0ps"\nmttr = "1us"', "faults.bad.mtbf: "),
-            ('links = "all"\ndown = "1us"\nat = "1us"', "faults.bad.at: has no effect"),
-            ('links = "all"\ndown = "1us"\nuntil = "1us"', "faults.bad.until: has no effect"),
-            (
-                'links = "all"\nloss_rate = 0.1\nat = "2us"\nuntil = "1us"',
-                "faults.bad.until: must be later than at (later than 2us)",
-            ),
-            ('links = "all"\nrate = "0Gbps"', "faults.bad.rate: "),
-            ('links = "all"\nrate = 5', "faults.bad.rate: "),
-            (
-                'links = "all"\ndown = "2us"\nup = "1us"',
-                "faults.bad: up must be later than down",
-            ),
-        ]:
-            assert any(
-                message in line for line in messages(tmp_path, text(**{"faults.bad": section}))
-            ), messages(tmp_path, text(**{"faults.bad": section}))
-
     def test_resolved_faults_and_routing_reload_identically(self, tmp_path):
         some = 'node = "spine*"\nrate = "10Gbps"\nmtbf = "1ms"\nmttr = "5us"\nuntil = "2ms"'
         sections = {
@@ -308,14 +266,6 @@ class TestExperiment:
             (point,) = load(tmp_path, text(**sections)).points()
             with raises_input(message):
                 prepare(point)
-
-    def test_invalid_routing_sections_are_reported(self, tmp_path):
-        late = 'carrier_delay = "2us"\npeer_carrier_delay = "1us"'
-        found = messages(tmp_path, text(routing=late))
-        assert any("routing.peer_carrier_delay" in line for line in found)
-        found = messages(tmp_path, text(routing='convergence_delay = "soon"\nconvergence = "1us"'))
-        assert any("routing.convergence_delay" in line for line in found)
-        assert any("routing.convergence" in line for line in found)
 
     def failures(self, tmp_path, seed: int = 1, **more: str) -> LinkFaults:
         content = text(

@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 
 import pytest
-from raises_input import raises_input
 
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
@@ -103,64 +102,6 @@ def test_long_swap_makes_goodput_target_unreachable(tree):
     tree["failures"]["swap_hours"] = 20.0
     assert rows_by_name(tree)["h100"].spares[1].stop is None
     assert rows_by_name(tree)["h100"].spares[1].shrink == 0
-
-
-def test_all_errors_are_reported_at_once(tree):
-    tree["waver"] = {}
-    tree["gpu"]["lite"]["link"] = "fiber"
-    assert_rejected(tree, "waver: ")
-    del tree["waver"]
-    assert_rejected(tree, "gpu.lite.link: ", "copper, pluggable")
-    del tree["wafer"]["source"], tree["memory"]["usd_per_gb"]
-    tree["failures"]["rate_by"] = "weight"
-    assert_rejected(tree, "wafer.source: ", "memory.usd_per_gb: ", "area, gpu")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"yield_model": "negative_binomial"}, "wafer.yield_model: "),
-        (
-            {"yield_model": {"negative_binomial": 0}},
-            "wafer.yield_model.negative_binomial: ",
-        ),
-        ({"yield_model": {"murphy": 1}}, "wafer.yield_model: "),
-        ({"edge_mm": 150}, "wafer.edge_mm: "),
-        ({"usd": float("inf")}, "wafer.usd: "),
-        ({"diameter_mm": 50}, "gpu.h100.die_mm2: "),
-        ({"defects_per_cm2": 1e9}, "6.2e-87"),
-        ({"defects_per_cm2": 1e-90}, "defects_per_cm2: "),
-        ({"defects_per_cm2": -1}, "defects_per_cm2: "),
-        ({"defects_per_cm2": "few"}, "wafer.defects_per_cm2: "),
-    ],
-)
-def test_invalid_wafers_are_rejected(tree, change, words):
-    tree["wafer"] |= change
-    assert_rejected(tree, words)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"gpus": 3}, "12.00 lite"),
-        ({"gpus": 4_000_000}, "at most 4,194,304 of each GPU"),
-        ({"reference": "h200"}, "fleet.reference: "),
-        ({"goodput": [1]}, "fleet.goodput: "),
-        ({"goodput": []}, "fleet.goodput: "),
-    ],
-)
-def test_invalid_fleets_are_rejected(tree, change, words):
-    tree["fleet"] |= change
-    assert_rejected(tree, words)
-
-
-def test_non_tables_and_unknown_files_are_rejected(tree):
-    for name, words in (("gpu", "gpu: "), ("fleet", "fleet: ")):
-        assert_rejected(tree | {name: 3}, words)
-    assert_rejected(tree | {"gpu": {"lite": 3}}, "gpu.lite: ")
-    assert_rejected(tree | {"description": 3}, "description: 3")
-    with raises_input("file"):
-        load_cost_tables("light")
 
 
 PATHS = [("wafer",), ("wafer", "usd"), ("wafer", "yield_model"), ("wafer", "edge_mm"), ("fleet",)]

@@ -1,9 +1,7 @@
 """Loading jobs from files, presets and tables, and errors in them."""
 
-import pytest
 from raises_input import raises_input
 
-from netsim.errors import InputError
 from netsim.experiment import Experiment
 from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.job import load_job, presets
@@ -28,12 +26,6 @@ def with_changes(**changes):
         else:
             job[part] = value
     return job
-
-
-def errors_of(job):
-    with pytest.raises(InputError) as caught:
-        load_job(job)
-    return [(one.key, one.message) for one in caught.value.errors]
 
 
 def test_preset_jobs_load():
@@ -83,69 +75,8 @@ def test_job_file_overrides_presets(tmp_path):
     assert job.layout.gpus == 128
 
 
-WRONG = {
-    "an unknown key": ({"layout__tpp": 2}, "layout.tpp"),
-    "a missing key": ({"layout": {}}, "layout.global_batch"),
-    "unknown preset": ({"machine": "a200"}, "machine"),
-    "a bool for a count": ({"layout__tp": True}, "layout.tp"),
-    "a size without a unit": ({"machine__memory": 80}, "machine.memory"),
-    "efficiency above 1": (
-        {"machine__scale_up": {"rate": "1Gbps", "efficiency": 1.5}},
-        "machine.scale_up.efficiency",
-    ),
-    "sizes out of order": (
-        {"machine__memory_efficiency": [[0, 0.5], ["2MB", 0.6], ["1MB", 0.7]]},
-        "machine.memory_efficiency",
-    ),
-    "unknown schedule": ({"layout__schedule": "2f2b"}, "layout.schedule"),
-    "heads that do not divide the width": ({"model__heads": 7}, "model.heads"),
-    "too many experts": (
-        {"model__experts": 4, "model__active_experts": 5},
-        "model.active_experts",
-    ),
-    "experts of a dense model": ({"model__shared_experts": 1}, "model.shared_experts"),
-    "incomplete latent attention": ({"model__kv_rank": 64}, "model.kv_rank"),
-    "tp larger than the domain": ({"layout__tp": 16}, "layout.tp"),
-    "layers not divisible by pp": ({"layout__pp": 3}, "layout.pp"),
-    "batch not divisible by dp": ({"layout__dp": 3}, "layout.global_batch"),
-    "virtual stages without interleaving": ({"layout__virtual_stages": 2}, "layout.virtual_stages"),
-    "dp and dp_levels": (
-        {"layout__dp": 4, "layout__dp_levels": [2, 2, 2]},
-        "layout.dp",
-    ),
-    "first level larger than a rack": (
-        {"layout__tp": 4, "layout__dp_levels": [4, 2, 1]},
-        "layout.dp_levels",
-    ),
-    "ep without experts": ({"layout__ep": 2}, "layout.ep"),
-    "ep_domains without experts": ({"layout__ep_domains": 4}, "layout.ep_domains"),
-    "sp without tp": ({"layout__sp": True}, "layout.sp"),
-    "nothing to recompute": (
-        {"layout__recompute": "selective", "model__fused_attention": True},
-        "layout.recompute",
-    ),
-    "format without peak rate": ({"precision__compute": "fp4"}, "precision.compute"),
-    "not enough memory": ({"machine__memory": "100MB"}, "machine.memory"),
-}
-
-
-@pytest.mark.parametrize(("changes", "key"), WRONG.values(), ids=WRONG)
-def test_invalid_value_is_reported_once_with_its_key(changes, key):
-    assert [where for where, _ in errors_of(with_changes(**changes))].count(key) == 1
-
-
 def test_unchanged_small_job_loads():
     assert load_job(with_changes()).layout.micro_batches == 8
-
-
-def test_all_errors_are_reported_together(tmp_path):
-    file = tmp_path / "mine.toml"
-    file.write_text('model = "gpt4"\nmachine = "a100_80gb"\n[layout]\ntp = "8"\nx = 1\n')
-    with pytest.raises(InputError) as caught:
-        load_job(file)
-    lines = str(caught.value).splitlines()
-    assert len(lines) == 4
-    assert all(line.startswith(str(file)) for line in lines)
 
 
 def test_invalid_toml_is_rejected(tmp_path):

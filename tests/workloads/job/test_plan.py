@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from netsim.errors import InputError
 from netsim.workloads.job.paper import paper_job, stage_seconds
 from netsim.workloads.job.plan import make_plan
 
@@ -49,26 +48,3 @@ def test_plan_uses_formats_and_domain_of_the_machine():
     assert found.job.machine.domain_gpus == 8
     assert 8 % found.job.layout.tp == 0
     assert 0 < found.exposed < 1
-
-
-WRONG = {
-    "an unknown key": ({"site": {"budget": 1}}, "site.budget"),
-    "an unknown table": ({"layout": {}}, "layout"),
-    "unknown law": ({"plan": {"law": "moore"}}, "plan.law"),
-    "zero budget": ({"site": {"budget_usd": 0}}, "site.budget_usd"),
-    "share above 1": ({"site": {"compute_share": 2}}, "site.compute_share"),
-    "budget too small": ({"site": {"budget_usd": 1e6}}, "plan.parameters"),
-    "too few racks": (
-        {"site": {"budget_usd": 1e8}, "plan": {"parameters": 1e13}},
-        "plan.parameters",
-    ),
-    "model exceeds memory": ({"plan": {"parameters": 1e16}}, "machine.memory"),
-    "unknown machine": ({"machine": "b300"}, "machine"),
-}
-
-
-@pytest.mark.parametrize(("tree", "key"), WRONG.values(), ids=WRONG)
-def test_invalid_value_is_reported_with_its_key(tree, key):
-    with pytest.raises(InputError) as caught:
-        plan(**tree)
-    assert [one.key for one in caught.value.errors] == [key]

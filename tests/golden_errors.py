@@ -1,0 +1,123 @@
+"""Bad inputs and the errors that they raise: reading the golden file, and writing it again.
+
+`tests/golden/errors.json` lists cases by what reads them. A case is a change of the base of its
+kind (a null removes a key), or a whole text, with the files beside it and the values of `--set`.
+Its errors are "file: key: code: message (hint)". After changing a message:
+
+    PYTHONPATH=tests python tests/golden_errors.py
+
+and review the difference: file, key, wrong value and right value must stay.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import InputError
+from netsim.experiment import Experiment
+from netsim.experiment.document import apply_overrides
+from netsim.plugins import registry
+from netsim.workloads.cost.cost_tables import cost_tables_from, load_cost_tables
+from netsim.workloads.inference.load import load_deployment
+from netsim.workloads.job import load_job
+from netsim.workloads.job.plan import make_plan
+
+GOLDEN = Path(__file__).parent / "golden" / "errors.json"
+
+Case = dict[str, Any]
+
+
+def _experiment(tree: Any, directory: Path, overrides: list[str]) -> None:
+    if isinstance(tree, Path):
+        Experiment.load(tree, overrides)
+    else:
+        Experiment.from_tree(tree, "e.toml", directory, apply_overrides(tree, overrides))
+
+
+def _cost(tree: Any, directory: Path, _: Any) -> None:
+    if isinstance(tree, Path):
+        load_cost_tables(str(tree), directory)
+    else:
+        cost_tables_from(tree, "mine", directory)
+
+
+READERS: dict[str, Callable[[Any, Path, list[str]], Any]] = {
+    "experiment": _experiment,
+    "job": lambda tree, directory, _: load_job(tree, directory),
+    "plan": lambda tree, directory, _: make_plan(tree, "mine", directory),
+    "deployment": lambda tree, directory, _: load_deployment(tree, directory),
+    "cost": _cost,
+    **{
+        kind: lambda file, directory, _, kind=kind: registry.find(
+            kind, file.name, relative_to=directory
+        )
+        for kind in registry.KINDS
+    },
+}
+"""Kind of input -> reader of its tree, or of its file."""
+
+
+def changed(base: Any, change: Any) -> Any:
+    """Return a tree with changes; null removes a key."""
+    if not isinstance(base, Mapping) or not isinstance(change, Mapping):
+        return change
+    kept = {key: value for key, value in base.items() if change.get(key, value) is not None}
+    return kept | {
+        key: changed(kept.get(key), value) for key, value in change.items() if value is not None
+    }
+
+
+def errors_of(kind: str, base: Any, case: Case, directory: Path) -> list[str]:
+    """Return the errors of a case, sorted, without the names of temporary directories."""
+    for name, content in case.get("files", {}).items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(content)
+    given: Any = changed(deepcopy(base), case.get("change", {}))
+    if "text" in case:
+        given = directory / ("e.py" if kind in registry.KINDS else "e.toml")
+        given.write_text(case["text"])
+    try:
+        READERS[kind](given, directory, case.get("set", []))
+    except InputError as error:
+        return sorted(_shown(one).replace(f"{directory}/", "") for one in error.errors)
+    return []
+
+
+def _shown(error: InputError) -> str:
+    place = "".join(f"{part}: " for part in (error.file, error.key) if part)
+    if error.message.startswith("invalid TOML"):  # Python's own words follow
+        return f"{place}{error.code}: invalid TOML"
+    return f"{place}{error.code}: {error.message}" + (f" ({error.hint})" if error.hint else "")
+
+
+def read_golden() -> dict[str, Any]:
+    golden: dict[str, Any] = json.loads(GOLDEN.read_text("utf-8"))
+    return golden
+
+
+def golden_text(golden: Mapping[str, Any]) -> str:
+    """Return the golden file: a line for what a case gives, and one for each error."""
+    kinds = []
+    for kind, group in golden.items():
+        cases = []
+        for case in group["cases"]:
+            given = json.dumps({name: value for name, value in case.items() if name != "errors"})
+            errors = ",\n   ".join(json.dumps(one) for one in case["errors"])
+            cases.append(f'{given[:-1]},\n  "errors": [\n   {errors}]}}')
+        text = ",\n ".join(cases)
+        kinds.append(f'"{kind}": {{"base": {json.dumps(group["base"])},\n "cases": [\n {text}]}}')
+    return "{" + ",\n".join(kinds) + "}\n"
+
+
+if __name__ == "__main__":
+    golden = read_golden()
+    for kind, group in golden.items():
+        for case in group["cases"]:
+            with tempfile.TemporaryDirectory() as directory:
+                case["errors"] = errors_of(kind, group["base"], case, Path(directory).resolve())
+    GOLDEN.write_text(golden_text(golden), "utf-8")
