@@ -238,7 +238,6 @@ def _shape_of(place: _Place) -> Shape:
 
 
 def _test_in(name: str) -> str:
-    """Return the test that a name contains, or ""."""
     plain = name.lower().replace("_", "").replace("-", "")
     known = sorted((*NAMES, *OTHERS), key=len, reverse=True)
     return next((test for test in known if test in plain), "")

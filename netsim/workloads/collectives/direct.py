@@ -60,7 +60,6 @@ def _windowed(number: Ints, window: int | None) -> Ints:
 
 
 def _with_root(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
-    """Sends between the root and all others."""
     other = (how.root + np.arange(1, n)) % n
     root = np.full(n - 1, how.root)
     sends = what in ("broadcast", "scatter")

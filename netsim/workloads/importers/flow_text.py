@@ -120,7 +120,6 @@ def _flows(path: Path, names: Sequence[str], *, header: bool) -> ListedFlows:
 
 
 def _wrong_line(path: Path, names: Sequence[str], header: bool) -> InputError:
-    """Return the error of the first line that is not a flow."""
     for number, line in itertools.islice(read_lines(path), int(header), None):
         words = line.split()
         try:

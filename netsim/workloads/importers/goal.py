@@ -218,7 +218,6 @@ def _rank(data: NDArray[np.uint8], start: int, end: int) -> _Rank:
 
 
 def _edges(nodes: NDArray[np.void], which: str, waiting: NDArray[np.int64]) -> Edges:
-    """Return pairs of nodes and those that wait for them."""
     counts = nodes[f"n_{which}"].astype(np.int64)
     begin = nodes[which].astype(np.int64)
     for node in np.flatnonzero((counts > 0) & (begin + counts > waiting.size))[:1].tolist():
@@ -232,7 +231,6 @@ def _edges(nodes: NDArray[np.void], which: str, waiting: NDArray[np.int64]) -> E
 
 
 def _joined(path: Path, ranks: list[_Rank]) -> GoalSchedule:
-    """Join all ranks in one table."""
     counts = [one.nodes.size for one in ranks]
     nodes = np.concatenate([one.nodes for one in ranks])
     firsts = np.cumsum([0, *counts[:-1]]).tolist()

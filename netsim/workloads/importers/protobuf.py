@@ -184,7 +184,6 @@ def _starts(data: Bytes, at: int, end: int) -> Ints:
 
 
 def _varint(content: memoryview, at: int, message: int) -> tuple[int, int]:
-    """Return the varint at `at`, and its end."""
     value = shift = 0
     for byte in content[at : at + _DIGITS]:
         at += 1
@@ -220,7 +219,6 @@ def listed(data: Bytes, fields: Fields) -> tuple[Ints, NDArray[np.uint64]]:
 
 
 def equal_text(data: Bytes, fields: Fields, text: str) -> NDArray[np.bool_]:
-    """Return which BYTES fields hold `text`."""
     wanted = np.frombuffer(text.encode(), np.uint8)
     same: NDArray[np.bool_] = fields.end - fields.begin == wanted.size
     candidates = np.flatnonzero(same)
@@ -230,7 +228,6 @@ def equal_text(data: Bytes, fields: Fields, text: str) -> NDArray[np.bool_]:
 
 
 def _varints(data: Bytes, at: Ints, end: Ints, message: Ints) -> tuple[NDArray[np.uint64], Ints]:
-    """Return the varints at `at` and their ends, within messages `message`."""
     for k in np.flatnonzero(at >= end)[:1]:
         raise DamagedMessageError(int(message[k]), "ends within a number")
     byte = data[at]

@@ -40,7 +40,6 @@ class Job:
         return tuple(range(a, b) for a, b in pairwise(ends))
 
     def layers_of_stage(self, stage: int) -> list[int]:
-        """Return the layers of a stage, from 0."""
         return [
             layer for layers in self.virtual_stages[stage :: self.layout.pp] for layer in layers
         ]

@@ -58,7 +58,6 @@ class Message:
 
 
 def link_of(job: Job, network: str) -> Link:
-    """Return a network of the job's machine."""
     machine = job.machine
     if network == "wan":
         return Link(rate=machine.wan_rate, launch=machine.wan_delay)
@@ -139,7 +138,6 @@ def _message(
     times: int = 1,
     group: str = "",
 ) -> Message:
-    """Return a message of `group`, by default the group of its kind."""
     group = group or kind
     n, network = group_sizes(job)[group], network_of(job, group)
     return Message(kind, what, round(size), group, n, when, per, times, network)

@@ -135,7 +135,6 @@ def _values(job: Job, name: str, gpus: int) -> Sequence[Any]:
 def _first_that_fits(
     job: Job, choices: Sequence[Layout]
 ) -> tuple[LayoutRow | None, InputError | None]:
-    """Return the first layout without errors, or the last one's error."""
     error = None
     for layout in choices:
         tried = replace(job, layout=layout)
@@ -152,6 +151,5 @@ def _first_that_fits(
 
 
 def layout_keys(layout: Layout) -> dict[str, Any]:
-    """Return the keys of a layout that a search sets."""
     found = {one.name: getattr(layout, one.name) for one in fields(layout)}
     return {name: found[name] for name in ("tp", "sp", *AXES[1:3], "dp", *AXES[3:])}

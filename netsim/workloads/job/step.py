@@ -79,7 +79,6 @@ class StepTime:
 
 @lru_cache(maxsize=1024)
 def step_time(job: Job) -> StepTime:
-    """Return the step time of a job."""
     layout = job.layout
     stages = [_stage(job, stage) for stage in range(layout.pp)]
     slowest = max(range(layout.pp), key=lambda one: stages[one].busy_ps)

@@ -77,7 +77,6 @@ class LayerSizes:
 
 
 def sizes_of(job: Job) -> LayerSizes:
-    """Return the sizes of a job."""
     layout, tokens = job.layout, job.layout.micro_batch * job.model.sequence / job.layout.cp
     return LayerSizes(
         tokens=tokens,
@@ -128,7 +127,6 @@ def head_kernels(job: Job) -> tuple[Kernel, ...]:
 
 @lru_cache(maxsize=1024)
 def embedding_kernels(job: Job) -> tuple[Kernel, ...]:
-    """Return the kernels of the embedding."""
     sizes, model = sizes_of(job), job.model
     moved = 2 * sizes.activation * sizes.tokens * model.hidden
     dropout = _dropout(sizes, sizes.own_tokens * model.hidden, "dropout of the embedding")
@@ -149,7 +147,6 @@ def _linear(
 
 
 def _elements(name: str, per: tuple[int, int], n: float, moved: float, kept: float = 0.0) -> Kernel:
-    """Return an element-wise kernel on `n` elements."""
     return Kernel(name, "vector", Work(per[0] * n, moved), Work(per[1] * n, moved), Work(), kept)
 
 
@@ -194,7 +191,6 @@ def _after_block(job: Job, sizes: LayerSizes, name: str) -> tuple[Kernel, ...]:
 
 
 def _projections(model: Model, sizes: LayerSizes) -> tuple[Kernel, ...]:
-    """Return the QKV projection."""
     heads = model.heads / sizes.tp + 2 * model.kv_heads_of(sizes.tp)
     width = heads * model.head_width
     return (_linear("queries, keys, values", sizes, model.hidden, width, shared=True),)
@@ -333,7 +329,6 @@ def layer_held(job: Job, experts: bool) -> Held:
 
 @lru_cache(maxsize=1024)
 def stage_parameters(job: Job, stage: int) -> Held:
-    """Return the parameters of a stage, from 0, at one GPU."""
     layout = job.layout
     held = Held()
     for layer in job.layers_of_stage(stage):
@@ -388,7 +383,6 @@ def _kept(kernels: Iterable[Kernel]) -> float:
 
 @lru_cache(maxsize=1024)
 def stage_memory(job: Job, stage: int) -> StageMemory:
-    """Return the memory of a GPU of a stage, from 0."""
     precision = job.precision
     held = stage_parameters(job, stage)
     moments = job.optimizer.moments * precision.bytes_of("optimizer")
@@ -457,7 +451,6 @@ class StageTimes:
     """Number of layers before the first one with experts."""
 
     def of_layer(self, layer: int) -> LayerTimes:
-        """Return the times of a layer, from 0."""
         return self.layer if layer < self.dense_layers else self.moe_layer
 
 
@@ -505,7 +498,6 @@ def _kernel_ps(job: Job, unit: str, work: Work) -> float:
 
 
 def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTimes:
-    """Return the times of kernels, with recomputation if `repeats`."""
     again: tuple[Kernel, ...] = ()
     if repeats and job.layout.recompute == "full":
         again = kernels

@@ -233,7 +233,6 @@ class _Chains:
         return _Idle(rank, begin, np.maximum(begin, end), ended_by)
 
     def step(self, step: int, start_ps: int, end_ps: int) -> MeasuredStep:
-        """Return the breakdown of a step."""
         n = self.ranks.size
         idle = self._in_step(step, start_ps, end_ps)
         length = np.zeros(n, np.int64)

@@ -69,7 +69,6 @@ class Collective:
 
     @property
     def width(self) -> int:
-        """Operations per group."""
         return self.n + self.has_unit
 
     def of(self, column: NDArray[Any]) -> NDArray[Any]:
@@ -97,7 +96,6 @@ class NotedOperations:
         return self._n_operations
 
     def columns(self) -> dict[str, Ints]:
-        """Return each of `COLUMNS` for all operations."""
         found = {}
         for k, name in enumerate(COLUMNS):
             given = [row[k] for row in self._batches]
@@ -574,7 +572,6 @@ def _units(ops: NotedOperations) -> NDArray[np.bool_]:
 def _with_units(
     ops: NotedOperations, table: OperationTable, reduction: Reduction | None
 ) -> OperationTable:
-    """Return the table with the hosts of reduction units."""
     host = table.host.copy()
     for call in ops.collectives:
         if not call.has_unit:

@@ -120,7 +120,6 @@ class OperationTable(WorkloadPart):
 
     @property
     def jobs(self) -> tuple[JobRows, ...]:
-        """The jobs of the table, in order."""
         return self.joined or (JobRows(self.title, len(self), self.steps),)
 
     def advice(self, budget_s: float, seconds: float) -> str | None:
@@ -129,7 +128,6 @@ class OperationTable(WorkloadPart):
         return None if advice is None else advice(budget_s, seconds)
 
     def named(self, name: str) -> OperationTable:
-        """Return the table of the job `name`."""
         return replace(self, title=name)
 
     def name(self, operation: int) -> str:
@@ -147,7 +145,6 @@ class OperationTable(WorkloadPart):
         return found
 
     def moved(self, first_flow: int, first_task: int) -> OperationTable:  # noqa: ARG002
-        """Return the table with tasks numbered from `first_task`."""
         begin, end = self.begin_task + first_task, self.end_task + first_task
         return replace(self, begin_task=begin, end_task=end)
 
@@ -156,7 +153,6 @@ class OperationTable(WorkloadPart):
         return replace(self, end_task=last[self.end_task])
 
     def without(self, which: NDArray[np.bool_]) -> OperationTable:
-        """Return the table without some operations."""
         if not which.any():
             return self
         kept = np.flatnonzero(~which)

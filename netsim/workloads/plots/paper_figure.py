@@ -130,7 +130,6 @@ class PaperFigure:
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return the values of rows by column."""
     return {name: list(one) for name, one in zip(header, zip(*rows, strict=True), strict=True)}
 
 

@@ -350,7 +350,6 @@ def _transports_drawn(comparison: by_axis.Transports) -> dict[str, list[object]]
 
 
 def scenario(result: Result) -> str:
-    """Describe the scenario of a result."""
     size = format_bytes(parse_bytes(resolved(result, "traffic.size")))
     rate = resolved(result, "topology.host_rate")
     small = "" if is_papers(result) else f", {SMALLER} than the paper's"
@@ -428,7 +427,6 @@ def hosts_of(result: Result) -> int:
 
 
 def load_scenario(result: Result) -> str:
-    """Describe the scenario of a result."""
     size = format_bytes(parse_bytes(resolved(result, "traffic.size")))
     rate = resolved(result, "topology.host_rate")
     hosts = hosts_of(result)

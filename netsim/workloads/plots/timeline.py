@@ -313,7 +313,6 @@ def _word(labels: pl.Expr) -> pl.Expr:
 
 
 def _last_number(labels: pl.Expr) -> pl.Expr:
-    """Return the last number of a label."""
     return labels.str.extract(r"(\d+)\D*$", 1).fill_null("")
 
 
@@ -532,7 +531,6 @@ def timeline(
 
 
 def draw(results: Sequence[Result], view: View) -> Picture:
-    """Draw the timeline of one run."""
     import polars as pl
 
     most = MAX_ROWS if view.hosts is not None else FIRST_ROWS
@@ -704,7 +702,6 @@ class Slice(NamedTuple):
 
 
 def write_trace(results: Sequence[Result], view: View, path: Path) -> Path:
-    """Write the timeline of one run to `path`, and return it."""
     found = timeline_of(results, view)
     try:
         with replacing_file(path) as file:
@@ -878,7 +875,6 @@ def _packet(fields: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Encode a varint."""
     found = bytearray()
     while value > 127:
         found.append(value & 127 | 128)

@@ -280,7 +280,6 @@ def _handed_over(scenario: Scenario, point: Point) -> Ints:
 
 
 def _label(one: PathSegment, tasks: TaskTable, flows: FlowTable, send: Ints) -> str:
-    """Return the label of a task, or of a flow or its send task."""
     task = one.task if one.task >= 0 or one.flow < 0 else int(send[one.flow])
     if tasks.label is not None and task >= 0 and tasks.label[task]:
         return tasks.label[task]

@@ -52,7 +52,6 @@ COLLECTIVE_PARAMS = [
 
 
 def how_of(params: Mapping[str, Any], what: str) -> CollectiveOptions:
-    """Return the options of a collective."""
     return CollectiveOptions(
         algorithm=params["algorithm"][what],
         chunk_bytes=params["chunk"][what],

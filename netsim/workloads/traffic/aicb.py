@@ -131,7 +131,6 @@ class AicbOperations(JobOperations):
             self._across(rows_of)
 
     def _row(self, stage: int, place: int, row: CsvRow) -> None:
-        """Add a row of one stage."""
         if row.what == COMPUTE:
             ranks = self.part.ranks[stage].reshape(-1)
             if row.size:

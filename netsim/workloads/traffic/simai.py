@@ -244,7 +244,6 @@ class SimaiOperations(JobOperations):
 
 
 def _named(rows: Iterable[AicbRow], batch: int | None = None) -> list[tuple[AicbRow, str]]:
-    """Return rows with their labels."""
     suffix = "" if batch is None else f" {batch}"
     return [(row, row.name + suffix) for row in rows]
 

@@ -434,7 +434,6 @@ def _halves(n: int) -> list[int]:
 
 
 def by_formula(sample: JobSample, replicas: int, delay_ps: int) -> StepTime:
-    """Return the step of a job like a sample, by formula."""
     job = sample.job
     batch = sample.micro_batches * replicas * job.layout.micro_batch
     link = job.machine.scale_out
@@ -450,7 +449,6 @@ def shares(step: StepTime) -> tuple[float, float]:
 
 
 def distortion_of(sample: JobSample, delay_ps: int, target: tuple[float, float]) -> Distortion:
-    """Return the distortion of a sample, whose job has the shares `target`."""
     mfu, exposed = shares(by_formula(sample, sample.ranks.dp, delay_ps))
     return Distortion(mfu, exposed, max(abs(mfu / target[0] - 1), abs(exposed - target[1])))
 

@@ -150,7 +150,6 @@ class JobSample:
 
     @cached_property
     def schedule(self) -> PipelineSchedule:
-        """The pipeline schedule of the sample."""
         layout = self.job.layout
         chunks = layout.virtual_stages
         return make_schedule(layout.schedule, self.ranks.pp, self.micro_batches, chunks)
@@ -174,7 +173,6 @@ class JobSample:
         return tuple(found)
 
     def group_size(self, message: Message) -> int:
-        """Return the sample's ranks in a message's group."""
         if message.kind == "embedding":
             return 2 if self.ranks.pp == self.job.layout.pp else 1
         if message.group == "pp":
@@ -208,7 +206,6 @@ class JobSample:
 
     @property
     def model_flops(self) -> float:
-        """Model FLOP of one step of the sample."""
         job = self.job
         kernels = [
             one for layer in self.layers for one in layer_kernels(job, job.model.has_experts(layer))

@@ -118,20 +118,16 @@ class Segments:
         return int(self.operation.size)
 
     def first_of_operation(self) -> NDArray[np.int64]:
-        """Return the first segment of each operation."""
         return np.flatnonzero(np.diff(self.operation, prepend=-1))
 
     def last_of_operation(self) -> NDArray[np.int64]:
-        """Return the last segment of each operation."""
         return np.append(self.first_of_operation()[1:], len(self)) - 1
 
     def last_of_stage(self) -> NDArray[np.int64]:
-        """Return the last segment of each stage."""
         ends = np.searchsorted(self.stage, np.arange(self.schedule.stages), side="right")
         return ends.astype(np.int64) - 1
 
     def kind(self) -> NDArray[np.int8]:
-        """Return the kind of work of each segment."""
         return self.schedule.kind[self.operation]
 
     def first_forward(self, n_parts: int) -> NDArray[np.int64]:
@@ -157,7 +153,6 @@ class Segments:
 
 
 def segments_of(sample: JobSample) -> Segments:
-    """Return the segments of one step."""
     schedule = sample.schedule
     templates = _Templates(sample)
     virtual = schedule.position[schedule.stage, schedule.chunk]
@@ -628,7 +623,6 @@ COMPUTE = 0
 
 
 def stream_of(kind: str) -> int:
-    """Return the stream of a kind of messages."""
     return 1 + KINDS.index(kind)
 
 
