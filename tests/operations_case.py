@@ -16,7 +16,7 @@ from netsim.workloads.operations import CollectiveOptions, Operations
 
 KNOWN = {
     what: [
-        name for name, module in ALGORITHMS.items() if what in module.WHATS and name != "in_network"
+        name for name, module in ALGORITHMS.items() if what in module.whats and name != "in_network"
     ]
     for what in COLLECTIVES
 }

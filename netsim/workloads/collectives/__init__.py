@@ -1,11 +1,9 @@
 """Collectives as data: the sends of a group of ranks and their dependencies.
 
-Each algorithm is a module with `WHATS`, its collectives; `schedule(what, n, size_bytes, how)`, the
-sends of one group (`Steps`); `hops(...)`, the pairs of positions that send; and
-`closed_form_ps(what, n, size_bytes, wire, how)`, the duration without other traffic. Sizes are: for
-an all-reduce, reduce-scatter or all-gather, the whole buffer; for a broadcast or reduce, the
-message; for a gather or scatter, all shards; for an all-to-all, everything that one position has
-for the group, including its own share.
+Each algorithm is an `Algorithm`, such as `CHAIN` in `trees.py`. Sizes are: for an all-reduce,
+reduce-scatter or all-gather, the whole buffer; for a broadcast or reduce, the message; for a gather
+or scatter, all shards; for an all-to-all, everything that one position has for the group, including
+its own share.
 """
 
 from __future__ import annotations

@@ -10,27 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
-from netsim.workloads.collectives import (
-    binomial_tree,
-    chain,
-    direct,
-    dissemination,
-    double_binary_tree,
-    halving_doubling,
-    hierarchical,
-    in_network,
-    pat,
-    ring,
-)
 from netsim.workloads.collectives.custom import SUFFIX, from_file
+from netsim.workloads.collectives.exchanges import DIRECT, DISSEMINATION, HALVING_DOUBLING
+from netsim.workloads.collectives.in_network import IN_NETWORK
+from netsim.workloads.collectives.rings import HIERARCHICAL, RING, orders
 from netsim.workloads.collectives.steps import (
     COLLECTIVES,
+    Algorithm,
     Carried,
     CollectiveOptions,
     Hops,
@@ -39,22 +30,20 @@ from netsim.workloads.collectives.steps import (
     pieces_of,
     steps,
 )
+from netsim.workloads.collectives.trees import BINOMIAL_TREE, CHAIN, DOUBLE_BINARY_TREE, PAT
 
-ALGORITHMS: dict[str, ModuleType] = {
-    "ring": ring,
-    "halving_doubling": halving_doubling,
-    "double_binary_tree": double_binary_tree,
-    "direct": direct,
-    "pat": pat,
-    "hierarchical": hierarchical,
-    "chain": chain,
-    "binomial_tree": binomial_tree,
-    "dissemination": dissemination,
-    "in_network": in_network,
+ALGORITHMS: dict[str, Algorithm] = {
+    "ring": RING,
+    "halving_doubling": HALVING_DOUBLING,
+    "double_binary_tree": DOUBLE_BINARY_TREE,
+    "direct": DIRECT,
+    "pat": PAT,
+    "hierarchical": HIERARCHICAL,
+    "chain": CHAIN,
+    "binomial_tree": BINOMIAL_TREE,
+    "dissemination": DISSEMINATION,
+    "in_network": IN_NETWORK,
 }
-
-BY_UNITS = "in_network"
-"""The algorithm that needs reduction units of switches and is never selected automatically."""
 
 EQUAL = 0.98
 """An algorithm is faster only if it takes less than this fraction of another's time."""
@@ -82,25 +71,25 @@ def check_algorithm(what: str, how: CollectiveOptions) -> None:
     if what not in COLLECTIVES:
         hint = did_you_mean(what, COLLECTIVES) or f"one of {', '.join(COLLECTIVES)}"
         raise InputError(f"unknown collective {what!r}", hint=hint, code="unknown_value")
-    found = [name for name, module in ALGORITHMS.items() if what in module.WHATS]
-    if how.algorithm not in (*found, "auto") and not how.algorithm.endswith(SUFFIX):
+    known = [name for name, one in ALGORITHMS.items() if what in one.whats]
+    if how.algorithm not in (*known, "auto") and not how.algorithm.endswith(SUFFIX):
         message = f"no algorithm {how.algorithm!r} for {what}"
-        raise InputError(message, hint=f"one of {', '.join(found)}, auto, or a {SUFFIX} file")
+        raise InputError(message, hint=f"one of {', '.join(known)}, auto, or a {SUFFIX} file")
 
 
 def fastest(
     what: str, n: int, size_bytes: int, how: CollectiveOptions, measure: Callable[[Hops], Wire]
 ) -> str:
     """Return the algorithm with the shortest time on wires from `measure`."""
-    ring.orders(n, how)  # invalid orders are an error for any algorithm
+    orders(n, how)  # invalid orders are an error for any algorithm
     took: dict[str, int] = {}
     refused = None
-    for name, module in ALGORITHMS.items():
-        if what not in module.WHATS or name == BY_UNITS:
+    for name, one in ALGORITHMS.items():
+        if what not in one.whats or one.hops is None:
             continue
         try:
-            wire = measure(module.hops(what, n, size_bytes, how)) if n > 1 else Wire(how.rate_bps)
-            took[name] = module.closed_form_ps(what, n, size_bytes, wire, how) if n > 1 else 0
+            wire = measure(one.hops(what, n, size_bytes, how)) if n > 1 else Wire(how.rate_bps)
+            took[name] = one.closed_form_ps(what, n, size_bytes, wire, how) if n > 1 else 0
         except InputError as error:  # unsuited to n, or no route
             refused = error
     if not took:
@@ -122,16 +111,12 @@ def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
     if n == 1:
         return steps(1, (none, none), Carried(none), np.array([size_bytes], np.int64))
     n_bytes = most_sends(name, n, size_bytes, how) * SEND_BYTES
-    if (name, what) == (
-        "direct",
-        "all_reduce",
-    ):  # a position's second sends wait for all deliveries
-        n_bytes += n**3 * WAIT_BYTES
+    if (name, what) == ("direct", "all_reduce"):
+        n_bytes += n**3 * WAIT_BYTES  # a position's second sends wait for all deliveries
     require_room(n_bytes, what=f"{what} of {n} by {name}")
     if name.endswith(SUFFIX):
         return from_file(name, what, n, size_bytes, how.root)
-    made: Steps = ALGORITHMS[name].schedule(what, n, size_bytes, how)
-    return made
+    return ALGORITHMS[name].schedule(what, n, size_bytes, how)
 
 
 def most_sends(name: str, n: int, size_bytes: int, how: CollectiveOptions) -> int:
@@ -163,12 +148,13 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collecti
     if n == 1:
         return 0
     how = replace(how, algorithm=name)
-    return int(ALGORITHMS[name].closed_form_ps(what, n, size_bytes, wire, how))
+    return ALGORITHMS[name].closed_form_ps(what, n, size_bytes, wire, how)
 
 
 def hops_of(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
-    hops: Hops = ALGORITHMS[how.algorithm].hops(what, n, size_bytes, how)
-    return hops
+    hops = ALGORITHMS[how.algorithm].hops
+    assert hops is not None
+    return hops(what, n, size_bytes, how)
 
 
 def check(n: int, size_bytes: int, how: CollectiveOptions) -> None:

@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from netsim.workloads.collectives.steps import (
+    Algorithm,
     Carried,
     CollectiveOptions,
     Ints,
@@ -28,14 +29,12 @@ from netsim.workloads.collectives.steps import (
     steps,
 )
 
-WHATS = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier")
-
 SHARDED = ("reduce_scatter", "all_gather")
 FROM_ONE = ("all_gather", "broadcast")
 """Collectives that move one position's pieces; all others add."""
 
 
-def schedule(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
+def _in_network(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """Sends by piece: first those to the unit, position n, then those from it.
 
     Pieces of shards alternate, one of each shard.
@@ -86,7 +85,7 @@ def _ends(what: str, n: int, shard: Ints, root: int) -> tuple[Ints, Ints]:
     return everybody, everybody if what in ("all_reduce", "barrier") else owner
 
 
-def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
+def _in_network_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """Duration with one channel when positions do not share links.
 
     `wire` leads from a position to the unit; its delay includes the last packets of all n at the
@@ -98,3 +97,11 @@ def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collecti
     piece_ps = wire.send_ps(size_bytes // shards // chunks)
     busiest = {"reduce_scatter": n, "all_gather": n - 1}.get(what, 1) * chunks
     return how.latency_ps + (busiest + 1) * piece_ps + 2 * wire.delay_ps
+
+
+IN_NETWORK = Algorithm(
+    ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier"),
+    _in_network,
+    None,
+    _in_network_ps,
+)

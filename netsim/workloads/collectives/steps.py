@@ -7,7 +7,7 @@ j. A send carries pieces, which determine its size and let an algorithm be verif
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -382,3 +382,18 @@ def shifted(n: int, away: Sequence[int]) -> HopRow:
 def some_of(n: int) -> list[int]:
     """Return distances from 1 to n - 1: all, or an evenly spread sample."""
     return sorted(set(np.linspace(1, n - 1, min(n - 1, MAX_SHIFTS)).astype(int).tolist()))
+
+
+class Algorithm(NamedTuple):
+    """An algorithm for the collectives `whats`, by functions of the collective, the number of
+    positions, the size in bytes and the options.
+
+    `schedule` returns the sends of one group, `hops` the pairs of positions that send (None: the
+    algorithm is never selected automatically), and `closed_form_ps`, which also takes the wire, the
+    duration without other traffic.
+    """
+
+    whats: tuple[str, ...]
+    schedule: Callable[[str, int, int, CollectiveOptions], Steps]
+    hops: Callable[[str, int, int, CollectiveOptions], Hops] | None
+    closed_form_ps: Callable[[str, int, int, Wire, CollectiveOptions], int]

@@ -14,7 +14,7 @@ RATE_BPS = 100 * GBPS
 
 def collectives(algorithm: str, n: int = 6, chunk_bytes: int | None = None) -> Measured:
     """Measure all collectives of an algorithm among n GPUs."""
-    for what in ALGORITHMS[algorithm].WHATS:
+    for what in ALGORITHMS[algorithm].whats:
         size = 0 if what == "barrier" else 4 * n * PAYLOAD
         how = CollectiveOptions(algorithm, latency_ps=1_500_000, chunk_bytes=chunk_bytes, node=2)
         # Two links of 1 us, and a switch between them that sends the last packet once more.

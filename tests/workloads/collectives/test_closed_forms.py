@@ -24,8 +24,8 @@ from netsim.workloads.collectives import (
     closed_form_ps,
     hops_of,
 )
-from netsim.workloads.collectives.double_binary_tree import parents
-from netsim.workloads.collectives.ring import orders
+from netsim.workloads.collectives.rings import orders
+from netsim.workloads.collectives.trees import parents
 from netsim.workloads.operations import Operations, Wires
 
 US = 10**6
@@ -60,7 +60,7 @@ VARIANTS = {
     "one at a time": CollectiveOptions(latency_ps=US, window=1),
     "chunks that wait for software": CollectiveOptions(latency_ps=5 * US, chunk_bytes=2 * PAYLOAD),
 }
-POWERS = {("halving_doubling", what) for what in ALGORITHMS["halving_doubling"].WHATS}
+POWERS = {("halving_doubling", what) for what in ALGORITHMS["halving_doubling"].whats}
 POWERS |= {("binomial_tree", "reduce")}
 """Collectives whose closed form is exact only for powers of two."""
 
@@ -68,7 +68,7 @@ EXACT = [
     (name, what, n, variant)
     for name, module in ALGORITHMS.items()
     if name not in ("double_binary_tree", "in_network")
-    for what in module.WHATS
+    for what in module.whats
     for n in (4, 6 if name == "hierarchical" else 7)
     if n == 4 or (name, what) not in POWERS
     for variant in VARIANTS
@@ -104,7 +104,7 @@ def rails() -> Network:
 
 
 def test_hierarchical_on_rails_matches_closed_form() -> None:
-    for what in ALGORITHMS["hierarchical"].WHATS:
+    for what in ALGORITHMS["hierarchical"].whats:
         network, size = rails(), 16 * PAYLOAD
         wires = Wires(network, PAYLOAD, HEADER)
         assert wires.near(np.arange(16)[None]) == 4

@@ -18,7 +18,7 @@ from netsim.workloads.collectives import (
 )
 from netsim.workloads.collectives.choose import most_sends
 
-CASES = [(name, what) for name, module in ALGORITHMS.items() for what in module.WHATS]
+CASES = [(name, what) for name, module in ALGORITHMS.items() for what in module.whats]
 
 
 @pytest.mark.parametrize(("name", "what"), CASES)
@@ -63,7 +63,7 @@ N_BYTES = 16 * 15 * 7 * 64
 def test_each_position_sends_the_minimum_bytes(what: str, share: int, n: int) -> None:
     for name, module in ALGORITHMS.items():
         halves = name == "halving_doubling" and n & (n - 1) > 0
-        if what in module.WHATS and name not in ("double_binary_tree", "in_network") and not halves:
+        if what in module.whats and name not in ("double_binary_tree", "in_network") and not halves:
             steps = schedule(what, n, N_BYTES * n, CollectiveOptions(name, node=n))
             sent = np.bincount(steps.src, steps.size_bytes, n)
             assert (sent == share * (n - 1) * N_BYTES).all(), name
