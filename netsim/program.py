@@ -6,7 +6,7 @@ All times are in picoseconds.
 from __future__ import annotations
 
 from netsim.engine.kernels.layout import INF
-from netsim.engine.kernels.program_services import (
+from netsim.engine.kernels.tasks import (
     armed,
     cancel_timer,
     flow_bytes,

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from netsim.engine.kernels.layout import INF
-from netsim.engine.kernels.packets import ACK, CNP, DATA, ECN_CE, ECN_ECHO, NACK, PULL, TRIMMED
-from netsim.engine.kernels.queue_services import (
+from netsim.engine.kernels.layout import (
     ACCEPT,
+    ACK,
+    CNP,
+    DATA,
     DROP,
+    ECN_CE,
+    ECN_ECHO,
+    INF,
+    NACK,
     NO_CLASS,
+    PULL,
+    TRIMMED,
+)
+from netsim.engine.kernels.queue_services import (
     class_of,
     drop,
     drop_head,

@@ -3,19 +3,19 @@ picoseconds."""
 
 from __future__ import annotations
 
-from netsim.engine.kernels.layout import INF
-from netsim.engine.kernels.packets import (
+from netsim.engine.kernels.layout import (
     ACK,
     CNP,
     DATA,
     ECN_CE,
     ECN_ECHO,
     FIRST_CONTROL,
+    INF,
     NACK,
     PULL,
     TRIMMED,
 )
-from netsim.engine.kernels.routing_services import (
+from netsim.engine.kernels.routing import (
     candidate,
     candidates,
     candidates_at,

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.engine.engine import Engine
-from netsim.engine.kernels import crew
-from netsim.engine.kernels.layout import INF, RUNNING
-from netsim.engine.kernels.packets import PFC
+from netsim.engine.kernels import loop
+from netsim.engine.kernels.layout import INF, PFC, RUNNING
 from netsim.engine.occupancy import in_queues, on_links
 from netsim.engine.partitioned import PartitionedEngine
 from netsim.engine.simulation import Options, Simulation
@@ -30,7 +29,7 @@ PACKET = 4160
 US = 1_000_000
 NS = 1_000
 
-crew.SHARED_NS = 0  # short windows are shared among threads, too
+loop.SHARED_NS = 0  # short windows are shared among threads, too
 
 
 def fabric_with(model: str = "drop_tail", **given: Any) -> Fabric:

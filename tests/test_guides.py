@@ -19,8 +19,13 @@ from netsim.engine.compiling.declarations import (
     QUEUE_SETTABLE,
 )
 from netsim.engine.compiling.routing_declarations import ROUTING_DECLARATIONS
-from netsim.engine.kernels import fields, program_services, queue_services, routing_services
-from netsim.engine.kernels.fields import ProgramHostRecord, ProgramTaskRecord
+from netsim.engine.kernels import fields, queue_services, routing, tasks
+from netsim.engine.kernels.fields import (
+    ProgramHostRecord,
+    ProgramTaskRecord,
+    RouterRecord,
+    RoutingPortRecord,
+)
 from netsim.engine.kernels.layout import (
     PACKET,
     PORT,
@@ -30,7 +35,6 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
-from netsim.engine.kernels.routing_fields import RouterRecord, RoutingPortRecord
 from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.model.builder import MAX_NICS, MAX_SWITCH_PORTS
 from netsim.plugins.declarations import QUEUE_FUNCTIONS
@@ -88,8 +92,8 @@ def test_guides_and_scaffolds_explain_installing_pytest():
 
 KINDS = {
     "queues": (QUEUES, QUEUE_HANDLERS, netsim.queue, queue_services),
-    "routing": (ROUTING, ROUTING_HANDLERS, netsim.routing, routing_services),
-    "programs": (PROGRAMS, PROGRAM_HANDLERS, netsim.program, program_services),
+    "routing": (ROUTING, ROUTING_HANDLERS, netsim.routing, routing),
+    "programs": (PROGRAMS, PROGRAM_HANDLERS, netsim.program, tasks),
 }
 """Guides to compiled plugins other than transports, and the code that each must match."""
 

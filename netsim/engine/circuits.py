@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import CIRCUIT, DIRECT, FIBER, INF, LOSS, OPPORTUNISTIC, SLOT, VLB
 from netsim.engine.share import rows_of
 from netsim.engine.simulation import FeatureSet, Simulation

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import CACHE_LINE, INF, Crew, LinkState, Net, grouped
 from netsim.engine.records import aligned_zeros
 from netsim.engine.share import rank_of_each

@@ -32,9 +32,9 @@ from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.routing_declarations import read_routing
 from netsim.engine.compiling.specialize import Code, Entry, jit_enabled
 from netsim.engine.division import rebalance
-from netsim.engine.kernels import crew
+from netsim.engine.kernels import loop
+from netsim.engine.kernels.fields import Ps
 from netsim.engine.kernels.handlers import HANDLERS
-from netsim.engine.kernels.ids import Ps
 from netsim.engine.kernels.layout import (
     GROW_SCRATCH,
     INF,
@@ -304,7 +304,7 @@ class Engine(StateViews):
         """
         s = self.state
         n_workers = min(workers or self.threads, self.threads) if self.jit and n_windows else 1
-        shared_ns = crew.SHARED_NS if n_workers > 1 else crew.ALONE_NS
+        shared_ns = loop.SHARED_NS if n_workers > 1 else loop.ALONE_NS
         until_ns = INF if seconds is None else time.monotonic_ns() + int(seconds * 1e9)
         last = self.counts.windows + n_windows
         while True:

@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.engine.circuits import phases
 from netsim.engine.compiling.declarations import Program, Protocol, program_parameters
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import (
     HOST_PORT,
     INF,

@@ -10,7 +10,7 @@ from netsim.engine.circuits import build_circuits, fibers_of, with_days
 from netsim.engine.compiling.declarations import Discipline, Protocol
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.routing_declarations import RoutingAlgorithm
-from netsim.engine.kernels.ids import NO_PORT, Array
+from netsim.engine.kernels.fields import NO_PORT, Array
 from netsim.engine.kernels.layout import (
     FABRIC,
     FAULT,

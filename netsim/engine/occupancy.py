@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.kernels import rings
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels import links as rings
+from netsim.engine.kernels.fields import Array
 from netsim.engine.share import ALL, Rows, rows_of
 from netsim.engine.state import State
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from netsim.engine import snapshot, state_views
 from netsim.engine.engine import Engine
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.loop import Goal
 from netsim.engine.partition import (

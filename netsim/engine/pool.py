@@ -13,8 +13,8 @@ import numpy as np
 
 from netsim.common.memory import available_bytes
 from netsim.engine.division import worker_rows
-from netsim.engine.kernels import rings
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels import links as rings
+from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import HostState, LinkState, Net
 from netsim.engine.records import untouched_zeros
 from netsim.engine.share import WHOLE, Rows, Share

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.fields import Array
 
 
 class Led(Protocol):

@@ -8,9 +8,9 @@ import numpy as np
 
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.routing_declarations import RoutingAlgorithm, read_routing
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import ROUTING_PORT
-from netsim.engine.kernels.routing_services import (
+from netsim.engine.kernels.routing import (
     KEPT,
     candidates_at,
     dimension_of,

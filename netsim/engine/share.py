@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.engine.kernels.ids import Array
+from netsim.engine.kernels.fields import Array
 from netsim.engine.records import aligned_zeros, untouched_zeros
 from netsim.engine.simulation import Simulation
 

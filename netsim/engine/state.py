@@ -13,7 +13,7 @@ from netsim.engine.compiling.declarations import Discipline, Program, Protocol
 from netsim.engine.compiling.routing_declarations import RoutingAlgorithm
 from netsim.engine.division import build_crew, divide, worker_rows
 from netsim.engine.host_state import build_hosts
-from netsim.engine.kernels.ids import NO_FLOW, Array
+from netsim.engine.kernels.fields import NO_FLOW, Array
 from netsim.engine.kernels.layout import (
     BLOCK,
     CLOCK,

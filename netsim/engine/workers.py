@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from netsim.engine.kernels.crew import ENDING, WORKING
 from netsim.engine.kernels.layout import Crew
+from netsim.engine.kernels.loop import ENDING, WORKING
 
 
 @contextmanager

@@ -634,7 +634,7 @@ def _pool_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
     """Return the memory of packets: those that fly over busy links, those that wait, the parts of
     a link's first and last block that hold none, and the first rings of its queues."""
     from netsim.engine import sizes
-    from netsim.engine.kernels.rings import BLOCK_SLOTS, FIRST_RING
+    from netsim.engine.kernels.links import BLOCK_SLOTS, FIRST_RING
 
     network, fabric = scenario.network, scenario.fabric
     slot_bytes = sizes.SLOT_BYTES + (sizes.INGRESS_BYTES if fabric.coupled else 0)

@@ -13,7 +13,7 @@ from engine_runs import DROP_TAIL, LOSSLESS, NS, US, build, counter, fct_ps, flo
 from raises_input import raises_input
 
 from netsim.engine.engine import Engine
-from netsim.engine.kernels.ids import Ps
+from netsim.engine.kernels.fields import Ps
 from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.links import next_day
 from netsim.model.fabric import CircuitRules, Fabric

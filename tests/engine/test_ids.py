@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netsim.engine.kernels import ids
+from netsim.engine.kernels import fields as ids
 from netsim.engine.kernels.fields import HostRecord, PacketRecord, PortRecord, QueueRecord, TxRecord
 from netsim.engine.kernels.layout import (
     PACKET,
@@ -25,12 +25,12 @@ ROOT = Path(__file__).parents[2]
 
 KERNELS = """\
 from netsim.engine.kernels.fields import HostRecord, PacketRecord, TxRecord
-from netsim.engine.kernels.ids import *
+from netsim.engine.kernels.fields import *
 from netsim.engine.kernels.layout import INF, HostState, Net, LinkState
-from netsim.engine.kernels.indexing import ports_of, queue_of, ring_slot
+from netsim.engine.kernels.layout import ports_of, queue_of, ring_slot
 from netsim.engine.kernels.links import lost_on_wire, renew_link
-from netsim.engine.kernels.rings import next_slot
-from netsim.engine.kernels.timers import arm
+from netsim.engine.kernels.links import next_slot
+from netsim.engine.kernels.tasks import arm
 from netsim.model.arithmetic import send_time
 
 

@@ -32,7 +32,7 @@ from series_case import equal, reading, sampled
 
 from netsim.engine import partition, partitioned
 from netsim.engine.engine import Engine
-from netsim.engine.kernels import crew
+from netsim.engine.kernels import loop
 from netsim.engine.kernels.layout import INF
 from netsim.engine.partitioned import PartitionedEngine
 from netsim.engine.snapshot import Snapshot, entries_of
@@ -211,7 +211,7 @@ def test_compiled_cases_agree_for_any_ranks_and_threads(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With 1 to 4 ranks of 1 or 2 threads, which share the work of every window."""
-    monkeypatch.setattr(crew, "SHARED_NS", 0)
+    monkeypatch.setattr(loop, "SHARED_NS", 0)
     rng = random.Random(seed)
     drawn = random_case(seed)
     sampling = way_of(drawn, rng).sampling

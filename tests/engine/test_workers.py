@@ -14,7 +14,7 @@ from engine_runs import TRIM, build, fat_tree, flow_table, run
 from netsim.common.memory import available_cores
 from netsim.engine import engine as engine_module
 from netsim.engine.engine import Engine
-from netsim.engine.kernels import crew
+from netsim.engine.kernels import loop
 from netsim.engine.kernels.layout import Crew
 from netsim.engine.workers import assisted
 from netsim.running.drive import drive
@@ -57,7 +57,7 @@ def test_work_of_late_workers_is_done_by_others(
 
 @pytest.mark.slow
 def test_two_threads_on_busy_cores_are_not_slower_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "SHARED_NS", 30_000)
+    monkeypatch.setattr(loop, "SHARED_NS", 30_000)
     took: dict[int, list[float]] = {1: [], 2: []}
     with ExitStack() as busy:
         for _ in range(available_cores()):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from raises_input import raises_input
 
-from netsim.engine.kernels.ids import Ps
+from netsim.engine.kernels.fields import Ps
 from netsim.engine.kernels.routing import slot_of_routes
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFault, combine

@@ -26,9 +26,9 @@ from netsim.engine.kernels.layout import (
     record_of,
 )
 from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
-from netsim.engine.kernels.program_services import set_size
 from netsim.engine.kernels.queue_handlers import COMING, LEAVING, QUEUE_HANDLERS
 from netsim.engine.kernels.queue_services import pause, pop_tail, resume, wait_until
+from netsim.engine.kernels.tasks import set_size
 from netsim.plugins.registry import Plugin, PluginSpec
 
 SETTABLE = {

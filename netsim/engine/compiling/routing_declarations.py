@@ -17,14 +17,14 @@ from netsim.engine.kernels.fields import (
     Declared,
     PacketRecord,
     PortChoiceRecord,
+    RouterRecord,
+    RoutingPortRecord,
 )
 from netsim.engine.kernels.layout import (
     fields_of,
     record_of,
 )
-from netsim.engine.kernels.routing_fields import RouterRecord, RoutingPortRecord
-from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
-from netsim.engine.kernels.routing_services import (
+from netsim.engine.kernels.routing import (
     flow_row,
     held,
     publish,
@@ -33,6 +33,7 @@ from netsim.engine.kernels.routing_services import (
     set_via,
     via_of,
 )
+from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 
 ROUTING_SETTABLE = {"port": ("draws",)}
 """Engine fields that a routing algorithm may set, besides its own."""

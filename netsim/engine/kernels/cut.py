@@ -9,29 +9,28 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from netsim.engine.kernels.fields import PacketRecord
-from netsim.engine.kernels.ids import (
+from netsim.engine.kernels.fields import (
     NO_FLOW,
     FlowId,
     GlobalPort,
     NodeId,
     Numbers,
+    PacketRecord,
     Ps,
     Records,
     span,
 )
-from netsim.engine.kernels.indexing import include
-from netsim.engine.kernels.layout import Clock, HostState, LinkState, Net
-from netsim.engine.kernels.loop import release_followers
-from netsim.engine.kernels.rings import first_slot, next_slot
-from netsim.engine.kernels.specialization_constants import PHASE_DRIVEN
-from netsim.engine.kernels.switch import prefetch_link
-from netsim.engine.kernels.windows import (
+from netsim.engine.kernels.layout import Clock, HostState, LinkState, Net, include
+from netsim.engine.kernels.links import first_slot, next_slot
+from netsim.engine.kernels.loop import (
     expect,
     forget_event,
     note_delivery,
+    release_followers,
     start_reconfigurations,
 )
+from netsim.engine.kernels.specialization_constants import PHASE_DRIVEN
+from netsim.engine.kernels.switch import prefetch_link
 
 
 class Cut(NamedTuple):

@@ -6,17 +6,19 @@ from typing import NamedTuple
 
 from netsim.engine.kernels.fields import (
     CommonParameters,
+    FlowId,
     HostRecord,
+    Numbers,
     ParameterRecord,
     PortRecord,
     ProgramHostRecord,
+    Records,
+    RouterRecord,
     RxRecord,
     SwitchRecord,
     TxRecord,
 )
-from netsim.engine.kernels.ids import FlowId, Numbers, Records
 from netsim.engine.kernels.layout import HostState, LinkState, Net
-from netsim.engine.kernels.routing_fields import RouterRecord
 
 
 class Env(NamedTuple):

@@ -2,13 +2,36 @@
 
 A handler sees one NIC (`env.host`): that of the flow, the timer or the sending port. With
 ``ONE_PORT`` every host has one NIC with one port, and the loops over both disappear.
+
+The NIC pulls: a packet is built when a port is free, so no data queues in a host. Control packets
+(acknowledgments, pulls) wait in a FIFO that goes first. Each port has its own FIFO and ready list.
 """
 
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env, env_of
-from netsim.engine.kernels.fields import RxRecord
+from netsim.engine.kernels.fields import (
+    NO_FLOW,
+    NO_TIMER,
+    Bytes,
+    FlowId,
+    GlobalPort,
+    HostId,
+    HostPortRecord,
+    HostRecord,
+    NicId,
+    Numbers,
+    PacketRecord,
+    PortRecord,
+    Ps,
+    RxRecord,
+    Slot,
+    TaskId,
+    TimerSlot,
+    TxRecord,
+)
 from netsim.engine.kernels.handlers import (
+    IN_BUILD_PACKET,
     IN_ON_CONTROL,
     IN_ON_DATA,
     IN_ON_HOST_TIMER,
@@ -17,64 +40,78 @@ from netsim.engine.kernels.handlers import (
     IN_ON_START,
     IN_ON_TIMER,
     IN_ON_TRIMMED,
+    IN_RANK,
+    IN_READY,
     NOTHING,
 )
-from netsim.engine.kernels.ids import (
-    NO_TIMER,
-    FlowId,
-    GlobalPort,
-    HostId,
-    NicId,
-    Ps,
-    Slot,
-    TaskId,
-    TimerSlot,
-)
-from netsim.engine.kernels.indexing import (
+from netsim.engine.kernels.layout import (
+    ACK,
+    BROKEN,
+    BY_ROUTING,
+    CONTROL_BURST,
+    DATA,
+    ENTROPY,
+    FIRST_CONTROL,
+    INF,
+    NACK,
+    OK,
+    ONE_PORT,
+    PFC,
+    PULL,
+    TIMER_RX,
+    TIMER_START,
+    TIMER_TASK,
+    TIMER_TX,
+    TRIMMED,
+    Clock,
+    HostState,
+    LinkState,
+    Net,
+    first_level,
     first_nic_of,
     first_port_of,
     nic_of,
     nic_of_port,
     nics_of,
     ports_of_host,
+    queue_of,
+    ring_slot,
 )
-from netsim.engine.kernels.layout import (
-    BROKEN,
-    BY_ROUTING,
-    INF,
-    OK,
-    ONE_PORT,
-    TIMER_RX,
-    TIMER_START,
-    TIMER_TASK,
-    TIMER_TX,
-    Clock,
-    HostState,
-    LinkState,
-    Net,
+from netsim.engine.kernels.links import (
+    depart,
+    end_of_transmission,
+    first_slot,
+    lengthen_control,
+    next_slot,
 )
-from netsim.engine.kernels.nic import (
-    check_control,
-    make_room_for_control,
-    may_send,
-    next_take,
-    start_to_send,
-    wake,
-)
-from netsim.engine.kernels.packets import ACK, DATA, FIRST_CONTROL, NACK, PFC, PULL, TRIMMED
+from netsim.engine.kernels.port_pairs import data_port
 from netsim.engine.kernels.ports import set_paused
-from netsim.engine.kernels.rings import first_slot
-from netsim.engine.kernels.rules import ENDLESS, MAX_FIRINGS, MAX_FIRINGS_OF_A_TIMER, broken
-from netsim.engine.kernels.series import look_at_host
+from netsim.engine.kernels.rules import (
+    ENDLESS,
+    MAX_FIRINGS,
+    MAX_FIRINGS_OF_A_TIMER,
+    NO_PACKET,
+    NO_SIZE,
+    NOT_CONTROL,
+    NOT_DATA,
+    UNKNOWN_CLASS,
+    broken,
+)
+from netsim.engine.kernels.series import close_until, look_at_host
 from netsim.engine.kernels.specialization_constants import (
     CARRIER,
+    HAS_RANK,
     HAS_SERIES,
+    HOST_JITTER,
+    N_CLASSES,
     N_LEVELS,
     PLANE_BALANCING,
+    POLICY_ROUTING,
     PROGRAM,
     SETS_FLOW_SIZE,
     TASKS,
     TRACE,
+    build_packet,
     on_control,
     on_data,
     on_host_timer,
@@ -83,12 +120,23 @@ from netsim.engine.kernels.specialization_constants import (
     on_start,
     on_timer,
     on_trimmed,
+    rank,
+    ready,
 )
-from netsim.engine.kernels.tasks import program_timer, task_timer
-from netsim.engine.kernels.timers import first_key, surface
+from netsim.engine.kernels.tasks import (
+    arm,
+    first_key,
+    handed_over,
+    program_timer,
+    start_timer,
+    surface,
+    task_timer,
+)
 from netsim.engine.kernels.trace import (
     HANDLER,
     RECEIVED,
+    SENT,
+    trace_asked,
     trace_created,
     trace_packet,
     trace_pause,
@@ -96,6 +144,7 @@ from netsim.engine.kernels.trace import (
     trace_timer,
     trace_tx,
 )
+from netsim.model.arithmetic import PURPOSE_HOST_JITTER, PURPOSE_READY_ORDER, below, rand32
 
 
 def receive(env: Env, p: GlobalPort, slot: Slot, now: Ps) -> None:
@@ -316,3 +365,318 @@ def nic_of_arrival(links: LinkState, hosts: HostState, p: GlobalPort, slot: Slot
     if kind < FIRST_CONTROL:
         return nic_of(hosts, hosts.rx[flow])
     return nic_of(hosts, hosts.tx[flow])
+
+
+# --- ready flows and transmissions ----------------------------------------------------------------
+
+
+def wake(env: Env, tx: TxRecord) -> None:
+    """Add a flow to the ready list of its next port, unless it is in a list or finished. It joins
+    after flows of its rank; without ranks at the end."""
+    if tx.listed == 1 or tx.finished == 1:
+        return
+    host = env.host
+    p = host.port
+    if PLANE_BALANCING != ONE_PORT:
+        p = data_port(env, tx)
+    host_port = env.hosts.host_ports[p]
+    if PLANE_BALANCING != ONE_PORT:
+        host_port.n_ready += 1
+    host_port.stuck = 0
+    tx.listed = 1
+    before = NO_FLOW
+    following = NO_FLOW
+    if host_port.ready_head >= 0:
+        before = host_port.ready_tail
+    if HOST_JITTER and not HAS_RANK and before >= 0:
+        before = place(env, host_port, p)
+        following = host_port.ready_head
+        if before >= 0:
+            following = env.tx[before].next_ready
+    if HAS_RANK:
+        handler = host.handler
+        host.handler = IN_RANK
+        tx.rank = rank(env, tx)
+        host.handler = handler
+        if before >= 0 and env.tx[before].rank > tx.rank:
+            before = NO_FLOW
+            following = host_port.ready_head
+            while env.tx[following].rank <= tx.rank:
+                before = following
+                following = env.tx[following].next_ready
+    tx.next_ready = following
+    if following < 0:
+        host_port.ready_tail = tx.flow
+    if before < 0:
+        host_port.ready_head = tx.flow
+    else:
+        env.tx[before].next_ready = tx.flow
+
+
+def place(env: Env, host_port: HostPortRecord, p: GlobalPort) -> FlowId:
+    """Return the flow on the list after which another one joins for the next round, first or last
+    in it. Odd rounds reverse the order of the one before."""
+    if host_port.turn_end == host_port.ready_tail:
+        return host_port.ready_tail
+    is_first = host_port.n_turns & 1
+    if is_first == 0:
+        draw = rand32(env.links.fabric[0].seed, PURPOSE_READY_ORDER, int(p), host_port.n_placed)
+        is_first = draw & 1
+        host_port.n_placed += 1
+    if is_first == 1:
+        return host_port.turn_end
+    return host_port.ready_tail
+
+
+def unlist(env: Env, host_port: HostPortRecord, before: FlowId, tx: TxRecord, passed: bool) -> None:
+    """Remove a flow from the ready list; ``before`` is its predecessor or NO_FLOW. ``passed``: the
+    flow is beyond the end of the round."""
+    tx.listed = 0
+    if HOST_JITTER:
+        if passed or host_port.turn_end < 0:
+            host_port.turn_end = host_port.ready_tail
+            host_port.n_turns += 1
+        if host_port.turn_end == tx.flow:
+            host_port.turn_end = before
+    if PLANE_BALANCING != ONE_PORT:
+        host_port.n_ready -= 1
+    if before < 0:
+        host_port.ready_head = tx.next_ready
+    else:
+        env.tx[before].next_ready = tx.next_ready
+    if tx.next_ready < 0:
+        host_port.ready_tail = before
+
+
+def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> FlowId:
+    """Return the flow that sends now by a port, or NO_FLOW. Removes it and blocked or paced flows
+    from the ready list; sets the start timer of paced ones."""
+    host = env.host
+    before = NO_FLOW
+    passed = False
+    flow = host_port.ready_head
+    while flow >= 0:
+        tx = env.tx[flow]
+        following = tx.next_ready
+        if tx.finished == 1:
+            unlist(env, host_port, before, tx, passed)
+            passed = False
+        elif (port.paused >> first_level(tx.prio)) & 1 == 1:
+            before = flow
+            passed = passed or flow == host_port.turn_end
+        else:
+            unlist(env, host_port, before, tx, passed)
+            passed = False
+            host.handler = IN_READY
+            at = ready(env, now, tx)
+            if at <= now:
+                return flow
+            if TRACE:
+                trace_asked(env, flow, port.number, now, at)
+            if at < INF:
+                arm(env.hosts.timers, env.hosts.heap, host, start_timer(tx), at)
+        flow = following
+    return NO_FLOW
+
+
+def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
+    """Start the transmission of the packet in pool slot ``slot``, after the one under way if any,
+    and count it."""
+    host = env.host
+    links = env.links
+    pkt = links.pool[slot]
+    size = Bytes(pkt.size_bytes)
+    begin = now
+    if PLANE_BALANCING == ENTROPY:
+        begin = max(now, port.free_at)
+        env.hosts.host_ports[port.number].begins_ps = begin
+    end = end_of_transmission(links, port, size, begin)
+    pkt.time = arrival_from_host(env, port, end)
+    pkt.hops = 1
+    if TRACE:
+        trace_packet(links, SENT, port.number, slot, begin, 0)
+    if HAS_SERIES:
+        close_until(links, port.number, now)
+    cls = int(pkt.prio)
+    queue = links.queues[queue_of(port.number, cls)]
+    depart(links, port, queue, cls, slot, size, begin, end)
+    host.sent_packets += 1
+    host.sent_bytes += size
+
+
+def arrival_from_host(env: Env, port: PortRecord, end: Ps) -> Ps:
+    """Return when the packet of a transmission that ends at ``end`` arrives."""
+    arrival = Ps(end + port.delay_ps)
+    if HOST_JITTER:
+        fabric = env.links.fabric[0]
+        host_port = env.hosts.host_ports[port.number]
+        draw = rand32(fabric.seed, PURPOSE_HOST_JITTER, int(port.number), host_port.n_late)
+        host_port.n_late += 1
+        late = int(below(draw, fabric.host_jitter_ps))
+        arrival = Ps(max(arrival + late, host_port.last_arrival + 1))
+        host_port.last_arrival = arrival
+    return arrival
+
+
+def first_open(links: LinkState, host_port: HostPortRecord, port: PortRecord) -> int:
+    """Return the position of the first unpaused control packet, or the FIFO's end."""
+    if port.paused == (1 << N_CLASSES) - 1:
+        return host_port.ctrl_tail
+    index = host_port.ctrl_head
+    if port.paused != 0:
+        while index < host_port.ctrl_tail:
+            slot = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, index)
+            if (port.paused >> int(links.pool[slot].prio)) & 1 == 0:
+                break
+            index += 1
+    return index
+
+
+def may_send(links: LinkState, hosts: HostState, p: GlobalPort) -> bool:
+    """Return whether port ``p`` has an unpaused control packet, or a flow that may be unpaused."""
+    host_port = hosts.host_ports[p]
+    if host_port.ready_head >= 0 and host_port.stuck == 0:
+        return True
+    return first_open(links, host_port, links.ports[p]) < host_port.ctrl_tail
+
+
+def next_take(links: LinkState, hosts: HostState, p: GlobalPort) -> Ps:
+    """Return from when on port ``p`` takes its next packet."""
+    if PLANE_BALANCING == ENTROPY:
+        return hosts.host_ports[p].begins_ps
+    return links.ports[p].free_at
+
+
+def start_to_send(env: Env, p: GlobalPort, now: Ps) -> None:
+    """Send a packet by the free port ``p``, or find that everything waiting is paused."""
+    port = env.links.ports[p]
+    host_port = env.hosts.host_ports[p]
+    index = first_open(env.links, host_port, port)
+    if index < host_port.ctrl_tail:
+        transmit_control(env, host_port, port, index, now)
+        return
+    flow = pick(env, host_port, port, now)
+    if flow >= 0:
+        transmit_data(env, port, flow, now)
+    elif host_port.ready_head >= 0:
+        host_port.stuck = 1
+
+
+def transmit_control(
+    env: Env, host_port: HostPortRecord, port: PortRecord, index: int, now: Ps
+) -> None:
+    """Send the packet at position ``index`` of the control FIFO."""
+    pool = env.links.pool
+    slot = next_slot(env.links, env.host.worker, port)
+    pool[slot] = pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, index)]
+    for i in range(index, host_port.ctrl_head, -1):
+        before = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i - 1)
+        pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)] = pool[before]
+    host_port.ctrl_head += 1
+    launch_from_host(env, port, slot, now)
+
+
+def make_room_for_control(links: LinkState, worker: int, host_port: HostPortRecord) -> None:
+    """Make room in a port's control FIFO for what a handler may send."""
+    if host_port.ctrl_tail - host_port.ctrl_head + CONTROL_BURST > host_port.ctrl_mask + 1:
+        lengthen_control(links, worker, host_port)
+
+
+def check_control(env: Env, p: GlobalPort) -> None:
+    """Check the new control packets of port ``p``; one that cannot be sent breaks a rule. From
+    here on they have the classes of links."""
+    host = env.host
+    par = env.par
+    host_port = env.hosts.host_ports[p]
+    smallest = min(par.control_bytes, par.header_bytes + 1)
+    largest = max(par.control_bytes, par.header_bytes + par.payload_bytes)
+    for i in range(host_port.checked, host_port.ctrl_tail):
+        pkt = env.links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)]
+        kind = int(pkt.kind)
+        if kind <= TRIMMED or kind >= PFC:
+            broken(host, NOT_CONTROL, kind)
+        if N_LEVELS * int(pkt.prio) >= N_CLASSES:
+            broken(host, UNKNOWN_CLASS, int(pkt.prio))
+            pkt.prio = 0
+        pkt.prio = first_level(int(pkt.prio))
+        if not smallest <= int(pkt.size_bytes) <= largest:
+            broken(host, NO_SIZE, int(pkt.size_bytes))
+    host_port.checked = host_port.ctrl_tail
+
+
+def check_data(host: HostRecord, tx: TxRecord, pkt: PacketRecord) -> bool:
+    """Return whether ``build_packet`` made a data packet of this flow; else break a rule."""
+    kind = int(pkt.kind)
+    seq = int(pkt.seq)
+    if kind >= FIRST_CONTROL or kind == TRIMMED:
+        broken(host, NOT_DATA, kind)
+    if N_LEVELS * int(pkt.prio) >= N_CLASSES:
+        broken(host, UNKNOWN_CLASS, int(pkt.prio))
+    if kind == DATA and (seq < 0 or seq >= tx.n_packets):
+        broken(host, NO_PACKET, seq)
+    return host.rule_broken == 0
+
+
+def count_sent(env: Env, tx: TxRecord, seq: int) -> None:
+    """Count the transmission of data packet ``seq``, or its retransmission."""
+    if seq == tx.high_seq:
+        tx.high_seq = seq + 1
+    else:
+        count_out_of_order(env.bits, tx, seq)
+
+
+def count_out_of_order(bits: Numbers[int, int], tx: TxRecord, seq: int) -> None:
+    """Count a data packet other than the one after the highest sent. The engine's own bitmap has
+    the skipped ones."""
+    if seq > tx.high_seq:
+        for skipped in range(tx.high_seq, seq):
+            bits[tx.bits_end + (skipped >> 5)] |= 1 << (skipped & 31)
+        tx.skipped += seq - tx.high_seq
+        tx.high_seq = seq + 1
+        return
+    word = tx.bits_end + (seq >> 5)
+    if tx.skipped > 0 and (bits[word] >> (seq & 31)) & 1 == 1:
+        bits[word] &= ~(1 << (seq & 31))
+        tx.skipped -= 1
+    else:
+        tx.retransmits += 1
+
+
+def transmit_data(env: Env, port: PortRecord, flow: FlowId, now: Ps) -> None:
+    """Build a data packet of ``flow`` on the link and send it; relist the flow."""
+    host = env.host
+    links = env.links
+    tx = env.tx[flow]
+    slot = next_slot(links, host.worker, port)
+    links.pool[slot] = links.zero_packet[0]
+    pkt = links.pool[slot]
+    pkt.flow = flow
+    pkt.dst = tx.peer
+    if PLANE_BALANCING != ONE_PORT:
+        port_choice = env.hosts.port_choices[tx.port_choice]
+        pkt.dst = int(env.hosts.port_pairs[port_choice.first_pair + port_choice.port_pair, 1])
+    elif POLICY_ROUTING:
+        pkt.dst = int(env.hosts.port_pairs[tx.port_choice, 1])
+    pkt.entropy = tx.entropy
+    pkt.prio = tx.prio
+    host.handler = IN_BUILD_PACKET
+    build_packet(env, now, tx, pkt)
+    if not check_data(host, tx, pkt):
+        return
+    pkt.prio = first_level(int(pkt.prio))
+    payload = env.par.payload_bytes
+    if int(pkt.kind) == DATA:
+        seq = int(pkt.seq)
+        if seq == tx.n_packets - 1:
+            payload = tx.last_bytes
+        count_sent(env, tx, seq)
+    pkt.size_bytes = payload + env.par.header_bytes
+    tx.sent_packets += 1
+    if HAS_SERIES:
+        tx.sent_bytes += Bytes(pkt.size_bytes)
+    launch_from_host(env, port, slot, now)
+    if TASKS:
+        handed_over(env, tx, port.free_at)
+    if TRACE:
+        trace_tx(links, env, flow, port.number, now, HANDLER)
+    wake(env, tx)

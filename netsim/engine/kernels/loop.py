@@ -1,41 +1,52 @@
-"""The loop over windows: find and step active nodes, then publish what they sent."""
+"""The loop over windows: find active nodes, step them, then publish what they sent.
+
+Worker 0 runs all windows, and the serial part between them. If a window is long enough, it deals a
+list of active nodes to every worker. A worker takes nodes from the end of its own list, and then
+from the start of others' lists; what is left of a list is one number, lowered and read in one
+instruction. A window ends when all its nodes are stepped. So a thread that the system does not run
+delays others by the nodes it has taken only, and no thread waits for one that has taken none.
+
+A reconfiguration of phase-driven circuit switches (`PHASE_DRIVEN`) is detected at the end of the
+window with the phase's last delivery. It takes effect `control_delay_ps` later, so nothing in that
+window depends on it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from netsim.engine.kernels.crew import assist, step, step_all
 from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import (
-    ClockRecord,
-    HostRecord,
-    RxRecord,
-    StageTimesRecord,
-    TxRecord,
-)
-from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
-from netsim.engine.kernels.ids import (
     NO_PORT,
+    CircuitRecord,
+    ClockRecord,
     FlowId,
     GlobalPort,
     HostId,
+    HostRecord,
     NodeId,
     Numbers,
     Ps,
     Records,
+    RxRecord,
+    SlotRecord,
+    StageTimesRecord,
+    TxRecord,
     span,
 )
-from netsim.engine.kernels.indexing import (
-    empty,
-    include,
-    next_port,
-    nic_of,
-    nics_of,
-    ports_of,
+from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
+from netsim.engine.kernels.host import check_control, host_step, make_room_for_control
+from netsim.engine.kernels.instructions import (
+    read_clock_ns,
+    read_shared,
+    sleep_ns,
+    take_tickets,
+    write_shared,
 )
-from netsim.engine.kernels.instructions import read_clock_ns
 from netsim.engine.kernels.layout import (
+    BLOCK,
     DONE,
     IDLE,
     INF,
@@ -45,15 +56,22 @@ from netsim.engine.kernels.layout import (
     ONE_PORT,
     RUNNING,
     TIME_LIMIT,
+    UNFINISHED,
+    WAITS,
     Clock,
     Crew,
     HostState,
     LinkState,
     Net,
     Scratch,
+    empty,
+    include,
+    next_port,
+    nic_of,
+    nics_of,
+    ports_of,
 )
-from netsim.engine.kernels.nic import check_control, make_room_for_control
-from netsim.engine.kernels.rings import share_blocks
+from netsim.engine.kernels.links import share_blocks
 from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     PHASE_DRIVEN,
@@ -63,17 +81,297 @@ from netsim.engine.kernels.specialization_constants import (
     TASKS,
     TRACE,
     setup,
+    switch_step,
 )
-from netsim.engine.kernels.timers import arm, start_timer
+from netsim.engine.kernels.tasks import arm, start_timer
 from netsim.engine.kernels.trace import half_full
-from netsim.engine.kernels.windows import (
-    expect,
-    find_active,
-    forget_event,
-    note_delivery,
-    note_next_events,
-    start_reconfigurations,
-)
+from netsim.limits import HORIZON_PS
+from netsim.model.schedules import END_PS
+
+SHARED_NS = 30_000
+"""Expected duration for one worker from which a window is shared: to hand nodes and their memory to
+other cores takes about a third of it."""
+
+ALONE_NS = 1 << 40  # likewise, in a call with one worker
+
+OWN_BATCHES, OTHER_BATCHES = 32, 4
+"""A worker takes one in so many of the nodes left, of its own list or another's. It takes several
+at once because neighbors in a list share cache lines."""
+
+SHIFT = 32
+LOW = (1 << SHIFT) - 1
+"""What is left of a list: end << SHIFT | start. Nothing is, if the end is not above the start."""
+
+SPIN_NS = 20_000  # time that a worker waits on its core before it sleeps
+LONGEST_SLEEP_NS = 1_000_000
+
+WORKING, ENDING = range(2)  # values of ``Crew.ending``
+NODES, NANOSECONDS = range(2)  # entries of ``Crew.pace``
+
+
+def step(
+    net: Net,
+    links: LinkState,
+    hosts: HostState,
+    clock: Clock,
+    scratch: Scratch,
+    worker: int,
+    node: NodeId,
+) -> None:
+    """Step a node unless it has completed this window already."""
+    if clock.status[node] == OK:
+        return
+    if node < net.n_hosts:
+        clock.status[node] = host_step(net, links, hosts, clock, worker, HostId(node))
+    else:
+        clock.status[node] = switch_step(net, links, clock, scratch, worker, node)
+
+
+def step_all(
+    net: Net,
+    links: LinkState,
+    hosts: HostState,
+    clock: Clock,
+    crew: Crew,
+    scratch: Scratch,
+    shared_ns: int,
+) -> None:
+    """Step all active nodes; all workers do if one would take ``shared_ns`` or more at the speed of
+    the last window."""
+    n_active = clock.clock[0].n_active
+    pace = crew.pace
+    began = read_clock_ns()
+    too_short = pace[NANOSECONDS] * n_active < shared_ns * pace[NODES]
+    if TRACE or too_short:
+        for i in range(n_active - 1, -1, -1):
+            step(net, links, hosts, clock, scratch, 0, clock.active[i])
+        pace[NODES] = n_active
+        pace[NANOSECONDS] = read_clock_ns() - began
+        return
+    before = crew.done[0][0]
+    end = stepped(crew) + n_active
+    deal(clock, crew)
+    work(net, links, hosts, clock, crew, scratch, 0)
+    pace[NODES] = crew.done[0][0] - before
+    pace[NANOSECONDS] = read_clock_ns() - began
+    since = read_clock_ns()
+    while stepped(crew) < end and read_shared(crew.ending) == WORKING:
+        rest(since)
+
+
+def deal(clock: Clock, crew: Crew) -> None:
+    """Give every worker a list of its active nodes."""
+    n_workers = crew.left.shape[0]
+    for worker in range(n_workers):
+        crew.ends[worker] = crew.first[worker]
+    for i in range(clock.clock[0].n_active):
+        node = clock.active[i]
+        worker = crew.owner[node]
+        crew.nodes[crew.ends[worker]] = node
+        crew.ends[worker] += 1
+    for worker in range(n_workers):
+        write_shared(crew.left[worker], (crew.ends[worker] - crew.first[worker]) << SHIFT)
+    take_tickets(crew.dealt, 1)
+
+
+def stepped(crew: Crew) -> int:
+    """Return how many nodes all workers have stepped together."""
+    total = 0
+    for worker in range(crew.done.shape[0]):
+        total += read_shared(crew.done[worker])
+    return total
+
+
+def take(crew: Crew, owner: int, worker: int) -> tuple[int, int]:
+    """Take nodes of a list; return where they start and end in it. The list may be of a later
+    window than the one before, but nobody else has them."""
+    left = read_shared(crew.left[owner])
+    n_left = (left >> SHIFT) - (left & LOW)
+    if n_left <= 0:
+        return 0, 0
+    if owner == worker:
+        batch = 1 + n_left // OWN_BATCHES
+        left = take_tickets(crew.left[owner], -(batch << SHIFT))
+        return max(left & LOW, (left >> SHIFT) - batch), left >> SHIFT
+    batch = 1 + n_left // OTHER_BATCHES
+    left = take_tickets(crew.left[owner], batch)
+    return left & LOW, min(left >> SHIFT, (left & LOW) + batch)
+
+
+def work(
+    net: Net,
+    links: LinkState,
+    hosts: HostState,
+    clock: Clock,
+    crew: Crew,
+    scratch: Scratch,
+    worker: int,
+) -> None:
+    """Step a worker's own nodes, then nodes of the others, until none is left. Start at the end of
+    a list, with switches, since they take longest."""
+    n_workers = crew.left.shape[0]
+    owner, n_tried = worker, 0
+    while n_tried < n_workers:
+        start, end = take(crew, owner, worker)
+        if end <= start:
+            owner = (owner + 1) % n_workers
+            n_tried += 1
+            continue
+        for i in range(end - 1, start - 1, -1):
+            node = crew.nodes[crew.first[owner] + i]
+            step(net, links, hosts, clock, scratch, worker, node)
+        write_shared(crew.done[worker], crew.done[worker][0] + end - start)
+
+
+def rest(since: int) -> None:
+    """Wait a moment: on the core at first, then asleep for a part of the time since ``since``."""
+    waited = read_clock_ns() - since
+    if waited > SPIN_NS:
+        sleep_ns(min(waited // 4, LONGEST_SLEEP_NS))
+
+
+def assist(
+    net: Net,
+    links: LinkState,
+    hosts: HostState,
+    clock: Clock,
+    crew: Crew,
+    scratch: Scratch,
+    worker: int,
+) -> None:
+    """Work in every shared window until the call ends."""
+    seen = 0
+    since = read_clock_ns()
+    while read_shared(crew.ending) == WORKING:
+        dealt = read_shared(crew.dealt)
+        if dealt == seen:
+            rest(since)
+            continue
+        seen = dealt
+        work(net, links, hosts, clock, crew, scratch, worker)
+        since = read_clock_ns()
+
+
+# --- between windows: active nodes, phase-driven circuits -----------------------------------------
+
+
+def find_active(clock: Clock) -> bool:
+    """Open the next window: set its bounds and active nodes; return False if no event is left."""
+    window = clock.clock[0]
+    soonest = clock.soonest
+    w0 = INF
+    for block in range(soonest.shape[0]):
+        w0 = min(w0, soonest[block])
+    window.n_active = 0
+    if w0 >= INF:
+        return False
+    window.w0 = w0
+    window.w1 = w0 + window.window_ps
+    w1 = window.w1
+    k = 0
+    for block in range(soonest.shape[0]):
+        if soonest[block] < w1:
+            for node in nodes_of_block(clock, block):
+                if clock.next_event[node] < w1:
+                    clock.active[k] = node
+                    clock.status[node] = UNFINISHED
+                    k += 1
+    window.n_active = k
+    return True
+
+
+def nodes_of_block(clock: Clock, block: int) -> Iterable[NodeId]:
+    """The nodes of a block, in ascending order."""
+    end = min((block + 1) * BLOCK, clock.next_event.shape[0])
+    return span(NodeId(block * BLOCK), NodeId(end))
+
+
+def expect(clock: Clock, node: NodeId, time: Ps) -> None:
+    """Record that ``node`` has an event at ``time``."""
+    if time < clock.next_event[node]:
+        clock.next_event[node] = time
+        block = node // BLOCK
+        clock.soonest[block] = min(clock.soonest[block], time)
+
+
+def forget_event(clock: Clock, node: NodeId) -> None:
+    """Leave the next event of another part's node to that part."""
+    if clock.next_event[node] != INF:
+        clock.next_event[node] = INF
+        block = int(node) // BLOCK
+        soonest = INF
+        for each in nodes_of_block(clock, block):
+            soonest = min(soonest, clock.next_event[each])
+        clock.soonest[block] = soonest
+
+
+def note_next_events(clock: Clock) -> None:
+    """Record the next event of every node that was active."""
+    done = -1
+    for i in range(clock.clock[0].n_active):
+        block = clock.active[i] // BLOCK
+        if block != done:
+            soonest = INF
+            for node in nodes_of_block(clock, block):
+                soonest = min(soonest, clock.next_event[node])
+            clock.soonest[block] = soonest
+            done = block
+
+
+def note_delivery(hosts: HostState, clock: Clock, rx: RxRecord) -> None:
+    """Count a delivered flow of a phase."""
+    phase = hosts.phase[rx.flow]
+    if phase >= 0:
+        slot = clock.slots[phase]
+        slot.waits_for -= 1
+        slot.done_ps = max(slot.done_ps, rx.done_ps)
+
+
+def start_reconfigurations(net: Net, links: LinkState, clock: Clock) -> None:
+    """Set the start of slots whose preceding phase has ended."""
+    window = clock.clock[0]
+    while window.slot + 1 < clock.slots.shape[0]:
+        slot = clock.slots[window.slot]
+        if slot.waits_for > 0:
+            return
+        window.slot += 1
+        after = clock.slots[window.slot]
+        after.begin_ps = max(slot.up_ps, slot.done_ps) + after.control_delay_ps
+        after.up_ps = after.begin_ps + after.night_ps
+        apply_matching(net, links, clock, after)
+
+
+def apply_matching(net: Net, links: LinkState, clock: Clock, slot: SlotRecord) -> None:
+    """Set the days that end and begin with a slot; wake ports that wait for them. Before, a day's
+    start is relative to its slot's start, and its end is END_PS."""
+    for i in range(slot.first_ending, slot.first_beginning):
+        circuit = links.circuits[links.reconfiguring_ports[i]]
+        links.days[circuit.last_up - 1, 1] += slot.begin_ps - END_PS
+        links.days[circuit.last_start - 1, 1] += slot.begin_ps - END_PS
+        forget_day(circuit)
+    for i in range(slot.first_beginning, slot.behind):
+        p = links.reconfiguring_ports[i]
+        circuit = links.circuits[p]
+        links.days[circuit.last_up, 0] += slot.begin_ps
+        links.days[circuit.last_start, 0] += slot.begin_ps
+        opens_ps = Ps(links.days[circuit.last_start, 0])
+        circuit.last_up += 1
+        circuit.last_start += 1
+        forget_day(circuit)
+        port = links.ports[p]
+        if port.tx_bytes == 0 and port.tx_class == WAITS and port.free_at >= HORIZON_PS:
+            port.free_at = opens_ps
+            switch = links.switches[net.port_node[p] - net.n_hosts]
+            switch.next_wakeup_ps = min(switch.next_wakeup_ps, opens_ps)
+            expect(clock, net.port_node[p], opens_ps)
+
+
+def forget_day(circuit: CircuitRecord) -> None:
+    """Force a new lookup of the circuit's day."""
+    circuit.down_ps = circuit.closes_ps = Ps(-INF)
+
+
+# --- the loop -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ Data chooses when the flow joins a ready list, a control packet when it is queue
 from __future__ import annotations
 
 from netsim.engine.kernels.env import Env, plane_env_of
-from netsim.engine.kernels.fields import FlowRecord, PortChoiceRecord, TxRecord
-from netsim.engine.kernels.ids import GlobalPort, Ps
+from netsim.engine.kernels.fields import FlowRecord, GlobalPort, PortChoiceRecord, Ps, TxRecord
 from netsim.engine.kernels.layout import (
     BY_ROUTING,
     ENTROPY,

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from netsim.engine.kernels.class_queues import (
+from netsim.engine.kernels.env import QueueEnv
+from netsim.engine.kernels.fields import Bytes, Origin, PacketRecord, PortRecord, Ps, QueueRecord
+from netsim.engine.kernels.layout import (
+    FIRST_CONTROL,
+    PFC_FRAME_PENDING,
+    TRIMMED,
+    TRIMMED_AT_LAST_HOP,
+    WAITS,
+    queue_of,
+    ring_slot,
+)
+from netsim.engine.kernels.ports import (
     close_gap,
     count_drop,
     enqueue_packet,
     mark_packet,
     note_empty_queues,
 )
-from netsim.engine.kernels.env import QueueEnv
-from netsim.engine.kernels.fields import PacketRecord, PortRecord, QueueRecord
-from netsim.engine.kernels.ids import Bytes, Origin, Ps
-from netsim.engine.kernels.indexing import (
-    PFC_FRAME_PENDING,
-    WAITS,
-    queue_of,
-    ring_slot,
-)
-from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED, TRIMMED_AT_LAST_HOP
 from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE_CLASS
 from netsim.engine.kernels.rules import (
     ENQUEUED_TWICE,
@@ -46,10 +47,6 @@ from netsim.engine.kernels.specialization_constants import (
 )
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
 from netsim.engine.kernels.trace import trace_record
-
-ACCEPT, DROP, NO_CLASS = 0, -1, -1
-"""What handlers return: the packet is accepted, the packet is dropped, the port sends nothing now.
-"""
 
 
 def _known_class(env: QueueEnv, cls: int) -> int:

@@ -8,11 +8,18 @@ by dropping every second one.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.fields import LevelRecord, QueueRecord
-from netsim.engine.kernels.ids import Bytes, FlowId, GlobalPort, HostId, NicId, Ps
-from netsim.engine.kernels.indexing import queue_of
+from netsim.engine.kernels.fields import (
+    Bytes,
+    FlowId,
+    GlobalPort,
+    HostId,
+    LevelRecord,
+    NicId,
+    Ps,
+    QueueRecord,
+)
 from netsim.engine.kernels.instructions import bit_length, word_of
-from netsim.engine.kernels.layout import HostState, LinkState
+from netsim.engine.kernels.layout import HostState, LinkState, queue_of
 from netsim.engine.kernels.specialization_constants import HISTOGRAM, N_CLASSES
 
 AREA_BITS = 24

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from netsim.engine.kernels.env import Env
-from netsim.engine.kernels.fields import FlowRecord, RxRecord, TxRecord
-from netsim.engine.kernels.ids import Bytes, GlobalPort, Ps, TimerSlot
-from netsim.engine.kernels.indexing import ring_slot
-from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND
+from netsim.engine.kernels.fields import (
+    Bytes,
+    FlowRecord,
+    GlobalPort,
+    Ps,
+    RxRecord,
+    TimerSlot,
+    TxRecord,
+)
+from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND, ring_slot
 from netsim.engine.kernels.port_pairs import control_pair
 from netsim.engine.kernels.rules import (
     NO_BIT,
@@ -24,8 +30,7 @@ from netsim.engine.kernels.specialization_constants import (
     TASKS,
     TRACE,
 )
-from netsim.engine.kernels.tasks import flow_delivered, flow_finished
-from netsim.engine.kernels.timers import arm
+from netsim.engine.kernels.tasks import arm, flow_delivered, flow_finished
 from netsim.engine.kernels.trace import trace_set
 
 Number = TypeVar("Number", int, float)

@@ -10,18 +10,19 @@ simultaneous arrivals that meet get a rank (`sort_arrivals`), from 1 on.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.calendar import resume_ports, suspend_port
 from netsim.engine.kernels.env import QueueEnv, queue_env_of, routing_env_of
-from netsim.engine.kernels.fields import LinkReaderRecord
-from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
-from netsim.engine.kernels.ids import NO_PORT, GlobalPort, LocalPort, NodeId, Numbers, Ps
-from netsim.engine.kernels.indexing import (
-    exclude,
-    include,
-    includes,
-    next_port,
-    queue_of,
+from netsim.engine.kernels.fields import (
+    NO_PORT,
+    GlobalPort,
+    LinkReaderRecord,
+    LocalPort,
+    NodeId,
+    Numbers,
+    PortRecord,
+    Ps,
+    SwitchRecord,
 )
+from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
     BROKEN,
@@ -29,14 +30,20 @@ from netsim.engine.kernels.layout import (
     INF,
     N_BUCKETS,
     OK,
+    PFC,
+    WAITS,
     Clock,
     LinkState,
     Net,
     Scratch,
+    exclude,
+    include,
+    includes,
+    next_port,
+    queue_of,
 )
-from netsim.engine.kernels.packets import PFC
+from netsim.engine.kernels.links import BLOCK_SLOTS, first_slot, leave_block, slot_in
 from netsim.engine.kernels.ports import advance, arrive, has_event
-from netsim.engine.kernels.rings import BLOCK_SLOTS, first_slot, leave_block, slot_in
 from netsim.engine.kernels.routing import count_unroutable, has_route, output_port
 from netsim.engine.kernels.specialization_constants import (
     COUPLED,
@@ -304,6 +311,39 @@ def serve(
         advance(env, port, now)
         arrive(env, port, slots[key & INDEX_MASK], now)
     advance(env, port, clock.clock[0].w1 - 1)
+
+
+def resume_ports(net: Net, links: LinkState, node: NodeId, w1: Ps) -> None:
+    """Resume the ports of switch ``node`` whose wakeup is before ``w1``."""
+    switch = links.switches[node - net.n_hosts]
+    if switch.next_wakeup_ps >= w1:
+        return
+    first_word = net.first_word[node]
+    earliest = INF
+    out = next_port(net, links.waiting_ports, node, NO_PORT)
+    while out >= 0:
+        port = links.ports[net.first_port[node] + out]
+        if port.tx_class != WAITS:  # active again, or nothing to wait for
+            exclude(links.waiting_ports, first_word, out)
+        elif port.free_at < w1:
+            exclude(links.waiting_ports, first_word, out)
+            include(links.busy, first_word, out)
+        else:
+            earliest = min(earliest, port.free_at)
+        out = next_port(net, links.waiting_ports, node, out)
+    switch.next_wakeup_ps = earliest
+
+
+def suspend_port(
+    links: LinkState, switch: SwitchRecord, port: PortRecord, out: LocalPort, w1: Ps
+) -> bool:
+    """Suspend port ``out`` if it waits for a time from ``w1`` on; return whether it was."""
+    if port.tx_class != WAITS or port.free_at < w1:
+        return False
+    include(links.waiting_ports, switch.first_word, out)
+    exclude(links.busy, switch.first_word, out)
+    switch.next_wakeup_ps = min(switch.next_wakeup_ps, port.free_at)
+    return True
 
 
 def settled(env: QueueEnv) -> int:

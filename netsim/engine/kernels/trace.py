@@ -16,14 +16,18 @@ import numpy as np
 
 from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import (
+    FlowId,
+    GlobalPort,
     HostPortRecord,
+    Numbers,
     PacketRecord,
+    Ps,
+    Records,
     RxRecord,
+    Slot,
     TimerRecord,
     TxRecord,
 )
-from netsim.engine.kernels.ids import FlowId, GlobalPort, Numbers, Ps, Records, Slot
-from netsim.engine.kernels.indexing import first_level, queue_of, ring_slot
 from netsim.engine.kernels.layout import (
     INF,
     TIMER_RX,
@@ -32,7 +36,10 @@ from netsim.engine.kernels.layout import (
     TIMER_TX,
     TIMERS_OF_A_KIND,
     LinkState,
+    first_level,
     grouped,
+    queue_of,
+    ring_slot,
 )
 from netsim.engine.kernels.port_pairs import may_use
 from netsim.errors import RunError
