@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from netsim.engine.kernels.layout import (
+from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.packets import (
     ACCEPT,
     ACK,
     CNP,
@@ -10,7 +11,6 @@ from netsim.engine.kernels.layout import (
     DROP,
     ECN_CE,
     ECN_ECHO,
-    INF,
     NACK,
     NO_CLASS,
     PULL,

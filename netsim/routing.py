@@ -3,14 +3,14 @@ picoseconds."""
 
 from __future__ import annotations
 
-from netsim.engine.kernels.layout import (
+from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.packets import (
     ACK,
     CNP,
     DATA,
     ECN_CE,
     ECN_ECHO,
     FIRST_CONTROL,
-    INF,
     NACK,
     PULL,
     TRIMMED,

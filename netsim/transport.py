@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from netsim.engine.kernels.layout import (
+from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.packets import (
     ACK,
     CNP,
     DATA,
     ECN_CE,
     ECN_ECHO,
-    INF,
     NACK,
     PULL,
     TRIMMED,

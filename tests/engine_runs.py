@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels import loop
-from netsim.engine.kernels.layout import INF, PFC, RUNNING
+from netsim.engine.kernels.layout import INF, RUNNING
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.occupancy import in_queues, on_links
 from netsim.engine.partitioned import PartitionedEngine
 from netsim.engine.simulation import Options, Simulation

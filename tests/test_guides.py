@@ -26,16 +26,8 @@ from netsim.engine.kernels.fields import (
     RouterRecord,
     RoutingPortRecord,
 )
-from netsim.engine.kernels.layout import (
-    PACKET,
-    PORT,
-    QUEUE,
-    annotated,
-    fields_of,
-)
-from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
-from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
-from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
+from netsim.engine.kernels.handlers import PROGRAM_HANDLERS, QUEUE_HANDLERS, ROUTING_HANDLERS
+from netsim.engine.kernels.layout import PACKET, PORT, QUEUE, annotated, fields_of
 from netsim.model.builder import MAX_NICS, MAX_SWITCH_PORTS
 from netsim.plugins.declarations import QUEUE_FUNCTIONS
 from netsim.plugins.params import UNITS

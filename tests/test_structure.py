@@ -121,10 +121,7 @@ def test_foundation_modules_import_only_each_other() -> None:
         assert imported(module) <= foundations
 
 
-STATE = {
-    f"netsim.engine.{name}"
-    for name in ("kernels.fields", "kernels.routing_fields", "kernels.layout", "state")
-}
+STATE = {f"netsim.engine.{name}" for name in ("kernels.fields", "kernels.layout", "state")}
 MAY_IMPORT_STATE = (
     "netsim.program",
     "netsim.queue",

@@ -32,9 +32,7 @@ from netsim.conformance.testbed import Settings, Testbed
 from netsim.conformance.topology_cases import TopologyTestbed
 from netsim.conformance.traffic_cases import TrafficTestbed
 from netsim.engine.compiling.specialize import jit_enabled
-from netsim.engine.kernels.handlers import HANDLERS
-from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
-from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
+from netsim.engine.kernels.handlers import HANDLERS, QUEUE_HANDLERS, ROUTING_HANDLERS
 from netsim.errors import InputError, RunError, did_you_mean
 from netsim.plugins import files as plugin_files
 from netsim.plugins.registry import REQUIRED_FUNCTION

@@ -21,7 +21,7 @@ import numpy as np
 
 from netsim.conformance.finding import ConformanceError
 from netsim.engine.kernels.handlers import BEFORE, HANDLERS, SWITCH
-from netsim.engine.kernels.layout import DATA
+from netsim.engine.kernels.packets import DATA
 from netsim.engine.workers import watched
 
 TIMEOUT_S = 5.0

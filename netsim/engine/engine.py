@@ -34,7 +34,16 @@ from netsim.engine.compiling.specialize import Code, Entry, jit_enabled
 from netsim.engine.division import rebalance
 from netsim.engine.kernels import loop
 from netsim.engine.kernels.fields import Ps
-from netsim.engine.kernels.handlers import HANDLERS
+from netsim.engine.kernels.handlers import (
+    FIRST_OF_PROGRAMS,
+    FIRST_OF_QUEUES,
+    FIRST_OF_ROUTING,
+    HANDLERS,
+    PROGRAM_HANDLERS,
+    QUEUE_HANDLERS,
+    ROUTING_HANDLERS,
+    TEXTS,
+)
 from netsim.engine.kernels.layout import (
     GROW_SCRATCH,
     INF,
@@ -44,12 +53,6 @@ from netsim.engine.kernels.layout import (
     grouped,
 )
 from netsim.engine.kernels.loop import Beyond, Goal, Limits, WindowTimes, window_times
-from netsim.engine.kernels.program_handlers import FIRST as FIRST_OF_PROGRAMS
-from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
-from netsim.engine.kernels.queue_handlers import FIRST, QUEUE_HANDLERS
-from netsim.engine.kernels.routing_handlers import FIRST as FIRST_OF_ROUTING
-from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
-from netsim.engine.kernels.rules import TEXTS
 from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.series import make_room, thin
 from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
@@ -148,7 +151,7 @@ class Failures:
             return f"program {self.program.name}"
         if number >= FIRST_OF_ROUTING:
             return f"routing algorithm {self.fabric.routing.name}"
-        if number >= FIRST:
+        if number >= FIRST_OF_QUEUES:
             return f"queue discipline {self.fabric.queue.name}"
         return f"transport {self.transport}"
 

@@ -13,8 +13,8 @@ from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.plugin_file import functions_of, plugin_parameters
 from netsim.engine.compiling.routing_declarations import RoutingAlgorithm, read_routing
 from netsim.engine.compiling.specialize import Specializer
-from netsim.engine.kernels.env import RoutingEnv
 from netsim.engine.kernels.fields import RouterRecord
+from netsim.engine.kernels.handlers import RoutingEnv
 from netsim.engine.kernels.routing import dimension_of, set_level, set_via
 from netsim.engine.kernels.specialization_constants import UnboundConstantError
 from netsim.engine.routing_state import build_routing

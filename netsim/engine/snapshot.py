@@ -19,7 +19,8 @@ from netsim.engine import occupancy
 from netsim.engine.kernels import layout
 from netsim.engine.kernels import links as rings
 from netsim.engine.kernels.fields import Array
-from netsim.engine.kernels.layout import INF, PFC, PORTS_OF_A_WORD, HostState, LinkState, annotated
+from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD, HostState, LinkState, annotated
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.pool import lay_out
 from netsim.engine.share import WHOLE, Share, ranks_within
 from netsim.engine.state import State

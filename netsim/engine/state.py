@@ -14,6 +14,7 @@ from netsim.engine.compiling.routing_declarations import RoutingAlgorithm
 from netsim.engine.division import build_crew, divide, worker_rows
 from netsim.engine.host_state import build_hosts
 from netsim.engine.kernels.fields import NO_FLOW, Array
+from netsim.engine.kernels.handlers import ROUTING_HANDLERS
 from netsim.engine.kernels.layout import (
     BLOCK,
     CLOCK,
@@ -33,7 +34,6 @@ from netsim.engine.kernels.layout import (
     Scratch,
     grouped,
 )
-from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.link_state import build_links, first_words
 from netsim.engine.pool import build_pool, lay_out

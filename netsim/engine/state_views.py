@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from netsim.engine.compiling.declarations import Program, Protocol
 from netsim.engine.kernels import fields, layout
 from netsim.engine.kernels.fields import FlowId
-from netsim.engine.kernels.layout import (
-    PFC,
-    fields_of,
-)
+from netsim.engine.kernels.layout import fields_of
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.occupancy import in_queues, on_links, rows_written
 from netsim.engine.state import State
 from netsim.limits import CLASSES, HORIZON_PS

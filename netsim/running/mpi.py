@@ -26,8 +26,7 @@ from netsim.limits import INT64
 from netsim.units import format_bytes
 
 if TYPE_CHECKING:
-    from netsim.engine.kernels.fields import Array
-    from netsim.engine.ranks import Led
+    from netsim.engine.ranks import Array, Led
     from netsim.engine.simulation import Options
     from netsim.experiment import Point
     from netsim.running.estimate import Estimate

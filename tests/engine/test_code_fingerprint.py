@@ -80,7 +80,7 @@ NO_MATTER = {
     "engine.py": ("engine/engine.py", "DEFAULT = ", "SPARE = 1\nDEFAULT = "),
     "a comment in a handler": ("transports/ndp.py", "def ready(", "# A comment.\n\n\ndef ready("),
     "a docstring in a kernel": (
-        "engine/kernels/nic.py",
+        "engine/kernels/host.py",
         '    """Add a flow to',
         '    """Put a flow on',
     ),
@@ -90,8 +90,8 @@ NO_MATTER = {
 
 MATTER = {
     "a handler": ("transports/ndp.py", "pkt.seq = ", "pkt.seq = 0 + "),
-    "a kernel": ("engine/kernels/nic.py", "host_port.ctrl_head += 1", "host_port.ctrl_head += 2"),
-    "a helper two calls away": ("engine/kernels/timers.py", "timers[slot]", "timers[slot + 0]"),
+    "a kernel": ("engine/kernels/host.py", "host_port.ctrl_head += 1", "host_port.ctrl_head += 2"),
+    "a helper two calls away": ("engine/kernels/tasks.py", "timers[slot]", "timers[slot + 0]"),
     "a service": ("engine/kernels/services.py", "rx.done_ps = now\n", "rx.done_ps = now + 1\n"),
     "a constant": ("engine/kernels/switch.py", "FEW_ARRIVALS = 24", "FEW_ARRIVALS = 25"),
     "the order of a group's arrays": (

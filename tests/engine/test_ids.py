@@ -12,22 +12,15 @@ import pytest
 
 from netsim.engine.kernels import fields as ids
 from netsim.engine.kernels.fields import HostRecord, PacketRecord, PortRecord, QueueRecord, TxRecord
-from netsim.engine.kernels.layout import (
-    PACKET,
-    PORT,
-    QUEUE,
-    fields_of,
-    padded_record_of,
-    record_of,
-)
+from netsim.engine.kernels.layout import PACKET, PORT, QUEUE, fields_of, padded_record_of, record_of
 
 ROOT = Path(__file__).parents[2]
 
 KERNELS = """\
 from netsim.engine.kernels.fields import HostRecord, PacketRecord, TxRecord
 from netsim.engine.kernels.fields import *
-from netsim.engine.kernels.layout import INF, HostState, Net, LinkState
-from netsim.engine.kernels.layout import ports_of, queue_of, ring_slot
+from netsim.engine.kernels.layout import (INF, HostState, Net, LinkState)
+from netsim.engine.kernels.layout import (ports_of, queue_of, ring_slot)
 from netsim.engine.kernels.links import lost_on_wire, renew_link
 from netsim.engine.kernels.links import next_slot
 from netsim.engine.kernels.tasks import arm

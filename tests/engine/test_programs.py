@@ -12,8 +12,8 @@ from raises_input import raises, raises_input
 from traffic_cases import GBPS, star
 
 from netsim.engine.compiling.declarations import program_parameters
+from netsim.engine.kernels.handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.layout import DONE
-from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
 from netsim.errors import RunError
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.builder import NetworkBuilder

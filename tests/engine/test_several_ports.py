@@ -26,7 +26,7 @@ from engine_runs import (
 from several_ports import rails, two_nics
 
 from netsim.engine.engine import Engine
-from netsim.engine.kernels.layout import PULL
+from netsim.engine.kernels.packets import PULL
 from netsim.engine.sizes import longest_window_ps
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat

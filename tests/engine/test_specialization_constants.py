@@ -7,11 +7,13 @@ import operator
 import pytest
 from raises_input import raises
 
-from netsim.engine.kernels import ports, specialization_constants
-from netsim.engine.kernels.handlers import HANDLERS
-from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
-from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
-from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
+from netsim.engine.kernels import handlers, ports, specialization_constants
+from netsim.engine.kernels.handlers import (
+    HANDLERS,
+    PROGRAM_HANDLERS,
+    QUEUE_HANDLERS,
+    ROUTING_HANDLERS,
+)
 from netsim.engine.kernels.specialization_constants import CONSTANTS, UnboundConstantError
 
 USES = (
@@ -29,7 +31,7 @@ USES = (
 
 def test_unbound_constant_cannot_be_used():
     for name, constant in CONSTANTS.items():
-        assert getattr(specialization_constants, name) is constant
+        assert {**vars(handlers), **vars(specialization_constants)}[name] is constant
         uses = (lambda value: value(1, 2, 3),) if callable(constant) else USES
         for use in uses:
             with raises(UnboundConstantError, name):

@@ -8,7 +8,8 @@ import pytest
 from engine_case import departures, keep_sent
 from engine_runs import LOSSLESS, NS, PACKET, US, build, counter, fabric_with, fat_tree, flow_table
 
-from netsim.engine.kernels.layout import INF, PFC, RUNNING
+from netsim.engine.kernels.layout import INF, RUNNING
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.trace import (
     DROPPED,
     FLOW,

@@ -9,7 +9,7 @@ from engine_runs import TRIM, US, build, fat_tree, flow_table, run
 
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.specialize import Specializer
-from netsim.engine.kernels.env import env_of
+from netsim.engine.kernels.handlers import env_of
 from netsim.model.faults import LinkFault, combine
 from netsim.transport import ACK, BLOCKED, NACK, PULL
 from netsim.transports import ndp

@@ -18,15 +18,16 @@ from netsim.engine.compiling.plugin_file import (
     parameter_value,
 )
 from netsim.engine.kernels import fields
-from netsim.engine.kernels.handlers import BUILT, HANDLERS, SENT
-from netsim.engine.kernels.layout import (
-    MAX_TIMERS,
-    PROGRAM_HOST,
-    TASK,
-    record_of,
+from netsim.engine.kernels.handlers import (
+    BUILT,
+    COMING,
+    HANDLERS,
+    LEAVING,
+    PROGRAM_HANDLERS,
+    QUEUE_HANDLERS,
+    SENT,
 )
-from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
-from netsim.engine.kernels.queue_handlers import COMING, LEAVING, QUEUE_HANDLERS
+from netsim.engine.kernels.layout import MAX_TIMERS, PROGRAM_HOST, TASK, record_of
 from netsim.engine.kernels.queue_services import pause, pop_tail, resume, wait_until
 from netsim.engine.kernels.tasks import set_size
 from netsim.plugins.registry import Plugin, PluginSpec

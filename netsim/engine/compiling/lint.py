@@ -28,11 +28,13 @@ from netsim.engine.compiling.lint_records import (
 )
 from netsim.engine.compiling.plugin_file import plugin_parameters
 from netsim.engine.compiling.routing_declarations import ROUTING_DECLARATIONS, read_routing
-from netsim.engine.kernels.handler_table import HandlerTable
-from netsim.engine.kernels.handlers import HANDLERS
-from netsim.engine.kernels.program_handlers import PROGRAM_HANDLERS
-from netsim.engine.kernels.queue_handlers import QUEUE_HANDLERS
-from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
+from netsim.engine.kernels.handlers import (
+    HANDLERS,
+    PROGRAM_HANDLERS,
+    QUEUE_HANDLERS,
+    ROUTING_HANDLERS,
+    HandlerTable,
+)
 from netsim.errors import InputError, raise_all
 from netsim.model.programs import is_program
 from netsim.plugins.registry import Plugin

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from netsim.common.inputs import at_line
 from netsim.engine.compiling.lint_records import NOTHING, Records, Ref, Value, arguments
-from netsim.engine.kernels.handler_table import HandlerTable
+from netsim.engine.kernels.handlers import HandlerTable
 from netsim.errors import InputError, did_you_mean
 from netsim.plugins.source import Function, node_of, without_value
 

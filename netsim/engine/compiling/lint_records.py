@@ -17,18 +17,21 @@ from netsim.engine.compiling.declarations import (
 )
 from netsim.engine.compiling.routing_declarations import ROUTING_SETTABLE, RoutingAlgorithm
 from netsim.engine.kernels import fields
-from netsim.engine.kernels.env import Env, QueueEnv
 from netsim.engine.kernels.fields import RouterRecord, RoutingPortRecord
-from netsim.engine.kernels.handler_table import Handler
-from netsim.engine.kernels.handlers import ARRIVED, BUILT, FORWARDED, SENT
-from netsim.engine.kernels.layout import (
-    PORT,
-    QUEUE,
-    ROUTING_PORT,
-    fields_of,
+from netsim.engine.kernels.handlers import (
+    ARRIVED,
+    BUILT,
+    COMING,
+    DEPARTS,
+    FORWARDED,
+    LEAVING,
+    ROUTED,
+    SENT,
+    Env,
+    Handler,
+    QueueEnv,
 )
-from netsim.engine.kernels.queue_handlers import COMING, LEAVING
-from netsim.engine.kernels.routing_handlers import DEPARTS, ROUTED
+from netsim.engine.kernels.layout import PORT, QUEUE, ROUTING_PORT, fields_of
 from netsim.errors import InputError, did_you_mean
 
 

@@ -19,13 +19,8 @@ from netsim.engine.compiling.bindings import ENGINE, Bindings
 from netsim.engine.compiling.declarations import Protocol
 from netsim.engine.compiling.unsupported_code import contents
 from netsim.engine.kernels import fields
-from netsim.engine.kernels.env import Env, env_of
-from netsim.engine.kernels.handler_table import Handler
-from netsim.engine.kernels.handlers import HANDLERS
-from netsim.engine.kernels.layout import (
-    MAX_TIMERS,
-    fields_of,
-)
+from netsim.engine.kernels.handlers import HANDLERS, Env, Handler, env_of
+from netsim.engine.kernels.layout import MAX_TIMERS, fields_of
 from netsim.errors import InputError
 
 RECORDS = {

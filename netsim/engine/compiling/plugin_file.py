@@ -15,7 +15,7 @@ from netsim.common.inputs import at_line
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.unsupported_code import contents
 from netsim.engine.kernels.fields import CommonParameters, Declared
-from netsim.engine.kernels.handler_table import Handler
+from netsim.engine.kernels.handlers import Handler
 from netsim.engine.kernels.layout import Field, fields_of, padded_record_of, record_of
 from netsim.errors import InputError
 from netsim.plugins.declarations import Declarations

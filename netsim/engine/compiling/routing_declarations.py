@@ -20,10 +20,8 @@ from netsim.engine.kernels.fields import (
     RouterRecord,
     RoutingPortRecord,
 )
-from netsim.engine.kernels.layout import (
-    fields_of,
-    record_of,
-)
+from netsim.engine.kernels.handlers import ROUTING_HANDLERS
+from netsim.engine.kernels.layout import fields_of, record_of
 from netsim.engine.kernels.routing import (
     flow_row,
     held,
@@ -33,7 +31,6 @@ from netsim.engine.kernels.routing import (
     set_via,
     via_of,
 )
-from netsim.engine.kernels.routing_handlers import ROUTING_HANDLERS
 
 ROUTING_SETTABLE = {"port": ("draws",)}
 """Engine fields that a routing algorithm may set, besides its own."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from netsim.engine.kernels.env import QueueEnv, queue_env_at, queue_env_of, routing_env_of
 from netsim.engine.kernels.fields import (
     NO_PORT,
     Bytes,
@@ -30,14 +29,22 @@ from netsim.engine.kernels.fields import (
     Ps,
     Slot,
 )
+from netsim.engine.kernels.handlers import (
+    IN_ON_ARRIVAL,
+    IN_ON_DEPARTURE,
+    QueueEnv,
+    on_arrival,
+    on_departure,
+    queue_env_at,
+    queue_env_of,
+    routing_env_of,
+)
 from netsim.engine.kernels.instructions import lowest_bit
 from netsim.engine.kernels.layout import (
-    DROP,
     GROW_SCRATCH,
     INF,
     N_BUCKETS,
     OPPORTUNISTIC,
-    PFC,
     PFC_FRAME,
     PFC_FRAME_PENDING,
     WAITS,
@@ -52,6 +59,7 @@ from netsim.engine.kernels.layout import (
     ring_slot,
 )
 from netsim.engine.kernels.links import first_ending, may_start
+from netsim.engine.kernels.packets import DROP, PFC
 from netsim.engine.kernels.ports import (
     admit_arrival,
     check_prio,
@@ -64,7 +72,6 @@ from netsim.engine.kernels.ports import (
     start_next,
     start_transmission,
 )
-from netsim.engine.kernels.queue_handlers import IN_ON_ARRIVAL, IN_ON_DEPARTURE
 from netsim.engine.kernels.routing import count_unroutable, has_route, output_port
 from netsim.engine.kernels.series import change, close_until
 from netsim.engine.kernels.specialization_constants import (
@@ -80,8 +87,6 @@ from netsim.engine.kernels.specialization_constants import (
     PORT_WAKEUPS,
     ROUTES_AHEAD,
     TRACE,
-    on_arrival,
-    on_departure,
 )
 from netsim.engine.kernels.switch import (
     INDEX_MASK,

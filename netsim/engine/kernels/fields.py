@@ -175,14 +175,14 @@ class PacketRecord(Declared):
 
 class PortRecord(Declared):
     number: Fixed[GlobalPort]
-    block: Block  # last block of the link's chain (rings.py) ...
+    block: Block  # last block of the link's chain (links.py) ...
     block_end: int  # ... and the position at which it ends
     tail: int
     ps_per_byte_q20: int
     delay_ps: Ps
     free_at: Ps  # when the current transmission ends
     tx_bytes: Bytes  # size of that packet; 0 when idle or already accounted for
-    tx_class: int  # class of that packet, or PFC_FRAME or WAITS (indexing.py)
+    tx_class: int  # class of that packet, or PFC_FRAME or WAITS (layout.py)
     tx_origin: Origin  # of that packet, if the discipline needs it
     backlog: int  # bit c: a packet of class c waits
     paused: int  # bit c: the neighbor paused class c
@@ -285,7 +285,7 @@ class SwitchRecord(Declared):
     """A switch, as the handlers of its queue discipline see it."""
 
     number: Fixed[int]  # index among the switches
-    handler: int  # current or last handler of this step (queue_handlers.py)
+    handler: int  # current or last handler of this step (handlers.py)
     worker: int  # that steps the switch
     holds_packet: int  # 1: `admit` removed a waiting packet and has not enqueued or dropped it
     held_packet_origin: Origin  # of that packet
@@ -297,8 +297,8 @@ class SwitchRecord(Declared):
     indirect_from: LocalPort  # the last port whose packet another port sent ...
     indirect_by: LocalPort  # ... the port that sent it ...
     n_indirect: int  # ... and the number of such packets
-    next_wakeup_ps: Ps  # earliest wakeup of waiting ports (calendar.py)
-    rule_broken: int  # number of the rule (rules.py), or 0
+    next_wakeup_ps: Ps  # earliest wakeup of waiting ports (switch.py)
+    rule_broken: int  # number of the rule (handlers.py), or 0
     breaking_handler: int
     breaking_value: int
 
@@ -376,7 +376,7 @@ class HostRecord(Declared):
     last_done_ps: Ps  # last time that a flow or task ended here
     worker: int  # that steps the host
     handler: int  # current or last handler of this step (handlers.py)
-    rule_broken: int  # number of the rule (rules.py), or 0
+    rule_broken: int  # number of the rule (handlers.py), or 0
     breaking_handler: int
     breaking_value: int
 

@@ -9,7 +9,6 @@ The NIC pulls: a packet is built when a port is free, so no data queues in a hos
 
 from __future__ import annotations
 
-from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import (
     NO_FLOW,
     NO_TIMER,
@@ -31,6 +30,7 @@ from netsim.engine.kernels.fields import (
     TxRecord,
 )
 from netsim.engine.kernels.handlers import (
+    ENDLESS,
     IN_BUILD_PACKET,
     IN_ON_CONTROL,
     IN_ON_DATA,
@@ -42,27 +42,40 @@ from netsim.engine.kernels.handlers import (
     IN_ON_TRIMMED,
     IN_RANK,
     IN_READY,
+    MAX_FIRINGS,
+    MAX_FIRINGS_OF_A_TIMER,
+    NO_PACKET,
+    NO_SIZE,
+    NOT_CONTROL,
+    NOT_DATA,
     NOTHING,
+    UNKNOWN_CLASS,
+    Env,
+    broken,
+    build_packet,
+    env_of,
+    on_control,
+    on_data,
+    on_host_timer,
+    on_request,
+    on_rx_timer,
+    on_start,
+    on_timer,
+    on_trimmed,
+    rank,
+    ready,
 )
 from netsim.engine.kernels.layout import (
-    ACK,
     BROKEN,
     BY_ROUTING,
-    CONTROL_BURST,
-    DATA,
     ENTROPY,
-    FIRST_CONTROL,
     INF,
-    NACK,
     OK,
     ONE_PORT,
-    PFC,
-    PULL,
     TIMER_RX,
     TIMER_START,
     TIMER_TASK,
     TIMER_TX,
-    TRIMMED,
     Clock,
     HostState,
     LinkState,
@@ -84,19 +97,18 @@ from netsim.engine.kernels.links import (
     lengthen_control,
     next_slot,
 )
+from netsim.engine.kernels.packets import (
+    ACK,
+    CONTROL_BURST,
+    DATA,
+    FIRST_CONTROL,
+    NACK,
+    PFC,
+    PULL,
+    TRIMMED,
+)
 from netsim.engine.kernels.port_pairs import data_port
 from netsim.engine.kernels.ports import set_paused
-from netsim.engine.kernels.rules import (
-    ENDLESS,
-    MAX_FIRINGS,
-    MAX_FIRINGS_OF_A_TIMER,
-    NO_PACKET,
-    NO_SIZE,
-    NOT_CONTROL,
-    NOT_DATA,
-    UNKNOWN_CLASS,
-    broken,
-)
 from netsim.engine.kernels.series import close_until, look_at_host
 from netsim.engine.kernels.specialization_constants import (
     CARRIER,
@@ -111,17 +123,6 @@ from netsim.engine.kernels.specialization_constants import (
     SETS_FLOW_SIZE,
     TASKS,
     TRACE,
-    build_packet,
-    on_control,
-    on_data,
-    on_host_timer,
-    on_request,
-    on_rx_timer,
-    on_start,
-    on_timer,
-    on_trimmed,
-    rank,
-    ready,
 )
 from netsim.engine.kernels.tasks import (
     arm,

@@ -66,22 +66,6 @@ from netsim.engine.kernels.instructions import lowest_bit
 from netsim.engine.kernels.specialization_constants import N_CLASSES, N_LEVELS, PLANE_BALANCING
 from netsim.limits import INT64
 
-DATA, TRIMMED = 0, 1
-ACK, NACK, PULL, CNP = 8, 9, 10, 11
-FIRST_CONTROL = 8  # kinds below go to the flow's receiver, the others to its sender
-PFC = 15
-
-ECN_CE = 1
-ECN_ECHO = 2
-TRIMMED_AT_LAST_HOP = 4
-
-CONTROL_BURST = 8  # most control packets that one handler call may send
-
-ACCEPT, DROP, NO_CLASS = 0, -1, -1
-"""What handlers of queue disciplines return: the packet is accepted, the packet is dropped, the
-port sends nothing now."""
-
-
 INF: Ps = Ps(INT64)  # a time that never comes
 
 
@@ -219,7 +203,7 @@ class Net(NamedTuple):
     port_dimension: Numbers[GlobalPort, int]  # int64[n_ports]
     group_switch: Numbers[int, int]  # int64[groups]: edge switches
     port_q20: Numbers[GlobalPort, int]  # int64[n_ports]: ps_per_byte_q20 as built
-    # For indirect packets (two_hops.py); otherwise minimal.
+    # For indirect packets (coupled_switch.py); otherwise minimal.
     edge: Numbers[NodeId, int]  # int64[n_nodes]: index of a switch with circuits, or -1
     reached: Numbers[tuple[int, int], int]  # int8[edges, edges]: 1 if a circuit leads there
     detour: Numbers[tuple[int, int], int]  # int32[edges, edges]: list of ports that lead there ...
@@ -243,7 +227,7 @@ class LinkState(NamedTuple):
     routers: Records[int, RouterRecord]
     flow_rows: Records[int, Any]  # FLOW_ROWS for each switch, or for each of its ports
     # int64[n_switches * N_PUBLISHED, 2, KEPT]: periods, plus 1, in which values were published, and
-    # these (routing_services.py)
+    # these (routing.py)
     published: Numbers[tuple[int, int, int], int]
     routing: Fixed[Records[int, Any]]  # one record: the algorithm's parameters
     size_kind: Fixed[Numbers[GlobalPort, int]]  # int64[n_ports], if there are several kinds
@@ -254,7 +238,7 @@ class LinkState(NamedTuple):
     waiting_ports: Numbers[int, int]  # ... ports suspended until a later window ...
     indirect_ready: Numbers[int, int]  # ... and ports that may have packets for others to send
     next_block: Numbers[Block, Block]  # int32[...]: next block on a link, or of those that are free
-    free_blocks: Numbers[tuple[int, int], int]  # int64[workers, ...]: free blocks (rings.py)
+    free_blocks: Numbers[tuple[int, int], int]  # int64[workers, ...]: free blocks (links.py)
     pool_used: Numbers[int, int]  # int64[1]: blocks of the pool that have ever been taken
     pool_full: Numbers[int, int]  # int64[1]: 1 if the pool had no room
     fabric: Fixed[Records[int, FabricRecord]]  # FABRIC[kinds of ports]; entry 0: what all share
@@ -338,7 +322,7 @@ PortRows = Numbers[int, Numbers[LocalPort, int]]
 
 
 class Crew(NamedTuple):
-    """The division of active nodes among workers (crew.py, division.py)."""
+    """The division of active nodes among workers (loop.py, division.py)."""
 
     order: Numbers[int, NodeId]  # int64[n_nodes]: nodes in the order of cables
     owner: Numbers[NodeId, int]  # int32[n_nodes]: the worker of each

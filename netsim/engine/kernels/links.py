@@ -311,7 +311,7 @@ def waits_for_circuit(links: LinkState, port: PortRecord, now: Ps) -> bool:
     if opens_ps < HORIZON_PS:
         port.free_at = opens_ps
         port.tx_class = WAITS
-    elif PHASE_DRIVEN:  # a day may still be added (windows.py)
+    elif PHASE_DRIVEN:  # a day may still be added (loop.py)
         port.free_at = INF
         port.tx_class = WAITS
     return True

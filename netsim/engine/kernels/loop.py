@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from netsim.engine.kernels.env import Env, env_of
 from netsim.engine.kernels.fields import (
     NO_PORT,
     CircuitRecord,
@@ -36,7 +35,7 @@ from netsim.engine.kernels.fields import (
     TxRecord,
     span,
 )
-from netsim.engine.kernels.handlers import IN_SETUP, NOTHING
+from netsim.engine.kernels.handlers import IN_SETUP, NOTHING, Env, env_of, setup
 from netsim.engine.kernels.host import check_control, host_step, make_room_for_control
 from netsim.engine.kernels.instructions import (
     read_clock_ns,
@@ -80,7 +79,6 @@ from netsim.engine.kernels.specialization_constants import (
     PROGRAM,
     TASKS,
     TRACE,
-    setup,
     switch_step,
 )
 from netsim.engine.kernels.tasks import arm, start_timer
@@ -431,7 +429,7 @@ class Limits(NamedTuple):
     n_windows: int
     until_ps: Ps  # windows start and end before it
     until_ns: int  # on the clock; but a call has at least one window
-    shared_ns: int  # expected duration from which a window is shared (crew.py)
+    shared_ns: int  # expected duration from which a window is shared
     stop_when_done: bool  # a little after all is done: ending_ps
     goal: Goal
     beyond: Beyond

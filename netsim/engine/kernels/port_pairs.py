@@ -6,8 +6,15 @@ Data chooses when the flow joins a ready list, a control packet when it is queue
 
 from __future__ import annotations
 
-from netsim.engine.kernels.env import Env, plane_env_of
 from netsim.engine.kernels.fields import FlowRecord, GlobalPort, PortChoiceRecord, Ps, TxRecord
+from netsim.engine.kernels.handlers import (
+    IN_CHOOSE_PLANE,
+    NO_CANDIDATE,
+    Env,
+    broken,
+    choose_plane,
+    plane_env_of,
+)
 from netsim.engine.kernels.layout import (
     BY_ROUTING,
     ENTROPY,
@@ -17,9 +24,7 @@ from netsim.engine.kernels.layout import (
     PERMUTATION,
     ROUND_ROBIN,
 )
-from netsim.engine.kernels.routing_handlers import IN_CHOOSE_PLANE
-from netsim.engine.kernels.rules import NO_CANDIDATE, broken
-from netsim.engine.kernels.specialization_constants import CARRIER, PLANE_BALANCING, choose_plane
+from netsim.engine.kernels.specialization_constants import CARRIER, PLANE_BALANCING
 from netsim.model.arithmetic import below, mix, permuted
 
 MAX_ENTROPY = 0xFFFF

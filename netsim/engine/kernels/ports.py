@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 
-from netsim.engine.kernels.env import QueueEnv, queue_env_at
 from netsim.engine.kernels.fields import (
     Bytes,
     Origin,
@@ -21,14 +20,29 @@ from netsim.engine.kernels.fields import (
     QueueRecord,
     Slot,
 )
-from netsim.engine.kernels.handlers import IN_ON_FORWARD
+from netsim.engine.kernels.handlers import (
+    ENQUEUED_TWICE,
+    IDLE_PORT,
+    IN_ADMIT,
+    IN_CHOOSE_CLASS,
+    IN_CHOOSE_PACKET,
+    IN_HAND,
+    IN_ON_FORWARD,
+    IN_ON_SEND,
+    NO_SUCH_INDEX,
+    NOT_OPEN,
+    UNKNOWN_CLASS,
+    QueueEnv,
+    admit,
+    broken,
+    choose_class,
+    choose_packet,
+    on_forward,
+    on_send,
+    queue_env_at,
+)
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
-    DATA,
-    DROP,
-    ECN_CE,
-    NO_CLASS,
-    PFC,
     PFC_FRAME,
     PFC_FRAME_PENDING,
     WAITS,
@@ -45,22 +59,8 @@ from netsim.engine.kernels.links import (
     next_slot,
     waits_for_circuit,
 )
-from netsim.engine.kernels.queue_handlers import (
-    IN_ADMIT,
-    IN_CHOOSE_CLASS,
-    IN_CHOOSE_PACKET,
-    IN_ON_SEND,
-)
+from netsim.engine.kernels.packets import DATA, DROP, ECN_CE, NO_CLASS, PFC
 from netsim.engine.kernels.routing import departs
-from netsim.engine.kernels.rules import (
-    ENQUEUED_TWICE,
-    IDLE_PORT,
-    IN_HAND,
-    NO_SUCH_INDEX,
-    NOT_OPEN,
-    UNKNOWN_CLASS,
-    broken,
-)
 from netsim.engine.kernels.series import change, close_until, look_at_port
 from netsim.engine.kernels.specialization_constants import (
     CIRCUITS,
@@ -81,11 +81,6 @@ from netsim.engine.kernels.specialization_constants import (
     PORT_WAKEUPS,
     TELEMETRY,
     TRACE,
-    admit,
-    choose_class,
-    choose_packet,
-    on_forward,
-    on_send,
 )
 from netsim.engine.kernels.trace import (
     ARRIVED,

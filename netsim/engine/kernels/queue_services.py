@@ -1,33 +1,17 @@
 """Functions that a queue discipline's handlers call, imported from `netsim.queue`.
 
-An invalid argument breaks a rule (rules.py); the function returns something harmless.
+An invalid argument breaks a rule (handlers.py); the function returns something harmless.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from netsim.engine.kernels.env import QueueEnv
 from netsim.engine.kernels.fields import Bytes, Origin, PacketRecord, PortRecord, Ps, QueueRecord
-from netsim.engine.kernels.layout import (
-    FIRST_CONTROL,
-    PFC_FRAME_PENDING,
-    TRIMMED,
-    TRIMMED_AT_LAST_HOP,
-    WAITS,
-    queue_of,
-    ring_slot,
-)
-from netsim.engine.kernels.ports import (
-    close_gap,
-    count_drop,
-    enqueue_packet,
-    mark_packet,
-    note_empty_queues,
-)
-from netsim.engine.kernels.queue_handlers import IN_ADMIT, IN_CHOOSE_CLASS
-from netsim.engine.kernels.rules import (
+from netsim.engine.kernels.handlers import (
     ENQUEUED_TWICE,
+    IN_ADMIT,
+    IN_CHOOSE_CLASS,
     IN_HAND,
     LOST_TRACK,
     NO_PAYLOAD,
@@ -36,7 +20,17 @@ from netsim.engine.kernels.rules import (
     ONLY_IN_ADMIT,
     ONLY_IN_CHOOSE_CLASS,
     UNKNOWN_CLASS,
+    QueueEnv,
     broken,
+)
+from netsim.engine.kernels.layout import PFC_FRAME_PENDING, WAITS, queue_of, ring_slot
+from netsim.engine.kernels.packets import FIRST_CONTROL, TRIMMED, TRIMMED_AT_LAST_HOP
+from netsim.engine.kernels.ports import (
+    close_gap,
+    count_drop,
+    enqueue_packet,
+    mark_packet,
+    note_empty_queues,
 )
 from netsim.engine.kernels.series import look_at_port
 from netsim.engine.kernels.specialization_constants import (

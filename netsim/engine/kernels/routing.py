@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from netsim.engine.kernels.env import PlaneEnv, QueueEnv, RoutingEnv, routing_env_of
 from netsim.engine.kernels.fields import (
     Address,
     Bytes,
@@ -21,24 +20,33 @@ from netsim.engine.kernels.fields import (
     RoutingPortRecord,
     Slot,
 )
-from netsim.engine.kernels.layout import FIRST_CONTROL, VLB, LinkState, Net, queue_of
-from netsim.engine.kernels.port_pairs import pair_of, pairs_in_use
-from netsim.engine.kernels.routing_handlers import (
+from netsim.engine.kernels.handlers import (
     IN_AT_SOURCE,
     IN_AT_SWITCH,
     IN_CHOOSE,
     IN_ON_DEPART,
     IN_ON_ROUTE,
     IN_ON_TICK,
-)
-from netsim.engine.kernels.rules import (
     NO_CANDIDATE,
     NO_GROUP,
     NO_KEY,
     NO_LEVEL,
     NO_LOCAL_PORT,
+    PlaneEnv,
+    QueueEnv,
+    RoutingEnv,
+    at_source,
+    at_switch,
     broken,
+    choose,
+    on_depart,
+    on_route,
+    on_tick,
+    routing_env_of,
 )
+from netsim.engine.kernels.layout import VLB, LinkState, Net, queue_of
+from netsim.engine.kernels.packets import FIRST_CONTROL
+from netsim.engine.kernels.port_pairs import pair_of, pairs_in_use
 from netsim.engine.kernels.specialization_constants import (
     FAULTS,
     FLOW_ROWS,
@@ -54,12 +62,6 @@ from netsim.engine.kernels.specialization_constants import (
     TIME_SLOT_ROUTING,
     TRACE,
     VIA,
-    at_source,
-    at_switch,
-    choose,
-    on_depart,
-    on_route,
-    on_tick,
 )
 from netsim.engine.kernels.trace import UNROUTABLE, trace_packet
 from netsim.model.arithmetic import PURPOSE_THIRD_SWITCH, below, mix, rand32

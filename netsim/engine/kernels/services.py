@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import (
     Bytes,
     FlowRecord,
@@ -14,16 +13,17 @@ from netsim.engine.kernels.fields import (
     TimerSlot,
     TxRecord,
 )
-from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND, ring_slot
-from netsim.engine.kernels.port_pairs import control_pair
-from netsim.engine.kernels.rules import (
+from netsim.engine.kernels.handlers import (
     NO_BIT,
     NO_TIMER,
     NOT_HERE,
     TOO_MANY_BYTES,
     TOO_MANY_CONTROL,
+    Env,
     broken,
 )
+from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND, ring_slot
+from netsim.engine.kernels.port_pairs import control_pair
 from netsim.engine.kernels.specialization_constants import (
     PLANE_BALANCING,
     POLICY_ROUTING,

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from netsim.engine.kernels import handlers, queue_handlers, routing_handlers
-
 
 class UnboundConstantError(RuntimeError):
     """A kernel ran, or was compiled, without being specialized."""
@@ -49,17 +47,14 @@ def _feature(name: str) -> Any:
     return _constants.setdefault(name, _Feature(name))
 
 
-def _function(name: str) -> Callable[..., Any]:
-    def unbound(*_: object) -> NoReturn:
+def unbound(name: str) -> Callable[..., Any]:
+    """Declare a constant that is a function."""
+
+    def refuse(*_: object) -> NoReturn:
         raise UnboundConstantError(name)
 
-    _constants[name] = unbound
-    return unbound
-
-
-def _handler(default: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare a handler; the handler table says what it is for."""
-    return _function(default.__name__)
+    _constants[name] = refuse
+    return refuse
 
 
 # --- features of fabric and network (`features` in state.py) --------------------------------------
@@ -78,8 +73,8 @@ FAULTS: bool = _feature("FAULTS")  # links can lose packets or go down
 MAY_BE_UNROUTABLE: bool = _feature("MAY_BE_UNROUTABLE")  # switches may lack a route
 TIME_SLOT_ROUTING: bool = _feature("TIME_SLOT_ROUTING")  # routes change with the time slot
 CIRCUITS: bool = _feature("CIRCUITS")  # some circuits are not always up (links.py)
-PHASE_DRIVEN: bool = _feature("PHASE_DRIVEN")  # some circuits follow flows' phases (windows.py)
-INDIRECT: int = _feature("INDIRECT")  # use of intermediate switches (two_hops.py)
+PHASE_DRIVEN: bool = _feature("PHASE_DRIVEN")  # some circuits follow flows' phases (loop.py)
+INDIRECT: int = _feature("INDIRECT")  # use of intermediate switches (coupled_switch.py)
 PER_PORT_SIZES: bool = _feature("PER_PORT_SIZES")  # queue sizes differ between ports
 PORT_WAKEUPS: bool = _feature("PORT_WAKEUPS")  # ports with packets may wait for a time
 
@@ -122,39 +117,5 @@ PROFILE: bool = _feature("PROFILE")  # wall-clock time per stage is measured (lo
 HAS_SERIES: bool = _feature("HAS_SERIES")  # time series are recorded (series.py)
 HISTOGRAM: bool = _feature("HISTOGRAM")  # series include the time that queues spend at each level
 
-# --- functions ------------------------------------------------------------------------------------
 
-switch_step = _function("switch_step")  # in switch.py, or coupled_switch.py if COUPLED
-
-setup = _handler(handlers.setup)
-on_start = _handler(handlers.on_start)
-ready = _handler(handlers.ready)
-build_packet = _handler(handlers.build_packet)
-on_data = _handler(handlers.on_data)
-on_trimmed = _handler(handlers.on_trimmed)
-on_request = _handler(handlers.on_request)
-on_control = _handler(handlers.on_control)
-on_timer = _handler(handlers.on_timer)
-on_rx_timer = _handler(handlers.on_rx_timer)
-on_host_timer = _handler(handlers.on_host_timer)
-rank = _handler(handlers.rank)
-on_forward = _handler(handlers.on_forward)
-
-on_arrival = _handler(queue_handlers.on_arrival)
-admit = _handler(queue_handlers.admit)
-choose_class = _handler(queue_handlers.choose_class)
-choose_packet = _handler(queue_handlers.choose_packet)
-on_send = _handler(queue_handlers.on_send)
-on_departure = _handler(queue_handlers.on_departure)
-
-at_source = _handler(routing_handlers.at_source)
-at_switch = _handler(routing_handlers.at_switch)
-choose = _handler(routing_handlers.choose)
-on_route = _handler(routing_handlers.on_route)
-on_depart = _handler(routing_handlers.on_depart)
-on_tick = _handler(routing_handlers.on_tick)
-choose_plane = _handler(routing_handlers.choose_plane)
-
-program_on_begin = _function("program_on_begin")
-program_on_task = _function("program_on_task")
-program_on_timer = _function("program_on_timer")
+switch_step = unbound("switch_step")  # in switch.py, or coupled_switch.py if COUPLED

@@ -10,7 +10,6 @@ simultaneous arrivals that meet get a rank (`sort_arrivals`), from 1 on.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.env import QueueEnv, queue_env_of, routing_env_of
 from netsim.engine.kernels.fields import (
     NO_PORT,
     GlobalPort,
@@ -23,6 +22,7 @@ from netsim.engine.kernels.fields import (
     SwitchRecord,
 )
 from netsim.engine.kernels.handlers import NOTHING as NO_HANDLER
+from netsim.engine.kernels.handlers import QueueEnv, queue_env_of, routing_env_of
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
     BROKEN,
@@ -30,7 +30,6 @@ from netsim.engine.kernels.layout import (
     INF,
     N_BUCKETS,
     OK,
-    PFC,
     WAITS,
     Clock,
     LinkState,
@@ -43,6 +42,7 @@ from netsim.engine.kernels.layout import (
     queue_of,
 )
 from netsim.engine.kernels.links import BLOCK_SLOTS, first_slot, leave_block, slot_in
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.routing import count_unroutable, has_route, output_port
 from netsim.engine.kernels.specialization_constants import (

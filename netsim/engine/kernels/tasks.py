@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from netsim.engine.kernels.env import Env, ProgramEnv, program_env_of
 from netsim.engine.kernels.fields import (
     NO_TASK,
     NO_TIMER,
@@ -31,10 +30,10 @@ from netsim.engine.kernels.fields import (
     TimerSlot,
     TxRecord,
 )
-from netsim.engine.kernels.instructions import write_behind
-from netsim.engine.kernels.layout import INF, TIMER_BEGIN, TIMER_PROGRAM, TIMER_TASK, Heap, Timers
-from netsim.engine.kernels.program_handlers import IN_ON_BEGIN, IN_ON_TASK, IN_ON_TIMER
-from netsim.engine.kernels.rules import (
+from netsim.engine.kernels.handlers import (
+    IN_PROGRAM_ON_BEGIN,
+    IN_PROGRAM_ON_TASK,
+    IN_PROGRAM_ON_TIMER,
     LOG_FULL,
     MAX_FIRINGS,
     MAX_FIRINGS_OF_A_TIMER,
@@ -48,15 +47,17 @@ from netsim.engine.kernels.rules import (
     OVER_AND_OVER,
     TOO_LATE_FOR_SIZE,
     UNDER_WAY,
+    Env,
+    ProgramEnv,
     broken,
-)
-from netsim.engine.kernels.specialization_constants import (
-    N_PROGRAM_TIMERS,
-    PROGRAM,
+    program_env_of,
     program_on_begin,
     program_on_task,
     program_on_timer,
 )
+from netsim.engine.kernels.instructions import write_behind
+from netsim.engine.kernels.layout import INF, TIMER_BEGIN, TIMER_PROGRAM, TIMER_TASK, Heap, Timers
+from netsim.engine.kernels.specialization_constants import N_PROGRAM_TIMERS, PROGRAM
 from netsim.limits import HORIZON_PS
 from netsim.model.tasks import JOIN, RECEIVE, SEND
 
@@ -289,11 +290,11 @@ def program_timer(env: Env, now: Ps, timer: TimerRecord) -> bool:
     own = program_env_of(env)
     count_call(env, own.host, now)
     if code == TIMER_BEGIN:
-        env.host.handler = IN_ON_BEGIN
+        env.host.handler = IN_PROGRAM_ON_BEGIN
         program_on_begin(own, now)
     else:
         own.host.under_way -= 1
-        env.host.handler = IN_ON_TIMER
+        env.host.handler = IN_PROGRAM_ON_TIMER
         program_on_timer(own, now, TIMER_PROGRAM - code)
     return True
 
@@ -307,7 +308,7 @@ def report_task(env: Env, now: Ps, k: TaskId) -> bool:
     count_call(env, own.host, now)
     task.unreported = 0
     own.host.under_way -= 1
-    env.host.handler = IN_ON_TASK
+    env.host.handler = IN_PROGRAM_ON_TASK
     program_on_task(own, now, task)
     return True
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.engine.kernels.env import Env
 from netsim.engine.kernels.fields import (
     FlowId,
     GlobalPort,
@@ -28,6 +27,7 @@ from netsim.engine.kernels.fields import (
     TimerRecord,
     TxRecord,
 )
+from netsim.engine.kernels.handlers import Env
 from netsim.engine.kernels.layout import (
     INF,
     TIMER_RX,
