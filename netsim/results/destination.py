@@ -1,24 +1,54 @@
-"""The directory for results: check it before a run, then prepare it."""
+"""The directory of a result: whether it may be written, its lock, and how a result takes its place.
+
+A result is written beside its directory as `.NAME.xxxxxxxx.tmp` and renamed; the old one is
+`.NAME.xxxxxxxx.old` in between. `clean` removes what killed runs leave.
+
+A directory is replaced only if all its entries have names of result files, and a JSON file or a
+checkpoint shows that they are those of a result. Links, directories, pipes and devices are foreign.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import json
 import os
 import shutil
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from netsim.common.inputs import ROOM_IN_NAME, path_problem
+from netsim.common.writing import is_plain_file, sync, umask
 from netsim.errors import InputError
 from netsim.results import files
 from netsim.results.read import Result, is_sweep, recorded_complete
-from netsim.results.replace import foreign_entry, is_our_sweep, real, recover
 from netsim.results.saturation import STALLED
 from netsim.units import written
 
-STALE_POINTS = "stale_points"
-"""Folder of a sweep for points of earlier sweeps that are not in the present one."""
-
 ELSEWHERE = "choose another --out, or remove this one"
+
+ORPHANS_S = 10.0
+"""Seconds that processes of a killed run have to end."""
+
+KEYS = {
+    files.SUMMARY: {"complete", "reason", "hash"},
+    files.EXPERIMENT: {"format", "versions", "resolved"},
+    files.SHARD: {"format", "number", "count", "sweep", "points"},
+}
+"""Keys that identify the JSON files of netsim."""
+
+
+def real(directory: Path | str) -> Path:
+    """Return a directory with links resolved; a link is never replaced."""
+    return Path(os.path.realpath(directory))
+
+
+def previous_directory(directory: Path) -> Path:
+    """Return where a replaced result of other code or values goes."""
+    return directory.with_name(f"{directory.name}.previous")
 
 
 def check_destination(directory: Path, *, sweep: bool = False) -> None:
@@ -27,40 +57,31 @@ def check_destination(directory: Path, *, sweep: bool = False) -> None:
     Checked before a run, which may be long. Files that netsim did not write are never replaced, and
     a sweep and a single result never replace each other. Links must have been resolved (`real`).
     """
-    _check_name(directory)
+    if problem := path_problem(str(directory), reserve=ROOM_IN_NAME):
+        raise InputError(f"{written(str(directory))} {problem}", hint=ELSEWHERE)
     if directory.is_symlink():
         raise InputError(f"{directory} is a link, not a directory", hint=ELSEWHERE)
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file, not a directory", code="unreadable")
+    _check_writable(directory)
     try:
-        ours = is_our_sweep(directory)
+        ours = _is_our_sweep(directory)
         foreign = foreign_entry(directory) if directory.exists() and not ours else None
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror}") from error
-    _check_writable(directory.parent)
-    if ours:
-        if not sweep:
-            raise InputError(f"{directory} contains a sweep", hint=ELSEWHERE)
-        _check_writable(directory)
-        return
+    if ours and not sweep:
+        raise InputError(f"{directory} contains a sweep", hint=ELSEWHERE)
     if foreign:
         message = f"{directory} contains {foreign}, which netsim did not write"
         raise InputError(message, hint=ELSEWHERE)
-    if sweep and holds_complete(directory):
+    if sweep and not ours and recorded_complete(directory):
         message = f"{directory} contains the complete result of a single run"
         raise InputError(message, hint=ELSEWHERE)
 
 
-def _check_name(directory: Path) -> None:
-    """Raise InputError unless a directory can have that name, with room for a suffix."""
-    problem = path_problem(str(directory), reserve=ROOM_IN_NAME)
-    if problem:
-        raise InputError(f"{written(str(directory))} {problem}", hint=ELSEWHERE)
-
-
 def _check_writable(directory: Path) -> None:
-    """Raise InputError if `directory` cannot be written or made."""
-    for folder in (directory, *directory.parents):
+    """Raise InputError unless `directory` can be replaced or made."""
+    for folder in directory.parents:
         if folder.exists():
             if not folder.is_dir():
                 raise InputError(f"{folder} is a file, not a directory")
@@ -74,10 +95,9 @@ def check_folders(folders: Sequence[Path], inputs: Sequence[Path]) -> None:
     file.
     """
     for folder in folders:
-        _check_name(folder)
-        for one in (folder, partial_directory(folder)):
-            if os.path.lexists(one):
-                check_destination(one)
+        for path in (folder, previous_directory(folder)):
+            if path is folder or os.path.lexists(path):
+                check_destination(path)
     replaced = {real(folder) for folder in folders}
     for file in dict.fromkeys(inputs):
         if replaced & set(real(file).parents):
@@ -85,46 +105,57 @@ def check_folders(folders: Sequence[Path], inputs: Sequence[Path]) -> None:
             raise InputError(f"{file} is an input file in the results directory", hint=hint)
 
 
-def partial_directory(directory: Path) -> Path:
-    """Return where a partial result goes if `directory` has a complete one."""
-    return directory.with_name(f"{directory.name}.partial")
+def foreign_entry(directory: Path) -> str | None:
+    """Return the name of an entry that netsim did not write; None if there is none."""
+    paths = sorted(directory.iterdir())
+    for path in paths:
+        if not files.is_ours(path.name) or not is_plain_file(path):
+            return path.name
+    return None if not paths or any(map(_is_of_result, paths)) else paths[0].name
 
 
-def directory_of_partial(directory: Path) -> Path:
-    """Return where an unfinished run for `directory` keeps its files."""
-    return partial_directory(directory) if holds_complete(directory) else directory
+def _is_of_result(path: Path) -> bool:
+    """Return whether a file shows that netsim wrote it."""
+    if path.name not in KEYS:
+        return path.name == files.CHECKPOINT or files.LEFT_OVER.fullmatch(path.name) is not None
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.keys() >= KEYS[path.name]
 
 
-def previous_directory(directory: Path) -> Path:
-    """Return where a replaced result of other code or values goes."""
-    return directory.with_name(f"{directory.name}.previous")
+def _is_our_sweep(directory: Path) -> bool:
+    """Return whether netsim wrote the sweep table in `directory`; a damaged one counts."""
+    if not is_plain_file(directory / files.SWEEP):
+        return False
+    import polars as pl
+
+    try:
+        return files.TABLE in pl.read_parquet_metadata(directory / files.SWEEP)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return True
+
+
+def result_in(directory: Path) -> Result | None:
+    """Return the result in `directory`; None if there is none or it cannot be read."""
+    try:
+        return Result(directory)
+    except InputError:
+        return None
+
+
+def found_result(directory: Path, fingerprint: str) -> Result | None:
+    """Return the result in `directory` if it has that fingerprint."""
+    result = result_in(directory)
+    return result if result is not None and result.fingerprint == fingerprint else None
 
 
 def other_result(directory: Path, fingerprint: str) -> Result | None:
     """Return the complete result in `directory` if it has another fingerprint."""
-    try:
-        result = Result(directory)
-    except InputError:
-        return None
-    same = result.experiment.get("fingerprint") == fingerprint
-    return result if result.complete and not same else None
-
-
-def holds_complete(directory: Path) -> bool:
-    """Return whether `directory` has a complete result."""
-    return recorded_complete(directory) is True
-
-
-def found_result(directory: Path, fingerprint: str) -> Result | None:
-    """Return the result with that fingerprint in `directory` or its partial directory."""
-    for folder in (directory, partial_directory(directory)):
-        try:
-            result = Result(folder)
-        except InputError:
-            continue
-        if result.experiment.get("fingerprint") == fingerprint:
-            return result
-    return None
+    result = result_in(directory)
+    is_other = result is not None and result.complete and result.fingerprint != fingerprint
+    return result if is_other else None
 
 
 def done_result(
@@ -133,86 +164,165 @@ def done_result(
     """Return the complete, undamaged result with that fingerprint in `directory`; with `stalled`,
     or one that stalled."""
     result = found_result(directory, fingerprint)
-    if result is None or result.path != directory:
-        return None
-    if not result.complete and not (stalled and result.status == STALLED):
+    if result is None or not (result.complete or (stalled and result.status == STALLED)):
         return None
     try:
         intact = len(result.flows) == result.summary["flows"]
-        if links:
-            intact = intact and result.links is not None
+        intact = intact and (not links or result.links is not None)
     except InputError:
         return None
     return result if intact else None
 
 
-def recover_single(directory: Path) -> None:
-    """Clean up after a killed run of a single result."""
-    for folder in (directory, partial_directory(directory)):
-        recover(folder.parent, folder.name)
+@contextmanager
+def replacing(directory: Path, fingerprint: str) -> Iterator[Path]:
+    """Yield a scratch directory for a result with that fingerprint, which takes the place of
+    `directory` when the block succeeds. A complete result of another fingerprint becomes
+    `NAME.previous`."""
+    parent = directory.parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", suffix=".tmp", dir=parent))
+    except OSError as error:
+        raise InputError(f"cannot write to {parent}: {error.strerror}") from error
+    try:
+        yield scratch
+        for path in scratch.iterdir():
+            sync(path)  # so that a rename never exposes partial files
+        scratch.chmod(0o777 & ~umask())  # mkdtemp makes it private
+        _swap(scratch, directory, fingerprint)
+    except OSError as error:
+        raise InputError(f"cannot write to {directory}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
-def prepare_sweep(directory: Path, names: Sequence[str]) -> list[str]:
-    """Prepare `directory` for the points called `names`; return the names of points moved away.
+def _swap(scratch: Path, directory: Path, fingerprint: str) -> None:
+    """Move `scratch` to `directory`; restore the old one if that fails."""
+    if not directory.exists():
+        scratch.rename(directory)
+        return
+    keeps_old = other_result(directory, fingerprint) is not None
+    old = previous_directory(directory) if keeps_old else scratch.with_suffix(".old")
+    if old.exists():
+        shutil.rmtree(old)
+    if keeps_old:
+        (directory / files.CHECKPOINT).unlink(missing_ok=True)  # of the new result's run
+    directory.rename(old)
+    try:
+        scratch.rename(directory)
+    except OSError:
+        old.rename(directory)
+        raise
+    if not keeps_old:
+        shutil.rmtree(old, ignore_errors=True)
 
-    Cleans up after killed runs and removes a partial single result. Points of earlier sweeps move
-    to "stale_points"; those that this sweep has again move back.
-    """
-    recover(directory.parent, directory.name)
+
+def clean(parent: Path, name: str | None = None) -> None:
+    """Remove what killed runs left in `parent`, of one directory `name` or of all; put an old
+    result back if its place is empty. Call it only with the lock on the directory."""
+    for path in sorted(parent.glob(".*")):
+        match = files.LEFT_OVER.fullmatch(path.name)
+        if match is None or name not in (None, match[1]):
+            continue
+        with suppress(OSError):
+            if is_plain_file(path):
+                if match[1] in (files.SWEEP, files.CHECKPOINT):
+                    path.unlink()
+            elif path.is_symlink() or not all(files.is_ours(one.name) for one in path.iterdir()):
+                continue
+            elif path.suffix == ".old" and not os.path.lexists(parent / match[1]):
+                path.rename(parent / match[1])
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def prepare_sweep(directory: Path) -> None:
+    """Prepare `directory` for a sweep: clean up after killed runs, and remove a partial single
+    result."""
+    clean(directory.parent, directory.name)
     try:
         if directory.exists() and not is_sweep(directory):
             for path in directory.iterdir():
                 path.unlink()
-        directory.mkdir(exist_ok=True)
-        recover(directory)
-        if (directory / STALE_POINTS).is_symlink():
-            raise InputError(
-                f"{directory / STALE_POINTS} is a link", hint=ELSEWHERE, code="unreadable"
-            )
-        files.remove_left_over(directory, files.SWEEP)
-        siblings = [
-            sibling(Path(name)).name
-            for name in names
-            for sibling in (partial_directory, previous_directory)
-        ]
-        moved = _move_away(directory, {*names, *siblings})
-        for name in names:
-            if not (directory / name).exists() and holds_complete(directory / STALE_POINTS / name):
-                (directory / STALE_POINTS / name).rename(directory / name)
-        if (directory / STALE_POINTS).is_dir() and not any((directory / STALE_POINTS).iterdir()):
-            (directory / STALE_POINTS).rmdir()
+        directory.mkdir(parents=True, exist_ok=True)
+        clean(directory)
     except OSError as error:
         raise InputError(f"cannot write to {directory}: {error.strerror}") from error
-    return moved
 
 
-def _move_away(directory: Path, wanted: set[str]) -> list[str]:
-    moved = []
-    for folder in sorted(directory.iterdir()):
-        if folder.name in wanted or folder.is_symlink() or not _is_point(folder):
-            continue
-        there = directory / STALE_POINTS / folder.name
-        if os.path.lexists(there):
-            if not _is_point(there) or (holds_complete(there) and not holds_complete(folder)):
-                continue
-            shutil.rmtree(there)
-        there.parent.mkdir(exist_ok=True)
-        folder.rename(there)
-        moved.append(folder.name)
-    return moved
+@contextmanager
+def exclusive(directory: Path, *, patient: bool = False) -> Iterator[int]:
+    """Lock `directory` during the block; yield the lock's file descriptor.
 
-
-def _is_point(folder: Path) -> bool:
-    """Return whether a folder holds only a point of a sweep, written by netsim."""
+    The lock is on a file next to it. It ends with the process and those that inherit the
+    descriptor. Raises InputError if another run holds it, unless `patient`; processes that a killed
+    run leaves behind get a few seconds to end.
+    """
+    lock = directory.parent / f".{directory.name}.lock"
+    end = time.monotonic() + ORPHANS_S
     try:
-        return bool(Result(folder).experiment["axes"]) and foreign_entry(folder) is None
-    except InputError:
-        return False
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        while (descriptor := _locked(lock)) is None:
+            holder = _holder(lock)
+            if not patient and (holder is not None or time.monotonic() > end):
+                by = f"process {holder}" if holder else "another run"
+                hint = "wait, or choose another --out"
+                raise InputError(f"{directory} is in use by {by}", hint=hint)
+            time.sleep(0.05)
+    except OSError as error:
+        raise InputError(f"cannot lock {lock}: {error.strerror}") from error
+    try:
+        yield descriptor
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
-def remove_partial(directory: Path) -> None:
-    """Remove the partial result, now that `directory` has a complete one."""
-    partial = partial_directory(directory)
-    left = recorded_complete(partial) is False or (partial / files.CHECKPOINT).exists()
-    if left and not partial.is_symlink() and foreign_entry(partial) is None:
-        shutil.rmtree(partial, ignore_errors=True)
+def _locked(lock: Path) -> int | None:
+    """Open and lock the file `lock`, and write this process into it; None if it is locked.
+
+    Raises InputError if the file is not a lock of netsim.
+    """
+    while True:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(lock, flags, 0o666)
+        try:
+            content = os.pread(descriptor, 100, 0)
+            if content and not content.isdigit():
+                hint = "remove it, or choose another --out"
+                raise InputError(f"{lock} is not a lock of netsim", hint=hint)
+            _lock(descriptor)
+            # The process that had it may have removed the file.
+            if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.lstat()):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a file if its file system has locks. Raises BlockingIOError if it is locked."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
+
+
+def _holder(lock: Path) -> int | None:
+    """Return the process that has a lock, 0 if it is not known yet, and None if it has ended."""
+    try:
+        process = int(lock.read_bytes() or 0)
+        os.kill(process, 0)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except (OSError, OverflowError):  # of another user
+        pass
+    return process

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.common.discovery import declared
-from netsim.common.writing import is_plain_file, replacing_file, sync, write_text
+from netsim.common.writing import is_plain_file, replacing_file, write_text
 from netsim.results.columns import Column, describe, specs
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ TABLE = "netsim.table"
 PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
 """Plots other than those of `netsim plot --kind`, called KIND.png or KIND_Y.png."""
 
-LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.tmp")
-"""Names of temporary files of killed runs."""
+LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.(tmp|old)")
+"""Names of temporary files and directories of killed runs."""
 
 OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, SHARD, REPORT))
 """Files of a result besides its tables."""
@@ -58,14 +58,6 @@ def is_ours(name: str) -> bool:
 def tables() -> set[str]:
     """Return the names of the table files that runs write."""
     return {one.file for one in specs().values() if one.of_run}
-
-
-def remove_left_over(directory: Path, name: str) -> None:
-    """Remove temporary files for `name` of killed runs. Raises OSError."""
-    for path in directory.iterdir():
-        left = LEFT_OVER.fullmatch(path.name)
-        if left and left[1] == name and is_plain_file(path):
-            path.unlink()
 
 
 def plain(value: Any) -> Any:
@@ -128,9 +120,3 @@ def link_or_copy(path: Path, target: Path) -> None:
         os.link(path, target, follow_symlinks=False)
     except OSError:  # a file system without links
         shutil.copyfile(path, target, follow_symlinks=False)
-
-
-def sync_all(directory: Path) -> None:
-    """Flush the files of `directory` to disk, so that a rename never exposes partial files."""
-    for path in directory.iterdir():
-        sync(path)

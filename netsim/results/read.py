@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +82,11 @@ class Result:
     def name(self) -> str:
         return str(self.experiment["point"])
 
+    @property
+    def fingerprint(self) -> str:
+        """The hash of everything that decides the result."""
+        return str(self.experiment.get("fingerprint"))
+
     def matches_hash(self) -> bool | None:
         """Return whether the tables match the hash; None without links."""
         from netsim.results.run_result import hashed, result_hash
@@ -120,18 +123,9 @@ class Sweep:
     @cached_property
     def points(self) -> list[Result]:
         """Results of the points, in the order of the table."""
-        return [point for row in self.table.iter_rows(named=True) for point in self._results(row)]
-
-    def _results(self, row: Mapping[str, Any]) -> list[Result]:
-        """Return the result of a row, as a list of one or none."""
-        name = str(row["point"])
-        if row.get("status") == "failed":
-            return []
-        _recover(self.path / name)
-        folders = [self.path / folder for folder in (name, f"{name}.partial")]
-        found = [Result(folder) for folder in folders if (folder / files.SUMMARY).exists()]
-        fitting = [result for result in found if result.summary["hash"] == row.get("hash")]
-        return (fitting or found)[:1]
+        done = [row["point"] for row in self.table.to_dicts() if row.get("status") != "failed"]
+        folders = [self.path / str(name) for name in done]
+        return [Result(folder) for folder in folders if (folder / files.SUMMARY).exists()]
 
     def __repr__(self) -> str:
         return f"<Sweep {self.path.name}: {len(self.table)} points>"
@@ -154,7 +148,6 @@ def load_result(path: Path | str) -> Result:
         raise InputError(f"{path} contains a sweep", hint="give the folder of one of its points")
     if problem := path_problem(str(path)):
         raise InputError(f"{written(str(path))} {problem}")
-    _recover(path)
     if not (path / files.SUMMARY).is_file():
         raise InputError(f"no result in {path}", hint=_why_none(path))
     return Result(path)
@@ -204,20 +197,6 @@ def _why_none(path: Path) -> str:
     if (path / files.CHECKPOINT).is_file():
         return f"unfinished: `netsim run {path}` continues the run"
     return f"{files.SUMMARY} is missing" if path.is_dir() else "it is a file"
-
-
-def _recover(path: Path) -> None:
-    """Restore the result that a killed run had moved aside."""
-    from netsim.results.replace import exclusive, real, recover
-
-    path = real(path)
-    if path.exists() or not list(path.parent.glob(f".{escape(path.name)}.*.old")):
-        return
-    try:
-        with exclusive(path), exclusive(path.parent):  # of a single run or a sweep
-            recover(path.parent, path.name)
-    except (InputError, OSError):
-        return
 
 
 def _read_table(path: Path, name: str) -> pl.DataFrame:

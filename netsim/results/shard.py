@@ -20,9 +20,9 @@ from netsim.common.documents import DAMAGED, read_object
 from netsim.common.inputs import ROOM_IN_NAME, path_problem
 from netsim.errors import InputError
 from netsim.results import destination, files
+from netsim.results.destination import exclusive, foreign_entry, real, replacing
 from netsim.results.provenance import code_inputs
 from netsim.results.read import Result, load_sweep
-from netsim.results.replace import exclusive, foreign_entry, real, replacing
 from netsim.results.write import result_row, write_sweep
 from netsim.units import shortened, written
 
@@ -144,8 +144,7 @@ def merge(sources: Sequence[Path], out: Path) -> list[str]:
     names = next(iter(shards.values())).points
     rows: dict[str, Mapping[str, Any]] = {}
     with exclusive(target):
-        target.mkdir(parents=True, exist_ok=True)
-        destination.prepare_sweep(target, names)
+        destination.prepare_sweep(target)
         for source, shard in shards.items():
             rows |= _merge_shard(source, shard, target)
         write_sweep(target, [rows[name] for name in names if name in rows])
@@ -193,10 +192,9 @@ def _merge_point(folder: Path, name: str, target: Path) -> Mapping[str, Any]:
         raise InputError(what, file=str(folder / files.EXPERIMENT), key="point", hint=DAMAGED)
     if result.complete and len(result.flows) != result.summary["flows"]:
         raise InputError("has other flows than the summary", file=str(folder / files.FLOWS))
-    fingerprint = str(result.experiment.get("fingerprint"))
-    if destination.done_result(target, fingerprint, links=False) is None:
-        destination.check_destination(target)
-        with replacing(target) as scratch:
+    if destination.done_result(target, result.fingerprint, links=False) is None:
+        destination.check_folders([target], [])
+        with replacing(target, result.fingerprint) as scratch:
             for path in sorted(folder.iterdir()):
                 if path.name != files.CHECKPOINT:
                     files.link_or_copy(path, scratch / path.name)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
@@ -15,9 +13,9 @@ from netsim.common.writing import replacing_file
 from netsim.errors import InputError
 from netsim.results import destination, files
 from netsim.results.columns import Column, Metric, columns, metrics, specs
+from netsim.results.destination import real
 from netsim.results.provenance import LIBRARIES, Provenance, provenances
 from netsim.results.read import Result
-from netsim.results.replace import real, replacing
 from netsim.version import __version__
 
 if TYPE_CHECKING:
@@ -44,8 +42,7 @@ def write_result(
     directory.
 
     The files are written to a temporary directory that is then renamed, so readers see the old or
-    the new result, never a mixture. If `directory` has a complete result, a partial one goes to
-    DIRECTORY.partial. A replaced complete result of other code or values moves to
+    the new result, never a mixture. A replaced complete result of other code or values moves to
     DIRECTORY.previous.
 
     `provenance` is that of the point when the run began, `origin` that of its experiment. With
@@ -54,66 +51,43 @@ def write_result(
     Raises InputError if the directory holds files that netsim did not write, or cannot be written.
     """
     directory = Path(directory)
-    partial = not result.complete and destination.holds_complete(directory)
-    if partial:
-        directory = destination.partial_directory(directory)
-    target = real(directory.parent) / directory.name if partial else real(directory)
-    destination.check_destination(target)
-    provenance = provenance or provenances([point])[0]
-    old = (
-        destination.previous_directory(target)
-        if destination.other_result(target, provenance.fingerprint)
-        else None
-    )
-    if old is not None and os.path.lexists(old):
-        destination.check_destination(old)
+    target, provenance = real(directory), provenance or provenances([point])[0]
+    destination.check_folders([target], [])
     tables = {**result.tables}
     if not point.outputs.links:
         del tables["links"]
     about = {**_experiment(point, result, provenance), "origin": origin}
-    with replacing(target, old) as scratch:
+    with destination.replacing(target, provenance.fingerprint) as scratch:
         for name, table in tables.items():
             files.write_table(scratch / specs()[name].file, name, table)
         files.write_json(scratch / files.SUMMARY, summary_of(result))
         files.write_json(scratch / files.EXPERIMENT, about)
         if keep_checkpoint:
             files.link_or_copy(target / files.CHECKPOINT, scratch / files.CHECKPOINT)
-    if result.complete:
-        destination.remove_partial(directory)
     return directory
 
 
-def receive(directory: Path, contents: Mapping[str, bytes], fingerprint: str) -> Path:
+def receive(directory: Path, contents: Mapping[str, bytes], fingerprint: str) -> None:
     """Write the files of a result from a machine that does not see `directory` there, as
-    `write_result` does; return where it is.
+    `write_result` does.
 
     Raises InputError, and changes nothing, unless it is a result with this fingerprint.
     """
     target = real(directory)
-    with tempfile.TemporaryDirectory(prefix=".", suffix=".received", dir=target.parent) as folder:
-        received = Path(folder) / target.name
-        received.mkdir()
+    destination.check_folders([target], [])
+    with destination.replacing(target, fingerprint) as scratch:
         for name, content in contents.items():
             if name not in (*files.tables(), files.SUMMARY, files.EXPERIMENT):
                 raise InputError(f"a worker sent the file {name!r}, which no result has")
-            with replacing_file(received / name) as file:
+            with replacing_file(scratch / name) as file:
                 file.write(content)
-        complete = checked(received, fingerprint).complete
-        if not complete and destination.holds_complete(target):
-            target = destination.partial_directory(target)
-        destination.check_destination(target)
-        with replacing(target) as scratch:
-            for path in received.iterdir():
-                path.rename(scratch / path.name)
-    if complete:
-        destination.remove_partial(target)
-    return target
+        checked(scratch, fingerprint)
 
 
 def checked(directory: Path, fingerprint: str) -> Result:
     """Return the result in `directory`. Raises InputError unless it has this fingerprint."""
     result = Result(directory)
-    if result.experiment.get("fingerprint") != fingerprint:
+    if result.fingerprint != fingerprint:
         raise InputError("is of another experiment", file=str(directory))
     return result
 

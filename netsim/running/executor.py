@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import CombinedInputError, InputError
-from netsim.results import destination
-from netsim.results.replace import recover
+from netsim.results.destination import clean
 from netsim.results.write import checked, receive
 from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
 
@@ -155,21 +154,18 @@ def outcome_of(run: PointRun, reply: Mapping[str, Any]) -> PointOutcome | None:
     Raises InputError if its input is wrong.
     """
     if "lost" in reply:
-        recover(run.folder.parent, run.folder.name)
+        clean(run.folder.parent, run.folder.name)
     if "input_error" in reply:
         raise input_error(reply["input_error"])
     if "stopped" in reply:
         return None
-    directory = reply["directory"]
-    if directory is None:
+    if reply["directory"] is None:
         return run.failed(str(reply["error"]).removeprefix(f"{run.name}: "))
-    folders = (run.folder, destination.partial_directory(run.folder))
-    folder = next((one for one in folders if str(one) == directory), run.folder)
     fingerprint = run.provenance.fingerprint
     try:
         if "files" in reply:
-            folder = receive(run.folder, reply["files"], fingerprint)
-        result = checked(folder, fingerprint)
+            receive(run.folder, reply["files"], fingerprint)
+        result = checked(run.folder, fingerprint)
     except InputError as error:
         return run.failed(f"the result cannot be read: {error}")
     return run.outcome(result)

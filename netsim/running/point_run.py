@@ -147,28 +147,30 @@ class PointRun:
             )
         except RunError as error:
             return self.failed(str(error))
-        resumable = checkpointer.every_s is not None and result.stop_reason == INTERRUPTED
-        folder = write_result(
+        row, message = sweep_row(point, summary_of(result)), None
+        if result.reason:
+            message = f"{point.name}: {result.reason}"
+        old = destination.found_result(self.folder, self.provenance.fingerprint)
+        if not result.complete and old is not None and old.complete:
+            checkpointer.path.unlink(missing_ok=True)
+            callbacks.note(f"kept the complete result in {self.folder}")
+            return PointOutcome(point, self.folder, row, False, False, message)
+        write_result(
             self.folder,
             point,
             result,
             self.provenance,
-            keep_checkpoint=resumable,
+            keep_checkpoint=checkpointer.every_s is not None and result.stop_reason == INTERRUPTED,
             origin=options.origin,
         )
-        if folder != self.folder:
-            callbacks.note(f"complete result kept in {self.folder}; partial result is in {folder}")
-        message = f"{point.name}: {result.reason}" if result.reason else None
-        row = sweep_row(point, summary_of(result))
-        return PointOutcome(point, folder, row, True, result.complete, message)
+        return PointOutcome(point, self.folder, row, True, result.complete, message)
 
     def _checkpointer(self, options: RunOptions, note: Callable[[str], None]) -> Checkpointer:
         """Return the point's checkpointer, with the checkpoint to resume from, if any."""
-        point, folder = self.point, destination.directory_of_partial(self.folder)
-        path, inputs = folder / files.CHECKPOINT, self.provenance.run_inputs
+        point, path = self.point, self.folder / files.CHECKPOINT
+        inputs = self.provenance.run_inputs
         checkpointer = Checkpointer(point.name, path, inputs, options.checkpoint_s, options.origin)
-        if folder.is_dir():
-            files.remove_left_over(folder, files.CHECKPOINT)
+        destination.clean(self.folder, files.CHECKPOINT)
         if options.force or not checkpointer.path.exists():
             return checkpointer
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.results import files
-from netsim.results.replace import exclusive
+from netsim.results.destination import exclusive
 from netsim.running.point_run import PointRun, RunOptions
 from netsim.running.point_spec import point_spec
 from netsim.running.worker_process import Reply, Workers

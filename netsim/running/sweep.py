@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,8 +22,8 @@ from netsim.results import (
     is_sweep,
     write_sweep,
 )
+from netsim.results.destination import exclusive, real
 from netsim.results.provenance import provenances
-from netsim.results.replace import exclusive, real
 from netsim.results.shard import Shard
 from netsim.results.write import point_directory, sweep_row
 from netsim.running import checkpoint
@@ -83,12 +82,9 @@ def run_points(
             return
         callbacks.predicted(estimates)
         executor.open(stack.enter_context(exclusive(target)))
+        if not sweep:
+            destination.clean(target.parent, target.name)
         table = _SweepTable(target, runs) if sweep else None
-        if table is None:
-            destination.recover_single(target)
-        elif table.moved:
-            folder = directory / destination.STALE_POINTS
-            callbacks.note(f"moved to {folder}, not in this sweep: {', '.join(table.moved)}")
         if shard is not None:
             shard.write(target)
         else:
@@ -167,11 +163,6 @@ def _plan(points: Sequence[Point], target: Path, *, sweep: bool) -> list[PointRu
     sources = provenances(points)
     check_destination(target, sweep=sweep)
     destination.check_folders(folders, [file for one in sources for file in one.inputs])
-    for folder, provenance in zip(folders, sources, strict=True):
-        if destination.other_result(folder, provenance.fingerprint) and os.path.lexists(
-            destination.previous_directory(folder)
-        ):
-            check_destination(destination.previous_directory(folder))
     return [PointRun(*parts) for parts in zip(points, folders, sources, strict=True)]
 
 
@@ -193,7 +184,7 @@ class _SweepTable:
     def __init__(self, directory: Path, runs: Sequence[PointRun]) -> None:
         self.directory = directory
         self._runs = {run.name: run for run in runs}
-        self.moved = destination.prepare_sweep(directory, list(self._runs))
+        destination.prepare_sweep(directory)
         self._rows: dict[str, dict[str, Any] | None] = {}
         for run in runs:
             found = destination.found_result(run.folder, run.provenance.fingerprint)

@@ -103,7 +103,7 @@ def test_links_table_is_optional(tmp_path):
 
 
 def test_foreign_files_are_never_replaced(tmp_path):
-    """Contents decide, not names, both in a user's folder and among files of a result."""
+    """Names and kinds of all files count, and the contents of a JSON file or a checkpoint."""
     result = write_result(tmp_path / "result", FakePoint(), fake_result())
     user_table = tmp_path / "user_table.parquet"
     pl.DataFrame({"thesis": [1]}).write_parquet(user_table)
@@ -122,7 +122,8 @@ def test_foreign_files_are_never_replaced(tmp_path):
         alone, among = tmp_path / "alone" / name, tmp_path / "among" / name
         alone.mkdir(parents=True)
         shutil.copytree(result, among)
-        for folder in (alone, among):
+        is_name_of_result = name in ("summary.json", "experiment.json", "flows.parquet")
+        for folder in (alone, *([] if is_name_of_result else [among])):
             (folder / name).unlink(missing_ok=True)
             create(folder / name)
             entries, before = sorted(os.listdir(folder)), (folder / name).lstat()
@@ -201,7 +202,7 @@ class TestSweep:
         ]
 
     def test_sweep_has_a_table_and_points(self, tmp_path, points):
-        prepare_sweep(tmp_path / "sweep", [point.name for point in points])
+        prepare_sweep(tmp_path / "sweep")
         rows = []
         for point in points:
             result = fake_result(seed=point.seed)
@@ -222,7 +223,7 @@ class TestSweep:
             load_result(tmp_path / "sweep")
 
     def test_failed_point_has_a_row_but_no_result(self, tmp_path, points):
-        prepare_sweep(tmp_path, [point.name for point in points])
+        prepare_sweep(tmp_path)
         result = fake_result()
         write_result(tmp_path / points[0].name, points[0], result)
         write_sweep(tmp_path, [sweep_row(points[0], summary_of(result)), failed_row(points[1])])
@@ -239,7 +240,7 @@ class TestSweep:
         path = tmp_path / "run"
         write_result(path, FakePoint(), fake_result(complete=False))
         check_destination(path, sweep=True)
-        prepare_sweep(path, [])
+        prepare_sweep(path)
         write_sweep(path, [])
         assert is_sweep(path)
         assert load(path).points == []
