@@ -7,13 +7,15 @@ file or the new one. A symbolic link in its place is replaced; its target is nev
 from __future__ import annotations
 
 import errno
+import json
 import os
+import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 NAME_CHARACTERS = 60
 """Longest part of a file's name in its scratch file's name."""
@@ -96,3 +98,43 @@ def umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_CONTROL = re.compile(r"[\x7f]")
+
+
+def toml_text(tree: Mapping[str, Any]) -> str:
+    """Return a tree as TOML: the values of a table first, then its tables. None is left out."""
+    return "\n".join(_toml_lines(tree, ())) + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    if path and (len(tables) < len(table) or not table):
+        yield f"\n[{'.'.join(_toml_key(one) for one in path)}]"
+    for key, value in table.items():
+        if key in tables or value is None:
+            continue
+        if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            yield f"{_toml_key(key)} = ["
+            yield from (f"    {_toml_value(one)}," for one in value)
+            yield "]"
+        else:
+            yield f"{_toml_key(key)} = {_toml_value(value)}"
+    for key, value in tables.items():
+        yield from _toml_lines(value, (*path, key))
+
+
+def _toml_key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _toml_value(key)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = (f"{_toml_key(k)} = {_toml_value(v)}" for k, v in value.items() if v is not None)
+        return "{" + ", ".join(inside) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml_value(one) for one in value if one is not None) + "]"
+    text = json.dumps(value, ensure_ascii=False)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

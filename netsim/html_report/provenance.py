@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+from netsim.common.writing import toml_text
 from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report
 from netsim.units import format_number, format_time
 
 ORDER = 90
-
-BARE = re.compile(r"[A-Za-z0-9_-]+")
-CONTROL = re.compile(r"[\x7f]")
 
 
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
@@ -40,42 +36,10 @@ def of_point(_report: Report, point: Point) -> Iterator[Section]:
         rows.append([plugin["kind"], f"{plugin['name']} (SHA-256 {plugin['sha256'][:16]})"])
     for note in summary.get("traffic") or []:
         rows.append(["note", note])
-    text = toml_of(experiment["resolved"])
+    text = toml_text(experiment["resolved"])
     made = (parts.table(["", ""], rows), parts.code("The experiment as TOML", text))
     yield Section("provenance", "Provenance", (), made)
 
 
 def _texts(table: Any) -> list[tuple[str, str]]:
     return [(str(k), str(v)) for k, v in table.items()] if isinstance(table, dict) else []
-
-
-def toml_of(tree: Mapping[str, Any]) -> str:
-    """Return a resolved experiment as TOML."""
-    return "\n".join(_lines(tree, ())) + "\n"
-
-
-def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table: values first, then tables."""
-    tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
-    if path and (len(tables) < len(table) or not table):
-        yield f"\n[{'.'.join(_key(one) for one in path)}]"
-    for key, value in table.items():
-        if key not in tables and value is not None:
-            yield f"{_key(key)} = {_inline(value)}"
-    for key, value in tables.items():
-        yield from _lines(value, (*path, key))
-
-
-def _key(key: str) -> str:
-    return key if BARE.fullmatch(key) else _inline(key)
-
-
-def _inline(value: Any) -> str:
-    """Return a value on one line."""
-    if isinstance(value, Mapping):
-        inside = (f"{_key(k)} = {_inline(v)}" for k, v in value.items() if v is not None)
-        return "{" + ", ".join(inside) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_inline(one) for one in value if one is not None) + "]"
-    text = json.dumps(value, ensure_ascii=False)
-    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

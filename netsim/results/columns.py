@@ -57,11 +57,33 @@ class Metric(Column):
     share: bool = False
     """A share, which tables show in per cent."""
 
+    @staticmethod
+    def each(text: str) -> tuple[Metric, ...]:
+        """Return metrics from lines of name, unit ("-" for none), path and meaning.
+
+        `%` after a name is `share`. Lines are as in `TableSpec.of`.
+        """
+        return tuple(
+            Metric(name.rstrip("%"), unit.strip("-"), doc, path=path, share="%" in name)
+            for name, unit, path, doc in _rows(text, 4)
+        )
+
     def of(self, summary: Mapping[str, Any]) -> Any:
         value: Any = summary
         for key in (self.path or self.name).split("."):
             value = (value or {}).get(key)
         return value
+
+
+def _rows(text: str, width: int) -> list[list[str]]:
+    """Return the cells of lines, separated by spaces; indented lines continue the last cell."""
+    rows: list[list[str]] = []
+    for line in dedent(text).strip("\n").split("\n"):
+        if line.startswith(" "):
+            rows[-1][-1] += f" {line.strip()}"
+        else:
+            rows.append(line.split(maxsplit=width - 1))
+    return rows
 
 
 @dataclass(frozen=True)
@@ -81,15 +103,9 @@ class TableSpec:
         A meaning continues on lines that are indented more. `?` after a name is `null_below_zero`,
         `*` is `optional`.
         """
-        rows: list[list[str]] = []
-        for line in dedent(text).strip("\n").split("\n"):
-            if line.startswith(" "):
-                rows[-1][2] += f" {line.strip()}"
-            else:
-                rows.append(line.split(maxsplit=2))
         columns = tuple(
             Column(written.rstrip("?*"), unit.strip("-"), doc, "?" in written, "*" in written)
-            for written, unit, doc in rows
+            for written, unit, doc in _rows(text, 3)
         )
         return cls(name, columns, hash_order, of_run)
 

@@ -19,11 +19,11 @@ from chromium import open_page
 from raises_input import raises_input
 
 from netsim import load
+from netsim.common.writing import toml_text
 from netsim.html_report import overview, page, write_report
 from netsim.html_report.graph import graph_of
 from netsim.html_report.network import pause_tree
 from netsim.html_report.parts import heatmap
-from netsim.html_report.provenance import toml_of
 from netsim.html_report.report import Report
 from netsim.workloads.html_report import serving, step
 
@@ -264,9 +264,9 @@ def test_text_of_results_is_escaped(results: Path, tmp_path: Path) -> None:
 
 def test_resolved_experiment_is_valid_toml(results: Path) -> None:
     tree = load(results / "serve").experiment["resolved"]
-    assert tomllib.loads(toml_of(tree)) == tree
+    assert tomllib.loads(toml_text(tree)) == tree
     odd = {"a b": {"list": [{"x": "\x7f\n"}, 1.5], "t": True}, "z": {"empty": {}}}
-    assert tomllib.loads(toml_of(odd)) == odd
+    assert tomllib.loads(toml_text(odd)) == odd
 
 
 def test_explain_option_breaks_down_the_slowest_flow(results: Path) -> None:

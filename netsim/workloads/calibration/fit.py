@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.writing import toml_text
 from netsim.errors import printable
 from netsim.units import format_rate, format_time
 from netsim.version import __version__
@@ -362,7 +363,7 @@ def machine_toml(
         if curves:
             table[link] = {**table[link], "measured": curves}
     comments = "\n".join("# " + printable(line) for line in _provenance(files, found))
-    return comments + "\n" + "\n".join(_lines(table)) + "\n"
+    return comments + "\n" + toml_text(table)
 
 
 def _source(base: Mapping[str, Any], files: Sequence[MeasuredFile]) -> str:
@@ -413,39 +414,3 @@ def _curves(one: CollectiveCurves) -> dict[str, Any]:
         for factors in one.factors
     ]
     return {"curves": curves, "factors": factors}
-
-
-def _lines(table: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Yield a table's lines: values first, then inner tables and lists of tables."""
-    inner = {name: value for name, value in table.items() if isinstance(value, Mapping)}
-    lists = {
-        name: value
-        for name, value in table.items()
-        if isinstance(value, list) and value and isinstance(value[0], Mapping)
-    }
-    for name, value in table.items():
-        if name not in inner and name not in lists:
-            yield f"{name} = {_value(value)}"
-    for name, value in lists.items():
-        yield f"{name} = ["
-        yield from (f"    {_value(one)}," for one in value)
-        yield "]"
-    for name, value in inner.items():
-        if any(not isinstance(one, Mapping) for one in value.values()):
-            yield f"\n[{path}{name}]"
-        yield from _lines(value, f"{path}{name}.")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        text = "".join(
-            c if c.isprintable() and c not in '"\\' else f"\\u{ord(c):04x}" for c in value
-        )
-        return f'"{text}"'
-    if isinstance(value, list):
-        return "[" + ", ".join(_value(one) for one in value) + "]"
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {_value(one)}" for name, one in value.items()) + " }"
-    return repr(value)

@@ -76,98 +76,45 @@ PARTS = tuple(
 )
 """Exposed communication by network, and by network and kind; null if there is none."""
 
-FORECAST = tuple(
-    Metric(
-        f"forecast_{name}",
-        unit,
-        f"{doc} the whole job, forecast from a sample",
-        path=path,
-        share=unit == "1",
-    )
-    for name, unit, doc, path in (
-        ("ps", "ps", "step of", "job.forecast.step_ps"),
-        ("mfu", "1", "model FLOPs utilization of", "job.forecast.mfu"),
-        ("exposed", "1", "share of exposed communication in a step of", "job.forecast.exposed"),
-        *(
-            (
-                f"exposed_{network.replace('-', '_')}",
-                "1",
-                f"share of exposed communication over the {network} network in a step of",
-                f"job.forecast.exposed_by.{network.replace('-', '_')}",
-            )
-            for network in NETWORKS
-        ),
-        ("bubble", "1", "share of the bubble in a step of", "job.forecast.bubble"),
-    )
-)
+FORECAST = Metric.each("""
+forecast_ps         ps  job.forecast.step_ps    step of the whole job, forecast from a sample
+forecast_mfu%       1   job.forecast.mfu        model FLOPs utilization of the whole job, forecast
+    from a sample
+forecast_exposed%   1   job.forecast.exposed    share of exposed communication in a step of the
+    whole job, forecast from a sample
+forecast_exposed_scale_up%   1  job.forecast.exposed_by.scale_up   share of exposed communication
+    over the scale-up network in a step of the whole job, forecast from a sample
+forecast_exposed_scale_out%  1  job.forecast.exposed_by.scale_out  share of exposed communication
+    over the scale-out network in a step of the whole job, forecast from a sample
+forecast_bubble%    1   job.forecast.bubble     share of the bubble in a step of the whole job,
+    forecast from a sample
+""")
 """The forecast of a sampled step; null for a whole job."""
 
 SWEEP = (
-    Metric(
-        "step_ps",
-        "ps",
-        "mean time of a job's step, the sample's if a sample is simulated; with several jobs, this "
-        "and what follows is of the first",
-        path="job.step_ps",
-    ),
-    Metric(
-        "mfu",
-        "1",
-        "model FLOPs utilization of a simulated step",
-        path="job.mfu",
-        share=True,
-    ),
-    Metric("mfu_base", "", "number format of the peak that mfu is a share of", path="job.mfu_base"),
-    Metric(
-        "exposed",
-        "1",
-        "share of step time in which ranks waited for communication, over any network",
-        path="job.exposed",
-        share=True,
-    ),
+    *Metric.each("""
+step_ps     ps  job.step_ps   mean time of a job's step, the sample's if a sample is simulated; with
+    several jobs, this and what follows is of the first
+mfu%        1   job.mfu       model FLOPs utilization of a simulated step
+mfu_base    -   job.mfu_base  number format of the peak that mfu is a share of
+exposed%    1   job.exposed   share of step time in which ranks waited for communication, over any
+    network
+"""),
     *PARTS,
-    Metric(
-        "bubble",
-        "1",
-        "share of step time in which ranks waited for messages not yet sent",
-        path="job.bubble",
-        share=True,
-    ),
-    Metric(
-        "skew",
-        "1",
-        "share of step time in which ranks waited for others in a collective",
-        path="job.skew",
-        share=True,
-    ),
+    *Metric.each("""
+bubble%     1   job.bubble    share of step time in which ranks waited for messages not yet sent
+skew%       1   job.skew      share of step time in which ranks waited for others in a collective
+"""),
     *FORECAST,
-    Metric(
-        "formula_ps",
-        "ps",
-        "step of the whole job by formula (netsim workload show), at the network's rates",
-        path="job.forecast.formula.step_ps",
-    ),
-    Metric(
-        "forecast_difference",
-        "1",
-        "forecast_ps over formula_ps, minus one",
-        path="job.forecast.difference",
-        share=True,
-    ),
-    Metric(
-        "forecast_residual",
-        "1",
-        "simulated step of the sample over its parts put together again, minus one; the forecast "
-        "grows by it",
-        path="job.forecast.residual",
-        share=True,
-    ),
-    Metric(
-        "busbw_bps",
-        "bit/s",
-        "bus bandwidth, if the run is one kind of collective and nothing else",
-        path="job.busbw_bps",
-    ),
+    *Metric.each("""
+formula_ps  ps  job.forecast.formula.step_ps  step of the whole job by formula (netsim workload
+    show), at the network's rates
+forecast_difference%  1  job.forecast.difference  forecast_ps over formula_ps, minus one
+forecast_residual%    1  job.forecast.residual    simulated step of the sample over its parts put
+    together again, minus one; the forecast grows by it
+busbw_bps   bit/s  job.busbw_bps  bus bandwidth, if the run is one kind of collective and nothing
+    else
+"""),
 )
 
 
