@@ -77,8 +77,17 @@ class Collective:
         return column[self.first : end].reshape(-1, self.width)
 
 
-class NotedOperations:
-    """Operations in batches, one or two per call."""
+class Operations:
+    """The operations of `n_ranks` ranks.
+
+    Operations of one stream of a rank (0 and up) run in sequence, in the order in which they were
+    added unless `set_order` changes it; those of stream -1 run when their dependencies are done. A
+    stream may mix operations of all types.
+
+    Arguments per operation are arrays of one shape, or single values for all; methods return
+    operation indices in that shape. Times are in ps, sizes in bytes. A `label` is one text, or one
+    per operation. Most errors are reported by `lower`.
+    """
 
     def __init__(self, n_ranks: int) -> None:
         self.n_ranks = n_ranks
@@ -95,7 +104,167 @@ class NotedOperations:
     def __len__(self) -> int:
         return self._n_operations
 
-    def columns(self) -> dict[str, Ints]:
+    def compute(
+        self,
+        rank: ArrayLike,
+        duration_ps: ArrayLike,
+        stream: ArrayLike = 0,
+        label: str | Sequence[str] = "",
+        kind: str = "",
+    ) -> Any:
+        """Add computations of `duration_ps`. Returns int64, the operations."""
+        rank, duration_ps, stream = np.broadcast_arrays(rank, duration_ps, stream)
+        return self._add(
+            rank, what="compute", stream=stream, duration_ps=duration_ps, kind=kind, label=label
+        )
+
+    def join(self, rank: ArrayLike, stream: ArrayLike = -1, label: str | Sequence[str] = "") -> Any:
+        """Add operations that take no time and end with their dependencies. Returns int64."""
+        rank, stream = np.broadcast_arrays(rank, stream)
+        return self._add(rank, what="join", stream=stream, label=label)
+
+    def send(
+        self,
+        src: ArrayLike,
+        dst: ArrayLike,
+        size_bytes: ArrayLike,
+        stream: ArrayLike = -1,
+        receive_stream: ArrayLike = -1,
+        kind: str = "pp",
+        latency_ps: ArrayLike = 0,
+        label: str | Sequence[str] = "",
+    ) -> tuple[Any, Any]:
+        """Add messages from ranks `src` to ranks `dst`.
+
+        `latency_ps` is the software time before a message. Returns int64 twice: operations at the
+        source, which end when the message has left, and at the destination, which end with its
+        delivery.
+        """
+        src, dst, size_bytes, stream, receive_stream, latency_ps = np.broadcast_arrays(
+            src, dst, size_bytes, stream, receive_stream, latency_ps
+        )
+        common: dict[str, Any] = {"kind": kind, "label": label, "size_bytes": size_bytes, "n": 2}
+        common["group"] = self._new_groups(src.size).reshape(src.shape)
+        sent = self._add(src, what="send", stream=stream, duration_ps=latency_ps, **common)
+        received = self._add(dst, what="receive", stream=receive_stream, **common)
+        first, batch = len(self) - 2 * src.size, len(self._batches) - 2
+        self.messages.append(Messages(first, src.size, batch))
+        return sent, received
+
+    def collective(
+        self,
+        what: str,
+        groups: ArrayLike,
+        size_bytes: ArrayLike,
+        how: CollectiveOptions | str = "auto",
+        stream: ArrayLike = -1,
+        kind: str = "",
+        duration_ps: ArrayLike | None = None,
+        label: str | Sequence[str] = "",
+    ) -> Any:
+        """Add collectives of `groups`, int[g, n] (or int[n], one group).
+
+        `size_bytes` (see `netsim.workloads.collectives`) is one value or int64[g]. For an
+        all-to-all, int64[n, n] or int64[g, n, n] give the bytes between each pair of positions; 0
+        sends no message. `how` is the name of an algorithm, or all options. With `duration_ps` no
+        packets are sent: each rank is busy for that time in its stream.
+
+        Returns int64 in the shape of `groups`, each rank's operation: it begins when its
+        dependencies at that rank are done, and ends when everything for the rank is delivered and
+        all of its sends have left.
+        """
+        how = CollectiveOptions(how) if isinstance(how, str) else how
+        ranks = np.asarray(groups, np.int64)
+        of_group = np.atleast_2d(ranks)
+        g, n = of_group.shape
+        sizes = np.asarray(size_bytes, np.int64)
+        if sizes.ndim > 1 and (what != "all_to_all" or sizes.shape[-2:] != (n, n)):
+            shape = "x".join(map(str, sizes.shape))
+            raise InputError(f"sizes of {shape} for a {what} of {n} ranks")
+        check_algorithm(what, how)
+        has_unit = how.algorithm == "in_network" and n > 1 and duration_ps is None
+        stream = np.broadcast_to(stream, of_group.shape)
+        if has_unit:
+            of_group, stream = _with_unit(of_group, UNIT), _with_unit(stream, -1)
+            if not isinstance(label, str):
+                label = _with_unit(np.array(label, object).reshape(g, n), "").reshape(-1).tolist()
+        of_rank = sizes.sum(-1) if sizes.ndim > 1 else sizes[..., None]
+        made = self._add(
+            of_group,
+            what=what,
+            stream=stream,
+            duration_ps=0 if duration_ps is None else np.broadcast_to(duration_ps, of_group.shape),
+            kind=kind,
+            label=label,
+            size_bytes=np.broadcast_to(of_rank, of_group.shape),
+            n=n,
+            group=np.broadcast_to(self._new_groups(g)[:, None], of_group.shape),
+        )
+        if duration_ps is None:
+            first, batch = len(self) - made.size, len(self._batches) - 1
+            self.collectives.append(Collective(first, batch, what, g, n, sizes, how, has_unit))
+        return made[:, :n].reshape(ranks.shape)
+
+    def after(self, first: ArrayLike, then: ArrayLike) -> None:
+        """Make operations `then` start after `first` end, each pair at one rank."""
+        self.ends.append(_pairs(first, then))
+
+    def after_start(self, first: ArrayLike, then: ArrayLike) -> None:
+        """Make operations `then` start after `first` start, each pair at one rank."""
+        self.starts.append(_pairs(first, then))
+
+    def set_order(self, operations: ArrayLike, order: ArrayLike) -> None:
+        """Run operations of a stream by ascending `order`, 0 by default, ties as added."""
+        self.orders.append(_pairs(operations, order))
+
+    def lower(
+        self,
+        hosts: ArrayLike,
+        classes: Mapping[str, int] | None = None,
+        reduction: Reduction | None = None,
+        wires: Wires | None = None,
+    ) -> Workload:
+        """Return all operations as tasks and flows, rank r at `hosts[r]` and kind k in class
+        `classes[k]`.
+
+        `reduction` describes the network's units for "in_network" collectives; `wires` lets "auto"
+        choose for the network.
+
+        Raises InputError, naming the operation, for invalid operations and dependency cycles.
+        """
+        columns = self._columns()
+        table = _operations(self, columns, hosts)
+        _check(self, table, columns)
+        if any(call.has_unit for call in self.collectives):
+            table = _with_units(self, table, reduction)
+        sends = np.zeros(len(table), bool)  # operations of collectives with flows
+        for call in self.collectives:
+            call.of(sends)[:] = True
+        lone = np.isin(table.what, [WHATS.index(what) for what in ("join", "send", "receive")])
+        computes = ~sends & ~lone
+        split = np.zeros(len(table), bool)  # those with a separate first task
+        for one, _ in self.starts:
+            split[one] = True
+        split &= ~sends
+        order = _order(self)
+        by_order = None if order is None else order[computes[order]]
+        rows = place(self, split, by_order, _settled(table, wires))
+        table = replace(table, begin_task=rows.begin, end_task=rows.end)
+        own = rows.begin != rows.end
+        edges = [_streams(table, order, computes & ~own), (rows.begin[own], rows.end[own])]
+        edges += [(rows.end[one], rows.begin[then]) for one, then in self.ends]
+        edges += [(rows.begin[one], rows.begin[then]) for one, then in self.starts]
+        tables = TaskArrays(table, rows)
+        tables.compute(np.flatnonzero(computes), columns["duration_ps"])
+        for message, flow in zip(self.messages, rows.message, strict=True):
+            tables.messages(message.first, message.n, flow, columns["duration_ps"])
+        for alike in rows.alike:
+            edges += tables.collectives(alike)
+        load = tables.workload(edges, classes or {})
+        _check_hangs(load, rows)
+        return load.with_part(table.without(table.rank == UNIT))
+
+    def _columns(self) -> dict[str, Ints]:
         found = {}
         for k, name in enumerate(COLUMNS):
             given = [row[k] for row in self._batches]
@@ -149,6 +318,16 @@ def _flat(values: ArrayLike) -> Any:
     if given.size and not np.issubdtype(given.dtype, np.integer):
         raise InputError(f"operations take integers, not {given.dtype}")
     return given.astype(np.int64).reshape(-1) if given.ndim else int(given)
+
+
+def _with_unit(ranks: NDArray[Any], of_unit: Any) -> NDArray[Any]:
+    """Append a unit's column to those of a group's ranks."""
+    return np.concatenate([ranks, np.full((len(ranks), 1), of_unit, ranks.dtype)], axis=1)
+
+
+def _pairs(one: ArrayLike, other: ArrayLike) -> tuple[Ints, Ints]:
+    first, then = np.broadcast_arrays(np.asarray(one, np.int64), np.asarray(other, np.int64))
+    return first.reshape(-1), then.reshape(-1)
 
 
 TASK_BYTES = 300
@@ -213,7 +392,7 @@ _Key = tuple[str, int, int, CollectiveOptions]
 
 
 def place(
-    ops: NotedOperations, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled
+    ops: Operations, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled
 ) -> OperationRows:
     """Number tasks batch by batch: first the separate first tasks, then sends, then the rest.
 
@@ -491,47 +670,7 @@ MAX_NAMED = 6
 """Largest number of operations named in an error about a cycle."""
 
 
-def lower(
-    ops: NotedOperations,
-    hosts: ArrayLike,
-    classes: Mapping[str, int],
-    reduction: Reduction | None,
-    wires: Wires | None,
-) -> Workload:
-    columns = ops.columns()
-    table = _operations(ops, columns, hosts)
-    _check(ops, table, columns)
-    if any(call.has_unit for call in ops.collectives):
-        table = _with_units(ops, table, reduction)
-    sends = np.zeros(len(table), bool)  # operations of collectives with flows
-    for call in ops.collectives:
-        call.of(sends)[:] = True
-    lone = np.isin(table.what, [WHATS.index(what) for what in ("join", "send", "receive")])
-    computes = ~sends & ~lone
-    split = np.zeros(len(table), bool)  # those with a separate first task
-    for one, _ in ops.starts:
-        split[one] = True
-    split &= ~sends
-    order = _order(ops)
-    by_order = None if order is None else order[computes[order]]
-    rows = place(ops, split, by_order, _settled(table, wires))
-    table = replace(table, begin_task=rows.begin, end_task=rows.end)
-    own = rows.begin != rows.end
-    edges = [_streams(table, order, computes & ~own), (rows.begin[own], rows.end[own])]
-    edges += [(rows.end[one], rows.begin[then]) for one, then in ops.ends]
-    edges += [(rows.begin[one], rows.begin[then]) for one, then in ops.starts]
-    tables = TaskArrays(table, rows)
-    tables.compute(np.flatnonzero(computes), columns["duration_ps"])
-    for message, flow in zip(ops.messages, rows.message, strict=True):
-        tables.messages(message.first, message.n, flow, columns["duration_ps"])
-    for alike in rows.alike:
-        edges += tables.collectives(alike)
-    load = tables.workload(edges, classes)
-    _check_hangs(load, rows)
-    return load.with_part(table.without(table.rank == UNIT))
-
-
-def _operations(ops: NotedOperations, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:
+def _operations(ops: Operations, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:
     """Return the table of operations, still without tasks."""
     at = column_of(np.atleast_1d(np.asarray(hosts)), ops.n_ranks, np.int32, "hosts of ranks")
     rank = columns["rank"]
@@ -561,7 +700,7 @@ def _operations(ops: NotedOperations, columns: dict[str, Ints], hosts: ArrayLike
     )
 
 
-def _units(ops: NotedOperations) -> NDArray[np.bool_]:
+def _units(ops: Operations) -> NDArray[np.bool_]:
     """bool[n]: the operations of reduction units."""
     found = np.zeros(len(ops), bool)
     for call in ops.collectives:
@@ -570,7 +709,7 @@ def _units(ops: NotedOperations) -> NDArray[np.bool_]:
 
 
 def _with_units(
-    ops: NotedOperations, table: OperationTable, reduction: Reduction | None
+    ops: Operations, table: OperationTable, reduction: Reduction | None
 ) -> OperationTable:
     host = table.host.copy()
     for call in ops.collectives:
@@ -594,7 +733,7 @@ def _with_units(
     return replace(table, host=host)
 
 
-def _check(ops: NotedOperations, table: OperationTable, columns: dict[str, Ints]) -> None:
+def _check(ops: Operations, table: OperationTable, columns: dict[str, Ints]) -> None:
     """Raise InputError for the first invalid operation."""
     for k in first_of(columns["duration_ps"] < 0):
         raise InputError(f"{table.name(k)}: negative duration {columns['duration_ps'][k]} ps")
@@ -637,7 +776,7 @@ def _settled(table: OperationTable, wires: Wires | None) -> Settled:
     return settled
 
 
-def _order(ops: NotedOperations) -> Ints | None:
+def _order(ops: Operations) -> Ints | None:
     """Return the operations in execution order; None: the order in which they were added."""
     if not ops.orders:
         return None
@@ -678,160 +817,3 @@ def _check_hangs(load: Workload, rows: OperationRows) -> None:
         hint="operations of a stream run in the order in which they were added; streams of several "
         "ranks must be consistent",
     )
-
-
-IN_NETWORK = "in_network"
-"""The algorithm that needs a reduction unit."""
-
-
-class Operations(NotedOperations):
-    """The operations of `n_ranks` ranks.
-
-    Operations of one stream of a rank (0 and up) run in sequence, in the order in which they were
-    added unless `set_order` changes it; those of stream -1 run when their dependencies are done. A
-    stream may mix operations of all types.
-
-    Arguments per operation are arrays of one shape, or single values for all; methods return
-    operation indices in that shape. Times are in ps, sizes in bytes. A `label` is one text, or one
-    per operation. Most errors are reported by `lower`.
-    """
-
-    def compute(
-        self,
-        rank: ArrayLike,
-        duration_ps: ArrayLike,
-        stream: ArrayLike = 0,
-        label: str | Sequence[str] = "",
-        kind: str = "",
-    ) -> Any:
-        """Add computations of `duration_ps`. Returns int64, the operations."""
-        rank, duration_ps, stream = np.broadcast_arrays(rank, duration_ps, stream)
-        return self._add(
-            rank, what="compute", stream=stream, duration_ps=duration_ps, kind=kind, label=label
-        )
-
-    def join(self, rank: ArrayLike, stream: ArrayLike = -1, label: str | Sequence[str] = "") -> Any:
-        """Add operations that take no time and end with their dependencies. Returns int64."""
-        rank, stream = np.broadcast_arrays(rank, stream)
-        return self._add(rank, what="join", stream=stream, label=label)
-
-    def send(
-        self,
-        src: ArrayLike,
-        dst: ArrayLike,
-        size_bytes: ArrayLike,
-        stream: ArrayLike = -1,
-        receive_stream: ArrayLike = -1,
-        kind: str = "pp",
-        latency_ps: ArrayLike = 0,
-        label: str | Sequence[str] = "",
-    ) -> tuple[Any, Any]:
-        """Add messages from ranks `src` to ranks `dst`.
-
-        `latency_ps` is the software time before a message. Returns int64 twice: operations at the
-        source, which end when the message has left, and at the destination, which end with its
-        delivery.
-        """
-        src, dst, size_bytes, stream, receive_stream, latency_ps = np.broadcast_arrays(
-            src, dst, size_bytes, stream, receive_stream, latency_ps
-        )
-        common: dict[str, Any] = {"kind": kind, "label": label, "size_bytes": size_bytes, "n": 2}
-        common["group"] = self._new_groups(src.size).reshape(src.shape)
-        sent = self._add(src, what="send", stream=stream, duration_ps=latency_ps, **common)
-        received = self._add(dst, what="receive", stream=receive_stream, **common)
-        first, batch = len(self) - 2 * src.size, len(self._batches) - 2
-        self.messages.append(Messages(first, src.size, batch))
-        return sent, received
-
-    def collective(
-        self,
-        what: str,
-        groups: ArrayLike,
-        size_bytes: ArrayLike,
-        how: CollectiveOptions | str = "auto",
-        stream: ArrayLike = -1,
-        kind: str = "",
-        duration_ps: ArrayLike | None = None,
-        label: str | Sequence[str] = "",
-    ) -> Any:
-        """Add collectives of `groups`, int[g, n] (or int[n], one group).
-
-        `size_bytes` (see `netsim.workloads.collectives`) is one value or int64[g]. For an
-        all-to-all, int64[n, n] or int64[g, n, n] give the bytes between each pair of positions; 0
-        sends no message. `how` is the name of an algorithm, or all options. With `duration_ps` no
-        packets are sent: each rank is busy for that time in its stream.
-
-        Returns int64 in the shape of `groups`, each rank's operation: it begins when its
-        dependencies at that rank are done, and ends when everything for the rank is delivered and
-        all of its sends have left.
-        """
-        how = CollectiveOptions(how) if isinstance(how, str) else how
-        ranks = np.asarray(groups, np.int64)
-        of_group = np.atleast_2d(ranks)
-        g, n = of_group.shape
-        sizes = np.asarray(size_bytes, np.int64)
-        if sizes.ndim > 1 and (what != "all_to_all" or sizes.shape[-2:] != (n, n)):
-            shape = "x".join(map(str, sizes.shape))
-            raise InputError(f"sizes of {shape} for a {what} of {n} ranks")
-        check_algorithm(what, how)
-        has_unit = how.algorithm == IN_NETWORK and n > 1 and duration_ps is None
-        stream = np.broadcast_to(stream, of_group.shape)
-        if has_unit:
-            of_group, stream = _with_unit(of_group, UNIT), _with_unit(stream, -1)
-            if not isinstance(label, str):
-                label = _with_unit(np.array(label, object).reshape(g, n), "").reshape(-1).tolist()
-        of_rank = sizes.sum(-1) if sizes.ndim > 1 else sizes[..., None]
-        made = self._add(
-            of_group,
-            what=what,
-            stream=stream,
-            duration_ps=0 if duration_ps is None else np.broadcast_to(duration_ps, of_group.shape),
-            kind=kind,
-            label=label,
-            size_bytes=np.broadcast_to(of_rank, of_group.shape),
-            n=n,
-            group=np.broadcast_to(self._new_groups(g)[:, None], of_group.shape),
-        )
-        if duration_ps is None:
-            first, batch = len(self) - made.size, len(self._batches) - 1
-            self.collectives.append(Collective(first, batch, what, g, n, sizes, how, has_unit))
-        return made[:, :n].reshape(ranks.shape)
-
-    def after(self, first: ArrayLike, then: ArrayLike) -> None:
-        """Make operations `then` start after `first` end, each pair at one rank."""
-        self.ends.append(_pairs(first, then))
-
-    def after_start(self, first: ArrayLike, then: ArrayLike) -> None:
-        """Make operations `then` start after `first` start, each pair at one rank."""
-        self.starts.append(_pairs(first, then))
-
-    def set_order(self, operations: ArrayLike, order: ArrayLike) -> None:
-        """Run operations of a stream by ascending `order`, 0 by default, ties as added."""
-        self.orders.append(_pairs(operations, order))
-
-    def lower(
-        self,
-        hosts: ArrayLike,
-        classes: Mapping[str, int] | None = None,
-        reduction: Reduction | None = None,
-        wires: Wires | None = None,
-    ) -> Workload:
-        """Return all operations as tasks and flows, rank r at `hosts[r]` and kind k in class
-        `classes[k]`.
-
-        `reduction` describes the network's units for "in_network" collectives; `wires` lets "auto"
-        choose for the network.
-
-        Raises InputError, naming the operation, for invalid operations and dependency cycles.
-        """
-        return lower(self, hosts, classes or {}, reduction, wires)
-
-
-def _with_unit(ranks: NDArray[Any], of_unit: Any) -> NDArray[Any]:
-    """Append a unit's column to those of a group's ranks."""
-    return np.concatenate([ranks, np.full((len(ranks), 1), of_unit, ranks.dtype)], axis=1)
-
-
-def _pairs(one: ArrayLike, other: ArrayLike) -> tuple[Ints, Ints]:
-    first, then = np.broadcast_arrays(np.asarray(one, np.int64), np.asarray(other, np.int64))
-    return first.reshape(-1), then.reshape(-1)
