@@ -19,7 +19,7 @@ Operation Assembly Language", ICPP 2009.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -262,38 +262,29 @@ def _joined(path: Path, ranks: list[_Rank]) -> GoalSchedule:
 
 Ints = NDArray[np.int64]
 
-PIECE = 1 << 23
-"""Characters parsed at once."""
-
 _LABEL = "[a-zA-Z][a-zA-Z0-9_]*"
 _B = "[ \t]*"
 OPERATION = (
-    rf"^{_B}(?:(?P<label>{_LABEL}){_B}:{_B})?(?P<kind>send|recv|calc){_B}(?P<size>[0-9]+){_B}"
+    rf"^(?:(?P<label>{_LABEL}){_B}:{_B})?(?P<kind>send|recv|calc){_B}(?P<size>[0-9]+){_B}"
     rf"(?:b{_B}(?P<way>to|from){_B}(?P<peer>-1|[0-9]+){_B}(?:tag{_B}(?P<tag>-1|[0-9]+){_B})?)?"
-    rf"(?:cpu{_B}(?P<cpu>[0-9]+){_B})?(?:nic{_B}(?P<nic>[0-9]+){_B})?\r?$"
+    rf"(?:cpu{_B}(?P<cpu>[0-9]+){_B})?(?:nic{_B}(?P<nic>[0-9]+))?$"
 )
-EDGE = rf"^{_B}(?P<then>{_LABEL})[ \t]+(?P<what>i?requires){_B}(?P<first>{_LABEL}){_B}\r?$"
-REQUIRED_GROUP = {OPERATION: "kind", EDGE: "then"}
-"""Pattern -> a group that every match has."""
+EDGE = rf"^(?P<then>{_LABEL})[ \t]+(?P<what>i?requires){_B}(?P<first>{_LABEL})$"
 
-NOTHING = r"^[ \t\r]*(?://.*)?$"
-_RANKS = re.compile(rf"{_B}num_ranks{_B}([0-9]{{1,18}}){_B}", re.ASCII)
-_OPEN = re.compile(rf"{_B}rank{_B}([0-9]{{1,18}}){_B}\{{{_B}", re.ASCII)
-_CLOSE = re.compile(rf"{_B}\}}{_B}")
+_RANKS = re.compile(rf"num_ranks{_B}([0-9]{{1,18}})", re.ASCII)
+_OPEN = re.compile(rf"rank{_B}([0-9]{{1,18}}){_B}\{{", re.ASCII)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_PARTS = re.compile(r"(num_ranks[ \t]*[0-9]+|rank[ \t]*[0-9]+[ \t]*\{|\})")
+_PARTS = rf"(num_ranks{_B}[0-9]+|rank{_B}[0-9]+{_B}\{{|\}})"
+"""Starts and ends of ranks, which may share a line with other statements."""
 
-GROUPS = ("label", "kind", "size", "way", "peer", "tag", "cpu", "nic")
-COLUMNS: dict[str, type[np.integer[Any]]] = {
-    "rank": np.int32,
-    "kind": np.int8,
-    "peer": np.int64,
-    "size": np.int64,
-    "tag": np.int64,
-    "cpu": np.int16,
-    "nic": np.int16,
-    "place": np.int64,
+COLUMNS: dict[str, tuple[type[np.integer[Any]], int]] = {
+    "size": (np.int64, 0),
+    "peer": (np.int64, ANY),
+    "tag": (np.int64, 0),
+    "cpu": (np.int16, 0),
+    "nic": (np.int16, 0),
 }
+"""Type and default of an operation's numbers."""
 
 MANY = 18
 """Numbers with more digits may exceed int64."""
@@ -309,26 +300,53 @@ HINT = (
 
 def read_goal_text(path: Path) -> GoalSchedule:
     """Read a schedule as text. Raises InputError with the line."""
-    reading = _GoalParser(path)
-    number = 1
-    for piece in _pieces(path):
-        reading.read(number, piece)
-        number += len(piece)
-    return reading.schedule()
-
-
-def _pieces(path: Path) -> Iterator[Any]:
-    """Yield the lines of a text in pieces, as Series; block comments become blanks."""
     import polars as pl
 
     text = read_text(path)
-    if "/*" in text:
+    if "//" in text or "/*" in text:
         text = _COMMENT.sub(partial(_blank, path), text)
-    begin = 0
-    while begin < len(text):
-        end = text.find("\n", begin + PIECE) + 1 or len(text)
-        yield pl.Series([text[begin:end].removesuffix("\n")]).str.split("\n").explode()
-        begin = end
+    lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n")).explode("text")
+    parts = pl.col("text").str.replace_all(_PARTS, "\n$1\n").str.split("\n")
+    rows = lines.with_row_index("line", 1).with_columns(parts).explode("text")
+    rows = rows.with_columns(pl.col("text").str.strip_chars(" \t\r")).filter(pl.col("text") != "")
+    rows = rows.with_row_index("at").cast({"at": pl.Int64, "line": pl.Int64})
+    edge = pl.col("text").str.contains("requires", literal=True)
+    ops, edges = (
+        rows.filter(which)
+        .with_columns(pl.col("text").str.extract_groups(pattern).alias("groups"))
+        .unnest("groups")
+        for which, pattern in ((~edge, OPERATION), (edge, EDGE))
+    )
+    others = [
+        part.filter(pl.col(name).is_null()) for part, name in ((ops, "kind"), (edges, "then"))
+    ]
+    others = pl.concat([one.select("at", "line", "text") for one in others]).sort("at")
+    n_ranks, ranks = _ranks(path, others.rows(), 1 + text.removesuffix("\n").count("\n"))
+    ops, edges = (part.drop_nulls(name) for part, name in named)
+    for part in (ops, edges):
+        for k in np.flatnonzero(ranks(part["at"]) < 0)[:1].tolist():
+            raise at_line(path, part["line"][k], "is outside of a rank")
+    place, rank = ops["line"].to_numpy(), ranks(ops["at"])
+    kind = ops["kind"].replace_strict({name: k for k, name in NAMES.items()}, return_dtype=pl.Int8)
+    way = ops["way"].replace_strict({"to": SEND, "from": RECV}, default=0, return_dtype=pl.Int8)
+    wrong = ((kind == CALC) & ((way > 0) | ops["nic"].is_not_null())) | (
+        (kind != CALC) & (way != kind)
+    )
+    for k in wrong.arg_true()[:1].to_list():
+        raise at_line(path, int(place[k]), "is not an operation", HINT)
+    first, then, at_start = _dependencies(path, ops, rank, edges, ranks(edges["at"]))
+    return GoalSchedule(
+        path=path,
+        n_ranks=n_ranks,
+        rank=rank.astype(np.int32),
+        kind=kind.to_numpy(),
+        **{name: _numbers(path, place, ops[name]) for name in COLUMNS},
+        first=first,
+        then=then,
+        at_start=at_start,
+        place=place,
+        binary=False,
+    ).check()
 
 
 def _blank(path: Path, comment: re.Match[str]) -> str:
@@ -339,210 +357,95 @@ def _blank(path: Path, comment: re.Match[str]) -> str:
     return " " + "\n" * comment[0].count("\n")
 
 
-class _GoalParser:
-    """The state of reading a file."""
+def _ranks(
+    path: Path, others: Sequence[tuple[int, int, str]], last_line: int
+) -> tuple[int, Callable[[Any], Ints]]:
+    """Return the number of ranks, and a function from rows to their ranks, -1 outside.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.n_ranks = 0
-        self.rank = -1  # the latest one
-        self.is_open = False
-        self.last_line = 1
-        self.columns: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
-        self.labels: list[Any] = []  # of operations, "" for none
-        self.edges: list[tuple[Any, Ints, Ints]] = []  # structs of text, lines, ranks
-
-    def read(self, number: int, lines: Any) -> None:
-        """Read whole lines, starting with line `number`."""
-        numbers = np.arange(number, number + len(lines))
-        self.last_line = int(numbers[-1])
-        found = _sorted(lines)
-        odd = [k for k, text in found.others if _PARTS.search(text) and not _is_structure(text)]
-        if odd:
-            lines, numbers = _divided(lines, numbers, odd)
-            found = _sorted(lines)
-        ranks = self._ranks(found, numbers)
-        self._take(found.ops, numbers[found.op_at], ranks[found.op_at])
-        self.edges.append((found.edges, numbers[found.edge_at], ranks[found.edge_at]))
-
-    def schedule(self) -> GoalSchedule:
-        """Return the schedule at the end of the file."""
-        if not self.n_ranks:
-            raise InputError("must begin with num_ranks", file=str(self.path))
-        if self.is_open:
-            raise at_line(self.path, self.last_line, f"missing }} of rank {self.rank}", "}")
-        if self.rank + 1 < self.n_ranks:
-            what = f"ends after {self.rank + 1} of {self.n_ranks} ranks"
-            raise at_line(self.path, self.last_line, what)
-        columns: dict[str, Any] = {
-            name: np.concatenate(parts) for name, parts in self.columns.items()
-        }
-        first, then, at_start = self._dependencies(columns["rank"], columns["place"])
-        return GoalSchedule(
-            path=self.path,
-            n_ranks=self.n_ranks,
-            **columns,
-            first=first,
-            then=then,
-            at_start=at_start,
-            binary=False,
-        ).check()
-
-    def _dependencies(self, rank: Ints, place: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-        """Return the operations waited for, those that wait, and which wait for a start.
-
-        Raises InputError, with the line, for a duplicate, unknown or not yet defined label.
-        """
-        import polars as pl
-
-        labels = pl.concat(self.labels)
-        ops = np.flatnonzero((labels != "").to_numpy())
-        labels, defined_at = labels.filter(labels != ""), place[ops]
-        edges = pl.concat([edge for edge, _, _ in self.edges]).struct
-        lines, ranks = (np.concatenate([one[k] for one in self.edges]) for k in (1, 2))
-        then, what, first = (edges.field(name) for name in ("then", "what", "first"))
-        texts = pl.concat([labels.alias(""), then.alias(""), first.alias("")])
-        known = texts.unique()
-        codes = texts.cast(pl.Enum(known)).to_physical().to_numpy().astype(np.int64)
-        codes += np.concatenate([rank[ops], ranks, ranks]) * len(known)
-        defined, waits, awaited = np.split(codes, [ops.size, ops.size + lines.size])
-        order = np.argsort(defined, kind="stable")
-        twice = np.flatnonzero(defined[order[1:]] == defined[order[:-1]])[:1]
-        for one, other in zip(order[twice].tolist(), order[twice + 1].tolist(), strict=True):
-            text = f"duplicate label {written(labels[other])}"
-            raise at_line(self.path, int(defined_at[other]), f"{text} (line {defined_at[one]})")
-        ends = []
-        for texts, codes in ((then, waits), (first, awaited)):
-            at = np.append(order, -1)[np.searchsorted(defined[order], codes)]
-            there = (at >= 0) & (np.append(defined, -1)[at] == codes)
-            above = there & (np.append(defined_at, 0)[at] <= lines)
-            for k in np.flatnonzero(~above)[:1].tolist():
-                where = f", defined below on line {defined_at[at[k]]}" if there[k] else ""
-                text = f"unknown label {written(texts[k])}{where}"
-                raise at_line(self.path, int(lines[k]), text)
-            ends.append(ops[at])
-        for k in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
-            raise at_line(self.path, int(lines[k]), "waits for itself")
-        return ends[1], ends[0], (what == "irequires").to_numpy()
-
-    def _ranks(self, found: _SortedLines, numbers: Ints) -> Ints:
-        """Return the rank of each line, -1 outside, processing starts and ends of ranks."""
-        ranks = np.full(numbers.size, self.rank if self.is_open else -1, np.int64)
-        for k, text in found.others:
-            line = int(numbers[k])
-            if match := _RANKS.fullmatch(text):
-                self._announce(line, int(match[1]))
-            elif match := _OPEN.fullmatch(text):
-                self._begin(line, int(match[1]))
-            elif _CLOSE.fullmatch(text) and self.is_open:
-                self.is_open = False
-            elif _CLOSE.fullmatch(text):
-                raise at_line(self.path, line, "} without an open rank")
-            else:
-                raise at_line(self.path, line, f"{written(text)} is not understood", HINT)
-            ranks[k:] = self.rank if self.is_open else -1
-        for at in (found.op_at, found.edge_at):
-            for k in np.flatnonzero(ranks[at] < 0)[:1].tolist():
-                raise at_line(self.path, int(numbers[at[k]]), "is outside of a rank")
-        return ranks
-
-    def _announce(self, line: int, n_ranks: int) -> None:
-        if self.n_ranks or self.rank >= 0:
-            raise at_line(self.path, line, "num_ranks must appear once, before all ranks")
-        self.n_ranks = n_ranks
-        check_ranks(self.path, n_ranks, self.path.stat().st_size)
-
-    def _begin(self, line: int, rank: int) -> None:
-        if self.is_open:
-            raise at_line(self.path, line, f"missing }} of rank {self.rank}", "}")
-        if rank != self.rank + 1 or rank >= self.n_ranks:
-            right = f"rank {self.rank + 1}" if self.rank + 1 < self.n_ranks else "none"
-            what = f"rank {rank} of {self.n_ranks}, expected {right}"
-            raise at_line(self.path, line, what, "num_ranks, then ranks in order from 0")
-        self.rank, self.is_open = rank, True
-
-    def _take(self, ops: Any, lines: Ints, ranks: Ints) -> None:
-        """Keep operations, and their labels until the rank is complete."""
-        text = {name: ops.struct.field(name).fill_null("") for name in GROUPS}
-        kind = np.zeros(len(ops), np.int64)
-        for number, name in NAMES.items():
-            kind[(text["kind"] == name).to_numpy()] = number
-        way = (text["way"] == "to").to_numpy() * SEND
-        way += (text["way"] == "from").to_numpy() * RECV
-        has_nic = (text["nic"] != "").to_numpy()
-        wrong = np.where(kind == CALC, (way > 0) | has_nic, way != kind)
-        for k in np.flatnonzero(wrong)[:1].tolist():
-            raise at_line(self.path, int(lines[k]), "is not an operation", HINT)
-        defaults = {"size": 0, "peer": ANY, "tag": 0, "cpu": 0, "nic": 0}
-        found = {"kind": kind, "rank": ranks, "place": lines}
-        for name, default in defaults.items():
-            found[name] = _numbers(self.path, lines, name, text[name], default)
-        for name, column in found.items():
-            self.columns[name].append(column.astype(COLUMNS[name]))
-        self.labels.append(text["label"])
+    `others` are rows that are neither operations nor dependencies, with their lines and texts.
+    """
+    n_ranks, rank, is_open = 0, -1, False
+    rows, of = [-1], [-1]
+    for at, line, text in others:
+        if match := _RANKS.fullmatch(text):
+            if n_ranks or rank >= 0:
+                raise at_line(path, line, "num_ranks must appear once, before all ranks")
+            n_ranks = int(match[1])
+            check_ranks(path, n_ranks, path.stat().st_size)
+        elif match := _OPEN.fullmatch(text):
+            if is_open:
+                raise at_line(path, line, f"missing }} of rank {rank}", "}")
+            if int(match[1]) != rank + 1 or rank + 1 >= n_ranks:
+                right = f"rank {rank + 1}" if rank + 1 < n_ranks else "none"
+                what = f"rank {int(match[1])} of {n_ranks}, expected {right}"
+                raise at_line(path, line, what, "num_ranks, then ranks in order from 0")
+            rank, is_open = rank + 1, True
+        elif text != "}":
+            raise at_line(path, line, f"{written(text)} is not understood", HINT)
+        elif not is_open:
+            raise at_line(path, line, "} without an open rank")
+        else:
+            is_open = False
+        rows.append(at)
+        of.append(rank if is_open else -1)
+    if not n_ranks:
+        raise InputError("must begin with num_ranks", file=str(path))
+    if is_open:
+        raise at_line(path, last_line, f"missing }} of rank {rank}", "}")
+    if rank + 1 < n_ranks:
+        raise at_line(path, last_line, f"ends after {rank + 1} of {n_ranks} ranks")
+    return n_ranks, lambda at: np.array(of)[np.searchsorted(rows, at.to_numpy(), "right") - 1]
 
 
-@dataclass(frozen=True)
-class _SortedLines:
-    """Lines by type; `ops` and `edges` are Series of structs of match groups, `others` the
-    remaining non-empty lines with their positions."""
+def _dependencies(
+    path: Path, ops: Any, rank: Ints, edges: Any, ranks: Ints
+) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Return the operations waited for, those that wait, and which wait for a start.
 
-    ops: Any
-    op_at: Ints
-    edges: Any
-    edge_at: Ints
-    others: list[tuple[int, str]]
-
-
-def _sorted(lines: Any) -> _SortedLines:
+    Raises InputError, with the line, for a duplicate, unknown or not yet defined label.
+    """
     import polars as pl
 
-    may_be_edge = lines.str.contains("requires", literal=True)
-    is_op = ~may_be_edge
-    places = [np.flatnonzero(one.to_numpy()) for one in (is_op, may_be_edge)]
-    matched, at = [], []
-    others: list[tuple[int, str]] = []
-    for mask, place, pattern in zip((is_op, may_be_edge), places, (OPERATION, EDGE), strict=True):
-        texts = lines.filter(mask)
-        match = texts.str.extract_groups(pattern)
-        fits = match.struct.field(REQUIRED_GROUP[pattern]).is_not_null()
-        matched.append(match.filter(fits))
-        at.append(place[fits.to_numpy()])
-        other = texts.filter(~fits)
-        blank = other.str.contains(NOTHING).to_numpy()
-        left = other.filter(pl.Series(~blank)).to_list()
-        fits = fits.to_numpy()
-        others += zip(
-            place[~fits][~blank].tolist(), [one.rstrip("\r") for one in left], strict=True
-        )
-    return _SortedLines(matched[0], at[0], matched[1], at[1], sorted(others))
+    named = ops["label"].is_not_null().arg_true().to_numpy()
+    labels, defined_at, lines = (
+        ops["label"].drop_nulls(),
+        ops["line"].to_numpy()[named],
+        edges["line"],
+    )
+    texts = pl.concat([one.alias("") for one in (labels, edges["then"], edges["first"])])
+    codes = texts.rank("dense").to_numpy().astype(np.int64)
+    codes += np.concatenate([rank[named], ranks, ranks]) * (len(texts) + 1)
+    defined, waits, awaited = np.split(codes, [named.size, named.size + len(edges)])
+    order = np.argsort(defined, kind="stable")
+    twice = np.flatnonzero(defined[order[1:]] == defined[order[:-1]])[:1]
+    for one, other in zip(order[twice].tolist(), order[twice + 1].tolist(), strict=True):
+        what = f"duplicate label {written(labels[other])} (line {defined_at[one]})"
+        raise at_line(path, int(defined_at[other]), what)
+    ends = []
+    for name, codes in (("then", waits), ("first", awaited)):
+        at = np.append(order, -1)[np.searchsorted(defined[order], codes)]
+        there = (at >= 0) & (np.append(defined, -1)[at] == codes)
+        above = there & (np.append(defined_at, 0)[at] <= lines.to_numpy())
+        for k in np.flatnonzero(~above)[:1].tolist():
+            where = f", defined below on line {defined_at[at[k]]}" if there[k] else ""
+            raise at_line(path, lines[k], f"unknown label {written(edges[name][k])}{where}")
+        ends.append(named[at])
+    for k in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
+        raise at_line(path, lines[k], "waits for itself")
+    return ends[1], ends[0], (edges["what"] == "irequires").to_numpy()
 
 
-def _is_structure(text: str) -> bool:
-    return any(pattern.fullmatch(text) for pattern in (_RANKS, _OPEN, _CLOSE))
-
-
-def _divided(lines: Any, numbers: Ints, odd: list[int]) -> tuple[Any, Ints]:
-    """Split the lines at `odd` at starts and ends of ranks; parts keep the line number."""
+def _numbers(path: Path, lines: Ints, texts: Any) -> NDArray[Any]:
+    """Return a column of numbers, its default where missing."""
     import polars as pl
 
-    texts, counts = lines.to_list(), np.ones(numbers.size, np.int64)
-    for k in odd:
-        texts[k] = [part for part in _PARTS.split(texts[k]) if part.strip()]
-        counts[k] = len(texts[k])
-    flat = [part for text in texts for part in (text if isinstance(text, list) else [text])]
-    return pl.Series(flat, dtype=pl.String), np.repeat(numbers, counts)
-
-
-def _numbers(path: Path, lines: Ints, what: str, texts: Any, default: int) -> Ints:
-    """Return a column of numbers, `default` where missing."""
-    import polars as pl
-
-    too_large = np.flatnonzero((texts.str.len_bytes() > MANY).to_numpy())
-    for k in too_large[:1].tolist():
-        raise at_line(path, int(lines[k]), f"{what} {shortened(texts[k])} is too large")
-    numbers: Ints = texts.replace("", str(default)).cast(pl.Int64).to_numpy()
-    if what in ("cpu", "nic"):
-        for k in np.flatnonzero(numbers > MAX_CPU)[:1].tolist():
-            raise at_line(path, int(lines[k]), f"{what} {numbers[k]} exceeds {MAX_CPU}")
-    return numbers
+    kind, default = COLUMNS[texts.name]
+    for k in (texts.str.len_bytes() > MANY).arg_true()[:1].to_list():
+        what = f"{texts.name} {shortened(texts[k])} is too large"
+        raise at_line(path, int(lines[k]), what)
+    numbers = texts.cast(pl.Int64).fill_null(default)
+    if kind == np.int16:
+        for k in (numbers > MAX_CPU).arg_true()[:1].to_list():
+            raise at_line(path, int(lines[k]), f"{texts.name} {numbers[k]} exceeds {MAX_CPU}")
+    made: NDArray[Any] = numbers.to_numpy().astype(kind)
+    return made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 from foreign_goal import CALC, RECV, SEND, Op, Rank, as_binary, as_text
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from raises_input import mentions
 
 from netsim.errors import InputError
-from netsim.workloads.importers import goal
 from netsim.workloads.importers.goal import (
     GoalSchedule,
     is_binary,
@@ -119,11 +117,10 @@ def schedules(draw) -> list[Rank]:
 
 
 @settings(SAME_FILE, max_examples=50)
-@given(ranks=schedules(), piece=st.integers(1, 200))
-def test_text_and_binary_schedules_are_equal(tmp_path: Path, ranks: list[Rank], piece: int) -> None:
-    """Random schedules; the text is read in pieces of any size."""
-    with patch.object(goal, "PIECE", piece):
-        text = read(tmp_path, as_text(ranks))
+@given(ranks=schedules())
+def test_text_and_binary_schedules_are_equal(tmp_path: Path, ranks: list[Rank]) -> None:
+    """Random schedules."""
+    text = read(tmp_path, as_text(ranks))
     binary = read(tmp_path, as_binary(ranks))
     assert rows(text) == rows(binary)
     assert edges(text) == edges(binary)
@@ -134,23 +131,21 @@ def test_text_and_binary_schedules_are_equal(tmp_path: Path, ranks: list[Rank], 
 
 def test_all_forms_of_the_text_grammar_are_read(tmp_path: Path) -> None:
     """No blanks, comments, several statements on a line, CRLF, and any peer and tag."""
-    for piece in [1, 7, 1 << 20]:
-        text = (
-            "// made by hand { }\n/* num_ranks 9 // */ num_ranks 2 rank 0 {\r\n"
-            "x1:send 1b to 1tag 5cpu 3nic 2\r\n  \t\n/* rank 1 {\nrequires */\n"
-            "send7bto1\n// calc 5\nrecvx: recv 8b from -1 tag -1\ncalc0cpu 9\n"
-            "recvx irequires x1\n} rank 1{ \n}"
-        )
-        with patch.object(goal, "PIECE", piece):
-            schedule = read(tmp_path, text)
-        assert rows(schedule) == [
-            (0, SEND, 1, 1, 5, 3, 2),
-            (0, SEND, 1, 7, 0, 0, 0),
-            (0, RECV, -1, 8, -1, 0, 0),
-            (0, CALC, -1, 0, 0, 9, 0),
-        ]
-        assert edges(schedule) == {(0, 2, True)}
-        assert schedule.place.tolist() == [3, 7, 9, 10]
+    text = (
+        "// made by hand { }\n/* num_ranks 9 // */ num_ranks 2 rank 0 {\r\n"
+        "x1:send 1b to 1tag 5cpu 3nic 2\r\n  \t\n/* rank 1 {\nrequires */\n"
+        "send7bto1\n// calc 5\nrecvx: recv 8b from -1 tag -1\ncalc0cpu 9\n"
+        "recvx irequires x1\n} rank 1{ \n}"
+    )
+    schedule = read(tmp_path, text)
+    assert rows(schedule) == [
+        (0, SEND, 1, 1, 5, 3, 2),
+        (0, SEND, 1, 7, 0, 0, 0),
+        (0, RECV, -1, 8, -1, 0, 0),
+        (0, CALC, -1, 0, 0, 9, 0),
+    ]
+    assert edges(schedule) == {(0, 2, True)}
+    assert schedule.place.tolist() == [3, 7, 9, 10]
 
 
 def test_invalid_texts_are_rejected(tmp_path: Path) -> None:
