@@ -317,9 +317,8 @@ def read_goal_text(path: Path) -> GoalSchedule:
         .unnest("groups")
         for which, pattern in ((~edge, OPERATION), (edge, EDGE))
     )
-    others = [
-        part.filter(pl.col(name).is_null()) for part, name in ((ops, "kind"), (edges, "then"))
-    ]
+    named = ((ops, "kind"), (edges, "then"))  # a group that every match has
+    others = [part.filter(pl.col(name).is_null()) for part, name in named]
     others = pl.concat([one.select("at", "line", "text") for one in others]).sort("at")
     n_ranks, ranks = _ranks(path, others.rows(), 1 + text.removesuffix("\n").count("\n"))
     ops, edges = (part.drop_nulls(name) for part, name in named)

@@ -13,10 +13,10 @@ from netsim.model.tasks import RECEIVE, SEND
 from netsim.model.workload import Workload
 from netsim.network import Network
 from netsim.workloads.collectives import (
+    ALGORITHMS,
     CollectiveOptions,
     Wire,
     closed_form_ps,
-    in_network,
     schedule,
 )
 from netsim.workloads.operations import Operations
@@ -57,7 +57,7 @@ def expected_ps(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> i
     return closed_form_ps(what, n, size_bytes, Wire(RATE, last_ps + 2 * US, PAYLOAD, HEADER), how)
 
 
-@pytest.mark.parametrize("what", in_network.WHATS)
+@pytest.mark.parametrize("what", ALGORITHMS["in_network"].whats)
 @pytest.mark.parametrize("n", [2, 5])
 @pytest.mark.parametrize(("chunk_bytes", "latency_ps"), [(None, 0), (PAYLOAD, 300_000)])
 def test_in_network_collective_matches_closed_form(
