@@ -20,12 +20,9 @@ from raises_input import raises_input
 
 from netsim import load
 from netsim.common.writing import toml_text
-from netsim.html_report import overview, page, write_report
+from netsim.html_report import page, write_report
 from netsim.html_report.graph import graph_of
 from netsim.html_report.network import pause_tree
-from netsim.html_report.parts import heatmap
-from netsim.html_report.report import Report
-from netsim.workloads.html_report import serving, step
 
 TREE = '[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
 EXPERIMENTS = {
@@ -202,37 +199,6 @@ def test_report_values_equal_result_tables(results: Path) -> None:
     assert all("Path: h" in text and "PFC stopped" in text for text in texts)
 
 
-def test_headlines_of_many_points_are_a_table_of_all(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (overview, step, serving):
-        monkeypatch.setattr(module, "FEW_POINTS", 0)
-    for name, column in (("incast", 1), ("steps", 2), ("serve", 2)):
-        _, data = page_of(results / name)
-        (table,) = (one for one in data["headlines"] if isinstance(one, dict))
-        summaries = [one.summary for one in load(results / name)]
-        assert len(table["rows"]) == len(data["points"]) == len(summaries)
-        times = [
-            {
-                "incast": lambda one: one["fct_ps"]["max"] / 1e6,
-                "steps": lambda one: one["job"]["steps"][-1]["time_ps"] / 1e6,
-                "serve": lambda one: one["serving"]["tbt_ps"]["p99"] / 1e9,
-            }[name](one)
-            for one in summaries
-        ]
-        shown = [row[column] for row in table["rows"]]
-        assert sorted(shown) == pytest.approx(sorted(times), rel=1e-3)
-
-
-def test_shares_above_each_time_end_at_the_last_flow(results: Path) -> None:
-    _, data = page_of(results / "incast")
-    sections = next(one for one in data["sections"] if one["key"] == "completion")
-    shares, tails = sections["parts"][0]["parts"][:2]
-    for one, above in zip(shares["lines"], tails["lines"], strict=True):
-        assert one["name"] == above["name"]
-        assert values(one["x"])[-1] == values(above["x"])[-1]  # of fair shares, too
-
-
 def hostile(results: Path, folder: Path) -> Path:
     """Copy a result and put HTML markup into its names."""
     copy = folder / "hostile"
@@ -299,17 +265,6 @@ def test_pause_tree_starts_at_nodes_that_were_not_paused() -> None:
     assert leaf["children"][0]["share"] == 0.5
     cycle = pause_tree({2: {3: 5}, 3: {2: 9}}, names, 10)
     assert "cycle" in json.dumps(cycle)
-
-
-def test_incast_flows_share_their_last_link(results: Path) -> None:
-    point = next(
-        one for one in Report([results / "incast"]).points if one.label == "RoCE, flow size 40KB"
-    )
-    assert point.paths is not None
-    last = [row[row >= 0][-1] for row in point.paths]
-    assert len(set(last)) == 1  # an incast ends on one link
-    heat = heatmap("", ["a"], [1.0], "us", {"q": np.array([[0.001, 5.0]])})
-    assert values(heat["values"]["q"]["cells"]).tolist() == [1, 255]
 
 
 LARGE = """

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from plot_points import curve, make, point, varied
-from raises_input import mentions, raises_input
+from raises_input import raises_input
 
-from netsim.plots import by_axis, flows, links, save
-from netsim.plots.style import MAX_POINTS, thin
+from netsim import InputError
+from netsim.plots import by_axis, fit_for_print, flows, links, save, seed_curves, style, sweeps
+from netsim.plots.style import OUTSIDE, legend, new_figure
+from netsim.plots.words import for_people, metric_name
 
 __all__ = ["make", "point"]
 
@@ -22,11 +25,6 @@ def test_fct_cdf_draws_the_empirical_distribution(make):
     x, y = curve(figure, "ideal")
     assert x.max() == 1.0
     assert y[-1] == 1.0
-
-
-def test_fct_cdf_with_unfinished_flows_ends_below_one(make):
-    figure = flows.fct_cdf([make(n_flows=10, unfinished=4, complete=False)]).figure
-    assert curve(figure, "ndp (partial)")[1][-1] == pytest.approx(0.6)
 
 
 @pytest.mark.parametrize("draw", [flows.fct_cdf, flows.slowdown])
@@ -57,37 +55,9 @@ def test_link_statistics_sum_classes_and_group_by_stage(make):
     assert curve(figure, "leaf to host")[1].tolist() == [0.5, 0.5]
 
 
-def test_link_stages_are_named_by_kinds_of_nodes_and_equal_ones_stay_visible(make):
-    assert [links.node_kind(name) for name in ("h12", "leaf3", "plane0.leaf1")] == [
-        "host",
-        "leaf",
-        "leaf",
-    ]
-    lines = links.links([make()]).figure.axes[0].get_lines()
-    assert lines[0].get_linewidth() > lines[1].get_linewidth()  # both have utilization 0.5
-
-
 def test_links_figure_rejects_too_many_results(make):
     with raises_input():
         links.links([varied(make, "traffic.load", load) for load in range(5)])
-
-
-def test_links_figure_skips_results_without_links(make):
-    ideal = make("ideal", {"transport": "ideal"}, transport="ideal")
-    (ideal.path / "links.parquet").unlink()
-    ndp = make("ndp", {"transport": "ndp"})
-    assert links.with_links([ideal, ndp]) == [ndp]
-    assert len(links.links([ideal, ndp]).figure.axes[0].get_lines()) == 2
-    with raises_input("ideal"):
-        links.links([ideal])
-
-
-def test_thin_keeps_first_and_last_point():
-    for count in [1, 5, MAX_POINTS, 10 * MAX_POINTS]:
-        chosen = thin(count)
-        assert chosen[0] == 0
-        assert chosen[-1] == count - 1
-        assert len(chosen) <= MAX_POINTS
 
 
 def test_figures_are_saved_as_png_pdf_and_svg(make, tmp_path):
@@ -99,16 +69,6 @@ def test_figures_are_saved_as_png_pdf_and_svg(make, tmp_path):
         save(figure, tmp_path / "figure.xyz")
     with raises_input("file"):
         save(figure, tmp_path / "nowhere" / "figure.png")
-
-
-def test_long_legend_is_placed_outside_the_axes(make):
-    results = [varied(make, "traffic.load", load, n_flows=3) for load in range(12)]
-    figure = flows.fct_cdf(results).figure
-    assert figure.axes[0].get_legend() is None
-    assert len(figure.legends[0].get_texts()) == 13
-    rows = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert rows[:2] == ["load 0", "load 1"]
-    assert figure.get_figheight() > 4.2
 
 
 FAIR_PS = {seed: {"max": 1e6 * (seed + 1.5), "mean": 1e6 * (seed + 0.5)} for seed in (1, 2, 3)}
@@ -127,37 +87,6 @@ class TestComparisons:
             for seed in (1, 2)
         ]  # fmt: skip
 
-    def test_fct_vs_load_compares_with_fair_shares(self, loads):
-        comparison = by_axis.loads(loads)
-        fair = comparison.fair["max"]
-        assert list(fair) == [0.25, 0.5, 1.0]
-        assert set(fair.values()) == {3.0}  # the mean of two seeds, over an ideal of 1 us
-        assert set(comparison.fair["mean"].values()) == {2.0}
-        assert comparison.table.notes[0].endswith("mean of 2 seeds")
-        drawn = curve(by_axis.fct_vs_load(loads).figure, by_axis.FAIR)[1]
-        assert drawn.tolist() == list(fair.values())
-        rows = {row[:2]: row for row in comparison.table.rows}
-        row = rows["roce", "0.5"]
-        ours = comparison.ours["max"]["roce"][0.5].mean
-        assert row[2:4] + row[5:7] == (
-            "2", f"{ours:.3f}", f"{fair[0.5]:.3f}", f"{100 * (ours / fair[0.5] - 1):+.1f}",
-        )  # fmt: skip
-        assert len(rows) == 6
-        assert len(comparison.table.headers) == len(row)
-
-    def test_fct_vs_load_explains_missing_fair_shares(self, point):
-        poisson = {"kind": "poisson", "size": None, "sizes": "1MB", "n_flows": 50}
-        results = [point("ndp", traffic={"load": at, **poisson}) for at in (0.5, 1.0)]
-        comparison = by_axis.loads(results)
-        assert len(by_axis.fct_vs_load(results).figure.axes[0].get_lines()) == 2
-        assert comparison.table.rows[0][5:7] == ("-", "-")
-        assert mentions(comparison.table.notes[0], "size")
-        results = [
-            point("roce", traffic={"load": 0.5}, fair_ps=FAIR_PS[1]),
-            point("roce", traffic={"load": 1.0}, topology={"spines": 2}, fair_ps=FAIR_PS[1]),
-        ]
-        assert mentions(by_axis.loads(results).table.notes[0], "topology.spines")
-
     def test_fct_vs_load_requires_several_numeric_loads(self, point):
         with raises_input("traffic.load"):
             by_axis.loads([point("ndp", seed) for seed in (1, 2)])
@@ -173,13 +102,6 @@ class TestComparisons:
             "smartt, paths ecmp",
             "smartt, paths reps",
         ]
-
-    def test_transport_parameters_not_on_an_axis_are_distinguished(self, point):
-        results = [
-            point("smartt", params={"paths": "ecmp", "rto": rto}) for rto in ("4ms", "1ms", "4ms")
-        ]
-        comparison = by_axis.transports(results)
-        assert list(comparison.ours["max"]) == ["smartt, rto 4ms", "smartt, rto 1ms"]
 
     def test_transports_with_changed_code_are_distinguished(self, point):
         results = [point("ndp"), point("ndp")]
@@ -201,18 +123,174 @@ class TestComparisons:
         with raises_input("traffic.load", "--kind", "fct_vs_load"):
             by_axis.transports(loads)
 
-    @pytest.mark.parametrize("compare", [by_axis.transports, by_axis.loads])
-    def test_partial_points_are_labeled_and_unfinished_ones_omitted(self, point, compare):
-        def points(at):
-            return [
-                point("ndp", traffic=at, unfinished=4, complete=False),
-                point("homa", traffic=at),
-                point("roce", traffic=at, unfinished=100, complete=False),
-            ]
 
-        results = points({"load": 1.0})
-        if compare is by_axis.loads:
-            results += points({"load": 0.5})
-        assert list(compare(results).ours["max"]) == ["ndp (partial)", "homa"]
-        with raises_input("flow"):
-            compare(results[2::3] * 2 if compare is by_axis.transports else results[2::3])
+class TestSeeds:
+    def test_band_ends_at_the_least_finished_seed(self, make):
+        results = [
+            varied(make, "traffic.load", 1, seed=seed, n_flows=10, unfinished=left, complete=False)
+            for seed, left in ((1, 0), (2, 6))
+        ]
+        axes = flows.fct_cdf(results).figure.axes[0]
+        assert vertices(axes.collections[0])[:, 1].max() == pytest.approx(0.4)
+        none = varied(make, "traffic.load", 1, seed=3, n_flows=10, unfinished=10, complete=False)
+        assert not flows.fct_cdf([results[0], none]).figure.axes[0].collections
+
+
+def vertices(collection):
+    return np.concatenate([path.vertices for path in collection.get_paths()])
+
+
+class TestCurveStyles:
+    def test_curve_styles_are_unique(self):
+        for kinds in [["ndp"] * 28, ["ndp", "roce", "mine"] * 28, ["ndp"] * 280]:
+            assert len(set(style.curve_styles(kinds))) == len(kinds)
+
+    def test_transport_color_is_independent_of_other_curves(self):
+        shipped = ["ndp", "roce", "smartt", "homa", "dcqcn", "nscc", "dctcp", "hpcc", "swift"]
+        styles = style.curve_styles(shipped)
+        assert len({curve_style.color for curve_style in styles}) == len(shipped)
+        for kind, curve_style in zip(shipped, styles, strict=True):
+            assert style.curve_styles(["mine", kind])[1].color == curve_style.color
+            assert style.curve_styles([kind, "yours"])[0].color == curve_style.color
+        alone, beside = (
+            style.curve_styles(["mine", "ndp"])[0],
+            style.curve_styles(["homa", "mine"])[1],
+        )
+        assert alone.color == beside.color
+
+
+def test_plugin_labels_are_the_shortest_unique_names(make):
+    short = seed_curves.short_names(["./mine.py", "b/mine.py:careful", "ndp:800g", "/x/y/other.py"])
+    assert list(short.values()) == ["mine", "mine:careful", "ndp:800g", "other"]
+    assert list(seed_curves.short_names(["a/mine.py", "b/mine.py"]).values()) == [
+        "a/mine",
+        "b/mine",
+    ]
+    assert list(seed_curves.short_names(["mine.py", "../mine.py"]).values()) == ["mine", "../mine"]
+    results = [
+        make("a", {"transport": "./deep/folder/mine.py:careful"}, transport="mine"),
+        make("b", {"transport": "ndp"}),
+    ]
+    assert [one.label for one in seed_curves.curves(results)] == ["mine:careful", "ndp"]
+
+
+def test_short_logarithmic_axis_has_labels_and_sizes_have_units():
+    """Sizes within a decade had no label at all."""
+    for low, high in ((1_100_000, 4_000_000), (64_000, 2_000_000), (100, 10**9)):
+        figure, (axes,) = style.new_figure()
+        axes.plot([low, high], [1, 2])
+        style.bytes_axis(axes)
+        figure.canvas.draw()
+        shown = axes.get_xlim()
+        labels = [
+            text.get_text()
+            for text in axes.get_xticklabels()
+            if shown[0] <= text.get_position()[0] <= shown[1]
+        ]
+        assert len(labels) >= 3
+        assert all(label.endswith("B") for label in labels)
+
+
+class TestSweepXY:
+    @pytest.fixture
+    def incast(self, make):
+        return [
+            varied(make, "traffic.fan_in", fan_in, transport, seed, n_flows=20)
+            for transport in ("ideal", "ndp", "roce")
+            for fan_in in (4, 16, 64)
+            for seed in (1, 2)
+        ]
+
+    def test_reference_is_drawn_and_adds_two_table_columns(self, incast):
+        table = {
+            "axis": "traffic.fan_in",
+            "column": "fct_mean",
+            "label": "theory",
+            "source": "a book",
+            "values": [[4, "2us"], [30, "3us"], [64, "5us"]],
+        }
+        for result in incast:
+            result.experiment["resolved"]["reference"] = table
+        comparison = by_axis.against_axis(incast, "fan_in", "fct_mean")
+        x, y = curve(by_axis.draw_against_axis(comparison), "theory")
+        assert list(x) == [4, 30, 64]
+        assert list(y) == pytest.approx([2, 3, 5])
+        rows = comparison.table.rows
+        assert [row[-2] for row in rows[:3]] == ["2", "-", "5"]
+        ours = comparison.lines["ndp"][4].mean
+        assert float(rows[0][-1]) == pytest.approx(100 * (ours / 2e6 - 1), abs=0.05)
+        assert comparison.table.notes
+        assert by_axis.against_axis(incast, "fan_in", "fct_p99").reference is None
+        table["values"] = [[4, 2]]
+        with pytest.raises(InputError) as caught:
+            by_axis.against_axis(incast, "fan_in", "fct_mean")
+        assert caught.value.file
+        assert caught.value.key == "reference.values"
+
+    def test_columns_of_a_flow_class_are_accepted(self, incast):
+        for result in incast:
+            wan = {"flow_class": "wan", "fct_ps": {"p99": 5e9}, "ideal_ps": {"p99": 1e9}}
+            result.summary["flow_classes"] = [{**wan, "flow_class": ""}, wan]
+        comparison = by_axis.against_axis(incast, "fan_in", "wan.fct_p99")
+        assert comparison.ideal["ndp"] == {4: 1e9, 16: 1e9, 64: 1e9}
+        label = by_axis.draw_against_axis(comparison).axes[0].get_ylabel()
+        assert label.startswith("wan")
+        assert label.endswith("99th percentile (ms)")
+
+    @pytest.mark.parametrize(
+        ("x", "y", "text"),
+        [
+            ("fanin", "drops", ("fanin", "fan_in")),
+            ("fan_in", "fct_p98", "fct_p98"),
+        ],
+    )
+    def test_unknown_axis_or_column_is_rejected(self, incast, x, y, text):
+        with raises_input(text):
+            by_axis.against_axis(incast, x, y)
+
+    def test_ambiguous_axis_suffix_is_rejected(self, make):
+        result = make("p", {"traffic.size": "1MB", "flow_classes.b.traffic.size": "2MB"})
+        with raises_input("traffic.size", "flow_classes.b.traffic.size"):
+            by_axis.against_axis([result], "size", "drops")
+
+    def test_confidence_interval_uses_student_t(self):
+        point = sweeps.spread_of([1.0, 2.0, 3.0, 4.0])
+        # Student's t for 3 degrees of freedom is 3.182, the standard error 0.6455.
+        assert point.margin == pytest.approx(3.182 * 0.6455, rel=1e-3)
+        assert sweeps.spread_of([1.0]).margin is None
+        assert sweeps.span(sweeps.spread_of([25.56]), 1) == "25.56"
+
+
+def test_print_figure_fits_a_column():
+    figure, panels = new_figure(columns=2)
+    names = [f"transport {k}" for k in range(5)]
+    for axes in panels:
+        axes.set_title("title")
+        for name in names:
+            axes.plot([0, 1], [0, 1], label=name)
+    legend(figure, panels[0], OUTSIDE, "a caption")
+    fit_for_print(figure, 3.3)
+    width, height = figure.get_size_inches()
+    assert width == 3.3
+    assert height < 8
+    assert max(text.get_fontsize() for text in figure.findobj(Text)) <= 8
+    boxes = [axes.get_subplotspec().get_position(figure) for axes in panels]
+    assert boxes[0].y0 > boxes[1].y1  # the panels are stacked
+    (drawn,) = figure.legends
+    assert [text.get_text() for text in drawn.get_texts()] == names
+    assert drawn.get_title().get_text() == "a caption"
+    wide, beside = new_figure(columns=2)
+    fit_for_print(wide, 7.0)
+    assert beside[0].get_gridspec().ncols == 2
+
+
+def test_labels_show_transport_names_and_ambiguous_presets():
+    assert for_people(["ndp:800g", "roce, load 1"]) == ["NDP", "RoCE, load 1"]
+    assert for_people(["ndp:800g", "ndp:paper", "mine:fast"]) == [
+        "NDP:800g",
+        "NDP:paper",
+        "mine:fast",
+    ]
+    assert for_people(["ndp (partial)", "ndp_like"]) == ["NDP (partial)", "ndp_like"]
+    assert metric_name("wan.ttft_p99_ps") == "wan: time to first token, 99th percentile"
+    assert metric_name("log_rows") == "log rows"

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from engine_runs import resolve
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgba
 from raises_input import has, mentions, raises_input
+from small_networks import GBPS, METER_PS, rail_racks, three_tiers
 
 from netsim.experiment import Experiment
 from netsim.experiment.scenario import network_of
-from netsim.plots import links
+from netsim.model.builder import NetworkBuilder
+from netsim.model.network import Network
+from netsim.network import round_robin_matchings
+from netsim.plots import fit_for_print, links, over_time, save
+from netsim.plots.networks import Panel, draw_networks, lay_out, matchings, wires
+from netsim.plugins import registry
 from netsim.results import files
 
 TREE: dict[str, Any] = {
@@ -70,16 +79,6 @@ def test_directions_are_whole_lines_side_by_side(network, tmp_path) -> None:
     assert "mean 0.25, max 1" in texts
 
 
-def test_counters_have_their_own_color_scale(network, tmp_path) -> None:
-    drops = np.arange(network.n_ports)
-    figure = links.topology([Stub(tmp_path, drops=drops)], "drops").figure
-    bar = figure.axes[-1]
-    assert bar.get_ylabel() == "packets dropped"
-    assert bar.get_ylim()[1] == network.n_ports - 1
-    paused = links.topology([Stub(tmp_path, paused_ps=drops * 10**6)], "paused_time").figure
-    assert paused.axes[-1].get_ylim()[1] == network.n_ports - 1
-
-
 def test_failed_link_is_marked_and_counted(network, tmp_path) -> None:
     result = Stub(tmp_path, utilization=np.zeros(network.n_ports))
     peer = int(network.port_peer[0])
@@ -102,3 +101,165 @@ def test_invalid_column_or_result_is_rejected(network, tmp_path) -> None:
     (tmp_path / files.LINKS).unlink()
     with raises_input("link"):
         links.topology([right])
+
+
+def build(kind: str, **given: object) -> Network:
+    plugin = registry.find("topology", kind)
+    network: Network = plugin.module.build(resolve(plugin, given))
+    return network
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        three_tiers(4),
+        build("fat_tree", hosts_per_leaf=4, leaves=6, planes=2),
+        build("dumbbell", hosts=3),
+    ],
+    ids=lambda network: network.name,
+)
+def test_small_network_is_drawn_in_full(network: Network) -> None:
+    drawing = lay_out(network)
+    assert sorted(drawing.x) == list(range(network.n_nodes))
+    assert sorted([*drawing.hosts, *drawing.switches]) == list(range(network.n_nodes))
+    assert not drawing.dots
+    assert sum(len(wire.ports) for wire in wires(network, drawing)) == network.n_ports // 2
+    places = [(drawing.x[node], drawing.y[node]) for node in drawing.x]
+    assert len(set(places)) == len(places)
+    for node, height in drawing.y.items():
+        assert height == network.tier[node] + 1
+
+
+def test_large_network_shows_only_end_nodes_of_each_kind() -> None:
+    network = three_tiers(16)  # 1,024 hosts, 128 leaves in 16 pods of 8
+    drawing = lay_out(network)
+    names = {network.node_name(node) for node in drawing.switches}
+    for pod in (0, 1, 15):
+        assert {f"pod{pod}.leaf{i}" for i in (0, 1, 7)} <= names
+    assert not any(name.startswith("pod2.") for name in names)
+    assert "core0" in names
+    assert len(drawing.x) < 80
+    heights = {y for _, y in drawing.dots}
+    assert heights == {0.0, 1.0, 2.0, 3.0}
+    # The drawing is connected: every node drawn is the end of a wire.
+    joined = {end for wire in wires(network, drawing) for end in wire.points}
+    assert all((drawing.x[node], drawing.y[node]) in joined for node in drawing.x)
+
+
+def test_rail_planes_are_side_by_side_above_rack_switches() -> None:
+    network = rail_racks(4, 2, planes=2)
+    drawing = lay_out(network)
+    ups = [node for node in drawing.switches if network.node_name(node).endswith(".up")]
+    assert {drawing.y[node] for node in ups} == {-1.0}
+    assert [name for name, *_ in drawing.blocks] == [
+        f"rail{rail}.plane{plane}" for rail in (0, 1) for plane in (0, 1)
+    ]
+    for (_, _, end, _), (_, first, _, _) in pairwise(drawing.blocks):
+        assert end < first
+    for node, block in drawing.block_of.items():
+        _, first, last, _ = drawing.blocks[block]
+        assert first <= drawing.x[node] <= last
+
+
+def ring_of(n: int) -> Network:
+    """Switches in a ring, with a host each."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(n)
+    ring = [builder.add_switch() for _ in hosts]
+    for host, switch in zip(hosts, ring, strict=True):
+        builder.cable(host, switch, GBPS, METER_PS)
+        builder.cable(switch, ring[(host + 1) % n], GBPS, METER_PS)
+    return builder.build("ring")
+
+
+@pytest.mark.parametrize(("n", "hosts"), [(8, 8), (80, 0)])
+def test_switch_ring_is_drawn_on_a_circle(n: int, hosts: int) -> None:
+    network = ring_of(n)
+    drawing = lay_out(network)
+    assert (len(drawing.switches), len(drawing.hosts)) == (n, hosts)
+    far = {round(float(np.hypot(drawing.x[s], drawing.y[s])), 6) for s in drawing.switches}
+    assert len(far) == 1
+    assert len(wires(network, drawing)) == n + hosts
+    figure = draw_networks([Panel("ring", network)])
+    assert f"{n} switches\n3 ports\n{n} hosts" in [one.get_text() for one in figure.axes[0].texts]
+
+
+@pytest.mark.parametrize("stagger", [False, True])
+def test_drawn_matchings_equal_the_circuit_schedule(stagger: bool) -> None:
+    network = build("ocs", racks=7, hosts_per_rack=1, circuit_switches=2, stagger=stagger)
+    rounds = round_robin_matchings(7)
+    for number in (0, 1):
+        expected = {
+            frozenset((i, j) for i, j in enumerate(matching.tolist()) if i < j)
+            for matching in rounds[number::2]
+        }
+        found = matchings(network, number)
+        assert len(found) == len(expected)
+        drawn = {
+            frozenset((min(a, b) - 7 * number, max(a, b) - 7 * number) for a, b in pairs)
+            for _, pairs in found
+        }
+        assert drawn == expected
+    drawing = lay_out(network)
+    assert len(drawing.circuits) == 2
+    fibers = [wire for wire in wires(network, drawing) if wire.points[-1][1] == 2.0]
+    assert len(fibers) == 2 * 7
+
+
+def test_figure_labels_count_nodes_and_links(tmp_path) -> None:
+    tree = build("fat_tree", hosts_per_leaf=32, leaves=64)
+    rotor = build("ocs", racks=20, hosts_per_rack=2, circuit_switches=2)
+    figure = draw_networks([Panel("a tree", tree), Panel("rotors", rotor)])
+    first, second, *circles = figure.axes
+    texts = [text.get_text() for text in first.texts]
+    assert {"2,048 hosts", "64 leaf\n64 ports", "32 spine\n64 ports"} <= set(texts)
+    (label,) = first.get_legend().get_texts()
+    assert label.get_text() == "800Gbps: 4,096"
+    assert "2 circuit switches" in [text.get_text() for text in second.texts]
+    assert len(circles) == 6
+    assert "and 4 more" in circles[-1].get_title()
+    path = save(figure, tmp_path / "both.png")
+    assert path.stat().st_size > 10_000
+    assert np.isfinite(figure.get_size_inches()).all()
+
+
+N_FLOWS = 12
+
+
+def result(unfinished=()):
+    """A run whose flows 0 to 11 end one after the other, all at the same rate."""
+    ends = [None if flow in unfinished else 1000 * (flow + 1) for flow in range(N_FLOWS)]
+    flows = pl.DataFrame({"flow": range(N_FLOWS), "start_ps": [0] * N_FLOWS, "fct_ps": ends})
+    times = pl.DataFrame({"time_ps": [1000, 2000]})
+    series = pl.DataFrame({"entity_index": range(N_FLOWS)}).join(times, how="cross").with_columns(
+        pl.lit("flow").alias("entity"), pl.format("flow {}", "entity_index").alias("name"),
+        pl.lit(1000).alias("interval_ps"), pl.lit(0).alias("traffic_class"),
+        *(pl.lit(4096).alias(f"{column}_bytes") for column in ("sent", "delivered")),
+        *(pl.lit(0).alias(f"{column}_queue_bytes") for column in ("mean", "max")),
+    )  # fmt: skip
+    summary = {"series": {"said": "every 1 ns"}}
+    return SimpleNamespace(name="made up", series=series, flows=flows, summary=summary)
+
+
+def names(figure):
+    return [line.get_label() for line in figure.axes[0].get_lines()]
+
+
+def test_flows_that_end_last_are_drawn_in_the_order_of_their_numbers():
+    assert names(over_time.timeseries([result()]).figure) == [f"flow {n}" for n in range(6, 12)]
+
+
+def test_unfinished_flows_come_first():
+    drawn = names(over_time.timeseries([result(unfinished=(1, 2, 10))]).figure)
+    assert drawn == ["flow 1", "flow 2", "flow 8", "flow 9", "flow 10", "flow 11"]
+
+
+def test_narrow_figure_has_its_legend_above_and_keeps_its_panel():
+    figure = over_time.timeseries([result()]).figure
+    fit_for_print(figure, 3.3)
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    box = axes.get_window_extent()
+    assert box.width > 0.7 * 3.3 * figure.dpi
+    assert box.height > 0.5 * figure.dpi
+    assert axes.get_legend().get_window_extent().y0 >= box.y1

@@ -97,14 +97,6 @@ def test_fault_table_lists_every_event(tmp_path):
     assert table["start_ps"].max() < 10**15  # "late" is after the end
 
 
-def test_result_without_faults_has_no_fault_table(tmp_path):
-    point = point_of(tmp_path)
-    result = simulate(point)
-    loaded = load_result(write_result(tmp_path / "r", point, result))
-    assert loaded.faults is None
-    assert "faults" not in loaded.summary
-
-
 def test_pfc_headroom_covers_the_highest_rate(tmp_path):
     """At four times its rate, a cable holds four times as many bytes in flight."""
     sections = {"fabric": 'queue_discipline = "lossless"'}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from netsim.cli import app
 from netsim.engine.snapshot import Stored
 from netsim.plugins import registry
 from netsim.results import files, load
-from netsim.results.provenance import code_inputs
 from netsim.running import checkpoint
 from netsim.running.checkpoint import CheckpointHeader
 
@@ -93,13 +91,6 @@ def test_damaged_checkpoint_is_rejected_or_read_whole(file: Path, data: st.DataO
     assert all(np.array_equal(one.raw, SNAPSHOT[name].raw) for name, one in found.snapshot.items())
 
 
-@pytest.mark.parametrize("content", [b"", b"netsim chequepoint\n" + bytes(100), b"PK\3\4"])
-def test_other_file_is_rejected(file: Path, content: bytes) -> None:
-    file.write_bytes(content)
-    with raises_input("checkpoint.netsim"):
-        checkpoint.read(file)
-
-
 def test_checkpoint_of_another_format_is_rejected(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,12 +132,6 @@ def test_changed_run_inputs_are_named(file: Path, part: str, value: Any, text: s
     with pytest.raises(InputError) as caught:
         checkpoint.read(file).require({**RUN_INPUTS, part: value})
     assert str(caught.value).startswith(f"{file}: {text} (")
-
-
-def test_version_of_an_incompatible_checkpoint_is_named(file: Path) -> None:
-    checkpoint.write(file, replace(HEADER, version="0.0.1"), SNAPSHOT)
-    with raises_input("0.0.1"):
-        checkpoint.read(file).require({**RUN_INPUTS, "netsim": "other"})
 
 
 class Runs:
@@ -229,27 +214,6 @@ def test_sweep_resumes_in_the_middle_of_a_point(runs: Runs) -> None:
     assert "is a point of a sweep" in runs.netsim("run", "r/seed=1")[1]
 
 
-def test_rerun_resumes_or_starts_over_after_a_change(runs: Runs) -> None:
-    runs.netsim(*RUN, "1000s", stop_after=4)
-    code, output = runs.netsim("run", "e.toml", "--out", "r", stop_after=2)
-    assert "e resumes at " in output
-    code, output = runs.netsim("run", "e.toml", "--out", "r", "--set", "traffic.size=50KB")
-    assert code == 0
-    assert mentions(output, "checkpoint.netsim", "traffic.size", "400KB", "50KB")
-    assert not (Path("r") / files.CHECKPOINT).exists()
-
-
-def test_force_starts_over_and_keeps_the_complete_result(runs: Runs) -> None:
-    assert runs.netsim("run", "e.toml", "--out", "r")[0] == 0
-    before = summary("r")
-    _, output = runs.netsim(*RUN, "1000s", "--force", stop_after=4)
-    assert "resumes at" not in output
-    assert "kept the complete result" in output
-    assert summary("r") == before
-    assert not (Path("r") / files.CHECKPOINT).exists()
-    assert runs.netsim("run", "e.toml", "--out", "r", "--force")[0] == 0
-
-
 def test_forged_checkpoint_with_bad_offset_is_rejected(runs: Runs) -> None:
     runs.netsim(*RUN, "1000s", stop_after=4)
     forge(Path("r") / files.CHECKPOINT)
@@ -275,52 +239,6 @@ def test_resume_rejects_damaged_or_mismatched_files(runs: Runs, damage: Any, tex
     assert text in output
     assert len(output.splitlines()) == 1
     assert summary("r") == before
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("nowhere", "unknown experiment"),
-        ("empty", "no run to continue"),
-        ("a" * 300, "is not a file name"),
-    ],
-)
-def test_resume_rejects_a_path_without_a_checkpoint(runs: Runs, name: str, text: str) -> None:
-    Path("empty").mkdir()
-    code, output = runs.netsim("run", name)
-    assert code == 2
-    assert text in output
-
-
-def test_plot_of_an_unfinished_run_suggests_to_continue(runs: Runs) -> None:
-    runs.netsim(*RUN, "1000s", stop_after=4)
-    for name in RESULT:
-        (Path("r") / name).unlink()
-    code, output = runs.netsim("plot", "r")
-    assert code == 2
-    assert "netsim run r" in output
-
-
-def test_resume_rejects_a_checkpoint_of_other_code(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs.netsim(*RUN, "1000s", stop_after=4)
-    other = {**code_inputs(), "netsim": "edited"}
-    monkeypatch.setattr("netsim.results.provenance.code_inputs", lambda: other)
-    code, output = runs.netsim("run", "r")
-    assert code == 2
-    assert "netsim" in output
-
-
-@pytest.mark.parametrize(
-    ("time", "text"),
-    [("60", "--checkpoint: "), ("0s", "--checkpoint: 0s")],
-)
-def test_invalid_checkpoint_intervals_are_rejected(runs: Runs, time: str, text: str) -> None:
-    code, output = runs.netsim(*RUN, time)
-    assert code == 2
-    assert text in output
-    assert not Path("r").exists()
 
 
 def test_resume_restores_command_line_values_and_plugins(

@@ -21,7 +21,7 @@ from netsim.reports.links import LINKS
 from netsim.results import load_result, write_result
 from netsim.results.run_result import RunResult
 from netsim.results.write import sweep_row
-from netsim.running.estimate import code_needed, estimate, feature_set_of
+from netsim.running.estimate import code_needed, feature_set_of
 from netsim.running.point import simulate
 from netsim.tracing import trace_flow
 
@@ -201,12 +201,6 @@ def test_result_reports_circuit_statistics(tmp_path):
     )
 
 
-def test_result_without_circuits_has_no_circuit_statistics(tmp_path):
-    result = simulate(point_of(tmp_path, STAR))
-    assert "circuits" not in result.summary
-    assert "no_circuit_drops" not in result.links
-
-
 def test_waiting_for_a_long_circuit_cycle_is_not_a_stall(tmp_path):
     """Nothing moves for two slots of 80 ms, longer than the usual stall timeout."""
     topology = ROTOR["topology"].replace('"20us"', '"80ms"')
@@ -248,12 +242,6 @@ def test_reason_names_ports_whose_circuit_never_returns(tmp_path):
     assert (result.stop_reason, result.complete) == ("undelivered", False)
     assert result.reason is not None
     assert mentions(result.reason, "tor0:1", "tor1:1")
-
-
-def test_estimate_accounts_for_circuit_duty_cycle(tmp_path):
-    point = point_of(tmp_path)
-    predicted, found = estimate(point), simulate(point)
-    assert predicted.simulated_ps == pytest.approx(found.summary["simulated_ps"], rel=0.2)
 
 
 HYBRID = f"""

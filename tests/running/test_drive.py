@@ -14,7 +14,7 @@ from raises_input import mentions, raises
 from netsim.engine.engine import Engine
 from netsim.engine.state_views import Counts, Status
 from netsim.errors import RunError
-from netsim.running.drive import StepReport, Tuner, drive
+from netsim.running.drive import StepReport, drive
 from netsim.running.stall import StallDetector
 
 FLOWS = flow_table([(0, 3, 200_000, 0), (1, 2, 400_000, 50 * US)])
@@ -67,12 +67,6 @@ def test_observer_can_end_the_run() -> None:
     assert one.counts.delivered == 1
 
 
-def test_a_run_can_be_interrupted() -> None:
-    one = engine()
-    assert drive(one, windows=1, should_stop=lambda: one.counts.windows == 5) == "interrupted"
-    assert one.counts.windows == 5
-
-
 def test_handler_error_names_file_handler_and_source_line(tmp_path: Path) -> None:
     one = broken(tmp_path, in_handler("on_control", "tx.n_acked //= now - now"))
     with pytest.raises(RunError) as caught:
@@ -102,9 +96,3 @@ def test_stall_detector_limits_time_and_windows_without_progress() -> None:
     assert not stall_detector.is_stalled(at(35, 6), 1)
     assert stall_detector.since_ps == 35
     assert not StallDetector(10).is_stalled(at(5, 1000), 0)
-
-
-def test_tuner_accepts_a_call_without_windows() -> None:
-    tuner = Tuner(2)
-    tuner.learn(1, 0, 1000, 0.5)
-    assert tuner.speeds == {1: 2000.0}

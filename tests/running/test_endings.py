@@ -104,14 +104,6 @@ def test_time_limit_reports_unfinished_flows(write):
     assert run(write(stop='max_time = "1ms"'))[:2] == ("finished", True)
 
 
-def test_time_limit_after_all_deliveries_is_complete(write):
-    assert run(write(NEVER_FINISHES, *KEEPS_TRYING, stop='max_time = "1ms"')) == (
-        "time_limit",
-        True,
-        "",
-    )
-
-
 @pytest.mark.parametrize("timers", [(), KEEPS_TRYING], ids=["idle", "busy"])
 def test_senders_that_never_finish_stall_the_run(write, timers):
     """The "busy" sender sets a timer again forever, so the engine never runs out of events."""

@@ -182,14 +182,3 @@ def test_each_of_two_jobs_has_its_own_table(netsim: Callable[..., Result]) -> No
     assert result.operations["job"].value_counts().sort("job")["count"].to_list() == [24, 24]
     path = critical_path(result, step=1)
     assert path.end_ps - path.start_ps == first["steps"][1]["time_ps"]
-
-
-def test_truncated_run_reports_finished_steps_only(netsim: Callable[..., Result]) -> None:
-    netsim("run", "job.toml", "--out", "whole")
-    first, _ = load_result("whole").summary["job"]["steps"]
-    netsim("run", "job.toml", "--out", "r", "--set", f"stop.max_time={first['time_ps'] + 1000}ps")
-    summary = load_result("r").summary
-    assert summary["operations_done"] < summary["operations"]
-    assert summary["job"]["steps"] == [first]
-    netsim("run", "job.toml", "--out", "q", "--set", "stop.max_time=4us")
-    assert load_result("q").summary["job"]["step_ps"] is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -159,41 +158,6 @@ def test_bandwidths_and_step_metrics_of_an_all_reduce() -> None:
     assert metrics_of(table)["mfu"] is None
 
 
-def test_analytic_collective_has_no_bandwidth() -> None:
-    ops = Operations(2)
-    ops.collective("all_reduce", [0, 1], 9000, "auto", 0, "tp", duration_ps=US)
-    ops.send(0, 1, 9000)
-    table = simulated(ops)
-    timed, sent = metrics_of(table)["collectives"][::-1]
-    assert (timed["kind"], timed["time_ps"], timed["busbw_bps"]) == ("tp", US, None)
-    assert (sent["kind"], sent["operation_type"]) == ("pp", "send")
-    assert sent["busbw_bps"] == pytest.approx(table["busbw_bps"][-1])
-    assert np.isnan(table["busbw_bps"][:2]).all()
-
-
 def test_bus_bandwidth_factors_by_operation_type() -> None:
     what = np.array(["all_reduce", "all_gather", "all_to_all", "broadcast", "send"])
     assert factors(what, np.array([8, 8, 4, 8, 2])).tolist() == [1.75, 0.875, 0.75, 1, 1]
-
-
-def test_table_of_half_a_million_operations_takes_seconds() -> None:
-    # Chains of computes and collectives of eight ranks, with times filled in, not simulated.
-    ranks, n = 64, 4000
-    ops = Operations(ranks)
-    groups = np.arange(ranks).reshape(8, 8)
-    for _ in range(n):
-        ops.compute(range(ranks), 1000)
-        ops.collective("all_reduce", groups, 4096, "auto", 0, "tp", 500)
-    ops.send(0, 1, 1)
-    load = ops.lower(range(ranks))
-    assert load.tasks is not None
-    states: Any = type("States", (), {})()
-    end = np.zeros(len(load.tasks), np.int64)
-    end[operations_of(load).end_task] = [*np.repeat(np.arange(2 * n), ranks), 0, 0]
-    states.ready_ps = states.start_ps = np.maximum(end - 1, 0)
-    states.end_ps = end
-    begin = time.process_time()
-    table = operation_table(operations_of(load), load.tasks, states, np.zeros(1, np.int64))
-    assert metrics_of(table)["steps"]
-    assert time.process_time() - begin < 10
-    assert table["rank"].size == 2 * n * ranks + 2

@@ -125,17 +125,6 @@ def test_result_reports_slot_times_and_exposed_waits(tmp_path):
     assert circuits["circuit_duty_cycle"] == pytest.approx(sum(lit) / 3 / end)
 
 
-def test_compute_time_hides_reconfiguration(tmp_path):
-    """The circuits are up before the flows start, so each flow takes its ideal time."""
-    result = simulate(point_of(tmp_path, "traffic.compute=20us"))
-    assert result.circuit_slots is not None
-    assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, 0, 0]
-    assert (result.flows["fct_ps"] == result.flows["ideal_ps"]).all()
-    waiting = simulate(point_of(tmp_path, "traffic.compute=14us"))
-    assert waiting.circuit_slots is not None
-    assert (waiting.circuit_slots["exposed_wait_ps"][1:] > 0).all()
-
-
 def test_unfinished_phase_is_reported(tmp_path):
     """A link loses all packets, and datagrams are not resent: the first phase never ends."""
     point = point_of(tmp_path, "faults.worn.links=tor2 -> tor3", "faults.worn.loss_rate=1")

@@ -162,16 +162,6 @@ def test_result_has_flow_sizes_set_by_the_program(tmp_path: Path) -> None:
     assert mentions(estimate(one).assumptions, "size")
 
 
-def test_stall_reason_has_size_set_by_the_program(tmp_path: Path) -> None:
-    source = MINE.replace("start, task_at", "set_size, start, task_at")
-    source = source.replace("        start(env, now, task_at(env, 1))\n", SIZED)
-    (tmp_path / "mine.py").write_text(source.format(deferred="[True] * 4 + [False] * 4", last=3))
-    cut = '[faults.all]\nlinks = "all"\ndown = "0us"\n[stop]\nflow_timeout = "1ms"'
-    text = EXPERIMENT.format(transport="ndp", kind="./mine.py", more=cut)
-    result = simulate(load(tmp_path, text).points()[0])
-    assert mentions(str(result.reason), "flow 1", "host 0", "host 1", "0", "1000")
-
-
 def test_memory_estimate_includes_program_state(tmp_path: Path) -> None:
     small = estimate(mine(tmp_path)).memory_bytes
     (tmp_path / "mine.py").write_text(
@@ -181,17 +171,6 @@ def test_memory_estimate_includes_program_state(tmp_path: Path) -> None:
     large = estimate(load(tmp_path, text).points()[0])
     assert large.memory_bytes - small == 8 * 1001 * 8
     assert mentions(large.assumptions, "program")
-
-
-def test_permanent_losses_stall_ndp_but_not_datagrams(tmp_path: Path) -> None:
-    lossy = '[faults.all]\nlinks = "all"\nloss_rate = 0.3'
-    result = simulate(server(tmp_path, "datagram", lossy))
-    # Datagrams are not retransmitted: no event is left, and no sender waits for one.
-    assert (result.complete, result.stop_reason) == (True, "undelivered")
-    assert result.summary["flows_finished"] < 24
-    cut = '[faults.all]\nlinks = "all"\ndown = "20us"\n[stop]\nflow_timeout = "1ms"'
-    result = simulate(server(tmp_path, "ndp", cut))
-    assert (result.complete, result.stop_reason) == (False, "stalled")
 
 
 def test_invalid_task_index_and_deferred_list_are_rejected(tmp_path: Path) -> None:

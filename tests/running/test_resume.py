@@ -72,23 +72,6 @@ class TestKept:
         assert load("r").table.equals(before)
         assert run("--force") == (0, [1, 2, 3])
 
-    def test_finished_single_run_is_not_run_again(self, run):
-        assert run("--seed", "7") == (0, [7])
-        assert run("--seed", "7", "--plot") == (0, [])
-        assert "finished, kept" in run.output
-        assert os.path.exists("r/fct_cdf.png")
-        assert run("--seed", "8") == (0, [8])
-
-    @pytest.mark.usefixtures("run")
-    def test_python_api_keeps_finished_points(self, fake):
-        first = netsim.run("e.toml", out="r")
-        assert [result.name for result in netsim.run("e.toml", out="r")] == [
-            result.name for result in first
-        ]
-        assert len(fake.seen) == 3
-        netsim.run("e.toml", out="r", force=True)
-        assert len(fake.seen) == 6
-
     @pytest.mark.usefixtures("run")
     def test_python_api_returns_every_point_with_its_status(self, fake):
         fake.fate |= {"seed=1": "stalled", "seed=2": "failed"}
@@ -176,14 +159,6 @@ class TestNothingIsLost:
         fake.fate.clear()
         assert run("--seed", "1", "--force") == (0, [1])
         assert sorted(os.listdir()) == ["e.toml", "r"]
-
-    def test_partial_rerun_keeps_the_complete_sweep_point(self, run, fake):
-        run()
-        before = load("r").table
-        fake.fate["seed=1"] = "SIGINT"
-        assert run("--force") == (130, [1])
-        assert load("r").table.equals(before)
-        assert all(point.complete for point in load("r").points)
 
     def test_partial_point_of_changed_experiment_keeps_the_complete_one(self, run, fake):
         run()
@@ -303,15 +278,6 @@ class TestPaths:
         assert load("elsewhere")
         assert os.path.islink("new")
 
-    @pytest.mark.parametrize("name", ["a" * 300, "a**[b", "a" * 250])
-    @pytest.mark.parametrize("command", ["plot", "trace"])
-    @pytest.mark.usefixtures("run")
-    def test_missing_result_names_are_rejected(self, command, name):
-        arguments = [command, name, *(["--flow", "1"] if command == "trace" else [])]
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 2, result.output
-        assert "is not a file name" in result.stderr or "no such directory" in result.stderr
-
     def test_run_works_on_a_file_system_without_locks(self, run, monkeypatch):
         def unsupported(*_):
             raise OSError(errno.ENOLCK, "No locks available")
@@ -346,19 +312,6 @@ def test_changed_result_file_is_rejected(run, command, file, values, text):
     assert result.exit_code == 2, result.output
     assert f"r/{file}: " in result.stderr or "experiment.json: hash" in result.stderr
     assert text in result.stderr
-
-
-@pytest.mark.parametrize(
-    "kind", ["fct_cdf", "slowdown", "links", "fct_vs_load", "fct_by_transport"]
-)
-def test_plot_of_a_sweep_without_points_is_rejected(run, fake, kind):
-    fake.fate["seed=1"] = "impatient"
-    assert run() == (130, [1])
-    assert load("r").points == []
-    assert len(load("r").table) == 0
-    result = CliRunner().invoke(app, ["plot", "r", "--kind", kind])
-    assert result.exit_code == 2, result.output
-    assert "point" in result.stderr
 
 
 def test_tables_with_missing_or_wrong_columns_are_rejected(run):

@@ -121,16 +121,6 @@ def engine_at(point: Point, time_ps: int) -> Engine:
     return engine
 
 
-def test_measured_run_stops_at_a_deadlock(ring: Path) -> None:
-    """RoCE retransmits unacknowledged packets, so the engine never runs out of events."""
-    more = '[measure]\nwarmup = "20us"\nwindow = "300us"\ndrain = "0s"'
-    result = run(ring, "roce", more=more + ALLOWED)
-    assert (result.stop_reason, result.complete) == ("stalled", False)
-    assert result.reason is not None
-    assert mentions(result.reason, "flow 0")
-    assert len(result.summary["deadlock"]["cycle"]) == 4
-
-
 @pytest.mark.usefixtures("plain_python")
 def test_dateline_routing_avoids_the_deadlock(ring: Path) -> None:
     """Packets continue at level 1 from the link that closes the ring."""
@@ -141,18 +131,6 @@ def test_dateline_routing_avoids_the_deadlock(ring: Path) -> None:
     assert result.summary["drops"] == 0
     assert result.summary["pfc_pauses"] > 0
     assert "deadlock" not in result.summary
-
-
-def test_drop_tail_queues_do_not_deadlock(ring: Path) -> None:
-    result = run(ring, "roce", more='[fabric]\nqueue_discipline = "drop_tail"')
-    assert result.complete
-    assert "deadlock" not in result.summary
-
-
-def test_ndp_does_not_deadlock(ring: Path) -> None:
-    result = run(ring, "ndp")
-    assert result.complete
-    assert result.reason is None
 
 
 def test_flow_timeout_stops_the_run(ring: Path) -> None:

@@ -194,10 +194,3 @@ def test_components_of_random_tables_add_up() -> None:
         parts = (found.bubble_ps, found.skew_ps, found.exposed_ps, found.compute_ps)
         assert min(part.min() for part in parts) >= 0
         assert seed % 2 == 0 or not found.skew_ps.any()
-
-
-def test_rank_that_finishes_first_has_a_bubble() -> None:
-    (found,) = step_times(
-        table_of((0, "", "compute", 0, 0, 10, -1, -1), (1, "", "compute", 0, 0, 7, -1, -1))
-    )
-    assert check(found) == {"compute": [10, 7], "bubble": [0, 3]}

@@ -66,20 +66,6 @@ def test_result_has_a_table_of_task_times(tmp_path: Path) -> None:
     assert (loaded.summary["tasks"], loaded.summary["tasks_done"]) == (6, 6)
 
 
-def test_result_without_tasks_has_no_task_table(tmp_path: Path) -> None:
-    one = load(
-        tmp_path,
-        EXPERIMENT.format(transport="datagram", more="").replace(
-            'kind = "task_graph"\nfile = "tasks.csv"', 'kind = "permutation"\nsize = "10KB"'
-        ),
-    ).points()[0]
-    result = load_result(write_result(tmp_path / "out", one, simulate(one)))
-    assert result.tasks is None
-    fct = result.flows["fct_ps"].max()
-    assert result.summary["makespan_ps"] == fct
-    assert not (tmp_path / "out" / "tasks.parquet").exists()
-
-
 def test_unfinished_tasks_are_named(tmp_path: Path) -> None:
     down = '[faults.cut]\nlinks = "h0 -> *"\ndown = "1ns"'
     result = simulate(point(tmp_path, more=down))

@@ -106,18 +106,6 @@ def test_link_utilization_and_hops_cover_the_window(tmp_path) -> None:
     assert found["worst_host"] is None
 
 
-def test_flow_class_counts_its_own_flows() -> None:
-    second = {"mine": {"transport": "datagram", "traffic": EXPERIMENT["traffic"]}}
-    traffic = {**EXPERIMENT["traffic"], "load": 0.2}
-    result = simulate(point(traffic=traffic, flow_classes=second), threads=1)
-    found = result.summary["throughput"]
-    own, mine = found["flow_classes"]
-    for name in ("offered_load", "accepted_load", "flows_injected", "accepted_bytes"):
-        assert own[name] + mine[name] == pytest.approx(found[name])
-    assert mine["offered_load"] > 2 * own["offered_load"]
-    assert list(np.unique(result.measured_batches["flow_class"])) == ["", "mine"]
-
-
 @pytest.mark.parametrize(
     ("polls", "low", "high"),
     [(2, 1, FIRST), (30, FIRST, LAST), (66, LAST, 65 * US)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netsim.running.drive import CHUNK_S, Tuner
+from netsim.running.drive import Tuner
 
 HOPS = 10_000
 
@@ -46,8 +46,3 @@ def test_long_windows_use_all_workers_without_trials() -> None:
     tuner = Tuner(2)
     drive(tuner, {1: 1e7, 2: 1e7}, 1, 1_000_000)
     assert drive(tuner, {1: 1e7, 2: 1e7}, 30, 1_000_000)[1] == 0
-
-
-def test_tuner_of_one_thread_never_uses_more() -> None:
-    tuner = Tuner(1)
-    assert [tuner.next_call() for _ in range(3)] == [(1, 0.0), (1, CHUNK_S), (1, CHUNK_S)]

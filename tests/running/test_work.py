@@ -5,13 +5,12 @@ netsim/running/estimate.py were fitted to, so nothing here depends on the machin
 tests.
 """
 
-import numpy as np
 import pytest
 from raises_input import mentions
 
 from netsim.experiment import Experiment, locate
 from netsim.experiment.scenario import prepare
-from netsim.running.estimate import _windows, estimate_scenario, work
+from netsim.running.estimate import estimate_scenario, work
 
 # Experiment, overrides that select the point, packet-hops, and seconds on one thread.
 MEASURED = [
@@ -87,36 +86,6 @@ def test_estimate_includes_retransmits_of_trimmed_packets():
     calm = todo_of("load_balancing", [*narrow[1:], "transport=smartt", "seed=1"])
     assert calm.resent == 1
     assert calm.simulated_ps > 3 * wide.simulated_ps
-
-
-def test_estimate_ends_at_the_time_limit():
-    whole = todo_of("incast", ["transport=roce", "traffic.fan_in=64"])
-    half = todo_of("incast", ["transport=roce", "traffic.fan_in=64", "stop.max_time=2600us"])
-    assert half.simulated_ps == 2_600_000_000
-    assert half.hops == pytest.approx(whole.hops / 2, rel=0.01)
-    assert half.seconds(1) == pytest.approx(whole.seconds(1) / 2, rel=0.1)
-
-
-def test_windows_and_steps_are_bounded_by_hops():
-    windows, steps = _windows(1e9, 1000, 50)
-    assert windows == pytest.approx(1000, rel=1e-3)
-    assert steps == pytest.approx(1000, rel=0.02)
-    windows, steps = _windows(10, 1e9, 50)
-    assert (windows, steps) == (pytest.approx(10), pytest.approx(500))
-    assert np.isfinite(_windows(1, 0, 0)).all()
-
-
-def test_assumptions_depend_on_the_routing():
-    texts = [
-        estimate_scenario(point, prepare(point)).assumptions
-        for point in (
-            point_of("load_balancing", [f"fabric.routing={how}", "seed=1"])
-            for how in ("ecmp", "spray_round_robin")
-        )
-    ]
-    assert "trimmed" in texts[0]
-    assert "random paths" in texts[0]
-    assert "no retransmissions" in texts[1]
 
 
 def test_serving_estimate_matches_simulated_time():

@@ -83,12 +83,3 @@ def test_mismatched_results_are_rejected(steps, point):
     other = point("homa", topology={"leaves": 8}, traffic=STEP | {"size": "97.39MB"})
     with raises_input("topology.leaves"):
         simulated_figures.exposed([*steps(FULL), other])
-
-
-def test_sizes_of_a_sweep_share_the_transport_label(point):
-    results = [
-        point(name, traffic=STEP | {"size": size}, axes={"traffic.size": size})
-        for size in FULL
-        for name in ("roce", "ndp")
-    ]
-    assert set(simulated_figures.exposed(results).drawn["transport"]) == {"roce", "ndp"}

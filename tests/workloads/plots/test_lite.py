@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
+from golden_pictures import assert_golden
 from raises_input import mentions
 
 from netsim.workloads.inference.lite import VARIANTS
@@ -65,33 +65,13 @@ def test_table_names_the_fewest_sufficient_assumptions(made):
     assert rows["decode, Lite+NetBW"][0] == both
 
 
-def test_fewest_drops_supersets_of_sufficient_assumptions():
-    a, b, c = lite.THREE.values()
-    assert (
-        lite._fewest([frozenset({a, b}), frozenset({b}), frozenset({a, c})]) == f"{b} or {a} + {c}"
-    )
-    assert lite._fewest([frozenset(), frozenset({a})]) == "none needed"
-    assert lite._fewest([]) == "never"
-
-
-def test_heatmap_has_a_cell_for_every_ratio(made):
-    panels = [axes for axes in made.figure.axes if axes.texts]
-    ratios = made.drawn["ratio_to_h100"]
-    cells = sum(axes.images[0].get_array().size for axes in panels)
-    assert cells == len(ratios) * len(VARIANTS) // (len(VARIANTS) + 1)
-    for axes in panels:
-        labels = [text for text in axes.texts if text.get_text() not in lite.MODEL_NAMES.values()]
-        values = axes.images[0].get_array().filled(np.nan).ravel()
-        assert [text.get_text() for text in labels] == [
-            "-" if np.isnan(value) else f"{value:.2f}" for value in values
-        ]
-        norm = axes.images[0].norm
-        assert norm(1.0) == pytest.approx(0.5)
-
-
 def test_documented_counts_equal_the_figure_notes(made):
     text = (Path(__file__).parents[3] / "docs" / "lite-gpu.md").read_text("utf-8")
     result = text.partition("**Result**")[2].partition("\n\n")[0]
     counts = [re.findall(r"(\d+) of (?:10|8) ", note) for note in made.notes[:4]]
     assert counts == [["0", "2"], ["8", "6"], ["8", "6"], ["0", "2"]]
     assert re.findall(r"\d+", result) == ["10", "2", "8", "8", "6", "2"]
+
+
+def test_figure_is_the_golden_one(made):
+    assert_golden("lite", made)

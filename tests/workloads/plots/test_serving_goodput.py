@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from matplotlib.colors import to_hex
+from golden_pictures import assert_golden
 from raises_input import raises_input
 
 from netsim.workloads.plots import serving
@@ -87,31 +87,13 @@ def test_formula_capacity_follows_the_failure_policy() -> None:
     assert serving.by_formula(result("file", 1, listed, met=1.0, capacity=0.9)) is None
 
 
-def test_figure_draws_goodput_attainment_capacity_and_ttft() -> None:
-    figure = serving.serving_goodput(runs()).figure
-    goodput, left, right = figure.axes
-    assert [bar.get_width() for bar in goodput.patches] == pytest.approx([21, 28.5, 27, 30])
-    assert [bar.get_width() for bar in left.patches] == pytest.approx([70, 95, 90, 100])
-    # Values are beside the marks, not under them.
-    written = [text.xy[0] for text in left.texts]
-    assert all(x >= mark for x, mark in zip(written, (82.9, 99, 98, 100), strict=True))
-    rings = [line.get_xdata()[0] for line in right.lines if line.get_marker() == "o"]
-    assert rings == pytest.approx([150, 100, 100, 100])
-    marks = [x for line in left.lines if line.get_marker() == "|" for x in line.get_xdata()]
-    assert marks == pytest.approx([80, 99, 98, 100])
-
-
-def test_transports_have_their_own_colors() -> None:
-    every = [
-        result("stop", 1, STOP, met=0.8, capacity=0.9, transport=name) for name in ("ndp", "roce")
-    ]
-    drawn = [
-        patch.get_facecolor()[:3] for patch in serving.serving_goodput(every).figure.axes[0].patches
-    ]
-    assert [to_hex(one) for one in drawn] == ["#0072b2", "#d55e00"]
-
-
 def test_results_without_requests_are_rejected() -> None:
     other = SimpleNamespace(path="r", summary={})
     with raises_input("request"):
         serving.goodput_bars([other])
+
+
+def test_figures_are_the_golden_ones() -> None:
+    assert_golden("serving goodput", serving.serving_goodput(runs()))
+    both = [result("stop", 1, STOP, met=0.8, capacity=0.9, transport=x) for x in ("ndp", "roce")]
+    assert_golden("serving goodput, two transports", serving.serving_goodput(both))

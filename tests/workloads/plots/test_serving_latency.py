@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from golden_pictures import assert_golden
 from raises_input import raises_input
 from serving_case import log_of, split_run
 
@@ -87,39 +88,6 @@ def names(figure: Any) -> list[str]:
     return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
-def test_curves_stay_visible_and_distant_slo_keeps_axes() -> None:
-    far, near = 100_000, 230
-    without = serving.serving_latency([result("ndp"), result("roce")]).figure.axes[0]
-    first = serving.serving_latency(
-        [result("ndp", ttft_ps=far), result("roce", ttft_ps=far)]
-    ).figure.axes[0]
-    assert first.get_xlim() == without.get_xlim()
-    assert 250 < without.get_xlim()[1] < 600
-    assert len(first.texts) == 1
-    solid, broken = first.get_lines()[:2]
-    assert solid.get_linestyle() != broken.get_linestyle()
-    assert solid.get_zorder() < broken.get_zorder()
-    near_by = serving.serving_latency([result("ndp", ttft_ps=near)]).figure.axes[0]
-    assert near_by.get_xlim()[1] >= near
-    assert not near_by.texts
-    rates = [result("ndp", rate, ttft_ps=far) for rate in (1.0, 2.0)]
-    over_rate = serving.serving_latency(rates).figure.axes[0]
-    assert over_rate.get_ylim()[1] < far / 10
-    assert len(over_rate.texts) == 1
-    # The axes show the curves in their unit.
-    assert 250 < over_rate.get_ylim()[1] < 600
-    # The stall limit is not called SLO, neither in the legend nor at the edge of its panels.
-    figure = serving.serving_latency(
-        [result("ndp", rate, stall_ps=far) for rate in (1.0, 2.0)]
-    ).figure
-    notes = [[text.get_text() for text in axes.texts] for axes in figure.axes[:3]]
-    assert notes == [[], ["stall limit 100,000 ps ↑"], ["stall limit 100,000 ps ↑"]]
-    assert names(figure)[-1] == "stall limit"
-    # Seeds are pooled.
-    figure = serving.serving_latency([result(seed=1), result(seed=2, slower=2)]).figure
-    assert points(figure.axes[0], "ndp") == [(200, 0.25), (250, 0.5), (500, 0.75), (650, 1.0)]
-
-
 def test_several_rates_are_drawn_as_curves() -> None:
     every = [
         result(transport, rate, slower=slower, ttft_ps=600, stall_ps=350)
@@ -182,3 +150,15 @@ def test_timeline_shows_iterations_and_transfers() -> None:
     assert bars[0] == (0, 200, 300, "prefill", "10")
     assert bars[3] == (1, 500, 560, "decode", "2")
     assert bars[-1] == (2, 300, 420, "receive", "")
+
+
+def test_figures_are_the_golden_ones() -> None:
+    """A limit far away keeps the axes at the curves; a near one is in them."""
+    for name, far_or_near in (("far", 100_000), ("near", 230)):
+        slo = {"ttft_ps": far_or_near, "stall_ps": far_or_near}
+        rates = [result("ndp", rate, **slo) for rate in (1.0, 2.0)]
+        both = [result("ndp", **slo), result("roce", slower=2, **slo)]
+        assert_golden(f"serving latency, {name}", serving.serving_latency(both))
+        assert_golden(f"serving latency over rate, {name}", serving.serving_latency(rates))
+    seeds = [result(seed=1), result(seed=2, slower=2)]
+    assert_golden("serving latency, seeds", serving.serving_latency(seeds))

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 from fakes import FakePoint, fake_result
+from golden_pictures import assert_golden
 from raises_input import mentions, raises_input
 
 from netsim.cli import app
@@ -162,17 +163,6 @@ def test_timeline_is_limited_to_hosts_and_time_range(with_operations: Result) ->
         timeline.draw([with_operations], View(None, 20 * US, 10 * US))
 
 
-def test_timeline_requires_one_run_with_finished_tasks(with_tasks: Result, tmp_path: Path) -> None:
-    without = load(write_result(tmp_path / "none", FakePoint(), fake_result()))
-    with raises_input("task"):
-        timeline.timeline([without])
-    with raises_input():
-        timeline.timeline([with_tasks] * 2)
-    never = {**TASKS, "end_ps": np.full(6, -1)}
-    with raises_input("task"):
-        timeline.timeline([written(tmp_path / "never", {"tasks": never})])
-
-
 def test_bars_below_the_resolution_are_merged(tmp_path: Path) -> None:
     # 100,000 short computes back to back, a gap, and a long one.
     n = 100_000
@@ -218,13 +208,6 @@ def test_training_step_shows_one_host_per_stage(with_operations: Result) -> None
         "stage 1, dp 0 (h6)  compute",
         "stage 1, dp 1, tp 1 (h9)  compute",
     ]
-
-
-def test_rows_beyond_the_limit_are_counted(with_operations: Result) -> None:
-    found = timeline_of([with_operations], View(), 3)
-    assert found.rows["row"].to_list() == [0, 1, 2]
-    assert found.bars["row"].unique().to_list() == [0, 1, 2]
-    assert found.left_out == 2
 
 
 def test_critical_path_is_a_line_through_the_bars(with_operations: Result) -> None:
@@ -383,8 +366,7 @@ def test_perfetto_trace_has_queue_counters(tmp_path: Path) -> None:
     assert counted == [(0, 500), (20_000, 0), (40_000, 0)]
 
 
-def test_overlapping_slices_are_put_in_separate_lanes() -> None:
-    spans = [(0, 10), (2, 4), (3, 12), (4, 6), (10, 11)]
-    slices = [timeline.Slice(*span, "", "", {}) for span in spans]
-    lanes = [[(one.start_ps, one.end_ps) for one in lane] for lane in timeline.lanes(slices)]
-    assert lanes == [[(0, 10), (10, 11)], [(2, 4), (4, 6)], [(3, 12)]]
+def test_pictures_are_the_golden_ones(with_operations: Result, tmp_path: Path) -> None:
+    assert_golden("timeline of operations", timeline.timeline([with_operations]))
+    tasks = written(tmp_path / "other", {"tasks": TASKS})
+    assert_golden("timeline of tasks", timeline.timeline([tasks]))
