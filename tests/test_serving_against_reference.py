@@ -32,8 +32,8 @@ from netsim.workloads.inference import (
 )
 from netsim.workloads.inference.roofline import weight_bytes
 from netsim.workloads.serving.data import DECODE, EVENTS, ROLES
+from netsim.workloads.serving.instance import KV_SENT, REQUEST
 from netsim.workloads.serving.plan import Group
-from netsim.workloads.serving.state import KV_SENT, REQUEST
 
 CASES = 40
 MORE_CASES = 2040

@@ -6,7 +6,7 @@ Availability, blast radius and spares are exact sums.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,38 +16,25 @@ from numpy.typing import NDArray
 from netsim.workloads.cost.cost_tables import AREA, CostTables, Gpu, die_of
 
 STOP, SHRINK = "stop", "shrink"
-ON_FAILURE = (STOP, SHRINK)
 """Reaction of a group to a failed GPU: it stops, or loses only that GPU's share."""
 
 MAX_SPARES = 1 << 20
 """Largest number of spares searched."""
 
+BPS_PER_GBPS = 1e9
+BYTES_PER_GB = 1e9
+PJ_PER_J = 1e12
+HOURS_PER_DAY = 24.0
 
-def availability(mtbf_hours: float, repair_hours: float) -> float:
+
+def availability(mtbf_hours: float, repair_hours: float, group: int = 1) -> float:
     """Return MTBF / (MTBF + MTTR), for any distributions (Barlow and Proschan 1975).
 
-    `mtbf_hours` is the mean up time.
+    `mtbf_hours` is the mean up time of a GPU. GPUs of a stopped group do not fail, so a group that
+    stops at each failure of its GPUs is a renewal process with `group` times the failure rate.
     """
-    return mtbf_hours / (mtbf_hours + repair_hours)
-
-
-def group_availability(mtbf_hours: float, repair_hours: float, group: int) -> float:
-    """Return the availability of a group that stops at each failure of its GPUs.
-
-    GPUs of a stopped group do not fail, so the group is a renewal process with `group` times the
-    failure rate: 1 / (1 + group x MTTR / MTBF).
-    """
-    return availability(mtbf_hours / group, repair_hours)
-
-
-def blast_radius(gpus: int, group: int, on_failure: str = STOP) -> float:
-    """Return the share of the capacity lost by one failed GPU: its group's, or its own.
-
-    Raises ValueError for an `on_failure` not in ON_FAILURE.
-    """
-    if on_failure not in ON_FAILURE:
-        raise ValueError(f"unknown {on_failure!r} (one of {', '.join(ON_FAILURE)})")
-    return (group if on_failure == STOP else 1) / gpus
+    up_hours = mtbf_hours / group
+    return up_hours / (up_hours + repair_hours)
 
 
 def up_shares(n: int, share_up: float) -> NDArray[np.float64]:
@@ -155,12 +142,6 @@ def _fewest(
     return many
 
 
-BPS_PER_GBPS = 1e9
-BYTES_PER_GB = 1e9
-PJ_PER_J = 1e12
-HOURS_PER_DAY = 24.0
-
-
 @dataclass(frozen=True)
 class LinkRow:
     """One end of a GPU's links of some kind."""
@@ -244,15 +225,16 @@ def compare(costs: CostTables) -> list[GpuCost]:
 
 
 def _row(costs: CostTables, name: str, gpu: Gpu) -> GpuCost:
-    reference = costs.reference
+    reference, failures = costs.reference, costs.failures
     reference_link = _link(costs, reference, reference.link)
-    reference_usd = _usd_without_links(costs, reference) + reference_link.usd
+    reference_usd = sum(_parts_usd(costs, reference)) + reference_link.usd
     silicon = reference.die_mm2 / gpu.die_mm2
-    dies, defect_free, share, die_usd = die_of(costs, gpu)
-    link, usd = _link(costs, gpu, gpu.link), _usd_without_links(costs, gpu)
+    dies, defect_free, share, _ = die_of(costs, gpu)
+    link, (die_usd, memory_usd, package_usd) = _link(costs, gpu, gpu.link), _parts_usd(costs, gpu)
+    usd = die_usd + memory_usd + package_usd
     saved_usd = reference_usd - silicon * usd
-    gpus, mtbf_hours = round(costs.fleet.gpus * silicon), mtbf_of(costs, gpu)
-    repair_hours = costs.failures.repair_hours
+    gpus = round(costs.fleet.gpus * silicon)
+    mtbf_hours = failures.mtbf_hours * (silicon if failures.rate_by == AREA else 1)
     return GpuCost(
         name=name,
         die_mm2=gpu.die_mm2,
@@ -262,8 +244,8 @@ def _row(costs: CostTables, name: str, gpu: Gpu) -> GpuCost:
         die_yield=share,
         die_usd=die_usd,
         usd_per_good_mm2=die_usd / gpu.die_mm2,
-        memory_usd=_memory_usd(costs, gpu),
-        package_usd=_package_usd(costs, gpu),
+        memory_usd=memory_usd,
+        package_usd=package_usd,
         link=gpu.link,
         link_usd=link.usd,
         usd=usd + link.usd,
@@ -280,33 +262,19 @@ def _row(costs: CostTables, name: str, gpu: Gpu) -> GpuCost:
         group=gpu.group,
         mtbf_hours=mtbf_hours,
         failures_a_day=gpus * HOURS_PER_DAY / mtbf_hours,
-        gpu_up=availability(mtbf_hours, repair_hours),
-        group_up=group_availability(mtbf_hours, repair_hours, gpu.group),
-        blast_stop=blast_radius(gpus, gpu.group, STOP),
-        blast_shrink=blast_radius(gpus, gpu.group, SHRINK),
-        spares=_spares(costs, gpu, gpus),
+        gpu_up=availability(mtbf_hours, failures.repair_hours),
+        group_up=availability(mtbf_hours, failures.repair_hours, gpu.group),
+        blast_stop=gpu.group / gpus,
+        blast_shrink=1 / gpus,
+        spares=tuple(_spares(costs, gpu, gpus, mtbf_hours)),
     )
 
 
-def mtbf_of(costs: CostTables, gpu: Gpu) -> float:
-    """Return the MTBF of a GPU in hours."""
-    by_area = costs.failures.rate_by == AREA
-    return costs.failures.mtbf_hours * (costs.reference.die_mm2 / gpu.die_mm2 if by_area else 1)
-
-
-def _memory_usd(costs: CostTables, gpu: Gpu) -> float:
-    """Return the price of stacked memory by size, at any bandwidth."""
-    return gpu.memory / BYTES_PER_GB * costs.memory.usd_per_gb
-
-
-def _package_usd(costs: CostTables, gpu: Gpu) -> float:
-    """Return the price of interposer, substrate, assembly and test."""
-    return gpu.die_mm2 * costs.package.usd_per_mm2 + costs.package.usd
-
-
-def _usd_without_links(costs: CostTables, gpu: Gpu) -> float:
-    """Return the price of a packaged GPU without links."""
-    return die_of(costs, gpu)[3] + _memory_usd(costs, gpu) + _package_usd(costs, gpu)
+def _parts_usd(costs: CostTables, gpu: Gpu) -> tuple[float, float, float]:
+    """Return the prices of die, stacked memory (by size, at any bandwidth) and package."""
+    memory_usd = gpu.memory / BYTES_PER_GB * costs.memory.usd_per_gb
+    package_usd = gpu.die_mm2 * costs.package.usd_per_mm2 + costs.package.usd
+    return die_of(costs, gpu)[3], memory_usd, package_usd
 
 
 def _link(costs: CostTables, gpu: Gpu, kind: str) -> LinkRow:
@@ -314,19 +282,15 @@ def _link(costs: CostTables, gpu: Gpu, kind: str) -> LinkRow:
     return LinkRow(kind, gbps * link.usd_per_gbps, gbps * BPS_PER_GBPS * link.pj_per_bit / PJ_PER_J)
 
 
-def _spares(costs: CostTables, gpu: Gpu, gpus: int) -> tuple[SpareRow, ...]:
-    """Return the spares for each goodput target."""
-    failures, mtbf_hours = costs.failures, mtbf_of(costs, gpu)
-    up = availability(mtbf_hours, failures.repair_hours)
-    swapped = {
-        STOP: group_availability(mtbf_hours, failures.swap_hours, gpu.group),
-        SHRINK: availability(mtbf_hours, failures.swap_hours),
-    }
-    rows = []
+def _spares(costs: CostTables, gpu: Gpu, gpus: int, mtbf_hours: float) -> Iterator[SpareRow]:
+    """Yield the spares for each goodput target."""
+    up = availability(mtbf_hours, costs.failures.repair_hours)
     for goodput in costs.fleet.goodput:
         stop, shrink = (
-            spares_for_goodput(gpus, gpu.group, up, goodput, how, swapped[how])
-            for how in (STOP, SHRINK)
-        )
-        rows.append(SpareRow(goodput, stop, shrink, spares_for_capacity(gpus, up, goodput)))
-    return tuple(rows)
+            spares_for_goodput(
+                gpus, gpu.group, up, goodput, how,
+                availability(mtbf_hours, costs.failures.swap_hours, size),
+            )
+            for how, size in ((STOP, gpu.group), (SHRINK, 1))
+        )  # fmt: skip
+        yield SpareRow(goodput, stop, shrink, spares_for_capacity(gpus, up, goodput))

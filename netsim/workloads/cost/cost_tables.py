@@ -45,11 +45,9 @@ def dies_per_wafer(
     the edge (Hennessy and Patterson, Computer Architecture: A Quantitative Approach, 1.6, cost of
     an integrated circuit; de Vries, IEEE Transactions on Semiconductor Manufacturing 18, 2005,
     compares such formulas with counts). `edge_mm` is the unused rim; `scribe_mm` the width of
-    scribe lanes. Raises ValueError unless areas are positive.
+    scribe lanes.
     """
     used_mm = diameter_mm - 2 * edge_mm
-    if not (die_mm2 > 0 and used_mm > 0):
-        raise ValueError("die and usable wafer must have a positive area")
     pitch_mm2 = (math.sqrt(die_mm2) + scribe_mm) ** 2
     whole = math.pi * used_mm**2 / 4 / pitch_mm2
     cut = math.pi * used_mm / math.sqrt(2 * pitch_mm2)
@@ -68,21 +66,8 @@ def die_yield(
     - "negative_binomial": (1 + A D / alpha)^-alpha, gamma distribution of density: a smaller alpha
       means more clustering (Stapper, IBM Journal of Research and Development 27, 1983). alpha = 1
       is "seeds", infinity "poisson".
-
-    Raises ValueError for another model, or a negative binomial without a positive alpha.
     """
-    defects = die_mm2 / MM2_PER_CM2 * defects_per_cm2
-    if model == POISSON:
-        return math.exp(-defects)
-    if model == MURPHY:
-        return (-math.expm1(-defects) / defects) ** 2 if defects else 1.0
-    if model == SEEDS:
-        return 1 / (1 + defects)
-    if model != NEGATIVE_BINOMIAL:
-        raise ValueError(f"unknown yield model {model!r} (one of {', '.join(YIELDS)})")
-    if alpha is None or not alpha > 0:
-        raise ValueError("negative_binomial requires a positive alpha")
-    return math.exp(-alpha * math.log1p(defects / alpha))
+    return float(_yield_of(Decimal(die_mm2 / MM2_PER_CM2 * defects_per_cm2), model, alpha))
 
 
 def salvaged_yield(
@@ -100,11 +85,8 @@ def salvaged_yield(
     good units and no defect elsewhere. For a given defect density, units fail independently, so
     the number of good units is binomial; each term is an exponential of the density, whose mean is
     the yield of an area (Koren and Koren, Proceedings of the IEEE 86, 1998). The sum alternates,
-    so it uses extended precision. Raises ValueError as `die_yield`, and if needed > units.
+    so it uses extended precision.
     """
-    if not 1 <= needed <= units:
-        raise ValueError(f"{needed} needed units exceed {units} units")
-    die_yield(die_mm2, defects_per_cm2, model, alpha)
     with localcontext() as context:
         context.prec = DIGITS + units
         defects = Decimal(die_mm2) / Decimal(MM2_PER_CM2) * Decimal(defects_per_cm2)
@@ -130,7 +112,7 @@ def _yield_of(defects: Decimal, model: str, alpha: float | None) -> Decimal:
         return (-defects).exp()
     if model == MURPHY:
         return ((1 - (-defects).exp()) / defects) ** 2
-    power = Decimal(1 if alpha is None else alpha)
+    power = Decimal(1 if alpha is None else alpha)  # 1: Seeds
     return (-power * (1 + defects / power).ln()).exp()
 
 

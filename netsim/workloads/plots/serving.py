@@ -16,8 +16,7 @@ from netsim.plots.seed_curves import resolved
 from netsim.plots.sweeps import Picture, Spread
 from netsim.units import format_number, parse_time_ps
 from netsim.workloads.serving.failures import Policy
-from netsim.workloads.serving.metrics import expected_capacity
-from netsim.workloads.serving.outcome import gaps_of, log_of
+from netsim.workloads.serving.outcome import expected_capacity, gaps_of, log_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,7 +136,7 @@ def serving_goodput(results: Sequence[Result]) -> Picture:
     """Draw goodput, requests per second that met the SLO (left), and their share of all (middle).
 
     A bar is the mean over seeds, a dot one seed. Next to the shares is the mean share of GPUs in
-    service, measured and by formula (`netsim.workloads.serving.metrics`) if there is one. Right:
+    service, measured and by formula (`netsim.workloads.serving.outcome`) if there is one. Right:
     the 99th percentile of the time to first token; a ring is its mean. Transports differ in color.
     """
     bars = goodput_bars(results)
@@ -225,7 +224,7 @@ def samples(result: Result, name: str) -> tuple[Floats, Ints]:
     if table is None or (name == BETWEEN and result.log is None):
         return np.zeros(0), np.zeros(0, np.int64)
     if name == BETWEEN:
-        values, counts = gaps_of(len(table), log_of(result.log)).table()
+        values, counts = gaps_of(len(table), log_of(result.log))
         return values.astype(float), counts
     times = table[FIGURES[name]].drop_nulls().to_numpy().astype(float)
     return times, np.ones(len(times), np.int64)

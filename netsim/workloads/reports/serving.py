@@ -131,8 +131,7 @@ def serving_result(
     """
     if plan is None or log is None:
         return {}, {}
-    from netsim.workloads.serving.metrics import serving_metrics
-    from netsim.workloads.serving.outcome import audit, outcome
+    from netsim.workloads.serving.outcome import audit, outcome, serving_metrics
 
     found = outcome(plan, log, flows["start_ps"])
     counts = audit(found.requests, log, complete=complete)

@@ -6,13 +6,14 @@ An *instance* is a set of hosts, one GPU each, with one copy of a model; its fir
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.errors import InputError
 from netsim.model.workload import WorkloadPart
 
 MIXED, PREFILL, DECODE = range(3)
@@ -20,19 +21,17 @@ ROLES = ("mixed", "prefill", "decode")
 """Roles of instances, and their names."""
 
 EVENTS: tuple[str, ...] = (
-    "iteration",
-    "prefill start",
-    "first token",
-    "kv transfer end",
-    "decode start",
+    *("iteration", "prefill start", "first token", "kv transfer end", "decode start"),
+    *("done", "lost", "down", "up"),
 )
-EVENTS += ("done", "lost", "down", "up")
 ITERATION, PREFILL_START, FIRST_TOKEN, KV_TRANSFER_END, DECODE_START = range(5)
 DONE, LOST, DOWN, UP = range(5, 9)
 """Values of the log's column `event`, and their names."""
 
-LOG: tuple[str, ...] = ("event", "request", "start_ps", "decode_batch", "count")
-LOG += ("context_tokens", "attention_pairs")
+LOG: tuple[str, ...] = (
+    *("event", "request", "start_ps", "decode_batch", "count"),
+    *("context_tokens", "attention_pairs"),
+)
 """Columns of the log, after the host and the time of each row.
 
 `request` is -1 in rows of instances. `start_ps`, `decode_batch`, `context_tokens` and
@@ -68,15 +67,15 @@ class ServingInstances:
         """int64[k]: number of hosts of each instance."""
         return np.diff(self.hosts_ptr)
 
-    def of(self, instance: int) -> NDArray[np.int32]:
-        """int32[tp]: the hosts of an instance."""
-        return self.hosts[self.hosts_ptr[instance] : self.hosts_ptr[instance + 1]]
+    def of(self, instances: NDArray[Any]) -> NDArray[np.int64]:
+        """int64[n, tp]: the hosts of instances of equal size."""
+        gpus = np.arange(self.size[instances[0]])
+        return self.hosts[self.hosts_ptr[instances][:, None] + gpus].astype(np.int64)
 
     def led_by(self, hosts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the instance that each of these leaders leads."""
         order = np.argsort(self.leader)
-        found: NDArray[np.int64] = order[np.searchsorted(self.leader, hosts, sorter=order)]
-        return found
+        return np.asarray(order[np.searchsorted(self.leader, hosts, sorter=order)])
 
     def name(self, instance: int) -> str:
         """Return the display name of an instance, such as "decode instance 5"."""
@@ -136,3 +135,21 @@ class ServingPlan(WorkloadPart):
     def progress(self, total: Callable[[str], int]) -> tuple[str, int, int]:
         """Return the number of finished requests."""
         return "requests", total("done"), len(self.requests)
+
+
+def check_used(
+    params: Mapping[str, Any],
+    uses: Mapping[str, tuple[bool, str]],
+    optional: Collection[str] = (),
+) -> None:
+    """Raise InputError if a parameter has no effect, or is used and missing unless `optional`.
+
+    `uses` says of each parameter whether it is used, and when it would be.
+    """
+    for name, (used, when) in uses.items():
+        if params[name] is not None and not used:
+            hint = f"it is for {when}"
+            raise InputError("has no effect", key=f"traffic.{name}", hint=hint, code="no_effect")
+        if params[name] is None and used and name not in optional:
+            hint = f"required by {when}"
+            raise InputError("missing", key=f"traffic.{name}", hint=hint, code="missing")

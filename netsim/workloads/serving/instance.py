@@ -1,12 +1,24 @@
 """The iterations of an instance: which requests are in one, its duration, and its effects.
 
-These functions are compiled into the engine: the handlers of `netsim.workloads.traffic.serving`
-call them at leaders. `state.py` describes the records. The time per iteration is proportional to
-the requests in it, not to those waiting.
+The functions are compiled into the engine: the handlers of `netsim.workloads.traffic.serving` call
+them, mostly at leaders. The time per iteration is proportional to the requests in it, not to those
+waiting.
+
+The constants say what is in the records (`netsim.program`) of hosts and tasks. Lists of requests
+are linked through `next` and identified by the indices of their first and last task; -1 is none.
 """
 
-from netsim.program import cancel_timer, log_row, set_timer, start, task_at
-from netsim.workloads.inference.cost import compute_ps, iteration_ps, prompt_pairs
+from netsim.program import (
+    SEND,
+    cancel_timer,
+    flow_bytes,
+    log_row,
+    set_size,
+    set_timer,
+    start,
+    task_at,
+)
+from netsim.workloads.inference.cost import IterationCost, compute_ps, iteration_ps, prompt_pairs
 from netsim.workloads.serving.data import (
     DECODE_START,
     DONE,
@@ -19,13 +31,105 @@ from netsim.workloads.serving.data import (
     UP,
 )
 from netsim.workloads.serving.data import DOWN as GOES_DOWN
-from netsim.workloads.serving.iteration_exchange import (
-    announce_iteration,
-    begin_next_group,
-    end_follower_iteration,
-    end_group,
+
+REQUEST, KV_SENT, TRANSITION, ANNOUNCED, REDUCED, POOL_REQUEST, POOL_READ = range(1, 8)
+"""The field `role` of a task; 0 for other tasks. At a leader: a request (done on arrival), a sent
+part of a KV cache (the leader's own), and a transition (never starts). At other GPUs: an announced
+iteration. At all of them: an ended all-reduce, a finished pool read. At pool hosts: a requested
+read."""
+
+ROW_BYTES, TICKS = 8, 1 << 16
+"""Encoding of announcements: bytes per row, and the largest number of ticks of compute time."""
+
+DOWN, WHOLE, SHRUNK = range(3)
+"""States of an instance."""
+
+TASK_STATE = (
+    "role",
+    # A request:
+    "request",  # its number
+    "prompt",  # its tokens
+    "output",
+    "generated",  # output tokens so far
+    "left",  # tokens to compute before the next output token; 0: decoding
+    "next",  # next one in its list
+    "kv",  # first task that sends its KV cache; -1: none
+    "parts",  # started parts of its KV cache; for a pool request, number of answering flows
+    "sending",  # unfinished tasks of the leader that send its KV cache
+    # KV-cache part: task of its request. Pool request: its first answering task. Transition: new
+    # state and time.
+    "of",
+    "at_ps",
+    # All-reduce or pool read: largest size.
+    "max_bytes",
 )
-from netsim.workloads.serving.state import BEGIN, DOWN, END, PART, SHRUNK, TRANSITION_TIMER
+
+HOST_STATE = (
+    "role",  # of a leader: 1 + its instance's role
+    "state",  # DOWN, WHOLE or SHRUNK
+    "busy",  # 1 during an iteration
+    "start_ps",  # of the iteration
+    "duration_ps",
+    "tokens",  # prompt tokens in it
+    "context",  # tokens of all decoding requests
+    "pairs",  # attention pairs of prompt tokens
+    "batch",  # decoding requests
+    "sequences",  # admitted requests
+    "used",  # reserved tokens of KV cache
+    "room",  # KV-cache capacity in tokens, whole and shrunk
+    "shrunk_room",
+    "open",  # unfinished requests
+    "done",  # finished requests
+    "transition",  # the next one, and number of remaining ones
+    "n_transitions",
+    "starts",  # tasks that send one part of a KV cache
+    "part",  # next part to send in this iteration
+    "n_parts",  # parts of a KV cache; 0: none is sent
+    "size",  # GPUs of the instance
+    "causal",  # 1 if a token attends only to those before it
+    # Lists of requests: waiting (the head may be partly computed), ending their prefill with this
+    # iteration, decoding; and the first decoding one whose start is not yet logged.
+    "waiting",
+    "waiting_end",
+    "filling",
+    "filling_end",
+    "decoding",
+    "decoding_end",
+    "fresh",
+    # Each GPU, if all-reduces are packets.
+    "n_iterations",
+    "n_groups",  # all-reduces per iteration; 0: analytic
+    "iteration",  # the current or next one
+    "n_announced",  # announced iterations
+    "group",
+    "group_ps",  # compute time of a group
+    "left_out_ps",  # its part for the latency of merged all-reduces
+    "clock_ps",  # unit of announced times
+    "rows",  # of the iteration
+    "max_rows",  # of declared iterations
+    "messages",  # first message task of a leader
+    "announcements",  # first message task of another GPU
+    "reduces",  # first task of all-reduces, tasks of each, and index of its begin
+    "reduce_tasks",
+    "reduce_begin",
+    # Memory pool; `iteration_duration` has analytic reads.
+    "pooled",  # 1 if this GPU reads
+    "reads",  # finished reads
+    "waits_for_read",  # 1 if it waits for its read
+    "pool_requests",  # of a leader: first task, and number per iteration
+    "n_pool_requests",
+    "max_context",  # of declared reads; 0: each iteration reads everything
+    ("reading_ps", float),
+    ("token_reading_ps", float),  # per context token
+    # The cost of its iterations: with these fields, a record is the `cost` of `compute_ps`.
+    *((name, float) for name in IterationCost._fields),
+)
+
+END, PART, TRANSITION_TIMER, BEGIN = range(4)
+"""Timers: end of an iteration, next part of KV caches, transition, begin of an iteration."""
+
+TIMERS = 4
+
 
 # --- batches --------------------------------------------------------------------------------------
 
@@ -231,20 +335,133 @@ def release_request(env):
         cancel_timer(env, TRANSITION_TIMER)
 
 
-def end_all_reduce(env, now):
-    """End an all-reduce at this GPU."""
+# --- all-reduces in packets -----------------------------------------------------------------------
+# GPUs alternate compute and all-reduce. The leader announces an iteration to the other GPUs with
+# two messages: their sizes encode the number of rows and the compute time. Each GPU then proceeds
+# group by group, waiting only for all-reduces.
+
+
+def announce_iteration(env, now):
+    """At a leader: begin an iteration and announce it to the other GPUs."""
     host = env.host
-    if end_group(host):
+    if host.iteration == host.n_iterations:
+        raise IndexError("out of declared iterations: raise traffic.max_iterations")
+    rows = host.tokens + host.batch
+    work = compute_ps(host, rows, host.pairs, host.batch, host.context)
+    ticks = min((work + host.clock_ps // 2) // host.clock_ps, TICKS)
+    others = host.size - 1
+    place = host.messages + 2 * others * host.iteration
+    for _ in range(others):
+        send_size(env, now, place, ROW_BYTES * rows)
+        send_size(env, now, place + 1, ticks)
+        place += 2
+    request_pool_reads(env, now)
+    begin_groups(env, now, rows, ticks)
+
+
+def request_pool_reads(env, now):
+    """At a leader: request the iteration's reads from the pool's hosts."""
+    host = env.host
+    amount = TICKS
+    if host.max_context > 0:
+        amount = (host.context * TICKS + host.max_context - 1) // host.max_context
+    first = host.pool_requests + host.n_pool_requests * host.iteration
+    for place in range(first, first + host.n_pool_requests):
+        send_size(env, now, place, amount)
+
+
+def answer_pool_read(env, now, task):
+    """At a pool host: send the requested amount to each GPU of the instance."""
+    amount = flow_bytes(env, task) - env.par.control_message_size
+    for place in range(task.of, task.of + task.parts):
+        answer = task_at(env, place)
+        set_size(env, answer, max(1, answer.max_bytes * amount // TICKS))
+        start(env, now, answer)
+
+
+def send_size(env, now, place, more):
+    """Send a control message with `more` bytes, the number that it encodes."""
+    message = task_at(env, place)
+    set_size(env, message, env.par.control_message_size + more)
+    start(env, now, message)
+
+
+def iteration_announced(env, now):
+    """At another GPU: an iteration has been announced."""
+    host = env.host
+    host.n_announced += 1
+    if host.busy == 0:
+        begin_next(env, now)
+
+
+def begin_next(env, now):
+    """At another GPU: begin the next iteration."""
+    host = env.host
+    host.busy = 1
+    rows = (
+        flow_bytes(env, task_at(env, host.announcements + host.iteration))
+        - env.par.control_message_size
+    )
+    ticks = (
+        flow_bytes(env, task_at(env, host.announcements + host.n_iterations + host.iteration))
+        - env.par.control_message_size
+    )
+    begin_groups(env, now, rows // ROW_BYTES, ticks)
+
+
+def begin_groups(env, now, rows, ticks):
+    host = env.host
+    host.group = 0
+    host.rows = rows
+    host.group_ps = ticks * host.clock_ps // host.n_groups + host.left_out_ps
+    set_timer(env, now, END, now + host.group_ps)
+
+
+def end_computation(env, now):
+    """End a compute phase; the last group's all-reduce also waits for reads from the pool."""
+    host = env.host
+    if host.pooled == 1 and host.group == host.n_groups - 1 and host.reads <= host.iteration:
+        host.waits_for_read = 1
+    else:
+        start_all_reduce(env, now)
+
+
+def end_pool_read(env, now):
+    host = env.host
+    host.reads += 1
+    if host.waits_for_read == 1:
+        host.waits_for_read = 0
+        start_all_reduce(env, now)
+
+
+def start_all_reduce(env, now):
+    host = env.host
+    first = host.reduces + (host.iteration * host.n_groups + host.group) * host.reduce_tasks
+    for place in range(first, first + host.reduce_tasks):
+        task = task_at(env, place)
+        if task.kind == SEND:
+            set_size(env, task, max(1, task.max_bytes * host.rows // host.max_rows))
+    start(env, now, task_at(env, first + host.reduce_begin))
+
+
+def end_all_reduce(env, now):
+    """End an all-reduce at this GPU, and an iteration with its last one."""
+    host = env.host
+    host.group += 1
+    if host.group == host.n_groups:
+        host.iteration += 1
         if host.role > 0:
             end_iteration(env, now)
         else:
-            end_follower_iteration(env, now)
+            host.busy = 0
+            if host.n_announced > host.iteration:
+                begin_next(env, now)
         return
     while host.part < host.n_parts - 1 and (host.part + 1) * host.n_groups <= (
         host.group * host.n_parts
     ):
         send_parts(env, now)
-    begin_next_group(env, now)
+    set_timer(env, now, END, now + host.group_ps)
 
 
 # --- KV caches ------------------------------------------------------------------------------------

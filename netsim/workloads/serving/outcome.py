@@ -1,22 +1,25 @@
-"""The tables of requests and iterations, and the time of each token, from the log of a serving run.
+"""Tables of requests and iterations, times of tokens, and metrics, from the log of a serving run.
 
 The log (`LOG` of `data.py`) has the iterations, and when a request entered and left the decode
 batch of an instance: it got a token at the end of each iteration in between. A FIRST_TOKEN row
 adds the token at the end of a prefill.
 
-The audit checks that each request is served once, with every token it asked for.
+The audit checks that each request is served once, with every token it asked for. A percentile is
+the smallest value that at least a given share of the values does not exceed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import InputError, RunError
+from netsim.errors import RunError
+from netsim.workloads.cost.compare import goodput_of_groups, up_shares_cold
 from netsim.workloads.inference import compute_ps
 from netsim.workloads.serving.data import (
     DECODE_START,
@@ -28,42 +31,36 @@ from netsim.workloads.serving.data import (
     KV_TRANSFER_END,
     LOG,
     LOST,
+    PREFILL,
     PREFILL_START,
     ROLES,
     UP,
     ServingPlan,
 )
-from netsim.workloads.serving.data import PREFILL_START as START
-from netsim.workloads.serving.distribution import CountedValues, percentiles
+from netsim.workloads.serving.failures import SHRINK, Policy
 
 Ints = NDArray[np.int64]
+Table = dict[str, NDArray[Any]]
 Log = Mapping[str, Ints]
 """Columns "host", "time_ps" and those of `LOG`; the rows of a host are in order."""
 
 AT_ONCE = 1 << 22
 """Tokens processed at once."""
 
+NEVER = np.iinfo(np.int64).max
+
+SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
 
 def log_of(table: Any) -> Log:
     """Return the log of a result, a polars DataFrame, as columns."""
-    names = ("host", "time_ps", *LOG)
-    for name in names:
-        if name not in table.columns or not table[name].dtype.is_integer():
-            raise InputError("the log has no integer column of this name", key=name)
-    return {name: table[name].fill_null(-1).to_numpy() for name in names}
+    return {name: table[name].fill_null(-1).to_numpy() for name in ("host", "time_ps", *LOG)}
 
 
-class Tokens(NamedTuple):
-    """Tokens of requests `first` to `end` - 1: int64[m] each, sorted by request and time."""
-
-    first: int
-    end: int
-    request: Ints
-    time_ps: Ints
+# --- times of tokens ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Stays:
+class Stays(NamedTuple):
     """Intervals of decoding, sorted by request: iterations `begin` to `end` - 1 of `ends_ps`, which
     holds the ends of all iterations, grouped by instance."""
 
@@ -75,26 +72,34 @@ class Stays:
 
 def stays(log: Log) -> Stays:
     """Return the decoding intervals of all requests; open ones last until the log ends."""
-    host, what, time = log["host"], log["event"], log["time_ps"]
-    iteration = np.flatnonzero(what == ITERATION)
+    host, event, time = log["host"], log["event"], log["time_ps"]
+    iteration = np.flatnonzero(event == ITERATION)
     iteration = iteration[np.lexsort((time[iteration], host[iteration]))]
     ends = time[iteration]
-    rows = np.flatnonzero((what == DECODE_START) | (what == DONE) | (what == LOST))
+    rows = np.flatnonzero(np.isin(event, (DECODE_START, DONE, LOST)))
     rows = rows[np.lexsort((rows, time[rows], log["request"][rows]))]
-    at = np.flatnonzero(what[rows] == DECODE_START)
+    at = np.flatnonzero(event[rows] == DECODE_START)
     joined = rows[at]
     then = np.minimum(at + 1, rows.size - 1)
     left = rows[then]
     goes_on = (then == at) | (log["request"][left] != log["request"][joined])
-    of = host[joined]
-    begin, end = (np.zeros(joined.size, np.int64) for _ in range(2))
-    until = np.where(goes_on, np.iinfo(np.int64).max, time[left])
-    for one in np.unique(of).tolist():
+    until = np.where(goes_on, NEVER, time[left])
+    begin, end = np.zeros((2, joined.size), np.int64)
+    for one in np.unique(host[joined]).tolist():
         a, b = np.searchsorted(host[iteration], [one, one + 1])
-        here, these = of == one, ends[a:b]
-        begin[here] = a + np.searchsorted(these, time[joined[here]], side="right")
-        end[here] = a + np.searchsorted(these, until[here], side="right")
+        here = host[joined] == one
+        begin[here] = a + np.searchsorted(ends[a:b], time[joined[here]], side="right")
+        end[here] = a + np.searchsorted(ends[a:b], until[here], side="right")
     return Stays(log["request"][joined], begin, end, ends)
+
+
+class Tokens(NamedTuple):
+    """Tokens of requests `first` to `end` - 1: int64[m] each, sorted by request and time."""
+
+    first: int
+    end: int
+    request: Ints
+    time_ps: Ints
 
 
 def tokens(n_requests: int, log: Log, found: Stays, at_once: int = AT_ONCE) -> Iterator[Tokens]:
@@ -108,34 +113,114 @@ def tokens(n_requests: int, log: Log, found: Stays, at_once: int = AT_ONCE) -> I
     length = found.end - found.begin
     told = np.bincount(prefilled, minlength=n_requests).astype(np.int64)
     told += np.bincount(found.request, length, n_requests).astype(np.int64)
-    part = np.cumsum(told) // at_once
-    bounds = np.unique(np.searchsorted(part, np.arange(part[-1] + 2 if part.size else 1)))
-    bounds = np.unique(np.concatenate([[0], bounds, [n_requests]]))
-    for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    cuts = np.flatnonzero(np.diff(np.cumsum(told) // at_once)) + 1
+    for first, end in pairwise([0, *cuts.tolist(), n_requests]):
         a, b = np.searchsorted(prefilled, [first, end])
         c, d = np.searchsorted(found.request, [first, end])
-        many = length[c:d]
-        # Index of each token within its interval.
-        before = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        decoded = found.ends_ps[np.repeat(found.begin[c:d], many) + before]
-        request = np.concatenate([prefilled[a:b], np.repeat(found.request[c:d], many)])
+        decoded = found.ends_ps[_ranges(found.begin[c:d], length[c:d])]
+        request = np.concatenate([prefilled[a:b], np.repeat(found.request[c:d], length[c:d])])
         time = np.concatenate([at[a:b], decoded])
         order = np.lexsort((time, request))
         yield Tokens(first, end, request[order], time[order])
 
 
-NEVER = np.iinfo(np.int64).max
+def _ranges(first: Ints, many: Ints) -> Ints:
+    """Return `many` numbers from each `first` on, one range after the other."""
+    before = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    return np.repeat(first, many) + before
 
-Table = dict[str, NDArray[Any]]
+
+def gaps_of(n: int, log: Log) -> tuple[Ints, Ints]:
+    """Return the distinct times between tokens of all n requests, ascending, and their counts."""
+    return _gaps(n, log)[0]
+
+
+def _gaps(n: int, log: Log) -> tuple[tuple[Ints, Ints], Table]:
+    """Return the same, and columns on the gaps of each request."""
+    columns: list[Table] = []
+    counted: list[tuple[Ints, Ints]] = []
+    for part in tokens(n, log, stays(log)):
+        of_part, gaps = _gaps_of(part)
+        columns.append(of_part)
+        counted.append(np.unique(gaps, return_counts=True))
+    values, counts = (np.concatenate(of) for of in zip(*counted, strict=True))
+    every, which = np.unique(values, return_inverse=True)
+    counts = np.bincount(which.reshape(-1), counts, every.size).astype(np.int64)
+    table = {name: np.concatenate([of[name] for of in columns]) for name in columns[0]}
+    return (every, counts), table
+
+
+def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
+    """Return columns on the gaps of some requests, and all of these gaps."""
+    k = part.end - part.first
+    request = part.request - part.first
+    told = np.bincount(request, minlength=k)
+    many = np.maximum(told - 1, 0)
+    inside = request[1:] == request[:-1]
+    gap, of = np.diff(part.time_ps)[inside], request[1:][inside]
+    some = many > 0
+    second = np.full(k, -1, np.int64)
+    second[some] = gap[(np.cumsum(many) - many)[some]]
+    rising = gap[np.lexsort((gap, of))]
+    p50, p99, largest = percentiles(rising, many, (0.5, 0.99, 1.0))
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(of, gap, k) / np.where(some, many, np.nan)
+    table: Table = {
+        "generated_tokens": told,
+        "second_token_ps": second,
+        "tbt_p50_ps": p50,
+        "tbt_p99_ps": p99,
+        "tbt_max_ps": largest,
+        "tpot_ps": mean,
+    }
+    return table, gap
+
+
+def percentiles(values: Ints, count: Ints, shares: Sequence[float]) -> list[Ints]:
+    """Return percentiles of k groups, one int64[k] per share; -1 for empty groups.
+
+    `values` holds the groups one after another, sorted within each; `count`, int64[k], their sizes.
+    """
+    first, some = np.cumsum(count) - count, count > 0
+    found = np.full((len(shares), count.size), -1, np.int64)
+    for at, share in zip(found, shares, strict=True):
+        at[some] = values[first[some] + _rank(count[some], share) - 1]
+    return list(found)
+
+
+def _rank(count: Ints, share: float) -> Ints:
+    """Return the rank, 1 to `count`, of a percentile."""
+    # Tolerate rounding: 0.99 * 100 may exceed 99 in double precision.
+    return np.clip(np.ceil(share * count - 1e-9 * count).astype(np.int64), 1, count)
+
+
+def distribution(values: Ints, counts: Ints | None = None) -> dict[str, float | None]:
+    """Return mean, percentiles and maximum; all None without values.
+
+    With `counts`, the values are distinct and ascending.
+    """
+    if counts is None:
+        values, counts = np.unique(values, return_counts=True)
+    if not values.size:
+        return dict.fromkeys(("mean", *SHARES, "max"))
+    upto = np.cumsum(counts)
+    mean = float((values * (counts / upto[-1])).sum())
+    places = [np.searchsorted(upto, _rank(upto[-1:], share))[0] for share in SHARES.values()]
+    told = dict(zip(SHARES, values[places].tolist(), strict=True))
+    return {"mean": mean, **told, "max": int(values[-1])}
+
+
+# --- tables ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class ServingTables:
-    """Tables of requests and iterations, and the times between tokens of all requests."""
+    """Tables of requests and iterations, and the times between tokens of all requests: distinct
+    values and their counts."""
 
     requests: Table
     iterations: Table
-    gaps: CountedValues
+    gaps: tuple[Ints, Ints]
 
 
 def outcome(plan: ServingPlan, log: Log, flow_start_ps: Ints) -> ServingTables:
@@ -192,54 +277,8 @@ def kv_start(plan: ServingPlan, flow_start_ps: Ints) -> Ints:
     """int64[n]: start of the first flow of each request's KV cache; -1: none."""
     n, many = len(plan.requests), plan.kv_flows
     request = np.repeat(np.arange(n), many)
-    before = np.arange(request.size) - np.repeat(np.cumsum(many) - many, many)
-    start = flow_start_ps[np.repeat(plan.kv_first_flow, many) + before]
+    start = flow_start_ps[_ranges(plan.kv_first_flow, many)]
     return _least(n, request[start >= 0], start[start >= 0])
-
-
-def gaps_of(n: int, log: Log) -> CountedValues:
-    """Return the times between tokens of all n requests."""
-    return _gaps(n, log)[0]
-
-
-def _gaps(n: int, log: Log) -> tuple[CountedValues, Table]:
-    names = ("generated_tokens", "second_token_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps")
-    table: Table = {name: np.full(n, -1, np.int64) for name in names}
-    table["tpot_ps"] = np.full(n, np.nan)
-    gaps = CountedValues()
-    for part in tokens(n, log, stays(log)):
-        of_part, these = _gaps_of(part)
-        gaps.add(these)
-        for name, column in of_part.items():
-            table[name][part.first : part.end] = column
-    return gaps, table
-
-
-def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
-    """Return columns on the gaps of some requests, and all of these gaps."""
-    k = part.end - part.first
-    request = part.request - part.first
-    told = np.bincount(request, minlength=k)
-    many = np.maximum(told - 1, 0)
-    inside = request[1:] == request[:-1]
-    gap, of = np.diff(part.time_ps)[inside], request[1:][inside]
-    first = np.cumsum(many) - many
-    some = many > 0
-    second = np.full(k, -1, np.int64)
-    second[some] = gap[first[some]]
-    rising = gap[np.lexsort((gap, of))]
-    p50, p99, largest = percentiles(rising, many, (0.5, 0.99, 1.0))
-    with np.errstate(invalid="ignore"):
-        mean = np.bincount(of, gap, k) / np.where(some, many, np.nan)
-    table: Table = {
-        "generated_tokens": told,
-        "second_token_ps": second,
-        "tpot_ps": mean,
-        "tbt_p50_ps": p50,
-        "tbt_p99_ps": p99,
-        "tbt_max_ps": largest,
-    }
-    return table, gap
 
 
 def iteration_table(plan: ServingPlan, log: Log) -> Table:
@@ -293,14 +332,14 @@ def _network(plan: ServingPlan, table: Table, gpus: Ints) -> Ints:
     return found
 
 
-BEFORE_END = (START, FIRST_TOKEN, DECODE_START, LOST)
+BEFORE_END = (PREFILL_START, FIRST_TOKEN, DECODE_START, LOST)
 
 
 def audit(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
     """Count requests and tokens at the end of a run.
 
     Args:
-        requests: the table of `netsim.workloads.serving.outcome.outcome`.
+        requests: the table of `outcome`.
         log: the log it was built from.
         complete: whether the run is complete.
 
@@ -314,7 +353,7 @@ def audit(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
     if rows.size:
         raise RunError(f"row {rows[0]} of the serving log names no request (netsim bug)")
     done = np.bincount(request[event == DONE], minlength=n)
-    started = np.bincount(request[event == START], minlength=n) > 0
+    started = np.bincount(request[event == PREFILL_START], minlength=n) > 0
     _refuse(done > 1, "was served twice")
     _refuse((done == 1) & ~started, "is done but never started")
     generated, asked = requests["generated_tokens"], requests["output_tokens"]
@@ -345,3 +384,188 @@ def _refuse(bad: np.ndarray, message: str, *columns: Ints) -> None:
     for request in np.flatnonzero(bad)[:1].tolist():
         problem = message.format(*(int(column[request]) for column in columns))
         raise RunError(f"request {request} {problem} (netsim bug)")
+
+
+# --- metrics --------------------------------------------------------------------------------------
+
+
+def serving_metrics(plan: ServingPlan, found: ServingTables, log: Log) -> dict[str, Any]:
+    """Return the summary's part "serving".
+
+    Rates are over the span from the first arrival to the last end. Times are distributions (mean,
+    p50, p90, p99, max) over requests; `tbt_ps` is over all gaps between tokens. A request meets the
+    SLO if its first token came within `ttft_ps`, 99 % of its gaps are within `tbt_ps`, and none
+    exceeds `stall_ps`: otherwise a freeze could hide among a hundred gaps. Unset limits count as
+    met. Goodput is the share of requests that met the SLO times the arrival rate, so that the time
+    to serve the last requests of a short run does not count.
+    """
+    table = found.requests
+    done = table["end_ps"] >= 0
+    first = int(table["arrival_ps"][0])
+    last = int(table["end_ps"].max(initial=first))
+    last = max(last, int(found.iterations["end_ps"].max(initial=first)))  # of a run that was cut
+    seconds = max(last - first, 1) / 1e12
+    figures: dict[str, Any] = {
+        "requests": int(done.size),
+        "requests_done": int(done.sum()),
+        "restarts": int(table["restarts"].sum()),
+        "output_tokens": int(table["generated_tokens"].sum()),
+        "span_ps": last - first,
+        "requests_per_s": float(done.sum() / seconds),
+        "tokens_per_s": float(table["generated_tokens"].sum() / seconds),
+        "offered_per_s": _offered(table["arrival_ps"]),
+    }
+    for name in ("queueing_ps", "ttft_ps", "second_token_ps"):
+        figures[name] = distribution(table[name][table[name] >= 0])
+    figures["tbt_ps"] = distribution(*found.gaps)
+    mean = table["tpot_ps"]
+    figures["tpot_ps"] = distribution(np.rint(mean[~np.isnan(mean)]).astype(np.int64))
+    latency = table["end_ps"] - table["arrival_ps"]
+    figures["latency_ps"] = distribution(latency[done])
+    figures["kv_ps"] = distribution(_between(table["first_token_ps"], table["kv_transfer_end_ps"]))
+    came = figures["offered_per_s"] or done.size / seconds
+    figures["slo"] = _slo(plan, table, came)
+    figures["roles"] = _roles(plan, found.iterations, last - first)
+    figures["network"] = _network_shares(table, found.iterations)
+    figures["failures"] = capacity_metrics(plan, log, first, last)
+    return figures
+
+
+def _offered(arrival_ps: Ints) -> float | None:
+    """Requests that arrived per second; None if all arrived at once."""
+    length = int(arrival_ps[-1] - arrival_ps[0])
+    return (arrival_ps.size - 1) / (length / 1e12) if length else None
+
+
+def _between(begin: Ints, end: Ints) -> Ints:
+    """Return the differences where both times are known."""
+    return (end - begin)[(begin >= 0) & (end >= 0)]
+
+
+def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """bool[n] each: whether a request is done and meets the limit on its first token, on 99 % of
+    its gaps, and on the longest gap."""
+    done = table["end_ps"] >= 0
+    first, gaps, longest = done, done, done
+    if plan.ttft_ps is not None:
+        first = done & (table["ttft_ps"] <= plan.ttft_ps)
+    if plan.tbt_ps is not None:
+        gaps = done & (table["tbt_p99_ps"] <= plan.tbt_ps)
+    if plan.stall_ps is not None:
+        longest = done & (table["tbt_max_ps"] <= plan.stall_ps)
+    return first, gaps, longest
+
+
+def _slo(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
+    """SLO attainment and goodput."""
+    first, gaps, longest = met(plan, table)
+    n, every = max(1, first.size), first & gaps & longest
+    stalled = 0
+    if plan.stall_ps is not None:  # of those that are not done, too
+        stalled = int((table["tbt_max_ps"] > plan.stall_ps).sum())
+    return {
+        "ttft_ps": plan.ttft_ps,
+        "tbt_ps": plan.tbt_ps,
+        "stall_ps": plan.stall_ps,
+        "stalled": stalled,
+        "ttft_attainment": float(first.sum() / n),
+        "tbt_attainment": float(gaps.sum() / n),
+        "attainment": float(every.sum() / n),
+        "goodput_per_s": float(every.sum() / n * per_second),
+    }
+
+
+def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict[str, Any]]:
+    """Metrics of the instances of each role."""
+    busy = np.zeros(len(plan.instances), np.int64)
+    length = iterations["end_ps"] - iterations["start_ps"]
+    np.add.at(busy, iterations["instance"], length)
+    found = {}
+    for role in np.unique(plan.instances.role).tolist():
+        these, instances = iterations["role"] == ROLES[role], plan.instances.role == role
+        time = int(length[these].sum())
+        used = busy[instances] / max(1, span_ps)
+        found[ROLES[role]] = {
+            "instances": int(instances.sum()),
+            "hosts": int(plan.instances.size[instances].sum()),
+            "iterations": int(these.sum()),
+            "iteration_ps": distribution(length[these]),
+            "prompt_tokens": int(iterations["prompt_tokens"][these].sum()),
+            "batch_mean": _mean(iterations["decode_batch"][these], length[these]),
+            "utilization_mean": float(used.mean()),
+            "utilization_max": float(used.max()),
+            "network_share": int(iterations["network_ps"][these].sum()) / time if time else None,
+        }
+    return found
+
+
+def _mean(values: Ints, weights: Ints) -> float | None:
+    """Time-weighted mean; None without any time."""
+    return float(np.average(values, weights=weights)) if weights.any() else None
+
+
+def _network_shares(table: Table, iterations: Table) -> dict[str, float | None]:
+    """Network's share of iteration time, and of the gap after the first token."""
+    whole = int((iterations["end_ps"] - iterations["start_ps"]).sum())
+    gap = table["second_token_ps"]
+    kv = np.maximum(0, table["kv_transfer_end_ps"] - table["first_token_ps"])
+    some = (gap > 0) & (table["kv_transfer_end_ps"] >= 0)
+    return {
+        "iterations": int(iterations["network_ps"].sum()) / whole if whole else None,
+        "second_token": float(kv[some].sum() / gap[some].sum()) if some.any() else None,
+    }
+
+
+def capacity_metrics(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) -> dict[str, Any]:
+    """Return the number of failures between two times and the mean share of GPUs in service.
+
+    An instance that is down has no GPU in service, a shrunk one has one fewer. An instance without
+    further requests counts as whole: the log has no transitions after its last request.
+    """
+    rows = np.flatnonzero((log["event"] == DOWN) | (log["event"] == UP))
+    rows = rows[np.lexsort((rows, log["time_ps"][rows], log["host"][rows]))]
+    host, time_ps = log["host"][rows], log["time_ps"][rows]
+    instance = plan.instances.led_by(host)
+    begin = np.clip(time_ps, since_ps, until_ps)
+    end = np.maximum(begin, _over_ps(plan, log, until_ps)[instance])
+    end[:-1][host[1:] == host[:-1]] = begin[1:][host[1:] == host[:-1]]
+    lost = (plan.instances.size[instance] - log["count"][rows]).astype(float) @ (end - begin)
+    inside = (log["event"][rows] == DOWN) & (time_ps >= since_ps) & (time_ps < until_ps)
+    every = float(plan.instances.size.sum()) * max(until_ps - since_ps, 1)
+    return {"count": int(inside.sum()), "available_gpu_share": 1 - float(lost) / every}
+
+
+def _over_ps(plan: ServingPlan, log: Log, until_ps: int) -> Ints:
+    """int64[k]: when each instance finished its last request, at most `until_ps`.
+
+    A prefill instance finishes a request with its first token, others with its last.
+    """
+    k, instance = len(plan.instances), plan.instances.led_by(log["host"])
+    comes = np.bincount(plan.prefill_instance, minlength=k)
+    comes += np.bincount(plan.decode_instance[plan.decode_instance >= 0], minlength=k)
+    leaves = np.where(plan.instances.role == PREFILL, FIRST_TOKEN, DONE)
+    rows = np.flatnonzero(log["event"] == leaves[instance])
+    last_ps = np.zeros(k, np.int64)
+    np.maximum.at(last_ps, instance[rows], log["time_ps"][rows])
+    over = np.bincount(instance[rows], minlength=k) == comes
+    return np.where(over, np.minimum(last_ps, until_ps), until_ps)
+
+
+def expected_capacity(policy: Policy, gpus: int, instances: int) -> float | None:
+    """Return the mean share of GPUs in service for equal instances of `gpus` GPUs each.
+
+    Without spares an instance is an alternating renewal process, and the result is exact. With
+    spares, the wait for one is that of Palm's machine interference model, which ignores the swap
+    time. Returns None for spares with shrinking instances: there is no formula.
+    """
+    mean_up_ps = policy.mtbf_ps / gpus
+    if policy.spares == 0:
+        short_ps = float(policy.repair_ps + policy.swap_ps)
+        working_ps = mean_up_ps
+        if policy.on_failure == SHRINK and gpus > 1:
+            working_ps += (gpus - 1) / gpus * max(short_ps - policy.restart_ps, 0)
+        return working_ps / (mean_up_ps + short_ps)
+    if policy.on_failure == SHRINK:
+        return None
+    up = up_shares_cold(instances, policy.spares, mean_up_ps, max(policy.repair_ps, 1))
+    return 1 / (1 / goodput_of_groups(up, instances, 1) + policy.swap_ps / mean_up_ps)

@@ -26,9 +26,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.limits import COUNT, HORIZON_PS
-from netsim.workloads.inference import Deployment, IterationCost, iteration_cost
-from netsim.workloads.inference.roofline import decode_ps, kv_room_tokens, prefill_ps
+from netsim.flows import TrafficContext
+from netsim.limits import COUNT, HORIZON_PS, PS_BITS
+from netsim.workloads.inference import (
+    Deployment,
+    IterationCost,
+    iteration_cost,
+    kv_bytes_of_token,
+    load_deployment,
+)
+from netsim.workloads.inference.roofline import (
+    decode_ps,
+    kv_room_tokens,
+    prefill_ps,
+    weight_bytes,
+)
 from netsim.workloads.serving.data import (
     DECODE,
     MIXED,
@@ -38,7 +50,6 @@ from netsim.workloads.serving.data import (
     ServingInstances,
     ServingPlan,
 )
-from netsim.workloads.serving.pool import Pool
 from netsim.workloads.serving.requests import Drawn
 
 ROUND_ROBIN, RANDOM, MIN_WORK = DISPATCH = ("round_robin", "random", "least_work")
@@ -91,6 +102,42 @@ def dispatch(
     instance[order] = chosen
     done[order] = ends
     return Dispatched(instance, done)
+
+
+KV_CACHE, WEIGHTS = POOLED = ("kv", "weights")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Memory of other hosts that holds part of the KV cache of decode instances, or of weights.
+
+    In every iteration each GPU reads, in parallel with compute, the pooled KV cache of the contexts
+    being decoded, or its pooled weights.
+
+    Attributes:
+        of: one of POOLED.
+        share: fraction that is pooled, above 0.
+        hosts: number of pool hosts; 0 for analytic reads.
+        rate_bps: rate of analytic reads per GPU; 0 if reads are flows.
+    """
+
+    of: str
+    share: float
+    hosts: int
+    rate_bps: int
+
+    def weights(self, one: Deployment) -> float:
+        """Pooled bytes of weights of each GPU."""
+        return self.share * weight_bytes(one) if self.of == WEIGHTS else 0.0
+
+    def token(self, one: Deployment) -> float:
+        """Pooled bytes of each token's KV cache of each GPU."""
+        own = kv_bytes_of_token(one) * one.kv_share
+        return self.share * own if self.of == KV_CACHE else 0.0
+
+    def reading_ps(self, n_bytes: float) -> float:
+        """Return the duration of an analytic read."""
+        return PS_BITS * n_bytes / self.rate_bps if self.rate_bps else 0.0
 
 
 @dataclass(frozen=True)
@@ -226,3 +273,23 @@ def _decode_work(group: Group, requests: Requests, max_batch: int) -> Ints:
     batch = max(1, min(max_batch, len(requests), group.capacity_tokens // length))
     takes = decode_ps(group.deployment, batch, length)
     return (requests.output_tokens - 1) * takes // batch
+
+
+def deployment_of(params: Mapping[str, Any], name: str, context: TrafficContext) -> Deployment:
+    """Return the deployment that a parameter gives. Raises InputError with its key."""
+    key, given = f"traffic.{name}", params[name]
+    try:
+        found = load_deployment(given, context.directory)
+    except InputError as error:
+        raise (error.under(key) if isinstance(given, Mapping) else error.at(key=key)) from None
+    if not found.options.tp:
+        where = f"{key}.options.tp"
+        raise InputError("missing", key=where, hint="GPUs per instance", code="missing")
+    return found
+
+
+def check_same_cache(one: Deployment, other: Deployment) -> None:
+    """Raise InputError unless both deployments have the same KV cache."""
+    if one.model != other.model or one.formats.kv != other.formats.kv:
+        message = "has another model or KV-cache format than deployment"
+        raise InputError(message, key="traffic.decode_deployment")

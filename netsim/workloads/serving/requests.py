@@ -38,8 +38,7 @@ from netsim.model.checks import HORIZON
 from netsim.params import Param
 from netsim.units import written
 from netsim.workloads.importers.request_trace import UNITS_PS, RequestTrace, read_request_trace
-from netsim.workloads.serving.data import Requests
-from netsim.workloads.serving.given import check_used
+from netsim.workloads.serving.data import Requests, check_used
 
 FIXED, UNIFORM, LOGNORMAL, ZIPF, TABLE, TRACE = LENGTHS = (
     "fixed",

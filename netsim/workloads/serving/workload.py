@@ -1,37 +1,520 @@
-"""The workload of a serving run: its plan as tasks, flows, and records of the program."""
+"""The workload of a serving run: its plan as tasks, flows, and records of the program.
+
+At the leader of its first instance, a request is a task that is done when it arrives; at the leader
+of its decode instance, one that is done when it has the whole KV cache. In between, part by part of
+the cache:
+
+    leader      starts its own flows to the decode instance, and a message to each other GPU
+    other GPU   starts its flows when it gets that message
+    decode GPU  sends a message to its leader when it has its share of all parts
+    leader      waits for its own share and these messages
+
+The tasks that a leader starts for one part of one request are consecutive.
+
+The iterations of a run are not known in advance, so with all-reduces in packets a fixed number is
+declared for each instance. In an iteration, the leader sends two messages that describe the batch
+to each other GPU. Then all GPUs alternate: compute one group of layers, all-reduce. The run sets
+the sizes of all flows (`instance.py`); the declared sizes are the largest possible.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.flows import JOIN, SEND, Workload
-from netsim.workloads.inference import kv_bytes_of_token
-from netsim.workloads.serving.all_reduces import ListedIterations, add_iterations
-from netsim.workloads.serving.data import DECODE, PREFILL, ServingPlan
-from netsim.workloads.serving.failures import Transitions
-from netsim.workloads.serving.given import check_used
-from netsim.workloads.serving.plan import Group
-from netsim.workloads.serving.pool import add_reads
-from netsim.workloads.serving.state import KV_SENT, REQUEST, TICKS, TRANSITION, WHOLE
-from netsim.workloads.serving.tables import (
-    CONTROL,
-    ServingTasks,
-    add_arrivals,
-    add_transfers,
+from netsim.errors import InputError
+from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, TaskTable, Workload
+from netsim.limits import COUNT
+from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
+from netsim.workloads.inference import (
+    all_reduce_bytes,
+    compute_ps,
+    kv_bytes_of_token,
+    prompt_pairs,
 )
+from netsim.workloads.operations import Operations
+from netsim.workloads.operations.table import OperationTable
+from netsim.workloads.serving.data import PREFILL, ROLES, Requests, ServingPlan, check_used
+from netsim.workloads.serving.failures import Transitions
+from netsim.workloads.serving.instance import (
+    ANNOUNCED,
+    KV_SENT,
+    POOL_READ,
+    POOL_REQUEST,
+    REDUCED,
+    REQUEST,
+    ROW_BYTES,
+    TICKS,
+    TRANSITION,
+    WHOLE,
+)
+from netsim.workloads.serving.plan import Group
 
 Ints = NDArray[np.int64]
 
 AFTER_PREFILL, LAYERWISE = "after_prefill", "layerwise"
 """When KV caches are sent."""
 
+KINDS = ("kv", "control", "all_reduce", "pool")
+KV, CONTROL, ALL_REDUCE, POOL = range(4)
+"""Kinds of flows."""
+
 LISTS = ("waiting", "filling", "decoding", "fresh")
 """Leaders' fields that are heads of lists of requests, initially empty."""
+
+MESSAGES = 2
+"""Messages of a leader to each other GPU per iteration: the number of rows and the compute time."""
+
+
+# --- shares of a KV cache -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class KvPartition:
+    """The f flows of a KV cache between `sources` and `sinks` GPUs, in the order of the cache.
+
+    The GPUs of an instance share the cache evenly, in order: GPU i of m holds it from i / m to
+    (i + 1) / m. The overlap of a pair of GPUs is one flow.
+
+    Attributes:
+        source, sink: int64[f], GPUs of either instance.
+        bounds: int64[f + 1], where the flows' shares end; each GPU holds an integer number of these
+            units.
+    """
+
+    sources: int
+    sinks: int
+    source: Ints
+    sink: Ints
+    bounds: Ints
+
+    def __len__(self) -> int:
+        return int(self.source.size)
+
+    def sizes(self, n_bytes: Ints, parts: int) -> Ints:
+        """int64[n, parts, f]: bytes of each flow of n caches sent in equal parts; at least 1."""
+        whole, n_bytes = self.bounds[-1], n_bytes[:, None]
+        # n_bytes * bounds / whole, without overflow of the product.
+        ends = n_bytes // whole * self.bounds + n_bytes % whole * self.bounds // whole
+        ends = np.diff(ends)[:, None, :] * np.arange(parts + 1)[:, None] // parts
+        found: Ints = np.maximum(np.diff(ends, axis=1), 1)
+        return found
+
+
+def flows_between(sources: int, sinks: int) -> int:
+    """Return how many flows `partition` has."""
+    return sources + sinks - math.gcd(sources, sinks)
+
+
+def partition(sources: int, sinks: int) -> KvPartition:
+    """Return the flows between two instances."""
+    whole = math.lcm(sources, sinks)
+    bounds = np.union1d(
+        np.arange(sources + 1) * (whole // sources), np.arange(sinks + 1) * (whole // sinks)
+    )
+    begin = bounds[:-1]
+    return KvPartition(
+        sources, sinks, begin * sources // whole, begin * sinks // whole, bounds.astype(np.int64)
+    )
+
+
+# --- tasks and flows ------------------------------------------------------------------------------
+
+
+@dataclass
+class ServingTasks:
+    """Growing columns of tasks and flows, which are identified by their indices."""
+
+    n_tasks: int = 0
+    n_flows: int = 0
+    tasks: list[list[Ints]] = field(default_factory=list)
+    flows: list[list[Ints]] = field(default_factory=list)
+    edges: list[list[Ints]] = field(default_factory=list)
+    fields: list[tuple[bool, bool, str, Ints, NDArray[Any]]] = field(default_factory=list)
+    """Fields of the program: of hosts (or of tasks), a task (or a number), name, rows, values."""
+
+    def add_flows(self, src: ArrayLike, dst: ArrayLike, size: ArrayLike, kind: int) -> Ints:
+        """Add flows between hosts; return their indices in the broadcast shape."""
+        numbers = _added(self.flows, self.n_flows, src, dst, size, kind)
+        self.n_flows += numbers.size
+        return numbers
+
+    def add_tasks(
+        self,
+        kind: ArrayLike,
+        host: ArrayLike,
+        *,
+        flow: ArrayLike = -1,
+        duration_ps: ArrayLike = 0,
+        deferred: ArrayLike = False,
+        done_when: ArrayLike = SENT,
+    ) -> Ints:
+        """Add tasks; return their indices in the broadcast shape."""
+        columns = (kind, host, duration_ps, flow, done_when, deferred)
+        numbers = _added(self.tasks, self.n_tasks, *columns)
+        self.n_tasks += numbers.size
+        return numbers
+
+    def wait(self, first: ArrayLike, then: ArrayLike) -> None:
+        """Make each task `then` wait for `first`, as broadcast."""
+        self.edges.append(_flat(first, then))
+
+    def set(self, name: str, tasks: Ints, values: ArrayLike) -> None:
+        """Set a program field of tasks."""
+        self._set(name, tasks, values)
+
+    def point(self, name: str, tasks: Ints, to: Ints) -> None:
+        """Set a program field of tasks to the local index of another task at the same host."""
+        self._set(name, tasks, to, points=True)
+
+    def set_host(self, name: str, hosts: Ints, values: ArrayLike) -> None:
+        """Set a program field of hosts."""
+        self._set(name, hosts, values, of_hosts=True)
+
+    def point_host(self, name: str, hosts: Ints, to: Ints) -> None:
+        """Set a program field of hosts to the local index of one of their tasks."""
+        self._set(name, hosts, to, of_hosts=True, points=True)
+
+    def _set(
+        self,
+        name: str,
+        rows: Ints,
+        values: ArrayLike,
+        *,
+        of_hosts: bool = False,
+        points: bool = False,
+    ) -> None:
+        flat, value = _flat(rows, values)
+        self.fields.append((of_hosts, points, name, flat, value))
+
+    def workload(self, n_hosts: int, classes: ArrayLike) -> Workload:
+        """Build the workload; `classes` is the traffic class of each kind of flow."""
+        kind, host, duration, flow, done_when, deferred = _columns(self.tasks)
+        tasks = TaskTable(kind, host, duration, flow=flow, done_when=done_when, deferred=deferred)
+        if self.edges:
+            tasks.wait_for_pairs(*_columns(self.edges))
+        src, dst, size_bytes, kinds = _columns(self.flows)
+        flows = FlowTable(src, dst, size_bytes, cls=np.asarray(classes)[kinds])
+        flows.use_kinds(kinds, KINDS)
+        places = tasks.local_indices()
+        state: tuple[dict[str, NDArray[Any]], ...] = {}, {}
+        for of_hosts, points, name, rows, values in self.fields:
+            n = n_hosts if of_hosts else self.n_tasks
+            dtype = np.float64 if values.dtype.kind == "f" else np.int64
+            column = state[of_hosts].setdefault(name, np.zeros(n, dtype))
+            column[rows] = places[values] if points else values
+        return Workload(flows, tasks, *state)
+
+
+def _flat(*columns: ArrayLike) -> list[Ints]:
+    """Return arrays, broadcast, in one dimension."""
+    return [one.reshape(-1) for one in np.broadcast_arrays(*columns)]
+
+
+def _added(rows: list[list[Ints]], first: int, *columns: ArrayLike) -> Ints:
+    """Append columns, as broadcast, and return their indices from `first` on, in that shape."""
+    rows.append(_flat(*columns))
+    shape = np.broadcast_shapes(*(np.shape(one) for one in columns))
+    return first + np.arange(rows[-1][0].size).reshape(shape)
+
+
+def _columns(rows: list[list[Ints]]) -> list[Ints]:
+    return [np.concatenate(column) for column in zip(*rows, strict=True)]
+
+
+def add_arrivals(tables: ServingTasks, leader: Ints, arrival_ps: Ints) -> Ints:
+    """int64[n]: the task of each request at its leader, done when it arrives.
+
+    They run in sequence, each for the time since the one before. `arrival_ps` does not decrease.
+    """
+    order = np.argsort(leader, kind="stable")
+    times = arrival_ps[order]
+    gaps = np.diff(times, prepend=0)
+    first = np.flatnonzero(np.diff(leader[order], prepend=-1))
+    gaps[first] = times[first]
+    duration = np.empty_like(gaps)
+    duration[order] = gaps
+    return tables.add_tasks(COMPUTE, leader, duration_ps=duration)
+
+
+@dataclass(frozen=True, eq=False)
+class Transferred:
+    """The tasks and flows of n KV caches.
+
+    Attributes:
+        starts: int64[n, parts, s], tasks that the leader starts for each part.
+        own: int64[n, parts, o], the leader's own flows of KV cache among them.
+        there: int64[n], tasks that are done when a cache has arrived.
+        flows: int64[n, parts, f], flows that carry it.
+    """
+
+    starts: Ints
+    own: Ints
+    there: Ints
+    flows: Ints
+
+
+def add_transfers(
+    tables: ServingTasks, sources: Ints, sinks: Ints, size_bytes: Ints, parts: int, control: int
+) -> Transferred:
+    """Add the tasks and flows of KV caches, sent in `parts` parts in sequence.
+
+    Args:
+        sources, sinks: int64[n, m] and int64[n, k], hosts of both instances of n requests.
+        size_bytes: int64[n], of the caches.
+        control: size of a message between GPUs of an instance.
+    """
+    n, share = size_bytes.size, partition(sources.shape[1], sinks.shape[1])
+    src = sources[:, share.source][:, None, :]
+    dst = sinks[:, share.sink][:, None, :]
+    flows = tables.add_flows(src, dst, share.sizes(size_bytes, parts), KV)
+    leader, others = sources[:, :1, None], sources[:, None, 1:]
+    orders = tables.add_flows(np.broadcast_to(leader, (n, parts, 1)), others, control, CONTROL)
+    own = flows[:, :, share.source == 0]
+    # A leader's own sends end on acknowledgment: then it frees that part of the cache.
+    started = np.concatenate([own, orders], axis=2)
+    starts = tables.add_tasks(SEND, leader, flow=started, deferred=True, done_when=ACKED)
+    for gpu in range(1, share.sources):
+        told = tables.add_tasks(RECEIVE, others[:, :, gpu - 1], flow=orders[:, :, gpu - 1])
+        mine = flows[:, :, share.source == gpu]
+        sends = tables.add_tasks(SEND, others[:, :, gpu - 1, None], flow=mine)
+        tables.wait(told[:, :, None], sends)
+    there = tables.add_tasks(JOIN, sinks[:, 0])
+    for gpu in range(share.sinks):
+        host = sinks[:, gpu, None, None]
+        mine = flows[:, :, share.sink == gpu]
+        arrived = tables.add_tasks(RECEIVE, host, flow=mine).reshape(n, -1)
+        if gpu == 0:
+            tables.wait(arrived, there[:, None])
+            continue
+        reports = tables.add_flows(host[:, 0, 0], sinks[:, 0], control, CONTROL)
+        tables.wait(arrived, tables.add_tasks(SEND, host[:, 0, 0], flow=reports)[:, None])
+        tables.wait(tables.add_tasks(RECEIVE, sinks[:, 0], flow=reports), there)
+    return Transferred(starts, starts[:, :, : own.shape[2]], there, flows)
+
+
+def add_reads(
+    tables: ServingTasks, hosts: Ints, pool: Ints, n_bytes: int, n_iterations: int, asked: int
+) -> None:
+    """Add the tasks and flows of reads from a pool, consecutive per iteration at each host.
+
+    Args:
+        hosts: int64[k, tp], of instances.
+        pool: int64[p], pool hosts, each with an equal share for every instance.
+        n_bytes: largest read of an instance per iteration.
+        n_iterations: iterations of each instance.
+        asked: size of a message that requests everything.
+    """
+    share = partition(pool.size, hosts.shape[1])
+    shape = (len(hosts), n_iterations)
+    leader = np.broadcast_to(hosts[:, :1, None], (*shape, pool.size))
+    orders = tables.add_flows(leader, pool, asked, CONTROL)
+    asks = tables.add_tasks(SEND, leader, flow=orders, deferred=True)
+    tables.set_host("pooled", hosts, 1)
+    tables.set_host("n_pool_requests", hosts[:, 0], pool.size)
+    tables.point_host("pool_requests", hosts[:, 0], asks[:, 0, 0])
+    size = share.sizes(np.array([n_bytes]), 1)[0, 0]
+    src = np.broadcast_to(pool[share.source], (*shape, len(share)))
+    flows = tables.add_flows(src, hosts[:, None, share.sink], size, POOL)
+    for k, host in enumerate(pool.tolist()):
+        mine = share.source == k
+        come = tables.add_tasks(RECEIVE, host, flow=orders[:, :, k])
+        sends = tables.add_tasks(SEND, host, flow=flows[:, :, mine], deferred=True)
+        tables.set("role", come, POOL_REQUEST)
+        tables.point("of", come, sends[:, :, 0])
+        tables.set("parts", come, int(mine.sum()))
+        tables.set("max_bytes", sends, size[mine])
+    for gpu in range(hosts.shape[1]):
+        host = hosts[:, gpu, None]
+        come = tables.add_tasks(RECEIVE, host[:, :, None], flow=flows[:, :, share.sink == gpu])
+        read = tables.add_tasks(JOIN, np.broadcast_to(host, shape))
+        tables.wait(come, read[:, :, None])
+        tables.set("role", read, POOL_READ)
+
+
+# --- all-reduces in packets -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ListedIterations:
+    """The declared iterations of a role.
+
+    Attributes:
+        n_iterations: iterations per instance.
+        groups: all-reduces simulated per iteration.
+        how: algorithm and options of the all-reduces.
+        max_rows: largest number of tokens and sequences of an iteration.
+        max_batch: largest number of decoding sequences.
+        control_bytes: size of a message without the number it encodes.
+        ways: the wire between the hosts of each instance, for the latency of merged all-reduces.
+    """
+
+    n_iterations: int
+    groups: int
+    how: CollectiveOptions
+    max_rows: int
+    max_batch: int
+    control_bytes: int
+    ways: tuple[Wire, ...]
+
+
+def reduces_merged(group: Group, listed: ListedIterations) -> int:
+    """Return how many of the model's all-reduces each simulated one stands for.
+
+    Raises InputError unless the number divides evenly.
+    """
+    n = group.cost.all_reduces
+    if n % listed.groups:
+        message = f"{group.deployment.name} has {n} all-reduces, not a multiple of {listed.groups}"
+        raise InputError(message, key="traffic.all_reduces_per_iteration", hint=f"a divisor of {n}")
+    return n // listed.groups
+
+
+def left_out_ps(group: Group, listed: ListedIterations) -> Ints:
+    """int64[k]: latency of the merged all-reduces that are not sent, for each instance."""
+    alone = {
+        wire: closed_form_ps("all_reduce", group.deployment.tp, 1, wire, listed.how)
+        for wire in set(listed.ways)
+    }
+    return (reduces_merged(group, listed) - 1) * np.array([alone[wire] for wire in listed.ways])
+
+
+def check_iterations(
+    plan: ServingPlan, listed: Mapping[int, ListedIterations], token_budget: int | None
+) -> None:
+    """Raise InputError if an instance certainly needs more iterations than are declared.
+
+    A request needs at least one iteration per part of its prompt and per further token, and an
+    instance as many as its prompts fill. `token_budget` is None if prompts are not split.
+    """
+    asked, k = plan.requests, len(plan.instances)
+    need, later = np.zeros(k, np.int64), asked.output_tokens - 1
+    budget = int(asked.prompt_tokens.max()) if token_budget is None else token_budget
+    alone = -(-asked.prompt_tokens // budget)
+    alone += np.where(plan.decode_instance < 0, later, 0)
+    np.maximum.at(need, plan.prefill_instance, alone)
+    if token_budget is not None:
+        every = np.zeros(k, np.int64)
+        np.add.at(every, plan.prefill_instance, asked.prompt_tokens)
+        need = np.maximum(need, -(-every // budget))
+    split = np.flatnonzero(plan.decode_instance >= 0)
+    np.maximum.at(need, plan.decode_instance[split], later[split])
+    count = np.array(
+        [listed[role].n_iterations if role in listed else COUNT for role in range(len(ROLES))]
+    )
+    short = need - count[plan.instances.role]
+    if short.max() > 0:
+        instance = int(short.argmax())
+        has, name = count[plan.instances.role[instance]], plan.instances.name(instance)
+        message = f"{name} needs at least {need[instance]:,} iterations, above the {has:,} declared"
+        raise InputError(
+            message, key="traffic.max_iterations", hint="more iterations, or fewer requests"
+        )
+
+
+def clock_ps(group: Group, listed: ListedIterations, requests: Requests) -> int:
+    """Return the unit in which leaders encode compute times: the longest one over TICKS."""
+    longest = int((requests.prompt_tokens + requests.output_tokens).max())
+    rows, batch = listed.max_rows, listed.max_batch
+    pairs = prompt_pairs(group.deployment.causal, longest, rows) + rows * longest
+    most = compute_ps(group.cost, rows + batch, pairs, batch, batch * longest)
+    return -(-most // TICKS)
+
+
+def flows_of_iteration(group: Group, listed: ListedIterations) -> int:
+    """Return the number of flows declared per iteration, including reads of a memory pool."""
+    one, tp, pool = _template(group, listed), group.deployment.tp, group.pool
+    reads = 0 if pool is None else pool.hosts + flows_between(pool.hosts, tp)
+    return listed.groups * len(one.flows) + MESSAGES * (tp - 1) + reads
+
+
+def _template(group: Group, listed: ListedIterations) -> Workload:
+    """The largest all-reduce, between hosts 0 to tp - 1."""
+    tp = group.deployment.tp
+    size = all_reduce_bytes(group.cost, listed.max_rows) * reduces_merged(group, listed)
+    ops = Operations(tp)
+    ops.collective("all_reduce", np.arange(tp), size, listed.how)
+    return ops.lower(np.arange(tp))
+
+
+def add_iterations(
+    tables: ServingTasks, group: Group, hosts: Ints, listed: ListedIterations, requests: Requests
+) -> None:
+    """Add the tasks and flows of a role's iterations; `hosts` is int64[k, tp].
+
+    Tasks that belong together are consecutive at their host, whose record points to the first one.
+    """
+    for name, value in (
+        ("n_iterations", listed.n_iterations),
+        ("n_groups", listed.groups),
+        ("left_out_ps", left_out_ps(group, listed)[:, None]),
+        ("clock_ps", clock_ps(group, listed, requests)),
+        ("max_rows", listed.max_rows),
+    ):
+        tables.set_host(name, hosts, value)
+    _add_messages(tables, hosts, listed)
+    one = _template(group, listed)
+    operations = one.part(OperationTable)
+    assert one.tasks is not None
+    assert operations is not None
+    n, times = len(one.tasks), listed.n_iterations * listed.groups
+    shape = (len(hosts), times)
+    flows = tables.add_flows(
+        np.broadcast_to(hosts[:, None, one.flows.src], (*shape, len(one.flows))),
+        hosts[:, None, one.flows.dst],
+        one.flows.size_bytes,
+        ALL_REDUCE,
+    )
+    begin, end = operations.begin_task, operations.end_task
+    tasks = tables.add_tasks(
+        one.tasks.kind,
+        np.broadcast_to(hosts[:, None, one.tasks.host], (*shape, n)),
+        flow=np.where(one.tasks.flow < 0, -1, flows[:, :, np.maximum(one.tasks.flow, 0)]),
+        duration_ps=one.tasks.duration_ps,
+        deferred=np.isin(np.arange(n), begin),
+        done_when=one.tasks.done_when,
+    )
+    first, then = one.tasks.edges()
+    tables.wait(tasks[:, :, first], tasks[:, :, then])
+    tables.set("role", tasks[:, :, end], REDUCED)
+    sends = np.flatnonzero(one.tasks.kind == SEND)
+    tables.set("max_bytes", tasks[:, :, sends], one.flows.size_bytes[one.tasks.flow[sends]])
+    for rank in range(hosts.shape[1]):
+        mine = np.flatnonzero(one.tasks.host == rank)
+        tables.point_host("reduces", hosts[:, rank], tasks[:, 0, mine[0]])
+        tables.set_host("reduce_tasks", hosts[:, rank], mine.size)
+        tables.set_host("reduce_begin", hosts[:, rank], np.flatnonzero(np.isin(mine, begin))[0])
+
+
+def _add_messages(tables: ServingTasks, hosts: Ints, listed: ListedIterations) -> None:
+    """Add the messages of leaders to the other GPUs.
+
+    Each of those GPUs has first the tasks that receive rows, then those that receive times, then
+    those that wait for both.
+    """
+    k, tp = hosts.shape
+    most = listed.control_bytes + np.array([ROW_BYTES * listed.max_rows, TICKS])
+    shape = (k, listed.n_iterations, tp - 1, MESSAGES)
+    leader = np.broadcast_to(hosts[:, :1, None, None], shape)
+    flows = tables.add_flows(leader, hosts[:, None, 1:, None], most, CONTROL)
+    sends = tables.add_tasks(SEND, leader, flow=flows, deferred=True)
+    tables.point_host("messages", hosts[:, 0], sends[:, 0, 0, 0])
+    for gpu in range(1, tp):
+        host = hosts[:, gpu, None, None]
+        mine = flows[:, :, gpu - 1].transpose(0, 2, 1)
+        come = tables.add_tasks(RECEIVE, host, flow=mine)
+        both = tables.add_tasks(JOIN, np.broadcast_to(host[:, :, 0], (k, listed.n_iterations)))
+        tables.wait(come, both[:, None])
+        tables.set("role", both, ANNOUNCED)
+        tables.point_host("announcements", hosts[:, gpu], come[:, 0, 0])
+
+
+# --- the whole run --------------------------------------------------------------------------------
 
 
 def kv_parts_of(params: Mapping[str, Any]) -> int:
@@ -65,8 +548,8 @@ def workload_of(
     moved = np.flatnonzero(plan.decode_instance >= 0)
     if moved.size:
         flows = _add_transfers(tables, plan, groups, params, arrivals)
-        n = len(plan.requests)
-        first, many = _spread(n, moved, flows[:, 0, 0]), _spread(n, moved, flows[0].size)
+        first, many = np.zeros((2, len(plan.requests)), np.int64)
+        first[moved], many[moved] = flows[:, 0, 0], flows[0].size
         plan = replace(plan, kv_first_flow=first, kv_flows=many)
     listed, pool = packets
     for role, iterations in listed.items():
@@ -74,8 +557,9 @@ def workload_of(
         add_iterations(tables, groups[role], hosts, iterations, plan.requests)
         _add_pool(tables, plan, groups[role], iterations, pool)
     _add_transitions(tables, plan, transitions)
-    if not tables.n_flows:
-        _one_flow(tables, plan, n_hosts)
+    if not tables.n_flows:  # a run needs at least one, even one that never starts
+        flow = tables.add_flows(leader[:1], (leader[:1] + 1) % n_hosts, 1, CONTROL)
+        tables.add_tasks(SEND, leader[:1], flow=flow, deferred=True)
     load = tables.workload(n_hosts, tuple(params["classes"].values()))
     return replace(load, parts=(plan,), log_rows=log_rows(plan, transitions, n_hosts))
 
@@ -97,19 +581,13 @@ def _add_transfers(
     arrivals: Ints,
 ) -> Ints:
     """Add KV caches of requests that change instance; return int64[n, parts, f], their flows."""
-    instances, moved = plan.instances, np.flatnonzero(plan.decode_instance >= 0)
-    ends = []
-    for instance, role in ((plan.prefill_instance, PREFILL), (plan.decode_instance, DECODE)):
-        gpus = np.arange(groups[role].deployment.tp)
-        ends.append(instances.hosts[instances.hosts_ptr[instance[moved]][:, None] + gpus])
+    moved, parts = np.flatnonzero(plan.decode_instance >= 0), kv_parts_of(params)
     of_token = kv_bytes_of_token(groups[PREFILL].deployment)
-    parts = kv_parts_of(params)
-    size_bytes = np.ceil(plan.requests.prompt_tokens[moved] * of_token).astype(np.int64)
     made = add_transfers(
         tables,
-        ends[0].astype(np.int64),
-        ends[1].astype(np.int64),
-        size_bytes,
+        plan.instances.of(plan.prefill_instance[moved]),
+        plan.instances.of(plan.decode_instance[moved]),
+        np.ceil(plan.requests.prompt_tokens[moved] * of_token).astype(np.int64),
         parts,
         params["control_message_size"],
     )
@@ -150,15 +628,7 @@ def _add_pool(
 
 def _hosts_of(plan: ServingPlan, role: int) -> Ints:
     """int64[k, tp]: the hosts of each instance of a role."""
-    instances = np.flatnonzero(plan.instances.role == role).tolist()
-    return np.stack([plan.instances.of(instance) for instance in instances]).astype(np.int64)
-
-
-def _one_flow(tables: ServingTasks, plan: ServingPlan, n_hosts: int) -> None:
-    """Add a flow that never starts: a run needs at least one."""
-    src = int(plan.instances.leader[0])
-    flow = tables.add_flows([src], [(src + 1) % n_hosts], 1, CONTROL)
-    tables.add_tasks(SEND, [src], flow=flow, deferred=True)
+    return plan.instances.of(np.flatnonzero(plan.instances.role == role))
 
 
 def _add_leaders(tables: ServingTasks, plan: ServingPlan, groups: Mapping[int, Group]) -> None:
@@ -167,7 +637,8 @@ def _add_leaders(tables: ServingTasks, plan: ServingPlan, groups: Mapping[int, G
     leader = instances.leader.astype(np.int64)
     for name in LISTS:
         tables.set_host(name, leader, -1)
-    tables.set_host("open", leader, _open(plan))
+    served = [plan.prefill_instance, plan.decode_instance[plan.decode_instance >= 0]]
+    tables.set_host("open", leader, np.bincount(np.concatenate(served), minlength=len(instances)))
     for role, group in groups.items():
         mine, pool, one = leader[instances.role == role], group.pool, group.deployment
         fields: dict[str, float] = {
@@ -185,22 +656,13 @@ def _add_leaders(tables: ServingTasks, plan: ServingPlan, groups: Mapping[int, G
             tables.set_host(name, mine, value)
 
 
-def _open(plan: ServingPlan) -> Ints:
-    """int64[k]: number of requests of each instance."""
-    which = [plan.prefill_instance, plan.decode_instance[plan.decode_instance >= 0]]
-    return np.bincount(np.concatenate(which), minlength=len(plan.instances))
-
-
 def _add_transitions(tables: ServingTasks, plan: ServingPlan, transitions: Transitions) -> None:
     """Add transitions as tasks of leaders that never start."""
     leader = plan.instances.leader.astype(np.int64)
     tasks = tables.add_tasks(JOIN, leader[transitions.instance], deferred=True)
-    for name, values in (
-        ("role", TRANSITION),
-        ("of", transitions.becomes),
-        ("at_ps", transitions.at_ps),
-    ):
-        tables.set(name, tasks, values)
+    tables.set("role", tasks, TRANSITION)
+    tables.set("of", tasks, transitions.becomes)
+    tables.set("at_ps", tasks, transitions.at_ps)
     instance, first, many = np.unique(transitions.instance, return_index=True, return_counts=True)
     tables.point_host("transition", leader[instance], tasks[first])
     tables.set_host("n_transitions", leader[instance], many)
@@ -218,12 +680,6 @@ def log_rows(plan: ServingPlan, transitions: Transitions, n_hosts: int) -> Ints:
     moved = plan.decode_instance >= 0
     rows += np.bincount(plan.decode_instance[moved], weights=(tokens + 5)[moved], minlength=k)
     n_transitions = np.bincount(transitions.instance, minlength=k)
-    most = rows.astype(np.int64) * (1 + n_transitions) + n_transitions
-    return _spread(n_hosts, plan.instances.leader, most)
-
-
-def _spread(n: int, which: NDArray[Any], values: ArrayLike) -> Ints:
-    """int64[n] with values at the given indices, else 0."""
-    found = np.zeros(n, np.int64)
-    found[which] = values
+    found = np.zeros(n_hosts, np.int64)
+    found[plan.instances.leader] = rows.astype(np.int64) * (1 + n_transitions) + n_transitions
     return found

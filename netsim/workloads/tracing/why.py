@@ -24,7 +24,7 @@ from netsim.tracing.why import (
     joined_rows,
 )
 from netsim.workloads.serving.data import ServingPlan
-from netsim.workloads.serving.state import ANNOUNCED, POOL_READ, POOL_REQUEST, REDUCED, REQUEST
+from netsim.workloads.serving.instance import ANNOUNCED, POOL_READ, POOL_REQUEST, REDUCED, REQUEST
 from netsim.workloads.tracing.critical_path import critical_path, recorded_times
 from netsim.workloads.tracing.request_latency import (
     BY_ITERATION,

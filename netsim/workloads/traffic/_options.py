@@ -21,7 +21,7 @@ from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, RING_ORDERS
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.placement import AXES, Ranks
 from netsim.workloads.operations import CollectiveOptions, Wires
-from netsim.workloads.serving.given import check_used
+from netsim.workloads.serving.data import check_used
 from netsim.workloads.training.sample import Routing, recorded
 
 CHOICES = ("auto", *ALGORITHMS)

@@ -58,10 +58,10 @@ from netsim.workloads.inference.roofline import gpu_parameters, iteration_cost, 
 from netsim.workloads.job.model import parameters
 from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.operations.table import JobSteps
-from netsim.workloads.serving.given import check_used
-from netsim.workloads.serving.kv_partition import partition
+from netsim.workloads.serving.data import check_used
+from netsim.workloads.serving.plan import check_same_cache, deployment_of
+from netsim.workloads.serving.workload import partition
 from netsim.workloads.traffic._options import CHOICES, PLACEMENT_PARAMS, hosts_of, wires_of
-from netsim.workloads.traffic._serving_instances import check_same_cache, deployment_of
 
 Ints = NDArray[np.int64]
 

@@ -6,14 +6,11 @@ from math import comb
 
 import numpy as np
 import pytest
-from raises_input import raises
 
 from netsim.workloads.cost.compare import (
     availability,
-    blast_radius,
     full_capacity,
     goodput_of_groups,
-    group_availability,
     spares_for_capacity,
     spares_for_goodput,
     up_shares,
@@ -79,17 +76,9 @@ def test_spares_are_zero_if_unneeded_and_none_if_unreachable():
 
 def test_availability_of_gpu_and_group():
     assert availability(99, 1) == 0.99
-    assert group_availability(800, 10, 8) == availability(100, 10)
+    assert availability(800, 10, 8) == availability(100, 10)
     # GPUs of a stopped group do not fail, so it is up more often than independent GPUs would be.
-    assert group_availability(800, 10, 8) > availability(800, 10) ** 8
-
-
-def test_blast_radius_is_the_fraction_stopped():
-    assert blast_radius(64, 8) == 1 / 8
-    assert blast_radius(64, 8, "shrink") == 1 / 64
-    assert blast_radius(256, 32) == blast_radius(64, 8)
-    with raises(ValueError, "stop"):
-        blast_radius(64, 8, "explode")
+    assert availability(800, 10, 8) > availability(800, 10) ** 8
 
 
 def test_no_idle_spares_equals_binomial():

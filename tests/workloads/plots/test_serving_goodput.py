@@ -11,7 +11,7 @@ from raises_input import raises_input
 
 from netsim.workloads.plots import serving
 from netsim.workloads.serving.failures import Policy
-from netsim.workloads.serving.metrics import expected_capacity
+from netsim.workloads.serving.outcome import expected_capacity
 
 S = 10**12
 NAMES = ("mtbf", "repair_time", "swap_time", "spares", "restart_time", "failure_trace")

@@ -8,7 +8,7 @@ from serving_case import log_of, lost_shares, mixed_plan, row, split_run
 
 from netsim.workloads.serving.data import DONE, DOWN, FIRST_TOKEN, UP
 from netsim.workloads.serving.failures import Policy, draw_outages
-from netsim.workloads.serving.metrics import capacity_metrics, expected_capacity
+from netsim.workloads.serving.outcome import capacity_metrics, expected_capacity
 
 MTBF, REPAIR, UNTIL = 8_000_000, 300_000, 20_000_000_000
 

@@ -17,7 +17,6 @@ from netsim.plugins.params import resolve_params
 from netsim.workloads.cost.compare import (
     availability,
     goodput_of_groups,
-    group_availability,
     up_shares_cold,
 )
 from netsim.workloads.serving.failures import (
@@ -44,7 +43,7 @@ def up_share(found: Outages, machines: int, until_ps: int = UNTIL) -> float:
 def test_availability_of_stopping_instances_matches_renewal_process() -> None:
     for gpus in [1, 8, 32]:
         found = drawn(Policy(MTBF, REPAIR, swap_ps=50_000), [gpus] * 8)
-        down = 1 - group_availability(MTBF, REPAIR + 50_000, gpus)
+        down = 1 - availability(MTBF, REPAIR + 50_000, gpus)
         # The tolerance is three standard deviations of a Poisson count of failures.
         assert 1 - up_share(found, 8) == pytest.approx(down, rel=3 / len(found) ** 0.5)
         assert len(found) == pytest.approx(8 * UNTIL / (MTBF / gpus + REPAIR + 50_000), rel=0.06)
@@ -55,7 +54,7 @@ def test_availability_of_stopping_instances_matches_renewal_process() -> None:
 def test_ample_spares_reduce_downtime_to_the_swap_time() -> None:
     found = drawn(Policy(MTBF, REPAIR, swap_ps=50_000, spares=10_000), [8] * 8)
     assert (found.up_ps - found.down_ps == 50_000).all()
-    down = 1 - group_availability(MTBF, 50_000, 8)
+    down = 1 - availability(MTBF, 50_000, 8)
     assert 1 - up_share(found, 8) == pytest.approx(down, rel=0.05)
 
 

@@ -15,8 +15,8 @@ from netsim.workloads.inference import kv_bytes_of_token, load_deployment
 from netsim.workloads.inference.roofline import weight_bytes
 from netsim.workloads.serving.data import MIXED, ServingPlan
 from netsim.workloads.serving.failures import Outages, transitions_of
+from netsim.workloads.serving.instance import DOWN, SHRUNK, WHOLE
 from netsim.workloads.serving.plan import Group
-from netsim.workloads.serving.state import DOWN, SHRUNK, WHOLE
 
 COST = cost()
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
 
-from netsim.workloads.serving.kv_partition import flows_between, partition
+from netsim.workloads.serving.workload import flows_between, partition
 
 HALVES = {"prefill_instances": 1, "decode_instances": 1}
 CONTROL = 2 * (256 + 64) * 80 + 2 * US

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from serving_case import log_of, split_run
 
-from netsim.workloads.serving.distribution import distribution
-from netsim.workloads.serving.metrics import _mean, _slo, met, serving_metrics
-from netsim.workloads.serving.outcome import outcome
+from netsim.workloads.serving.outcome import (
+    _mean,
+    _slo,
+    distribution,
+    met,
+    outcome,
+    serving_metrics,
+)
 
 
 def figures(**objective: int | None) -> dict[str, Any]:
