@@ -227,10 +227,3 @@ def test_requests_are_selected_by_number_or_rank() -> None:
     result.requests = None
     with raises_input("request"):
         request_latency(result, 0)
-
-
-def test_damaged_log_is_an_error() -> None:
-    result = result_of(*split_run())
-    result.log = result.log.drop("event")
-    with raises_input("column", key="event"):
-        request_latency(result, 0)

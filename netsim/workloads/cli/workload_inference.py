@@ -21,18 +21,20 @@ from netsim.workloads.inference import (
 )
 from netsim.workloads.inference.cost import compute_parts
 from netsim.workloads.inference.deployment import on_gpus
-from netsim.workloads.inference.limits import PHASES, best_batch, sizes
-from netsim.workloads.inference.lite import (
+from netsim.workloads.inference.limits import (
     ALL,
     ASSUMPTIONS,
     MATCHES,
     MODELS,
+    PHASES,
     REFERENCE,
     Comparison,
     assuming,
+    best_batch,
     comparison,
     further_assumptions,
     lite_table,
+    sizes,
     true_of,
 )
 from netsim.workloads.inference.roofline import layer_counts, reduce_share, weight_bytes
@@ -43,8 +45,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from netsim.workloads.inference.deployment import Deployment
-    from netsim.workloads.inference.limits import Best
-    from netsim.workloads.inference.lite import LiteRow
+    from netsim.workloads.inference.limits import Best, LiteRow
 
 BATCHES = (1, 8, 64)
 """Decode batches shown besides the best one."""

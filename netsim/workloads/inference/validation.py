@@ -1,25 +1,16 @@
-"""The model against published times and formulas (published.toml).
-
-The overheads of the presets are fitted to measured times here. Four numbers are fitted: prefill
-efficiency, overhead per layer, overhead per sequence, and the prefill floor. The others are fixed
-in the preset, with sources. The fit minimizes the squared relative errors of a group's fitted rows
-(Gauss-Newton with step halving).
-"""
+"""The model against published times and formulas (published.toml)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple
 
 from netsim.common.inputs import read_toml
 from netsim.workloads.inference.cost import LONG_PROMPT
-from netsim.workloads.inference.deployment import Deployment, Overheads
+from netsim.workloads.inference.deployment import Deployment
 from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.inference.roofline import decode_ps, prefill_ps
 
@@ -62,29 +53,14 @@ class InferenceRow:
         """Our time, with the group's overheads."""
         return time_ms(self.deployment, self.phase, self.size)
 
-    @property
-    def error(self) -> float:
-        """Ours over theirs, minus one."""
-        return self.ms / self.measured_ms - 1
 
-    def with_overheads(self, overheads: Overheads) -> InferenceRow:
-        """Return the row with other overheads."""
-        return replace(self, deployment=replace(self.deployment, overheads=overheads))
-
-
-@dataclass(frozen=True)
-class Formula:
+class Formula(NamedTuple):
     """A time by another model, and ours."""
 
     name: str
     phase: str
     stated_ms: float
     ms: float
-
-    @property
-    def error(self) -> float:
-        """Ours over theirs, minus one."""
-        return self.ms / self.stated_ms - 1
 
 
 def time_ms(deployment: Deployment, phase: str, size: int, context: int = CONTEXT) -> float:
@@ -112,17 +88,10 @@ def _rows_of(table: dict[str, Any]) -> Iterator[InferenceRow]:
     parts = {name: group[name] for name in ("machine", "overheads", "formats")}
     options = {"tp": table["tp"], "embeddings": True}
     deployment = load_deployment({"model": table["model"], "options": options, **parts})
+    about = table["group"], table["model"], deployment, table.get("fitted", False)
     for phase in PHASES:
         for size, measured_ms in table.get(f"{phase}_ms", ()):
-            yield InferenceRow(
-                group=table["group"],
-                model=table["model"],
-                deployment=deployment,
-                fitted=table.get("fitted", False),
-                phase=phase,
-                size=size,
-                measured_ms=measured_ms,
-            )
+            yield InferenceRow(*about, phase, size, measured_ms)
 
 
 @cache
@@ -144,50 +113,3 @@ def formulas() -> tuple[Formula, ...]:
             ms = time_ms(deployment, phase, size, PROMPT)
             found.append(Formula(table["name"], phase, table[f"{phase}_ms"], ms))
     return tuple(found)
-
-
-START = (0.5, 400.0, 200.0, 60_000.0)
-"""Share of the peak; overheads per layer and per sequence, and floor, in microseconds."""
-
-PS_PER_US = 1e6
-SMALLEST_STEP = 1e-3
-MAX_STEPS = 50
-
-Floats = NDArray[np.float64]
-
-
-def fitted_overheads(group: str, **fixed: Any) -> Overheads:
-    """Return a group's overheads, fitted, with other fixed values."""
-    chosen = [row for row in rows() if row.group == group and row.fitted]
-    base = replace(chosen[0].deployment.overheads, **fixed)
-
-    def errors(x: Floats) -> Floats:
-        overheads = _overheads(base, x)
-        return np.array([row.with_overheads(overheads).error for row in chosen])
-
-    x = np.array(START)
-    for _ in range(MAX_STEPS):
-        now = errors(x)
-        near = [np.where(np.arange(x.size) == k, x * 1.0001, x) for k in range(x.size)]
-        slopes = [(errors(one) - now) / (one[k] - x[k]) for k, one in enumerate(near)]
-        step = np.linalg.lstsq(np.stack(slopes, axis=1), -now, rcond=None)[0]
-        part = 1.0
-        while part > SMALLEST_STEP and np.sum(errors(x + part * step) ** 2) >= np.sum(now**2):
-            part /= 2
-        if part <= SMALLEST_STEP:
-            break
-        x = x + part * step
-    return _overheads(base, x)
-
-
-def _overheads(base: Overheads, x: Floats) -> Overheads:
-    share = float(np.clip(x[0], 0.01, 1.0))
-    layer, sequence, floor = (max(0, round(value * PS_PER_US)) for value in x[1:])
-    return replace(
-        base,
-        prefill_efficiency=share,
-        decode_efficiency=share,
-        layer_overhead=layer,
-        sequence_overhead=sequence,
-        prefill_floor=floor,
-    )

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.plots import style
 from netsim.plots.sweeps import Table
-from netsim.workloads.inference.limits import PHASES
-from netsim.workloads.inference.lite import (
+from netsim.workloads.inference.limits import (
     ALL,
     ASSUMPTIONS,
     MEASURED,
     MODELS,
     ONE_ROOFLINE,
+    PHASES,
     REFERENCE,
     VARIANTS,
     Assumption,

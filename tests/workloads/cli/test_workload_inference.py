@@ -9,7 +9,7 @@ from raises_input import has, mentions
 from netsim.units import parse_time_ps
 from netsim.workloads.cli.workload_inference import iteration_table
 from netsim.workloads.inference import load_deployment
-from netsim.workloads.inference.lite import ASSUMPTIONS, MACHINES, MODELS
+from netsim.workloads.inference.limits import ASSUMPTIONS, MACHINES, MODELS
 
 
 def test_deployment_preset_is_shown(lines):

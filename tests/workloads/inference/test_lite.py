@@ -4,11 +4,11 @@ from functools import cache
 
 import pytest
 
-from netsim.workloads.inference.limits import PHASES
-from netsim.workloads.inference.lite import (
+from netsim.workloads.inference.limits import (
     ALL,
     ASSUMPTIONS,
     MODELS,
+    PHASES,
     VARIANTS,
     Assumption,
     comparison,

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from marked import values
-from measured_rows import GROUPS, errors, predicted
+from measured_rows import GROUPS, error, errors, predicted
 
 from netsim.workloads.cli import workload_inference as commands
-from netsim.workloads.inference.lite import comparison
+from netsim.workloads.inference.limits import comparison
 from netsim.workloads.job.load import presets
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ def test_error_values_in_page_text_are_current():
     decoding = [row for group in GROUPS for row in predicted(group)]
     decoding = [row for row in decoding if row.phase == "decode"]
     many = [row for group in GROUPS for row in predicted(group, large=True)]
-    found = sorted(100 * row.error for row in many if row.deployment.tp > 2)
+    found = sorted(100 * error(row) for row in many if row.deployment.tp > 2)
     two = [row for row in many if row.deployment.tp == 2]
     assert values(PAGE) == {
         "decoding": f"{100 * errors(decoding)[1]:.0f}",

@@ -7,7 +7,7 @@ import pytest
 from golden_pictures import assert_golden
 from raises_input import mentions
 
-from netsim.workloads.inference.lite import VARIANTS
+from netsim.workloads.inference.limits import VARIANTS
 from netsim.workloads.plots import lite
 from netsim.workloads.plots.paper_figure import UNVERIFIED
 

@@ -34,8 +34,8 @@ def test_kv_partition_balances_sources_and_sinks() -> None:
         assert set(came.tolist()) == {whole / sinks}
         # Source and sink of a flow both own the part that it carries.
         part = flows.bounds[:-1] + 0.5
-        assert (part * sources // flows.whole == flows.source).all()
-        assert (part * sinks // flows.whole == flows.sink).all()
+        assert (part * sources // flows.bounds[-1] == flows.source).all()
+        assert (part * sinks // flows.bounds[-1] == flows.sink).all()
 
 
 def test_kv_partition_sizes_sum_exactly_when_not_divisible() -> None:

@@ -55,17 +55,17 @@ def test_invalid_parameters_are_rejected() -> None:
 def test_prefill_and_decode_instances_have_their_own_hosts() -> None:
     found = plan(deployment=deployment(4), decode_deployment=deployment(2), **HALVES)
     assert found.instances.role.tolist() == [PREFILL, DECODE]
-    assert [found.instances.of(k).tolist() for k in range(2)] == [[0, 1, 2, 3], [4, 5]]
+    assert [found.instances.of([k])[0].tolist() for k in range(2)] == [[0, 1, 2, 3], [4, 5]]
     assert found.costs[MIXED] is None
     assert (found.costs[PREFILL].tp, found.costs[DECODE].tp) == (4, 2)
     apart = plan(instances=4, gpu_stride=4)
-    assert [apart.instances.of(k).tolist() for k in range(2)] == [[0, 4], [1, 5]]
+    assert [apart.instances.of([k])[0].tolist() for k in range(2)] == [[0, 4], [1, 5]]
 
 
 def test_gpus_are_placed_from_a_file(tmp_path: Any) -> None:
     (tmp_path / "hosts.csv").write_text("rank,host\n0,7\n1,3\n3,0\n2,5\n")
     found = plan(instances=2, placement_file="hosts.csv", directory=tmp_path)
-    assert [found.instances.of(k).tolist() for k in range(2)] == [[7, 3], [5, 0]]
+    assert [found.instances.of([k])[0].tolist() for k in range(2)] == [[7, 3], [5, 0]]
 
 
 def test_invalid_deployment_is_reported_with_its_key() -> None:
