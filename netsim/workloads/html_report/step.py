@@ -25,13 +25,11 @@ from netsim.workloads.plots.timeline import (
     path_line,
     timeline_of,
 )
-from netsim.workloads.reports.job import forecast_text, jobs_of
+from netsim.workloads.reports.job import MAX_STEPS, forecast_text, jobs_of, step_parts
 from netsim.workloads.tracing.critical_path import CriticalPath, critical_path
 
 ORDER, TIMELINE = 3, 20
 """Position of the steps, and of the timeline."""
-
-MAX_STEPS = 6
 
 COMPUTE, BUBBLE, SKEW, OTHER = "#56B4E9", "#999999", "#CC79A7", "#000000"
 KINDS = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#8C510A", "#5E3C99", "#7A7A00", "#F0E442")
@@ -114,13 +112,7 @@ def _waiting(step: Mapping[str, Any]) -> str:
 
 
 def _parts(step: Mapping[str, Any]) -> dict[str, float]:
-    found = {"compute": float(step["compute_ps"])}
-    for kind, time in step["exposed_ps"].items():
-        found[f"exposed {kind}".rstrip()] = float(time)
-    for key, name in WAITS.items():
-        if step.get(f"{key}_ps"):
-            found[name] = float(step[f"{key}_ps"])
-    return found
+    return {WAITS.get(name, name): time for name, time in step_parts(step).items()}
 
 
 def comparison(report: Report) -> Iterator[Section]:

@@ -29,6 +29,7 @@ from netsim.workloads.collectives import (
     check_algorithm,
     schedule,
 )
+from netsim.workloads.collectives.choose import most_sends
 from netsim.workloads.operations.table import WHATS, OperationTable
 from netsim.workloads.operations.wires import Wires
 
@@ -36,6 +37,9 @@ Ints = NDArray[np.int64]
 
 UNIT = -1
 """Rank of a reduction unit."""
+
+MAX_EXACT_SENDS = 300_000
+"""Larger schedules are estimated, not built, to count tasks."""
 
 COLUMNS = ("rank", "what", "kind", "stream", "duration_ps", "size_bytes", "group", "n", "label")
 
@@ -263,6 +267,24 @@ class Operations:
         load = tables.workload(edges, classes or {})
         _check_hangs(load, rows)
         return load.with_part(table.without(table.rank == UNIT))
+
+    def n_tasks(self, hosts: ArrayLike, wires: Wires) -> int:
+        """Return the number of tasks of `lower`; an upper bound if a collective has many sends."""
+        found, at = 2 * len(self), np.asarray(hosts)
+        sends: dict[_Key, int] = {}
+
+        def settled(call: Collective, size_bytes: int) -> CollectiveOptions:
+            ranks = self._batches[call.batch][0].reshape(-1, call.width)
+            return wires.settled(call.what, at[ranks], size_bytes, call.how)
+
+        for call in self.collectives:
+            for key, which in _keyed(call, settled):
+                if key not in sends:
+                    _, n, size_bytes, how = key
+                    most = most_sends(how.algorithm, n, size_bytes, how)
+                    sends[key] = len(_steps(key)) if most <= MAX_EXACT_SENDS else most
+                found += 2 * sends[key] * len(range(call.groups)[which])
+        return found
 
     def _columns(self) -> dict[str, Ints]:
         found = {}

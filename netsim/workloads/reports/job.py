@@ -275,6 +275,15 @@ Job = Mapping[str, Any]
 MAX_STEPS = 6
 """Most steps printed."""
 
+WAITS = ("bubble", "skew", "other")
+
+
+def step_parts(step: Mapping[str, Any]) -> dict[str, float]:
+    """Return the parts of a step's time, in ps: compute, exposed by network and kind, and waits."""
+    found = {"compute": float(step["compute_ps"])}
+    found |= {f"exposed {kind}".rstrip(): float(ps) for kind, ps in step["exposed_ps"].items()}
+    return found | {name: step[f"{name}_ps"] for name in WAITS if step.get(f"{name}_ps")}
+
 
 def _steps(job: Job, of: str) -> Wide:
     """Return the parts of steps, mean of the job's ranks, with the whole job's for a sample."""
@@ -286,14 +295,9 @@ def _steps(job: Job, of: str) -> Wide:
         whole = [("forecast", found), ("formula", found["formula"])]
         title += "; forecast and formula (slowest stage) of the whole job"
         steps += [(name, {**one, "time_ps": one["step_ps"]}) for name, one in whole]
-    parts: dict[str, list[float]] = {"compute": [one["compute_ps"] for _, one in steps]}
-    for kind in dict.fromkeys(kind for _, one in steps for kind in one["exposed_ps"]):
-        times = [one["exposed_ps"].get(kind, 0) for _, one in steps]
-        parts[f"exposed {kind}".rstrip()] = times
-    for name in ("bubble", "skew", "other"):
-        times = [one.get(f"{name}_ps", 0) for _, one in steps]
-        if any(times):
-            parts[name] = times
+    each = [step_parts(one) for _, one in steps]
+    names = sorted(dict.fromkeys(name for one in each for name in one), key=WAITS.__contains__)
+    parts = {name: [one.get(name, 0) for one in each] for name in names}
     has_mfu = any(one["mfu"] is not None for _, one in steps)
     mfu = [_mfu([job.get("mfu_base")]).replace("\n", ", ")] if has_mfu else []
     columns = [Column("", ["time", *mfu, *parts], left=True)]

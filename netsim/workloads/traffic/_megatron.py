@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -16,9 +17,8 @@ from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.network import Network
 from netsim.params import Param
-from netsim.workloads.collectives import CollectiveOptions, schedule
-from netsim.workloads.collectives.choose import most_sends
-from netsim.workloads.operations import Operations, Wires
+from netsim.workloads.collectives import CollectiveOptions
+from netsim.workloads.operations import Operations
 from netsim.workloads.operations.operations import TASK_BYTES
 from netsim.workloads.traffic._options import (
     COLLECTIVE_PARAMS,
@@ -30,13 +30,7 @@ from netsim.workloads.traffic._options import (
 
 Ints = NDArray[np.int64]
 
-Call = tuple[str, int, Ints, int]
-"""A collective, its size, the ranks of one group, and how often it runs in all groups."""
-
 PS_PER_NS = 1000
-
-MAX_EXACT_SENDS = 300_000
-"""Larger schedules are estimated instead of built."""
 
 IN_A_RUN = 5
 """Memory of a task and its flow in a run, relative to table building."""
@@ -94,15 +88,11 @@ class JobPart(ABC):
         return found
 
     @abstractmethod
-    def other_tasks(self) -> int:
-        """Return the number of tasks besides those of collectives."""
+    def rows_of_rank(self) -> int:
+        """Return the number of rows of a rank, each of at least one task."""
 
     @abstractmethod
-    def calls(self) -> Iterator[Call]:
-        """Yield the collectives of all ranks, to count their tasks."""
-
-    @abstractmethod
-    def smaller(self) -> Iterator[tuple[str, JobPart]]:
+    def smaller(self: Part) -> Iterator[tuple[str, Part]]:
         """Yield smaller parts of the job with their settings, largest first."""
 
 
@@ -154,49 +144,26 @@ def workload_of(
     hosts = hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng, hint)
     hows = {what: how_of(params, what) for what in whats}
     wires = wires_of(network, context)
-    _require_fit(part, _TaskCounter(hows, wires, hosts))
-    made = build(part, hows)
-    load = made.ops.lower(hosts, reduction=network.reduction, wires=wires)
-    return replace(load, notes=tuple(made.notes()))
 
+    def fitting(one: Part, tables: int) -> JobOperations:
+        """Return the operations of a part. Raises InputError if memory lacks room."""
+        n_bytes = tables * TASK_BYTES
+        rows = one.n_ranks * one.rows_of_rank()
+        require_room(n_bytes * rows, what=f"{rows:,} tasks")
+        made = build(one, hows)
+        tasks = made.ops.n_tasks(hosts, wires)
+        require_room(n_bytes * tasks, what=f"{tasks:,} tasks")
+        return made
 
-class _TaskCounter:
-    """Counts the tasks of a job at `hosts`, with options `hows` of collectives."""
-
-    def __init__(self, hows: Mapping[str, CollectiveOptions], wires: Wires, hosts: Ints) -> None:
-        self._hows, self._wires, self._hosts = hows, wires, hosts
-        self._sends: dict[tuple[str, int, int], int] = {}
-
-    def tasks(self, part: JobPart) -> int:
-        found = part.other_tasks()
-        for what, size, group, times in part.calls():
-            if group.size > 1:
-                found += times * (2 * self._sends_of(what, group, size) + 2 * group.size)
-        return found
-
-    def _sends_of(self, what: str, group: Ints, size: int) -> int:
-        n = group.size
-        key = what, n, size
-        if key not in self._sends:
-            how = self._wires.settled(what, self._hosts[group], size, self._hows[what])
-            most = most_sends(how.algorithm, n, size, how)
-            exact = most <= MAX_EXACT_SENDS
-            self._sends[key] = len(schedule(what, n, size, how)) if exact else most
-        return self._sends[key]
-
-
-def _require_fit(part: JobPart, count: _TaskCounter) -> None:
-    """Raise InputError if a part does not fit in memory; the error names a part that does."""
-    tasks = count.tasks(part)
     try:
-        require_room(IN_A_RUN * tasks * TASK_BYTES, what=f"{tasks:,} tasks")
+        made = fitting(part, IN_A_RUN)
     except InputError as error:
         hint = None
         for text, one in part.smaller():
-            try:
-                require_room(SURELY * count.tasks(one) * TASK_BYTES, what="")
-            except InputError:
-                continue
-            hint = f"this part fits: {text}"
-            break
+            with suppress(InputError):
+                fitting(one, SURELY)
+                hint = f"this part fits: {text}"
+                break
         raise error.replace(file=None, key="traffic.file", hint=hint) from None
+    load = made.ops.lower(hosts, reduction=network.reduction, wires=wires)
+    return replace(load, notes=tuple(made.notes()))

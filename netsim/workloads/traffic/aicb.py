@@ -44,7 +44,6 @@ from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic._megatron import PARAMS as OF_JOBS
 from netsim.workloads.traffic._megatron import (
     PS_PER_NS,
-    Call,
     JobOperations,
     JobPart,
     replicas_of,
@@ -78,21 +77,14 @@ class AicbPart(JobPart):
         ends = [0, -1] if self.pp > 1 else [0]
         return of_stages if group == PP else of_stages[:, ends]
 
-    def other_tasks(self) -> int:
-        return self.n_ranks * self.n_rows
+    def rows_of_rank(self) -> int:
+        return self.n_rows
 
     def rows(self) -> Iterator[tuple[int, int, CsvRow]]:
         """Yield the rows with their stage and their place there."""
         for stage, rows in enumerate(self.job.stages):
             for place, row in enumerate(rows[: self.n_rows]):
                 yield stage, place, row
-
-    def calls(self) -> Iterator[Call]:
-        for stage, _, row in self.rows():
-            if row.what not in (COMPUTE, SEND, RECEIVE):
-                groups = self.groups_of(row.group, stage)
-                stages = self.pp if row.group in OVER_STAGES else 1
-                yield row.what, row.size, groups[0], max(len(groups) // stages, 1)
 
     def smaller(self) -> Iterator[tuple[str, AicbPart]]:
         part = self

@@ -46,7 +46,6 @@ from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic._megatron import PARAMS as OF_JOBS
 from netsim.workloads.traffic._megatron import (
     PS_PER_NS,
-    Call,
     JobOperations,
     JobPart,
     replicas_of,
@@ -72,20 +71,9 @@ class SimaiPart(JobPart):
     micro_batches: int
     schedule: str
 
-    def other_tasks(self) -> int:
+    def rows_of_rank(self) -> int:
         work = self.work
-        inner = self.micro_batches * len(work.micro_batches[0])
-        return 3 * self.n_ranks * (len(work.before) + inner + len(work.behind))
-
-    def calls(self) -> Iterator[Call]:
-        groups = self.groups(0)
-        inner = [(row, self.micro_batches) for row in self.work.micro_batches[0]]
-        outer = [(row, 1) for row in (*self.work.before, *self.work.behind)]
-        for row, times in [*outer, *inner]:
-            for phase, default in zip(row.phases, (TP, TP, DP), strict=True):
-                of = groups[_kind(phase, default)]
-                if phase.what:
-                    yield phase.what, phase.size_bytes, of[0], len(of) * self.pp * times
+        return len(work.before) + self.micro_batches * len(work.micro_batches[0]) + len(work.behind)
 
     def smaller(self) -> Iterator[tuple[str, SimaiPart]]:
         n = self.micro_batches
