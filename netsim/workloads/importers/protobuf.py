@@ -25,16 +25,8 @@ Ints = NDArray[np.int64]
 _DIGITS = 10
 """Most bytes of a varint: 64 bits in groups of seven."""
 
-FEW = 32
-"""Up to this many messages are decoded one by one instead of field by field."""
-
-MANY = 1 << 16
-"""Fields of one message after which memory is checked again."""
-
 FIELD_BYTES = 400
 """Memory per field while decoding, in bytes."""
-
-_64_BITS = (1 << 64) - 1
 
 
 class DamagedMessageError(InputError):
@@ -109,10 +101,12 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
     live = np.flatnonzero(begin < end)
     at, stop = begin[live], end[live]
     rounds: list[tuple[NDArray[Any], ...]] = []
-    n = 0
-    while live.size > FEW:
+    n = room = 0
+    while live.size:
         n += live.size
-        require_room(FIELD_BYTES * n, what=f"{n:,} fields")
+        if n > room:
+            room = 2 * n
+            require_room(FIELD_BYTES * room, what=f"{n:,} fields")
         tag, at = _varints(data, at, stop, live)
         number, wire = (tag >> np.uint64(3)).astype(np.int64), (tag & np.uint64(7)).astype(np.int8)
         for k in np.flatnonzero((number == 0) | ~_KNOWN[wire])[:1]:
@@ -136,10 +130,6 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
         rounds.append((live, number, wire, value, content, after))
         more = after < stop
         live, at, stop = live[more], after[more], stop[more]
-    for message, begin_at, end_at in zip(live.tolist(), at.tolist(), stop.tolist(), strict=True):
-        rounds.append(_fields_of_one(data, message, begin_at, end_at))
-        n += rounds[-1][0].size
-        require_room(FIELD_BYTES * n, what=f"{n:,} fields")
     if not rounds:
         rounds.append((live, live, live, live.astype(np.uint64), live, live))
     columns: list[NDArray[Any]] = [np.concatenate(one) for one in zip(*rounds, strict=True)]
@@ -147,75 +137,19 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
     return Fields(*(column[order] for column in columns))
 
 
-def _fields_of_one(data: Bytes, message: int, at: int, end: int) -> tuple[NDArray[Any], ...]:
-    """Decode the remaining fields of one message, as a round of `fields_of`."""
-    content = memoryview(data)[:end]  # type: ignore[arg-type]
-    found: list[tuple[int, int, int, int, int]] = []  # number, wire, value, begin, end
-    while at < end:
-        tag, at = _varint(content, at, message)
-        number, wire = tag >> 3, tag & 7
-        value, begin = 0, at
-        if wire == VARINT:
-            value, at = _varint(content, at, message)
-            begin = at
-        elif wire == BYTES:
-            size, begin = _varint(content, at, message)
-            at = begin + size
-        elif wire in (FIXED64, FIXED32):
-            at += 8 if wire == FIXED64 else 4
-            value = int.from_bytes(content[begin:at], "little")
-        if number == 0 or not _KNOWN[wire]:
-            raise DamagedMessageError(message, f"has field {number} of wire type {wire}")
-        if at > end:
-            raise DamagedMessageError(message, f"ends within its field {number}")
-        found.append((number, wire, value, begin, at))
-        if len(found) % MANY == 0:
-            require_room(FIELD_BYTES * len(found), what=f"{len(found):,} fields")
-    columns = zip(*found, strict=True)
-    kinds = (np.int64, np.int8, np.uint64, np.int64, np.int64)
-    arrays = (np.array(one, kind) for one, kind in zip(columns, kinds, strict=True))
-    return np.full(len(found), message), *arrays
-
-
-def _starts(data: Bytes, at: int, end: int) -> Ints:
-    """Return the starts of consecutive varints from `at` that end before `end`."""
-    behind = at + 1 + np.flatnonzero(data[at:end] < 0x80)
-    return np.concatenate([[at], behind[:-1]])[: behind.size]
-
-
-def _varint(content: memoryview, at: int, message: int) -> tuple[int, int]:
-    value = shift = 0
-    for byte in content[at : at + _DIGITS]:
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _64_BITS, at
-        shift += 7
-    long = shift == 7 * _DIGITS
-    what = "has a number above 64 bits" if long else "ends within a number"
-    raise DamagedMessageError(message, what)
-
-
 def listed(data: Bytes, fields: Fields) -> tuple[Ints, NDArray[np.uint64]]:
     """Return the messages and values of a repeated varint field, packed or not."""
-    packed = fields.wire == BYTES
-    owner, value = [fields.message[~packed]], [fields.value[~packed]]
-    live = np.flatnonzero(packed & (fields.begin < fields.end))
-    at = fields.begin.copy()
-    while live.size > FEW:
-        which = fields.message[live]
-        one, at[live] = _varints(data, at[live], fields.end[live], which)
-        owner.append(which)
-        value.append(one)
-        live = live[at[live] < fields.end[live]]
-    for k in live.tolist():
-        starts = _starts(data, int(at[k]), int(fields.end[k]))
-        if not starts.size or data[fields.end[k] - 1] >= 0x80:
-            raise DamagedMessageError(int(fields.message[k]), "ends within a number")
-        owner.append(np.full(starts.size, fields.message[k]))
-        one, _ = _varints(data, starts, np.full(starts.size, fields.end[k]), owner[-1])
-        value.append(one)
-    return np.concatenate(owner), np.concatenate(value)
+    is_packed = (fields.wire == BYTES) & (fields.begin < fields.end)
+    plain, packed = fields.of(fields.wire != BYTES), fields.of(is_packed)
+    for k in np.flatnonzero(data[packed.end - 1] >= 0x80)[:1]:
+        raise DamagedMessageError(int(packed.message[k]), "ends within a number")
+    size = packed.end - packed.begin
+    at = np.arange(size.sum()) + np.repeat(packed.begin - np.cumsum(size) + size, size)
+    is_last = data[at] < 0x80
+    starts = np.flatnonzero(np.append(True, is_last[:-1])[: at.size])
+    of = np.repeat(np.arange(size.size), size)[starts]
+    values, _ = _varints(data, at[starts], packed.end[of], packed.message[of])
+    return np.append(plain.message, packed.message[of]), np.append(plain.value, values)
 
 
 def equal_text(data: Bytes, fields: Fields, text: str) -> NDArray[np.bool_]:
