@@ -349,10 +349,7 @@ DIGITS = 4
 
 
 def machine_toml(
-    base: Mapping[str, Any],
-    fits: Fits,
-    files: Sequence[MeasuredFile],
-    found: Iterable[Summary],
+    base: Mapping[str, Any], fits: Fits, files: Sequence[MeasuredFile], found: Iterable[Summary]
 ) -> str:
     """Return the text of a machine file: the values of `base`, the fitted curves, and their
     provenance.

@@ -239,8 +239,5 @@ def _halving_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveO
 
 
 HALVING_DOUBLING = Algorithm(
-    ("all_reduce", "reduce_scatter", "all_gather"),
-    _halving,
-    _halving_hops,
-    _halving_ps,
+    ("all_reduce", "reduce_scatter", "all_gather"), _halving, _halving_hops, _halving_ps
 )

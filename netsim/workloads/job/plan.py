@@ -30,15 +30,7 @@ from typing import Any
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.keys import (
-    choice,
-    count,
-    key,
-    number,
-    read_each,
-    read_part,
-    unknown_keys,
-)
+from netsim.workloads.job.keys import choice, count, key, number, read_each, read_part, unknown_keys
 from netsim.workloads.job.layout import ACCOUNTINGS
 from netsim.workloads.job.load import job_from, presets
 from netsim.workloads.job.paper import (

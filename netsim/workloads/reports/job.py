@@ -122,11 +122,7 @@ def report(run: Run) -> dict[str, Any]:
     """Add the table of operations; return metrics of steps and collectives by job."""
     if not run.scenario.load.parts:
         return {}
-    from netsim.workloads.operations.measures import (
-        job_metrics,
-        operation_table,
-        rows_of_jobs,
-    )
+    from netsim.workloads.operations.measures import job_metrics, operation_table, rows_of_jobs
     from netsim.workloads.operations.table import OperationTable
 
     operations = run.scenario.load.part(OperationTable)

@@ -176,8 +176,7 @@ def _same(result: Result, tasks: TaskTable, flows: FlowTable) -> None:
         same = same and kinds == [KINDS[kind] for kind in tasks.kind.tolist()]
     if not same:
         raise InputError(
-            "the traffic has changed since this result was written",
-            file=str(result.path),
+            "the traffic has changed since this result was written", file=str(result.path)
         )
 
 

@@ -16,13 +16,7 @@ from netsim.model.tasks import JOIN, TaskTable
 from netsim.tracing.causes import CAUSES
 from netsim.tracing.critical_path_search import PathSegment, Program, path_segments
 from netsim.tracing.record import Replay
-from netsim.tracing.why import (
-    SENTENCES,
-    Explanation,
-    budget_table,
-    explain_windows,
-    joined_rows,
-)
+from netsim.tracing.why import SENTENCES, Explanation, budget_table, explain_windows, joined_rows
 from netsim.workloads.serving.data import ServingPlan
 from netsim.workloads.serving.instance import ANNOUNCED, POOL_READ, POOL_REQUEST, REDUCED, REQUEST
 from netsim.workloads.tracing.critical_path import critical_path, recorded_times
@@ -290,11 +284,7 @@ class _RequestRows:
     in packets."""
 
     def __init__(
-        self,
-        result: Result,
-        rows: list[Row],
-        request: int,
-        replay: Callable[[], Replay],
+        self, result: Result, rows: list[Row], request: int, replay: Callable[[], Replay]
     ) -> None:
         traffic = result.experiment["resolved"]["traffic"]
         self.in_packets = traffic.get("all_reduces") == "packets"

@@ -42,13 +42,7 @@ PARAMS = [
         minimum="1B",
     ),
     Param("stage_hosts", "count", 72, "hosts of one stage", minimum=1),
-    Param(
-        "stages",
-        "count",
-        None,
-        "stages of a pipeline; default: all hosts",
-        minimum=2,
-    ),
+    Param("stages", "count", None, "stages of a pipeline; default: all hosts", minimum=2),
     Param("wrap", "bool", True, "whether the last stage sends to the first"),
     Param(
         "placement",
