@@ -78,19 +78,17 @@ def command(
     from netsim.common.writing import write_text
     from netsim.plots import save
     from netsim.workloads.calibration.fit import (
+        MAX_ROWS,
+        Measurement,
         Rates,
         fitted,
         machine_toml,
+        parse_shape,
         predictions,
+        read_measured,
         residuals,
         summaries,
         without_sizes,
-    )
-    from netsim.workloads.calibration.measured import (
-        MAX_ROWS,
-        Measurement,
-        parse_shape,
-        read_measured,
     )
     from netsim.workloads.job.keys import read_part
     from netsim.workloads.job.machine import Machine

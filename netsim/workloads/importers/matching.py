@@ -9,6 +9,7 @@ tag needs.
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,6 +158,17 @@ def earliest(n: int, first: Ints, then: Ints, lag: Ints) -> tuple[Ints, Ints]:
             if not waiting[other]:
                 free.append(other)
     return np.array(start, np.int64), np.array(place, np.int64)
+
+
+def order_by_start(n: int, edges: Sequence[tuple[Ints, Ints, Ints]]) -> Ints:
+    """int64[n]: the place of each of n by when it could start without contention.
+
+    `edges` are columns of `first`, `then` and `lag`, as of `earliest`.
+    """
+    start, place = earliest(n, *(np.concatenate(side) for side in zip(*edges, strict=True)))
+    order = np.empty(n, np.int64)
+    order[np.lexsort((place, start))] = np.arange(n)
+    return order
 
 
 def posted(group: Ints, first: Ints, then: Ints) -> Ints:

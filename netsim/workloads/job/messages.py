@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from netsim.workloads.job.curves import Shape
 from netsim.workloads.job.job import Job
@@ -64,41 +65,48 @@ def link_of(job: Job, network: str) -> Link:
     return machine.scale_up if network == "scale_up" else machine.scale_out
 
 
-def group_sizes(job: Job) -> dict[str, int]:
-    """Return the size of each kind of group, as in `Ranks.groups`.
+class Group(NamedTuple):
+    """The size of a group; how many adjacent ranks it spans, and from one member to the next.
 
-    "embedding" joins the first and the last stage.
+    Ranks are numbered tp first, then cp, dp and pp.
     """
-    layout = job.layout
-    sizes = {
-        "tp": layout.tp,
-        "cp": layout.cp,
-        "ep": layout.ep,
-        "pp": layout.pp,
-        "embedding": 2 if layout.pp > 1 else 1,
-        "dp": layout.replicas * layout.cp,
-        "expert_dp": layout.replicas * layout.cp // layout.ep,
-    }
-    rack, racks, sites = layout.dp_levels or (layout.replicas, 1, 1)
-    return sizes | {"s1": rack * layout.cp, "s2": racks, "s3": sites}
+
+    n: int
+    span: int
+    stride: int
 
 
-def network_of(job: Job, group: str) -> str:
-    """Return the network of a group; ranks are numbered tp first, then cp, dp and pp."""
+@lru_cache(maxsize=1024)
+def groups_of(job: Job) -> dict[str, Group]:
+    """Return each kind of group, as in `Ranks.groups`; "embedding" joins first and last stage."""
     layout = job.layout
-    spans = {
-        "tp": layout.tp,
-        "cp": layout.tp * layout.cp,
-        "ep": layout.tp * layout.cp * layout.ep,
-        "dp": layout.tp * layout.cp * layout.replicas,
-        "expert_dp": layout.tp * layout.cp * layout.replicas,
-        "pp": layout.gpus,
-        "embedding": layout.gpus,
+    tp, cp, ep, replicas = layout.tp, layout.cp, layout.ep, layout.replicas
+    stage = tp * cp * replicas
+    rack, racks, sites = layout.dp_levels or (replicas, 1, 1)
+    return {
+        "tp": Group(tp, tp, 1),
+        "cp": Group(cp, tp * cp, tp),
+        "ep": Group(ep, tp * cp * ep, tp * cp),
+        "pp": Group(layout.pp, layout.gpus, stage),
+        "embedding": Group(2 if layout.pp > 1 else 1, layout.gpus, stage),
+        "dp": Group(replicas * cp, stage, tp),
+        "expert_dp": Group(replicas * cp // ep, stage, tp * cp * ep),
+        "s1": Group(rack * cp, rack * tp * cp, tp),
+        "s2": Group(racks, stage // sites, rack * tp * cp),
+        "s3": Group(sites, stage, stage // sites),
     }
+
+
+def group_sizes(job: Job) -> dict[str, int]:
+    """Return the size of each kind of group."""
+    return {kind: group.n for kind, group in groups_of(job).items()}
+
+
+def network_of(job: Job, kind: str) -> str:
+    """Return the network of a kind of group; levels of data parallelism have their own."""
     fixed = {"s1": "scale_up", "s2": "scale_out", "s3": "wan"}
-    if group in fixed:
-        return fixed[group]
-    return "scale_up" if spans[group] <= job.machine.domain_gpus else "scale_out"
+    fits = groups_of(job)[kind].span <= job.machine.domain_gpus
+    return fixed.get(kind) or ("scale_up" if fits else "scale_out")
 
 
 def networks_of_kinds(job: Job) -> dict[str, str]:
@@ -107,17 +115,11 @@ def networks_of_kinds(job: Job) -> dict[str, str]:
     return {one.kind: names.get(one.network, "scale-out") for one in messages(job)}
 
 
-def members_of_domain(job: Job, group: str) -> int:
-    """Return how many members of a group share a scale-up domain."""
-    layout = job.layout
-    stride = {
-        "tp": 1,
-        "cp": layout.tp,
-        "ep": layout.tp * layout.cp,
-        "dp": layout.tp,
-        "expert_dp": layout.tp * layout.cp * layout.ep,
-    }.get(group, job.machine.domain_gpus)
-    return max(1, job.machine.domain_gpus // stride)
+def members_of_domain(job: Job, kind: str) -> int:
+    """Return how many members of a group share a scale-up domain; of stages and levels, one."""
+    if kind not in ("tp", "cp", "ep", "dp", "expert_dp"):
+        return 1
+    return max(1, job.machine.domain_gpus // groups_of(job)[kind].stride)
 
 
 @lru_cache(maxsize=1024)

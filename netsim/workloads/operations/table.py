@@ -7,7 +7,7 @@ rank, with a first and a last task at the rank's host, which may be the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,11 +156,7 @@ class OperationTable(WorkloadPart):
         if not which.any():
             return self
         kept = np.flatnonzero(~which)
-        columns = {
-            name: getattr(self, name)[kept]
-            for name in self.__dataclass_fields__
-            if isinstance(getattr(self, name), np.ndarray)
-        }
+        columns = {name: getattr(self, name)[kept] for name in COLUMNS}
         label = None if self.label is None else [self.label[k] for k in kept.tolist()]
         return replace(self, **columns, label=label)
 
@@ -176,19 +172,16 @@ class OperationTable(WorkloadPart):
             np.where(table.group >= 0, table.group + first, -1)
             for table, first in zip(tables, first_group.tolist(), strict=False)
         ]
+        columns = {name: np.concatenate([getattr(t, name) for t in tables]) for name in COLUMNS}
+        columns |= {"kind": kind, "group": np.concatenate(group)}
         return OperationTable(
-            rank=np.concatenate([table.rank for table in tables]),
-            host=np.concatenate([table.host for table in tables]),
-            stream=np.concatenate([table.stream for table in tables]),
-            kind=kind,
+            **columns,
             kinds=kinds,
-            what=np.concatenate([table.what for table in tables]),
-            size_bytes=np.concatenate([table.size_bytes for table in tables]),
-            group=np.concatenate(group),
-            n=np.concatenate([table.n for table in tables]),
-            begin_task=np.concatenate([table.begin_task for table in tables]),
-            end_task=np.concatenate([table.end_task for table in tables]),
             label=label,
             steps=JobSteps.join([(table.steps, len(table)) for table in tables]),
             joined=tuple(job for table in tables for job in table.jobs),
         )
+
+
+COLUMNS = tuple(one.name for one in fields(OperationTable) if str(one.type).startswith("NDArray"))
+"""Columns with a value per operation."""

@@ -58,7 +58,7 @@ from netsim.workloads.importers.chakra import (
     read_trace,
     trace_files,
 )
-from netsim.workloads.importers.matching import PostedMessages, earliest, match, posted
+from netsim.workloads.importers.matching import PostedMessages, match, order_by_start, posted
 from netsim.workloads.operations import CollectiveOptions, Operations, Wires
 from netsim.workloads.traffic._options import (
     COLLECTIVE_PARAMS,
@@ -526,10 +526,7 @@ class ChakraOperations:
         first = instance[of.first]
         edges = [(first, of.then, lag[first]), (self.send, self.receive, lag[self.send])]
         edges += [(one, then, np.zeros(one.size, np.int64)) for one, then in begins]
-        start, place = earliest(n, *(np.concatenate(side) for side in zip(*edges, strict=True)))
-        order = np.empty(n, np.int64)
-        order[np.lexsort((place, start))] = np.arange(n)
-        self.ops.set_order(self.made, order[instance])
+        self.ops.set_order(self.made, order_by_start(n, edges)[instance])
 
     def _labels(self) -> list[str] | None:
         if len(self.nodes) > LABELED:

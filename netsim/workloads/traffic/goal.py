@@ -47,7 +47,13 @@ from netsim.workloads.importers.goal import (
     read_goal_binary,
     read_goal_text,
 )
-from netsim.workloads.importers.matching import PostedMessages, earliest, is_chain, match, posted
+from netsim.workloads.importers.matching import (
+    PostedMessages,
+    is_chain,
+    match,
+    order_by_start,
+    posted,
+)
 from netsim.workloads.operations import Operations
 from netsim.workloads.traffic._options import PLACEMENT_PARAMS, hosts_of
 
@@ -220,10 +226,7 @@ class GoalOperations:
         edges = [(*pair, lasts[pair[0]]) for pair in self.after]
         edges += [(*pair, np.zeros(pair[0].size, np.int64)) for pair in self.after_start]
         edges += self.flights
-        start, place = earliest(n, *(np.concatenate(side) for side in zip(*edges, strict=True)))
-        order = np.empty(n, np.int64)
-        order[np.lexsort((place, start))] = np.arange(n)
-        return order
+        return order_by_start(n, edges)
 
     def _compute(self, of: Ints, duration_ps: Any) -> Any:
         """Add computes on CPUs."""

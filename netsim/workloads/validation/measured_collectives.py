@@ -17,8 +17,15 @@ from netsim.common.inputs import read_text
 from netsim.errors import InputError
 from netsim.units import format_bytes
 from netsim.validation.laws import Measured
-from netsim.workloads.calibration.fit import Rates, Residual, fitted, residuals, without_sizes
-from netsim.workloads.calibration.measured import NAMES, Measurement
+from netsim.workloads.calibration.fit import (
+    NAMES,
+    Measurement,
+    Rates,
+    Residual,
+    fitted,
+    residuals,
+    without_sizes,
+)
 from netsim.workloads.job.curves import Shape
 from netsim.workloads.job.load import load_machine
 

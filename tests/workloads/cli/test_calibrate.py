@@ -7,8 +7,15 @@ import pytest
 from cli_outcome import fails
 from raises_input import raises_input
 
-from netsim.workloads.calibration.fit import Rates, fitted, predictions, residuals, summaries
-from netsim.workloads.calibration.measured import Measurement, read_measured
+from netsim.workloads.calibration.fit import (
+    Measurement,
+    Rates,
+    fitted,
+    predictions,
+    read_measured,
+    residuals,
+    summaries,
+)
 from netsim.workloads.job.curves import CollectiveCurves, Curve, Shape, read_curves
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.messages import messages
