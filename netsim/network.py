@@ -10,17 +10,27 @@ network = builder.build("pair")
 
 from __future__ import annotations
 
-from netsim.model.builder import NetworkBuilder
-from netsim.model.circuits import CircuitSwitch
+from netsim.model.builder import NetworkBuilder, with_reduction
+from netsim.model.circuits import (
+    CircuitSwitch,
+    Schedule,
+    pairs_by_circuits,
+    random_rounds,
+    round_robin_matchings,
+)
 from netsim.model.demand import Demand
-from netsim.model.graph_files import read_graph
-from netsim.model.graphs import GraphDefaults, from_networkx
-from netsim.model.htsim_topo import read_topo
+from netsim.model.graphs import GraphDefaults, from_networkx, read_graph
 from netsim.model.network import Network
 from netsim.model.parts import build_subtopology, build_topology
-from netsim.model.reduction import with_reduction
 from netsim.model.relays import RelayRule
-from netsim.model.routing import Routing, RoutingTable, TableWriter, Wiring, table_from
+from netsim.model.routing import (
+    Routing,
+    RoutingTable,
+    TableWriter,
+    Wiring,
+    shortest_paths,
+    table_from,
+)
 from netsim.model.routing_policy import (
     Expander,
     NamedRouting,
@@ -30,9 +40,7 @@ from netsim.model.routing_policy import (
     packet_fabric_routes,
     routes_in_slot,
 )
-from netsim.model.schedules import Schedule, pairs_by_circuits, random_rounds, round_robin_matchings
-from netsim.model.shortest_paths import shortest_paths
-from netsim.model.trees import TIERS, Tree, add_tree, reserve_trees
+from netsim.model.trees import TIERS, Tree, add_tree, read_topo, reserve_trees
 
 __all__ = [
     "TIERS", "CircuitSwitch", "Demand", "Expander", "GraphDefaults", "NamedRouting", "Network",

@@ -22,10 +22,9 @@ from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_s
 from netsim.model.faults import NOMINAL, CarrierDelays, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.port_sizes import PortSizes
-from netsim.model.programs import ProgramSpec, program_spec
 from netsim.model.sampling import Sampling
 from netsim.model.tasks import ACKED, KINDS, TaskTable
-from netsim.model.workload import Workload
+from netsim.model.workload import ProgramSpec, Workload, program_spec
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginSpec
 

@@ -9,13 +9,20 @@ import numpy as np
 from reference.model import Case
 
 from netsim.model.builder import NetworkBuilder
+from netsim.model.circuits import Schedule
+from netsim.model.faults import RowWriter
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.reroute import RowWriter
-from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, RoutingTable, TableWriter, Wiring
+from netsim.model.routing import (
+    NEVER,
+    NO_ROUTE,
+    RouteChanges,
+    RoutingTable,
+    TableWriter,
+    Wiring,
+    shortest_paths,
+)
 from netsim.model.routing_policy import NamedRouting, RoutingPolicy, TimeSlotRouting, TimeSlotTables
-from netsim.model.schedules import Schedule
-from netsim.model.shortest_paths import shortest_paths
 
 
 def network_of(case: Case) -> Network:

@@ -15,8 +15,7 @@ from reference.simulator import simulate
 from reference.small import NS, PAYLOAD
 
 from netsim.errors import InputError
-from netsim.model.queue_pairs import striped
-from netsim.model.relays import AT, RelayRule, relayed
+from netsim.model.relays import AT, RelayRule, relayed, striped
 from netsim.model.workload import Workload
 
 CASES, UNTIL_PS = 30, 100_000 * NS

@@ -31,7 +31,7 @@ are its downlinks, then its uplinks, both in the order of the nodes they lead to
 `host_rate`. `fabric.plane_balancing` distributes packets over them.
 
 `reduction_delay`: leaves reduce. The hosts of a leaf have a reduction unit at this delay from it,
-for the collective algorithm in_network (`netsim/model/reduction.py`).
+for the collective algorithm in_network (`netsim/model/builder.py`).
 """
 
 from __future__ import annotations

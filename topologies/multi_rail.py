@@ -22,7 +22,7 @@ scale-up. "none": such messages are errors. Within a scale-out network nothing i
 relay_segments.parquet its segments.
 
 `reduction_delay`: rack switches reduce, like NVLink SHARP. Each rack has a reduction unit at this
-delay from its switches, for the collective algorithm in_network (`netsim/model/reduction.py`).
+delay from its switches, for the collective algorithm in_network (`netsim/model/builder.py`).
 
 Switches are called rack0.up0, ... and rail0.leaf0, ... with the names of the rail's topology; those
 of rails with shared spines scale_out0.leaf0, ...

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from netsim.experiment import Point
-    from netsim.model.circuit_rows import CircuitRow
-    from netsim.model.failure import Failure
     from netsim.model.inventory import Inventory, NetworkRow
     from netsim.model.network import Network
+    from netsim.model.paths import CircuitRow, Failure
     from netsim.model.prices import BillRow
 
 DRAWS = True
@@ -194,7 +193,7 @@ def _counted(
 def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterator[Failure]:
     from netsim.experiment.place_faults import ports_named
     from netsim.experiment.scenario import prepare
-    from netsim.model.failure import failure
+    from netsim.model.paths import failure
 
     port_pairs = prepare(point).port_pairs
     for name in failing:

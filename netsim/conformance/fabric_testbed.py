@@ -16,12 +16,12 @@ from netsim.engine.compiling import lint
 from netsim.engine.compiling.declarations import read_discipline
 from netsim.errors import InputError, raise_all
 from netsim.experiment.resolve_fabric import fabric_of, fabric_table
+from netsim.model.checks import check_symmetric
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.parts import with_tables
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
-from netsim.model.symmetry import check_symmetric
 from netsim.plugins.declarations import MAX_HOPS, classes_of
 from netsim.plugins.registry import PluginSpec
 

@@ -14,10 +14,9 @@ from netsim.conformance.finding import Cases, ConformanceError, NotApplicableErr
 from netsim.conformance.networks import everybody
 from netsim.engine.routing_choices import choices_of
 from netsim.model.deadlock import waiting_cycle
-from netsim.model.faults import LinkFault, LinkFaults, combine
+from netsim.model.faults import LinkFault, LinkFaults, combine, follow_failures
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.reroute import follow_failures
 
 CASES = Cases()
 

@@ -19,13 +19,12 @@ from netsim.conformance.finding import (
 from netsim.conformance.networks import HOSTS, PACKET, everybody, incast_of, permutation_of
 from netsim.conformance.testbed import Run, Testbed, run_until
 from netsim.errors import InputError
+from netsim.model.checks import check_symmetric
 from netsim.model.fabric import PacketFormat
-from netsim.model.faults import LinkFault, combine
+from netsim.model.faults import LinkFault, combine, follow_failures
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import ENTROPY, HASH, LEAST_LOADED, PERMUTATION, ROUND_ROBIN
-from netsim.model.reroute import follow_failures
-from netsim.model.symmetry import check_symmetric
 from netsim.plugins.registry import PluginSpec
 
 CASES = Cases()

@@ -13,10 +13,9 @@ from netsim.engine.share import rows_of
 from netsim.engine.simulation import FeatureSet, Simulation
 from netsim.model import fabric as rules_of
 from netsim.model.circuit_times import light_times, start_times
-from netsim.model.circuits import Circuits, PhaseSchedule
+from netsim.model.circuits import NONE, Circuits, PhaseSchedule
 from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.network import Network
-from netsim.model.schedules import NONE
 
 
 def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:

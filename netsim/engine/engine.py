@@ -71,7 +71,7 @@ from netsim.engine.workers import assisted, watched
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
-from netsim.model.programs import ProgramSpec
+from netsim.model.workload import ProgramSpec
 from netsim.plugins.files import describe
 from netsim.plugins.registry import PluginSpec
 

@@ -45,9 +45,8 @@ from netsim.model.flows import FlowTable
 from netsim.model.ideal import round_trips
 from netsim.model.network import Network
 from netsim.model.port_pairs import ENTROPY, HASH, PortPairs, draws_of, pairs_used, port_pairs_of
-from netsim.model.programs import ProgramSpec
 from netsim.model.tasks import ACKED, RECEIVE, SEND, TaskTable
-from netsim.model.workload import Workload
+from netsim.model.workload import ProgramSpec, Workload
 
 
 def waiting(simulation: Simulation) -> tuple[TaskTable | None, Array]:

@@ -25,10 +25,10 @@ from netsim.engine.simulation import Simulation
 from netsim.engine.sizes import longest_window_ps
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, PURPOSE_SYMMETRIC, byte_quotient, salt
+from netsim.model.checks import heights
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.paths import reach_by
-from netsim.model.symmetry import heights
 from netsim.units import format_time
 
 NO_HOPS = 255  # of a switch that has no route

@@ -17,10 +17,9 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_sizes import PortSizes
-from netsim.model.programs import ProgramSpec
 from netsim.model.sampling import Sampling
 from netsim.model.tasks import TaskTable
-from netsim.model.workload import Workload
+from netsim.model.workload import ProgramSpec, Workload
 from netsim.plugins.registry import PluginSpec
 
 

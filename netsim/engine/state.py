@@ -44,9 +44,9 @@ from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.sizes import Sizes, longest_window_ps, shortest_delay_ps
 from netsim.errors import InputError
 from netsim.model.fabric import Fabric
+from netsim.model.faults import constant_routes
 from netsim.model.network import Network
 from netsim.model.port_pairs import BY_ROUTING, PLANE_BALANCING
-from netsim.model.reroute import constant_routes
 
 Files = tuple[Protocol, Discipline, RoutingAlgorithm, Program]
 """What the files of a run's plugins declare."""

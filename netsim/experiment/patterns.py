@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.scenario import traffic_rng
-from netsim.model.link_loads import Legs
 from netsim.model.network import Network
+from netsim.model.paths import Legs
 from netsim.model.patterns import PATTERN_PARAMS, PATTERNS, UNIFORM, Destinations, destinations
 from netsim.plugins.calls import legs_of
 from netsim.units import written

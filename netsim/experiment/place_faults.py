@@ -15,9 +15,8 @@ from netsim.experiment.document import FAULTS
 from netsim.experiment.schema import LINK_PATTERN, FaultSection
 from netsim.limits import HORIZON_PS
 from netsim.model import checks
-from netsim.model.faults import OUTAGE_BYTES, LinkFault, LinkFaults, combine
+from netsim.model.faults import OUTAGE_BYTES, LinkFault, LinkFaults, combine, follow_failures
 from netsim.model.network import Network
-from netsim.model.reroute import follow_failures
 from netsim.model.routing import NEVER
 
 if TYPE_CHECKING:

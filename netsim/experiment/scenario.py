@@ -30,6 +30,7 @@ from netsim.experiment.schema import LINK_PATTERN, OutputsSection
 from netsim.limits import CLASSES, TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.arithmetic import PURPOSE_START
+from netsim.model.checks import check_symmetric
 from netsim.model.circuit_times import check_control, check_phases, check_rules
 from netsim.model.deadlock import Cycle, pfc_text, waiting_cycle
 from netsim.model.demand import demand_of
@@ -48,10 +49,8 @@ from netsim.model.port_sizes import (
     settle_sizes,
     sizes_differ,
 )
-from netsim.model.queue_pairs import PARAM, striped
-from netsim.model.relays import RelaySegments, relayed
+from netsim.model.relays import PARAM, RelaySegments, relayed, striped
 from netsim.model.sampling import Sampling
-from netsim.model.symmetry import check_symmetric
 from netsim.model.tasks import TaskTable
 from netsim.model.workload import Workload
 from netsim.plugins import registry

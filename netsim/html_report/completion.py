@@ -15,7 +15,7 @@ from netsim.errors import InputError
 from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
-from netsim.model.fair_shares import hashed_times
+from netsim.model.ideal import hashed_times
 from netsim.model.port_pairs import DEALT_EVENLY
 from netsim.plots import by_axis, seed_curves, style, sweeps
 from netsim.plots.flows import (

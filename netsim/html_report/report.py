@@ -89,7 +89,7 @@ class Point:
         They follow from the hash of the switches. If the bytes of the flows exceed those that a
         link carried, they are wrong and None is returned.
         """
-        from netsim.model.fair_shares import hashed_paths
+        from netsim.model.ideal import hashed_paths
 
         if seed_curves.resolved(self.result, "fabric.routing") != ECMP:
             return None

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import PURPOSE_CLOCK, below, byte_quotient, mix, salt, send_time
-from netsim.model.circuits import Circuits, PhaseSchedule
+from netsim.model.circuits import NONE, Circuits, PhaseSchedule
 from netsim.model.fabric import DIRECT, VLB, WAIT, CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import PortPairs
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
-from netsim.model.schedules import NONE
 from netsim.units import format_time
 
 Ints = NDArray[np.int64]

@@ -21,11 +21,9 @@ from numpy.typing import NDArray
 
 from netsim.common.memory import require_room
 from netsim.model.columns import find_cycle, indices
+from netsim.model.faults import constant_routes
 from netsim.model.network import Network
-from netsim.model.reroute import constant_routes
-from netsim.model.routing import COUNT_BITS, COUNT_MASK, RouteChanges
-from netsim.model.shortest_paths import shortest_paths
-from netsim.model.up_down import tree_of
+from netsim.model.routing import COUNT_BITS, COUNT_MASK, RouteChanges, shortest_paths, tree_of
 
 Ints = NDArray[np.int64]
 Bits = NDArray[np.uint8]

@@ -241,7 +241,7 @@ class Fabric:
 
     @property
     def symmetric(self) -> bool:
-        """Whether control packets must cross the same cables as data (`model/symmetry.py`)."""
+        """Whether control packets must cross the same cables as data (`check_symmetric`)."""
         return bool(getattr(self.routing.module, "SYMMETRIC", False))
 
     @property

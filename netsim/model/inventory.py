@@ -10,25 +10,28 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.circuit_rows import CircuitRow, circuit_switches
 from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
 from netsim.model.flows import FlowTable
-from netsim.model.link_loads import Legs, pattern_saturation, uniform_saturation
 from netsim.model.network import Network
 from netsim.model.paths import (
     MAX_FLOW,
     TIERS,
     Bisection,
+    CircuitRow,
     Distance,
+    Legs,
     PathCounts,
     SlotPaths,
     bisection,
+    circuit_switches,
     halves,
     kinds_of_networks,
     middle_of,
     path_counts,
     path_diversity,
+    pattern_saturation,
     slot_paths,
+    uniform_saturation,
 )
 from netsim.model.patterns import Destinations
 from netsim.model.port_pairs import PortPairs
@@ -166,7 +169,7 @@ class NetworkRow:
         bisection: from the first half of its hosts, by number, to the second; None for one host.
         oversubscription: what that half can send, divided by the bisection.
         uniform: share of their rate at which all hosts can send evenly to each other, None if not
-            computed (`link_loads.py`).
+            computed (`uniform_saturation`).
         patterns: the same for other traffic, by its name; only if all hosts have one port in it.
         across: what all `count` networks carry from the first half of all hosts to the second.
         across_sent_bps: what that half can send into them.

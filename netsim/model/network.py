@@ -14,12 +14,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
-from netsim.model.circuits import CABLE_COLUMNS, Circuits
+from netsim.model.circuits import CABLE_COLUMNS, NONE, Circuits
 from netsim.model.relays import RelayRule
-from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, Routing, RoutingTable, Wiring
+from netsim.model.routing import (
+    COUNT_BITS,
+    COUNT_MASK,
+    NO_ROUTE,
+    Routing,
+    RoutingTable,
+    Wiring,
+    shortest_paths,
+)
 from netsim.model.routing_policy import CompactSlotTables, RoutingPolicy
-from netsim.model.schedules import NONE
-from netsim.model.shortest_paths import shortest_paths
 
 if TYPE_CHECKING:
     import networkx
@@ -94,7 +100,7 @@ class Network:
             communicate.
         switch_queue_bytes: int64[n_switches], queue size of switches that differ from [fabric], 0
             for others; None: none differs.
-        reduction: reduction units of switches (`netsim.model.reduction`); None: none.
+        reduction: reduction units of switches (`with_reduction`); None: none.
         shape: of the grid in which its hosts stand, for traffic patterns; (): none. Every place has
             the same number of hosts, numbered place by place; the last coordinate changes fastest.
         note: what its topology chose, for messages.

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from netsim.errors import CombinedInputError, InputError
 from netsim.model.circuits import NIC
 from netsim.model.network import Network, Plan
-from netsim.model.routing import RoutingTable, Wiring, wrong_table
-from netsim.model.shortest_paths import shortest_paths
+from netsim.model.routing import RoutingTable, Wiring, shortest_paths, wrong_table
 from netsim.plugins import registry
 from netsim.plugins.calls import call
 from netsim.plugins.params import resolve_params

@@ -1,29 +1,131 @@
-"""Path diversity, and the bisection by max-flow.
+"""Paths of a network: duty cycles of circuits, diversity, bisection, loads of links, failures.
 
 Paths between hosts follow the routes of the network. The bisection is the rate at which
-low-numbered hosts can send to the others.
+low-numbered hosts can send to the others. A maximum flow can be spread evenly over links between
+equivalent nodes, so it is computed between colors (`refine_colors`) and exact. A regular network of
+any size has a handful of colors; one without symmetry has one per node.
 
-A maximum flow can be spread evenly over links between equivalent nodes, so it is computed between
-colors (`symmetry.py`) and exact. A regular network of any size has a handful of colors; one without
-symmetry has one per node.
+For loads, each switch divides what it forwards evenly over the candidates of its routing table, as
+spraying does, and as hashing does for many flows. If the most loaded link carries L times its rate
+when each host sends at its own, throughput saturates at 1 / L of the hosts' rate: Dally and Towles,
+"Principles and Practices of Interconnection Networks", section 3.3.1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.circuit_rows import up_shares
+from netsim.model.circuits import END_PS, Circuits, pairs_by_circuits
+from netsim.model.faults import cut_off, never_joined
 from netsim.model.network import Network
+from netsim.model.patterns import Destinations, uniform
+from netsim.model.port_pairs import PortPairs
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, RoutingTable
 from netsim.model.routing_policy import TimeSlotRouting
-from netsim.model.schedules import pairs_by_circuits
+
+
+@dataclass(frozen=True)
+class CircuitRow:
+    """Equal circuit switches.
+
+    Attributes:
+        names: names of the first and the last.
+        count: number of switches.
+        ports: fibers per switch.
+        rate_bps: rate of a fiber.
+        matchings: matchings per period; 1 if it never changes.
+        period_ps: period of the schedule; 0 if it never changes.
+        phase_driven: whether it follows the phases of flows; there is then no period.
+        night_ps: how long a reconfigured port is down.
+        duty: average fraction of time that a port has a circuit.
+    """
+
+    names: tuple[str, str]
+    count: int
+    ports: int
+    rate_bps: int
+    matchings: int
+    period_ps: int
+    phase_driven: bool
+    night_ps: int
+    duty: float
+
+
+def up_shares(circuits: Circuits) -> NDArray[np.float64]:
+    """Return float64[n_ports], the fraction of time that a port's circuit is up; 1 for other
+    cables.
+
+    Schedules that do not repeat count by their last slot, which stays; phase-driven ones count all
+    slots equally.
+    """
+    circuits = circuits.with_unit_slots()
+    day_ps = np.diff(circuits.days_ps, axis=1).reshape(-1)
+    of_day = np.repeat(np.arange(circuits.period_ps.size), np.diff(circuits.first_day))
+    up_ps = np.bincount(of_day, day_ps, circuits.period_ps.size)
+    share = up_ps / circuits.period_ps
+    ends_ps = circuits.days_ps[circuits.first_day[1:] - 1, 1]
+    share = np.where(circuits.period_ps >= END_PS, ends_ps >= END_PS, share)
+    shares = np.ones(circuits.calendar.size)
+    dated = circuits.calendar >= 0
+    shares[dated] = share[circuits.calendar[dated]]
+    return shares
+
+
+def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
+    """Return a row for each kind of circuit switch of a network."""
+    circuits = network.circuits
+    if circuits is None:
+        return ()
+    shares, phase_schedule = up_shares(circuits), circuits.phase_schedule
+    circuits = circuits.with_unit_slots()
+    rows: dict[tuple[object, ...], list[CircuitRow]] = {}
+    for number, name in enumerate(circuits.names):
+        ports = np.flatnonzero(circuits.of_port == number)
+        n_fibers = np.unique(circuits.fiber[ports]).size
+        calendars = np.unique(circuits.calendar[ports])
+        calendars = calendars[calendars >= 0]
+        calendars = calendars[circuits.ever[calendars]]
+        days = [np.arange(*circuits.first_day[one : one + 2]) for one in calendars.tolist()]
+        here = np.concatenate([np.zeros(0, np.int64), *days])
+        starts = circuits.days_ps[here, 0]
+        period_ps = int(circuits.period_ps[calendars].max(initial=0))
+        row = CircuitRow(
+            names=(name, name),
+            count=1,
+            ports=n_fibers,
+            rate_bps=int(network.port_rate_bps[ports].max(initial=0)),
+            matchings=max(1, np.unique(starts % max(period_ps, 1)).size),
+            period_ps=0 if period_ps >= END_PS else period_ps,
+            phase_driven=phase_schedule is not None
+            and bool((phase_schedule.slots[here, 0] >= 0).any()),
+            night_ps=int(circuits.night_ps[number]),
+            duty=float(shares[ports].sum() / max(n_fibers, 1)),
+        )
+        alike = (
+            n_fibers,
+            row.rate_bps,
+            row.matchings,
+            row.period_ps,
+            row.phase_driven,
+            row.night_ps,
+        )
+        rows.setdefault((*alike, round(row.duty, 9)), []).append(row)
+    return tuple(
+        replace(these[0], names=(these[0].names[0], these[-1].names[0]), count=len(these))
+        for these in rows.values()
+    )
+
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+# --- path diversity -------------------------------------------------------------------------------
 
 MAX_STEPS = 3_000_000
 """Limit on candidate ports examined; beyond it, only paths to some edge switches count."""
@@ -346,3 +448,188 @@ def kinds_of_networks(network: Network) -> list[Ints]:
     np.add.at(makeup, network.switch_network, hash_words(color[network.n_hosts :]))
     first = np.unique(makeup, return_index=True)[1]
     return [np.flatnonzero(makeup == makeup[one]) for one in np.sort(first).tolist()]
+
+
+# --- loads of links -------------------------------------------------------------------------------
+
+Legs = Callable[[Floats], Floats]
+"""From the demand of each pair of groups to that of each leg of its packets' ways."""
+
+
+def link_loads(network: Network, demand: Floats, number: int = 0) -> Floats:
+    """Return float64[n_ports], what each port between switches of a network sends.
+
+    `demand` is float64[groups, groups], what the hosts of each group send to those of each other,
+    in any unit; it takes the routes of the first table.
+    """
+    n_groups = len(demand)
+    switches = np.flatnonzero(network.switch_network == number)
+    rows = network.route_first[switches][:, None] + np.arange(n_groups)
+    steps = steps_of(network, switches, network.route[rows].reshape(-1), network.route_ports)
+    at = np.zeros((switches.size, n_groups))
+    begin = int(network.first_group[number])
+    edges = network.edge_switch[begin : begin + n_groups]
+    at[np.searchsorted(switches, edges)] = demand
+    held: Floats = at.reshape(-1)
+    loads = np.zeros(network.n_ports)
+    while True:
+        parts = np.repeat(held[steps.pairs] / steps.counts, steps.counts)
+        if not parts.any():
+            return loads
+        loads += np.bincount(steps.ports, parts, network.n_ports)
+        held = np.bincount(steps.onward, parts, held.size).astype(float)
+
+
+def saturation(network: Network, demand: Floats, number: int = 0) -> float:
+    """Return the multiple of `demand` (bit/s) at which the most loaded link between switches is
+    full; infinity if none is used."""
+    loads = link_loads(network, demand, number) / network.port_rate_bps
+    most = float(loads.max())
+    return 1 / most if most > 0 else float("inf")
+
+
+def uniform_saturation(network: Network, number: int = 0) -> float | None:
+    """Return `pattern_saturation` if all hosts of a network send to each other evenly; None also if
+    it has one host."""
+    n = int((network.port_network == number).sum())
+    return None if n < 2 else pattern_saturation(network, uniform(n), number)
+
+
+def pattern_saturation(
+    network: Network, to: Destinations, number: int = 0, legs: Legs | None = None
+) -> float | None:
+    """Return the share of their rate, at most 1, at which the hosts of a network can send as a
+    pattern of its ports says; None if it is too large to compute.
+
+    With `legs`, a routing algorithm's, packets go via other groups. With several tables, that of
+    the first, and circuits count as if they were always up.
+    """
+    ports = np.flatnonzero(network.port_network == number)
+    group = network.port_group[ports].astype(np.int64)
+    n_groups = int(np.diff(network.first_group)[number])
+    n_switches = int((network.switch_network == number).sum())
+    if n_groups * n_switches * 2 > MAX_STEPS:
+        return None
+    rates = network.port_rate_bps[ports].astype(float)
+    demand = to.demand(rates, group)
+    if legs is not None:
+        demand = legs(demand)
+    received = float((to.received(rates) / rates).max())
+    return min(1.0, 1 / received, saturation(network, demand, number))
+
+
+Flags = NDArray[np.bool_]
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What is affected while links are down, after rerouting.
+
+    Attributes:
+        name: name of what fails, as given.
+        cables: cables that are down, in at least one direction.
+        networks: networks with such cables.
+        hosts_cut_off: hosts not connected to the largest part of any of their networks.
+        hosts_fewer_ports: other hosts with a port whose link is down.
+        hosts_fewer_paths: other hosts with fewer paths to or from some host.
+        paths_left: smallest remaining fraction of paths between edge switches that reach each
+            other.
+        flows_cut_off, flows_touched: flows without a path, and others with fewer paths; None if
+            there are too many edge switches.
+    """
+
+    name: str
+    cables: int
+    networks: int
+    hosts_cut_off: int
+    hosts_fewer_ports: int
+    hosts_fewer_paths: int
+    paths_left: float
+    flows_cut_off: int | None
+    flows_touched: int | None
+
+
+class _Loss(NamedTuple):
+    """Effects between edge switches of a network.
+
+    `fewer` and `cut`, bool[edges, groups], are pairs with fewer or longer paths, and with none;
+    `least` is the smallest remaining fraction of paths of any other pair.
+    """
+
+    groups: Ints
+    fewer: Flags
+    cut: Flags
+    least: float
+
+
+def failure(network: Network, name: str, ports: Ints, port_pairs: PortPairs) -> Failure:
+    """Return the effects of links that are down on a network and on flows with these port pairs."""
+    down = np.zeros(network.n_ports, bool)
+    down[ports] = True
+    table = network.routing(network.wiring(~down))
+    uplink = np.arange(network.n_host_ports)
+    dead: Flags = down[uplink] | down[network.port_peer[uplink]]
+    fewer = np.zeros(network.n_host_ports, bool)
+    pair_cut: Flags = dead[port_pairs.src_port] | dead[port_pairs.dst_port]
+    pair_fewer = pair_cut.copy()
+    least, whole = 1.0, True
+    numbers = _touched(network, ports)
+    table_of_pair = port_pairs.data_to // network.n_host_ports
+    for number, which in product(numbers.tolist(), range(network.n_tables)):
+        loss = _loss(network, number, table, which)
+        least = min(least, loss.least)
+        of_edge: Flags = np.logical_or.reduce(loss.fewer, axis=1)
+        of_edge[loss.groups] |= np.logical_or.reduce(loss.fewer, axis=0)
+        here = network.port_network == number
+        fewer[here] |= of_edge[network.port_group[here]]
+        if loss.groups.size < of_edge.size:
+            whole = False
+            continue
+        port_pair = np.flatnonzero(here[port_pairs.src_port] & (table_of_pair == which))
+        src, dst = (
+            network.port_group[port[port_pair]]
+            for port in (port_pairs.src_port, port_pairs.dst_port)
+        )
+        pair_cut[port_pair] |= loss.cut[src, dst]
+        pair_fewer[port_pair] |= loss.fewer[src, dst]
+    alone = cut_off(network, table, down) & ~never_joined(network)
+    first = network.node_first_port[: network.n_hosts]
+    fewer_ports = np.logical_or.reduceat(dead, first) & ~alone
+    fewer_paths = np.logical_or.reduceat(fewer, first) & ~alone & ~fewer_ports
+    flows_cut = np.logical_and.reduceat(pair_cut, port_pairs.first[:-1])
+    flows_fewer = np.logical_or.reduceat(pair_fewer, port_pairs.first[:-1]) & ~flows_cut
+    return Failure(
+        name=name,
+        cables=int(np.unique(np.minimum(ports, network.port_peer[ports])).size),
+        networks=int(numbers.size),
+        hosts_cut_off=int(alone.sum()),
+        hosts_fewer_ports=int(fewer_ports.sum()),
+        hosts_fewer_paths=int(fewer_paths.sum()),
+        paths_left=least,
+        flows_cut_off=int(flows_cut.sum()) if whole else None,
+        flows_touched=int(flows_fewer.sum()) if whole else None,
+    )
+
+
+def _touched(network: Network, ports: Ints) -> Ints:
+    """Return the networks of links; each link has a switch at one end."""
+    nodes = np.maximum(network.port_node[ports], network.port_node[network.port_peer[ports]])
+    return np.unique(network.switch_network[nodes - network.n_hosts]).astype(np.int64)
+
+
+def _loss(network: Network, number: int, table: RoutingTable, which: int) -> _Loss:
+    """Return the effects on edge switches of a network in routing table `which`, with new
+    routes."""
+    before = path_counts(network, number, table_number=which)
+    after = reach_by(network, number, table, before.groups, which)
+    switches = np.flatnonzero(network.switch_network == number)
+    rows = np.searchsorted(switches, network.wiring().edges_of(number))
+    hops, paths = before.hops[rows], before.paths[rows]
+    cut = (after.hops[rows] < 0) & (hops >= 0)
+    fewer = cut | (after.paths[rows] < paths) | (after.hops[rows] > hops)
+    there = (hops >= 0) & ~cut
+    left = after.paths[rows][there] / paths[there]
+    return _Loss(before.groups, fewer, cut, float(left.min(initial=1.0)))

@@ -3,20 +3,24 @@
 A *group* is the hosts under one edge switch. A table lists no paths: a switch looks up the
 candidate ports of the destination's group, and the fabric's load balancing selects one. Equal
 candidate lists are stored once, and so are equal rows. The rows of a tree are shorter still
-(`up_down.py`); others grow with (switches x groups).
+(`up_down_rows`); others grow with (switches x groups).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.limits import HORIZON_PS
+from netsim.limits import HORIZON_PS, INT64
 from netsim.model.circuits import Circuits
 
 Ints = NDArray[np.int64]
@@ -311,3 +315,297 @@ class TableWriter:
         the start of each switch's row (default: they follow one another)."""
         ports = np.concatenate(self._lists) if self._lists else np.zeros(0, np.int32)
         return RoutingTable(np.ascontiguousarray(route, np.int64).reshape(-1), ports, first)
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+UP = -1
+
+
+class _Tree(NamedTuple):
+    """A network that is a tree: its switches and the first and last group below each.
+
+    `ports`, int32[..., 3], are its ports to other switches: local number, and the first and last
+    group below the other switch, counted from the first below its own; UP for cables upward. Those
+    of switch k of `switches` begin at `first[k]`.
+    """
+
+    switches: Ints
+    low: Ints
+    high: Ints
+    first: Ints
+    ports: NDArray[np.int32]
+
+
+def up_down_rows(wiring: Wiring, writer: TableWriter, first: Ints) -> tuple[list[int], list[Ints]]:
+    """Return which networks are trees, and the stretches of a table that have the rows of their
+    switches; set the start of these rows in `first` (int64[n_switches]).
+
+    A network is a tree here if its switches are in levels, with the edge switches at level 0 and
+    every cable between adjacent levels, and if
+
+    - the groups *below* a switch, to which cables lead downward, have consecutive numbers;
+    - all switches above the switches of one level that have the same groups below them have the
+      same groups below them, and every switch has a switch above it or all groups below it.
+
+    Then all shortest paths go up by any cable until the group is below, and then down by the cables
+    to it. Proof: let k be the level of a switch, and j that of the first switches on the way up
+    that have the group below them. Such a path has j - k cables up and j down. Every cable of the
+    switch leads to one for which this sum differs by 1, and only those on such paths to one for
+    which it is less.
+
+    So a row has one entry for all groups that are not below. Switches whose rows differ only in
+    where the groups below begin share a stretch of the table, in which their rows begin at
+    different places: the leaves of a fat tree of n leaves need 2 n - 1 entries together.
+    """
+    alike: dict[bytes, list[tuple[int, int, int]]] = defaultdict(list)
+    trees = []
+    for network in range(wiring.n_networks if wiring.usable is None else 0):
+        if (tree := tree_of(wiring, network)) is not None:
+            trees.append(network)
+            behind = wiring.edges_of(network).size - 1 - tree.high
+            own = zip(tree.switches.tolist(), tree.low.tolist(), behind.tolist(), strict=True)
+            for row, begin, end in zip(own, tree.first, tree.first[1:], strict=False):
+                alike[tree.ports[begin:end].tobytes()].append(row)
+    stretches: list[Ints] = []
+    at = 0
+    for ports, rows in alike.items():
+        switch, before, behind = np.array(rows).T
+        left, right = int(before.max()), int(behind.max())
+        below, up = _entries(np.frombuffer(ports, np.int32).reshape(-1, 3), writer)
+        what = f"the routes of {wiring.n_switches:,} switches"
+        require_room(16 * (at + left + below.size + right), what=what, key="topology")
+        stretches.append(np.concatenate([np.full(left, up), below, np.full(right, up)]))
+        first[switch] = at + left - before
+        at += stretches[-1].size
+    return trees, stretches
+
+
+def _entries(ports: NDArray[np.int32], writer: TableWriter) -> tuple[Ints, int]:
+    """Return the entries for the groups below a switch, and the one for all others."""
+    local, low, high = ports.T
+    below = np.zeros(int(high.max(initial=0)) + 1, np.int64)
+    order = np.argsort(low, kind="stable")
+    order = order[low[order] != UP]
+    for these in np.split(order, np.flatnonzero(np.diff(low[order])) + 1) if order.size else []:
+        below[low[these[0]] : high[these[0]] + 1] = writer.entry(local[these])
+    return below, writer.entry(local[low == UP])
+
+
+def tree_of(wiring: Wiring, network: int) -> _Tree | None:
+    """Return a network if it is a tree."""
+    switches, edges = wiring.switches_of(network), wiring.edges_of(network)
+    n, place = switches.size, np.zeros(wiring.n_switches, np.int64)
+    place[switches] = np.arange(n)
+    begin, end = (wiring.node_first_port[wiring.n_hosts + switches + k] for k in (0, 1))
+    own = np.repeat(np.arange(n, dtype=np.int32), end - begin)
+    before = np.cumsum(end - begin) - (end - begin)
+    local = (np.arange(own.size) - before[own]).astype(np.int32)
+    peer = wiring.port_node[wiring.port_peer[begin[own] + local]] - wiring.n_hosts
+    fabric = peer >= 0
+    own, local, other = own[fabric], local[fabric], place[peer[fabric]].astype(np.int32)
+
+    level, low, high = np.full(n, -1), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    level[place[edges]] = 0
+    low[place[edges]] = high[place[edges]] = np.arange(edges.size)
+    for depth in count(1):
+        if ((level[own] == level[other]) & (level[own] >= 0)).any():
+            return None
+        down = (level[own] < 0) & (level[other] == depth - 1)
+        if not down.any():
+            break
+        level[own[down]] = depth
+        if not _set_below(own[down], other[down], low, high):
+            return None
+
+    sets = (level * edges.size + low) * edges.size + high
+    is_up = level[other] > level[own]
+    _, which = np.unique(sets[own[is_up]], return_inverse=True)
+    above = np.zeros(which.size, np.int64)
+    above[which] = sets[other[is_up]]
+    if (above[which] != sets[other[is_up]]).any():
+        return None
+    has_all = high - low + 1 == edges.size
+    has_all[own[is_up]] = True
+    if not has_all.all():
+        return None
+    spans = (np.where(is_up, UP, of[other] - low[own]) for of in (low, high))
+    ports = np.stack([local, *spans], axis=1).astype(np.int32)
+    return _Tree(switches, low, high, np.searchsorted(own, np.arange(n + 1)), ports)
+
+
+def _set_below(own: Ints, other: Ints, low: Ints, high: Ints) -> bool:
+    """Set the first and last group below switches, which have cables down to others; return
+    whether those between are below them, too."""
+    order = np.lexsort((low[other], own))
+    own, lows, highs = own[order], low[other[order]], high[other[order]]
+    same = own[1:] == own[:-1]
+    again = (lows[1:] == lows[:-1]) & (highs[1:] == highs[:-1])
+    if not (~same | again | (lows[1:] == highs[:-1] + 1)).all():
+        return False
+    begins = np.flatnonzero(np.append(True, ~same))
+    low[own[begins]] = lows[begins]
+    high[own[begins]] = highs[np.append(begins[1:], own.size) - 1]
+    return True
+
+
+# --- all shortest paths ---------------------------------------------------------------------------
+
+FAR = 1 << 60
+"""More than the sum of any path's weights."""
+
+ENTRY_BYTES = 20
+"""Memory needed to find an entry of the routing table."""
+
+
+def shortest_paths(wiring: Wiring) -> RoutingTable:
+    """Return all paths with the smallest sum of weights that cross cables in the order of their
+    dimensions. Parallel cables are separate candidates. Paths of networks with the same wiring,
+    such as planes, are computed once. Raises InputError if the rows of a network that is not a tree
+    do not fit into memory."""
+    writer, first = TableWriter(), np.zeros(wiring.n_switches, np.int64)
+    trees, rows = ([], []) if _costs(wiring) else up_down_rows(wiring, writer, first)
+    known: dict[tuple[bytes, ...], Ints] = {}  # wiring -> its switches
+    for network in np.setdiff1d(np.arange(wiring.n_networks), trees).tolist():
+        switches = wiring.switches_of(network)
+        like = known.setdefault(_cabling(wiring, network), switches)
+        if like is switches:
+            rows += _rows(wiring, network, writer, first, sum(map(len, rows)))
+        else:
+            first[switches] = first[like]
+    return writer.table(np.concatenate(rows), first)
+
+
+def _costs(wiring: Wiring) -> list[Ints]:
+    """Return the weights and dimensions of cables, if they differ."""
+    return [of_ports for of_ports in (wiring.weight, wiring.dimension) if of_ports is not None]
+
+
+def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
+    """Return everything that determines the rows of a network, with switches counted within it."""
+    switches = wiring.switches_of(network)
+    index = _indices(wiring, switches)
+    ports = [wiring.fabric_ports(switch) for switch in switches.tolist()]
+    peers = [index[wiring.fabric_peers(switch)] for switch in switches.tolist()]
+    counts = np.array([one.size for one in ports])
+    edges = index[wiring.edges_of(network)]
+    begins = np.repeat(wiring.node_first_port[wiring.n_hosts + switches], counts)
+    local = np.concatenate(ports)
+    costs = [of_ports[begins + local] for of_ports in _costs(wiring)]
+    return tuple(one.tobytes() for one in (counts, local, np.concatenate(peers), edges, *costs))
+
+
+def _rows(wiring: Wiring, network: int, writer: TableWriter, first: Ints, at: int) -> list[Ints]:
+    """Return the distinct rows of a network, which begin at ``at``; set those of its switches in
+    ``first``."""
+    switches = wiring.switches_of(network)
+    distance = switch_distances(wiring, network)
+    index = _indices(wiring, switches)
+    known: dict[tuple[bytes, ...], int] = {}
+    rows: list[Ints] = []
+    for row_distance, switch in zip(distance, switches.tolist(), strict=True):
+        ports, peers = wiring.fabric_ports(switch), wiring.fabric_peers(switch)
+        own = int(wiring.node_first_port[wiring.n_hosts + switch]) + ports
+        costs = [of_ports[own] for of_ports in _costs(wiring)]
+        key = tuple(one.tobytes() for one in (ports, peers, *costs, row_distance))
+        if key not in known:
+            known[key] = at + len(rows) * row_distance.size
+            row = np.zeros(row_distance.size, np.int64)
+            if ports.size:
+                near = distance[index[peers]]
+                step = 1 if wiring.weight is None else wiring.weight[own, None]
+                leads = (near == row_distance - step) & (near >= 0)
+                if wiring.dimension is not None:
+                    dimension = np.where(leads, wiring.dimension[own, None], INT64)
+                    leads &= dimension == dimension.min(axis=0)
+                lists, which = _distinct_columns(leads)
+                entries = np.array([writer.entry(ports[column]) for column in lists], np.int64)
+                row = entries[which]
+            row[row_distance < 0] = NO_ROUTE
+            rows.append(row)
+        first[switch] = known[key]
+    return rows
+
+
+def _indices(wiring: Wiring, switches: Ints) -> Ints:
+    """Return int64[n_switches], the position of each of ``switches`` among them."""
+    index = np.zeros(wiring.n_switches, np.int64)
+    index[switches] = np.arange(switches.size)
+    return index
+
+
+def switch_distances(wiring: Wiring, network: int) -> NDArray[np.signedinteger]:
+    """Return [switches, groups], the sum of weights on a shortest path from each switch of a
+    network to each group's edge switch; -1 means unreachable. Raises InputError if that does not
+    fit into memory."""
+    n_switches, n_edges = wiring.switches_of(network).size, wiring.edges_of(network).size
+    what = f"the routes of {n_switches:,} switches to {n_edges:,} edge switches"
+    require_room(n_switches * n_edges * ENTRY_BYTES, what=what, key="topology")
+    return _hops(wiring, network) if wiring.weight is None else _distances(wiring, network)
+
+
+def _distances(wiring: Wiring, network: int) -> Ints:
+    """Return `switch_distances` by the Bellman-Ford algorithm, for all groups at once."""
+    assert wiring.weight is not None
+    switches, edges = wiring.switches_of(network), wiring.edges_of(network)
+    index = _indices(wiring, switches)
+    distance = np.full((switches.size, edges.size), FAR, np.int64)
+    distance[index[edges], np.arange(edges.size)] = 0
+    peers, weights = [], []
+    for switch in switches.tolist():
+        own = int(wiring.node_first_port[wiring.n_hosts + switch]) + wiring.fabric_ports(switch)
+        peers.append(index[wiring.fabric_peers(switch)])
+        weights.append(wiring.weight[own, None])
+    changed = True
+    while changed:
+        changed = False
+        for at, (near, weight) in enumerate(zip(peers, weights, strict=True)):
+            if near.size:
+                found = np.minimum(distance[at], (distance[near] + weight).min(axis=0))
+                changed |= not np.array_equal(found, distance[at])
+                distance[at] = found
+    return np.where(distance < FAR, distance, -1)
+
+
+def _hops(wiring: Wiring, network: int) -> NDArray[np.int16]:
+    """Return `switch_distances` without weights: hops.
+
+    Uses one breadth-first search for all groups: the groups that reach a switch in a number of hops
+    are a row of bits. Switches with the same neighbors, such as all spines of a tree, share a row.
+    """
+    switches, edges = wiring.switches_of(network), wiring.edges_of(network)
+    index = _indices(wiring, switches)
+    distance = np.full((switches.size, edges.size), -1, np.int16)
+    distance[index[edges], np.arange(edges.size)] = 0
+    seen = np.packbits(distance == 0, axis=1)
+    number_of: dict[bytes, int] = {}
+    neighbors: list[Ints] = []  # the distinct sets of neighbors
+    which = np.empty(switches.size, np.int64)
+    for at, switch in enumerate(switches.tolist()):
+        peers = wiring.fabric_peers(switch)
+        which[at] = number_of.setdefault(peers.tobytes(), len(neighbors))
+        if which[at] == len(neighbors):
+            neighbors.append(index[np.unique(peers)])
+    arriving = np.zeros((len(neighbors), seen.shape[1]), np.uint8)
+    frontier, hops = seen.copy(), 0
+    while frontier.any():
+        hops += 1
+        for number, peers in enumerate(neighbors):
+            if peers.size:
+                arriving[number] = np.bitwise_or.reduce(frontier[peers], axis=0)
+        frontier = arriving[which] & ~seen
+        new = np.unpackbits(frontier, axis=1, count=edges.size).view(bool)
+        distance[new] = hops
+        seen |= frontier
+    return distance
+
+
+def _distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Ints]:
+    """Return distinct columns of a boolean matrix, bool[k, rows], and the index of each
+    column's."""
+    rows = matrix.shape[0]
+    packed = np.ascontiguousarray(np.packbits(matrix, axis=0).T)
+    keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    distinct = np.unpackbits(packed[first], axis=1, count=rows).view(bool)
+    return distinct, which.reshape(-1).astype(np.int64)

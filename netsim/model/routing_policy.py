@@ -21,11 +21,17 @@ from numpy.typing import NDArray
 from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import HORIZON_PS
-from netsim.model.circuits import Circuits
+from netsim.model.circuits import NONE, Circuits
 from netsim.model.flows import FlowTable
-from netsim.model.routing import COUNT_BITS, NO_ROUTE, Routing, RoutingTable, TableWriter, Wiring
-from netsim.model.schedules import NONE
-from netsim.model.shortest_paths import shortest_paths
+from netsim.model.routing import (
+    COUNT_BITS,
+    NO_ROUTE,
+    Routing,
+    RoutingTable,
+    TableWriter,
+    Wiring,
+    shortest_paths,
+)
 from netsim.units import format_time
 
 MAX_SLOTS = 20_000

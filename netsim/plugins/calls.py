@@ -53,7 +53,7 @@ def no_effect(use: PluginSpec) -> dict[str, tuple[str, str]]:
 
 def legs_of(use: PluginSpec) -> Callable[[Any], Any] | None:
     """Return a routing algorithm's function from the demand between groups to that of each leg of
-    packets' ways (`netsim.model.link_loads`); None if it has none. It raises InputError unless
+    packets' ways (`netsim.model.paths`); None if it has none. It raises InputError unless
     that is float64[groups, groups], not below zero, as the demand is."""
     if not hasattr(use.module, "legs"):
         return None

@@ -10,8 +10,8 @@ import numpy as np
 from netsim.common.terminal import Column as Cells
 from netsim.common.terminal import any_of, count, percent
 from netsim.model.circuit_times import time_up_ps
+from netsim.model.circuits import NONE
 from netsim.model.fabric import OPPORTUNISTIC
-from netsim.model.schedules import NONE
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 

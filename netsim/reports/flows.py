@@ -9,8 +9,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.model.fabric import ECMP, packet_counts
-from netsim.model.fair_shares import hashed_times
-from netsim.model.ideal import ideal_times
+from netsim.model.ideal import hashed_times, ideal_times
 from netsim.model.port_pairs import DEALT_EVENLY, ENTROPY
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run

@@ -12,7 +12,7 @@ from netsim.common.terminal import time_text
 from netsim.engine.readings import packets_of
 from netsim.experiment.scenario import traffic_rng
 from netsim.model.fabric import packet_counts
-from netsim.model.link_loads import pattern_saturation
+from netsim.model.paths import pattern_saturation
 from netsim.model.patterns import destinations
 from netsim.plugins.calls import legs_of
 from netsim.results.columns import Metric, TableSpec

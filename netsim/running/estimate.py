@@ -33,8 +33,7 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import Built, Scenario, is_closed_form, key_of, prepare
 from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.fabric import packet_counts
-from netsim.model.fair_shares import NO_LINK, ecmp_paths
-from netsim.model.ideal import hand_over_times, longest_chain_ps, round_trips
+from netsim.model.ideal import NO_LINK, ecmp_paths, hand_over_times, longest_chain_ps, round_trips
 from netsim.model.port_pairs import walk
 from netsim.plugins.calls import call
 from netsim.units import format_bytes

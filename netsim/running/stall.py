@@ -10,9 +10,9 @@ import numpy as np
 
 from netsim.limits import INT64
 from netsim.model.circuit_times import longest_period_ps
+from netsim.model.circuits import NONE
 from netsim.model.port_pairs import ENTROPY, HASH
 from netsim.model.routing import NEVER
-from netsim.model.schedules import NONE
 from netsim.model.tasks import DONE_WHEN, RECEIVE, SEND
 from netsim.reports.circuits import current_circuits, waiting_slot
 from netsim.reports.deadlock import deadlock_text

@@ -20,8 +20,8 @@ from netsim.errors import InputError, did_you_mean
 from netsim.experiment import Point
 from netsim.experiment.scenario import Scenario, prepare
 from netsim.model.fabric import Fabric
-from netsim.model.htsim_topo import format_topo, read_topo
 from netsim.model.ideal import round_trips
+from netsim.model.trees import format_topo, read_topo
 from netsim.plugins.registry import PluginSpec
 from netsim.units import written
 

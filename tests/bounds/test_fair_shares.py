@@ -8,15 +8,15 @@ from raises_input import raises_input
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
-from netsim.model.fair_shares import (
+from netsim.model.flows import FlowTable
+from netsim.model.ideal import (
     NO_LINK,
     ecmp_paths,
     hashed_paths,
     hashed_times,
+    ideal_times,
     max_min_rates,
 )
-from netsim.model.flows import FlowTable
-from netsim.model.ideal import ideal_times
 from netsim.model.port_pairs import pairs_used, port_pairs_of
 from netsim.plugins.registry import find
 

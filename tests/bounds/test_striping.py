@@ -9,9 +9,8 @@ import pytest
 from several_ports import rails
 
 from netsim.model.fabric import PacketFormat
-from netsim.model.fair_shares import hashed_times
 from netsim.model.flows import FlowTable
-from netsim.model.ideal import ideal_times
+from netsim.model.ideal import hashed_times, ideal_times
 from netsim.model.port_pairs import HASH, pairs_used, port_pairs_of
 
 US = 10**6

@@ -16,10 +16,10 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.fields import Ps
 from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.links import next_day
+from netsim.model.circuits import NONE
 from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
-from netsim.model.schedules import NONE
 from netsim.network import NetworkBuilder, Schedule, round_robin_matchings
 
 SLOT, DARK = 20 * US, 2 * US

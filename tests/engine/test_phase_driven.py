@@ -13,11 +13,11 @@ from raises_input import mentions, raises_input
 
 from netsim.engine.engine import Engine
 from netsim.model.circuit_times import check_control, check_phases, least_control_ps
+from netsim.model.circuits import Schedule, round_robin_matchings
 from netsim.model.fabric import CircuitRules, routing_spec
 from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
-from netsim.model.schedules import Schedule, round_robin_matchings
 from netsim.network import NamedRouting, NetworkBuilder, RoutingPolicy, routes_in_slot
 
 CONTROL, SWITCHING, SYNC = 10 * US, 3 * US, 500 * NS

@@ -17,7 +17,7 @@ from netsim.engine.kernels.layout import DONE
 from netsim.errors import RunError
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.builder import NetworkBuilder
-from netsim.model.programs import HANDLER_NAMES
+from netsim.model.workload import HANDLER_NAMES
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 

@@ -28,9 +28,8 @@ from netsim.engine.kernels.trace import (
 )
 from netsim.model.arithmetic import send_time
 from netsim.model.fabric import Ecn
-from netsim.model.faults import LinkFault, combine
+from netsim.model.faults import LinkFault, combine, follow_failures
 from netsim.model.flows import FlowTable
-from netsim.model.reroute import follow_failures
 from netsim.tracing.flow_trace import event_table
 from netsim.tracing.segments import order_trace
 

@@ -14,9 +14,9 @@ from random_networks import networks
 from small_networks import rail_racks, three_tiers
 
 from netsim.experiment.place_faults import ports_named
-from netsim.model.failure import Failure, failure
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.model.paths import Failure, failure
 from netsim.model.port_pairs import port_pairs_of
 
 

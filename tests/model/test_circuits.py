@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
 
+from netsim.model.checks import check_symmetric
 from netsim.model.circuit_times import check_rules, clock_errors
+from netsim.model.circuits import END_PS, NONE, Schedule, days_of, round_robin_matchings
 from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.port_sizes import longest_paths
-from netsim.model.schedules import END_PS, NONE, Schedule, days_of, round_robin_matchings
-from netsim.model.symmetry import check_symmetric
 from netsim.network import NetworkBuilder
 
 GBPS = 10**9

@@ -21,9 +21,8 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.model.arithmetic import mix
 from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
-from netsim.model.faults import LinkFault, combine
+from netsim.model.faults import LinkFault, combine, constant_routes, follow_failures
 from netsim.model.network import Network
-from netsim.model.reroute import constant_routes, follow_failures
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, RouteChanges
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
 
-from netsim.model.circuit_rows import circuit_switches, up_shares
 from netsim.model.circuit_times import time_up_ps
-from netsim.model.schedules import END_PS, Schedule, days_of
+from netsim.model.circuits import END_PS, Schedule, days_of
+from netsim.model.paths import circuit_switches, up_shares
 from netsim.network import Network, NetworkBuilder
 from netsim.plots.networks import matchings
 

@@ -15,9 +15,8 @@ from random_networks import networks
 from netsim.engine.engine import Engine
 from netsim.model.arithmetic import PURPOSE_PERMUTATION, below, mix, salt
 from netsim.model.fabric import routing_spec
-from netsim.model.faults import LinkFault, LinkFaults, combine
+from netsim.model.faults import LinkFault, LinkFaults, combine, follow_failures
 from netsim.model.network import Network
-from netsim.model.reroute import follow_failures
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, NEVER, NO_ROUTE, RouteChanges
 from netsim.reports.links import conserve
 

@@ -19,16 +19,14 @@ from traffic_cases import make, star
 
 from netsim.flows import FlowTable
 from netsim.model.fabric import CircuitRules, PacketFormat
-from netsim.model.failure import failure
-from netsim.model.faults import LinkFault, combine
+from netsim.model.faults import LinkFault, combine, follow_failures
 from netsim.model.ideal import ideal_times
 from netsim.model.inventory import inventory
 from netsim.model.network import Network
+from netsim.model.paths import failure
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.port_sizes import longest_paths
-from netsim.model.reroute import follow_failures
-from netsim.model.routing import NO_ROUTE, RoutingTable, Wiring
-from netsim.model.shortest_paths import shortest_paths
+from netsim.model.routing import NO_ROUTE, RoutingTable, Wiring, shortest_paths
 from netsim.network import (
     NamedRouting,
     NetworkBuilder,

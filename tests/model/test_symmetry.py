@@ -15,9 +15,9 @@ from several_ports import rails
 
 from netsim.errors import InputError
 from netsim.model.builder import NetworkBuilder
+from netsim.model.checks import check_symmetric, heights
 from netsim.model.network import Network
 from netsim.model.port_pairs import PLANE_BALANCING
-from netsim.model.symmetry import check_symmetric, heights
 
 RATE, DELAY = 100 * 10**9, 10**6
 

@@ -15,9 +15,8 @@ from raises_input import raises_input
 from netsim.engine.kernels.fields import Ps
 from netsim.engine.kernels.routing import slot_of_routes
 from netsim.model.fabric import PacketFormat
-from netsim.model.faults import LinkFault, combine
+from netsim.model.faults import LinkFault, combine, follow_failures
 from netsim.model.network import Network
-from netsim.model.reroute import follow_failures
 from netsim.model.routing import NO_ROUTE
 from netsim.model.routing_policy import CompactSlotTables
 from netsim.network import Expander, NamedRouting, NetworkBuilder, RoutingPolicy, Schedule

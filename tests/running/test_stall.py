@@ -21,7 +21,7 @@ RING = '''
 import numpy as np
 
 from netsim.network import NetworkBuilder
-from netsim.model.shortest_paths import shortest_paths
+from netsim.model.routing import shortest_paths
 
 PARAMS = []
 

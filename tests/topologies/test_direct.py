@@ -10,13 +10,13 @@ from topology_of import check_routes, topology_of
 
 from netsim.flows import destinations
 from netsim.model.fabric import routing_spec
-from netsim.model.link_loads import (
+from netsim.model.network import Network
+from netsim.model.paths import (
     link_loads,
     pattern_saturation,
     saturation,
     uniform_saturation,
 )
-from netsim.model.network import Network
 from netsim.model.patterns import uniform
 from netsim.plugins.calls import legs_of
 

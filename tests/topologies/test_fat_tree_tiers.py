@@ -10,7 +10,7 @@ import pytest
 from raises_input import mentions, raises_input
 from tree_case import GBPS, US, build, ports_of, tree_params
 
-from netsim.model.symmetry import check_symmetric
+from netsim.model.checks import check_symmetric
 from netsim.model.trees import Tree
 from netsim.topologies import fat_tree
 

@@ -17,7 +17,7 @@ from topology_of import check_routes, topology_of
 
 from netsim.experiment.scenario import prepare
 from netsim.flows import FlowTable
-from netsim.model import shortest_paths as routing
+from netsim.model import routing
 from netsim.model.port_pairs import port_pairs_of
 from netsim.network import Network, NetworkBuilder, build_topology
 

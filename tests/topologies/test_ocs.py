@@ -12,8 +12,8 @@ from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.model.circuit_times import duty
+from netsim.model.circuits import NONE
 from netsim.model.inventory import inventory
-from netsim.model.schedules import NONE
 from netsim.network import Network, build_topology, pairs_by_circuits, random_rounds
 from netsim.plugins import registry
 

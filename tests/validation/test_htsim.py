@@ -11,8 +11,7 @@ from traffic_cases import made
 
 from netsim.experiment import Experiment, Point
 from netsim.experiment.scenario import prepare
-from netsim.model.htsim_topo import format_topo, read_topo
-from netsim.model.trees import Tree
+from netsim.model.trees import Tree, format_topo, read_topo
 from netsim.validation.htsim import PEERS, PeerOutput, find_peer, peer_input
 
 TEXT = """

@@ -51,7 +51,7 @@ from netsim.engine.kernels.handlers import (
 )
 from netsim.engine.kernels.layout import fields_of
 from netsim.errors import InputError, did_you_mean, raise_all
-from netsim.model.programs import is_program
+from netsim.model.workload import is_program
 from netsim.plugins.registry import Plugin
 from netsim.plugins.source import inside, node_of, tree_of, without_value
 

@@ -5,7 +5,7 @@ plugins without it. Call it in a kernel after ``host.handler = IN_...`` or
 ``switch.handler = IN_...``, so that errors name it. Then describe it: that of a transport in
 `transports/README.md`, of a queue discipline in `netsim/queues/README.md`, of a routing algorithm
 in `netsim/routing_algorithms/README.md`, of a program in `netsim/traffic/README.md` (also in
-`netsim/model/programs.py`).
+`netsim/model/workload.py`).
 
 Kernels import handlers as specialization constants. Rules protect the engine's memory from
 handlers. A transport or program that breaks a rule marks its host, whose step ends before the
@@ -201,10 +201,10 @@ class HandlerTable(Mapping[str, Handler]):
         required: bool = False,
         returns: str = "",
         packet: str = "",
-    ) -> Callable[[FunctionType], Callable[..., Any]]:
+    ) -> Callable[[Any], Callable[..., Any]]:
         """Add the decorated function to the table; return the constant that kernels call."""
 
-        def add(default: FunctionType) -> Callable[..., Any]:
+        def add(default: Any) -> Callable[..., Any]:
             row = Handler(number, runs_on, called, default, required, returns, packet)
             expected = self._first + len(self._rows)
             assert number == expected, f"{row.name} is not in the order of the numbers"

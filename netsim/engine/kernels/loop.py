@@ -84,7 +84,7 @@ from netsim.engine.kernels.specialization_constants import (
 from netsim.engine.kernels.tasks import arm, start_timer
 from netsim.engine.kernels.trace import half_full
 from netsim.limits import HORIZON_PS
-from netsim.model.schedules import END_PS
+from netsim.model.circuits import END_PS
 
 SHARED_NS = 30_000
 """Expected duration for one worker from which a window is shared: to hand nodes and their memory to

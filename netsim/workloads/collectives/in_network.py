@@ -3,7 +3,7 @@
 This is NVLink SHARP in a rack's switch, and SHARP in those of a cluster (R. L. Graham et al.,
 COMHPC 2016): each position sends and receives the buffer of an all-reduce once, instead of almost
 twice in a ring. The unit is position n, after those of the group, on a link with the capacity of
-all ports of its switch (`netsim.model.reduction`). Each position sends the buffer in chunks; the
+all ports of its switch (`with_reduction`). Each position sends the buffer in chunks; the
 unit forwards a chunk when all contributions have arrived, but not back to a lone contributor.
 
 Messages use the run's transport, with its retransmissions. The unit adds in no time and never runs
