@@ -156,9 +156,9 @@ def unpacked(path: Path, content: bytes) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file, with or without a byte order mark."""
+    """Return the text of a UTF-8 file, with or without a byte order mark, or in gzip."""
     try:
-        return read_bytes(path).decode("utf-8-sig")
+        return unpacked(path, read_bytes(path)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise unreadable(path, error) from None
 

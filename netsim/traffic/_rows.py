@@ -27,19 +27,23 @@ MAX_REPORTED = 20
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns of cells as read, and a function that returns the error for a row."""
+    """Columns of cells as read, and a function that returns the error for a row.
+
+    `lines` are those of a CSV file's header and rows.
+    """
 
     path: Path
     columns: dict[str, Cells]
     n_rows: int
     error: Callable[[int, str], InputError]
+    lines: Sequence[int] = ()
 
 
 def read_csv(path: Path) -> Rows:
     """Return the rows of a CSV file whose first line names the columns."""
     lines: list[int] = []
     rows: list[list[str]] = []
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
         for cells in reader:
             if cells and not cells[0].lstrip().startswith("#"):
@@ -64,6 +68,7 @@ def read_csv(path: Path) -> Rows:
         columns or dict.fromkeys(names, ()),
         len(body),
         lambda row, message: at_line(path, lines[row + 1], message),
+        lines,
     )
 
 

@@ -28,8 +28,6 @@ kvcache-ai/Mooncake, FAST25-release (timestamps in milliseconds).
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Sequence
@@ -42,9 +40,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.inputs import at_line, bounded, read_bytes, reading, unpacked, unreadable
+from netsim.common.inputs import at_line, bounded, read_text, reading
 from netsim.errors import InputError
 from netsim.limits import COUNT, HORIZON_PS
+from netsim.traffic._rows import Rows, each, fail_at, read_csv
 from netsim.units import written
 
 Ints = NDArray[np.int64]
@@ -72,8 +71,6 @@ FORMATS = {
     ("timestamp", "input_length"): "ms",
 }
 """Columns of arrivals and of prompts by which a format is known, and its unit."""
-
-HEADER = "such as arrival_s,prompt_tokens,output_tokens"
 
 _WHEN = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)?", re.ASCII
@@ -125,42 +122,35 @@ def read_request_trace(path: Path, unit: str | None = None, *, timed: bool = Tru
 
     Raises InputError with line and column, also for arrivals of unknown unit.
     """
-    (first, header), *body = _rows(path)
-    names = [cell.strip() for cell in header]
-    with reading(path, first):
+    rows = _objects(path) if read_text(path).lstrip().startswith("{") else read_csv(path)
+    with reading(path, rows.lines[0]):
         when, prompt, output = (
-            _column(names, known, what)
+            _column([*rows.columns], known, what)
             for known, what in (
                 (ARRIVAL, "the arrival"),
                 (PROMPT, "the prompt's tokens"),
                 (OUTPUT, "the output's tokens"),
             )
         )
-    if not body:
-        raise InputError(
-            "has no requests", file=str(path), hint="one line per request below the header"
-        )
-    first_arrival = "".join(body[0][1][when : when + 1]).strip()
-    dated = names[when].lower() == "timestamp" and _WHEN.fullmatch(first_arrival)
-    with reading(path, first):
-        of_names = unit if dated else _unit(names[when], names[prompt], unit, timed=timed)
+    if not rows.n_rows:
+        hint = "one line per request below the header"
+        raise InputError("has no requests", file=str(path), hint=hint)
+    dated = when.lower() == "timestamp" and _WHEN.fullmatch(rows.columns[when][0].strip())
+    with reading(path, rows.lines[0]):
+        of_names = unit if dated else _unit(when, prompt, unit, timed=timed)
     to_ps = _clock_ps if dated else partial(_time_ps, scale=UNITS_PS[of_names or "ns"])
-    for line, cells in body:
-        if len(cells) != len(names):
-            raise at_line(path, line, f"has {len(cells)} values for {len(names)} columns")
-    converters = {when: to_ps, prompt: partial(_tokens, least=1), output: _tokens}
-    found: dict[int, list[int]] = {}
-    for column, convert in converters.items():
-        found[column] = []
-        try:
-            for _, cells in body:
-                found[column].append(convert(cells[column]))
-        except InputError as error:
-            line = body[len(found[column])][0]
-            raise error.at(file=f"{path}:{line}", key=names[column]) from None
-    lines = [line for line, _ in body]
-    arrival = _since_first(path, lines, names[when], found[when]) if dated else found[when]
-    columns = (arrival, found[prompt], found[output], lines)
+    arrival = each(rows, when, to_ps)
+    if dated:
+        first = min(arrival)
+        arrival = [time - first for time in arrival]
+        hours = np.array(arrival, float) / 3.6e15
+        late = hours >= HORIZON_PS / 3.6e15
+        fail_at(
+            rows, late, lambda row: f"{when}: is {hours[row]:,.1f} hours after the first request"
+        )
+    to_tokens = (partial(bounded, "tokens", least=least, below=COUNT + 1) for least in (1, 0))
+    tokens = map(partial(each, rows), (prompt, output), to_tokens)
+    columns = (arrival, *tokens, rows.lines[1:])
     return _sorted(path, *(np.array(column, np.int64) for column in columns))
 
 
@@ -198,32 +188,12 @@ def _unit(arrival: str, prompt: str, given: str | None, *, timed: bool) -> str |
     return found
 
 
-def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """Return the non-empty rows of a CSV or JSONL file with their lines, header first."""
-    try:
-        text = unpacked(path, read_bytes(path)).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise unreadable(path, error) from None
-    rows: list[tuple[int, list[str]]] = []
-    if text.lstrip().startswith("{"):
-        return _objects(path, text)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        for cells in reader:
-            if cells and not cells[0].lstrip().startswith("#"):
-                rows.append((reader.line_num, cells))
-    except csv.Error as error:
-        raise at_line(path, reader.line_num, f"is not CSV: {error}") from None
-    if not rows:
-        raise InputError("is empty", file=str(path), hint=f"the first line names columns, {HEADER}")
-    return rows
-
-
-def _objects(path: Path, text: str) -> list[tuple[int, list[str]]]:
-    """Return the values of JSON objects with their lines, after the first one's keys."""
-    rows: list[tuple[int, list[str]]] = []
+def _objects(path: Path) -> Rows:
+    """Return the values of JSON objects, one a line, by the keys of the first."""
+    rows: list[list[str]] = []
+    lines: list[int] = []
     names: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
@@ -232,41 +202,27 @@ def _objects(path: Path, text: str) -> list[tuple[int, list[str]]]:
             found = None
         if not isinstance(found, dict):
             raise at_line(path, number, f"{written(line)} is not a JSON object")
-        if not names:
-            names = [*found]
-            rows.append((number, names))
+        names = names or [*found]
+        lines += [number] * (1 if lines else 2)  # the first one is the header too
         values = (found.get(name) for name in names)
-        rows.append((number, [one if isinstance(one, str) else "" for one in values]))
-    return rows
+        rows.append([one if isinstance(one, str) else "" for one in values])
+    columns = dict(zip(names, zip(*rows, strict=True), strict=False))
+    return Rows(
+        path, columns, len(rows), lambda row, text: at_line(path, lines[row + 1], text), lines
+    )
 
 
-def _column(names: list[str], known: Sequence[str], what: str) -> int:
+def _column(names: list[str], known: Sequence[str], what: str) -> str:
     """Return the column with one of the known names."""
-    found = [column for column, name in enumerate(names) if name.lower() in known]
+    found = [name for name in names if name.lower() in known]
     if len(found) > 1:
-        both = " and ".join(written(names[column]) for column in found[:2])
+        both = " and ".join(map(written, found[:2]))
         raise InputError(f"{both} are both {what}", hint="one column")
     if not found:
-        columns = ", ".join(written(name) for name in names[:8])
+        columns = ", ".join(map(written, names[:8]))
         hint = f"one of {', '.join(known)}"
         raise InputError(f"has no column of {what}, but {columns}", hint=hint)
     return found[0]
-
-
-def _tokens(cell: str, least: int = 0) -> int:
-    return bounded("tokens", cell, least, COUNT + 1)
-
-
-def _since_first(path: Path, lines: list[int], column: str, times: list[int]) -> list[int]:
-    """Return times from the earliest one on."""
-    first = min(times)
-    since = [time - first for time in times]
-    last = max(since)
-    if last >= HORIZON_PS:
-        message = f"{column}: is {last / 3.6e15:,.1f} hours after the first request"
-        line = lines[since.index(last)]
-        raise at_line(path, line, message, "a trace of less than 20 hours")
-    return since
 
 
 def _time_ps(cell: str, scale: int) -> int:

@@ -183,7 +183,7 @@ PIECES = st.sampled_from(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(OURS)), st.integers(0, 9), PIECES), max_size=4))
 def test_damaged_trace_is_read_or_rejected(damage: list[tuple[int, int, bytes]]) -> None:
-    """A damaged file gives a valid, sorted table or a one-line error."""
+    """A damaged file gives a valid, sorted table or errors of a line each."""
     content = OURS.encode()
     for at, gone, piece in damage:
         content = content[:at] + piece + content[at + gone :]
@@ -195,8 +195,7 @@ def test_damaged_trace_is_read_or_rejected(damage: list[tuple[int, int, bytes]])
         except InputError as error:
             message = str(error)
     if trace is None:
-        assert message.startswith(str(path))
-        assert "\n" not in message
+        assert all(line.startswith(str(path)) for line in message.split("\n"))
         return
     assert len(trace) > 0
     assert (trace.arrival_ps >= 0).all()
