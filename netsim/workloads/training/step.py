@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -60,7 +60,7 @@ DATA = ("dp", "expert_dp")
 
 NO_EVENT = -1
 
-Columns = tuple[list[int], list[int], list[int], list[int]]
+Rows = list[tuple[int, int, int, int]]
 """Duration, event, part and `awaits` of segments."""
 
 
@@ -158,25 +158,15 @@ def segments_of(sample: JobSample) -> Segments:
     virtual = schedule.position[schedule.stage, schedule.chunk]
     of, inverse = np.unique(np.stack([virtual, schedule.kind]), axis=1, return_inverse=True)
     made = [templates.operation(int(index), int(kind)) for index, kind in of.T]
-    length = np.array([len(columns[0]) for columns in made])
+    length = np.array([len(rows) for rows in made])
     start = np.cumsum(length) - length
-    duration_ps, event, of_part, awaits = (
-        np.array([value for columns in made for value in columns[k]], np.int64) for k in range(4)
-    )
+    table = np.array([row for rows in made for row in rows], np.int64)
     count = length[inverse]
     operation = np.repeat(np.arange(len(schedule)), count)
     first = np.cumsum(count) - count
     row = start[inverse][operation] + np.arange(operation.size) - first[operation]
-    return Segments(
-        schedule,
-        operation,
-        schedule.stage[operation].astype(np.int64),
-        duration_ps[row],
-        event[row],
-        of_part[row],
-        awaits[row],
-        tuple(templates.events),
-    )
+    stage = schedule.stage[operation].astype(np.int64)
+    return Segments(schedule, operation, stage, *table[row].T, tuple(templates.events))
 
 
 class _Templates:
@@ -187,10 +177,9 @@ class _Templates:
         self._sample = sample
         self._job = sample.job
         self._times = stage_times(sample.job)
-        self._blocks: dict[tuple[str, int], Block] = {}
+        self._block = cache(self._build_block)
 
-    def operation(self, position: int, kind: int) -> Columns:
-        """Return the segments of a position for one kind of work."""
+    def operation(self, position: int, kind: int) -> Rows:
         n = self._job.model.layers
         index = self._sample.positions[position]
         last = len(self._job.virtual_stages) - 1
@@ -198,36 +187,33 @@ class _Templates:
         parts = [("embedding", n)] * (index == 0) + parts + [("head", n + 1)] * (index == last)
         if kind != FORWARD:
             parts.reverse()
-        columns: Columns = ([], [], [], [])
+        rows: Rows = []
+
+        def gather(block: Block, part: int) -> list[int]:
+            """Add the gathers of a block's weights during `part`; return their segments."""
+            first = len(rows)
+            for message in block.gathers:
+                rows.append((0, self._number(Event(message, blocks=False)), part, 0))
+            return list(range(first, len(rows)))
+
         for event in self._arrivals(position, kind):
-            self._add(columns, 0, event, parts[0][1])
+            rows.append((0, self._number(event), parts[0][1], 0))
         blocks = [(self._block(name, kind), part) for name, part in parts]
         ahead = self._job.overlap.param_gather
         gathering: list[int] = []
         for number, (block, part) in enumerate(blocks):
             if number == 0 or not ahead:
-                gathering = self._start_gathers(columns, block, part)
+                gathering = gather(block, part)
             for row in gathering:
-                self._add(columns, 0, None, part, awaits=len(columns[0]) - row)
+                rows.append((0, NO_EVENT, part, len(rows) - row))
             if ahead and number + 1 < len(blocks):
-                gathering = self._start_gathers(columns, blocks[number + 1][0], part)
-            for duration, event_of in zip(block.duration_ps, block.events, strict=True):
-                self._add(columns, duration, event_of, part)
-        return columns
+                gathering = gather(blocks[number + 1][0], part)
+            for duration_ps, of_block in zip(block.duration_ps, block.events, strict=True):
+                rows.append((duration_ps, self._number(of_block), part, 0))
+        return rows
 
-    def _start_gathers(self, columns: Columns, block: Block, part: int) -> list[int]:
-        """Add the gathers of a block's weights during `part`; return their segments."""
-        first = len(columns[0])
-        for message in block.gathers:
-            self._add(columns, 0, Event(message, blocks=False), part)
-        return list(range(first, len(columns[0])))
-
-    def _add(
-        self, columns: Columns, duration_ps: int, event: Event | None, part: int, awaits: int = 0
-    ) -> None:
-        number = NO_EVENT if event is None else self.events.setdefault(event, len(self.events))
-        for column, value in zip(columns, (duration_ps, number, part, awaits), strict=True):
-            column.append(value)
+    def _number(self, event: Event | None) -> int:
+        return NO_EVENT if event is None else self.events.setdefault(event, len(self.events))
 
     def _name(self, layer: int) -> str:
         return "moe_layer" if self._job.model.has_experts(layer) else "dense_layer"
@@ -242,19 +228,9 @@ class _Templates:
             if one.kind == "tp" and one.per == "virtual_stage" and one.when == when:
                 yield Event(one)
 
-    def _block(self, name: str, kind: int) -> Block:
-        if (name, kind) not in self._blocks:
-            self._blocks[name, kind] = self._build_block(name, kind)
-        return self._blocks[name, kind]
-
     def _build_block(self, name: str, kind: int) -> Block:
         """Build the block of an embedding, a head or a type of layer."""
-        times: LayerTimes = {
-            "embedding": self._times.embedding,
-            "head": self._times.head,
-            "moe_layer": self._times.moe_layer,
-            "dense_layer": self._times.layer,
-        }[name]
+        times: LayerTimes = getattr(self._times, {"dense_layer": "layer"}.get(name, name))
         total = self._sample.time_ps(sum(getattr(times, f"{one}_ps") for one in PASSES[kind]))
         pers = (name, "layer") if name.endswith("layer") else (name,)
         found = [
