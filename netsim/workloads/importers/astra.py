@@ -31,10 +31,8 @@ KEYS = ("topology", "npus_count", "bandwidth", "latency")
 BITS_PER_GB = 8 * 2**30
 
 COLLECTIVES = {
-    "all-reduce": "all_reduce",
-    "all-gather": "all_gather",
-    "reduce-scatter": "reduce_scatter",
-    "all-to-all": "all_to_all",
+    name: name.replace("-", "_")
+    for name in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 }
 ALGORITHMS = {
     "ring": "ring",

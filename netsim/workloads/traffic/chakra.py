@@ -158,18 +158,7 @@ def _prefix(params: Mapping[str, Any], directory: Path) -> Path:
 
 Ints = NDArray[np.int64]
 
-WHATS = {
-    "ALL_REDUCE": "all_reduce",
-    "REDUCE": "reduce",
-    "ALL_GATHER": "all_gather",
-    "GATHER": "gather",
-    "SCATTER": "scatter",
-    "BROADCAST": "broadcast",
-    "ALL_TO_ALL": "all_to_all",
-    "REDUCE_SCATTER": "reduce_scatter",
-    "REDUCE_SCATTER_BLOCK": "reduce_scatter",
-    "BARRIER": "barrier",
-}
+WHATS = {name: name.lower().removesuffix("_block") for name in COLLECTIVES}
 """netsim's names of Chakra's collectives."""
 
 OF_SHARDS = ("ALL_GATHER", "GATHER")
