@@ -13,6 +13,17 @@ Held = NDArray[np.int64]
 SUMS = ("all_reduce", "reduce_scatter", "reduce", "barrier")
 
 
+def pieces_of(steps: Steps, send: int) -> NDArray[np.int64]:
+    """Return the pieces that a send carries."""
+    places = steps.first[send] + np.arange(steps.count[send]) * steps.stride[send]
+    return places % steps.piece_bytes.size
+
+
+def waits_of(steps: Steps, send: int) -> list[int]:
+    """Return the sends that must be delivered before a send starts."""
+    return steps.after[steps.after_ptr[send] : steps.after_ptr[send + 1]].tolist()
+
+
 def ranks(steps: Steps) -> int:
     """Return the number of positions, except switch units, which start and end empty."""
     return steps.n - steps.units
@@ -66,7 +77,7 @@ def play(steps: Steps, what: str, root: int = 0, seed: int = 0) -> Held:
     waiting = np.diff(steps.after_ptr) + (steps.follows >= 0)
     released: list[list[int]] = [[] for _ in range(m)]
     for k in range(m):
-        for one in steps.waits_for(k).tolist():
+        for one in waits_of(steps, k):
             assert one < k
             assert steps.dst[one] == steps.src[k]
             released[one].append(k)
@@ -89,7 +100,7 @@ def play(steps: Steps, what: str, root: int = 0, seed: int = 0) -> Held:
         at = int(rng.integers(len(events)))
         events[at], events[-1] = events[-1], events[at]
         event, k = events.pop()
-        pieces = steps.pieces(k)
+        pieces = pieces_of(steps, k)
         if event == "starts":
             carried[k] = held[steps.src[k], pieces].copy()
             events.append(("handed over", k))

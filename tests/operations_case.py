@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from collective_play import pieces_of, waits_of
 from reference.model import Case, Task
 from reference.operations import Message, Operation, Plan
 from reference.random_operations import Call, Calls
@@ -94,7 +95,7 @@ def _sends(call: Call, first: int, number: int) -> list[Message]:
     blocks = np.ravel(call.size_bytes)
     found = []
     for k in range(len(steps)):
-        size = int(blocks[steps.pieces(k)].sum()) if matrix else int(steps.size_bytes[k])
+        size = int(blocks[pieces_of(steps, k)].sum()) if matrix else int(steps.size_bytes[k])
         follows = int(steps.follows[k])
         found.append(
             Message(
@@ -102,7 +103,7 @@ def _sends(call: Call, first: int, number: int) -> list[Message]:
                 first + int(steps.dst[k]),
                 size,
                 how.latency_ps,
-                tuple(number + one for one in steps.waits_for(k).tolist()),
+                tuple(number + one for one in waits_of(steps, k)),
                 number + follows if follows >= 0 else -1,
                 how.reduce_bps if steps.adds[k] else None,
             )

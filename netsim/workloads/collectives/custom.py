@@ -1,16 +1,7 @@
 """Collective algorithms from a file of sends.
 
-The file is CSV with a header; rows are sends, numbered from 0:
-
-- src, dst: positions;
-- pieces: the pieces it carries, of P equal ones: "3", "4-7", or "0-12/4" for 0, 4, 8, 12;
-- adds: "yes" if the receiver adds to its data, "no" or empty if it replaces it;
-- after: earlier sends to src, separated by spaces, that must be delivered first;
-- follows: an earlier send from src that must leave first; none if empty.
-
-`adds`, `after` and `follows` are optional. P is one more than the highest piece. If positions own
-pieces, as in an all-gather, positions 0, 1, ... own equal consecutive runs; in an all-to-all the
-first n runs are from position 0 to positions 0, 1, ..., the next n from position 1.
+`netsim show traffic collective` describes the file. P is one more than the highest piece; `adds`,
+`after` and `follows` are optional.
 """
 
 from __future__ import annotations

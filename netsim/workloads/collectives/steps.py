@@ -67,14 +67,6 @@ class Steps:
     def __len__(self) -> int:
         return int(self.src.size)
 
-    def pieces(self, send: int) -> Ints:
-        places = self.first[send] + np.arange(self.count[send]) * self.stride[send]
-        found: Ints = places % self.piece_bytes.size
-        return found
-
-    def waits_for(self, send: int) -> Ints:
-        return self.after[self.after_ptr[send] : self.after_ptr[send + 1]]
-
     def software(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """bool[m] twice: the sends, and the deliveries, that take software latency.
 

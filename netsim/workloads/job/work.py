@@ -426,7 +426,6 @@ class LayerTimes:
 
     @property
     def backward_ps(self) -> int:
-        """Backward pass with recomputation."""
         return self.recompute_ps + self.backward_input_ps + self.backward_weight_ps
 
     def __add__(self, other: LayerTimes) -> LayerTimes:
@@ -449,9 +448,6 @@ class StageTimes:
     optimizer_ps: tuple[int, ...]
     dense_layers: int
     """Number of layers before the first one with experts."""
-
-    def of_layer(self, layer: int) -> LayerTimes:
-        return self.layer if layer < self.dense_layers else self.moe_layer
 
 
 @lru_cache(maxsize=1024)

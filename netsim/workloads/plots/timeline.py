@@ -663,8 +663,6 @@ def _part_ranks(axes: Axes, rows: pl.DataFrame) -> None:
             axes.axhline(place - 0.5, color="#BBBBBB", linewidth=0.6, zorder=0)
 
 
-ENDING = ".pftrace"
-
 PACKET, TIMESTAMP, SEQUENCE, FLAGS, EVENT, DESCRIPTOR = 1, 8, 10, 13, 11, 60
 """Field of a Trace with packets, and fields of a TracePacket."""
 

@@ -138,11 +138,10 @@ def report(run: Run) -> dict[str, Any]:
         None if steps is None else steps.step,
     )
     run.tables["operations"] = table
-    found = [
-        job_metrics(rows, job, run.scenario.network)
-        for rows, job in zip(rows_of_jobs(table, jobs), jobs, strict=True)
-    ]
-    for one, rows, job in zip(found, rows_of_jobs(table, jobs), jobs, strict=True):
+    found = []
+    for rows, job in zip(rows_of_jobs(table, jobs), jobs, strict=True):
+        one = job_metrics(rows, job, run.scenario.network)
+        found.append(one)
         one["exposed_by"] = _exposed_by(one["steps"])
         if job.steps is None or job.steps.forecast is None or len(one["steps"]) < job.steps.n:
             continue

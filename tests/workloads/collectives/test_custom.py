@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collective_play import at_last, play
+from collective_play import at_last, play, waits_of
 from raises_input import raises_input
 
 from netsim.workloads.collectives import CollectiveOptions, closed_form_ps, schedule
@@ -31,7 +31,7 @@ def test_file_of_sends_computes_the_all_reduce(tmp_path: Path) -> None:
     assert steps.src.tolist() == [0, 1, 0, 1]
     assert steps.size_bytes.tolist() == [50, 51, 51, 50]
     assert steps.follows.tolist() == [-1, -1, 0, -1]
-    assert [steps.waits_for(k).tolist() for k in range(4)] == [[], [], [1], [0]]
+    assert [waits_of(steps, k) for k in range(4)] == [[], [], [1], [0]]
     for seed in range(5):
         held = play(steps, "all_reduce", seed=seed)
         for position, pieces, expected in at_last(steps, "all_reduce", 0):
