@@ -315,7 +315,7 @@ def fig5(results: Sequence[Result]) -> PaperFigure:
     figure = by_axis.draw_transports(
         comparison, marks, IN_PAPER if papers else "paper: times its optimum"
     )
-    about = scenario(results[0])
+    about = scenario(results[0], len(results[0].flows), "{} each", not papers)
     figure.suptitle(f"Figure 5: {about}", fontsize="medium")
     notes = [
         f"{POST_HOC}: the paper does not state the message size; 97.39 MB fits its optimum"
@@ -349,11 +349,11 @@ def _transports_drawn(comparison: by_axis.Transports) -> dict[str, list[object]]
     return columns(("transport", "seed", "last_flow_ps", "mean_ps"), rows)
 
 
-def scenario(result: Result) -> str:
+def scenario(result: Result, hosts: int, flows: str, small: bool) -> str:
+    """Describe hosts, their rate and flows, such as "{} each", of a given size."""
     size = format_bytes(parse_bytes(resolved(result, "traffic.size")))
-    rate = resolved(result, "topology.host_rate")
-    small = "" if is_papers(result) else f", {SMALLER} than the paper's"
-    return f"{len(result.flows):,} hosts at {rate}, {size} each{small}"
+    text = f"{hosts:,} hosts at {resolved(result, 'topology.host_rate')}, {flows.format(size)}"
+    return text + f", {SMALLER} than the paper's" * small
 
 
 def is_papers(result: Result) -> bool:
@@ -391,9 +391,10 @@ def fig6(results: Sequence[Result]) -> PaperFigure:
     Raises InputError for a single load, or a single transport besides the ideal.
     """
     comparison, figure = by_axis.loads(results), by_axis.fct_vs_load(results).figure
-    about = load_scenario(results[0])
+    hosts = hosts_of(results[0])
+    about = scenario(results[0], hosts, "flows of {}", hosts < HOSTS)
     figure.suptitle(f"Figure 6: {about}", fontsize="medium")
-    standing = SMALLER if hosts_of(results[0]) < HOSTS else ""
+    standing = SMALLER if hosts < HOSTS else ""
     values = []
     for name, points in comparison.ours["max"].items():
         if sweeps.on_one_path(comparison.curves[name].results[0]):
@@ -424,14 +425,6 @@ def hosts_of(result: Result) -> int:
     """Return the number of hosts, including those that do not send."""
     leaves, each = (resolved(result, f"topology.{key}") for key in ("leaves", "hosts_per_leaf"))
     return int(leaves * each)
-
-
-def load_scenario(result: Result) -> str:
-    size = format_bytes(parse_bytes(resolved(result, "traffic.size")))
-    rate = resolved(result, "topology.host_rate")
-    hosts = hosts_of(result)
-    small = f", {SMALLER} than the paper's" if hosts < HOSTS else ""
-    return f"{hosts:,} hosts at {rate}, flows of {size}{small}"
 
 
 TP_RANKS = 18

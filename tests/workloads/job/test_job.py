@@ -124,10 +124,9 @@ def test_virtual_stages_partition_the_layers():
         job, times = load_job(name), stage_times(load_job(name))
         layers = [layer for stage in range(job.layout.pp) for layer in job.layers_of_stage(stage)]
         assert sorted(layers) == list(range(job.model.layers))
-        layers_ps = sum(
-            (times.layer if layer < times.dense_layers else times.moe_layer).forward_ps
-            for layer in layers
-        )
+        dense = sum(layer < times.dense_layers for layer in layers)
+        layers_ps = dense * times.layer.forward_ps
+        layers_ps += (len(layers) - dense) * times.moe_layer.forward_ps
         ends = times.embedding.forward_ps + times.head.forward_ps
         assert sum(one.forward_ps for one in times.virtual_stages) == layers_ps + ends
 
