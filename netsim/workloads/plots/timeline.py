@@ -186,7 +186,8 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
         raise InputError("the time range is empty", key="--from", hint="a later --to")
     if result.tasks is None:
         raise InputError("the result has no tasks", file=file)
-    bars = _operations(result) if result.operations is not None else _tasks(result)
+    operations = result.operations
+    bars = _operations(_tasks(result.tasks, result.flows) if operations is None else operations)
     if result.iterations is not None:
         bars = pl.concat([_iterations(result), bars.filter("communicates")], how="vertical_relaxed")
     keys = ["host", "rank", "communicates", "stream", "kind"]
@@ -219,44 +220,26 @@ def _end(result: Result) -> int:
     return end if table is None else max(end, int(table["end_ps"].max() or 0))  # type: ignore[arg-type]
 
 
-def _tasks(result: Result) -> pl.LazyFrame:
-    """Return a bar per finished task; receives begin with their flow."""
+def _tasks(tasks: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+    """Return tasks as a table of operations; receives begin with their flow."""
     import polars as pl
 
-    table = result.tasks
-    assert table is not None
-    labels = pl.col("label").cast(pl.String) if "label" in table.columns else pl.lit("")
-    starts = result.flows.lazy().select("flow", pl.col("start_ps").alias("flow_start_ps"))
-    kind = pl.col("kind").cast(pl.String)
-    begin = pl.when(kind == "receive").then("flow_start_ps").otherwise("start_ps")
-    return (
-        table.lazy()
-        .filter(pl.col("end_ps").is_not_null() & (kind != "join"))
-        .join(starts, on="flow", how="left", maintain_order="left")
-        .select(
-            "host",
-            pl.col("host").alias("rank"),
-            (kind != "compute").alias("communicates"),
-            "stream",
-            pl.lit("").alias("kind"),
-            begin.alias("start_ps"),
-            "end_ps",
-            _place(kind).alias("place"),
-            pl.when(kind == "compute").then(_word(labels)).otherwise(kind).alias("category"),
-            _last_number(labels).alias("text"),
-            pl.when(labels != "").then(labels).otherwise(kind).alias("name"),
-            pl.col("task").alias("number"),
-            pl.col("flow").alias("message"),
-        )
+    starts = flows.select("flow", flow_start_ps="start_ps")
+    begin = pl.when(pl.col("kind").cast(pl.String) == "receive").then("flow_start_ps")
+    return tasks.join(starts, on="flow", how="left", maintain_order="left").with_columns(
+        rank="host",
+        operation_type="kind",
+        kind=pl.lit(""),
+        start_ps=begin.otherwise("start_ps"),
+        operation="task",
+        group="flow",
     )
 
 
-def _operations(result: Result) -> pl.LazyFrame:
+def _operations(table: pl.DataFrame) -> pl.LazyFrame:
     """Return a bar per finished operation."""
     import polars as pl
 
-    table = result.operations
-    assert table is not None
     what, kind = pl.col("operation_type").cast(pl.String), pl.col("kind").cast(pl.String)
     labels = pl.col("label").cast(pl.String) if "label" in table.columns else pl.lit("")
     kinds = table.filter(pl.col("group").is_not_null())["kind"].cast(pl.String).unique().to_list()
