@@ -110,45 +110,26 @@ def hosts_of(
     how = params["placement"]
     check_used(params, {"placement_file": (how == FILE, 'placement = "file"')})
     if how == FILE:
-        return hosts_of_ranks(params["placement_file"], directory, n_ranks, n_hosts)
+        return placement_of(n_ranks, params["placement_file"], directory, n_hosts)
     return rng.permutation(n_hosts)[:n_ranks] if how == RANDOM else np.arange(n_ranks)
 
 
-def placement_of(ranks: Ranks, file: str, directory: Path, n_hosts: int) -> NDArray[np.int64]:
-    """int64[ranks]: the host of each rank, from a CSV file.
+def placement_of(ranks: Ranks | int, file: str, directory: Path, n_hosts: int) -> NDArray[np.int64]:
+    """int64[ranks]: the host of each rank, from a CSV file; no two may be the same.
 
-    Columns are host, and rank or the axes pp, dp, cp and tp. Raises InputError with file and line.
+    Columns are host, and rank or, for `Ranks`, the axes pp, dp, cp and tp. Raises InputError with
+    file and line.
     """
     rows = read_csv(user_path(file, directory))
-    names = ("rank",) if "rank" in rows.columns else AXES
-    sizes = {"rank": len(ranks), "host": n_hosts} | {axis: getattr(ranks, axis) for axis in AXES}
-    needed = [name for name in names if name == "rank" or sizes[name] > 1]
-    _check_columns(rows, ("host", *names), ("host", *needed))
-    given = {name: _numbers(rows, name, sizes[name] - 1) for name in ("host", *names)}
-    if "rank" in given:
-        rank = given["rank"]
-    else:
-        rank = np.ravel_multi_index(
-            tuple(given[axis] for axis in AXES), tuple(sizes[axis] for axis in AXES)
-        ).astype(np.int64)
-    return _hosts(rows, rank, given["host"], len(ranks))
-
-
-def hosts_of_ranks(file: str, directory: Path, n_ranks: int, n_hosts: int) -> NDArray[np.int64]:
-    """int64[n_ranks]: the host of each rank, from a CSV file with the columns rank and host.
-
-    Raises InputError with file and line.
-    """
-    rows = read_csv(user_path(file, directory))
-    _check_columns(rows, ("rank", "host"), ("rank", "host"))
-    rank, host = _numbers(rows, "rank", n_ranks - 1), _numbers(rows, "host", n_hosts - 1)
-    return _hosts(rows, rank, host, n_ranks)
-
-
-def _hosts(
-    rows: Rows, rank: NDArray[np.int64], host: NDArray[np.int64], n_ranks: int
-) -> NDArray[np.int64]:
-    """int64[n_ranks]: the host of each rank; ranks and hosts must be unique."""
+    n_ranks = ranks if isinstance(ranks, int) else len(ranks)
+    shape = {"rank": n_ranks}
+    if isinstance(ranks, Ranks) and "rank" not in rows.columns:
+        shape = {axis: getattr(ranks, axis) for axis in AXES}
+    needed = [name for name, n in shape.items() if name == "rank" or n > 1]
+    _check_columns(rows, ("host", *shape), ("host", *needed))
+    places = tuple(_numbers(rows, name, n - 1) for name, n in shape.items())
+    rank = np.ravel_multi_index(places, tuple(shape.values()))
+    host = _numbers(rows, "host", n_hosts - 1)
     for what, values in (("rank", rank), ("host", host)):
         again = np.ones(rows.n_rows, bool)
         again[np.unique(values, return_index=True)[1]] = False

@@ -74,7 +74,7 @@ from netsim.workloads.serving.workload import (
     reduces_merged,
     workload_of,
 )
-from netsim.workloads.traffic._options import hosts_of_ranks, wires_of
+from netsim.workloads.traffic._options import placement_of, wires_of
 
 __all__ = ["HOST_STATE", "LOG", "TASK_STATE", "TIMERS"]
 
@@ -268,7 +268,7 @@ def hosts_of(
         return strided(groups, params["gpu_stride"]), np.arange(gpus, n)
     if params["gpu_stride"] != 1:
         raise InputError("has no effect with a placement_file", key="traffic.gpu_stride")
-    found = hosts_of_ranks(params["placement_file"], context.directory, n, network.n_hosts)
+    found = placement_of(n, params["placement_file"], context.directory, network.n_hosts)
     return found[:gpus], found[gpus:]
 
 

@@ -165,8 +165,9 @@ def segments_of(sample: JobSample) -> Segments:
     operation = np.repeat(np.arange(len(schedule)), count)
     first = np.cumsum(count) - count
     row = start[inverse][operation] + np.arange(operation.size) - first[operation]
-    stage = schedule.stage[operation].astype(np.int64)
-    return Segments(schedule, operation, stage, *table[row].T, tuple(templates.events))
+    duration_ps, event, part, awaits = table[row].T
+    stage, events = schedule.stage[operation].astype(np.int64), tuple(templates.events)
+    return Segments(schedule, operation, stage, duration_ps, event, part, awaits, events)
 
 
 class _Templates:
