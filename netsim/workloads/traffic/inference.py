@@ -79,44 +79,135 @@ TP, KV, POOL, CONTROL = KINDS = ("tp", "kv", "pool", "control")
 """Kinds of messages: all-reduces, KV caches, pool reads, and their requests."""
 
 
+PREFILL, DECODE = PHASES = ("prefill", "decode")
+
+
 @dataclass(eq=False)
-class InferencePhase:
+class Phase:
     """The work of all instances of one phase.
 
     Attributes:
-        name: "prefill" or "decode"; the kind of its compute operations.
-        ranks: int64[instances, tp].
-        step: int64[n], the step of each of the n iterations.
-        compute_ps: int64[parts, n, blocks], compute time of a rank. A part is a share of the batch;
-            one part computes during the all-reduce of another.
-        chunked: whether parts are chunks of each block instead. A block then starts when the
+        name: one of PHASES; the kind of its compute operations.
+        deployment: the deployment of each instance.
+        rows: int64[parts], prompts or decoding sequences in each part of the batch. One part
+            computes during the all-reduce of another.
+        lengths: int64[n], by iteration: tokens of each prompt, or before each sequence's next one.
+        step: int64[n], the step of each iteration.
+        layers: number of simulated layers.
+        chunks: chunks of each block; 1 unless the batch is one part. A block starts when the
             all-reduces of all chunks of the previous block end.
-        all_reduce_bytes: int64[parts], size of each all-reduce.
         how: algorithm and options of all-reduces.
-        all_reduce_ps: int64[parts], duration of each all-reduce; None: simulated in packets.
-        computed, reduced: int64[parts, n, blocks, instances, tp], the operations, once added;
-            all-reduces of instances of one rank are their computations.
+        by_formula: whether all-reduces send no packets.
+        ranks: int64[instances, tp], once there are enough hosts.
+        computed, reduced: int64[parts or chunks, n, blocks, instances, tp], the operations, once
+            added; all-reduces of instances of one rank are their computations.
     """
 
     name: str
-    ranks: Ints
+    deployment: Deployment
+    rows: Ints
+    lengths: Ints
     step: Ints
-    compute_ps: Ints
-    all_reduce_bytes: Ints
+    layers: int
+    chunks: int
     how: CollectiveOptions
-    all_reduce_ps: Ints | None = None
-    chunked: bool = False
+    by_formula: bool
+    ranks: Ints = field(init=False)
     computed: Ints = field(init=False)
     reduced: Ints = field(init=False)
 
-    @property
-    def tp(self) -> int:
-        return int(self.ranks.shape[1])
+    def __post_init__(self) -> None:
+        self.tp, self.cost = self.deployment.tp, iteration_cost(self.deployment)
+        self.n_layers = self.deployment.model.layers
 
-    @property
-    def layers(self) -> int:
-        """Number of simulated layers."""
-        return int(self.compute_ps.shape[2]) // BLOCKS
+    def all_reduces(self) -> tuple[Ints, Ints]:
+        """int64[parts or chunks] each: size and duration by formula of each all-reduce."""
+        tokens = (self.rows * (self.lengths[0] if self.name == PREFILL else 1)).tolist()
+        n_bytes = np.array([all_reduce_bytes(self.cost, n) for n in tokens])
+        each_ps = np.array([network_ps(self.cost, n) for n in tokens])
+        each_ps //= max(1, self.cost.all_reduces)
+        if self.chunks == 1:
+            return n_bytes, each_ps
+        latency_ps = round(self.cost.all_reduce_ps)
+        return cut(n_bytes[0], self.chunks), latency_ps + cut(each_ps[0] - latency_ps, self.chunks)
+
+    def formula_ps(self) -> tuple[int, int]:
+        """Return compute and all-reduce time of the first iteration: all layers, whole batch, and
+        an idle network."""
+        rows, length = int(self.rows.sum()), int(self.lengths[0])
+        tokens = rows * length if self.name == PREFILL else rows
+        return self._times_ps(self.cost, rows, length)[0], network_ps(self.cost, tokens)
+
+    def largest(self, length: int) -> tuple[float, int]:
+        """Return the KV cache bytes of all GPUs, with replicas, and the compute time of an
+        iteration at this length: all layers, whole batch."""
+        rows, copies = int(self.rows.sum()), self.deployment.kv_share * self.tp
+        n_bytes = copies * kv_bytes_of_token(self.deployment) * rows * length
+        return n_bytes, self._times_ps(self.cost, rows, length)[0]
+
+    def kv_bytes(self) -> Ints:
+        """int64[parts or chunks]: KV cache bytes in the simulated layers, in iteration 0."""
+        every = kv_bytes_of_token(self.deployment) * self.rows * self.lengths[0]
+        found = np.ceil(every * self.layers / self.n_layers).astype(np.int64)
+        return cut(found[0], self.chunks) if self.chunks > 1 else found
+
+    def layer_kv_bytes(self) -> Ints:
+        """int64[n]: KV cache bytes of a layer by iteration, summed over GPUs, with replicas."""
+        copies = self.deployment.kv_share * self.tp
+        every = kv_bytes_of_token(self.deployment) * int(self.rows.sum()) * self.lengths
+        return np.ceil(copies * every / self.n_layers).astype(np.int64)
+
+    def layer_weight_bytes(self) -> Ints:
+        """int64[n]: weight bytes of a layer of one instance."""
+        numbers = sum(gpu_parameters(self.deployment)) * self.tp / self.n_layers
+        n_bytes = numbers * self.deployment.formats.bytes_of("weights")
+        return np.full(self.lengths.size, round(n_bytes))
+
+    def compute_ps(self) -> Ints:
+        """int64[parts or chunks, n, blocks]: compute time of a rank.
+
+        An iteration's time is in equal layers of two blocks. Attention takes the time of its token
+        pairs, and its share of the rest by parameters. Each part and each chunk launches all
+        layers. Overheads per iteration and per request are in the first part; the time up to the
+        floor is spread over all parts.
+        """
+        model = self.deployment.model
+        known = parameters(model)
+        matrices = known.active - known.embedding - known.head
+        share = model.layers * model.attention_parameters / matrices
+        parts = self.rows.size
+        found = np.empty((parts, self.lengths.size, BLOCKS * self.layers), np.int64)
+        layer = np.arange(self.layers)[:, None]
+        for k, length in enumerate(self.lengths.tolist()):
+            # [2, parts]: whole time, and time without attention pairs
+            times = np.array([self._part_ps(part, length) for part in range(parts)]).T
+            if self.name == PREFILL:
+                shortfall = np.maximum(0, round(self.cost.prefill_floor_ps) - times.sum(1))
+                times += cut(shortfall, parts)
+            for part, (whole, rest) in enumerate(times.T.tolist()):
+                attention = whole - rest + share * rest
+                ends = (layer * whole + np.array([attention, whole])) / self.n_layers
+                found[part, k] = np.diff(np.rint(ends).astype(np.int64).reshape(-1), prepend=0)
+        return np.moveaxis(cut(found[0], self.chunks), -1, 0) if self.chunks > 1 else found
+
+    def _part_ps(self, part: int, length: int) -> tuple[int, int]:
+        """Return `_times_ps` of one part, without the iteration's floor."""
+        layers_ps = self.cost.layers_ps * self.chunks
+        own = self.cost._replace(prefill_floor_ps=0.0, layers_ps=layers_ps)
+        if part:
+            own = own._replace(iteration_ps=0.0)
+            if self.name == PREFILL:
+                own = own._replace(sequence_ps=0.0)
+        return self._times_ps(own, int(self.rows[part]), length)
+
+    def _times_ps(self, cost: IterationCost, rows: int, length: int) -> tuple[int, int]:
+        """Return the compute time of an iteration, and that without attention's token pairs."""
+        if self.name == DECODE:
+            whole = compute_ps(cost, rows, 0, rows, rows * length)
+            return whole, compute_ps(cost, rows, 0, rows, 0)
+        tokens = rows * length
+        pairs = rows * prompt_pairs(self.deployment.causal, 0, length)
+        return compute_ps(cost, tokens, pairs, 0, 0), compute_ps(cost, tokens, 0, 0, 0)
 
 
 class InferenceSteps:
@@ -128,76 +219,65 @@ class InferenceSteps:
         """Kinds of the messages."""
         self._recorded: list[tuple[Ints, Ints]] = []
 
-    def add(self, phase: InferencePhase) -> None:
+    def add(self, phase: Phase) -> None:
         """Add all iterations of a phase, back to back at each rank."""
-        parts, n, blocks = phase.compute_ps.shape
+        times_ps = phase.compute_ps()
+        parts, n, blocks = times_ps.shape
         shape = (n, blocks, *phase.ranks.shape)
-        computed, reduced = np.empty((2, parts, *shape), np.int64)
-        phase.computed, phase.reduced = computed, reduced
+        computed, reduced = phase.computed, phase.reduced = np.empty((2, parts, *shape), np.int64)
         if not n:
             return
         ranks = np.broadcast_to(phase.ranks, shape)
         turn = parts * np.arange(n * blocks).reshape(n, blocks, 1, 1)
+        names = [f"layer {b // BLOCKS} {('attention', 'mlp')[b % BLOCKS]}" for b in range(blocks)]
+        labels = np.tile(np.repeat(np.array(names, object), phase.ranks.size), n).tolist()
+        sizes, reduce_ps = phase.all_reduces()
         for part in range(parts):
             made = self.ops.compute(
                 ranks,
-                phase.compute_ps[part][..., None, None],
+                times_ps[part][..., None, None],
                 stream=COMPUTE,
                 kind=phase.name,
-                label=_labels(shape),
+                label=labels,
             )
             self._record(made, phase.step)
             self.ops.set_order(made, turn + part)
             computed[part] = reduced[part] = made
             if phase.tp > 1:
-                reduced[part] = self._all_reduce(phase, part, shape, turn)
-                self.ops.after(made, reduced[part])
-            then = computed[0 if phase.chunked else part]
+                if not phase.by_formula:
+                    self.kinds.add(TP)
+                sent = self.ops.collective(
+                    "all_reduce",
+                    ranks.reshape(-1, phase.tp),
+                    int(sizes[part]),
+                    phase.how,
+                    stream=ALL_REDUCE + part,
+                    kind=TP,
+                    duration_ps=int(reduce_ps[part]) if phase.by_formula else None,
+                ).reshape(shape)
+                self._record(sent, phase.step)
+                self.ops.set_order(sent, turn + part)
+                reduced[part] = sent
+                self.ops.after(made, sent)
+            then = computed[0 if phase.chunks > 1 else part]
             self.ops.after(reduced[part][:, :-1], then[:, 1:])
         for part in range(parts):
             # The next iteration needs the tokens of all parts of the batch.
             self.ops.after(reduced[:, :-1, -1], computed[part][None, 1:, 0])
 
-    def _all_reduce(
-        self, phase: InferencePhase, part: int, shape: tuple[int, ...], turn: Ints
-    ) -> Ints:
-        formula = None if phase.all_reduce_ps is None else int(phase.all_reduce_ps[part])
-        if formula is None:
-            self.kinds.add(TP)
-        made: Ints = self.ops.collective(
-            "all_reduce",
-            np.broadcast_to(phase.ranks, shape).reshape(-1, phase.tp),
-            int(phase.all_reduce_bytes[part]),
-            phase.how,
-            stream=ALL_REDUCE + part,
-            kind=TP,
-            duration_ps=formula,
-        ).reshape(shape)
-        self._record(made, phase.step)
-        self.ops.set_order(made, turn + part)
-        return made
-
-    def send_caches(
-        self,
-        phase: InferencePhase,
-        to: InferencePhase,
-        n_bytes: Ints,
-        *,
-        per_layer: bool,
-    ) -> None:
+    def send_caches(self, phase: Phase, to: Phase, *, per_layer: bool) -> None:
         """Send the KV caches of each prefill instance to the decode instance of the same index.
 
         They are sent after the iteration, or layer by layer after attention. The decode instance's
-        first iteration of the next step waits for them. `n_bytes`: int64[parts], per iteration.
+        first iteration of the next step waits for them.
         """
         self.kinds.add(KV)
         share = partition(phase.tp, to.tp)
-        src, dst = share.source, share.sink
-        for part in range(len(phase.compute_ps)):
-            messages = phase.layers if per_layer else 1
+        src, dst, messages = share.source, share.sink, phase.layers if per_layer else 1
+        for part, n_bytes in enumerate(phase.kv_bytes()):
             # [n, messages, instances, len(share)]
             before = phase.computed[part][:, ::BLOCKS] if per_layer else phase.reduced[part][:, -1:]
-            size = share.sizes(n_bytes[part : part + 1], messages)[:, :, None]
+            size = share.sizes(n_bytes[None], messages)[:, :, None]
             shape = (len(phase.step), messages, len(phase.ranks), len(share))
             sent, received = self.ops.send(
                 np.broadcast_to(phase.ranks[:, src], shape),
@@ -209,14 +289,11 @@ class InferenceSteps:
             self._record(received, phase.step)
             self.ops.after(before[..., src], sent)
             first = np.searchsorted(to.step, phase.step, "right")
-            has_next = np.flatnonzero(first < len(to.step))
-            for k in has_next.tolist():
+            for k in np.flatnonzero(first < len(to.step)).tolist():
                 starts = to.computed[:, first[k], 0][:, None, :, dst]
                 self.ops.after(received[k][None], starts)
 
-    def read_pool(
-        self, phase: InferencePhase, pool: Ints, layer_bytes: Ints, *, prefetch: bool
-    ) -> None:
+    def read_pool(self, phase: Phase, pool: Ints, layer_bytes: Ints, *, prefetch: bool) -> None:
         """Have every rank read from the ranks `pool` before each layer.
 
         `layer_bytes`: int64[n * layers], read by one instance before each layer. With `prefetch`,
@@ -249,155 +326,16 @@ class InferenceSteps:
 
     def job_steps(self) -> JobSteps:
         """Return the step of each operation."""
-        number = np.concatenate([made for made, _ in self._recorded])
-        step = np.concatenate([step for _, step in self._recorded])
+        number, step = (np.concatenate(of) for of in zip(*self._recorded, strict=True))
         # In-network reduction adds operations in between, which the table omits.
-        step = step[np.argsort(number)].astype(np.int32)
-        return JobSteps(step, formula_networks={TP: "scale-up"})
+        return JobSteps(
+            step[np.argsort(number)].astype(np.int32), formula_networks={TP: "scale-up"}
+        )
 
     def _record(self, made: Ints, step: Ints) -> None:
         """Record the steps of operations; their first axis is the iteration."""
         of = np.broadcast_to(step.reshape(-1, *[1] * (made.ndim - 1)), made.shape)
         self._recorded.append((made.reshape(-1), of.reshape(-1)))
-
-
-def _labels(shape: tuple[int, ...]) -> list[str]:
-    """Return the label of each compute operation."""
-    n, blocks, *others = shape
-    names = [f"layer {b // BLOCKS} {('attention', 'mlp')[b % BLOCKS]}" for b in range(blocks)]
-    found: list[str] = np.tile(np.repeat(np.array(names, object), np.prod(others)), n).tolist()
-    return found
-
-
-PREFILL, DECODE = PHASES = ("prefill", "decode")
-
-
-@dataclass(frozen=True, eq=False)
-class Batches:
-    """The batches of a phase, the same for all its instances.
-
-    Attributes:
-        phase: one of `PHASES`.
-        deployment: the deployment of each instance.
-        rows: int64[parts], prompts or decoding sequences in each part of the batch.
-        lengths: int64[n], by iteration: tokens of each prompt, or before each sequence's next one.
-        layers: number of simulated layers.
-        chunks: chunks of each block; 1 unless the batch is one part.
-    """
-
-    phase: str
-    deployment: Deployment
-    rows: Ints
-    lengths: Ints
-    layers: int
-    chunks: int = 1
-
-    def phase_of(
-        self, ranks: Ints, step: Ints, how: CollectiveOptions, *, by_formula: bool
-    ) -> InferencePhase:
-        """Return the phase on `ranks`, int64[instances, tp]; iteration k belongs to `step[k]`."""
-        cost = iteration_cost(self.deployment)
-        tokens = self.rows * (self.lengths[0] if self.phase == PREFILL else 1)
-        n_bytes = np.array([all_reduce_bytes(cost, n) for n in tokens.tolist()])
-        each_ps = np.array(
-            [network_ps(cost, n) // max(1, cost.all_reduces) for n in tokens.tolist()]
-        )
-        computing_ps = self._compute_ps(cost)
-        if self.chunks > 1:
-            n_bytes = cut(n_bytes[0], self.chunks)
-            latency_ps = round(cost.all_reduce_ps)
-            each_ps = latency_ps + cut(each_ps[0] - latency_ps, self.chunks)
-            computing_ps = np.moveaxis(cut(computing_ps[0], self.chunks), -1, 0)
-        return InferencePhase(
-            name=self.phase,
-            ranks=ranks,
-            step=step,
-            compute_ps=computing_ps,
-            all_reduce_bytes=n_bytes,
-            how=how,
-            all_reduce_ps=each_ps if by_formula else None,
-            chunked=self.chunks > 1,
-        )
-
-    def formula_ps(self) -> tuple[int, int]:
-        """Return compute and all-reduce time of the first iteration: all layers, whole batch, and
-        an idle network."""
-        cost, rows, length = iteration_cost(self.deployment), int(self.rows.sum()), self.lengths[0]
-        tokens = rows * int(length) if self.phase == PREFILL else rows
-        return self._times_ps(cost, rows, int(length))[0], network_ps(cost, tokens)
-
-    def largest(self, length: int) -> tuple[float, int]:
-        """Return the KV cache bytes of all GPUs, with replicas, and the compute time of an
-        iteration at this length: all layers, whole batch."""
-        rows, copies = int(self.rows.sum()), self.deployment.kv_share * self.deployment.tp
-        time_ps = self._times_ps(iteration_cost(self.deployment), rows, length)[0]
-        return copies * kv_bytes_of_token(self.deployment) * rows * length, time_ps
-
-    def kv_bytes(self) -> Ints:
-        """int64[parts]: KV cache bytes of each part in the simulated layers, in iteration 0."""
-        every = kv_bytes_of_token(self.deployment) * self.rows * self.lengths[0]
-        found = np.ceil(every * self.layers / self._n_layers).astype(np.int64)
-        return cut(found[0], self.chunks) if self.chunks > 1 else found
-
-    def layer_kv_bytes(self) -> Ints:
-        """int64[n]: KV cache bytes of a layer by iteration, summed over GPUs, with replicas."""
-        copies = self.deployment.kv_share * self.deployment.tp
-        every = kv_bytes_of_token(self.deployment) * int(self.rows.sum()) * self.lengths
-        return np.ceil(copies * every / self._n_layers).astype(np.int64)
-
-    def layer_weight_bytes(self) -> Ints:
-        """int64[n]: weight bytes of a layer of one instance."""
-        numbers = sum(gpu_parameters(self.deployment)) * self.deployment.tp / self._n_layers
-        n_bytes = numbers * self.deployment.formats.bytes_of("weights")
-        return np.full(self.lengths.size, round(n_bytes))
-
-    @property
-    def _n_layers(self) -> int:
-        return self.deployment.model.layers
-
-    def _compute_ps(self, cost: IterationCost) -> Ints:
-        """Return `InferencePhase.compute_ps`: an iteration's time in equal layers of two blocks.
-
-        Attention takes the time of its token pairs, and its share of the rest by parameters. Each
-        part and each chunk launches all layers. Overheads per iteration and per request are in the
-        first part; the time up to the floor is spread over all parts.
-        """
-        model = self.deployment.model
-        known = parameters(model)
-        matrices = known.active - known.embedding - known.head
-        share = model.layers * model.attention_parameters / matrices
-        parts = self.rows.size
-        found = np.empty((parts, self.lengths.size, BLOCKS * self.layers), np.int64)
-        layer = np.arange(self.layers)[:, None]
-        for k, length in enumerate(self.lengths.tolist()):
-            # [2, parts]: whole time, and time without attention pairs
-            times = np.array([self._part_ps(cost, part, length) for part in range(parts)]).T
-            if self.phase == PREFILL:
-                shortfall = np.maximum(0, round(cost.prefill_floor_ps) - times.sum(1))
-                times += cut(shortfall, parts)
-            for part, (whole, rest) in enumerate(times.T.tolist()):
-                attention = whole - rest + share * rest
-                ends = (layer * whole + np.array([attention, whole])) / self._n_layers
-                found[part, k] = np.diff(np.rint(ends).astype(np.int64).reshape(-1), prepend=0)
-        return found
-
-    def _part_ps(self, cost: IterationCost, part: int, length: int) -> tuple[int, int]:
-        """Return `_times_ps` of one part, without the iteration's floor."""
-        own = cost._replace(prefill_floor_ps=0.0, layers_ps=cost.layers_ps * self.chunks)
-        if part:
-            own = own._replace(iteration_ps=0.0)
-            if self.phase == PREFILL:
-                own = own._replace(sequence_ps=0.0)
-        return self._times_ps(own, int(self.rows[part]), length)
-
-    def _times_ps(self, cost: IterationCost, rows: int, length: int) -> tuple[int, int]:
-        """Return the compute time of an iteration, and that without attention's token pairs."""
-        if self.phase == DECODE:
-            whole = compute_ps(cost, rows, 0, rows, rows * length)
-            return whole, compute_ps(cost, rows, 0, rows, 0)
-        tokens = rows * length
-        pairs = rows * prompt_pairs(self.deployment.causal, 0, length)
-        return compute_ps(cost, tokens, pairs, 0, 0), compute_ps(cost, tokens, 0, 0, 0)
 
 
 AFTER_PREFILL, LAYERWISE = KV_TRANSFERS = ("after_prefill", "layerwise")
@@ -472,30 +410,26 @@ def flows(
 ) -> Workload:
     """Return all steps. Ranks are those of prefill instances, decode instances, and the pool."""
     _check(params)
-    batches = _batches(params, context)
-    n_instances, steps = params["instances"], params["steps"]
-    sizes = [n_instances * one.deployment.tp for one in batches]
-    n_ranks = sum(sizes) + params["pool_hosts"]
+    phases = _phases(params, context)
+    n_instances = params["instances"]
+    gpus = n_instances * sum(phase.tp for phase in phases)
+    n_ranks = gpus + params["pool_hosts"]
     if n_ranks > network.n_hosts:
         message = f"{n_ranks:,} GPUs and pool hosts exceed the {network.n_hosts:,} hosts"
         raise InputError(message, key="traffic.instances", hint="use a larger network")
     hosts = hosts_of(params, n_ranks, network.n_hosts, context.directory, rng)
-    _require_memory(params, batches)
+    first = 0
+    for phase in phases:
+        phase.ranks = first + np.arange(n_instances * phase.tp).reshape(n_instances, -1)
+        first += phase.ranks.size
+    _require_memory(phases)
     work = InferenceSteps(n_ranks)
-    first, made = 0, []
-    for one, size in zip(batches, sizes, strict=True):
-        ranks = first + np.arange(size).reshape(n_instances, -1)
-        step = np.repeat(np.arange(steps), one.lengths.size // steps)
-        formula = params["fidelity"] == FORMULA
-        phase = one.phase_of(ranks, step, _collective_options(params, one), by_formula=formula)
+    for phase in phases:
         work.add(phase)
-        made.append((one, phase))
-        first += size
     if params["phase"] == SPLIT:
-        layerwise = params["kv_transfer"] == LAYERWISE
-        work.send_caches(made[0][1], made[1][1], batches[0].kv_bytes(), per_layer=layerwise)
+        work.send_caches(*phases, per_layer=params["kv_transfer"] == LAYERWISE)
     if params["pool_hosts"]:
-        _read_pool(params, work, made, np.arange(first, n_ranks))
+        _read_pool(params, work, phases, np.arange(gpus, n_ranks))
     if not work.kinds:
         message = "sends nothing: instances have one GPU, or all-reduces are by formula"
         hint = 'use tp = 2 or more, fidelity = "packets", phase = "split" or pool_hosts'
@@ -505,7 +439,7 @@ def flows(
         load = work.ops.lower(hosts, classes, network.reduction, wires_of(network, context))
     except InputError as error:
         raise error.at(key="traffic.algorithm") from None
-    load = replace(load, notes=(*load.notes, *_notes(params, made)))
+    load = replace(load, notes=(*load.notes, *_notes(params, phases)))
     return work.job_steps().add_to(load)
 
 
@@ -542,32 +476,40 @@ def _check(params: Mapping[str, Any]) -> None:
         )
 
 
-def _batches(params: Mapping[str, Any], context: TrafficContext) -> list[Batches]:
-    """Return the batches of each phase."""
-    found = []
-    split = params["phase"] == SPLIT
-    for phase in PHASES if split else (params["phase"],):
-        decodes = phase == DECODE
+def _phases(params: Mapping[str, Any], context: TrafficContext) -> list[Phase]:
+    """Return the phases, without ranks."""
+    found: list[Phase] = []
+    split, steps, latency = params["phase"] == SPLIT, params["steps"], params["latency"]
+    for name in PHASES if split else (params["phase"],):
+        decodes = name == DECODE
         key = "decode_deployment" if decodes and params["decode_deployment"] else "deployment"
         deployment = deployment_of(params, key, context)
-        n = params["steps"]
+        n = steps
         if split and decodes and params["tokens"] is not None:
             n *= params["tokens"]
         length = params["context" if decodes else "prompt"] or TOKENS
         require_room(n * MESSAGE_BYTES, what=f"{n:,} iterations", key="traffic.steps")
         found.append(
-            Batches(
-                phase=phase,
+            Phase(
+                name=name,
                 deployment=deployment,
-                rows=_rows(params, phase),
+                rows=_rows(params, name),
                 lengths=length + np.arange(n) * (decodes and params["context_grows"]),
+                step=np.repeat(np.arange(steps), n // steps),
                 layers=_layers(params, deployment),
                 chunks=(params["block_chunks"] or N_CHUNKS) if params["overlap"] == CHUNKS else 1,
+                how=CollectiveOptions(
+                    algorithm=params["algorithm"] or deployment.options.all_reduce,
+                    chunk_bytes=params["chunk"],
+                    channels=params["channels"] or 1,
+                    latency_ps=deployment.overheads.step_latency if latency is None else latency,
+                ),
+                by_formula=params["fidelity"] == FORMULA,
             )
         )
         _check_capacity(params, found[-1])
     if split:
-        check_same_cache(*(one.deployment for one in found))
+        check_same_cache(*(phase.deployment for phase in found))
     return found
 
 
@@ -591,20 +533,20 @@ def _layers(params: Mapping[str, Any], deployment: Deployment) -> int:
     return layers or largest
 
 
-def _check_capacity(params: Mapping[str, Any], batches: Batches) -> None:
+def _check_capacity(params: Mapping[str, Any], phase: Phase) -> None:
     """Raise InputError if a batch's KV cache exceeds GPU memory, or the simulator's limits."""
-    key = f"traffic.batch.{batches.phase}"
-    longest = int(batches.lengths.max(initial=0))
-    tokens = int(batches.rows.sum()) * longest
-    n_bytes, time_ps = batches.largest(longest)
+    key = f"traffic.batch.{phase.name}"
+    longest = int(phase.lengths.max(initial=0))
+    tokens = int(phase.rows.sum()) * longest
+    n_bytes, time_ps = phase.largest(longest)
     if n_bytes >= TRAFFIC_BYTES or time_ps >= HORIZON_PS:
         message = f"a KV cache of {tokens:,} tokens exceeds the simulator's limits"
         hint = f"{n_bytes:.3g} bytes, an iteration of {time_ps / 1e12:.3g} s"
         raise InputError(message, key=key, hint=hint)
     share = 1.0
-    if params["pool_hosts"] and params["pooled"] != WEIGHTS and batches.phase == DECODE:
-        share -= 1.0 if params["pooled_fraction"] is None else params["pooled_fraction"]
-    largest = kv_capacity_tokens(batches.deployment)
+    if params["pool_hosts"] and params["pooled"] != WEIGHTS and phase.name == DECODE:
+        share -= _pooled_fraction(params)
+    largest = kv_capacity_tokens(phase.deployment)
     if tokens * share > largest:
         raise InputError(
             f"a KV cache of {tokens:,} tokens exceeds the memory left by the weights",
@@ -613,72 +555,59 @@ def _check_capacity(params: Mapping[str, Any], batches: Batches) -> None:
         )
 
 
-def _require_memory(params: Mapping[str, Any], batches: Sequence[Batches]) -> None:
+def _pooled_fraction(params: Mapping[str, Any]) -> float:
+    return 1.0 if params["pooled_fraction"] is None else float(params["pooled_fraction"])
+
+
+def _require_memory(phases: Sequence[Phase]) -> None:
     """Raise InputError if the operations would exceed memory."""
     n = 0
-    for one in batches:
-        tp = one.deployment.tp
-        channels = params["channels"] or 1
-        sends = 1 if params["fidelity"] == FORMULA else 4 * (tp - 1) * channels
+    for one in phases:
+        sends = 1 if one.by_formula else 4 * (one.tp - 1) * one.how.channels
         blocks = one.lengths.size * one.layers * BLOCKS * one.rows.size * one.chunks
-        n += params["instances"] * tp * blocks * (1 + sends)
+        n += one.ranks.size * blocks * (1 + sends)
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.layers")
 
 
-def _collective_options(params: Mapping[str, Any], batches: Batches) -> CollectiveOptions:
-    deployment, latency = batches.deployment, params["latency"]
-    return CollectiveOptions(
-        algorithm=params["algorithm"] or deployment.options.all_reduce,
-        chunk_bytes=params["chunk"],
-        channels=params["channels"] or 1,
-        latency_ps=deployment.overheads.step_latency if latency is None else latency,
-    )
-
-
 def _read_pool(
-    params: Mapping[str, Any],
-    work: InferenceSteps,
-    made: Sequence[tuple[Batches, InferencePhase]],
-    pool: NDArray[np.int64],
+    params: Mapping[str, Any], work: InferenceSteps, phases: Sequence[Phase], pool: Ints
 ) -> None:
     """Add the reads of all instances that use the pool."""
-    share = 1.0 if params["pooled_fraction"] is None else params["pooled_fraction"]
-    prefetch = params["pool_read"] != ON_DEMAND
-    for batches, phase in made:
+    for phase in phases:
         if params["pooled"] == WEIGHTS:
-            n_bytes = batches.layer_weight_bytes()
-        elif batches.phase == DECODE:
-            n_bytes = batches.layer_kv_bytes()
+            n_bytes = phase.layer_weight_bytes()
+        elif phase.name == DECODE:
+            n_bytes = phase.layer_kv_bytes()
         else:
             continue
-        sizes = np.repeat(np.ceil(n_bytes * share).astype(np.int64), batches.layers)
-        work.read_pool(phase, pool, sizes, prefetch=prefetch)
+        sizes = np.ceil(n_bytes * _pooled_fraction(params)).astype(np.int64)
+        sizes = np.repeat(sizes, phase.layers)
+        work.read_pool(phase, pool, sizes, prefetch=params["pool_read"] != ON_DEMAND)
 
 
-def _notes(params: Mapping[str, Any], made: Sequence[tuple[Batches, InferencePhase]]) -> list[str]:
+def _notes(params: Mapping[str, Any], phases: Sequence[Phase]) -> list[str]:
     """Describe the instances and the simulated layers."""
     found = []
-    for batches, phase in made:
-        n, of, rows = len(phase.ranks), batches.deployment, int(batches.rows.sum())
-        who = f"{n:,} {batches.phase} instance{'s' * (n != 1)} of {of.tp:,} GPUs, {of.name}"
-        if not batches.lengths.size:
+    for phase in phases:
+        n, of, rows = len(phase.ranks), phase.deployment, int(phase.rows.sum())
+        who = f"{n:,} {phase.name} instance{'s' * (n != 1)} of {of.tp:,} GPUs, {of.name}"
+        times, layers = phase.lengths.size, of.model.layers
+        if not times:
             found.append(f"{who}: receive only.")
             continue
-        batch = f"{rows:,} prompt{'s' * (rows != 1)} of {batches.lengths[0]:,} tokens"
-        if batches.phase == DECODE:
-            batch = f"{rows:,} sequence{'s' * (rows != 1)} with contexts of {batches.lengths[0]:,}"
-        times = batches.lengths.size
+        batch = f"{rows:,} prompt{'s' * (rows != 1)} of {phase.lengths[0]:,} tokens"
+        if phase.name == DECODE:
+            batch = f"{rows:,} sequence{'s' * (rows != 1)} with contexts of {phase.lengths[0]:,}"
         found.append(f"{who}: {times:,} iteration{'s' * (times != 1)} over {batch}.")
-        computing, sending = (format_time(one, 4) for one in batches.formula_ps())
+        computing, sending = (format_time(one, 4) for one in phase.formula_ps())
         found.append(
-            f"First iteration by formula, all {of.model.layers:,} layers: {computing} of compute, "
+            f"First iteration by formula, all {layers:,} layers: {computing} of compute, "
             f"{sending} of all-reduces."
         )
-        whole = of.model.layers
-        if batches.layers < whole:
+        if phase.layers < layers:
             found.append(
-                f"{batches.layers:,} of {whole:,} layers are simulated: multiply times and bytes "
-                f"by {whole / batches.layers:,.4g}."
+                f"{phase.layers:,} of {layers:,} layers are simulated: multiply times and bytes "
+                f"by {layers / phase.layers:,.4g}."
             )
     if params["fidelity"] == FORMULA:
         found.append("All-reduces are timed by formula and send no packets.")
