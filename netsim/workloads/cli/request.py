@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,16 +28,6 @@ WORST = {"worst-ttft": "ttft_ps", "worst-tbt": "tbt_max_ps"}
 
 GAPS = 5
 """Default of --limit: longest gaps shown."""
-
-LABELS = {
-    "queueing": "waiting for prefill",
-    "prefill": "prefill",
-    "kv": "KV cache transfer",
-    "decode_queue": "waiting to decode",
-    "decode": "decode",
-    "lost": "lost, waiting for restart",
-}
-
 
 OPTIONS = {
     "request": click.option(
@@ -108,6 +99,8 @@ def headlines(breakdown: LatencyBreakdown) -> Iterator[str]:
 
 def stage_table(breakdown: LatencyBreakdown) -> Wide:
     """Return a row for each stage, with consecutive tokens on one instance joined."""
+    from netsim.workloads.tracing.request_latency import LABELS
+
     rows = list(_joined_rows(breakdown.rows))
     unit, scale = common_unit([row["end_ps"] for row in rows])
     columns = [
@@ -127,21 +120,13 @@ def stage_table(breakdown: LatencyBreakdown) -> Wide:
 
 def _joined_rows(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield consecutive rows of equal stage and instance as one."""
-    current: dict[str, Any] | None = None
-    for row in table.iter_rows(named=True):
-        if current is not None and (current["stage"], current["instance"]) == (
-            row["stage"],
-            row["instance"],
-        ):
-            current["end_ps"] = row["end_ps"]
-            for name in ("iterations", "decode_batch", "prompt_tokens", "network_ps", "down_ps"):
-                current[name] += row[name]
-            continue
-        if current is not None:
-            yield current
-        current = dict(row)
-    if current is not None:
-        yield current
+    for _, some in groupby(
+        table.iter_rows(named=True), key=lambda row: (row["stage"], row["instance"])
+    ):
+        rows = list(some)
+        sums = ("iterations", "decode_batch", "prompt_tokens", "network_ps", "down_ps")
+        joined = {name: sum(row[name] for row in rows) for name in sums}
+        yield {**rows[0], "end_ps": rows[-1]["end_ps"], **joined}
 
 
 def _mean(row: Mapping[str, Any], name: str) -> str:
@@ -150,6 +135,8 @@ def _mean(row: Mapping[str, Any], name: str) -> str:
 
 def gap_table(gaps: pl.DataFrame, limit: int = GAPS) -> Wide:
     """Return the parts of the longest token gaps (0: all), and of the median gap."""
+    from netsim.workloads.tracing.request_latency import GAP_PARTS
+
     longest = gaps.sort("gap_ps", descending=True, maintain_order=True).head(limit or len(gaps))
     median = gaps.sort("gap_ps")[(len(gaps) - 1) // 2]
     rows = [*longest.iter_rows(named=True), *median.iter_rows(named=True)]
@@ -158,13 +145,7 @@ def gap_table(gaps: pl.DataFrame, limit: int = GAPS) -> Wide:
     columns = [Column("gap before", names, left=True)]
     columns.append(Column(f"at\n{unit}", [number(row["start_ps"], scale) for row in rows], rank=4))
     columns.append(Column(f"gap\n{unit}", [number(row["gap_ps"], scale) for row in rows]))
-    for name, title in (
-        ("kv_ps", "KV cache"),
-        ("waiting_ps", "waiting"),
-        ("down_ps", "down"),
-        ("computing_ps", "compute"),
-        ("network_ps", "network"),
-    ):
+    for name, title in GAP_PARTS.items():
         if any(row[name] for row in rows):
             columns.append(Column(f"{title}\n{unit}", [number(row[name], scale) for row in rows]))
     for name, title, rank in (

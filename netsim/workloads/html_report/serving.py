@@ -18,7 +18,13 @@ from netsim.plots.words import axis_name
 from netsim.results import Result
 from netsim.units import format_number, format_time
 from netsim.workloads.plots.serving import FIGURES, samples
-from netsim.workloads.tracing.request_latency import LatencyBreakdown, request_latency
+from netsim.workloads.reports.serving import TIMES
+from netsim.workloads.tracing.request_latency import (
+    GAP_PARTS,
+    LABELS,
+    LatencyBreakdown,
+    request_latency,
+)
 
 ORDER = 2
 MAX_CURVES = 12
@@ -28,14 +34,8 @@ ALIKE = 0.05
 WORST = (("tbt_max_ps", 5, "longest gap"), ("ttft_ps", 3, "latest first token"))
 """Column of requests, how many of the worst are shown, and what they have."""
 
-STAGES = {
-    "queueing": ("waiting for prefill", "#999999"),
-    "prefill": ("prefill", "#009E73"),
-    "kv": ("KV cache transfer", "#D55E00"),
-    "decode_queue": ("waiting to decode", "#E69F00"),
-    "decode": ("decode", "#56B4E9"),
-    "lost": ("lost, waiting for restart", "#000000"),
-}
+COLORS = ("#999999", "#009E73", "#D55E00", "#E69F00", "#56B4E9", "#000000")
+"""Colors of the stages, as in LABELS."""
 
 
 def headlines(report: Report) -> Iterator[str | parts.Part]:
@@ -50,12 +50,12 @@ def headlines(report: Report) -> Iterator[str | parts.Part]:
             ("ttft_ps", "first token within {}"),
             ("tbt_ps", "99 % of gaps within {}"),
         )
-        if slo.get(key) is not None
+        if slo[key] is not None
     ]
     if limits:
         transports = dict.fromkeys(point.transport for point in served)
         for transport in transports if len(served) <= FEW_POINTS else ():
-            told = (_goodput(one.result) for one in served if one.transport == transport)
+            told = (_goodput(_serving(one.result)) for one in served if one.transport == transport)
             yield (
                 f"Goodput of {transport}, requests per second within the SLO of those that "
                 f"arrived: {', '.join(told)}."
@@ -89,8 +89,7 @@ def _latencies(points: list[Point]) -> parts.Part:
     return parts.table(["point", *names], rows)
 
 
-def _goodput(result: Result) -> str:
-    serving = _serving(result)
+def _goodput(serving: Mapping[str, Any]) -> str:
     good, came = serving["slo"]["goodput_per_s"], serving["offered_per_s"]
     return f"{format_number(good, 3)} of {format_number(came, 4)}"
 
@@ -104,7 +103,7 @@ def _furthest(served: list[Point]) -> tuple[Point, Point | None]:
         alike.setdefault(repr(rest), []).append(point)
 
     def met(point: Point) -> float:
-        return float(_serving(point.result)["slo"].get("attainment") or 0)
+        return float(_serving(point.result)["slo"]["attainment"])
 
     pairs = [(min(its, key=met), max(its, key=met)) for its in alike.values()]
     worst, best = max(pairs, key=lambda pair: met(pair[1]) - met(pair[0]))
@@ -142,7 +141,7 @@ def _difference(worst: Point, best: Point) -> str:
             told.append(f"the {name} takes {a} with both")
         else:
             told.append(f"the {name} takes {a} with {worst.transport}, {b} with {best.transport}")
-    share = (ours.get("network") or {}).get("second_token")
+    share = ours["network"]["second_token"]
     network = f"; with {worst.transport}, {100 * share:.0f} % of it is the network" if share else ""
     shares = (f"{100 * one['slo']['attainment']:.0f} %" for one in (ours, theirs))
     return (
@@ -187,37 +186,22 @@ def of_point(_report: Report, point: Point) -> Iterator[Section]:
         unit = unit_of([max(sum(values) for _, values, _ in rows)])
         made = [parts.bar_row(t, [one / unit[1] for one in v], text) for t, v, text in rows]
         text = "From arrival to the last token. Times of flows are estimated as below."
-        part = parts.bars(list(STAGES.values()), unit[0], made)
+        part = parts.bars(list(zip(LABELS.values(), COLORS, strict=True)), unit[0], made)
         yield Section("worst_requests", "Worst requests", (text,), (part,))
 
 
 def _tiles(serving: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    slo = serving["slo"]
-    yield "SLO met", f"{100 * (slo.get('attainment') or 0):.1f} %", f"goodput {_of(serving)}"
-    for key, name in (
-        ("ttft_ps", "time to first token"),
-        ("second_token_ps", "first to second token"),
-        ("tbt_ps", "time between tokens"),
-        ("kv_ps", "KV cache transfer"),
-    ):
-        found = serving.get(key) or {}
-        if found.get("p99") is not None:
-            median = format_time(int(found["p50"]), 3)
-            yield name, format_time(int(found["p99"]), 3), f"99th percentile; median {median}"
-    if slo.get("stall_ps") is not None:
-        yield (
-            "stalled",
-            f"{slo['stalled']:,}",
-            f"requests, gap above {format_time(slo['stall_ps'])}",
-        )
-    network = serving.get("network") or {}
-    if network.get("second_token") is not None:
-        yield "network", f"{100 * network['second_token']:.0f} %", "of first to second token"
-
-
-def _of(serving: Mapping[str, Any]) -> str:
-    good, came = serving["slo"]["goodput_per_s"], serving["offered_per_s"]
-    return f"{format_number(good, 3)} of {format_number(came, 4)}/s"
+    slo, share = serving["slo"], serving["network"]["second_token"]
+    yield "SLO met", f"{100 * slo['attainment']:.1f} %", f"goodput {_goodput(serving)}/s"
+    for key in ("ttft_ps", "second_token_ps", "tbt_ps", "kv_ps"):
+        if serving[key]["p99"] is not None:
+            high, median = (format_time(int(serving[key][one]), 3) for one in ("p99", "p50"))
+            yield TIMES[key], high, f"99th percentile; median {median}"
+    if slo["stall_ps"] is not None:
+        limit = format_time(slo["stall_ps"])
+        yield "stalled", f"{slo['stalled']:,}", f"requests, gap above {limit}"
+    if share is not None:
+        yield "network", f"{100 * share:.0f} %", "of first to second token"
 
 
 def _worst(point: Point) -> Iterator[tuple[str, list[float], list[str]]]:
@@ -236,15 +220,11 @@ def _worst(point: Point) -> Iterator[tuple[str, list[float], list[str]]]:
             rows = breakdown.rows
             length = (rows["end_ps"] - rows["start_ps"]).to_numpy()
             stage = rows["stage"].to_numpy()
-            values = [float(length[stage == one].sum()) for one in STAGES]
-            yield _title(breakdown, name), values, list(_story(point, breakdown))
-
-
-def _title(breakdown: LatencyBreakdown, name: str) -> str:
-    one = breakdown.request
-    prompt, output = one["prompt_tokens"], one["output_tokens"]
-    tokens = f"{prompt:,} prompt tokens, {output:,} output tokens"
-    return f"request {one['request']} ({name}; {tokens})"
+            values = [float(length[stage == one].sum()) for one in LABELS]
+            prompt, output = (breakdown.request[f"{one}_tokens"] for one in ("prompt", "output"))
+            tokens = f"{prompt:,} prompt tokens, {output:,} output tokens"
+            title = f"request {number} ({name}; {tokens})"
+            yield title, values, list(_story(point, breakdown))
 
 
 def _story(point: Point, breakdown: LatencyBreakdown) -> Iterator[str]:
@@ -256,13 +236,7 @@ def _story(point: Point, breakdown: LatencyBreakdown) -> Iterator[str]:
         longest = gaps.sort("gap_ps", descending=True).row(0, named=True)
         told = [
             f"{name} {format_time(longest[key], 3)}"
-            for key, name in (
-                ("kv_ps", "KV cache"),
-                ("waiting_ps", "waiting"),
-                ("down_ps", "instance down"),
-                ("computing_ps", "compute"),
-                ("network_ps", "network"),
-            )
+            for key, name in {**GAP_PARTS, "down_ps": "instance down"}.items()
             if longest[key]
         ]
         gap = format_time(longest["gap_ps"], 4)

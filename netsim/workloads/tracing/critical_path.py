@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from netsim.common.steps import step as tell
 from netsim.errors import InputError
@@ -21,8 +22,6 @@ from netsim.workloads.operations.table import WHATS, OperationTable
 from netsim.workloads.reports.traces import CRITICAL
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from netsim.experiment import Point
     from netsim.results import Result
 
@@ -53,8 +52,6 @@ class CriticalPath:
     def hosts(self, most: int, from_ps: int = 0, to_ps: int | None = None) -> list[int]:
         """Return the `most` hosts with the longest time on the path between two times, sorted;
         flows count at their source."""
-        import polars as pl
-
         end = self.end_ps if to_ps is None else to_ps
         length = pl.col("end_ps").clip(from_ps, end) - pl.col("start_ps").clip(from_ps, end)
         found = self.segments.group_by("host").agg(length.sum().alias("time_ps"))
@@ -70,8 +67,6 @@ class CriticalPath:
         ideal times of flows, and `waited_ps`, the rest (null without flows); and `stream_ps`, the
         time of segments whose successor waited only for its stream.
         """
-        import polars as pl
-
         held = (pl.col("start_reason").shift(-1) == "stream").fill_null(value=False)
         of_flows = pl.col("ideal_ps").is_not_null().any()
         return (
@@ -141,8 +136,6 @@ def steps_done(result: Result) -> int:
 
 def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) -> tuple[int, int]:
     """Return the last task of a step, and the end of the previous step, or 0."""
-    import polars as pl
-
     file, table = str(result.path), result.operations
     operations = scenario.load.part(OperationTable)
     if table is None or operations is None:
@@ -197,8 +190,6 @@ def _table(
     found: Sequence[PathSegment], scenario: Scenario, tasks: TaskTable, point: Point
 ) -> pl.DataFrame:
     """Return the segments as a table, with their operations and ideal times."""
-    import polars as pl
-
     flows = scenario.messages
     send, told = tasks.of_flows(SEND, len(flows)), _Operations(scenario, tasks)
     alone = scenario.alone or scenario.ideal

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+import polars as pl
 
 from netsim.errors import InputError
 from netsim.workloads.reports.traces import REQUEST_LATENCY
@@ -24,21 +24,41 @@ from netsim.workloads.serving.data import (
 from netsim.workloads.serving.outcome import Log, log_of
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from netsim.results import Result
 
 QUEUEING, PREFILL, KV, JOINING, DECODE, GONE = (
-    "queueing",
-    "prefill",
-    "kv",
-    "decode_queue",
-    "decode",
-    "lost",
+    *("queueing", "prefill", "kv", "decode_queue", "decode", "lost"),
 )
+LABELS = {
+    QUEUEING: "waiting for prefill",
+    PREFILL: "prefill",
+    KV: "KV cache transfer",
+    JOINING: "waiting to decode",
+    DECODE: "decode",
+    GONE: "lost, waiting for restart",
+}
+"""Stages and their titles."""
+
+NEXT = {
+    PREFILL_START: PREFILL,
+    FIRST_TOKEN: KV,
+    KV_TRANSFER_END: JOINING,
+    DECODE_START: DECODE,
+    LOST: GONE,
+}
+"""Stages after events of the log."""
 
 BY_ITERATION = (PREFILL, DECODE)
 """Stages with one row per iteration."""
+
+GAP_PARTS = {
+    "kv_ps": "KV cache",
+    "waiting_ps": "waiting",
+    "down_ps": "down",
+    "computing_ps": "compute",
+    "network_ps": "network",
+}
+"""Columns of `LatencyBreakdown.gaps` that add up to a gap, and their titles."""
 
 Row = dict[str, Any]
 
@@ -65,40 +85,22 @@ class LatencyBreakdown:
         (down_ps), and the request's iterations (computing_ps, network_ps); and decode_batch and
         prompt_tokens of its last iteration.
         """
-        import polars as pl
-
-        token = pl.col("token").fill_null(strategy="backward")
         length = pl.col("end_ps") - pl.col("start_ps")
-        inside = pl.col("stage").is_in(BY_ITERATION)
-        own = pl.when(inside)
-        kv = pl.when(pl.col("stage") == KV).then(length).otherwise(0)
+        own = pl.when(pl.col("stage").is_in(BY_ITERATION))
         rows = self.rows.with_columns(
-            token=token,
-            kv=kv,
-            down=pl.col("down_ps"),
-            computing=own.then("computing_ps").otherwise(0),
-            network=own.then("network_ps").otherwise(0),
+            token=pl.col("token").fill_null(strategy="backward"),
+            kv_ps=pl.when(pl.col("stage") == KV).then(length).otherwise(0),
+            computing_ps=own.then("computing_ps").otherwise(0),
+            network_ps=own.then("network_ps").otherwise(0),
         )
-        found = rows.filter(pl.col("token") > 1).group_by("token", maintain_order=True)
-        gaps = found.agg(
+        known = [name for name in GAP_PARTS if name != "waiting_ps"]
+        gaps = rows.filter(pl.col("token") > 1).group_by("token", maintain_order=True)
+        return gaps.agg(
             pl.col("start_ps").first(),
             pl.col("end_ps").last(),
-            *(pl.col(name).sum().alias(f"{name}_ps") for name in ("kv", "computing", "network")),
-            pl.col("down").sum().alias("down_sum"),
-            *(pl.col(name).last() for name in ("decode_batch", "prompt_tokens")),
-        ).rename({"down_sum": "down_ps"})
-        gap = pl.col("end_ps") - pl.col("start_ps")
-        known = sum(pl.col(f"{name}_ps") for name in ("kv", "computing", "network", "down"))
-        return gaps.with_columns(gap_ps=gap, waiting_ps=gap - known)
-
-
-class _Stage(NamedTuple):
-    """A stage of a request at a host."""
-
-    what: str
-    start_ps: int
-    end_ps: int
-    host: int
+            pl.col(known).sum(),
+            pl.col("decode_batch", "prompt_tokens").last(),
+        ).with_columns(gap_ps=length, waiting_ps=length - pl.sum_horizontal(known))
 
 
 def request_latency(result: Result, request: int) -> LatencyBreakdown:
@@ -106,8 +108,6 @@ def request_latency(result: Result, request: int) -> LatencyBreakdown:
 
     Raises InputError for a result without requests, or an unknown request.
     """
-    import polars as pl
-
     requests, iterations, log = result.requests, result.iterations, result.log
     if requests is None or iterations is None or log is None:
         hint = 'choose a run with [traffic] kind = "serving"'
@@ -120,117 +120,96 @@ def request_latency(result: Result, request: int) -> LatencyBreakdown:
             hint=f"0 to {len(requests) - 1}",
         )
     row = requests.row(request, named=True)
-    maker = _LatencyRows(row, log_of(log), iterations, result.flows, result.summary["simulated_ps"])
+    maker = _LatencyRows(row, log_of(log), iterations, result.flows)
     schema = {
         column.name: pl.String if column.unit == "" else pl.Int64
         for column in REQUEST_LATENCY.columns
     }
-    return LatencyBreakdown(pl.DataFrame(list(maker.rows()), schema=schema), row, result.name)
+    rows = list(maker.rows(result.summary["simulated_ps"]))
+    return LatencyBreakdown(pl.DataFrame(rows, schema=schema), row, result.name)
 
 
 class _LatencyRows:
     """Builds the rows of a breakdown."""
 
     def __init__(
-        self, request: Row, log: Log, iterations: pl.DataFrame, flows: pl.DataFrame, end_ps: int
+        self, request: Row, log: Log, iterations: pl.DataFrame, flows: pl.DataFrame
     ) -> None:
-        self.request, self.flows, self.log, self.end_ps = request, flows, log, end_ps
+        self.request, self.flows, self.log = request, flows, log
         mine = log["request"] == request["request"]
-        rows = np.flatnonzero(mine & np.isin(log["event"], (*_NEXT, DONE)))
+        rows = np.flatnonzero(mine & np.isin(log["event"], (*NEXT, DONE)))
         rows = rows[np.lexsort((rows, log["time_ps"][rows]))]
-        self.what, self.time, self.host = (
-            log[name][rows].tolist() for name in ("event", "time_ps", "host")
-        )
-        self.instances = self._instances()
-        self.iterations_of = {
-            instance: _Iterations(iterations, instance)
-            for instance in {int(request["prefill_instance"]), *self.instances.values()}
+        columns = (log[name][rows].tolist() for name in ("event", "time_ps", "host"))
+        self.events: list[tuple[int, int, int]] = list(zip(*columns, strict=True))
+        self.first, second = request["prefill_instance"], request["decode_instance"]
+        self.instances: dict[int, int] = {}  # by leader
+        for event, _, host in self.events:
+            if event in (KV_TRANSFER_END, DECODE_START) and second is not None:
+                self.instances[host] = second
+            elif event == PREFILL_START:
+                self.instances.setdefault(host, self.first)
+        self.iterations = {
+            one: _Iterations(iterations.filter(pl.col("instance") == one))
+            for one in {self.first, *self.instances.values()}
         }
         self.n_tokens = 0
 
-    def _instances(self) -> dict[int, int]:
-        """Return the request's instances by their leader hosts."""
-        found = {}
-        second = self.request["decode_instance"]
-        for what, host in zip(self.what, self.host, strict=True):
-            if what in (KV_TRANSFER_END, DECODE_START) and second is not None:
-                found[host] = int(second)
-            elif what == PREFILL_START and host not in found:
-                found[host] = int(self.request["prefill_instance"])
-        return found
-
-    def stages(self) -> Iterator[_Stage]:
-        """Yield the request's stages, to its end or that of the run."""
-        what, since, host = QUEUEING, int(self.request["arrival_ps"]), -1
-        for event, time, host in zip(self.what, self.time, self.host, strict=True):
-            yield _Stage(what, since, time, host)
-            since = time
+    def rows(self, end_ps: int) -> Iterator[Row]:
+        """Yield the rows of the request's stages, to its end or that of the run."""
+        stage, since, host = QUEUEING, int(self.request["arrival_ps"]), -1
+        for event, time, host in self.events:
+            yield from self._of_stage(stage, since, time, host, event)
             if event == DONE:
                 return
-            what = _NEXT[event]
+            stage, since = NEXT[event], time
             if event == FIRST_TOKEN and self.request["decode_instance"] is None:
-                what = JOINING
-        if since < self.end_ps:
-            yield _Stage(what, since, self.end_ps, host)
+                stage = JOINING
+        if since < end_ps:
+            yield from self._of_stage(stage, since, end_ps, host, -1)
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows of the breakdown."""
-        stages = list(self.stages())
-        for place, one in enumerate(stages):
-            ends = self.what[place] if place < len(self.what) else -1
-            instance = self.instances.get(one.host, int(self.request["prefill_instance"]))
-            if one.what in BY_ITERATION:
-                yield from self._iterations(one, instance, ends)
-            elif one.end_ps > one.start_ps:
-                yield self._single_row(one, instance)
-
-    def _iterations(self, one: _Stage, instance: int, ends: int) -> Iterator[Row]:
-        """Yield one row per iteration of a stage; each begins when the one before ends."""
-        these, since = self.iterations_of[instance], one.start_ps
-        for k in these.ending_in(one.start_ps, one.end_ps):
-            until = int(these.end[k])
-            last = until == one.end_ps
-            if one.what == DECODE or (last and ends == FIRST_TOKEN):
-                self.n_tokens += 1
-                token = self.n_tokens
-            else:
+    def _of_stage(self, stage: str, since: int, until: int, host: int, event: int) -> Iterator[Row]:
+        """Yield the rows of a stage at a host that ends with an event: one row for each iteration,
+        which begins when the one before ends, or a single row."""
+        instance = self.instances.get(host, self.first)
+        these = self.iterations[instance]
+        counts = ("iterations", "decode_batch", "prompt_tokens", "computing_ps", "network_ps")
+        row = {"stage": stage, "instance": instance, **dict.fromkeys((*counts, "down_ps"), 0)}
+        if stage in BY_ITERATION:
+            begin = since
+            for k in these.ending_in(since, until):
+                end = int(these.end[k])
                 token = None
-            yield {
-                **_row(one.what, since, until, instance),
-                "token": token,
-                **these.sums(k, k + 1, since, until),
-            }
-            since = until
-        if since < one.end_ps:  # a lost iteration
-            yield {**_row(one.what, since, one.end_ps, instance), **self._down(one)}
+                if stage == DECODE or (end == until and event == FIRST_TOKEN):
+                    self.n_tokens += 1
+                    token = self.n_tokens
+                sums = these.sums(k, k + 1, since, end)
+                yield {**row, "start_ps": since, "end_ps": end, "token": token, **sums}
+                since = end
+            if since < until:  # a lost iteration
+                row["down_ps"] = self._down_ps(host, begin, until)
+                yield {**row, "start_ps": since, "end_ps": until}
+        elif until > since:
+            row |= {"start_ps": since, "end_ps": until, **these.under_way(since, until)}
+            if stage == KV:
+                # Flows continue while an instance is down.
+                row |= {**self._last_flow(), "computing_ps": 0, "network_ps": until - since}
+            else:
+                row["down_ps"] = self._down_ps(host, since, until)
+            yield row
 
-    def _single_row(self, one: _Stage, instance: int) -> Row:
-        """Return the row of a stage without iterations."""
-        these = self.iterations_of[instance]
-        a, b = these.under_way(one.start_ps, one.end_ps)
-        row = _row(one.what, one.start_ps, one.end_ps, instance)
-        row |= these.sums(a, b, one.start_ps, one.end_ps)
-        if one.what == KV:
-            # Flows continue while an instance is down.
-            whole = {"computing_ps": 0, "network_ps": one.end_ps - one.start_ps}
-            return row | self._last_flow() | whole
-        return row | self._down(one)
-
-    def _down(self, one: _Stage) -> Row:
-        """Return how long the instance was down during a stage."""
-        at = self.log["host"] == one.host
+    def _down_ps(self, host: int, since: int, until: int) -> int:
+        """Return how long the instance of a host was down between two times."""
+        at = self.log["host"] == host
         down, up = (
-            np.sort(self.log["time_ps"][at & (self.log["event"] == what)]) for what in (DOWN, UP)
+            np.sort(self.log["time_ps"][at & (self.log["event"] == event)]) for event in (DOWN, UP)
         )
         # An instance logs UP again when it becomes whole.
-        back = np.append(up, one.end_ps)[np.searchsorted(up, down, side="right")]
-        inside = np.minimum(back, one.end_ps) - np.maximum(down, one.start_ps)
-        return {"down_ps": int(np.maximum(inside, 0).sum())}
+        back = np.append(up, until)[np.searchsorted(up, down, side="right")]
+        inside = np.minimum(back, until) - np.maximum(down, since)
+        return int(np.maximum(inside, 0).sum())
 
     def _last_flow(self) -> Row:
         """Return the last delivered flow of the KV cache."""
-        import polars as pl
-
         first, many = self.request["kv_first_flow"], self.request["kv_flows"]
         if first is None or not many:
             return {}
@@ -241,44 +220,23 @@ class _LatencyRows:
         return {"flow": last["flow"], "flow_ps": last["fct_ps"], "ideal_ps": last["ideal_ps"]}
 
 
-_NEXT = {
-    PREFILL_START: PREFILL,
-    FIRST_TOKEN: KV,
-    KV_TRANSFER_END: JOINING,
-    DECODE_START: DECODE,
-    LOST: GONE,
-}
-"""Stages after events of the log."""
-
-
-def _row(what: str, since: int, until: int, instance: int) -> Row:
-    counts = dict.fromkeys(
-        ("iterations", "decode_batch", "prompt_tokens", "computing_ps", "network_ps", "down_ps"), 0
-    )
-    return {"start_ps": since, "end_ps": until, "stage": what, "instance": instance, **counts}
-
-
 class _Iterations:
     """The iterations of an instance, in order: int64[k] each."""
 
-    def __init__(self, table: pl.DataFrame, instance: int) -> None:
-        import polars as pl
-
-        mine = table.filter(pl.col("instance") == instance)
-        self.start, self.end, self.batch, self.prompt, self.network = (
-            mine[name].to_numpy()
-            for name in ("start_ps", "end_ps", "decode_batch", "prompt_tokens", "network_ps")
-        )
+    def __init__(self, table: pl.DataFrame) -> None:
+        names = ("start_ps", "end_ps", "decode_batch", "prompt_tokens", "network_ps")
+        columns = (table[name].to_numpy() for name in names)
+        self.start, self.end, self.batch, self.prompt, self.network = columns
 
     def ending_in(self, since: int, until: int) -> range:
         """Return the iterations that end after `since` and not after `until`."""
         a, b = np.searchsorted(self.end, [since, until], side="right")
         return range(int(a), int(b))
 
-    def under_way(self, since: int, until: int) -> tuple[int, int]:
-        """Return the range of iterations in progress between two times."""
+    def under_way(self, since: int, until: int) -> Row:
+        """Return totals of the iterations in progress between two times."""
         a = int(np.searchsorted(self.end, since, side="right"))
-        return a, max(a, int(np.searchsorted(self.start, until, side="left")))
+        return self.sums(a, max(a, int(np.searchsorted(self.start, until))), since, until)
 
     def sums(self, a: int, b: int, since: int, until: int) -> Row:
         """Return totals of iterations `a` to `b` - 1 between two times.
@@ -286,9 +244,10 @@ class _Iterations:
         The network's share of an iteration that is only partly between them is assumed to be
         uniform over its time.
         """
-        start, end = self.start[a:b], self.end[a:b]
-        inside = np.minimum(end, until) - np.maximum(start, since)
-        network = _share(self.network[a:b], inside, end - start)
+        start, end, network = self.start[a:b], self.end[a:b], self.network[a:b]
+        inside, whole = np.minimum(end, until) - np.maximum(start, since), end - start
+        part = (network * (inside / np.maximum(whole, 1))).astype(np.int64)
+        network = np.where(inside == whole, network, part)
         return {
             "iterations": b - a,
             "decode_batch": int(self.batch[a:b].sum()),
@@ -296,9 +255,3 @@ class _Iterations:
             "computing_ps": int((inside - network).sum()),
             "network_ps": int(network.sum()),
         }
-
-
-def _share(part: NDArray[np.int64], inside: NDArray[np.int64], whole: NDArray[np.int64]) -> Any:
-    """Scale `part` by `inside` / `whole`, rounded down."""
-    found = (part * (inside / np.maximum(whole, 1))).astype(np.int64)
-    return np.where(inside == whole, part, found)

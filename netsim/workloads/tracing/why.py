@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from netsim.errors import InputError
 from netsim.model.tasks import JOIN, TaskTable
@@ -30,8 +31,6 @@ from netsim.workloads.tracing.request_latency import (
 )
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from netsim.experiment.scenario import Scenario
     from netsim.results import Result
     from netsim.running.point import Progress
@@ -118,8 +117,6 @@ def explain_step(
     The flows on it that waited longest are explained as by `explain_flow`; arguments and errors as
     there and as for `critical_path`.
     """
-    import polars as pl
-
     replay = Replay.of(result, directory, trust=trust, progress=progress)
     path = critical_path(result, step=step, replay=replay)
     crossing = path.segments.filter(pl.col("ideal_ps").is_not_null()).to_dicts()
@@ -173,8 +170,6 @@ def _usual_times(tasks: pl.DataFrame | None, path: pl.Series) -> dict[int, int]:
     the work of all hosts: the n-th with the same label, or else the n-th of all. Tasks without such
     on other hosts are left out.
     """
-    import polars as pl
-
     if tasks is None:
         return {}
     label = pl.col("label").fill_null("") if "label" in tasks.columns else pl.lit("")
