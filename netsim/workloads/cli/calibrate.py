@@ -147,7 +147,6 @@ def command(
 
 
 def _predicted(one: Prediction, asked: tuple[str, str]) -> str:
-    """Return a prediction in a sentence."""
     low, time, high = (
         None if us is None else format_time(round(us * 1e6), 4)
         for us in (one.low_us, one.time_us, one.high_us)

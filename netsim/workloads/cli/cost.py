@@ -49,7 +49,6 @@ def command(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
 
 def tables(costs: CostTables, rows: Sequence[GpuCost]) -> Iterator[Wide | str]:
-    """Yield cost, power and failures of each GPU."""
     reference = costs.fleet.reference
     yield _cost(costs, rows)
     yield (

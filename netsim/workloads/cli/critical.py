@@ -48,7 +48,6 @@ LABELS = {
 
 
 def show(result: Result, asked: Mapping[str, Any], outputs: TraceOutputs) -> None:
-    """Find the critical path of a result; write or print it."""
     import polars as pl
 
     from netsim.units import parse_time_ps
@@ -78,7 +77,6 @@ def show(result: Result, asked: Mapping[str, Any], outputs: TraceOutputs) -> Non
 
 
 def kinds_table(path: CriticalPath) -> Wide:
-    """Return the time on the path by kind of segment."""
     kinds = path.by_kind().filter(path.by_kind()["time_ps"] > 0)
     length_ps = path.end_ps - path.start_ps
     unit, scale = common_unit([length_ps])
@@ -108,7 +106,6 @@ def _kind(row: Mapping[str, Any], what: str) -> str:
 
 
 def _print_segments(segments: pl.DataFrame, limit: int) -> None:
-    """Print a line for each segment that took time."""
     shown = segments.head(limit) if limit else segments
     unit, scale = common_unit(segments["end_ps"].to_list()[-1:])
     rows = list(shown.iter_rows(named=True))
@@ -143,7 +140,6 @@ OPTION = (
 
 
 def applies(result: Result) -> bool:
-    """Return whether a result has tasks whose critical path can be found."""
     return result.tasks is not None and "serving" not in result.summary
 
 

@@ -19,7 +19,6 @@ Found = TypeVar("Found")
 
 
 def set_option(example: str, what: str = "value") -> Callable[[Command], Command]:
-    """The option --set of a command."""
     return click.option(
         "--set",
         "overrides",
@@ -43,7 +42,6 @@ def show_found(
 
 
 def show_lines(lines: Iterable[Table | Wide | str]) -> None:
-    """Print tables and lines of text."""
     from netsim.common.terminal import show
 
     for line in lines:

@@ -176,7 +176,6 @@ def _show(name: str, made: PaperFigure) -> None:
 
 
 def stated_table(values: Sequence[Value]) -> Wide:
-    """Return the paper's values, ours, and the difference."""
     from netsim.common.terminal import Column, Wide
     from netsim.units import format_number
 

@@ -41,7 +41,6 @@ WITH = ()
 
 
 def show(result: Result, asked: Mapping[str, Any], outputs: TraceOutputs) -> None:
-    """Print or write the latency breakdown of a request."""
     from netsim.workloads.tracing.request_latency import request_latency
 
     breakdown = request_latency(result, request_number(result, asked["request"]))
@@ -65,7 +64,6 @@ def show(result: Result, asked: Mapping[str, Any], outputs: TraceOutputs) -> Non
 
 
 def request_number(result: Result, text: str) -> int:
-    """Return the number of a request."""
     if re.fullmatch("[0-9]{1,18}", text):
         return int(text)
     if text not in WORST:
@@ -81,7 +79,6 @@ def request_number(result: Result, text: str) -> int:
 
 
 def headlines(breakdown: LatencyBreakdown) -> Iterator[str]:
-    """Yield the request's size and latencies."""
     one = breakdown.request
     prompt, output = (f"{one[name]:,}" for name in ("prompt_tokens", "output_tokens"))
     done = "" if one["end_ps"] is not None else f", {one['generated_tokens']:,} generated"
@@ -181,7 +178,6 @@ OPTION = (
 
 
 def applies(result: Result) -> bool:
-    """Return whether a result has requests."""
     return result.requests is not None
 
 

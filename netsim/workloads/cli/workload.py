@@ -253,7 +253,6 @@ def find(
 
 
 def _is_deployment(tree: Mapping[str, Any]) -> bool:
-    """Return whether a table is a deployment, not a job."""
     if tree.keys() & {"layout", "precision", "optimizer", "overlap"}:
         return False
     own = tree.keys() & {"formats", "options", "overheads", "limits"}

@@ -86,7 +86,6 @@ def deployment_json(deployment: Deployment) -> dict[str, Any]:
 
 
 def best_json(best: Best | None) -> dict[str, Any] | None:
-    """Return a best batch for --json."""
     if best is None:
         return None
     return {
@@ -156,7 +155,6 @@ def iteration_table(deployment: Deployment, best: int) -> Wide:
 
 
 def _best_batches(found: Sequence[Best]) -> Wide:
-    """Best batches by phase and number of GPUs, with their limits."""
     columns = [
         Column("best batch", [one.phase for one in found], left=True),
         Column("GPUs", [str(one.deployment.tp) for one in found]),
@@ -277,12 +275,10 @@ def comparison_json(compared: Comparison) -> dict[str, Any]:
 
 
 def lite_rows(compared: Comparison) -> list[LiteRow]:
-    """Return all rows of a comparison, under every assumption."""
     return lite_table(compared, (*ASSUMPTIONS, *further_assumptions()))
 
 
 def count_table(compared: Comparison) -> Wide:
-    """Parameters, FLOP and bytes per layer of each model."""
     found = [machines[REFERENCE] for machines in compared.values()]
     counts = [layer_counts(one) for one in found]
     layers = [one.model.layers for one in found]
@@ -310,7 +306,6 @@ def count_table(compared: Comparison) -> Wide:
 
 
 def ratio_table(rows: Sequence[LiteRow], model: str, phase: str) -> Wide:
-    """Ratios of a model and phase, by assumption and machine."""
     chosen = [row for row in rows if (row.model, row.phase) == (model, phase)]
     names = list(dict.fromkeys(row.assumption.name for row in chosen))
     columns = [Column(f"{model}, {phase}", names, left=True)]
@@ -347,7 +342,6 @@ def _best_by_size(compared: Comparison) -> Iterator[tuple[str, str, dict[str, Be
 
 
 def limit_table(compared: Comparison) -> Wide:
-    """Best batches on each number of GPUs, and their limits by memory and SLO."""
     found = list(_best_by_size(compared))
     prefill, decode = ([best[phase] for *_, best in found] for phase in PHASES)
     replicated = []

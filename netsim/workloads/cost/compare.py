@@ -283,7 +283,6 @@ def _link(costs: CostTables, gpu: Gpu, kind: str) -> LinkRow:
 
 
 def _spares(costs: CostTables, gpu: Gpu, gpus: int, mtbf_hours: float) -> Iterator[SpareRow]:
-    """Yield the spares for each goodput target."""
     up = availability(mtbf_hours, costs.failures.repair_hours)
     for goodput in costs.fleet.goodput:
         stop, shrink = (

@@ -76,7 +76,6 @@ def _serving(result: Result) -> Mapping[str, Any]:
 
 
 def _latencies(points: list[Point]) -> parts.Part:
-    """Return goodput and latencies of each point as a table."""
     found = [(point.label, _serving(point.result)) for point in points]
     times = [(one["ttft_ps"]["p99"], one["tbt_ps"]["p99"]) for _, one in found]
     unit, scale = unit_of(time for both in times for time in both if time)
@@ -120,7 +119,6 @@ def _worst_gap(point: Point) -> Iterator[str]:
 
 
 def _difference(worst: Point, best: Point) -> str:
-    """Return which latencies differ between two points at equal load."""
     ours, theirs = _serving(worst.result), _serving(best.result)
     axes = worst.result.experiment["axes"]
     load = ", ".join(
@@ -152,7 +150,6 @@ def _difference(worst: Point, best: Point) -> str:
 
 
 def comparison(report: Report) -> Iterator[Section]:
-    """Yield distributions of the latencies."""
     served = [point for point in report.simulated if "serving" in point.result.summary]
     served = [point for point in served if point.result.requests is not None][-MAX_CURVES:]
     if not served:
@@ -176,7 +173,6 @@ def comparison(report: Report) -> Iterator[Section]:
 
 
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
-    """Yield the latencies of a run, and its worst requests."""
     result = point.result
     if "serving" not in result.summary or result.requests is None:
         return

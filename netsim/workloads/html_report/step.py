@@ -160,7 +160,6 @@ are joined."""
 
 
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
-    """Yield the timeline of a result with tasks."""
     result = point.result
     if result.tasks is None:
         return
@@ -209,7 +208,6 @@ def _path(point: Point) -> tuple[CriticalPath | None, str]:
 
 
 def _drawing(found: Timeline, path: CriticalPath | None) -> dict[str, Any]:
-    """Return rows, bars and the path's line."""
     bars = found.bars
     unit, scale = unit_of([found.to_ps])
     styles = bar_styles(bars)
@@ -238,7 +236,6 @@ def _drawing(found: Timeline, path: CriticalPath | None) -> dict[str, Any]:
 
 
 def _by_kind(path: CriticalPath) -> parts.Part:
-    """Return the time of the path by type and kind."""
     table = path.by_kind()
     unit, scale = unit_of(table["time_ps"].to_list())
     total = max(1, path.end_ps - path.start_ps)

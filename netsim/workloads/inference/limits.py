@@ -157,7 +157,6 @@ class Assumption:
 
     @property
     def name(self) -> str:
-        """Description of the assumptions."""
         given = {
             "overlap": self.overlap,
             "KV shared": self.kv_shared,
@@ -256,7 +255,6 @@ def lite_table(
 
 
 def assuming(deployment: Deployment, assumption: Assumption) -> Deployment:
-    """Return a deployment under an assumption."""
     options = deployment.options
     changed = replace(
         options,

@@ -79,7 +79,6 @@ def groups() -> dict[str, dict[str, Any]]:
 
 @cache
 def rows() -> tuple[InferenceRow, ...]:
-    """Return all measured times."""
     return tuple(one for table in read_toml(FILE)["row"] for one in _rows_of(table))
 
 

@@ -174,7 +174,6 @@ def serving_goodput(results: Sequence[Result]) -> Picture:
 
 
 def goodput_table(bars: Sequence[GoodputBar]) -> sweeps.Table:
-    """Return a row per bar."""
     unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
     gap_unit, gap_scale = style.time_unit(
         bar.second_token_p99_ps for bar in bars if bar.second_token_p99_ps < float("inf")
@@ -320,7 +319,6 @@ def _stalled_share(serving: Mapping[str, Any]) -> float | None:
 
 
 def _by_rate(results: Sequence[Result], value: Any) -> dict[float, Spread]:
-    """Return a metric of the summary at each rate, over the seeds."""
     found = sweeps.by_value(
         results,
         lambda result: resolved(result, RATE),
@@ -343,7 +341,6 @@ def _look(label: str) -> dict[str, Any]:
 
 
 def _name_limits(axes: Axes, results: Sequence[Result]) -> None:
-    """Add the limits to the legend of `axes`."""
     for label in dict.fromkeys(label for name in FIGURES for label in _limits(results, name)):
         axes.plot([], [], label=label, **_look(label))
 

@@ -140,7 +140,6 @@ def serving_result(
 
 
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
-    """Tables of latencies and instances."""
     return serving_tables(summary.get("serving"))
 
 
@@ -194,7 +193,6 @@ def serving_tables(serving: Serving | None) -> Iterator[Wide]:
 
 
 def _rates(serving: Serving) -> Wide:
-    """Requests and tokens per second, and SLO attainment."""
     done, every = serving["requests_done"], serving["requests"]
     slo = serving["slo"]
     columns = [
@@ -228,7 +226,6 @@ def _rates(serving: Serving) -> Wide:
 
 
 def _times(serving: Serving) -> Wide:
-    """Distributions of times, one row each."""
     rows = {title: serving[key] for key, title in TIMES.items() if serving[key]["max"] is not None}
     columns = [Column("", list(rows), left=True)]
     columns += time_columns(
@@ -239,7 +236,6 @@ def _times(serving: Serving) -> Wide:
 
 
 def _roles(roles: Mapping[str, Mapping[str, Any]]) -> Wide:
-    """Metrics of the instances of each role."""
     found = list(roles.values())
     unit, scale = common_unit([one["iteration_ps"]["max"] for one in found])
     columns = [

@@ -130,7 +130,6 @@ def failures_of(
 
 
 def _check(params: Mapping[str, Any]) -> None:
-    """Check that required parameters are present and that none is without effect."""
     drawn = params["mtbf"] is not None
     shrinks = drawn and params["on_failure"] == SHRINK
     uses = {

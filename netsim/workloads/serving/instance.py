@@ -233,7 +233,6 @@ def kv_tokens(host, request):
 
 
 def has_room(env, request):
-    """Return whether the batch and the KV cache have room for a request."""
     host = env.host
     room = host.shrunk_room if host.state == SHRUNK else host.room
     return host.sequences < env.par.max_batch and host.used + kv_tokens(host, request) <= room
@@ -320,7 +319,6 @@ def finish_prefills(env, now):
 
 
 def finish_request(env, now, request):
-    """End a request that has all of its tokens."""
     log_request(env, now, DONE, request)
     env.host.done += 1
     env.host.used -= kv_tokens(env.host, request)
@@ -328,7 +326,6 @@ def finish_request(env, now, request):
 
 
 def release_request(env):
-    """Remove a request from the instance; after the last one, cancel its next transition."""
     env.host.sequences -= 1
     env.host.open -= 1
     if env.host.open == 0:
@@ -468,7 +465,6 @@ def end_all_reduce(env, now):
 
 
 def send_part(env, now, request):
-    """Send the next part of a request's KV cache to its decode instance."""
     host = env.host
     first = request.kv + request.parts * host.starts
     for place in range(first, first + host.starts):

@@ -53,7 +53,6 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def log_of(table: Any) -> Log:
-    """Return the log of a result, a polars DataFrame, as columns."""
     return {name: table[name].fill_null(-1).to_numpy() for name in ("host", "time_ps", *LOG)}
 
 
@@ -380,7 +379,6 @@ def audit(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
 
 
 def _refuse(bad: np.ndarray, message: str, *columns: Ints) -> None:
-    """Raise RunError for the first bad request."""
     for request in np.flatnonzero(bad)[:1].tolist():
         problem = message.format(*(int(column[request]) for column in columns))
         raise RunError(f"request {request} {problem} (netsim bug)")
@@ -457,7 +455,6 @@ def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _slo(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
-    """SLO attainment and goodput."""
     first, gaps, longest = met(plan, table)
     n, every = max(1, first.size), first & gaps & longest
     stalled = 0
@@ -476,7 +473,6 @@ def _slo(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
 
 
 def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict[str, Any]]:
-    """Metrics of the instances of each role."""
     busy = np.zeros(len(plan.instances), np.int64)
     length = iterations["end_ps"] - iterations["start_ps"]
     np.add.at(busy, iterations["instance"], length)

@@ -136,7 +136,6 @@ class Pool:
         return self.share * own if self.of == KV_CACHE else 0.0
 
     def reading_ps(self, n_bytes: float) -> float:
-        """Return the duration of an analytic read."""
         return PS_BITS * n_bytes / self.rate_bps if self.rate_bps else 0.0
 
 

@@ -207,7 +207,6 @@ def draw_requests(params: Mapping[str, Any], rng: np.random.Generator, directory
 
 
 def _check(params: Mapping[str, Any]) -> None:
-    """Check that required parameters are present and that none is without effect."""
     arrivals, lengths = params["arrival_process"], params["length_distribution"]
     if arrivals != OF_TRACE and params["rate"] is None:
         raise InputError("missing", key="traffic.rate", hint="requests per second, such as 10.0")

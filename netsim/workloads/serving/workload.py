@@ -112,7 +112,6 @@ def flows_between(sources: int, sinks: int) -> int:
 
 
 def partition(sources: int, sinks: int) -> KvPartition:
-    """Return the flows between two instances."""
     whole = math.lcm(sources, sinks)
     bounds = np.union1d(
         np.arange(sources + 1) * (whole // sources), np.arange(sinks + 1) * (whole // sinks)
@@ -518,7 +517,6 @@ def _add_messages(tables: ServingTasks, hosts: Ints, listed: ListedIterations) -
 
 
 def kv_parts_of(params: Mapping[str, Any]) -> int:
-    """Return the number of parts in which a KV cache is sent."""
     layerwise = params["kv_transfer"] == LAYERWISE
     uses = {"kv_layer_groups": (layerwise, f'kv_transfer = "{LAYERWISE}"')}
     check_used(params, uses, optional=uses)
@@ -605,7 +603,6 @@ def _add_transfers(
 
 
 def max_context(group: Group, plan: ServingPlan, listed: ListedIterations) -> int:
-    """Return the largest number of context tokens of an iteration."""
     longest = int((plan.requests.prompt_tokens + plan.requests.output_tokens).max())
     return max(1, min(listed.max_batch * longest, group.capacity_tokens))
 
@@ -613,7 +610,6 @@ def max_context(group: Group, plan: ServingPlan, listed: ListedIterations) -> in
 def _add_pool(
     tables: ServingTasks, plan: ServingPlan, group: Group, listed: ListedIterations, hosts: Ints
 ) -> None:
-    """Add reads from the pool's hosts for the instances of a role."""
     pool, one = group.pool, group.deployment
     if pool is None:
         return

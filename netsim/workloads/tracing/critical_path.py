@@ -174,8 +174,6 @@ def _same(result: Result, tasks: TaskTable, flows: FlowTable) -> None:
 
 
 def recorded_times(result: Result) -> Times:
-    """Return the times of a result's tasks and flows."""
-
     def column(table: pl.DataFrame | None, name: str) -> Ints:
         if table is None:
             return np.zeros(0, np.int64)
@@ -189,7 +187,6 @@ def recorded_times(result: Result) -> Times:
 def _table(
     found: Sequence[PathSegment], scenario: Scenario, tasks: TaskTable, point: Point
 ) -> pl.DataFrame:
-    """Return the segments as a table, with their operations and ideal times."""
     flows = scenario.messages
     send, told = tasks.of_flows(SEND, len(flows)), _Operations(scenario, tasks)
     alone = scenario.alone or scenario.ideal

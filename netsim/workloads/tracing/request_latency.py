@@ -209,7 +209,6 @@ class _LatencyRows:
         return int(np.maximum(inside, 0).sum())
 
     def _last_flow(self) -> Row:
-        """Return the last delivered flow of the KV cache."""
         first, many = self.request["kv_first_flow"], self.request["kv_flows"]
         if first is None or not many:
             return {}

@@ -347,7 +347,6 @@ class _RequestRows:
         yield budget_row("network", f"{stage}, latency of all-reduces", place, latency_ps)
 
     def _of_kv(self, path: list[PathSegment] | None, time_ps: int) -> Iterator[Row]:
-        """Yield the rows of a KV cache transfer."""
         for segment in path or ():
             if segment.segment_type in ("flow", "send"):
                 took_ps = segment.end_ps - segment.start_ps

@@ -444,7 +444,6 @@ def flows(
 
 
 def _check(params: Mapping[str, Any]) -> None:
-    """Raise InputError for parameters without effect."""
     split, pool, phase = params["phase"] == SPLIT, params["pool_hosts"] > 0, params["phase"]
     packets = params["fidelity"] == PACKETS
     decode, prefill = 'phase = "decode" or "split"', 'phase = "prefill" or "split"'
@@ -525,7 +524,6 @@ def _rows(params: Mapping[str, Any], phase: str) -> NDArray[np.int64]:
 
 
 def _layers(params: Mapping[str, Any], deployment: Deployment) -> int:
-    """Return the number of simulated layers."""
     layers, largest = params["layers"], deployment.model.layers
     if layers is not None and layers > largest:
         message = f"{deployment.name} has {largest:,} layers"
@@ -560,7 +558,6 @@ def _pooled_fraction(params: Mapping[str, Any]) -> float:
 
 
 def _require_memory(phases: Sequence[Phase]) -> None:
-    """Raise InputError if the operations would exceed memory."""
     n = 0
     for one in phases:
         sends = 1 if one.by_formula else 4 * (one.tp - 1) * one.how.channels
@@ -572,7 +569,6 @@ def _require_memory(phases: Sequence[Phase]) -> None:
 def _read_pool(
     params: Mapping[str, Any], work: InferenceSteps, phases: Sequence[Phase], pool: Ints
 ) -> None:
-    """Add the reads of all instances that use the pool."""
     for phase in phases:
         if params["pooled"] == WEIGHTS:
             n_bytes = phase.layer_weight_bytes()
@@ -586,7 +582,6 @@ def _read_pool(
 
 
 def _notes(params: Mapping[str, Any], phases: Sequence[Phase]) -> list[str]:
-    """Describe the instances and the simulated layers."""
     found = []
     for phase in phases:
         n, of, rows = len(phase.ranks), phase.deployment, int(phase.rows.sum())

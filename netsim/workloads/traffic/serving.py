@@ -320,12 +320,10 @@ def _slots(
 
 
 def _wire(how: CollectiveOptions, hosts: NDArray[np.int64], wires: Wires) -> Wire:
-    """The wire between the hosts of an instance that all-reduce with `how`."""
     return wires.wire(hops_of("all_reduce", hosts.size, WHOLE_PACKETS, how), hosts)
 
 
 def _notes(groups: Mapping[int, Group], listed: Mapping[int, ListedIterations]) -> list[str]:
-    """Yield notes on merged all-reduces."""
     told = []
     for role, one in listed.items():
         merged = reduces_merged(groups[role], one)
@@ -341,7 +339,6 @@ def _notes(groups: Mapping[int, Group], listed: Mapping[int, ListedIterations]) 
 
 
 def _flows_of_request(groups: Mapping[int, Group], parts: int) -> int:
-    """Return the number of flows of a request."""
     if MIXED in groups:
         return 0
     tp, other = (groups[role].deployment.tp for role in (PREFILL, DECODE))
