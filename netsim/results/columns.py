@@ -61,10 +61,17 @@ class Metric(Column):
     def each(text: str) -> tuple[Metric, ...]:
         """Return metrics from lines of name, unit ("-" for none), path and meaning.
 
-        `%` after a name is `share`. Lines are as in `TableSpec.of`.
+        `%` after a name is `share`, `#` is `whole`. Lines are as in `TableSpec.of`.
         """
         return tuple(
-            Metric(name.rstrip("%"), unit.strip("-"), doc, path=path, share="%" in name)
+            Metric(
+                name.rstrip("%#"),
+                unit.strip("-"),
+                doc,
+                path=path,
+                share="%" in name,
+                whole="#" in name,
+            )
             for name, unit, path, doc in _rows(text, 4)
         )
 

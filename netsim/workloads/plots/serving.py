@@ -3,9 +3,9 @@ rate."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -55,21 +55,33 @@ def _check(results: Sequence[Result]) -> None:
             raise InputError("serves no requests", file=str(result.path), hint=hint)
 
 
-@dataclass(frozen=True)
-class GoodputBar:
-    """A point of a sweep over its seeds: shares, and times in picoseconds."""
+class GoodputBar(NamedTuple):
+    """A point of a sweep: its metrics over the seeds, shares and times in picoseconds."""
 
     label: str
     color: str
+    by_formula: float | None
     met: Spread
     capacity: Spread
-    by_formula: float | None
     ttft_p99_ps: Spread
-    failures: float
-    restarts: float
+    failures: Spread
+    restarts: Spread
     goodput_per_s: Spread
-    stalled: float
-    second_token_p99_ps: float
+    stalled: Spread
+    second_token_p99_ps: Spread
+
+
+PATHS = (
+    ("slo", "attainment"),
+    ("failures", "available_gpu_share"),
+    ("ttft_ps", "p99"),
+    ("failures", "count"),
+    ("restarts",),
+    ("slo", "goodput_per_s"),
+    ("slo", "stalled"),
+    ("second_token_ps", "p99"),
+)
+"""Metrics of a bar in the summary's "serving"."""
 
 
 def goodput_bars(results: Sequence[Result]) -> list[GoodputBar]:
@@ -77,34 +89,28 @@ def goodput_bars(results: Sequence[Result]) -> list[GoodputBar]:
     _check(results)
     curves = seed_curves.curves(results)
     several = len({curve.transport for curve in curves}) > 1
-    return [_bar(curve, curve.curve_style.color if several else style.color(5)) for curve in curves]
+    return [
+        GoodputBar(
+            curve.label,
+            curve.curve_style.color if several else style.color(5),
+            by_formula(curve.results[0]),
+            *(_over_seeds(curve.results, path) for path in PATHS),
+        )
+        for curve in curves
+    ]
 
 
-def _bar(curve: seed_curves.Curve, color: str) -> GoodputBar:
-    def over_seeds(*keys: str) -> Spread:
-        values = []
-        for result in curve.results:
-            value: Any = result.summary["serving"]
-            for key in keys:
-                value = value.get(key)
-            values.append(float("inf") if value is None else float(value))
-        spread = sweeps.spread_of(values)
-        assert spread is not None  # every curve has results
-        return spread
-
-    return GoodputBar(
-        label=curve.label,
-        color=color,
-        met=over_seeds("slo", "attainment"),
-        capacity=over_seeds("failures", "available_gpu_share"),
-        by_formula=by_formula(curve.results[0]),
-        ttft_p99_ps=over_seeds("ttft_ps", "p99"),
-        failures=over_seeds("failures", "count").mean,
-        restarts=over_seeds("restarts").mean,
-        goodput_per_s=over_seeds("slo", "goodput_per_s"),
-        stalled=over_seeds("slo", "stalled").mean,
-        second_token_p99_ps=over_seeds("second_token_ps", "p99").mean,
-    )
+def _over_seeds(results: Sequence[Result], path: Sequence[str]) -> Spread:
+    """Return a metric over seeds; infinite in runs that do not have it."""
+    values = []
+    for result in results:
+        value: Any = result.summary["serving"]
+        for key in path:
+            value = value[key]
+        values.append(math.inf if value is None else value)
+    spread = sweeps.spread_of(values)
+    assert spread is not None  # every curve has results
+    return spread
 
 
 def by_formula(result: Result) -> float | None:
@@ -112,22 +118,20 @@ def by_formula(result: Result) -> float | None:
 
     There is a formula for random failures of instances of one role.
     """
-
-    def value(name: str) -> Any:
-        return resolved(result, f"traffic.{name}")
-
+    names = ("mtbf", "repair_time", "swap_time", "restart_time")
+    mtbf, *others = (resolved(result, f"traffic.{name}") for name in names)
+    spares, how, trace = (
+        resolved(result, f"traffic.{name}") for name in ("spares", "on_failure", "failure_trace")
+    )
     roles = list(result.summary["serving"]["roles"].values())
-    if len(roles) != 1 or value("failure_trace"):
+    if len(roles) != 1 or trace:
         return None
-    if not value("mtbf"):
+    if not mtbf:
         return 1.0
     mtbf_ps, repair_ps, swap_ps, restart_ps = (
-        parse_time_ps(value(name) or "0ps")
-        for name in ("mtbf", "repair_time", "swap_time", "restart_time")
+        parse_time_ps(one or "0ps") for one in (mtbf, *others)
     )
-    policy = Policy(
-        mtbf_ps, repair_ps, swap_ps, value("spares") or 0, value("on_failure"), restart_ps
-    )
+    policy = Policy(mtbf_ps, repair_ps, swap_ps, spares or 0, how, restart_ps)
     instances = roles[0]["instances"]
     return expected_capacity(policy, roles[0]["hosts"] // instances, instances)
 
@@ -175,9 +179,8 @@ def serving_goodput(results: Sequence[Result]) -> Picture:
 
 def goodput_table(bars: Sequence[GoodputBar]) -> sweeps.Table:
     unit, scale = style.time_unit(bar.ttft_p99_ps.high for bar in bars)
-    gap_unit, gap_scale = style.time_unit(
-        bar.second_token_p99_ps for bar in bars if bar.second_token_p99_ps < float("inf")
-    )
+    gaps = [bar.second_token_p99_ps.mean for bar in bars]
+    gap_unit, gap_scale = style.time_unit(gap for gap in gaps if gap < math.inf)
     headers = (
         *("", "seeds", "failures", "GPUs in\nservice, %", "by\nformula", "restarts"),
         *("met\n%", "seeds'\nrange", "goodput\n1/s", f"TTFT p99\n{unit}"),
@@ -187,16 +190,16 @@ def goodput_table(bars: Sequence[GoodputBar]) -> sweeps.Table:
         (
             bar.label,
             str(len(bar.met.values)),
-            format_number(bar.failures, 3),
+            format_number(bar.failures.mean, 3),
             f"{100 * bar.capacity.mean:.1f}",
             "-" if bar.by_formula is None else f"{100 * bar.by_formula:.1f}",
-            format_number(bar.restarts, 3),
+            format_number(bar.restarts.mean, 3),
             f"{100 * bar.met.mean:.1f}",
             sweeps.span(bar.met, 0.01),
             format_number(bar.goodput_per_s.mean, 3),
             format_number(bar.ttft_p99_ps.mean / scale, 3),
-            format_number(bar.second_token_p99_ps / gap_scale, 3),
-            format_number(bar.stalled, 3),
+            format_number(bar.second_token_p99_ps.mean / gap_scale, 3),
+            format_number(bar.stalled.mean, 3),
         )
         for bar in bars
     ]
@@ -312,10 +315,7 @@ def _over_rate(results: Sequence[Result]) -> Picture:
 def _stalled_share(serving: Mapping[str, Any]) -> float | None:
     """Percent of requests with a gap beyond the limit, if there is one."""
     slo = serving["slo"]
-    if slo.get("stall_ps") is None:
-        return None
-    share: float = slo["stalled"] / max(1, serving["requests"])
-    return 100 * share
+    return None if slo["stall_ps"] is None else 100 * slo["stalled"] / serving["requests"]
 
 
 def _by_rate(results: Sequence[Result], value: Any) -> dict[float, Spread]:

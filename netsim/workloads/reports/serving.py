@@ -78,35 +78,34 @@ ITERATIONS = TableSpec.of(
 TABLES = (REQUESTS, ITERATIONS)
 ORDER = 32
 
-_METRICS = (
-    ("offered_per_s", "1/s", "offered_per_s", "requests that arrived, per second"),
-    ("requests_per_s", "1/s", "requests_per_s", "requests completed, per second"),
-    ("tokens_per_s", "1/s", "tokens_per_s", "tokens generated, per second"),
-    ("goodput_per_s", "1/s", "slo.goodput_per_s",
-     "requests that met the SLO, per second of arrivals"),
-    ("slo_attainment", "1", "slo.attainment", "share of all requests that met the SLO"),
-    ("stalled", "requests", "slo.stalled",
-     "requests with a time between tokens above the stall limit"),
-    ("queueing_p99_ps", "ps", "queueing_ps.p99",
-     "99th percentile of the time from arrival to prefill"),
-    ("ttft_p50_ps", "ps", "ttft_ps.p50", "median time to first token"),
-    ("ttft_p99_ps", "ps", "ttft_ps.p99", "99th percentile of the time to first token"),
-    ("tbt_p50_ps", "ps", "tbt_ps.p50", "median time between tokens, over all requests"),
-    ("tbt_p99_ps", "ps", "tbt_ps.p99", "99th percentile of the time between tokens"),
-    ("tbt_max_ps", "ps", "tbt_ps.max", "longest time between tokens"),
-    ("second_token_p99_ps", "ps", "second_token_ps.p99",
-     "99th percentile of the time from first to second token"),
-    ("network_share", "1", "network.iterations", "share of iteration time that is not compute"),
-    ("restarts", "restarts", "restarts", "requests lost to failures of instances, and restarted"),
-    ("available_gpu_share", "1", "failures.available_gpu_share",
-     "mean share of the GPUs that failures left available"),
-)  # fmt: skip
-"""Name, unit, path in the summary's `serving`, meaning."""
-
-SWEEP = tuple(
-    Metric(name, unit, doc, path=f"serving.{path}", whole=unit == "ps", share=unit == "1")
-    for name, unit, path, doc in _METRICS
-)
+SWEEP = Metric.each("""
+offered_per_s         1/s       serving.offered_per_s        requests that arrived, per second
+requests_per_s        1/s       serving.requests_per_s       requests completed, per second
+tokens_per_s          1/s       serving.tokens_per_s         tokens generated, per second
+goodput_per_s         1/s       serving.slo.goodput_per_s    requests that met the SLO, per second
+    of arrivals
+slo_attainment%       1         serving.slo.attainment       share of all requests that met the SLO
+stalled               requests  serving.slo.stalled          requests with a time between tokens
+    above the stall limit
+queueing_p99_ps#      ps        serving.queueing_ps.p99      99th percentile of the time from
+    arrival to prefill
+ttft_p50_ps#          ps        serving.ttft_ps.p50          median time to first token
+ttft_p99_ps#          ps        serving.ttft_ps.p99          99th percentile of the time to first
+    token
+tbt_p50_ps#           ps        serving.tbt_ps.p50           median time between tokens, over all
+    requests
+tbt_p99_ps#           ps        serving.tbt_ps.p99           99th percentile of the time between
+    tokens
+tbt_max_ps#           ps        serving.tbt_ps.max           longest time between tokens
+second_token_p99_ps#  ps        serving.second_token_ps.p99  99th percentile of the time from first
+    to second token
+network_share%        1         serving.network.iterations   share of iteration time that is not
+    compute
+restarts              restarts  serving.restarts             requests lost to failures of instances,
+    and restarted
+available_gpu_share%  1         serving.failures.available_gpu_share  mean share of the GPUs that
+    failures left available
+""")
 
 
 def report(run: Run) -> dict[str, Any]:
@@ -140,7 +139,14 @@ def serving_result(
 
 
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
-    return serving_tables(summary.get("serving"))
+    """Yield the tables of a serving run."""
+    serving = summary.get("serving")
+    if serving is None:
+        return
+    if serving["ttft_ps"]["max"] is not None:
+        yield _times(serving)
+    yield _rates(serving)
+    yield _roles(serving["roles"])
 
 
 def first_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
@@ -182,46 +188,32 @@ TIMES = {
 STATISTICS = ("mean", "p50", "p90", "p99", "max")
 
 
-def serving_tables(serving: Serving | None) -> Iterator[Wide]:
-    """Yield the part "serving" of summary.json as tables, if any."""
-    if serving is None:
-        return
-    if serving["ttft_ps"]["max"] is not None:
-        yield _times(serving)
-    yield _rates(serving)
-    yield _roles(serving["roles"])
-
-
 def _rates(serving: Serving) -> Wide:
     done, every = serving["requests_done"], serving["requests"]
     slo = serving["slo"]
-    columns = [
-        Column("requests", [count(every) if done == every else f"{done:,}/{every:,}"]),
-        Column("offered\n1/s", [number(serving["offered_per_s"])]),
-        Column("done\n1/s", [number(serving["requests_per_s"])]),
-        Column("tokens\n1/s", [number(serving["tokens_per_s"])]),
-    ]
+    cells = {
+        "requests": count(every) if done == every else f"{done:,}/{every:,}",
+        "offered\n1/s": number(serving["offered_per_s"]),
+        "done\n1/s": number(serving["requests_per_s"]),
+        "tokens\n1/s": number(serving["tokens_per_s"]),
+    }
     if serving["restarts"]:
-        columns.append(Column("restarts", [count(serving["restarts"])]))
-    if serving["failures"]["count"]:
-        columns.append(Column("failures", [count(serving["failures"]["count"])]))
-        columns.append(
-            Column("GPUs in\nservice, %", [percent(serving["failures"]["available_gpu_share"])])
-        )
+        cells["restarts"] = count(serving["restarts"])
+    failures = serving["failures"]
+    if failures["count"]:
+        cells["failures"] = count(failures["count"])
+        cells["GPUs in\nservice, %"] = percent(failures["available_gpu_share"])
     limits = [
-        f"{name} <= {format_time(limit, 4)}"
-        for name, limit in (
-            ("TTFT", slo["ttft_ps"]),
-            ("TBT", slo["tbt_ps"]),
-            ("any gap", slo.get("stall_ps")),
-        )
-        if limit is not None
+        f"{name} <= {format_time(slo[key], 4)}"
+        for name, key in (("TTFT", "ttft_ps"), ("TBT", "tbt_ps"), ("any gap", "stall_ps"))
+        if slo[key] is not None
     ]
     if limits:
-        columns.append(Column(f"met, %\n{', '.join(limits)}", [percent(slo["attainment"])]))
-        columns.append(Column("goodput\n1/s", [number(slo["goodput_per_s"])]))
-        if slo.get("stall_ps") is not None:
-            columns.append(Column("stalled", [count(slo["stalled"])]))
+        cells[f"met, %\n{', '.join(limits)}"] = percent(slo["attainment"])
+        cells["goodput\n1/s"] = number(slo["goodput_per_s"])
+        if slo["stall_ps"] is not None:
+            cells["stalled"] = count(slo["stalled"])
+    columns = [Column(title, [cell]) for title, cell in cells.items()]
     return Wide(columns, title="Requests", elsewhere="summary.json has all")
 
 

@@ -9,7 +9,7 @@ from serving_case import log_of, split_run
 
 from netsim.cli.tables import sweep_table
 from netsim.common.terminal import Wide
-from netsim.workloads.reports.serving import SWEEP, serving_result, serving_tables
+from netsim.workloads.reports.serving import SWEEP, sections, serving_result
 
 
 def cells(table: Wide) -> dict[str, list[str]]:
@@ -21,7 +21,7 @@ def test_run_prints_request_time_and_instance_tables() -> None:
     plan = replace(plan, ttft_ps=200, tbt_ps=200, stall_ps=190)
     flows = {"start_ps": np.array([300, 310, 400, 420])}
     _, summary = serving_result(plan, log_of(rows), flows, complete=True)
-    times, requests, instances = map(cells, serving_tables(summary["serving"]))
+    times, requests, instances = map(cells, sections(summary))
     assert requests["requests"] == ["2"]
     assert requests["met, % TTFT <= 200ps, TBT <= 200ps, any gap <= 190ps"] == ["0"]
     assert requests["stalled"] == ["1"]
@@ -38,7 +38,7 @@ def test_run_prints_request_time_and_instance_tables() -> None:
 
 
 def test_runs_without_serving_have_no_tables() -> None:
-    assert list(serving_tables(None)) == []
+    assert list(sections({})) == []
     assert serving_result(None, None, {}, complete=True) == ({}, {})
 
 
