@@ -134,3 +134,46 @@ def case_of(case: Case, load: Workload) -> Case:
         after={},
         until_ps=case.until_ps,
     )
+
+
+US, RANKS = 10**6, 5
+
+Pairs = list[tuple[int, int]]
+
+
+def random_operations(seed: int) -> tuple[Operations, Pairs, Pairs]:
+    """Return operations of all kinds; some wait for the end or the start of earlier ones."""
+    rng = np.random.default_rng(seed)
+    ops = Operations(RANKS)
+    of_rank: list[list[int]] = [[] for _ in range(RANKS)]
+    for _ in range(14):
+        rank, other = rng.permutation(RANKS)[:2].tolist()
+        stream = int(rng.integers(-1, 3))
+        sort = rng.integers(5)
+        if sort == 0:
+            made = {rank: ops.compute(rank, int(rng.integers(3 * US)), stream)}
+        elif sort == 1:
+            made = {rank: ops.join(rank, stream)}
+        elif sort == 2:
+            sent, got = ops.send(rank, other, 5000, stream, stream, latency_ps=US)
+            made = {rank: sent, other: got}
+        else:
+            group = rng.permutation(RANKS)[: int(rng.integers(1, RANKS + 1))]
+            what = ("all_reduce", "all_gather", "broadcast")[int(rng.integers(3))]
+            took = US if sort == 3 else None
+            kind = "formula" if took else "packets"
+            ids = ops.collective(what, group, 9000, "auto", stream, kind, took)
+            made = dict(zip(group.tolist(), ids.tolist(), strict=True))
+        for one, operation in made.items():
+            of_rank[one].append(int(operation))
+    ops.send(0, 1, 1)  # a run needs at least one flow
+    pairs: list[list[tuple[int, int]]] = [[], []]
+    for k in range(20):
+        found = of_rank[int(rng.integers(RANKS))]
+        if len(found) > 1:
+            first, then = sorted(rng.permutation(len(found))[:2].tolist())
+            pairs[k % 2].append((found[first], found[then]))
+    for kind, note in zip(pairs, (ops.after, ops.after_start), strict=True):
+        if kind:
+            note(*np.array(kind).T)
+    return ops, *pairs

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
+from operations_case import random_operations
 from part_of_load import operations_of
 from traffic_cases import star
 
@@ -16,7 +17,6 @@ from netsim.workloads.operations.measures import factors, job_metrics, operation
 from netsim.workloads.operations.table import JobRows, JobSteps
 
 US = 10**6
-RANKS = 5
 
 
 def simulated(ops: Operations, step: Any = None) -> dict[str, Any]:
@@ -39,44 +39,9 @@ def metrics_of(table: dict[str, Any], steps: JobSteps | None = None) -> dict[str
     return job_metrics(table, job, star(int(table["host"].max()) + 1))
 
 
-def random_operations(seed: int) -> Operations:
-    rng = np.random.default_rng(seed)
-    ops = Operations(RANKS)
-    of_rank: list[list[int]] = [[] for _ in range(RANKS)]
-    for k in range(24):
-        rank, other = rng.permutation(RANKS)[:2].tolist()
-        stream, sort = int(rng.integers(-1, 3)), k % 6
-        if sort < 2:
-            created = {rank: ops.compute(rank, int(rng.integers(3 * US)), stream)}
-        elif sort == 2:
-            created = {rank: ops.join(rank, stream)}
-        elif sort == 3:
-            created = dict(
-                zip(
-                    (rank, other),
-                    ops.send(rank, other, 5000, stream, stream, "pp", US),
-                    strict=True,
-                )
-            )
-        else:
-            group = rng.permutation(RANKS)[: int(rng.integers(1, RANKS + 1))]
-            what = ("all_reduce", "all_gather", "broadcast")[int(rng.integers(3))]
-            took = US if sort == 4 else None
-            ids = ops.collective(what, group, 9000, "auto", stream, ("tp", "dp")[sort % 2], took)
-            created = dict(zip(group.tolist(), ids.tolist(), strict=True))
-        for one, operation in created.items():
-            of_rank[one].append(int(operation))
-    for k in range(20):
-        found = of_rank[int(rng.integers(RANKS))]
-        if len(found) > 1:
-            first, then = sorted(rng.permutation(len(found))[:2].tolist())
-            (ops.after if k % 2 else ops.after_start)(found[first], found[then])
-    return ops
-
-
 def test_operation_starts_when_its_blocker_ends() -> None:
     for seed in range(8):
-        table = simulated(random_operations(seed))
+        table = simulated(random_operations(seed)[0])
         before, receive = table["blocked_by"], table["operation_type"] == "receive"
         assert (table["end_ps"] >= table["start_ps"]).all()
         assert (table["start_ps"] >= table["ready_ps"])[~receive].all()
@@ -89,7 +54,7 @@ def test_operation_starts_when_its_blocker_ends() -> None:
 
 def test_step_time_components_add_up() -> None:
     for seed in range(8):
-        (found,) = step_times(simulated(random_operations(seed)))
+        (found,) = step_times(simulated(random_operations(seed)[0]))
         assert not found.other_ps.any()
         total = found.compute_ps + found.bubble_ps + found.skew_ps + found.exposed_ps.sum(1)
         assert (total == found.end_ps).all()

@@ -16,7 +16,6 @@ from traffic_cases import made
 from netsim.errors import InputError
 from netsim.model.workload import Workload
 from netsim.workloads.job.placement import Ranks
-from netsim.workloads.operations.table import WHATS
 
 MODEL = {"layers": 4, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 64}
 MOE = MODEL | {"experts": 8, "active_experts": 2, "layers": 2}
@@ -38,34 +37,15 @@ def kinds(load: Workload) -> set[str]:
     return {flows.kinds[kind] for kind in np.unique(flows.kind)}
 
 
-def test_job_creates_flows_of_each_parallelism() -> None:
-    load = training(16, {"tp": 2, "sp": True, "pp": 2, "dp": 4}, steps=3)
-    assert kinds(load) == {"tp", "pp", "dp"}
-    assert steps_of(load).n == 3
-    assert mentions(load.notes, "3", "16", "2", "4", "1")
-
-
 def test_all_parallelisms_combine() -> None:
     layout = {"tp": 2, "cp": 2, "pp": 2, "dp": 4, "ep": 2, "zero": 1}
-    load = training(32, layout, model=MOE | {"layers": 4, "tied_embeddings": True})
+    model = MOE | {"layers": 4, "tied_embeddings": True}
+    load = training(32, layout, model=model, steps=3)
+    assert steps_of(load).n == 3
+    assert mentions(load.notes, "3", "32", "2", "4")
     assert kinds(load) == {"tp", "cp", "pp", "dp", "ep", "expert_dp", "embedding"}
     load = training(24, {"tp": 2, "dp_levels": [2, 3, 2], "global_batch": 12})
     assert kinds(load) == {"tp", "dp_s1", "dp_s2", "dp_s3", "dp_s4", "dp_s5"}
-
-
-def test_zero_stage_determines_the_data_parallel_collectives() -> None:
-    for zero in [0, 1, 2, 3]:
-        load = training(4, {"dp": 4, "zero": zero})
-        table = operations_of(load)
-        assert table is not None
-        of_dp = table.kind == table.kinds.index("dp")
-        found = {WHATS[what] for what in np.unique(table.what[of_dp])}
-        assert found == ({"all_reduce"} if zero == 0 else {"reduce_scatter", "all_gather"})
-        gathers = (of_dp & (table.what == WHATS.index("all_gather"))).sum()
-        parts = 4 + 2  # layers, embedding and head
-        assert gathers == {0: 0, 1: 4 * parts, 2: 4 * parts}.get(zero, gathers)
-        if zero == 3:
-            assert gathers == 4 * parts * 2 * 2  # forward and backward, for each micro-batch
 
 
 def test_traffic_class_and_fidelity_are_set_per_kind() -> None:
@@ -117,14 +97,6 @@ def test_ranks_are_placed_from_a_file(tmp_path: Path) -> None:
         table = operations_of(load)
         assert table is not None
         assert (table.host == hosts[table.rank]).all()
-
-
-def test_random_placement_depends_only_on_the_seed() -> None:
-    hosts = [
-        training(16, {"dp": 8}, placement="random", seed=seed).flows.src.tolist()
-        for seed in (1, 1, 2)
-    ]
-    assert hosts[0] == hosts[1] != hosts[2]
 
 
 def exchanged(load: Workload) -> list[int]:

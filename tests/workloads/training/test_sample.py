@@ -37,12 +37,6 @@ def test_interleaved_stages_keep_their_chunks() -> None:
     assert sample_job(job, SampleSize(stages=2)).positions == (0, 1, 4, 5)
 
 
-def test_formula_timed_groups_keep_their_full_size() -> None:
-    part = sample_job(small_job(LEVELS), SampleSize(racks=2), formula=frozenset({"dp_s2"}))
-    assert {one.n for one in part.messages if one.kind == "dp_s2"} == {3}
-    assert {one.n for one in part.messages if one.kind == "dp_s4"} == {2}
-
-
 def test_model_flops_scale_with_sampled_ranks() -> None:
     job = small_job({"tp": 2, "pp": 4, "dp": 2})
     whole = sample_job(job, SampleSize())
@@ -59,12 +53,6 @@ def test_model_flops_scale_with_sampled_ranks() -> None:
 
 def notes(part: JobSample) -> str:
     return " ".join(sample_notes(part, 1))
-
-
-def test_full_job_notes_state_its_size() -> None:
-    assert mentions(
-        sample_notes(sample_job(small_job({"pp": 2, "dp": 4}), SampleSize()), 2), "2", "8", "4", "1"
-    )
 
 
 def test_sample_notes_state_full_and_sampled_sizes() -> None:
