@@ -15,9 +15,14 @@ Packets have room for the records of five switches, as many as three tiers have;
 longer path are not recorded. The authors' records take 42 bytes of every data packet and
 acknowledgment. They count here only if added to the experiment's header_bytes and control_bytes.
 
-Shares converge slowly, and not at all if a share is only a few packets per round trip (eight flows
-at 100 Gbps, 8 us and 4 KiB): a small flow sees a noisier load, which costs it more than the
-published W_AI adds. The paper has packets of 1000 bytes; see also ``ai_share``.
+W_AI defaults to the paper's rule for ten flows per link. It is a share of the largest window, and so
+adds the same load at any rate: N flows keep a queue of 0.005 N bandwidth-delay products, less the
+idle 5 %. The authors' simulation has W_AI for 125 flows and packets of 1000 bytes (preset
+``paper``). That is too little where a flow's share is about a packet per round trip. A single queued
+packet then raises U above ``eta``, each such load shrinks the window, and W_AI is all that restores
+it. Of 32 flows at 10 Gbps with packets of 4 KiB, half stay at ``min_rate``, and the link is idle for
+a fifth of the time. After a burst, ``max_stage`` additive steps also cost that many round trips
+before a window that was cut to 2 % may grow at once.
 """
 
 from netsim.blocks import go_back_n, pacing, traffic_classes
@@ -41,14 +46,20 @@ SIMULATION = "the authors' simulation"
 
 PARAMS = [
     Param("eta", "fraction", 0.95, "target load of the busiest link", PAPER, minimum=0.01),
-    Param("max_stage", "count", 5, "additive steps before a multiplicative one", source=PAPER),
+    Param(
+        "max_stage",
+        "count",
+        0,
+        "additive steps before a multiplicative one",
+        source=SIMULATION + ", run.py; hpcc-group.github.io/results: the paper's 5 is a typo",
+    ),
     Param("w_ai", "bytes", None, "W_AI (default: ai_share of the bandwidth-delay product)"),
     Param(
         "ai_share",
         "fraction",
-        0.0004,
-        "W_AI as a share of the largest window; the paper's rule is (1 - eta) / number of flows",
-        source=SIMULATION + ", run.py: 10 Mbps for every 25 Gbps of the NIC",
+        0.005,
+        "W_AI as a share of the largest window: (1 - eta) / number of flows",
+        source="SIGCOMM 2019, section 3.3, with ten flows on a link",
     ),
     Param(
         "base_rtt",
@@ -76,10 +87,13 @@ PARAMS = [
     traffic_classes.ack_param("ACK and NACK"),
 ]
 
+AUTHORS_SHARE = 0.0004  # run.py of the authors' simulation: 10 Mbps for every 25 Gbps of the NIC
+
 PRESETS = {
+    "paper": {"max_stage": 5, "ai_share": AUTHORS_SHARE},
     # hpcc-group.github.io/results.html, where the authors call it the best setting.
-    "eta-99": {"eta": 0.99, "max_stage": 0},
-    "ten-flows": {"ai_share": 0.005},  # the paper's rule for W_AI, with ten flows per link
+    "eta-99": {"eta": 0.99, "ai_share": AUTHORS_SHARE},
+    "ten-flows": {"max_stage": 5},  # the paper's stages, with the default W_AI
 }
 
 FABRIC = {

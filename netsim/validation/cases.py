@@ -12,7 +12,7 @@ A group is a file of families of cases:
     source = "closed form"
     [family.cases]
     incast_ndp = { quick = true, transport = "ndp" }
-    incast_hpcc = { transport = "hpcc", why = "of a deviation, which fails nevertheless" }
+    incast_wan_fec = { transport = "wan_fec", why = "of a deviation, which fails nevertheless" }
 
 A case has its own keys, those of its family and of `[defaults]`. `measure` gets those that do not
 describe rows or the case, and yields a dict for each row: our value as `ours`, other fields of

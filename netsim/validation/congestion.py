@@ -203,7 +203,7 @@ def hpcc() -> Measured:
     """Measure the utilization of a shared link; W = W eta / U + W_AI rests at the U of theirs."""
     for n in (2, 8):
         network = dumbbell(n, 100 * GBPS, 100 * GBPS, (US, US))
-        bed = Bed("hpcc", network, packets=KILOBYTE)
+        bed = Bed("hpcc:paper", network, packets=KILOBYTE)
         engine = bed.engine([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
         seen = watch(engine, bottleneck(network), 7 * MS, 9 * MS, 3 * US)
         theirs = bed.values["eta"] + n * bed.values["ai_share"]

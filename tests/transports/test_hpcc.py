@@ -190,12 +190,13 @@ def test_single_flow_settles_at_eta(rate_gbps: int) -> None:
 
 @pytest.mark.slow
 def test_staggered_flows_with_small_packets_share_fairly() -> None:
-    """Flows start one after the other; packets have 1000 bytes as in the paper."""
+    """Flows start one after the other; W_AI and packets of 1000 bytes are the authors'."""
     n = 8
     network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
     packets = PacketFormat(payload_bytes=1000)
-    engine = build(network, flows, "hpcc", SHARED, packets=packets)
+    paper = HPCC.presets["paper"]
+    engine = build(network, flows, "hpcc", SHARED, packets=packets, params=paper)
     seen = measure(engine, bottleneck(network), 11_000 * US, 13_000 * US, 3 * US)
     assert seen.rate_bps == pytest.approx(0.95 * 100 * G, rel=0.01)
     assert seen.jain > 0.95
@@ -227,7 +228,7 @@ def test_load_counts_all_classes_of_a_port() -> None:
         flow_table([(i, 3 + i, 10**8, 0) for i in range(3)]),
         "hpcc",
         replace(SHARED, n_traffic_classes=2),
-        params={"data_class": 1},
+        params={"data_class": 1, "ai_share": 0.0004},
         beside=[PluginSpec(datagram, resolve(datagram, {"rate": "50Gbps"}))],
         transport_of_flow=np.array([0, 0, 1]),
         jit=False,
