@@ -8,14 +8,18 @@ tag needs.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Ints = NDArray[np.int64]
 
@@ -38,97 +42,79 @@ class PostedMessages:
     tag: Ints
 
 
+KEYS = ("src", "dst", "tag")
+
+
 def match(sends: PostedMessages, receives: PostedMessages) -> Ints:
     """int64[receives]: the send that each receive takes.
 
     Raises InputError, with some of the mismatches, unless all match.
     """
-    exact = (receives.peer != ANY) & (receives.tag != ANY)
-    key, wanted = _keys(sends, receives)
-    n_keys = int(max(key.max(initial=-1), wanted.max(initial=-1))) + 1
-    there = np.bincount(key, minlength=n_keys)
-    needed = np.bincount(wanted[exact], minlength=n_keys)
-    left = there - needed
-    if (left < 0).any() or (exact.all() and left.any()):
-        raise _unmatched(sends, receives, key, wanted, exact)
-    if not exact.all():
-        _choose(sends, receives, key, wanted, left)
-    taken = np.empty(wanted.size, np.int64)
-    taken[np.argsort(wanted, kind="stable")] = np.argsort(key, kind="stable")
-    return taken
+    import polars as pl
 
-
-def _keys(sends: PostedMessages, receives: PostedMessages) -> tuple[Ints, Ints]:
-    """Return keys of source, destination and tag; -1 for wildcards."""
-    n = sends.rank.size
-    _, tag = np.unique(np.concatenate([sends.tag, receives.tag]), return_inverse=True)
-    src = np.concatenate([sends.rank, receives.peer])
-    dst = np.concatenate([sends.peer, receives.rank])
-    _, pair = np.unique(dst << 31 | src & 0x7FFFFFFF, return_inverse=True)
-    _, key = np.unique(
-        pair.reshape(-1) * (tag.max(initial=0) + 1) + tag.reshape(-1), return_inverse=True
+    peer, tag = receives.peer, receives.tag
+    if ((peer == ANY) | (tag == ANY)).any():
+        peer, tag = _chosen(sends, receives)
+    turn, at = pl.int_range(pl.len()).over(KEYS), pl.int_range(pl.len())
+    sent, wanted = (
+        pl.DataFrame(dict(zip(KEYS, ends, strict=True))).with_columns(turn=turn, at=at)
+        for ends in ((sends.rank, sends.peer, sends.tag), (peer, receives.rank, tag))
     )
-    key = key.reshape(-1)
-    wanted = np.where((receives.peer == ANY) | (receives.tag == ANY), -1, key[n:])
-    return key[:n], wanted
+    pairs = wanted.join(sent, on=[*KEYS, "turn"], how="left", maintain_order="left")
+    if len(sent) != len(wanted) or pairs["at_right"].has_nulls():
+        raise _unmatched(sent, wanted)
+    found: Ints = pairs["at_right"].to_numpy()
+    return found
 
 
-def _choose(
-    sends: PostedMessages, receives: PostedMessages, key: Ints, wanted: Ints, left: Ints
-) -> None:
-    """Assign wildcard receives, in posted order, the earliest unneeded sends to their rank."""
+def _chosen(sends: PostedMessages, receives: PostedMessages) -> tuple[Ints, Ints]:
+    """Return sources and tags of receives: those of wildcards are, in posted order, of the earliest
+    send to their rank that no other receive needs, or remain wildcards."""
+    peer, tag = receives.peer.copy(), receives.tag.copy()
+    is_any = (peer == ANY) | (tag == ANY)
+    keys = list(zip(*(one.tolist() for one in (sends.rank, sends.peer, sends.tag)), strict=True))
+    left = Counter(keys)
+    exact = np.stack([peer, receives.rank, tag], axis=1)[~is_any]
+    left.subtract(map(tuple, exact.tolist()))
     waiting: defaultdict[tuple[int, int, int], deque[int]] = defaultdict(deque)
-    for send in np.flatnonzero(left[key] > 0).tolist():
-        src, dst, tag = int(sends.rank[send]), int(sends.peer[send]), int(sends.tag[send])
-        for of in ((dst, src, ANY), (dst, ANY, tag), (dst, ANY, ANY)):
+    for send, (src, dst, its) in enumerate(keys):
+        for of in ((dst, src, ANY), (dst, ANY, its), (dst, ANY, ANY)):
             waiting[of].append(send)
-    used = np.zeros(key.size, bool)
-    for receive in np.flatnonzero(wanted < 0).tolist():
-        rank, peer, tag = (
-            int(one[receive]) for one in (receives.rank, receives.peer, receives.tag)
-        )
-        messages = waiting[rank, peer, tag]
-        while messages and (used[messages[0]] or not left[key[messages[0]]]):
+    used = np.zeros(len(keys), bool)
+    for receive in np.flatnonzero(is_any).tolist():
+        messages = waiting[int(receives.rank[receive]), int(peer[receive]), int(tag[receive])]
+        while messages and (used[messages[0]] or left[keys[messages[0]]] <= 0):
             messages.popleft()
         if messages:
             send = messages.popleft()
             used[send] = True
-            wanted[receive] = key[send]
-            left[key[send]] -= 1
-    if left.any() or (wanted < 0).any():
-        raise _unmatched(sends, receives, key, wanted, wanted >= 0)
+            left[keys[send]] -= 1
+            peer[receive], _, tag[receive] = keys[send]
+    return peer, tag
 
 
-def _unmatched(
-    sends: PostedMessages,
-    receives: PostedMessages,
-    key: Ints,
-    wanted: Ints,
-    given: NDArray[np.bool_],
-) -> InputError:
-    n_keys = int(max(key.max(initial=-1), wanted.max(initial=-1))) + 1
-    counts = [np.bincount(one, minlength=n_keys) for one in (key, wanted[given])]
-    mismatches = []
-    for one in np.flatnonzero(counts[0] != counts[1]).tolist():
-        k = int(np.flatnonzero(key == one)[0]) if counts[0][one] else -1
-        at = int(np.flatnonzero(wanted == one)[0]) if k < 0 else -1
-        src, dst, tag = (
-            (sends.rank[k], sends.peer[k], sends.tag[k])
-            if k >= 0
-            else (receives.peer[at], receives.rank[at], receives.tag[at])
-        )
-        n_sends, n_receives = counts[0][one], counts[1][one]
-        mismatches.append(
-            f"from {src} to {dst} with tag {tag}: {n_sends} sent, {n_receives} received"
-        )
-        if len(mismatches) == MAX_NAMED:
-            break
-    rest = int((counts[0] != counts[1]).sum()) - len(mismatches)
-    any_left = int((~given).sum())
-    more = [f"{rest} more such"] * (rest > 0)
-    more += [f"{any_left} wildcard receives take none"] * (any_left > 0)
+def _unmatched(sent: pl.DataFrame, wanted: pl.DataFrame) -> InputError:
+    import polars as pl
+
+    is_any = (pl.col("src") == ANY) | (pl.col("tag") == ANY)
+    counts = (
+        sent.group_by(KEYS)
+        .len()
+        .join(wanted.filter(~is_any).group_by(KEYS).len(), on=KEYS, how="full", coalesce=True)
+        .fill_null(0)
+        .filter(pl.col("len") != pl.col("len_right"))
+        .sort("dst", "src", "tag")
+    )
+    texts = [
+        f"from {src} to {dst} with tag {tag}: {n_sends} sent, {n_receives} received"
+        for src, dst, tag, n_sends, n_receives in counts.head(MAX_NAMED).rows()
+    ]
+    if len(counts) > MAX_NAMED:
+        texts.append(f"{len(counts) - MAX_NAMED} more such")
+    if any_left := len(wanted.filter(is_any)):
+        texts.append(f"{any_left} wildcard receives take none")
     return InputError(
-        "sends and receives do not match: " + "; ".join([*mismatches, *more]),
+        "sends and receives do not match: " + "; ".join(texts),
         hint="each send needs one receive of its source and tag",
     )
 
