@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import click
@@ -41,13 +41,13 @@ from netsim.workloads.cost.cost_tables import (
     Wafer,
 )
 from netsim.workloads.inference.deployment import Formats, LatencyLimits, Options, Overheads
-from netsim.workloads.job import validation
 from netsim.workloads.job.keys import keys_of as job_keys_of
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Efficiency, Link, Machine, Unit
 from netsim.workloads.job.model import Model
 from netsim.workloads.job.paper import Infrastructure
 from netsim.workloads.job.plan import TrainingTarget
+from netsim.workloads.validation import hardware
 
 ROOT = Path(__file__).parent.parent
 MARKED = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
@@ -285,9 +285,10 @@ SECTIONS = {
 def steps() -> Iterator[str]:
     """Yield the mean and largest error of each source's training steps."""
     rows = []
-    for group, title in validation.groups().items():
-        n = sum(row.group == group for row in validation.rows())
-        rows.append([title, str(n), *(f"{100 * one:.1f} %" for one in validation.errors(group))])
+    for group, title in hardware.step_sources().items():
+        errors = [abs(row["ours"] / row["theirs"] - 1) for row in hardware.steps(group)]
+        shown = (f"{100 * one:.1f} %" for one in (mean(errors), max(errors)))
+        rows.append([title, str(len(errors)), *shown])
     return _table(("source", "steps", "mean", "largest"), rows)
 
 

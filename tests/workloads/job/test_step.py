@@ -8,7 +8,7 @@ from netsim.workloads.job import load_job, messages, presets, stage_times
 from netsim.workloads.job.load import load_machine
 from netsim.workloads.job.paper import paper_job, stage_seconds
 from netsim.workloads.job.step import model_flops, step_time
-from netsim.workloads.job.validation import errors, memory_rows, rows
+from netsim.workloads.validation import hardware
 
 
 def laid_out(name, **changes):
@@ -99,14 +99,15 @@ def test_multi_node_ring_uses_all_ports_of_a_node():
 
 def test_step_times_match_published_times():
     """For comparison, Calculon's error on these rows is 3.65 % on average and 8.87 % at most."""
-    average, worst = errors("megatron")
-    assert average <= 0.04
-    assert worst <= 0.10
-    assert len([row for row in rows() if row.group == "megatron"]) == 8
+    errors = [abs(row["ours"] / row["theirs"] - 1) for row in hardware.steps("megatron")]
+    assert sum(errors) / 8 <= 0.04
+    assert max(errors) <= 0.10
+    assert len(errors) == 8
 
 
 def test_memory_matches_published_memory():
-    assert len(memory_rows()) == 12
-    for row in memory_rows():
-        tolerance = 1e-3 if row.what.startswith("parameters") else 1e-9  # biases and norms
-        assert row.gib == pytest.approx(row.published_gib, rel=tolerance), row
+    rows = list(hardware.memory())
+    assert len(rows) == 12
+    for row in rows:
+        tolerance = 1e-3 if ": parameters" in row["title"] else 1e-9  # biases and norms
+        assert row["ours"] == pytest.approx(row["theirs"], rel=tolerance), row
