@@ -10,12 +10,10 @@ call: undeclared fields, records of another host, bytes delivered that never arr
 cases need the compiled engine. `load_testbed("./mine.py").run(flows)` runs any flows.
 """
 
+from netsim.conformance.builder_cases import TopologyTestbed, TrafficTestbed
 from netsim.conformance.check import CASES, check, each, failures, kind_of, load_testbed
-from netsim.conformance.fabric_testbed import QueueTestbed, RoutingTestbed
 from netsim.conformance.finding import STATUSES, Case, Finding
-from netsim.conformance.testbed import Testbed
-from netsim.conformance.topology_cases import TopologyTestbed
-from netsim.conformance.traffic_cases import TrafficTestbed
+from netsim.conformance.testbed import QueueTestbed, RoutingTestbed, Testbed
 
 __all__ = [
     "CASES", "STATUSES", "Case", "Finding", "QueueTestbed", "RoutingTestbed", "Testbed",

@@ -7,14 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from netsim.common.steps import step
-from netsim.conformance import (
-    queue_cases,
-    routing_cases,
-    topology_cases,
-    traffic_cases,
-    transport_cases,
-)
-from netsim.conformance.fabric_testbed import QueueTestbed, RoutingTestbed
+from netsim.conformance import builder_cases, engine_cases
+from netsim.conformance.builder_cases import TopologyTestbed, TrafficTestbed
 from netsim.conformance.finding import (
     COMPILED,
     FAIL,
@@ -28,9 +22,7 @@ from netsim.conformance.finding import (
     NotApplicableError,
 )
 from netsim.conformance.handler_monitor import EndlessError, explain
-from netsim.conformance.testbed import Settings, Testbed
-from netsim.conformance.topology_cases import TopologyTestbed
-from netsim.conformance.traffic_cases import TrafficTestbed
+from netsim.conformance.testbed import QueueTestbed, RoutingTestbed, Settings, Testbed
 from netsim.engine.compiling.specialize import jit_enabled
 from netsim.engine.kernels.handlers import HANDLERS, QUEUE_HANDLERS, ROUTING_HANDLERS
 from netsim.errors import InputError, RunError, did_you_mean
@@ -45,11 +37,11 @@ TESTBEDS: dict[str, type[Testbed]] = {
     "topology": TopologyTestbed,
 }
 CASES = {
-    "transport": transport_cases.CASES,
-    "queue": queue_cases.CASES,
-    "routing": routing_cases.CASES,
-    "traffic": traffic_cases.CASES,
-    "topology": topology_cases.CASES,
+    "transport": engine_cases.TRANSPORT,
+    "queue": engine_cases.QUEUE,
+    "routing": engine_cases.ROUTING,
+    "traffic": builder_cases.TRAFFIC,
+    "topology": builder_cases.TOPOLOGY,
 }
 """Kind of plugin -> its cases, in the order in which they run."""
 

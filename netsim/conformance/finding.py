@@ -59,9 +59,13 @@ class Cases(list[Case]):
     Called with a name and one line about it, it returns a decorator that adds a case.
     """
 
+    def add(self, name: str, about: str, run: Any, *needs: str, **more: Any) -> None:
+        """Add a case."""
+        self.append(Case(name, about, run, needs, **more))
+
     def __call__(self, name: str, about: str, *needs: str, **more: Any) -> Callable[[Any], Any]:
-        def add(run: Any) -> Any:
-            self.append(Case(name, about, run, needs, **more))
+        def added(run: Any) -> Any:
+            self.add(name, about, run, *needs, **more)
             return run
 
-        return add
+        return added

@@ -13,8 +13,8 @@ from raises_input import mentions, raises_input
 from netsim.cli import app
 from netsim.common.discovery import FOLDERS
 from netsim.conformance import CASES, Testbed, check, failures, kind_of, templates
+from netsim.conformance.engine_cases import jain
 from netsim.conformance.finding import COMPILED, FAIL, METRIC, PASS, SKIP, WARN
-from netsim.conformance.transport_cases import jain
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
 
@@ -99,12 +99,15 @@ class TestBroken:
 
     def test_lint_errors_stop_the_suite_before_any_case(self, tmp_path: Path) -> None:
         for change, message in (
-            (('"acked"', '"ackd"'), "tx has no field acked"),
             (("tx.next_seq += 1\n", "tx.last_bytes = 1\n"), "tx.last_bytes belongs to the engine"),
             (("def build_packet", "def filled"), "has no function build_packet"),
         ):
             with raises_input(message):
                 tried(tmp_path, ["sizes"], change)
+
+    def test_undeclared_field_fails_with_the_handler_and_line(self, tmp_path: Path) -> None:
+        found = tried(tmp_path, ["sizes"], ('"acked"', '"ackd"'))
+        assert mentions(found["sizes"].detail, "ready", "no field acked", "TX_STATE", "line")
 
     def test_timeout_too_short_for_three_tiers_fails(self, tmp_path: Path) -> None:
         found = tried(tmp_path, ["three tiers"], ("100_000_000", "12_000_000"))

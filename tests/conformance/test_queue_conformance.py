@@ -8,7 +8,7 @@ import pytest
 from raises_input import mentions
 
 from netsim.conformance import CASES, QueueTestbed, check, failures, templates
-from netsim.conformance.determinism import DETERMINISM
+from netsim.conformance.engine_cases import DETERMINISM
 from netsim.conformance.networks import incast_in_classes, star
 from netsim.flows import FlowTable
 from netsim.plugins import registry

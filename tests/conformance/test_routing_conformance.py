@@ -10,9 +10,9 @@ from marked import blocks, marked
 from raises_input import mentions
 
 from netsim.conformance import CASES, RoutingTestbed, check, failures, templates
-from netsim.conformance.determinism import DETERMINISM
-from netsim.conformance.fabric_testbed import longest_way
+from netsim.conformance.engine_cases import DETERMINISM
 from netsim.conformance.networks import dragonfly, three_tiers, torus, tree
+from netsim.conformance.testbed import longest_way
 from netsim.flows import FlowTable
 from netsim.plugins import registry
 

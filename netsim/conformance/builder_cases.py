@@ -1,31 +1,208 @@
-"""Cases for traffic patterns: their flows on small networks."""
+"""Cases for plugins that the engine does not compile: topologies and traffic patterns.
+
+Their functions run on small networks, with any values of their parameters, and with a limit on the
+memory that they may take.
+"""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from netsim.conformance import networks
 from netsim.conformance.finding import Cases, ConformanceError, NotApplicableError
-from netsim.conformance.testbed import Testbed
-from netsim.conformance.tried import RefusedError, refusals, try_values
+from netsim.conformance.handler_monitor import explain
+from netsim.conformance.networks import everybody
+from netsim.conformance.testbed import PROBE, Settings, Testbed
 from netsim.errors import InputError
 from netsim.experiment.scenario import traffic_rng
 from netsim.limits import CLASSES
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
+from netsim.model.parts import require_complete, topology_use
 from netsim.model.workload import Workload
 from netsim.plugins.params import Param
-from netsim.plugins.registry import PluginSpec
+from netsim.plugins.registry import Plugin, PluginSpec
 
-CASES = Cases()
+TOPOLOGY, TRAFFIC = Cases(), Cases()
+
+TRIED: Mapping[str, tuple[Any, ...]] = {
+    "count": (0, 1, 2, 3, 7, 2**31 - 1),
+    "bytes": ("1B", "1TB"),
+    "sizes": ("1B", "web_search"),
+    "time": ("0ns", "1ps", "1h"),
+    "rate": ("1bps", "1Tbps"),
+    "fraction": (0, 0.001, 0.5, 1),
+    "ratio": (0, 1e-9, 1, 1e9),
+    "bool": (False, True),
+    "text": ("", "x", "3", "4x4"),
+    "file": ("missing.csv",),
+}
+"""Values to try for each kind of parameter, as written in an experiment."""
+
+MORE_BYTES = 1 << 30
+"""Most memory that a plugin may take in a test."""
+
+
+class RefusedError(Exception):
+    """The plugin refuses a network or parameters, and says which."""
+
+
+def try_values(plugin: Plugin, attempt: Callable[[dict[str, Any]], Any]) -> str:
+    """Try values of every parameter and return how many are refused.
+
+    `attempt` gets a parameter with its value, as the plugin gets it, and raises RefusedError if it
+    is refused. Raises ConformanceError for anything else that it raises.
+    """
+    n_tried = refused = 0
+    for param in plugin.params:
+        values = param.choices if param.unit == "choice" else TRIED.get(param.unit, ())
+        for written in (*values, *([param.none] if param.optional else [])):
+            try:
+                value = param.convert(written)
+            except InputError:
+                continue
+            n_tried += 1
+            try:
+                attempt({param.name: value})
+            except RefusedError:
+                refused += 1
+            except ConformanceError as error:
+                raise ConformanceError(f"{param.name} = {written}: {error}") from None
+            except Exception as error:
+                text = explain(error, plugin.path)
+                raise ConformanceError(f"{param.name} = {written}: {text}") from None
+    return f"{n_tried} values, {refused} of them refused"
+
+
+@contextmanager
+def refusals(reserve: str, *, keyed: bool) -> Iterator[None]:
+    """Let the block raise RefusedError for an InputError of a plugin, and ConformanceError for one
+    that does not name a key or file if it must (`keyed`), or for too much memory; `reserve` is the
+    function to call."""
+    try:
+        with _memory_limit():
+            yield
+    except InputError as error:
+        if keyed and any(one.key is None and one.file is None for one in error.errors):
+            raise ConformanceError(f"{error} (an error must name a key)") from None
+        raise RefusedError(str(error)) from None
+    except MemoryError:
+        message = f"takes over 1 GiB of memory: call {reserve} before making arrays"
+        raise ConformanceError(message) from None
+
+
+@contextmanager
+def _memory_limit() -> Iterator[None]:
+    """Let the block raise MemoryError if it takes MORE_BYTES, where the system can do that."""
+    try:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        most = pages * resource.getpagesize() + MORE_BYTES
+    except (ImportError, OSError, ValueError):
+        yield
+        return
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+SENDERS = 16
+"""Maximum number of hosts that send to each other, spread over the network."""
+
+
+@dataclass(frozen=True)
+class TopologyTestbed(Testbed):
+    """A topology with its parameters."""
+
+    KIND = "topology"
+
+    @classmethod
+    def of(
+        cls, named: str | Path, *, settings: Settings = None, seed: int = 1, long: bool = False
+    ) -> Self:
+        use = topology_use("topology", str(named), settings or {})
+        return cls(use.plugin, use.params, seed, long, use.preset)
+
+    def build(self, **changes: Any) -> Network:
+        """Return the network, with some parameters changed; values are as the topology gets them.
+
+        Raises RefusedError for an InputError, ConformanceError for a network that is incomplete
+        and too much memory, and whatever else it raises.
+        """
+        params = {**self.params, **changes}
+        given = dict(params)
+        with refusals("builder.reserve", keyed=False):
+            network = self.plugin.module.build(given)
+            if not isinstance(network, Network):
+                name = type(network).__name__
+                raise ConformanceError(f"build() returned {name}, not a Network")
+            require_complete(network, PluginSpec(self.plugin, params), "build")
+        if given != params:
+            raise ConformanceError("build() changes its parameters")
+        return network
+
+
+@TOPOLOGY("network", "the network that the parameters describe")
+def topology_network(testbed: TopologyTestbed) -> str:
+    made = _made(testbed)
+    return (
+        f"{made.name}: {made.n_hosts} hosts, {made.n_switches} switches, {made.n_links} links, "
+        f"diameter {made.diameter}"
+    )
+
+
+@TOPOLOGY("again", "the same network in a second call")
+def again(testbed: TopologyTestbed) -> str:
+    first, second = (vars(_made(testbed)) for _ in range(2))
+    columns = {name: value for name, value in first.items() if isinstance(value, np.ndarray)}
+    for name, value in columns.items():
+        if not np.array_equal(value, second[name]):
+            raise ConformanceError(f"{name} differs in a second call")
+    return f"{len(columns)} columns are equal in two calls"
+
+
+@TOPOLOGY("arrival", "packets of every host arrive at every other")
+def arrival(testbed: TopologyTestbed) -> str:
+    made = _made(testbed)
+    if made.circuits is not None:
+        raise NotApplicableError("packets may wait for a circuit")
+    hosts = np.unique(np.linspace(0, made.n_hosts - 1, SENDERS).astype(np.int64))
+    if hosts.size < 2:
+        raise NotApplicableError("there is one host")
+    pairs = everybody(hosts.size, testbed.packets(1))
+    flows = FlowTable(hosts[pairs.src], hosts[pairs.dst], pairs.size_bytes, pairs.start_ps)
+    run = Testbed.of(PROBE, seed=testbed.seed).run(flows, made, {"queue_bytes": "20MB"})
+    if lost := run.total("drops") + run.unroutable:
+        raise ConformanceError(f"{lost} packets do not arrive: routes lead nowhere or in a circle")
+    return run.line()
+
+
+@TOPOLOGY("parameters", "any value gives a network or a clear error")
+def topology_parameters(testbed: TopologyTestbed) -> str:
+    return try_values(testbed.plugin, lambda params: testbed.build(**params))
+
+
+def _made(testbed: TopologyTestbed) -> Network:
+    try:
+        return testbed.build()
+    except RefusedError as refusal:
+        raise ConformanceError(str(refusal)) from None
+
 
 MOST_FLOWS = 2_000_000
 """Most flows that a pattern may announce in a test."""
@@ -97,7 +274,7 @@ def columns_of(load: Workload) -> dict[str, Any]:
     return {name: value for name, value in found.items() if isinstance(value, np.ndarray | list)}
 
 
-@CASES("flows", "valid flows, or a clear refusal")
+@TRAFFIC("flows", "valid flows, or a clear refusal")
 def flows(testbed: TrafficTestbed) -> str:
     found = {network.name: _count(testbed, network) for network in _networks()}
     if not any(isinstance(one, int) for one in found.values()):
@@ -108,7 +285,7 @@ def flows(testbed: TrafficTestbed) -> str:
     )
 
 
-@CASES("seed", "the same flows for the same seed")
+@TRAFFIC("seed", "the same flows for the same seed")
 def seed(testbed: TrafficTestbed) -> str:
     network = _accepted(testbed)
     runs = []
@@ -122,7 +299,7 @@ def seed(testbed: TrafficTestbed) -> str:
     return f"{len(runs[0])} columns are equal in two calls"
 
 
-@CASES("load", "open loop: the load that is given")
+@TRAFFIC("load", "open loop: the load that is given")
 def load(testbed: TrafficTestbed) -> str:
     _require_open_loop(testbed)
     network = _accepted(testbed)
@@ -131,7 +308,7 @@ def load(testbed: TrafficTestbed) -> str:
     return _offered(testbed, table, network, end_ps)
 
 
-@CASES("measured", "the same until the end of [measure]")
+@TRAFFIC("measured", "the same until the end of [measure]")
 def measured(testbed: TrafficTestbed) -> str:
     _require_open_loop(testbed)
     network = _accepted(testbed)
@@ -144,8 +321,8 @@ def measured(testbed: TrafficTestbed) -> str:
     return _offered(testbed, table, network, END_PS)
 
 
-@CASES("parameters", "any value gives flows or a clear error")
-def parameters(testbed: TrafficTestbed) -> str:
+@TRAFFIC("parameters", "any value gives flows or a clear error")
+def traffic_parameters(testbed: TrafficTestbed) -> str:
     def on_all_networks(params: dict[str, Any]) -> None:
         counts = [_count(testbed.with_params(**params), network) for network in _networks()]
         if not any(isinstance(count, int) for count in counts):
@@ -154,7 +331,7 @@ def parameters(testbed: TrafficTestbed) -> str:
     return try_values(testbed.plugin, on_all_networks)
 
 
-@CASES("scale", "many hosts")
+@TRAFFIC("scale", "many hosts")
 def scale(testbed: TrafficTestbed) -> str:
     network = networks.star(8192 if testbed.long else 1024)
     began = time.process_time()
