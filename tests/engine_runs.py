@@ -13,10 +13,9 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels import loop
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.occupancy import in_queues, on_links
 from netsim.engine.partitioned import PartitionedEngine
-from netsim.engine.simulation import Options, Simulation
-from netsim.engine.sizes import Sizes
+from netsim.engine.simulation import Options, Simulation, Sizes
+from netsim.engine.snapshot import in_queues, on_links
 from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec, routing_spec
 from netsim.model.faults import LinkFault
 from netsim.model.flows import FlowTable

@@ -11,7 +11,7 @@ from reference.simulator import Simulator
 from reference.switch import SwitchPort
 
 from netsim.engine.engine import Engine
-from netsim.engine.series_reading import QueueLevels, SeriesReading
+from netsim.engine.state_views import QueueLevels, SeriesReading
 from netsim.model.sampling import Sampling
 
 FIELDS = {

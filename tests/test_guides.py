@@ -17,8 +17,8 @@ from netsim.engine.compiling.declarations import (
     PROGRAM_DECLARATIONS,
     QUEUE_DECLARATIONS,
     QUEUE_SETTABLE,
+    ROUTING_DECLARATIONS,
 )
-from netsim.engine.compiling.routing_declarations import ROUTING_DECLARATIONS
 from netsim.engine.kernels import fields, queue_services, routing, tasks
 from netsim.engine.kernels.fields import (
     ProgramHostRecord,

@@ -33,7 +33,7 @@ from netsim.conformance.networks import (
 )
 from netsim.conformance.testbed import QueueTestbed, RoutingTestbed, Run, Testbed, run_until
 from netsim.engine.routing_choices import choices_of
-from netsim.engine.sizes import Sizes
+from netsim.engine.simulation import Sizes
 from netsim.errors import InputError
 from netsim.model.checks import check_symmetric
 from netsim.model.deadlock import waiting_cycle

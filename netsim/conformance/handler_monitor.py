@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from netsim.conformance.finding import ConformanceError
+from netsim.engine.engine import watched
 from netsim.engine.kernels.handlers import BEFORE, HANDLERS, SWITCH
 from netsim.engine.kernels.packets import DATA
-from netsim.engine.workers import watched
 
 TIMEOUT_S = 5.0
 """Seconds after which a handler call counts as an endless loop."""

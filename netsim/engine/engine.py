@@ -9,10 +9,11 @@ An error of a handler becomes a message that names the handler, the node and the
 from __future__ import annotations
 
 import linecache
+import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -20,16 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine import snapshot, workers
+from netsim.engine import snapshot
 from netsim.engine.compiling.declarations import (
     check_setups,
+    plugin_parameters,
     program_of,
     read_discipline,
     read_protocol,
+    read_routing,
 )
 from netsim.engine.compiling.multi_transport import join, with_own_names, with_packet
-from netsim.engine.compiling.plugin_file import plugin_parameters
-from netsim.engine.compiling.routing_declarations import read_routing
 from netsim.engine.compiling.specialize import Code, Entry, jit_enabled
 from netsim.engine.division import rebalance
 from netsim.engine.kernels import loop
@@ -50,12 +51,20 @@ from netsim.engine.kernels.layout import (
     NEEDS_GROWTH,
     NEEDS_THINNING,
     UNFINISHED,
+    Crew,
     grouped,
 )
-from netsim.engine.kernels.loop import Beyond, Goal, Limits, WindowTimes, window_times
+from netsim.engine.kernels.loop import (
+    ENDING,
+    WORKING,
+    Beyond,
+    Goal,
+    Limits,
+    WindowTimes,
+    window_times,
+)
 from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.series import make_room, thin
-from netsim.engine.series_reading import QueueLevels, SeriesReading, queue_levels, read_series
 from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import (
@@ -66,14 +75,101 @@ from netsim.engine.state import (
     features,
     wake_only,
 )
-from netsim.engine.state_views import Pauses, StateViews, Status, idle_ps, pauses
-from netsim.engine.workers import assisted, watched
+from netsim.engine.state_views import (
+    Pauses,
+    QueueLevels,
+    SeriesReading,
+    StateViews,
+    Status,
+    idle_ps,
+    pauses,
+    queue_levels,
+    read_series,
+)
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.workload import ProgramSpec
 from netsim.plugins.files import describe
 from netsim.plugins.registry import PluginSpec
+
+
+@contextmanager
+def assisted(crew: Crew, n_workers: int, assist: Callable[[int], object]) -> Iterator[None]:
+    """Call `assist(worker)` in a thread for every worker but the first.
+
+    The crew ends with the block, or when a call raises. Raises what that call raised.
+    """
+    raised: list[BaseException] = []
+
+    def call(worker: int) -> None:
+        try:
+            assist(worker)
+        except BaseException as error:
+            crew.ending[0] = ENDING
+            raised.append(error)
+
+    crew.ending[0] = WORKING
+    threads = [
+        threading.Thread(target=call, args=(worker,), name=f"worker {worker}", daemon=True)
+        for worker in range(1, n_workers)
+    ]
+    started = []
+    try:
+        for thread in threads:
+            thread.start()
+            started.append(thread)
+        yield
+    finally:
+        crew.ending[0] = ENDING
+        _join(started)
+    if raised:
+        raise raised[0]
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    """Wait until all threads have ended, even if interrupted: they write to the state."""
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        _join(threads)
+        raise
+
+
+HANG_TIMEOUT_S = 20.0  # seconds without progress after which compiled code counts as hung
+
+CHECKS_PER_TIMEOUT = 20
+
+
+@contextmanager
+def watched(
+    progress: Callable[[], object], on_hang: Callable[[], None], timeout_s: float
+) -> Iterator[None]:
+    """Call `on_hang` from another thread if `progress()` is unchanged for `timeout_s` seconds.
+
+    The process must have used a processor for half of that time: one that is suspended or swapped
+    out has not hung.
+    """
+    done = threading.Event()
+
+    def watch() -> None:
+        last, since_s, busy_since_s = progress(), time.monotonic(), time.process_time()
+        while not done.wait(timeout_s / CHECKS_PER_TIMEOUT):
+            now = progress()
+            if now != last:
+                last, since_s, busy_since_s = now, time.monotonic(), time.process_time()
+            waited_s, busy_s = time.monotonic() - since_s, time.process_time() - busy_since_s
+            if waited_s > timeout_s and busy_s > timeout_s / 2:
+                on_hang()
+                return
+
+    threading.Thread(target=watch, name="watchdog", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
 
 HOST, SWITCH = "host", "switch"
 
@@ -134,7 +230,7 @@ class Failures:
         if not where:
             where = f"transport {self.transport}: the engine"
             why = "has a handler written past its own arrays? (see `netsim run --check-bounds`)"
-        waited = f"no progress for {workers.HANG_TIMEOUT_S:g} s"
+        waited = f"no progress for {HANG_TIMEOUT_S:g} s"
         return f"{where} does not return, {waited}: {why}"
 
     def movement(self) -> tuple[int, ...]:
@@ -364,7 +460,7 @@ class Engine(StateViews):
         """Return a context in which `on_hang` is called if compiled code hangs."""
         if not self.jit or self.on_hang is None:
             return nullcontext()
-        return watched(self._failures.movement, self._hung, workers.HANG_TIMEOUT_S)
+        return watched(self._failures.movement, self._hung, HANG_TIMEOUT_S)
 
     def _hung(self) -> None:
         assert self.on_hang is not None

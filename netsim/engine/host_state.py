@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine.circuits import phases
 from netsim.engine.compiling.declarations import Program, Protocol, program_parameters
+from netsim.engine.division import ALL, Rows, Share, rank_of_each, ranks_within, rows_of
 from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import (
     HOST_PORT,
@@ -28,8 +28,8 @@ from netsim.engine.kernels.layout import (
     HostState,
     grouped,
 )
+from netsim.engine.link_state import phases
 from netsim.engine.records import untouched_zeros
-from netsim.engine.share import ALL, Rows, Share, rank_of_each, ranks_within, rows_of
 from netsim.engine.simulation import Simulation
 from netsim.limits import RATE_SHIFT
 from netsim.model.arithmetic import (

@@ -1,6 +1,6 @@
 """One part of a network in a process of its own: which rows of the state it owns.
 
-Every part has arrays for the whole network, but writes few rows other than its own (`share.py`). A
+Every part has arrays for the whole network, but writes few rows other than its own (`Share`). A
 complete state, to which all parts have given their rows, is that of one process: its snapshot is an
 ordinary one, from which any number of parts can resume.
 """
@@ -15,6 +15,7 @@ import numpy as np
 
 from netsim.engine import snapshot
 from netsim.engine.compiling.declarations import Protocol
+from netsim.engine.division import rows_of
 from netsim.engine.host_state import bitmap_words
 from netsim.engine.kernels.cut import Cut
 from netsim.engine.kernels.fields import NO_FLOW, Array
@@ -23,7 +24,6 @@ from netsim.engine.kernels.loop import Beyond, Goal
 from netsim.engine.kernels.series import BINS_APART
 from netsim.engine.pool import lay_out
 from netsim.engine.records import aligned_zeros
-from netsim.engine.share import rows_of
 from netsim.engine.simulation import Simulation
 from netsim.engine.state import State
 

@@ -43,7 +43,7 @@ from netsim.errors import RunError
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.ranks import Ranks
+    from netsim.engine.simulation import Ranks
 
 
 HAND_OVER, TAKE_OVER, LIST_DELIVERED, NOTE_DELIVERED = range(4)

@@ -12,12 +12,11 @@ import sys
 import numpy as np
 
 from netsim.common.memory import available_bytes
-from netsim.engine.division import worker_rows
+from netsim.engine.division import WHOLE, Rows, Share, worker_rows
 from netsim.engine.kernels import links as rings
 from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import HostState, LinkState, Net
 from netsim.engine.records import untouched_zeros
-from netsim.engine.share import WHOLE, Rows, Share
 
 UNKNOWN_BYTES = 1 << 36
 """Address space of the pool if the available memory is unknown."""

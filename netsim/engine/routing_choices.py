@@ -10,15 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.plugin_file import functions_of, plugin_parameters
-from netsim.engine.compiling.routing_declarations import RoutingAlgorithm, read_routing
+from netsim.engine.compiling.declarations import (
+    RoutingAlgorithm,
+    functions_of,
+    plugin_parameters,
+    read_routing,
+)
 from netsim.engine.compiling.specialize import Specializer
+from netsim.engine.division import WHOLE
 from netsim.engine.kernels.fields import RouterRecord
 from netsim.engine.kernels.handlers import RoutingEnv
 from netsim.engine.kernels.routing import dimension_of, set_level, set_via
 from netsim.engine.kernels.specialization_constants import UnboundConstantError
-from netsim.engine.routing_state import build_routing
-from netsim.engine.share import WHOLE
+from netsim.engine.link_state import build_routing
 from netsim.engine.simulation import Simulation
 from netsim.engine.state import build_net
 from netsim.errors import InputError

@@ -1,4 +1,4 @@
-"""Save the state of a run as plain memory, and restore it.
+"""Save the state of a run as plain memory, and restore it; where packets are in the pool.
 
 A snapshot has all of `State`, including nested groups, except what is rebuilt: the constant
 network, scratch memory, and where packets are. It has the packets, and the used rows of a program's
@@ -15,16 +15,67 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine import occupancy
+from netsim.engine.division import ALL, WHOLE, Rows, Share, ranks_within, rows_of
 from netsim.engine.kernels import layout
 from netsim.engine.kernels import links as rings
 from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import INF, PORTS_OF_A_WORD, HostState, LinkState, annotated
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.pool import lay_out
-from netsim.engine.share import WHOLE, Share, ranks_within
 from netsim.engine.state import State
 from netsim.limits import CLASSES
+
+
+def on_links(state: State, ports: Rows = ALL) -> Array:
+    """Return the slots of packets on links to some ports, PFC frames included. Call it between
+    windows."""
+    readers, size = np.asarray(state.links.readers)[ports], rings.BLOCK_SLOTS
+    owner, position = _positions(readers["head"], readers["tail"])
+    slots = np.empty(owner.size, np.int64)
+    block, end = readers["block"].astype(np.int64), readers["block_end"].copy()
+    rest = np.arange(owner.size)
+    while rest.size:
+        here = position[rest] < end[owner[rest]]
+        of, at = owner[rest[here]], position[rest[here]]
+        slots[rest[here]] = block[of] * size + at % size
+        rest = rest[~here]
+        on = np.unique(owner[rest])
+        block[on], end[on] = state.links.next_block[block[on]], end[on] + size
+    return slots
+
+
+def in_queues(state: State, which: Rows = ALL) -> Array:
+    """Return the slots of packets in some of the queues of switches."""
+    queues = np.asarray(state.links.queues)[which]
+    return _slots(queues["off"], queues["mask"], queues["head"], queues["tail"])
+
+
+def in_hosts(state: State, ports: Rows = ALL) -> Array:
+    """Return the slots of control packets that hosts have yet to send by some ports."""
+    host_ports = np.asarray(state.hosts.host_ports)[ports]
+    ends = host_ports["ctrl_head"], host_ports["ctrl_tail"]
+    return _slots(host_ports["ctrl_off"], host_ports["ctrl_mask"], *ends)
+
+
+def _slots(off: Any, mask: Any, head: Any, tail: Any) -> Array:
+    """Return the slots of positions head .. tail of each ring."""
+    owner, position = _positions(head, tail)
+    slots: Array = off[owner] + (position & mask[owner])
+    return slots
+
+
+def _positions(head: Any, tail: Any) -> tuple[Array, Array]:
+    """Return the owner of each packet, and its position there."""
+    length = tail - head
+    owner = np.repeat(np.arange(length.size), length)
+    return owner, rows_of(head, length)
+
+
+def rows_written(state: State) -> Array:
+    """Return the written rows of a program's log, host by host."""
+    hosts: Any = np.asarray(state.hosts.program_hosts)
+    return rows_of(hosts["first_row"], hosts["next_row"] - hosts["first_row"])
+
 
 REBUILT = ("net", "crew", "scratch", "share", "first_timer")  # what is not saved
 LAID_OUT = (
@@ -135,9 +186,9 @@ def occupied(state: State, share: Share = WHOLE) -> Array:
     """Return the pool slots that hold a packet of a share."""
     queues = share.queues(state.links.queues.shape[0] // state.links.ports.shape[0])
     of_share = (
-        occupancy.on_links(state, share.ports),
-        occupancy.in_queues(state, queues),
-        occupancy.in_hosts(state, share.host_ports),
+        on_links(state, share.ports),
+        in_queues(state, queues),
+        in_hosts(state, share.host_ports),
     )
     return np.concatenate(of_share)
 
@@ -156,10 +207,7 @@ def kept_in_part(state: State) -> list[str]:
 def _in_use(state: State) -> dict[str, Array]:
     """Return the entries of these arrays that a snapshot has."""
     slots = occupied(state)
-    return {
-        path: occupancy.rows_written(state) if path == LOG else slots
-        for path in kept_in_part(state)
-    }
+    return {path: rows_written(state) if path == LOG else slots for path in kept_in_part(state)}
 
 
 def entries_of(array: Any) -> Any:

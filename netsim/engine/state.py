@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.circuits import build_detours, build_slots, indirect
-from netsim.engine.compiling.declarations import Discipline, Program, Protocol
-from netsim.engine.compiling.routing_declarations import RoutingAlgorithm
-from netsim.engine.division import build_crew, divide, worker_rows
+from netsim.engine.compiling.declarations import Discipline, Program, Protocol, RoutingAlgorithm
+from netsim.engine.division import WHOLE, Rows, Share, build_crew, divide, share_of, worker_rows
 from netsim.engine.host_state import build_hosts
 from netsim.engine.kernels.fields import NO_FLOW, Array
 from netsim.engine.kernels.handlers import ROUTING_HANDLERS
@@ -35,13 +33,24 @@ from netsim.engine.kernels.layout import (
     grouped,
 )
 from netsim.engine.kernels.trace import Trace, build_trace
-from netsim.engine.link_state import build_links, first_words
+from netsim.engine.link_state import (
+    build_detours,
+    build_facts,
+    build_links,
+    build_slots,
+    first_words,
+    indirect,
+)
 from netsim.engine.pool import build_pool, lay_out
 from netsim.engine.records import attribute_access
-from netsim.engine.routing_state import build_facts
-from netsim.engine.share import WHOLE, Rows, Share, share_of
-from netsim.engine.simulation import FeatureSet, Options, Simulation
-from netsim.engine.sizes import Sizes, longest_window_ps, shortest_delay_ps
+from netsim.engine.simulation import (
+    FeatureSet,
+    Options,
+    Simulation,
+    Sizes,
+    longest_window_ps,
+    shortest_delay_ps,
+)
 from netsim.errors import InputError
 from netsim.model.fabric import Fabric
 from netsim.model.faults import constant_routes

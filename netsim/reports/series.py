@@ -13,7 +13,7 @@ from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.series_reading import SeriesReading
+    from netsim.engine.state_views import SeriesReading
     from netsim.results.run_result import Table
 
 SERIES = TableSpec.of(

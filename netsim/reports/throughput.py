@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common.terminal import time_text
-from netsim.engine.readings import packets_of
+from netsim.engine.state_views import packets_of
 from netsim.experiment.scenario import traffic_rng
 from netsim.model.fabric import packet_counts
 from netsim.model.paths import pattern_saturation
@@ -20,7 +20,7 @@ from netsim.results.run_result import Run
 from netsim.results.statistics import margin_95
 
 if TYPE_CHECKING:
-    from netsim.engine.readings import Readings
+    from netsim.engine.state_views import Readings
     from netsim.results.run_result import Table
 
 Ints = NDArray[np.int64]

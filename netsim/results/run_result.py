@@ -13,7 +13,7 @@ from netsim.results.columns import specs
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.readings import Readings
+    from netsim.engine.state_views import Readings
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
 

@@ -28,8 +28,8 @@ from netsim.version import __version__
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.readings import Readings
     from netsim.engine.snapshot import Snapshot, Stored
+    from netsim.engine.state_views import Readings
     from netsim.running.stall import StallDetector
 
 FORMAT = 5

@@ -128,7 +128,7 @@ class Work:
 def work(point: Point, scenario: Scenario, simulated_ps: int | None = None) -> Work:
     """Predict the work of a point whose network and traffic are built; `simulated_ps` if it is
     known."""
-    from netsim.engine.sizes import longest_window_ps
+    from netsim.engine.simulation import longest_window_ps
 
     network, flows = scenario.network, scenario.flows
     packets = packet_counts(flows.size_bytes, point.packets)
@@ -550,20 +550,21 @@ def _memory(scenario: Scenario, point: Point, needed: Work | None) -> int:
     n_bytes = BASE_BYTES + len(scenario.flows) * STATE_BYTES_PER_FLOW
     if needed is None:
         return n_bytes
-    from netsim.engine import circuits, routing_state, sizes
+    from netsim.engine.link_state import circuit_memory_bytes, routing_memory_bytes
+    from netsim.engine.simulation import PORT_BYTES, QUEUE_BYTES
 
     network, classes = scenario.network, scenario.fabric.n_link_classes
-    queue_bytes = classes * (sizes.QUEUE_BYTES + ROW_BYTES)
+    queue_bytes = classes * (QUEUE_BYTES + ROW_BYTES)
     return (
         n_bytes
         + (0 if scenario.load.tasks is None else len(scenario.load.tasks)) * STATE_BYTES_PER_TASK
         + _program_bytes(scenario)
         + network.n_hosts * HOST_BYTES
-        + network.n_ports * (sizes.PORT_BYTES + queue_bytes)
-        + routing_state.memory_bytes(network, scenario.fabric)
+        + network.n_ports * (PORT_BYTES + queue_bytes)
+        + routing_memory_bytes(network, scenario.fabric)
         + network.route.nbytes
         + (0 if network.time_slots is None else network.time_slots.nbytes)
-        + circuits.memory_bytes(network, classes)
+        + circuit_memory_bytes(network, classes)
         + _pool_bytes(scenario, point, needed)
         + _bitmap_bytes(scenario, point)
         + _series_bytes(scenario, point, needed)
@@ -573,19 +574,20 @@ def _memory(scenario: Scenario, point: Point, needed: Work | None) -> int:
 
 def _memory_of_ranks(scenario: Scenario, point: Point, needed: Work) -> Memory:
     """Return what `_memory` is for, with what ranks have of the whole network."""
-    from netsim.engine import circuits, sizes
+    from netsim.engine.link_state import circuit_memory_bytes
+    from netsim.engine.simulation import PORT_BYTES
 
     network, classes, n = scenario.network, scenario.fabric.n_link_classes, len(scenario.flows)
     results = n * RESULT_FLOW_BYTES + network.n_ports * classes * ROW_BYTES
     packets = _pool_bytes(scenario, point, needed)
-    tables = network.route.nbytes + circuits.memory_bytes(network, classes)
+    tables = network.route.nbytes + circuit_memory_bytes(network, classes)
     tables += 0 if network.time_slots is None else network.time_slots.nbytes
     divided = _memory(scenario, point, needed) - BASE_BYTES - results - packets - tables
     held = network.n_ports * HELD_PORT_BYTES + network.n_hosts * HELD_HOST_BYTES
     return Memory(
         held=BASE_BYTES + tables + held + n * HELD_FLOW_BYTES,
         state=divided - n * HELD_FLOW_BYTES,
-        ends=network.n_ports * sizes.PORT_BYTES,
+        ends=network.n_ports * PORT_BYTES,
         flows=n * SET_UP_FLOW_BYTES,
         n_flows=n,
         packets=packets,
@@ -621,7 +623,7 @@ def _series_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
 
 def _readings_bytes(scenario: Scenario, point: Point) -> int:
     """Return the memory of what [measure] reads at both ends of its window."""
-    from netsim.engine.readings import OF_QUEUES
+    from netsim.engine.state_views import OF_QUEUES
 
     if point.measure is None:
         return 0
@@ -632,11 +634,11 @@ def _readings_bytes(scenario: Scenario, point: Point) -> int:
 def _pool_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
     """Return the memory of packets: those that fly over busy links, those that wait, the parts of
     a link's first and last block that hold none, and the first rings of its queues."""
-    from netsim.engine import sizes
     from netsim.engine.kernels.links import BLOCK_SLOTS, FIRST_RING
+    from netsim.engine.simulation import INGRESS_BYTES, SLOT_BYTES
 
     network, fabric = scenario.network, scenario.fabric
-    slot_bytes = sizes.SLOT_BYTES + (sizes.INGRESS_BYTES if fabric.coupled else 0)
+    slot_bytes = SLOT_BYTES + (INGRESS_BYTES if fabric.coupled else 0)
     per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / point.packets.data_bytes
     flying = float(per_delay.mean()) * (1 + needed.control_per_data)
     rest = BLOCK_SLOTS + FIRST_RING * fabric.n_link_classes

@@ -26,8 +26,7 @@ from netsim.limits import INT64
 from netsim.units import format_bytes
 
 if TYPE_CHECKING:
-    from netsim.engine.ranks import Array, Led
-    from netsim.engine.simulation import Options
+    from netsim.engine.simulation import Array, Led, Options
     from netsim.experiment import Point
     from netsim.running.estimate import Estimate
 

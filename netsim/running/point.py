@@ -11,8 +11,8 @@ import numpy as np
 
 from netsim.common.memory import available_cores
 from netsim.common.steps import step
-from netsim.engine.readings import Readings
 from netsim.engine.simulation import Options, Simulation
+from netsim.engine.state_views import Readings
 from netsim.errors import InputError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, INT64, THREADS

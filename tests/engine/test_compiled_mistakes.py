@@ -147,12 +147,12 @@ def test_error_in_any_worker_thread_ends_the_run(folder: Path) -> None:
 
 HANG = """
 import sys
-from netsim.engine import workers
+from netsim.engine import engine
 from netsim.cli.interrupt import Interruption
 from netsim.experiment import Experiment
 from netsim.running.point import simulate
 
-workers.HANG_TIMEOUT_S = 0.5
+engine.HANG_TIMEOUT_S = 0.5
 point = Experiment.load("hang.toml", []).points()[0]
 with Interruption() as interruption:
     print("compiling", flush=True)

@@ -20,7 +20,7 @@ from series_case import equal, reading, sampled
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.series import BINS, bin_of
 from netsim.engine.series import interval_bytes
-from netsim.engine.series_reading import middle_of
+from netsim.engine.state_views import middle_of
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable
 from netsim.model.sampling import MIN_INTERVALS, Sampling

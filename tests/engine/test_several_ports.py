@@ -27,7 +27,7 @@ from several_ports import rails, two_nics
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.packets import PULL
-from netsim.engine.sizes import longest_window_ps
+from netsim.engine.simulation import longest_window_ps
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import CarrierDelays, LinkFault, combine

@@ -6,7 +6,7 @@ import threading
 import time
 from itertools import count
 
-from netsim.engine.workers import watched
+from netsim.engine.engine import watched
 
 
 def test_watchdog_ignores_a_run_that_progresses() -> None:

@@ -13,10 +13,9 @@ from engine_runs import TRIM, build, fat_tree, flow_table, run
 
 from netsim.common.memory import available_cores
 from netsim.engine import engine as engine_module
-from netsim.engine.engine import Engine
+from netsim.engine.engine import Engine, assisted
 from netsim.engine.kernels import loop
 from netsim.engine.kernels.layout import Crew
-from netsim.engine.workers import assisted
 from netsim.running.drive import drive
 
 

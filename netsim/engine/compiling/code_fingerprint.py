@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netsim.engine.compiling.bindings import Bindings, is_ours, source_files, top_package
-from netsim.engine.compiling.machine_code import text_of
+from netsim.engine.compiling.cache import Lines, text_of
 from netsim.engine.compiling.unsupported_code import contents
 
 MACHINERY = (
     *("compiling/bindings", "compiling/cache", "compiling/deferred", "compiling/code_fingerprint"),
     *("compiling/nonnegative_indices", "compiling/pass_by_reference", "compiling/patches"),
-    *("compiling/specialize", "compiling/instructions", "compiling/machine_code"),
+    *("compiling/specialize", "compiling/instructions"),
 )
 """Modules of the engine that decide how code is compiled and cached."""
 
@@ -48,8 +48,6 @@ KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | ins
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range, slice)
 
 Codes = tuple[types.CodeType, ...]
-Lines = tuple[tuple[str, tuple[int | None, ...]], ...]
-"""For each compiled function: its file, and the line of every instruction."""
 
 
 class Fingerprint(NamedTuple):

@@ -1,9 +1,13 @@
-"""Checked declarations and handlers of a transport, a queue discipline and a program."""
+"""Checked declarations and handlers in the file of a plugin: a transport, a queue discipline, a
+program, a routing algorithm.
+"""
 
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterable, Mapping
+import inspect
+import keyword
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -12,12 +16,17 @@ from typing import Any
 import numpy as np
 
 from netsim.common.inputs import at_line
-from netsim.engine.compiling.plugin_file import (
-    PluginFile,
-    functions_of,
-    parameter_value,
-)
+from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.unsupported_code import contents
 from netsim.engine.kernels import fields
+from netsim.engine.kernels.fields import (
+    CommonParameters,
+    Declared,
+    PacketRecord,
+    PortChoiceRecord,
+    RouterRecord,
+    RoutingPortRecord,
+)
 from netsim.engine.kernels.handlers import (
     BUILT,
     COMING,
@@ -25,12 +34,186 @@ from netsim.engine.kernels.handlers import (
     LEAVING,
     PROGRAM_HANDLERS,
     QUEUE_HANDLERS,
+    ROUTING_HANDLERS,
     SENT,
+    Handler,
 )
-from netsim.engine.kernels.layout import MAX_TIMERS, PROGRAM_HOST, TASK, record_of
+from netsim.engine.kernels.layout import (
+    MAX_TIMERS,
+    PROGRAM_HOST,
+    TASK,
+    Field,
+    fields_of,
+    padded_record_of,
+    record_of,
+)
 from netsim.engine.kernels.queue_services import pause, pop_tail, resume, wait_until
+from netsim.engine.kernels.routing import (
+    flow_row,
+    held,
+    publish,
+    published,
+    set_level,
+    set_via,
+    via_of,
+)
 from netsim.engine.kernels.tasks import set_size
+from netsim.errors import InputError
+from netsim.plugins.declarations import Declarations
 from netsim.plugins.registry import Plugin, PluginSpec
+from netsim.units import Bdp
+
+MAX_STATE_BYTES = 1 << 16
+MAX_BYTES = {"PACKET_FIELDS": 1 << 10, "LOG": 8 * 64}
+"""Most bytes of the fields that a file declares: of state, and of others."""
+
+NOT_PLAIN = (
+    inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
+)
+"""Flags of functions that cannot be handlers."""
+
+
+class PluginFile(Declarations):
+    """File of a plugin whose handlers the engine compiles."""
+
+    def __init__(self, module: ModuleType, name: str) -> None:
+        super().__init__(module, str(getattr(module, "__file__", None) or name))
+
+    def parameters(
+        self, params: Mapping[str, Any], base: type[Declared] = CommonParameters
+    ) -> np.dtype:
+        """Return the record of the parameters, which must not be named like those of the engine."""
+        for name in (name for name in params if name in fields_of(base)):
+            raise self.wrong("PARAMS", f"name {name} is reserved by the engine")
+        own = [(name, float) if isinstance(v, float) else name for name, v in params.items()]
+        return record_of(base, *own)
+
+    def record(self, what: str, base: type[Declared], *, padded: bool = False) -> np.dtype:
+        """Return the record with the declared fields after the engine's."""
+        own = self.fields(what, fields_of(base))
+        return padded_record_of(base, *own) if padded else record_of(base, *own)
+
+    def count(self, what: str, most: int) -> int:
+        """Return a declared number of timers or bitmaps."""
+        value = getattr(self.module, what, 0)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            raise self.wrong(what, f"{value!r} is not a whole number from 0 to {most}")
+        return value
+
+    def fields(self, what: str, base: Sequence[str] = ()) -> tuple[Field, ...]:
+        """Return the declared fields of a record, which must not be the engine's (``base``)."""
+        most_bytes = MAX_BYTES.get(what, MAX_STATE_BYTES)
+        own = getattr(self.module, what, ())
+        if not isinstance(own, (tuple, list)):
+            example = f'{what} = ("{own}",)' if isinstance(own, str) else f'{what} = ("rate",)'
+            raise self.wrong(what, f"{own!r} is not a tuple of fields", f"such as {example}")
+        names = [self._field_name(field, what) for field in own]
+        for name in names:
+            if name in base:
+                raise self.wrong(what, f"field {name} is reserved by the engine")
+            if names.count(name) > 1:
+                raise self.wrong(what, f"duplicate field {name}")
+        n_bytes = sum(8 * field[1] if _is_array(field) else 8 for field in own)
+        if n_bytes > most_bytes:
+            raise self.wrong(what, f"the fields take {n_bytes} bytes", f"at most {most_bytes}")
+        return tuple(own)
+
+    def names(self, what: str, base: Sequence[str]) -> tuple[str, ...]:
+        """Return declared names of integers, which must not be the engine's (``base``)."""
+        named = self.fields(what, base)
+        for field in named:
+            if not isinstance(field, str):
+                message = f"holds {field!r}, and a log has whole numbers only"
+                raise self.wrong(what, message, f'"{field[0]}"')
+        return tuple(str(field) for field in named)
+
+    def _field_name(self, field: Any, what: str) -> str:
+        """Return the name of a declared field. Raises InputError if it is invalid."""
+        name, kind = field if isinstance(field, tuple) and len(field) == 2 else (field, int)
+        good = isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+        if (
+            not good
+            or keyword.iskeyword(name)
+            or not (kind is float or kind is int or _is_count(kind))
+        ):
+            raise self.wrong(
+                what,
+                f"{field!r} is not a field",
+                '"name" for a whole number, ("name", float), or ("name", 8) for eight numbers',
+            )
+        return str(name)
+
+    def handler(self, handler: Handler) -> FunctionType:
+        """Return the file's function for a handler, with checked arguments."""
+        name, form = handler.name, f"def {handler.form}"
+        function: Any = getattr(self.module, name, None)
+        if function is None and not hasattr(self.module, name):
+            if handler.required:
+                raise InputError(f"has no function {name}", file=self.file, hint=form)
+            function = handler.default
+        if not isinstance(function, FunctionType):
+            raise self.wrong(name, "is not a plain function", form)
+        code = function.__code__
+        wanted = len(handler.arguments)
+        problem = ""
+        if code.co_flags & NOT_PLAIN:
+            problem = f"{name} is not a plain function"
+        elif code.co_argcount != wanted or code.co_kwonlyargcount:
+            n = code.co_argcount + code.co_kwonlyargcount
+            problem = f"{name} takes {n} arguments, the engine gives {wanted}"
+        if problem:
+            raise at_line(Path(code.co_filename), code.co_firstlineno, problem, form)
+        return function
+
+
+def functions_of(
+    module: ModuleType, handlers: Iterable[FunctionType], *, within: bool = False
+) -> set[Callable[..., Any]]:
+    """Return the functions that handlers refer to, at any depth within the plugin's files. With
+    ``within`` also those that the engine's functions refer to."""
+    bindings = Bindings({}, (module,))
+    found: set[Callable[..., Any]] = set()
+    under_way: list[Any] = list(handlers)
+    while under_way:
+        function = under_way.pop()
+        if function in found or not bindings.compiles(function):
+            continue
+        found.add(function)
+        if function.__module__.startswith("netsim.engine.") and not within:
+            continue
+        for value in (*bindings.of(function).values(), *contents(function)):
+            members = bindings.members(value, function)
+            of_value = [value] if members is None else members.values()
+            under_way += [one for one in of_value if isinstance(one, FunctionType)]
+    return found
+
+
+def _is_array(field: Any) -> bool:
+    return isinstance(field, tuple) and _is_count(field[1])
+
+
+def _is_count(kind: Any) -> bool:
+    return isinstance(kind, int) and not isinstance(kind, bool) and kind > 0
+
+
+def plugin_parameters(plugin: Any, params: Mapping[str, Any]) -> dict[str, int | float]:
+    """Return a plugin's resolved parameters as handlers see them."""
+    choices = {p.name: p.choices for p in plugin.params}
+    return {name: parameter_value(v, choices.get(name, ())) for name, v in params.items()}
+
+
+def parameter_value(value: Any, choices: tuple[str, ...]) -> int | float:
+    """Return a parameter as handlers see it: None is -1, a choice its index, a bool 0 or 1."""
+    if value is None:
+        return -1
+    if isinstance(value, str):
+        return choices.index(value) if value in choices else -1
+    if isinstance(value, Bdp):
+        return 0  # a different number at each port (`PortSizes`)
+    return value if isinstance(value, float) else int(value)
+
+
+# --- transports -----------------------------------------------------------------------------------
 
 SETTABLE = {
     "tx": ("prio", "entropy", "retransmits"),
@@ -100,6 +283,8 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
     )
 
 
+# --- queue disciplines ----------------------------------------------------------------------------
+
 QUEUE_SETTABLE = {
     COMING: ("aux", "prio", "entropy", "ecn"),
     LEAVING: ("aux", "prio", "entropy", "ecn"),
@@ -166,6 +351,8 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
         },
     )
 
+
+# --- programs -------------------------------------------------------------------------------------
 
 PROGRAM_SETTABLE: Mapping[str, tuple[str, ...]] = {}
 """A program sets no engine fields; services change them."""
@@ -277,3 +464,128 @@ def program_of(use: PluginSpec | None) -> Program:
     if use is None:
         return NO_PROGRAM
     return read_program(use.module, program_parameters(use.plugin, use.params), use.plugin.name)
+
+
+# --- routing algorithms ---------------------------------------------------------------------------
+
+ROUTING_SETTABLE = {"port": ("draws",)}
+"""Engine fields that a routing algorithm may set, besides its own."""
+
+ROUTING_DECLARATIONS = (
+    *("PARAMS", "PRESETS", "COUPLED", "VIA", "LEVELS", "ONE_PATH", "SYMMETRIC", "MAX_HOPS"),
+    *("PORT_STATE", "PORT_SALTS", "SWITCH_STATE", "PLANE_STATE", "PACKET_FIELDS"),
+    *("FLOW_TABLE", "FLOW_ROWS", "PUBLISHED"),
+)
+"""Names that a routing algorithm may declare."""
+
+COUPLED_ROUTING = ("on_depart", "on_tick")
+OTHERS = tuple(name for name in ROUTING_HANDLERS if name[:6] != "choose")
+FLOW_ROWS, MAX_PUBLISHED = 1024, 1024
+"""Default number of rows of a flow table, and most values that a switch publishes."""
+
+VIA = "via"  # field of a packet: the group that it goes via, plus 1
+
+Salt = tuple[str, int, int, int]
+"""Field of a port that is filled with a hash: its name, purpose, and two numbers a and b, for draws
+of entity ``a * number + b``."""
+
+
+@dataclass(frozen=True)
+class RoutingAlgorithm:
+    """A routing algorithm's state, parameters, handlers and features. ``packet`` has none of the
+    transports' fields. ``ahead``: its choices depend on nothing that a run changes. ``uses`` are
+    the functions that handlers refer to."""
+
+    module: ModuleType
+    port: np.dtype
+    switch: np.dtype
+    packet: np.dtype
+    row: np.dtype
+    plane: np.dtype
+    par: np.dtype
+    coupled: bool
+    ahead: bool
+    salts: tuple[Salt, ...]
+    handlers: Mapping[str, FunctionType]
+    features: Mapping[str, int]
+    uses: frozenset[Callable[..., Any]]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of a flow table."""
+        return int(self.features["FLOW_ROWS"])
+
+
+def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> RoutingAlgorithm:
+    """Check a routing algorithm's declarations. Raises InputError."""
+    declared = PluginFile(module, name)
+    coupled, via = declared.flag("COUPLED"), declared.flag(VIA.upper())
+    salts = _salts(declared)
+    state = declared.fields("PORT_STATE", fields_of(RoutingPortRecord))
+    row = declared.fields("FLOW_TABLE")
+    packet = declared.names("PACKET_FIELDS", (*fields_of(PacketRecord), VIA))
+    for one in (one for one, *_ in salts if one in (*state, *fields_of(RoutingPortRecord))):
+        raise declared.wrong("PORT_SALTS", f"duplicate or reserved field {one}")
+    handlers = {name: declared.handler(row) for name, row in ROUTING_HANDLERS.items()}
+    has = {name: handlers[name] is not row.default for name, row in ROUTING_HANDLERS.items()}
+    used = functions_of(module, [handlers[name] for name in handlers if has[name]])
+    needs = [name for name in COUPLED_ROUTING if has[name]]
+    needs += ["SWITCH_STATE"] if getattr(module, "SWITCH_STATE", ()) else []
+    needs += [f"{one.__name__}()" for one in (held, publish) if one in used]
+    if needs and not coupled:
+        what = f"{needs[0]}, which it calls," if needs[0][-1] == ")" else ""
+        message = f"{what} requires coupled ports".strip()
+        hint = "COUPLED = True has the ports of a switch simulated in the order of time"
+        raise declared.wrong("COUPLED" if what else needs[0], message, hint)
+    if (set_via in used or via_of in used) and not via:
+        raise declared.wrong("VIA", "set_via() and via_of() require it", "VIA = True")
+    if set_level in used and getattr(module, "LEVELS", 1) == 1:
+        raise declared.wrong("LEVELS", "set_level() requires it", "LEVELS = 2")
+    if flow_row in used and not row:
+        raise declared.wrong("FLOW_TABLE", "flow_row() requires it", 'FLOW_TABLE = ("last_ps",)')
+    n_published = declared.count("PUBLISHED", MAX_PUBLISHED)
+    if (publish in used or published in used) and not n_published:
+        raise declared.wrong("PUBLISHED", "publish() and published() require it", "PUBLISHED = 1")
+    if n_published and "publish_delay" not in params:
+        hint = 'Param("publish_delay", "time", "2us", "age of published values")'
+        raise declared.wrong("PUBLISHED", "requires a parameter publish_delay", hint)
+    if has["on_tick"] and "tick" not in params:
+        hint = 'Param("tick", "time", "10us", "period")'
+        raise declared.wrong("on_tick", "requires a parameter tick", hint)
+    own = (*state, *(one for one, *_ in salts))
+    return RoutingAlgorithm(
+        module=module,
+        port=record_of(RoutingPortRecord, *own),
+        switch=declared.record("SWITCH_STATE", RouterRecord, padded=True),
+        packet=record_of(PacketRecord, *packet, *([VIA] if via else [])),
+        row=record_of(Declared, *(row or ("unused",))),
+        plane=declared.record("PLANE_STATE", PortChoiceRecord),
+        par=declared.parameters(params),
+        coupled=coupled,
+        ahead=declared.flag("ONE_PATH") and not (own or row) and not any(has[n] for n in OTHERS),
+        salts=salts,
+        handlers=handlers,
+        features={
+            "HAS_AT_SOURCE": has["at_source"],
+            "HAS_AT_SWITCH": has["at_switch"],
+            "HAS_ON_ROUTE": has["on_route"],
+            "HAS_ON_DEPART": has["on_depart"],
+            "HAS_ON_TICK": has["on_tick"],
+            "VIA": via,
+            "N_PUBLISHED": n_published,
+            "FLOW_ROWS": int(getattr(module, "FLOW_ROWS", FLOW_ROWS)) if row else 0,
+            "ONE_FLOW_TABLE": coupled,
+        },
+        uses=frozenset(used),
+    )
+
+
+def _salts(declared: PluginFile) -> tuple[Salt, ...]:
+    """Return PORT_SALTS. Raises InputError if it has another form."""
+    salts = getattr(declared.module, "PORT_SALTS", ())
+    for salt in salts if isinstance(salts, tuple) else [salts]:
+        kinds = [type(one) for one in salt] if isinstance(salt, Sequence) else []
+        if kinds != [str, int, int, int] or not str(salt[0]).isidentifier():
+            hint = 'PORT_SALTS = (("salt", 128, 1, 0),): field, purpose, and entity 1 * number + 0'
+            raise declared.wrong("PORT_SALTS", f"{salt!r} is not a salt", hint)
+    return tuple(salts)

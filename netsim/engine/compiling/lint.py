@@ -25,16 +25,15 @@ from netsim.engine.compiling.declarations import (
     PROGRAM_SETTABLE,
     QUEUE_DECLARATIONS,
     QUEUE_SETTABLE,
+    ROUTING_DECLARATIONS,
+    ROUTING_SETTABLE,
     SETTABLE,
+    functions_of,
+    plugin_parameters,
     program_parameters,
     read_discipline,
     read_program,
     read_protocol,
-)
-from netsim.engine.compiling.plugin_file import functions_of, plugin_parameters
-from netsim.engine.compiling.routing_declarations import (
-    ROUTING_DECLARATIONS,
-    ROUTING_SETTABLE,
     read_routing,
 )
 from netsim.engine.kernels import fields

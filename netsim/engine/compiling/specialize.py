@@ -22,6 +22,7 @@ import numpy as np
 
 from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.cache import kind_of, linked, machine_code
 from netsim.engine.compiling.code_fingerprint import (
     Codes,
     Fingerprint,
@@ -31,9 +32,7 @@ from netsim.engine.compiling.code_fingerprint import (
     lines_of,
     present_place,
 )
-from netsim.engine.compiling.declarations import Discipline, Program, Protocol
-from netsim.engine.compiling.machine_code import kind_of, linked, machine_code
-from netsim.engine.compiling.routing_declarations import RoutingAlgorithm
+from netsim.engine.compiling.declarations import Discipline, Program, Protocol, RoutingAlgorithm
 from netsim.engine.compiling.unsupported_code import (
     calls_itself,
     contents,

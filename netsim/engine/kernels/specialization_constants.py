@@ -89,7 +89,7 @@ MOVES_PACKETS: bool = _feature("MOVES_PACKETS")  # the discipline moves packets 
 IS_SHAPED: bool = _feature("IS_SHAPED")  # the discipline can hold back a port that has packets
 HAS_PFC: bool = _feature("HAS_PFC")  # the discipline pauses neighbors with PFC
 
-# --- what the routing algorithm uses (`features` in routing_declarations.py) ----------------------
+# --- what the routing algorithm uses (`features` in declarations.py) ----------------------
 
 HAS_AT_SOURCE: bool = _feature("HAS_AT_SOURCE")
 HAS_AT_SWITCH: bool = _feature("HAS_AT_SWITCH")
