@@ -450,7 +450,7 @@ def marking(testbed: QueueTestbed) -> str:
 
 @QUEUE("busy", "a port is never idle while packets wait")
 def busy(testbed: QueueTestbed) -> str:
-    if testbed.features["IS_SHAPED"]:
+    if testbed.discipline.is_shaped:
         raise NotApplicableError("it shapes: a port may be idle while packets wait")
     n, packet_ps = testbed.packets(30), DATA_BYTES * 8 * 10**12 // RATE_BPS
     network = networks.star(HOSTS)
@@ -472,8 +472,7 @@ def busy(testbed: QueueTestbed) -> str:
 
 @QUEUE("order", "packets of a flow stay in order")
 def order(testbed: QueueTestbed) -> str:
-    features = testbed.features
-    if features["HAS_CHOOSE_PACKET"] or features["MOVES_PACKETS"]:
+    if testbed.discipline.has("choose_packet") or testbed.discipline.moves_packets:
         raise NotApplicableError("it may take packets from other places than the head")
     try:
         return testbed.run(to_everybody(8)(testbed), params={"in_order": 1}).line()
@@ -485,7 +484,7 @@ def order(testbed: QueueTestbed) -> str:
 
 @QUEUE("pauses", "no loss with PFC pauses")
 def pauses(testbed: QueueTestbed) -> str:
-    if not testbed.features["HAS_PFC"]:
+    if not testbed.discipline.pauses:
         raise NotApplicableError("it does not pause neighbors")
     run = testbed.run(in_classes(40)(testbed))
     if run.total("drops"):

@@ -15,7 +15,7 @@ from netsim.conformance.finding import ConformanceError, NotApplicableError
 from netsim.conformance.handler_monitor import HandlerMonitor, monitored_module
 from netsim.conformance.networks import HOSTS, PACKET, everybody, incast_in_classes, incast_of
 from netsim.engine.compiling import lint
-from netsim.engine.compiling.declarations import read_discipline
+from netsim.engine.compiling.declarations import Discipline, read_discipline
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
 from netsim.errors import InputError, raise_all
@@ -412,10 +412,9 @@ class QueueTestbed(FabricTestbed):
         return incast_in_classes(8, self.n_traffic_classes)
 
     @property
-    def features(self) -> Mapping[str, bool]:
-        """Engine features that the discipline uses, by their names in `Discipline`."""
-        use = self.use
-        return read_discipline(use.module, use.params, use.plugin.name).features
+    def discipline(self) -> Discipline:
+        """What the discipline declares and uses."""
+        return read_discipline(self.use.module, self.use.params, self.use.plugin.name)
 
 
 @dataclass(frozen=True)

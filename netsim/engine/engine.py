@@ -69,10 +69,10 @@ from netsim.engine.simulation import FeatureSet, Options, Simulation
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import (
     Files,
+    Run,
     State,
     build_scratch,
     build_state,
-    features,
     wake_only,
 )
 from netsim.engine.state_views import (
@@ -337,10 +337,9 @@ class Engine(StateViews):
         self._failures.look()
 
     def _find_code(self, files: Files, options: Options) -> None:
-        constants = _constants(files, self.fabric, self.feature_set)
-        constants |= {"TRACE": options.traces, "PROFILE": options.profile}
+        run = Run(*files, self.fabric, self.feature_set, options.traces, options.profile)
         began = time.perf_counter()
-        code = Code(*files, constants, jit=self.jit, checked=options.checked)
+        code = Code(*files, run.constants, jit=self.jit, checked=options.checked)
         if options.on_code is not None:
             options.on_code(not code.is_kept())
         self._run, self._set_up, *self.of_cut = code.entries()
@@ -363,7 +362,7 @@ class Engine(StateViews):
 
     def pauses(self) -> Pauses | None:
         """Return what PFC has stopped, and the packets that wait; None without PFC."""
-        if not self.discipline.features["HAS_PFC"]:
+        if not self.discipline.pauses:
             return None
         return pauses(self.state)
 
@@ -477,7 +476,7 @@ def code_of(
 ) -> Code:
     """Return the compiled code for these transports, this fabric and this feature set."""
     _, files = _files(uses, fabric, feature_set)
-    constants = _constants(files, fabric, feature_set) | {"TRACE": tracing}
+    constants = Run(*files, fabric, feature_set, traces=tracing).constants
     return Code(*files, constants, jit=jit_enabled(), checked=checked)
 
 
@@ -510,15 +509,3 @@ def _files(
 def _file_of(use: PluginSpec) -> tuple[ModuleType, dict[str, int | float], str]:
     """Return the module of a plugin, its parameters as handlers see them, and its name."""
     return use.module, plugin_parameters(use.plugin, use.params), use.plugin.name
-
-
-def _constants(files: Files, fabric: Fabric, feature_set: FeatureSet) -> dict[str, Any]:
-    """Return the specialization constants of a run without trace and profile."""
-    protocol, discipline, routing, program = files
-    return {
-        **features(fabric, discipline, routing, feature_set),
-        **protocol.features,
-        **program.features,
-        "TRACE": False,
-        "PROFILE": False,
-    }

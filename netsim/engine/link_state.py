@@ -368,7 +368,7 @@ def _routers(simulation: Simulation, routing: RoutingAlgorithm) -> Array:
 def _published(simulation: Simulation, routing: RoutingAlgorithm) -> Array:
     """Return what switches publish: nothing yet. Raises InputError if a reader might see it in the
     window in which it is published."""
-    n = int(routing.features["N_PUBLISHED"])
+    n = routing.n_published
     if n:
         least_ps = longest_window_ps(simulation.network, simulation.flows)
         delay_ps = simulation.fabric.routing.params["publish_delay"]
@@ -419,7 +419,7 @@ def routing_memory_bytes(network: Network, fabric: Fabric) -> int:
     tables = network.n_switches if routing.coupled else network.n_ports - network.n_host_ports
     n_bytes = network.n_ports * (routing.port.itemsize - ROUTING_PORT.itemsize)
     n_bytes += network.n_switches * routing.switch.itemsize
-    n_bytes += network.n_switches * int(routing.features["N_PUBLISHED"]) * 16 * KEPT
+    n_bytes += network.n_switches * routing.n_published * 16 * KEPT
     n_bytes += tables * routing.n_rows * routing.row.itemsize
     if hops_to in routing.uses:
         n_bytes += network.n_switches * int(np.diff(network.first_group).max())
@@ -441,7 +441,7 @@ def build_links(
     """Return the links' state, with the record types of a protocol and the rows of a share."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, c = network.n_ports, fabric.n_link_classes
-    sized, loses = simulation.sizes, simulation.feature_set.loses or routing.features["VIA"]
+    sized, loses = simulation.sizes, simulation.feature_set.loses or routing.via
     kinds = (fabric,) if sized is None else sized.fabrics
 
     number, at = np.arange(n, dtype=np.int64), share.links

@@ -49,7 +49,7 @@ def choices_of(fabric: Fabric, network: Network) -> Choices:
     later = [handler for name, handler in routing.handlers.items() if name != AT_SOURCE]
     return Choices(
         n_levels=n_levels,
-        via=bool(routing.features["VIA"]),
+        via=routing.via,
         anywhere=set_via in functions_of(use.module, later),
         next_level=_Levels(fabric, network, routing, n_levels).next if n_levels > 1 else None,
     )

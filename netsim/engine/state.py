@@ -12,7 +12,6 @@ from netsim.engine.compiling.declarations import Discipline, Program, Protocol, 
 from netsim.engine.division import WHOLE, Rows, Share, build_crew, divide, share_of, worker_rows
 from netsim.engine.host_state import build_hosts
 from netsim.engine.kernels.fields import NO_FLOW, Array
-from netsim.engine.kernels.handlers import ROUTING_HANDLERS
 from netsim.engine.kernels.layout import (
     BLOCK,
     CLOCK,
@@ -32,6 +31,7 @@ from netsim.engine.kernels.layout import (
     Scratch,
     grouped,
 )
+from netsim.engine.kernels.specialization_constants import FEATURES
 from netsim.engine.kernels.trace import Trace, build_trace
 from netsim.engine.link_state import (
     build_detours,
@@ -93,7 +93,7 @@ def build_state(
         network.n_ports,
         protocol.packet,
         options.workers,
-        origins=discipline.features["HAS_ON_DEPARTURE"],
+        origins=discipline.has("on_departure"),
         blocks=sizes.blocks,
     )
     trace: Trace | Array = np.zeros(1, np.int64)
@@ -104,7 +104,7 @@ def build_state(
         trace = build_trace(chosen, ports, options.trace_times, records, options.trace_capacity)
     net, share, ranks = build_net(simulation, routing), WHOLE, options.ranks
     if ranks is not None:
-        if routing.features["N_PUBLISHED"]:
+        if routing.n_published:
             message = "publishes values, which processes do not exchange"
             raise InputError(message, key="fabric.routing", hint="run it without --mpi")
         parts = divide(net, network.port_delay_ps, simulation.flows, ranks.n)
@@ -127,58 +127,66 @@ def build_state(
     return state
 
 
-def features(
-    fabric: Fabric, discipline: Discipline, routing: RoutingAlgorithm, feature_set: FeatureSet
-) -> dict[str, Any]:
-    """Return the specialization constants, except those of the transports. Raises InputError,
-    without a file, if the discipline or the routing algorithm does not support the network."""
-    if feature_set.circuits and discipline.features["HAS_PFC"]:
-        raise InputError(
-            "conflicts with circuits: PFC pauses cannot cross a circuit in time",
-            key="fabric.queue_discipline",
-            hint="use one without PFC, such as drop_tail or trim",
-        )
-    how = indirect(fabric, feature_set)
-    if feature_set.phase_driven and how == OPPORTUNISTIC:
-        raise InputError(
-            "conflicts with phase-driven circuits: indirect packets need circuits with a timetable",
-            key="fabric.circuits.indirect",
-            hint='"none"',
-        )
-    _check_routing(fabric, routing, feature_set, how)
-    at = fabric.ecn.at if fabric.ecn is not None else None
-    coupled = discipline.coupled or routing.coupled or how == OPPORTUNISTIC
-    return {
-        "N_CLASSES": fabric.n_link_classes,
-        "N_LEVELS": fabric.n_levels,
-        **discipline.features,
-        **routing.features,
-        "ECN_ENQUEUE": at == "enqueue",
-        "ECN_DEQUEUE": at == "dequeue",
-        "COUPLED": coupled,
-        "ROUTES_AHEAD": not coupled or (routing.ahead and how != VLB),
-        "POLICY_ROUTING": feature_set.policy,
-        "TIME_SLOT_ROUTING": feature_set.time_slots,
-        "HOST_JITTER": fabric.host_jitter_ps > 0,
-        "FAULTS": feature_set.faults,
-        "MAY_BE_UNROUTABLE": feature_set.faults
-        or feature_set.time_slots
-        or feature_set.apart
-        or how != DIRECT
-        or bool(routing.features["VIA"]),
-        "CIRCUITS": feature_set.circuits,
-        "PHASE_DRIVEN": feature_set.phase_driven,
-        "INDIRECT": how,
-        "PER_PORT_SIZES": feature_set.sized,
-        "PORT_WAKEUPS": discipline.features["IS_SHAPED"] or feature_set.circuits,
-        "TASKS": feature_set.tasks,
-        "PLANE_BALANCING": HASH + PLANE_BALANCING.index(fabric.plane_balancing)
-        if feature_set.several_ports
-        else ONE_PORT,
-        "CARRIER": feature_set.carrier,
-        "HAS_SERIES": feature_set.sampled,
-        "HISTOGRAM": feature_set.histogram,
-    }
+@dataclass(frozen=True)
+class Run:
+    """What the specialization constants of a run follow from."""
+
+    protocol: Protocol
+    discipline: Discipline
+    routing: RoutingAlgorithm
+    program: Program
+    fabric: Fabric
+    needs: FeatureSet
+    traces: bool = False
+    profile: bool = False
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The values of the constants. Raises InputError, without a file, if the discipline or the
+        routing algorithm does not support the network."""
+        if self.needs.circuits and self.discipline.pauses:
+            raise InputError(
+                "conflicts with circuits: PFC pauses cannot cross a circuit in time",
+                key="fabric.queue_discipline",
+                hint="use one without PFC, such as drop_tail or trim",
+            )
+        if self.needs.phase_driven and self.indirect == OPPORTUNISTIC:
+            raise InputError(
+                "conflicts with phase-driven circuits: indirect packets need circuits with a "
+                "timetable",
+                key="fabric.circuits.indirect",
+                hint='"none"',
+            )
+        _check_routing(self.fabric, self.routing, self.needs, self.indirect)
+        return {name: feature.value(self) for name, feature in FEATURES.items()}
+
+    @property
+    def indirect(self) -> int:
+        return indirect(self.fabric, self.needs)
+
+    @property
+    def ecn_at(self) -> str | None:
+        return None if self.fabric.ecn is None else self.fabric.ecn.at
+
+    @property
+    def coupled(self) -> bool:
+        return self.discipline.coupled or self.routing.coupled or self.indirect == OPPORTUNISTIC
+
+    @property
+    def routes_ahead(self) -> bool:
+        return not self.coupled or (self.routing.ahead and self.indirect != VLB)
+
+    @property
+    def plane_balancing(self) -> int:
+        if not self.needs.several_ports:
+            return ONE_PORT
+        return HASH + PLANE_BALANCING.index(self.fabric.plane_balancing)
+
+    @property
+    def may_be_unroutable(self) -> bool:
+        needs = self.needs
+        lacks_routes = needs.faults or needs.time_slots or needs.apart
+        return lacks_routes or self.indirect != DIRECT or self.routing.via
 
 
 def _check_routing(
@@ -190,14 +198,13 @@ def _check_routing(
         "time-slotted routes": feature_set.time_slots,
         "indirect packets": how != DIRECT,
     }
-    for other in (name for name, used in others.items() if used and routing.features["VIA"]):
+    for other in (name for name, used in others.items() if used and routing.via):
         message = f"sends packets via other groups, which {other} exclude"
         raise InputError(f'"{fabric.routing.name}" {message}', key="fabric.routing")
-    chooses = routing.handlers["choose_plane"] is not ROUTING_HANDLERS["choose_plane"].default
-    if fabric.plane_balancing == BY_ROUTING and not chooses:
+    if fabric.plane_balancing == BY_ROUTING and not routing.has("choose_plane"):
         message = f'"{fabric.routing.name}" chooses no port of a host: it has no choose_plane'
         raise InputError(message, key="fabric.plane_balancing")
-    if routing.features["HAS_ON_TICK"] and fabric.routing.params["tick"] < 1:
+    if routing.has("on_tick") and fabric.routing.params["tick"] < 1:
         raise InputError("must be at least 1ps", key="fabric.tick")
 
 

@@ -255,14 +255,6 @@ class Protocol:
         """Return whether the transport defines this handler."""
         return self.handlers[handler] is not HANDLERS[handler].default
 
-    @property
-    def features(self) -> dict[str, bool]:
-        """Specialization constants of a transport."""
-        return {
-            "HAS_RANK": self.has("rank"),
-            "TELEMETRY": self.has("on_forward"),
-        }
-
 
 def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> Protocol:
     """Check a transport's declarations. Raises InputError."""
@@ -302,8 +294,8 @@ ONLY_COUPLED = ("on_arrival", "on_departure")
 
 @dataclass(frozen=True)
 class Discipline:
-    """A queue discipline's state, parameters, handlers and features. ``packet`` has none of the
-    transports' fields."""
+    """A queue discipline's state, parameters, handlers and the services that these call. ``packet``
+    has none of the transports' fields."""
 
     module: ModuleType
     port: np.dtype
@@ -313,7 +305,26 @@ class Discipline:
     par: np.dtype
     coupled: bool
     handlers: Mapping[str, FunctionType]
-    features: Mapping[str, bool]
+    services: frozenset[Callable[..., Any]]
+
+    def has(self, handler: str) -> bool:
+        """Return whether the discipline defines this handler."""
+        return self.handlers[handler] is not QUEUE_HANDLERS[handler].default
+
+    @property
+    def moves_packets(self) -> bool:
+        """Whether it moves packets between queues."""
+        return pop_tail in self.services
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether it can hold back a port that has packets."""
+        return self.has("choose_class") and wait_until in self.services
+
+    @property
+    def pauses(self) -> bool:
+        """Whether it pauses neighbors with PFC."""
+        return pause in self.services or resume in self.services
 
 
 def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) -> Discipline:
@@ -339,16 +350,7 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
         par=declared.parameters(params),
         coupled=coupled,
         handlers=handlers,
-        features={
-            "HAS_ON_ARRIVAL": has["on_arrival"],
-            "HAS_CHOOSE_CLASS": has["choose_class"],
-            "HAS_CHOOSE_PACKET": has["choose_packet"],
-            "HAS_ON_SEND": has["on_send"],
-            "HAS_ON_DEPARTURE": has["on_departure"],
-            "MOVES_PACKETS": pop_tail in used,
-            "IS_SHAPED": has["choose_class"] and wait_until in used,
-            "HAS_PFC": pause in used or resume in used,
-        },
+        services=frozenset(used),
     )
 
 
@@ -374,15 +376,6 @@ class Program:
     log: tuple[str, ...]
     resizes: bool
     handlers: Mapping[str, FunctionType]
-
-    @property
-    def features(self) -> dict[str, int]:
-        """Specialization constants of a program."""
-        return {
-            "PROGRAM": bool(self.modules),
-            "N_PROGRAM_TIMERS": self.timers,
-            "SETS_FLOW_SIZE": self.resizes,
-        }
 
 
 NO_NUMBERS = ("text", "file", "sizes", "topology", "job")
@@ -492,9 +485,10 @@ of entity ``a * number + b``."""
 
 @dataclass(frozen=True)
 class RoutingAlgorithm:
-    """A routing algorithm's state, parameters, handlers and features. ``packet`` has none of the
-    transports' fields. ``ahead``: its choices depend on nothing that a run changes. ``uses`` are
-    the functions that handlers refer to."""
+    """A routing algorithm's state, parameters and handlers. ``packet`` has none of the transports'
+    fields. ``ahead``: its choices depend on nothing that a run changes. ``via``: packets may go via
+    another group. A flow table has ``n_rows``, or 0; a switch publishes ``n_published`` values.
+    ``uses`` are the functions that handlers refer to."""
 
     module: ModuleType
     port: np.dtype
@@ -505,15 +499,16 @@ class RoutingAlgorithm:
     par: np.dtype
     coupled: bool
     ahead: bool
+    via: bool
+    n_rows: int
+    n_published: int
     salts: tuple[Salt, ...]
     handlers: Mapping[str, FunctionType]
-    features: Mapping[str, int]
     uses: frozenset[Callable[..., Any]]
 
-    @property
-    def n_rows(self) -> int:
-        """Rows of a flow table."""
-        return int(self.features["FLOW_ROWS"])
+    def has(self, handler: str) -> bool:
+        """Return whether the algorithm defines this handler."""
+        return self.handlers[handler] is not ROUTING_HANDLERS[handler].default
 
 
 def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> RoutingAlgorithm:
@@ -563,19 +558,11 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
         par=declared.parameters(params),
         coupled=coupled,
         ahead=declared.flag("ONE_PATH") and not (own or row) and not any(has[n] for n in OTHERS),
+        via=via,
+        n_rows=int(getattr(module, "FLOW_ROWS", FLOW_ROWS)) if row else 0,
+        n_published=n_published,
         salts=salts,
         handlers=handlers,
-        features={
-            "HAS_AT_SOURCE": has["at_source"],
-            "HAS_AT_SWITCH": has["at_switch"],
-            "HAS_ON_ROUTE": has["on_route"],
-            "HAS_ON_DEPART": has["on_depart"],
-            "HAS_ON_TICK": has["on_tick"],
-            "VIA": via,
-            "N_PUBLISHED": n_published,
-            "FLOW_ROWS": int(getattr(module, "FLOW_ROWS", FLOW_ROWS)) if row else 0,
-            "ONE_FLOW_TABLE": coupled,
-        },
         uses=frozenset(used),
     )
 

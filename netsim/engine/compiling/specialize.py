@@ -22,11 +22,10 @@ import numpy as np
 
 from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.cache import kind_of, linked, machine_code
+from netsim.engine.compiling.cache import Lines, kind_of, linked, machine_code
 from netsim.engine.compiling.code_fingerprint import (
     Codes,
     Fingerprint,
-    Lines,
     fingerprint_of,
     is_group,
     lines_of,

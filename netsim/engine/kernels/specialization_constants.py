@@ -2,6 +2,9 @@
 
 Kernels import them like anything else. Specialization binds them to numbers and to the plugins'
 functions (`bindings.py`): handlers are inlined, and code of a disabled feature is not compiled.
+
+A feature is declared here with its value in a run: ``run`` is a `Run` (state.py), with ``needs``
+from its network, workload and outputs.
 """
 
 from __future__ import annotations
@@ -26,11 +29,11 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(_constants)  # every constant by
 class _Feature:
     """An unbound constant; every operation on it raises UnboundConstantError."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, value: Callable[[Any], Any]) -> None:
+        self.value, self.name = value, ""
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise UnboundConstantError(self._name)
+        raise UnboundConstantError(self.name)
 
     __bool__ = __int__ = __index__ = __float__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = _refuse
@@ -43,8 +46,9 @@ class _Feature:
     __hash__ = object.__hash__
 
 
-def _feature(name: str) -> Any:
-    return _constants.setdefault(name, _Feature(name))
+def _feature(value: Callable[[Any], Any]) -> Any:
+    """Declare a constant; `value` returns what it is bound to in a run."""
+    return _Feature(value)
 
 
 def unbound(name: str) -> Callable[..., Any]:
@@ -57,65 +61,74 @@ def unbound(name: str) -> Callable[..., Any]:
     return refuse
 
 
-# --- features of fabric and network (`features` in state.py) --------------------------------------
+# --- fabric and network ---------------------------------------------------------------------------
 
-N_CLASSES: int = _feature("N_CLASSES")  # classes of each port: traffic classes times levels
-N_LEVELS: int = _feature("N_LEVELS")  # levels of each traffic class
-ECN_ENQUEUE: bool = _feature("ECN_ENQUEUE")
-ECN_DEQUEUE: bool = _feature("ECN_DEQUEUE")
-COUPLED: bool = _feature("COUPLED")  # ports of a switch influence each other
-ROUTES_AHEAD: bool = _feature("ROUTES_AHEAD")  # an output does not depend on earlier events
-PLANE_BALANCING: int = _feature("PLANE_BALANCING")  # use of a host's ports (port_pairs.py)
-CARRIER: bool = _feature("CARRIER")  # hosts detect loss of carrier on their ports
-POLICY_ROUTING: bool = _feature("POLICY_ROUTING")  # there are several routing tables
-HOST_JITTER: bool = _feature("HOST_JITTER")  # packets are late by chance on hosts' links
-FAULTS: bool = _feature("FAULTS")  # links can lose packets or go down
-MAY_BE_UNROUTABLE: bool = _feature("MAY_BE_UNROUTABLE")  # switches may lack a route
-TIME_SLOT_ROUTING: bool = _feature("TIME_SLOT_ROUTING")  # routes change with the time slot
-CIRCUITS: bool = _feature("CIRCUITS")  # some circuits are not always up (links.py)
-PHASE_DRIVEN: bool = _feature("PHASE_DRIVEN")  # some circuits follow flows' phases (loop.py)
-INDIRECT: int = _feature("INDIRECT")  # use of intermediate switches (coupled_switch.py)
-PER_PORT_SIZES: bool = _feature("PER_PORT_SIZES")  # queue sizes differ between ports
-PORT_WAKEUPS: bool = _feature("PORT_WAKEUPS")  # ports with packets may wait for a time
+# Classes of each port: traffic classes times levels; levels of each traffic class.
+N_CLASSES: int = _feature(lambda run: run.fabric.n_link_classes)
+N_LEVELS: int = _feature(lambda run: run.fabric.n_levels)
+ECN_ENQUEUE: bool = _feature(lambda run: run.ecn_at == "enqueue")
+ECN_DEQUEUE: bool = _feature(lambda run: run.ecn_at == "dequeue")
+# Ports of a switch influence each other; else, or if routes do not depend on earlier events, an
+# output is chosen ahead of time.
+COUPLED: bool = _feature(lambda run: run.coupled)
+ROUTES_AHEAD: bool = _feature(lambda run: run.routes_ahead)
+PLANE_BALANCING: int = _feature(lambda run: run.plane_balancing)  # use of a host's ports
+CARRIER: bool = _feature(lambda run: run.needs.carrier)  # hosts detect loss of carrier
+POLICY_ROUTING: bool = _feature(lambda run: run.needs.policy)  # there are several routing tables
+HOST_JITTER: bool = _feature(lambda run: run.fabric.host_jitter_ps > 0)  # packets late by chance
+FAULTS: bool = _feature(lambda run: run.needs.faults)  # links can lose packets or go down
+MAY_BE_UNROUTABLE: bool = _feature(lambda run: run.may_be_unroutable)  # switches may lack a route
+TIME_SLOT_ROUTING: bool = _feature(lambda run: run.needs.time_slots)  # routes change with the slot
+CIRCUITS: bool = _feature(lambda run: run.needs.circuits)  # some circuits are not always up
+PHASE_DRIVEN: bool = _feature(lambda run: run.needs.phase_driven)  # some follow flows' phases
+INDIRECT: int = _feature(lambda run: run.indirect)  # use of intermediate switches
+PER_PORT_SIZES: bool = _feature(lambda run: run.needs.sized)  # queue sizes differ between ports
+# Ports with packets may wait for a time.
+PORT_WAKEUPS: bool = _feature(lambda run: run.discipline.is_shaped or run.needs.circuits)
 
-# --- what the queue discipline uses (`features` in declarations.py) -------------------------------
+# --- the queue discipline -------------------------------------------------------------------------
 
-HAS_ON_ARRIVAL: bool = _feature("HAS_ON_ARRIVAL")
-HAS_CHOOSE_CLASS: bool = _feature("HAS_CHOOSE_CLASS")
-HAS_CHOOSE_PACKET: bool = _feature("HAS_CHOOSE_PACKET")
-HAS_ON_SEND: bool = _feature("HAS_ON_SEND")
-HAS_ON_DEPARTURE: bool = _feature("HAS_ON_DEPARTURE")
-MOVES_PACKETS: bool = _feature("MOVES_PACKETS")  # the discipline moves packets between queues
-IS_SHAPED: bool = _feature("IS_SHAPED")  # the discipline can hold back a port that has packets
-HAS_PFC: bool = _feature("HAS_PFC")  # the discipline pauses neighbors with PFC
+HAS_ON_ARRIVAL: bool = _feature(lambda run: run.discipline.has("on_arrival"))
+HAS_CHOOSE_CLASS: bool = _feature(lambda run: run.discipline.has("choose_class"))
+HAS_CHOOSE_PACKET: bool = _feature(lambda run: run.discipline.has("choose_packet"))
+HAS_ON_SEND: bool = _feature(lambda run: run.discipline.has("on_send"))
+HAS_ON_DEPARTURE: bool = _feature(lambda run: run.discipline.has("on_departure"))
+MOVES_PACKETS: bool = _feature(lambda run: run.discipline.moves_packets)  # between queues
+IS_SHAPED: bool = _feature(lambda run: run.discipline.is_shaped)  # it can hold back a port
+HAS_PFC: bool = _feature(lambda run: run.discipline.pauses)  # it pauses neighbors with PFC
 
-# --- what the routing algorithm uses (`features` in declarations.py) ----------------------
+# --- the routing algorithm ------------------------------------------------------------------------
 
-HAS_AT_SOURCE: bool = _feature("HAS_AT_SOURCE")
-HAS_AT_SWITCH: bool = _feature("HAS_AT_SWITCH")
-HAS_ON_ROUTE: bool = _feature("HAS_ON_ROUTE")
-HAS_ON_DEPART: bool = _feature("HAS_ON_DEPART")
-HAS_ON_TICK: bool = _feature("HAS_ON_TICK")
-N_PUBLISHED: int = _feature("N_PUBLISHED")  # values that each switch publishes
-VIA: bool = _feature("VIA")  # packets may go via another group
-FLOW_ROWS: int = _feature("FLOW_ROWS")  # rows of a flow table, or 0
-ONE_FLOW_TABLE: bool = _feature("ONE_FLOW_TABLE")  # a switch has one, not each of its ports
+HAS_AT_SOURCE: bool = _feature(lambda run: run.routing.has("at_source"))
+HAS_AT_SWITCH: bool = _feature(lambda run: run.routing.has("at_switch"))
+HAS_ON_ROUTE: bool = _feature(lambda run: run.routing.has("on_route"))
+HAS_ON_DEPART: bool = _feature(lambda run: run.routing.has("on_depart"))
+HAS_ON_TICK: bool = _feature(lambda run: run.routing.has("on_tick"))
+N_PUBLISHED: int = _feature(lambda run: run.routing.n_published)  # values that a switch publishes
+VIA: bool = _feature(lambda run: run.routing.via)  # packets may go via another group
+FLOW_ROWS: int = _feature(lambda run: run.routing.n_rows)  # rows of a flow table, or 0
+ONE_FLOW_TABLE: bool = _feature(lambda run: run.routing.coupled)  # per switch, not per port
 
-# --- what the transports use (`features` in declarations.py) --------------------------------------
+# --- transports, tasks and programs ---------------------------------------------------------------
 
-HAS_RANK: bool = _feature("HAS_RANK")  # hosts serve flows by rank
-TELEMETRY: bool = _feature("TELEMETRY")  # switches write into packets (`on_forward`)
-TASKS: bool = _feature("TASKS")  # hosts have tasks (tasks.py)
-PROGRAM: bool = _feature("PROGRAM")  # a program starts some tasks (tasks.py)
-N_PROGRAM_TIMERS: int = _feature("N_PROGRAM_TIMERS")  # program timers per host
-SETS_FLOW_SIZE: bool = _feature("SETS_FLOW_SIZE")  # the program sets flow sizes
+HAS_RANK: bool = _feature(lambda run: run.protocol.has("rank"))  # hosts serve flows by rank
+TELEMETRY: bool = _feature(lambda run: run.protocol.has("on_forward"))  # switches write to packets
+TASKS: bool = _feature(lambda run: run.needs.tasks)  # hosts have tasks
+PROGRAM: bool = _feature(lambda run: bool(run.program.modules))  # a program starts some tasks
+N_PROGRAM_TIMERS: int = _feature(lambda run: run.program.timers)  # program timers per host
+SETS_FLOW_SIZE: bool = _feature(lambda run: run.program.resizes)  # the program sets flow sizes
 
 # --- what a run records ---------------------------------------------------------------------------
 
-TRACE: bool = _feature("TRACE")  # events of chosen flows are traced (trace.py)
-PROFILE: bool = _feature("PROFILE")  # wall-clock time per stage is measured (loop.py)
-HAS_SERIES: bool = _feature("HAS_SERIES")  # time series are recorded (series.py)
-HISTOGRAM: bool = _feature("HISTOGRAM")  # series include the time that queues spend at each level
+TRACE: bool = _feature(lambda run: run.traces)  # events of chosen flows are traced
+PROFILE: bool = _feature(lambda run: run.profile)  # wall-clock time per stage is measured
+HAS_SERIES: bool = _feature(lambda run: run.needs.sampled)  # time series are recorded
+HISTOGRAM: bool = _feature(lambda run: run.needs.histogram)  # ... with the time at each level
 
+FEATURES = {name: one for name, one in globals().items() if isinstance(one, _Feature)}
+
+for _name, _one in FEATURES.items():
+    _one.name = _name
+    _constants[_name] = _one
 
 switch_step = unbound("switch_step")  # in switch.py, or coupled_switch.py if COUPLED
