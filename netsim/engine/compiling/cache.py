@@ -11,7 +11,7 @@ parallel:
 
 Whoever can write such a file can run code as the user, so only private folders are used
 (`require_private`). A damaged or unreadable file is replaced. If no file can be written, a run
-warns once and continues. Only folders named like a key, with a mark inside, are ever removed.
+warns once and continues. Only folders named like a key are ever removed.
 
 Importing Numba and readying it takes longer than a small run. The code that it compiles needs only
 LLVM's linker and functions of Numba that are written in C: helpers for arguments and errors. They
@@ -40,7 +40,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from netsim.common.writing import is_plain_file, replacing_file
+from netsim.common.writing import replacing_file
 from netsim.errors import warn_once
 
 Lines = tuple[tuple[str, tuple[int | None, ...]], ...]
@@ -175,47 +175,28 @@ def _extension(name: str) -> ModuleType:
 
 
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
-PRIVATE = 0o700
 
 
 class UnsafeError(Exception):
     """Another user could change a path; reports who or how."""
 
 
-def make_private(folder: Path) -> None:
-    """Create `folder`, and missing folders above it, for the user alone. Raises OSError."""
-    missing = []
-    for place in (folder, *folder.parents):
-        if place.exists():
-            break
-        missing.append(place)
-    for place in reversed(missing):
-        place.mkdir(PRIVATE, exist_ok=True)
-    if not folder.is_dir():
-        raise NotADirectoryError(20, "Not a directory", str(folder))
-
-
-def require_private(folder: Path, *, to_make: bool = False) -> None:
+def require_private(folder: Path) -> None:
     """Raise UnsafeError if another user could change what is in `folder`, a resolved path.
 
     That is so if it, or a folder above it, belongs to another user or is writable by others.
     Folders above may be writable if sticky, like /tmp: others cannot rename the user's files there.
-    Root counts as the user. `to_make`: a folder is yet to be created in `folder`, and checked then.
+    Root counts as the user.
     """
     for place in (folder, *folder.parents):
         status = place.lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise UnsafeError(f"{place} is not a directory")
-        require_own(place, status, sticky=to_make or place != folder)
-
-
-def require_own(path: Path, status: os.stat_result, *, sticky: bool = False) -> None:
-    """Raise UnsafeError if a path with this `status` belongs to, or is writable by, others.
-    `sticky`: it may be a folder in which only a file's owner can rename it."""
-    if status.st_uid not in (0, os.geteuid()):
-        raise UnsafeError(f"{path} belongs to another user (uid {status.st_uid})")
-    if status.st_mode & OTHERS and not (sticky and status.st_mode & stat.S_ISVTX):
-        raise UnsafeError(f"{path} is writable by others (fix with chmod go-w)")
+        if status.st_uid not in (0, os.geteuid()):
+            raise UnsafeError(f"{place} belongs to another user (uid {status.st_uid})")
+        is_sticky = place != folder and status.st_mode & stat.S_ISVTX
+        if status.st_mode & OTHERS and not is_sticky:
+            raise UnsafeError(f"{place} is writable by others (fix with chmod go-w)")
 
 
 KEPT_CACHES = 160  # most recently used folders to keep. Each holds one specialization, about 3 MB.
@@ -223,10 +204,9 @@ KEPT_CACHES = 160  # most recently used folders to keep. Each holds one speciali
 FOLDER = "netsim-compiled-v1"
 """Folder of the cache in the user's cache directory or in ``NETSIM_CACHE_DIR``."""
 
-KEY = re.compile("[0-9a-f]{20}")  # names of the folders in it
-MARK = "made-by-netsim"  # empty file in each of them; a folder without it is never removed
+KEY = re.compile("[0-9a-f]{20}")  # names of the folders in it; nothing else is ever removed
 
-LOCK = ".lock"  # file next to code that is being compiled; a file without a lock means nothing
+LOCK = ".lock"  # file in each of them, locked by the process that compiles
 WAIT_S = 120.0  # most seconds that a process waits for another one to compile a function
 POLL_S = 0.05
 
@@ -237,53 +217,36 @@ LENGTH = struct.Struct("<Q")
 def load(folder: Path, name: str, kind: str) -> tuple[MachineCode, Lines] | None:
     """Return the code of function ``name`` for arguments of that kind, and the source positions
     when it was compiled; None if it is not there."""
-    path = _path(folder, name, kind)
     try:
-        content = _content(path)
+        return _parts(_path(folder, name, kind).read_bytes())
     except FileNotFoundError:
         return None
-    except UnsafeError as error:
-        warn_once(f"cached code is not used: {error}")
-        return None
-    except OSError:
-        remove(folder, name, kind)
-        return None
-    try:
-        return _parts(content)
-    except Exception:  # damaged, or of another form
+    except Exception:  # unreadable, damaged, or of another form
         remove(folder, name, kind)
         return None
 
 
 @contextmanager
-def compiling(folder: Path | None, name: str, kind: str) -> Iterator[None]:
-    """Wait while another process compiles a function. The caller then looks into the cache again
-    before it compiles.
+def compiling(folder: Path | None) -> Iterator[None]:
+    """Wait while another process compiles. The caller then looks into the cache again before it
+    compiles.
 
     A process that ends releases its lock. Nobody waits longer than WAIT_S, in case the process that
     compiles is suspended. Where no lock can be created, every process compiles.
     """
-    if folder is None:
-        yield
-        return
-    path = _path(folder, name, kind).with_suffix(LOCK)
     with ExitStack() as stack:
         with suppress(OSError):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-            stack.callback(os.close, descriptor)
-            if _try_lock(descriptor, fcntl.LOCK_EX):
-                stack.callback(_remove, path)
-            else:
-                end = time.monotonic() + WAIT_S
-                while not _try_lock(descriptor, fcntl.LOCK_SH) and time.monotonic() < end:
-                    time.sleep(POLL_S)
+            lock = stack.enter_context(open(folder / LOCK, "wb")) if folder else None
+            end = time.monotonic() + WAIT_S
+            while lock and not _try_lock(lock.fileno()) and time.monotonic() < end:
+                time.sleep(POLL_S)
         yield
 
 
-def _try_lock(descriptor: int, kind: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     """Lock a file unless another process has; return whether this one did. Raises OSError."""
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -293,12 +256,8 @@ def save(folder: Path, name: str, kind: str, code: MachineCode, lines: Lines) ->
     """Save the code of a function, if possible."""
     head = json.dumps([*code[:-1], lines]).encode()
     content = LENGTH.pack(len(head)) + head + code.content
-    path = _path(folder, name, kind)
     try:
-        _make(folder)
-        if not is_plain_file(path):
-            _remove(path)
-        with replacing_file(path, private=True) as file:
+        with replacing_file(_path(folder, name, kind), private=True) as file:
             file.write(hashlib.sha256(content).digest() + content)
     except OSError as error:  # the compiled code is usable anyway
         _cannot_keep(folder.parent, error)
@@ -306,24 +265,14 @@ def save(folder: Path, name: str, kind: str, code: MachineCode, lines: Lines) ->
 
 def remove(folder: Path, name: str, kind: str) -> None:
     """Remove code that cannot be used, if possible."""
-    _remove(_path(folder, name, kind))
+    with suppress(OSError):  # it will be overwritten, or found damaged again
+        _path(folder, name, kind).unlink(missing_ok=True)
 
 
 def _path(folder: Path, name: str, kind: str) -> Path:
     """Return the file for arguments of a kind and for this processor."""
     key = f"{kind} {processor()}"
     return folder / f"{name}.{hashlib.sha256(key.encode()).hexdigest()[:20]}.code"
-
-
-def _content(path: Path) -> bytes:
-    """Return the content of a file owned by the user. Raises OSError or UnsafeError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError
-        require_own(path, status)
-        return file.read()
 
 
 def _parts(content: bytes) -> tuple[MachineCode, Lines]:
@@ -341,18 +290,10 @@ def cache_folder(key: str) -> Path | None:
     """Return the folder for the code of a key, created if needed; None if impossible.
     ``NETSIM_CACHE_DIR`` replaces the user's cache directory."""
     try:
-        place = _place()
-    except RuntimeError as error:  # an account without a home
-        warn_once(f"compiled code is not cached: {error}")
-        return None
-    folder = place / key
-    try:
-        new = not folder.is_dir()
-        if new:
-            require_private(_nearest(place), to_make=True)
-            _make(folder)
-        require_private(folder)
-    except UnsafeError as error:
+        place = _root() / FOLDER
+        is_new = not (place / key).is_dir()
+        folder = _private(place / key)
+    except (RuntimeError, UnsafeError) as error:  # an account without a home; others' folders
         warn_once(f"compiled code is not cached: {error}")
         return None
     except OSError as error:
@@ -360,36 +301,35 @@ def cache_folder(key: str) -> Path | None:
         return None
     with suppress(OSError):  # a read-only folder works too
         os.utime(folder)
-        if new:
+        if is_new:
             _prune(place, folder)
     return folder
 
 
 def is_kept(key: str, function: str) -> bool:
     """Return whether the code of a function is in the folder of that key."""
-    try:
-        folder = _place() / key
-        require_private(folder)
-        return any(folder.glob(f"{function}.*.code"))
-    except (RuntimeError, OSError, UnsafeError):
-        return False
+    with suppress(RuntimeError, OSError):
+        return any((_root() / FOLDER / key).glob(f"{function}.*.code"))
+    return False
 
 
 def own_folder(name: str) -> Path | None:
     """Return a folder of the cache for other data, created if needed; None if impossible."""
-    try:
-        folder = _root() / name
-        require_private(_nearest(folder), to_make=True)
-        make_private(folder)
-        require_private(folder)
-    except (RuntimeError, OSError, UnsafeError):
-        return None
+    with suppress(RuntimeError, OSError, UnsafeError):
+        return _private(_root() / name)
+    return None
+
+
+def _private(folder: Path) -> Path:
+    """Return a folder, created for the user alone if needed. Raises OSError or UnsafeError."""
+    if not folder.is_dir():
+        before = os.umask(0o077)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        finally:
+            os.umask(before)
+    require_private(folder)
     return folder
-
-
-def _place() -> Path:
-    """Return the folder of compiled code, which may not exist."""
-    return _root() / FOLDER
 
 
 def _root() -> Path:
@@ -401,31 +341,9 @@ def _root() -> Path:
     return Path(os.path.realpath(root))
 
 
-def _nearest(folder: Path) -> Path:
-    """Return the folder, or the nearest existing one above it."""
-    return next(place for place in (folder, *folder.parents) if os.path.lexists(place))
-
-
-def _make(folder: Path) -> None:
-    """Create a folder of compiled code, with its mark. Raises OSError."""
-    make_private(folder)
-    if not is_plain_file(folder / MARK):
-        with replacing_file(folder / MARK, private=True):
-            pass
-
-
 def _cannot_keep(folder: Path, error: Exception) -> None:
     reason = getattr(error, "strerror", None) or error
     warn_once(f"compiled code cannot be cached in {folder}: {reason}")
-
-
-def _remove(path: Path) -> None:
-    """Remove whatever is at the path of a cache file, if possible."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-        return
-    with suppress(OSError):  # it will be overwritten, or found damaged again
-        path.unlink(missing_ok=True)
 
 
 def _prune(place: Path, current: Path) -> None:
@@ -434,12 +352,7 @@ def _prune(place: Path, current: Path) -> None:
     for folder in place.iterdir():
         with suppress(OSError):  # another process may have removed it
             status = folder.lstat()
-            if folder != current and stat.S_ISDIR(status.st_mode) and _is_ours(folder):
+            if folder != current and stat.S_ISDIR(status.st_mode) and KEY.fullmatch(folder.name):
                 used.append((status.st_mtime, folder))
     for _, old in sorted(used, reverse=True)[KEPT_CACHES - 1 :]:
         shutil.rmtree(old, ignore_errors=True)
-
-
-def _is_ours(folder: Path) -> bool:
-    """Return whether netsim made this folder of compiled code."""
-    return KEY.fullmatch(folder.name) is not None and is_plain_file(folder / MARK)

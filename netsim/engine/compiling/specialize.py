@@ -153,7 +153,7 @@ class Compiled:
         return self._ready[kind]
 
     def _made_once(self, arguments: tuple[Any, ...], kind: str) -> tuple[Callable[..., Any], Lines]:
-        with cache.compiling(self._folder, self._function.__name__, kind):
+        with cache.compiling(self._folder):
             return self._loaded(kind) or self._made(arguments, kind)
 
     def _loaded(self, kind: str) -> tuple[Callable[..., Any], Lines] | None:
