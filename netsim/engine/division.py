@@ -24,6 +24,7 @@ from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import CACHE_LINE, INF, Crew, LinkState, Net, grouped
 from netsim.engine.records import aligned_zeros, untouched_zeros
 from netsim.engine.simulation import Simulation
+from netsim.model.columns import offsets, rank_of_each, rows_of
 from netsim.model.flows import FlowTable
 
 Rows = Array | slice
@@ -106,26 +107,6 @@ def share_of(simulation: Simulation, of_node: Array, part: int) -> Share:
     )
 
 
-def rows_of(first: Array, counts: Array | int) -> Array:
-    """Return the numbers of ``counts`` rows from each of ``first`` on."""
-    counts = np.broadcast_to(counts, first.shape)
-    begin = np.cumsum(counts) - counts
-    rows: Array = np.repeat(first - begin, counts) + np.arange(int(counts.sum()))
-    return rows
-
-
-def ranks_within(counts: Array) -> Array:
-    """Return 0 to ``count`` - 1 for each of ``counts``, concatenated."""
-    return rows_of(np.zeros(counts.size, np.int64), counts)
-
-
-def rank_of_each(owner: Array, counts: Array) -> Array:
-    """Return the rank of each entry among its owner's entries; ``counts`` are their numbers."""
-    ranks = np.empty(owner.size, np.int64)
-    ranks[np.argsort(owner, kind="stable")] = ranks_within(counts)
-    return ranks
-
-
 PAIR = 2 * CACHE_LINE // 8  # int64 in two cache lines
 
 IDLE = 1 / 20
@@ -168,7 +149,7 @@ def build_crew(net: Net, n_workers: int) -> Crew:
 
 def rebalance(net: Net, links: LinkState, crew: Crew) -> None:
     """Divide the nodes by the packets that arrived so far."""
-    arrived = np.concatenate([[0], np.cumsum(links.readers["head"])])
+    arrived = offsets(links.readers["head"])
     _divide(crew, np.diff(arrived[net.first_port]) + 1)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netsim.engine.compiling.declarations import Program, Protocol, program_parameters
-from netsim.engine.division import ALL, Rows, Share, rank_of_each, ranks_within, rows_of
+from netsim.engine.division import ALL, Rows, Share
 from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import (
     HOST_PORT,
@@ -39,6 +39,7 @@ from netsim.model.arithmetic import (
     mix,
     salt,
 )
+from netsim.model.columns import offsets, rank_of_each, ranks_within, rows_of
 from netsim.model.fabric import packet_counts
 from netsim.model.faults import times_without_carrier
 from netsim.model.flows import FlowTable
@@ -123,7 +124,7 @@ def build_tasks(
     counts = np.bincount(first, minlength=order.size)
     return arrays | {
         "tasks": tasks,
-        "next_task": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "next_task": offsets(counts),
         "next_tasks": np.concatenate([then[np.argsort(first, kind="stable")], [-1]]),
         "send_task": _indices(table, SEND, index, len(flows)),
         "receive_task": _indices(table, RECEIVE, index, len(flows)),
@@ -398,7 +399,7 @@ def _successors(flows: FlowTable, elsewhere: Array) -> tuple[np.ndarray, np.ndar
     after = flows.after_flow[elsewhere]
     counts = np.bincount(after, minlength=n)
     followers = np.append(waiter[np.argsort(after, kind="stable")], -1)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), followers
+    return offsets(counts), followers
 
 
 def _build_timers(

@@ -14,7 +14,7 @@ from netsim.engine.compiling.declarations import (
     plugin_parameters,
     read_routing,
 )
-from netsim.engine.division import Share, rows_of
+from netsim.engine.division import Share
 from netsim.engine.kernels.fields import NO_PORT, Array
 from netsim.engine.kernels.layout import (
     CIRCUIT,
@@ -60,6 +60,7 @@ from netsim.model.arithmetic import (
 from netsim.model.checks import heights
 from netsim.model.circuit_times import light_times, start_times
 from netsim.model.circuits import NONE, Circuits, PhaseSchedule
+from netsim.model.columns import offsets, rows_of
 from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.faults import NOMINAL, LinkFaults, combine
 from netsim.model.network import Network
@@ -254,7 +255,7 @@ def _lists(
     counts = [one.size for one in ports]
     return {
         "detour": detour,
-        "detour_first": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "detour_first": offsets(counts),
         "detour_ports": np.concatenate([*ports, np.zeros(0, np.int64)]),
     }
 
@@ -505,7 +506,7 @@ def first_words(network: Network) -> np.ndarray:
     """Return int64[n_nodes + 1]: the first word of each switch's port sets; hosts have none."""
     words = -(-np.diff(network.node_first_port) // PORTS_OF_A_WORD)
     words[: network.n_hosts] = 0
-    return np.concatenate([[0], np.cumsum(words)])
+    return offsets(words)
 
 
 def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.ndarray]:

@@ -15,7 +15,6 @@ import numpy as np
 
 from netsim.engine import snapshot
 from netsim.engine.compiling.declarations import Protocol
-from netsim.engine.division import rows_of
 from netsim.engine.host_state import bitmap_words
 from netsim.engine.kernels.cut import Cut
 from netsim.engine.kernels.fields import NO_FLOW, Array
@@ -26,6 +25,7 @@ from netsim.engine.pool import lay_out
 from netsim.engine.records import aligned_zeros
 from netsim.engine.simulation import Simulation
 from netsim.engine.state import State
+from netsim.model.columns import rows_of
 
 FEW = 1024
 """Packets for which there is room at first."""

@@ -40,6 +40,7 @@ from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import State
 from netsim.engine.state_views import Counts, FlowStates, Status
 from netsim.errors import RunError
+from netsim.model.columns import offsets
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -80,7 +81,7 @@ class Exchange:
         flows = cut.flows[: self._run_cut(LIST_DELIVERED, s.hosts, s.clock, cut)]
         delivered = np.stack([flows, np.asarray(s.hosts.rx)["done_ps"][flows]], axis=1)
         sizes = self._new_sizes()
-        begins = np.concatenate([[0], np.cumsum(cut.sent)])
+        begins = offsets(cut.sent)
         headers, packets = {}, {}
         for rank, links in self._neighbors:
             counts = cut.sent[links]
@@ -102,7 +103,7 @@ class Exchange:
             cut.received[links][busy] = counts
             delivered.append(flows.reshape(-1, 2))
             self._set_sizes(sizes.reshape(-1, 1 + len(SIZES)))
-        ends = np.concatenate([[0], np.cumsum(cut.received)])
+        ends = offsets(cut.received)
         if ends[-1] > cut.inbox.shape[0]:
             self._make_room("inbox", int(ends[-1]))
             cut = self._cut

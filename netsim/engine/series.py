@@ -12,6 +12,7 @@ from netsim.engine.kernels.layout import INF, LEVEL, SAMPLE, SERIES_CLOCK, LinkS
 from netsim.engine.kernels.series import BINS_APART, NIC, RECEIVER, SENDER
 from netsim.engine.records import aligned_zeros
 from netsim.errors import InputError
+from netsim.model.columns import offsets
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.sampling import MIN_INTERVALS, Sampling
@@ -164,7 +165,7 @@ def _watched(sampling: Sampling, flows: FlowTable, network: Network) -> tuple[In
     order = np.argsort(host, kind="stable")
     watched = np.stack([kind, number], axis=1)[order].astype(np.int64)
     counts = np.bincount(host, minlength=network.n_hosts)
-    return watched, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return watched, offsets(counts)
 
 
 def make_room(links: LinkState, end_ps: int) -> None:

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.engine.division import ALL, WHOLE, Rows, Share, rows_of
+from netsim.engine.division import ALL, WHOLE, Rows, Share
 from netsim.engine.kernels import links as rings
 from netsim.engine.kernels.fields import Array
 from netsim.engine.pool import lay_out
 from netsim.engine.state import State
+from netsim.model.columns import rows_of
 
 
 def on_links(state: State, ports: Rows = ALL) -> Array:

@@ -23,6 +23,7 @@ from netsim.model.circuits import (
     cables_of,
     circuits_of,
 )
+from netsim.model.columns import offsets
 from netsim.model.network import HOST_TIER, Network, Plan, Reduction
 from netsim.model.parts import placed
 from netsim.model.routing import COUNT_MASK, Routing, Wiring, networks_of, shortest_paths
@@ -236,7 +237,7 @@ class NetworkBuilder:
         self._check_links(cables)
         order, port_node, port_peer = _ports(cables)
         counts = np.bincount(port_node, minlength=n_nodes)
-        first_port = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        first_port = offsets(counts)
         self._check_ports(counts, port_node, port_peer)
         latency = np.concatenate(
             [np.zeros(self._n_hosts, np.int64), np.array(self._latency_ps, np.int64)]
@@ -254,7 +255,7 @@ class NetworkBuilder:
         edge_switch = np.unique(host_switch)
         edge_switch = edge_switch[np.argsort(switch_network[edge_switch], kind="stable")]
         of_network = np.bincount(switch_network[edge_switch])
-        first_group = np.concatenate([[0], np.cumsum(of_network)]).astype(np.int64)
+        first_group = offsets(of_network)
         number = np.empty(len(self._names), np.int64)  # group of each switch within its network
         number[edge_switch] = np.arange(edge_switch.size)
         number[edge_switch] -= first_group[switch_network[edge_switch]]

@@ -11,6 +11,7 @@ from netsim.errors import InputError
 from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import PURPOSE_CLOCK, below, byte_quotient, mix, salt, send_time
 from netsim.model.circuits import NONE, Circuits, PhaseSchedule
+from netsim.model.columns import offsets, rows_of
 from netsim.model.fabric import DIRECT, VLB, WAIT, CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -106,13 +107,11 @@ def _by_port(circuits: Circuits, begins: Ints, ends: Ints) -> PortTimes:
     calendar = circuits.calendar[dated]
     count = np.diff(circuits.first_day)[calendar]
     port = np.repeat(dated, count)
-    end = np.cumsum(count)
-    day = np.arange(port.size) - np.repeat(end - count, count)
-    day += np.repeat(circuits.first_day[calendar], count)
+    day = rows_of(circuits.first_day[calendar], count)
     spans = circuits.days_ps[day] + np.stack([begins[port], ends[port]], axis=1)
     there = spans[:, 0] < spans[:, 1]
     counts = np.bincount(port[there], minlength=circuits.calendar.size)
-    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    first = offsets(counts)
     return PortTimes(first, spans[there])
 
 
@@ -199,8 +198,7 @@ def _first_slots(
     entry = network.route[network.route_first[switch] + network.host_group[port_pairs.data_to]]
     count = entry & COUNT_MASK
     port_pair = np.repeat(np.arange(n), count)
-    index = np.arange(port_pair.size) - np.repeat(np.cumsum(count) - count, count)
-    local = network.route_ports[(entry >> COUNT_BITS)[port_pair] + index]
+    local = network.route_ports[rows_of(entry >> COUNT_BITS, count)]
     found = np.where(count > 0, phase_schedule.n_slots, 0)
     np.minimum.at(
         found,

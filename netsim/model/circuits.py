@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS, HORIZON_PS
+from netsim.model.columns import offsets
 from netsim.units import format_rate, format_time
 
 Ints = NDArray[np.int64]
@@ -228,7 +229,7 @@ def days_of(schedule: Schedule) -> Days:
     begins[1:] = (key[1:] != key[:-1]) | (slot[1:] != slot[:-1] + 1)
     ends = np.append(begins[1:], True)[: slot.size]
     pair, first, last = key[begins], slot[begins], slot[ends]
-    starts_ps = schedule.offset_ps + np.concatenate([[0], np.cumsum(schedule.slots_ps)])
+    starts_ps = schedule.offset_ps + offsets(schedule.slots_ps)
     up_ps, down_ps = starts_ps[first] + schedule.night_ps, starts_ps[last + 1]
     kept = np.ones(pair.size, bool)
     if schedule.repeats or schedule.phase_driven:
@@ -248,7 +249,7 @@ def days_of(schedule: Schedule) -> Days:
     count = np.bincount(which.reshape(-1), kept, pairs.size).astype(np.int64)
     return Days(
         pairs=np.stack([pairs // n, pairs % n], axis=1),
-        first_day=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
+        first_day=offsets(count),
         days_ps=np.stack([up_ps, down_ps], axis=1)[kept],
         slots=np.stack([first, last + 1], axis=1)[kept],
     )
@@ -581,7 +582,7 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
         fiber=fiber,
         near_ps=near_ps,
         calendar=calendar,
-        first_day=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        first_day=offsets(counts),
         days_ps=days_ps,
         period_ps=period_ps,
         slots=slots,

@@ -81,7 +81,7 @@ def rounds_in_order(
     """Yield `in_order` in rounds, and whether the items of a round are independent."""
     waiting = np.bincount(waiter, minlength=n)
     released = np.asarray(waiter, np.int64)[np.argsort(after, kind="stable")]
-    first = np.concatenate([[0], np.cumsum(np.bincount(after, minlength=n))])
+    first = offsets(np.bincount(after, minlength=n))
     left, followers, begin = waiting.data, released.data, first.data
     free = np.flatnonzero(waiting == 0)
     while free.size:
@@ -104,19 +104,41 @@ def rounds_in_order(
         free = np.array(some, np.int64)
 
 
+def offsets(counts: NDArray[np.integer]) -> Ints:
+    """Return int64[n + 1], the first of each item's entries if they follow one another."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def rows_of(first: Ints, counts: Ints | int) -> Ints:
+    """Return the numbers of `counts` rows from each of `first` on, concatenated."""
+    counts = np.broadcast_to(counts, first.shape)
+    begin = np.cumsum(counts) - counts
+    rows: Ints = np.repeat(first - begin, counts) + np.arange(int(counts.sum()))
+    return rows
+
+
+def ranks_within(counts: Ints) -> Ints:
+    """Return 0 to `count` - 1 for each of `counts`, concatenated."""
+    return rows_of(np.zeros(counts.size, np.int64), counts)
+
+
+def rank_of_each(owner: Ints, counts: Ints) -> Ints:
+    """Return the rank of each entry among its owner's entries; `counts` are their numbers."""
+    ranks = np.empty(owner.size, np.int64)
+    ranks[np.argsort(owner, kind="stable")] = ranks_within(counts)
+    return ranks
+
+
 def indices(first: Ints, some: Ints) -> Ints:
     """Return the indices first[k] .. first[k + 1] - 1 of each k in `some`, concatenated."""
-    counts = first[some + 1] - first[some]
-    found: Ints = np.repeat(first[some] - np.cumsum(counts) + counts, counts)
-    found += np.arange(found.size)
-    return found
+    return rows_of(first[some], first[some + 1] - first[some])
 
 
 def longest_chains(n: int, first: Ints, then: Ints, length: Ints) -> Ints:
     """Return int64[n], the longest chain of links up to each item, 0 without any. Link k leads from
     `first[k]` to `then[k]` and has `length[k]`; items of a cycle keep what leads to it."""
     by_first = np.argsort(first, kind="stable")
-    begins = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=n))])
+    begins = offsets(np.bincount(first, minlength=n))
     followers, lengths, found = then[by_first], length[by_first], np.zeros(n, np.int64)
     begin, follower, step, reached = begins.data, followers.data, lengths.data, found.data
     for some, apart in rounds_in_order(n, then, first):

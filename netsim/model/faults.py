@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import INT64
+from netsim.model.columns import offsets, rows_of
 from netsim.model.network import Network
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, RoutingTable, TableWriter
 
@@ -138,9 +139,8 @@ def combine(
     )
     lengths = np.array([len(one) for one in schedules])
     begins = np.cumsum(lengths) - lengths
-    interval_ptr = np.concatenate([[0], np.cumsum(lengths[which])]).astype(np.int64)
-    index = np.repeat(begins[which] - interval_ptr[:-1], lengths[which])
-    index += np.arange(interval_ptr[-1])
+    interval_ptr = offsets(lengths[which])
+    index = rows_of(begins[which], lengths[which])
     return LinkFaults(
         loss_table=np.stack([_chances(*kind) for kind in kinds.tolist()]),
         interval_ptr=interval_ptr,

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.model.columns import column_of, find_cycle, first_of, join_names
+from netsim.model.columns import column_of, find_cycle, first_of, join_names, offsets
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -238,7 +238,7 @@ class FlowTable:
             raise InputError(f"{len(after)} lists of dependencies for {len(self)} flows")
         lists = [list(flows) for flows in after]
         counts = np.array([len(flows) for flows in lists], np.int64)
-        self.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.after_ptr = offsets(counts)
         self.after_flow = np.array([f for flows in lists for f in flows], np.int64)
 
     def validate(self, n_hosts: int) -> None:

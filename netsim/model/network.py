@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.model.circuits import CABLE_COLUMNS, NONE, Circuits
+from netsim.model.columns import offsets
 from netsim.model.relays import RelayRule
 from netsim.model.routing import (
     COUNT_BITS,
@@ -179,7 +180,7 @@ class Network:
     def first_nic(self) -> Ints:
         """int64[n_hosts + 1], first NIC of each host, with NICs numbered over all hosts."""
         last = np.maximum.reduceat(self.port_nic, self.node_first_port[: self.n_hosts])
-        return np.concatenate([[0], np.cumsum(last.astype(np.int64) + 1)])
+        return offsets(last.astype(np.int64) + 1)
 
     @cached_property
     def nic_of_port(self) -> Ints:

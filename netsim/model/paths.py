@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.model.circuits import END_PS, Circuits, pairs_by_circuits
+from netsim.model.columns import offsets, rows_of
 from netsim.model.faults import cut_off, never_joined
 from netsim.model.network import Network
 from netsim.model.patterns import Destinations, uniform
@@ -163,7 +164,7 @@ def path_counts(
     n_groups = int(np.diff(network.first_group)[number])
     switches = np.flatnonzero(network.switch_network == number)
     first = network.route_first[switches] + table_number * n_groups
-    before = np.concatenate([[0], np.cumsum(_counts(network.route))])
+    before = offsets(_counts(network.route))
     steps = int((before[first + n_groups] - before[first]).sum())
     n_chosen = min(n_groups, max(1, n_groups * most // max(steps, 1)))
     groups = np.unique(np.linspace(0, n_groups - 1, n_chosen).round().astype(np.int64))
@@ -210,8 +211,7 @@ def steps_of(
     pairs = np.flatnonzero(counts > 0)
     count = counts[pairs]
     begin = np.cumsum(count) - count
-    within = np.arange(int(count.sum())) - np.repeat(begin, count)
-    local = route_ports[np.repeat(entries[pairs] >> COUNT_BITS, count) + within]
+    local = route_ports[rows_of(entries[pairs] >> COUNT_BITS, count)]
     own_first = network.node_first_port[switches[pairs // n_groups] + network.n_hosts]
     ports = np.repeat(own_first, count) + local
     onward = place[network.next_switch(ports)] * n_groups + np.repeat(pairs % n_groups, count)

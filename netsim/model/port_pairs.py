@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError, did_you_mean
 from netsim.model.arithmetic import PURPOSE_PLANE, mix, salt
-from netsim.model.columns import column_of, first_of
+from netsim.model.columns import column_of, first_of, offsets, rows_of
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 from netsim.units import written
 
@@ -209,7 +209,7 @@ def _ends(network: Network, flows: FlowTable) -> tuple[Ints, Ints, Ints]:
     first = network.node_first_port
     n_ports = first[src + 1] - first[src]
     flow = np.repeat(np.arange(n), n_ports)
-    port = np.arange(flow.size) + np.repeat(first[src] - np.cumsum(n_ports) + n_ports, n_ports)
+    port = rows_of(first[src], n_ports)
     there = dst[flow] * n_networks + network.port_network[port]
     begin = np.searchsorted(sorted_key, there, side="left")
     m = np.searchsorted(sorted_key, there, side="right") - begin
@@ -223,7 +223,7 @@ def _ends(network: Network, flows: FlowTable) -> tuple[Ints, Ints, Ints]:
     used = nic == np.where(wanted == ANY_NIC, _fastest(n, flow, nic, rate_bps), wanted)[flow]
     counts = np.bincount(flow[used], minlength=n)
     _refuse(network, flows, counts == 0)
-    return np.concatenate([[0], np.cumsum(counts)]), port[used], to[used]
+    return offsets(counts), port[used], to[used]
 
 
 def _fastest(n: int, flow: Ints, nic: Ints, rate_bps: Ints) -> Ints:

@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.model.columns import offsets, ranks_within, rows_of
 from netsim.model.flows import FlowTable
 from netsim.model.tasks import JOIN, RECEIVE, SEND, SENT, TaskTable
 from netsim.model.workload import Workload
@@ -170,7 +171,7 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | 
 
     # Each chunk's message, its index there, and its two flows.
     message = np.repeat(apart, chunks)
-    index = np.arange(message.size) - np.repeat(np.cumsum(chunks) - chunks, chunks)
+    index = ranks_within(chunks)
     n_new = 1 + (index > 0)
     second = n + np.cumsum(n_new) - 1
     first = np.where(index > 0, second - 1, message)
@@ -259,15 +260,14 @@ def _wait(table: FlowTable, segments: RelaySegments, whole: Ints, onward: Ints) 
         counts = np.bincount(segments.message[last], minlength=n)
         begin = np.cumsum(counts) - counts
         m = old.after_flow
-        each = np.repeat(begin[m] - np.cumsum(counts[m]) + counts[m], counts[m])
-        awaited = np.concatenate([last[each + np.arange(each.size)], awaited])
+        awaited = np.concatenate([last[rows_of(begin[m], counts[m])], awaited])
         of_old = np.repeat(np.arange(n), np.diff(old.after_ptr))
         waiter = np.concatenate([np.repeat(of_old, counts[m]), waiter])
     if not waiter.size:
         return
     order = np.argsort(waiter, kind="stable")
     counts = np.bincount(waiter, minlength=len(table))
-    table.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    table.after_ptr = offsets(counts)
     table.after_flow = awaited[order]
 
 
@@ -356,7 +356,7 @@ def _by_tasks(
     send[own] = new.add(SEND, table.src[own], own, table.start_ps[own])
     table.start_ps[own] = 0
     counts = np.bincount(waiter[~here], minlength=len(table))
-    table.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    table.after_ptr = offsets(counts)
     table.after_flow = awaited[~here]
     return [(tasks[which.reshape(-1)], send[waiter[here]])]
 
@@ -450,8 +450,7 @@ def expanded(messages: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the row, the queue pair and the number of each flow of `messages` (int64[m]), with
     `counts` flows of each message: its own number, then those after all messages."""
     row = np.repeat(np.arange(messages.size), counts[messages])
-    many = counts[messages]
-    pair = np.arange(row.size) - np.repeat(np.cumsum(many) - many, many)
+    pair = ranks_within(counts[messages])
     first_more = counts.size + np.cumsum(counts - 1) - (counts - 1)
     m = messages[row]
     return row, pair, np.where(pair == 0, m, first_more[m] + pair - 1)

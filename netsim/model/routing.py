@@ -22,6 +22,7 @@ from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS, INT64
 from netsim.model.circuits import Circuits
+from netsim.model.columns import ranks_within, rows_of
 
 Ints = NDArray[np.int64]
 
@@ -224,7 +225,7 @@ def wrong_table(table: RoutingTable, wiring: Wiring) -> str:
         return "rows that do not fit"
     entry = table.dense(wiring)
     switch = np.repeat(np.arange(wiring.n_switches), lengths)
-    group = np.arange(entry.size) - np.repeat(wiring.route_first, lengths)
+    group = ranks_within(lengths)
     edge = wiring.edge_switch[wiring.first_group[wiring.switch_network[switch]] + group]
     offset, count = entry >> COUNT_BITS, np.where(entry == NO_ROUTE, 0, entry & COUNT_MASK)
     if (entry < NO_ROUTE).any() or (offset + count > table.route_ports.size).any():
@@ -232,8 +233,7 @@ def wrong_table(table: RoutingTable, wiring: Wiring) -> str:
     if ((entry == 0) != (edge == switch)).any() or ((entry > 0) & (count == 0)).any():
         return "entry 0 for another switch's group, or another one for its own"
     at = np.repeat(np.arange(entry.size), count)  # a row for each candidate of each entry
-    nth = np.arange(at.size) - np.repeat(np.cumsum(count) - count, count)
-    local = table.route_ports[offset[at] + nth]
+    local = table.route_ports[rows_of(offset, count)]
     begin, end = wiring.node_first_port[wiring.n_hosts :][switch[at] + np.arange(2)[:, None]]
     if (local < 0).any() or (local >= end - begin).any():
         return "ports that there are not"
@@ -399,8 +399,7 @@ def tree_of(wiring: Wiring, network: int) -> _Tree | None:
     place[switches] = np.arange(n)
     begin, end = (wiring.node_first_port[wiring.n_hosts + switches + k] for k in (0, 1))
     own = np.repeat(np.arange(n, dtype=np.int32), end - begin)
-    before = np.cumsum(end - begin) - (end - begin)
-    local = (np.arange(own.size) - before[own]).astype(np.int32)
+    local = ranks_within(end - begin).astype(np.int32)
     peer = wiring.port_node[wiring.port_peer[begin[own] + local]] - wiring.n_hosts
     fabric = peer >= 0
     own, local, other = own[fabric], local[fabric], place[peer[fabric]].astype(np.int32)

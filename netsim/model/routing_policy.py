@@ -22,6 +22,7 @@ from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import HORIZON_PS
 from netsim.model.circuits import NONE, Circuits
+from netsim.model.columns import ranks_within
 from netsim.model.flows import FlowTable
 from netsim.model.routing import (
     COUNT_BITS,
@@ -188,7 +189,7 @@ def direct_circuit_routes(wiring: Wiring) -> RoutingTable:
     """Return only circuits to the edge switch of the destination."""
     table = circuit_routes(wiring)
     switch = np.repeat(np.arange(wiring.n_switches), wiring.row_lengths)
-    place = np.arange(switch.size) - np.repeat(wiring.route_first, wiring.row_lengths)
+    place = ranks_within(wiring.row_lengths)
     edge = wiring.edge_switch[wiring.first_group[wiring.switch_network[switch]] + place]
     route = table.dense(wiring).copy()
     led = np.flatnonzero(route > 0)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.limits import COUNT, HORIZON_PS
-from netsim.model.columns import column_of, find_cycle, first_of
+from netsim.model.columns import column_of, find_cycle, first_of, offsets, rank_of_each
 from netsim.model.flows import FlowTable
 
 Ints = NDArray[np.int64]
@@ -88,11 +88,7 @@ class TaskTable:
 
     def local_indices(self) -> Ints:
         """Return int64[n], the index of each task among those of its host."""
-        order = np.argsort(self.host, kind="stable")
-        counts = np.bincount(self.host) if len(self) else np.zeros(0, np.int64)
-        index = np.empty(len(self), np.int64)
-        index[order] = np.arange(len(self)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return index
+        return rank_of_each(self.host, np.bincount(self.host))
 
     def wait_for(self, after: Sequence[Iterable[int]]) -> None:
         """Make each task k wait for the tasks `after[k]`; one entry for each task."""
@@ -100,14 +96,14 @@ class TaskTable:
             raise InputError(f"{len(after)} lists of dependencies for {len(self)} tasks")
         lists = [list(tasks) for tasks in after]
         counts = np.array([len(tasks) for tasks in lists], np.int64)
-        self.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.after_ptr = offsets(counts)
         self.after_task = np.array([k for tasks in lists for k in tasks], np.int64)
 
     def wait_for_pairs(self, first: ArrayLike, then: ArrayLike) -> None:
         """Make each task `then[i]` wait for `first[i]`, replacing all dependencies."""
         one, other = np.asarray(first, np.int64), np.asarray(then, np.int64)
         counts = np.bincount(other, minlength=len(self))
-        self.after_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.after_ptr = offsets(counts)
         self.after_task = one[np.argsort(other, kind="stable")]
 
     def edges(self) -> Edges:
