@@ -104,7 +104,7 @@ def rounds_in_order(
         free = np.array(some, np.int64)
 
 
-def offsets(counts: NDArray[np.integer]) -> Ints:
+def offsets(counts: ArrayLike) -> Ints:
     """Return int64[n + 1], the first of each item's entries if they follow one another."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
@@ -122,7 +122,7 @@ def ranks_within(counts: Ints) -> Ints:
     return rows_of(np.zeros(counts.size, np.int64), counts)
 
 
-def rank_of_each(owner: Ints, counts: Ints) -> Ints:
+def rank_of_each(owner: NDArray[np.integer], counts: Ints) -> Ints:
     """Return the rank of each entry among its owner's entries; `counts` are their numbers."""
     ranks = np.empty(owner.size, np.int64)
     ranks[np.argsort(owner, kind="stable")] = ranks_within(counts)
