@@ -13,7 +13,7 @@ from netsim.cli.options import json_option, print_json
 from netsim.common.terminal import Column, Wide, show
 from netsim.errors import InputError
 from netsim.units import format_time, parse_bytes
-from netsim.workloads.cli.options import set_option
+from netsim.workloads.cli.options import set_option, show_lines
 
 if TYPE_CHECKING:
     from netsim.workloads.calibration.fit import Prediction, Summary
@@ -95,7 +95,7 @@ def command(
     from netsim.workloads.plots.jobs import calibration_errors
 
     here = Path.cwd()
-    out, plot = outputs["out"], outputs["plot"]
+    out, plot, as_json = outputs["out"], outputs["plot"], outputs["as_json"]
     given = parse_shape(shape) if shape else None
     base = _base(machine, here, overrides)
     link = read_part(Machine, base)
@@ -107,7 +107,7 @@ def command(
     reduces = link.scale_up.in_network_reduction or bool(REDUCES.search(devices))
     rates = Rates(link.scale_up.rate, link.scale_out.rate, reduces)
     fits = fitted(rows, rates)
-    tables = list(summaries(rows, fits, rates)) if outputs["out"] or not predict else []
+    tables = list(summaries(rows, fits, rates)) if out or not predict else []
     if out:
         try:
             write_text(user_path(out, here), machine_toml(base, fits, found, tables))
@@ -124,26 +124,24 @@ def command(
             between = "between" if at.shape.nodes > 1 else "inside"
             message = f"no collective was measured {between} nodes"
             raise InputError(message, key="--predict", file=files[0])
-        if outputs["as_json"]:
+        if as_json:
             print_json({"predictions": [one._asdict() for one in told]})
-            return
-        for prediction in told:
-            click.echo(_predicted(prediction, predict))
-        return
-    if outputs["as_json"]:
+        else:
+            show_lines(_predicted(prediction, predict) for prediction in told)
+    elif as_json:
         errors = [
             {**row._asdict(), "shape": list(row.shape), "error": error}
             for row, error in residuals(fits, rows, rates)
         ]
         print_json({"summaries": [one._asdict() for one in tables], "residuals": errors})
-        return
-    show(_table(tables))
-    for one in found:
-        for why, n in sorted(one.left_out.items()):
-            click.echo(f"{one.name}: left out {n} {why}")
-    for name in (out, plot):
-        if name:
-            click.echo(f"wrote {name}")
+    else:
+        show(_table(tables))
+        show_lines(
+            f"{one.name}: left out {n} {why}"
+            for one in found
+            for why, n in sorted(one.left_out.items())
+        )
+        show_lines(f"wrote {name}" for name in (out, plot) if name)
 
 
 def _predicted(one: Prediction, asked: tuple[str, str]) -> str:

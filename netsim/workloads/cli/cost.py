@@ -85,14 +85,10 @@ def _column(
     return Column(header, [c if isinstance(c, str) else format_number(c) for c in cells], rank)
 
 
-def _names(rows: Sequence[GpuCost]) -> Column:
-    return Column("GPU", [row.name for row in rows], left=True)
-
-
 def _cost(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
     return Wide(
         [
-            _names(rows),
+            Column("GPU", [row.name for row in rows], left=True),
             _column("die\nmm2", rows, lambda row: row.die_mm2, 1),
             _column("dies per\nwafer", rows, lambda row: row.dies, 2),
             _column("without\ndefects", rows, lambda row: _percent(row.defect_free), 2),
@@ -116,7 +112,7 @@ def _cost(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
 
 def _links(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
     columns = [
-        _names(rows),
+        Column("GPU", [row.name for row in rows], left=True),
         Column("own link", [row.link for row in rows], left=True),
         _column("Gbps", rows, lambda row: costs.gpus[row.name].rate / 1e9),
     ]
@@ -136,7 +132,7 @@ def _links(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
 def _failures(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
     return Wide(
         [
-            _names(rows),
+            Column("GPU", [row.name for row in rows], left=True),
             _column("GPUs", rows, lambda row: f"{row.gpus:,}"),
             _column("group\nsize", rows, lambda row: row.group),
             _column("MTBF per\nGPU, h", rows, lambda row: f"{row.mtbf_hours:,.0f}"),
@@ -152,7 +148,7 @@ def _failures(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
 
 
 def _spares(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
-    columns = [_names(rows)]
+    columns = [Column("GPU", [row.name for row in rows], left=True)]
     for number, goodput in enumerate(costs.fleet.goodput):
         for what in ("stop", "shrink", "full"):
 

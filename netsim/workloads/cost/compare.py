@@ -153,69 +153,46 @@ class LinkRow:
 
 @dataclass(frozen=True)
 class SpareRow:
-    """Spare GPUs for a goodput; None if no number is enough.
+    """Spare GPUs for a goodput; None if no number is enough."""
 
-    Attributes:
-        goodput: target, as a share of the capacity.
-        stop, shrink: spares if groups stop at a failure, or shrink, with losses during swaps.
-        full: spares for the full capacity to be up for that share of the time.
-    """
-
-    goodput: float
-    stop: int | None
-    shrink: int | None
-    full: int | None
+    goodput: float  # target, as a share of the capacity
+    stop: int | None  # if groups stop at a failure, with losses during swaps
+    shrink: int | None  # if groups shrink, with losses during swaps
+    full: int | None  # for the full capacity to be up for that share of the time
 
 
 @dataclass(frozen=True)
 class GpuCost:
-    """Results for one GPU; per GPU unless stated.
-
-    Attributes:
-        defect_free: share of dies without defects.
-        die_yield: share of dies that can be sold, with spare units disabled.
-        silicon: the reference's die area over this one's.
-        usd_per_good_mm2: price of a good die over its area.
-        usd: die, memory, package and links.
-        usd_of_reference: price of equal silicon over that of a reference GPU.
-        watts_of_reference: the same for power, with links.
-        gpus: GPUs in the fleet.
-        failures_a_day: in the fleet, with all GPUs up.
-        group_up: availability of a group that stops until each repair.
-        gpu_up: availability of a GPU, and of groups that shrink.
-        blast_stop, blast_shrink: share of the fleet's capacity lost by one failure.
-        saved_usd: price of a reference GPU with links, minus equal silicon without links.
-        break_even_usd_per_gbps: price of links at which nothing is saved.
-    """
+    """Results for one GPU; per GPU unless stated."""
 
     name: str
     die_mm2: float
-    silicon: float
-    dies: int
-    defect_free: float
-    die_yield: float
+    silicon: float  # the reference's die area over this one's
+    dies: int  # per wafer
+    defect_free: float  # share of dies without defects
+    die_yield: float  # share of dies that can be sold, with spare units disabled
     die_usd: float
-    usd_per_good_mm2: float
+    usd_per_good_mm2: float  # price of a good die over its area
     memory_usd: float
     package_usd: float
     link: str
     link_usd: float
-    usd: float
-    usd_of_reference: float
-    saved_usd: float
-    break_even_usd_per_gbps: float
+    usd: float  # die, memory, package and links
+    usd_of_reference: float  # price of equal silicon over that of a reference GPU
+    saved_usd: float  # price of a reference GPU with links, minus equal silicon without links
+    break_even_usd_per_gbps: float  # price of links at which nothing is saved
     watts: float
     link_watts: float
-    watts_of_reference: float
+    watts_of_reference: float  # power of equal silicon over that of a reference GPU, with links
     links: tuple[LinkRow, ...]
-    gpus: int
+    gpus: int  # in the fleet
     group: int
     mtbf_hours: float
-    failures_a_day: float
-    gpu_up: float
-    group_up: float
-    blast_stop: float
-    blast_shrink: float
+    failures_a_day: float  # in the fleet, with all GPUs up
+    gpu_up: float  # availability of a GPU, and of groups that shrink
+    group_up: float  # availability of a group that stops until each repair
+    blast_stop: float  # share of the fleet's capacity lost by one failure, if groups stop
+    blast_shrink: float  # the same if they shrink
     spares: tuple[SpareRow, ...]
 
 

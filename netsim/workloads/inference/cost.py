@@ -18,52 +18,31 @@ class IterationCost(NamedTuple):
 
     layers: int
     tp: int
-    prompt_row_ps: float
-    """Matrix compute per row of a prompt."""
-    decode_row_ps: float
-    """Matrix compute per decoding sequence."""
-    weights_ps: float
-    """Reading all weights except experts."""
-    experts_ps: float
-    """Reading all experts."""
-    expert_share: float
-    """Share of the experts used by one row."""
-    pair_ps: float
-    """Attention per token pair of a prompt."""
-    context_ps: float
-    """Attention of decode per context token."""
-    kv_ps: float
-    """Reading the KV cache, per token."""
-    activation_ps: float
-    """Activation reads and writes per row."""
-    head_read_ps: float
-    """Reading the head's matrix."""
-    head_row_ps: float
-    """Head compute per row."""
-    layers_ps: float
-    """Kernel launches of all layers."""
-    iteration_ps: float
-    """Software overhead per iteration."""
-    sequence_ps: float
-    """Software overhead per sequence."""
-    prefill_floor_ps: float
-    """Shortest time of an iteration with prompts, without all-reduces."""
+    prompt_row_ps: float  # matrix compute per row of a prompt
+    decode_row_ps: float  # matrix compute per decoding sequence
+    weights_ps: float  # reading all weights except experts
+    experts_ps: float  # reading all experts
+    expert_share: float  # share of the experts used by one row
+    pair_ps: float  # attention per token pair of a prompt
+    context_ps: float  # attention of decode per context token
+    kv_ps: float  # reading the KV cache, per token
+    activation_ps: float  # activation reads and writes per row
+    head_read_ps: float  # reading the head's matrix
+    head_row_ps: float  # head compute per row
+    layers_ps: float  # kernel launches of all layers
+    iteration_ps: float  # software overhead per iteration
+    sequence_ps: float  # software overhead per sequence
+    prefill_floor_ps: float  # shortest time of an iteration with prompts, without all-reduces
     long_prompt_row_ps: float
     """Empirical time per row of prompts, if there are more than `LONG_PROMPT`."""
     one_roofline: bool
     """One roofline for all compute and reads, not one each for matrices, attention and head."""
-    async_launch: bool
-    """Launches overlap compute: the longer time counts, not the sum."""
-    all_reduces: int
-    """All-reduces per iteration, in sequence."""
-    all_reduce_ps: float
-    """Latency of an all-reduce."""
-    reduced_row_ps: float
-    """Transfer time per row of an all-reduce."""
-    row_bytes: float
-    """All-reduce bytes per row."""
-    overlap: bool
-    """All-reduces overlap everything else: the longer time counts, not the sum."""
+    async_launch: bool  # launches overlap compute: the longer time counts, not the sum
+    all_reduces: int  # all-reduces per iteration, in sequence
+    all_reduce_ps: float  # latency of an all-reduce
+    reduced_row_ps: float  # transfer time per row of an all-reduce
+    row_bytes: float  # all-reduce bytes per row
+    overlap: bool  # all-reduces overlap everything else: the longer time counts, not the sum
 
 
 def prompt_pairs(causal: bool, start: int, tokens: int) -> int:

@@ -39,14 +39,12 @@ class Best:
 
     phase: str
     deployment: Deployment
-    weight_bytes: float
-    """Weights per GPU."""
+    weight_bytes: float  # weights per GPU
     capacity_tokens: int
     memory_batch: int
     time_batch: int
     time_ps: int
-    tokens: int
-    """Tokens per iteration: all prompt tokens, or one per sequence."""
+    tokens: int  # tokens per iteration: all prompt tokens, or one per sequence
 
     @property
     def batch(self) -> int:
@@ -143,14 +141,10 @@ MATCHES = 0.995
 class Assumption:
     """Assumptions about deployments on every GPU, H100 included."""
 
-    overlap: bool = False
-    """All-reduces overlap everything else."""
-    kv_shared: bool = False
-    """The KV cache is not replicated if there are more GPUs than KV heads."""
-    tp_searched: bool = False
-    """The best number of GPUs per instance, not the whole domain."""
-    attention: str | None = None
-    """None, here and below: as deployed."""
+    overlap: bool = False  # all-reduces overlap everything else
+    kv_shared: bool = False  # the KV cache is not replicated if there are more GPUs than KV heads
+    tp_searched: bool = False  # the best number of GPUs per instance, not the whole domain
+    attention: str | None = None  # None, here and below: as deployed
     all_reduce: str | None = None
     roofline: str | None = None
     overheads: Overheads | None = None
@@ -211,10 +205,8 @@ class LiteRow:
     machine: str
     phase: str
     assumption: Assumption
-    best: Best | None
-    """None if the weights never fit, or no batch meets the SLO."""
-    ratio: float | None
-    """Tokens/s per SM over those of H100 under the same assumption."""
+    best: Best | None  # None if the weights never fit, or no batch meets the SLO
+    ratio: float | None  # tokens/s per SM over those of H100 under the same assumption
 
     @property
     def matches(self) -> bool:

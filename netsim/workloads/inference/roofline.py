@@ -56,16 +56,11 @@ def kv_bytes_of_token(deployment: Deployment) -> float:
 class LayerCounts(NamedTuple):
     """Mean FLOP and bytes per layer, summed over GPUs."""
 
-    parameters: float
-    """Matrix parameters, with all experts."""
-    prompt_flops: float
-    """FLOP per prompt."""
-    decode_flops: float
-    """FLOP per decoded token."""
-    kv_bytes: float
-    """KV cache bytes per token."""
-    all_reduce_bytes: float
-    """Buffer of each all-reduce of a prompt."""
+    parameters: float  # matrix parameters, with all experts
+    prompt_flops: float  # FLOP per prompt
+    decode_flops: float  # FLOP per decoded token
+    kv_bytes: float  # KV cache bytes per token
+    all_reduce_bytes: float  # buffer of each all-reduce of a prompt
 
 
 def layer_counts(deployment: Deployment) -> LayerCounts:

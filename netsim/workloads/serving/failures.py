@@ -159,8 +159,19 @@ def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Gener
             key="traffic.mtbf",
             hint=f"at most {MAX_OUTAGES:,}",
         )
-    up = _TimesUp(mean_ps, rng)
-    soonest = [(up.next_ps(instance), instance) for instance in range(gpus.size)]
+    # All instances are drawn together: the n-th draw of one does not depend on the others.
+    blocks: list[NDArray[np.float64]] = []
+    taken = [0] * gpus.size
+
+    def next_ps(instance: int) -> int:
+        block, row = divmod(taken[instance], BLOCK)
+        taken[instance] += 1
+        if block == len(blocks):
+            blocks.append(rng.exponential(size=(BLOCK, gpus.size)))
+        drawn_ps = float(blocks[block][row, instance] * mean_ps[instance])
+        return max(round(min(drawn_ps, HORIZON_PS)), 1)
+
+    soonest = [(next_ps(instance), instance) for instance in range(gpus.size)]
     heapq.heapify(soonest)
     in_order_ps = deque([0] * policy.spares)  # when each spare is ready, ascending
     rows: list[tuple[int, int, int, int]] = []
@@ -173,29 +184,8 @@ def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Gener
         if policy.on_failure == SHRINK and gpus[instance] > 1:
             up_ps = min(down_ps + max(policy.restart_ps, 1), whole_ps)
         rows.append((instance, down_ps, up_ps, whole_ps))
-        heapq.heapreplace(soonest, (whole_ps + up.next_ps(instance), instance))
+        heapq.heapreplace(soonest, (whole_ps + next_ps(instance), instance))
     return _table(rows)
-
-
-class _TimesUp:
-    """Times to failure of each instance: exponential, each with its own mean.
-
-    All instances are drawn together, so that the n-th draw of one does not depend on the others.
-    """
-
-    def __init__(self, mean_ps: NDArray[np.float64], rng: np.random.Generator) -> None:
-        self._mean_ps, self._rng = mean_ps, rng
-        self._blocks: list[NDArray[np.float64]] = []
-        self._taken = [0] * mean_ps.size
-
-    def next_ps(self, instance: int) -> int:
-        """Return the next time to failure of an instance, at least 1 ps."""
-        block, row = divmod(self._taken[instance], BLOCK)
-        self._taken[instance] += 1
-        if block == len(self._blocks):
-            self._blocks.append(self._rng.exponential(size=(BLOCK, self._mean_ps.size)))
-        drawn_ps = float(self._blocks[block][row, instance] * self._mean_ps[instance])
-        return max(round(min(drawn_ps, HORIZON_PS)), 1)
 
 
 def _table(rows: list[tuple[int, int, int, int]]) -> Outages:

@@ -243,19 +243,12 @@ def add_arrivals(tables: ServingTasks, leader: Ints, arrival_ps: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Transferred:
-    """The tasks and flows of n KV caches.
+    """The tasks and flows of n KV caches."""
 
-    Attributes:
-        starts: int64[n, parts, s], tasks that the leader starts for each part.
-        own: int64[n, parts, o], the leader's own flows of KV cache among them.
-        there: int64[n], tasks that are done when a cache has arrived.
-        flows: int64[n, parts, f], flows that carry it.
-    """
-
-    starts: Ints
-    own: Ints
-    there: Ints
-    flows: Ints
+    starts: Ints  # int64[n, parts, s], tasks that the leader starts for each part
+    own: Ints  # int64[n, parts, o], the leader's own flows of KV cache among them
+    there: Ints  # int64[n], tasks that are done when a cache has arrived
+    flows: Ints  # int64[n, parts, f], flows that carry it
 
 
 def add_transfers(
@@ -341,25 +334,15 @@ def add_reads(
 
 @dataclass(frozen=True)
 class ListedIterations:
-    """The declared iterations of a role.
+    """The declared iterations of a role."""
 
-    Attributes:
-        n_iterations: iterations per instance.
-        groups: all-reduces simulated per iteration.
-        how: algorithm and options of the all-reduces.
-        max_rows: largest number of tokens and sequences of an iteration.
-        max_batch: largest number of decoding sequences.
-        control_bytes: size of a message without the number it encodes.
-        ways: the wire between the hosts of each instance, for the latency of merged all-reduces.
-    """
-
-    n_iterations: int
-    groups: int
+    n_iterations: int  # per instance
+    groups: int  # all-reduces simulated per iteration
     how: CollectiveOptions
-    max_rows: int
-    max_batch: int
-    control_bytes: int
-    ways: tuple[Wire, ...]
+    max_rows: int  # largest number of tokens and sequences of an iteration
+    max_batch: int  # largest number of decoding sequences
+    control_bytes: int  # size of a message without the number it encodes
+    ways: tuple[Wire, ...]  # between hosts of each instance, for the latency of merged all-reduces
 
 
 def reduces_merged(group: Group, listed: ListedIterations) -> int:
