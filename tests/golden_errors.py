@@ -18,6 +18,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from traffic_cases import made
+
 from netsim.errors import InputError
 from netsim.experiment import Experiment
 from netsim.experiment.document import apply_overrides
@@ -46,12 +48,18 @@ def _cost(tree: Any, directory: Path, _: Any) -> None:
         cost_tables_from(tree, "mine", directory)
 
 
+def _traffic(tree: Any, directory: Path, _: Any) -> None:
+    made(directory=directory, **tree)
+
+
 READERS: dict[str, Callable[[Any, Path, list[str]], Any]] = {
     "experiment": _experiment,
     "job": lambda tree, directory, _: load_job(tree, directory),
     "plan": lambda tree, directory, _: make_plan(tree, "mine", directory),
     "deployment": lambda tree, directory, _: load_deployment(tree, directory),
     "cost": _cost,
+    "serving": _traffic,
+    "inference": _traffic,
     **{
         kind: lambda file, directory, _, kind=kind: registry.find(
             kind, file.name, relative_to=directory

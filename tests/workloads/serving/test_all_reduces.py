@@ -196,20 +196,3 @@ def test_insufficient_max_iterations_is_rejected_before_the_run(tmp_path: Path) 
         all_served_once(
             (run := Served(tmp_path, asked, max_iterations=need, **given, **PACKETS)).plan, run
         )
-
-
-def test_invalid_all_reduce_parameters_are_rejected() -> None:
-    for given, message in [
-        ({"max_iterations": 9}, ("traffic.max_iterations", "all_reduces")),
-        ({"algorithm": "ring"}, "traffic.algorithm"),
-        ({**PACKETS, "all_reduces_per_iteration": 3}, "4"),
-        ({**PACKETS, "deployment": deployment(1)}, "traffic.all_reduces"),
-        (
-            {**PACKETS, "deployment": deployment(options={"overlap": True})},
-            "traffic.all_reduces",
-        ),
-        ({**PACKETS, "mtbf": "1s", "repair_time": "1s"}, "traffic.all_reduces"),
-    ]:
-        shape = {"deployment": deployment(), "rate": 1.0, "requests": 40, "instances": 1, **given}
-        with raises_input(message):
-            made("serving", 8, **shape)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from raises_input import raises_input
 from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
 from traffic_cases import made
 
@@ -120,25 +119,3 @@ def test_only_decode_instances_read_pooled_kv_caches(tmp_path: Path) -> None:
     reads = flows.dst[(flows.kind == flows.kinds.index("pool")).reshape(-1)]
     assert set(reads.tolist()) == {2, 3}
     all_served_once(run.plan, run)
-
-
-def test_invalid_pool_parameters_are_rejected() -> None:
-    for given, message in [
-        ({"pool_hosts": 1}, ("traffic.pool_hosts", "pooled", "all_reduces")),
-        ({"pooled": "kv", "pool_hosts": 1}, "traffic.pool_hosts"),
-        ({"pooled": "kv"}, "traffic.pool_read_rate"),
-        ({"pooled": "kv", **PACKETS}, "traffic.pool_hosts"),
-        ({"pooled_fraction": 0.5}, "traffic.pooled_fraction"),
-        ({"pooled": "kv", "pool_read_rate": "1Gbps", "pooled_fraction": 0.0}, "pooled_fraction"),
-        ({"pooled": "kv", "pool_hosts": 7, **PACKETS}, ("9", "8")),
-    ]:
-        shape = {"deployment": deployment(), "rate": 1.0, "requests": 4, "instances": 1, **given}
-        with raises_input(message):
-            made("serving", 8, **shape)
-
-
-def test_pool_too_small_for_weights_is_rejected() -> None:
-    table = deployment(model={"feed_forward": 4_000_000})
-    shape = {"deployment": table, "rate": 1.0, "instances": 1, "pooled": "weights", "pool_hosts": 1}
-    with raises_input("1.02GB", key="traffic.pool_hosts"):
-        made("serving", 8, **shape, **PACKETS)

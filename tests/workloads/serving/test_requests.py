@@ -97,25 +97,6 @@ def test_lengths_are_interpolated_from_a_table(tmp_path: Path) -> None:
     assert tokens.max() == 300
 
 
-def test_invalid_length_tables_are_rejected(tmp_path: Path) -> None:
-    for text, message in [
-        ("100\n", "table.txt:1"),
-        ("100 0.5\n90 1\n", "table.txt:2: tokens and cumulative probabilities"),
-        ("100 0.5\n", "table.txt:1: the last cumulative probability must be"),
-        ("-3 1\n", "table.txt:1"),
-        ("", "table.txt:0"),
-    ]:
-        (tmp_path / "table.txt").write_text(text)
-        with pytest.raises(InputError) as error:
-            drawn(
-                tmp_path,
-                rate=1.0,
-                length_distribution={"prompt": "table"},
-                prompt_table="table.txt",
-            )
-        assert message in str(error.value)
-
-
 def test_trace_is_replayed_unchanged(folder: Path) -> None:
     found = drawn(folder, arrival_process="trace", trace="trace.csv", length_distribution="trace")
     assert found.requests.arrival_ps.tolist() == [10**12, 4 * 10**12, 5 * 10**12]
@@ -149,65 +130,6 @@ def test_trace_lengths_repeat_with_generated_arrivals(folder: Path) -> None:
     found = drawn(folder, rate=10.0, requests=5, trace="trace.csv", length_distribution="trace")
     assert found.requests.prompt_tokens.tolist() == [374, 879, 20, 374, 879]
     assert (np.diff(found.requests.arrival_ps) > 0).all()
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({}, "traffic.rate: missing"),
-        ({"rate": 0.0}, "traffic.rate: must be positive"),
-        ({"rate": 1e-4}, "traffic.rate: the last of 1,000 requests would arrive after"),
-        ({"arrival_process": "trace"}, "traffic.trace: missing"),
-        ({"rate": 1.0, "trace": "trace.csv"}, "traffic.trace: has no effect"),
-        ({"rate": 1.0, "arrival_process": "gamma"}, "traffic.burstiness: missing"),
-        ({"rate": 1.0, "burstiness": 2.0}, "traffic.burstiness: has no effect"),
-        (
-            {"rate": 1.0, "length_distribution": "zipf", "prompt": 5},
-            "traffic.prompt: has no effect",
-        ),
-        ({"rate": 1.0, "prompt_table": "t"}, "traffic.prompt_table: has no effect"),
-        ({"rate": 1.0, "length_distribution": "table"}, "traffic.prompt_table: missing"),
-        (
-            {"rate": 1.0, "length_cv": 0.0},
-            'length_cv: has no effect (it is for length_distribution = "logn',
-        ),
-        (
-            {
-                "rate": 1.0,
-                "length_distribution": {"output": "zipf"},
-                "length_max": {"prompt": 9, "output": 5},
-            },
-            'traffic.length_max.prompt: has no effect (it is for length_distribution = "uni',
-        ),
-        (
-            {"rate": 1.0, "length_distribution": {"output": "zipf"}, "length_max": {"prompt": 9}},
-            'traffic.length_max.prompt: has no effect (it is for length_distribution = "uni',
-        ),
-        (
-            {"rate": 1.0, "length_distribution": "uniform", "zipf_exponent": 2.0},
-            'traffic.zipf_exponent: has no effect (it is for length_distribution = "zipf")',
-        ),
-        (
-            {"rate": 1.0, "length_distribution": {"output": "uniform"}, "length_min": 5000},
-            "traffic.length_max.output: 4096 is below the minimum, 5000",
-        ),
-        (
-            {"arrival_process": "trace", "trace": "trace.csv", "requests": 4},
-            "traffic.requests: 4 requests exceed the trace's 3",
-        ),
-        (
-            {"arrival_process": "trace", "trace": "trace.csv", "requests": 1, "rate": 1.0},
-            "traffic.rate: all requests of the trace",
-        ),
-        ({"arrival_process": "trace", "trace": "none.csv"}, "none.csv: cannot be read"),
-    ],
-)
-def test_contradictory_parameters_are_rejected(
-    folder: Path, given: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError) as error:
-        drawn(folder, **given)
-    assert message in str(error.value)
 
 
 def test_request_larger_than_any_instance_is_rejected(folder: Path) -> None:

@@ -24,34 +24,6 @@ def plan(n_hosts: int = 8, **given: Any) -> Any:
     return made("serving", n_hosts, **shape).part(ServingPlan)
 
 
-def test_invalid_parameters_are_rejected() -> None:
-    for given, message in [
-        ({}, ("traffic.instances", "prefill_instances", "decode_instances")),
-        ({"instances": 1, **HALVES}, ("traffic.instances", "prefill_instances")),
-        ({"prefill_instances": 1}, "traffic.decode_instances"),
-        ({"decode_instances": 1}, "traffic.prefill_instances"),
-        ({"instances": 5}, ("10", "8")),
-        ({"instances": 3, "gpu_stride": 2}, ("traffic.gpu_stride", "3")),
-        ({"instances": 1, "kv_layer_groups": 4}, "traffic.kv_layer_groups"),
-        ({"instances": 1, "kv_transfer": "layerwise"}, ("traffic.kv_transfer", "decode_instances")),
-        ({**HALVES, "kv_layer_groups": 4}, ("traffic.kv_layer_groups", "layerwise")),
-        ({"instances": 1, "decode_deployment": OTHER}, "traffic.decode_deployment"),
-        ({**HALVES, "decode_deployment": OTHER}, "traffic.decode_deployment"),
-        ({"instances": 1, "deployment": deployment(0)}, "traffic.deployment"),
-        ({"instances": 1, "deployment": deployment(16)}, "traffic.deployment.options.tp"),
-        ({"instances": 1, "deployment": "gtp3"}, ("gtp3", "traffic.deployment")),
-        ({"instances": 1, "prompt": 10_000_000}, ("request 0", "10,000,000")),
-        ({**HALVES, "prompt": 10_000_000, "decode_deployment": LARGE}, "prefill"),
-        ({"instances": 1, "rate": 0.0}, "traffic.rate"),
-        ({"instances": 1, "restart_time": "1ms"}, "traffic.restart_time"),
-        ({"instances": 1, "failure_trace": "none.csv"}, "none.csv"),
-        ({"instances": 4, "placement_file": "no.csv"}, "no.csv"),
-        ({"instances": 4, "placement_file": "no.csv", "gpu_stride": 2}, "traffic.gpu_stride"),
-    ]:
-        with raises_input(message):
-            plan(**given)
-
-
 def test_prefill_and_decode_instances_have_their_own_hosts() -> None:
     found = plan(deployment=deployment(4), decode_deployment=deployment(2), **HALVES)
     assert found.instances.role.tolist() == [PREFILL, DECODE]
@@ -66,12 +38,6 @@ def test_gpus_are_placed_from_a_file(tmp_path: Any) -> None:
     (tmp_path / "hosts.csv").write_text("rank,host\n0,7\n1,3\n3,0\n2,5\n")
     found = plan(instances=2, placement_file="hosts.csv", directory=tmp_path)
     assert [found.instances.of([k])[0].tolist() for k in range(2)] == [[7, 3], [5, 0]]
-
-
-def test_invalid_deployment_is_reported_with_its_key() -> None:
-    table = deployment(machine={"memory_rate": "fast"})
-    with raises_input(key="traffic.deployment.machine.memory_rate"):
-        plan(instances=1, deployment=table)
 
 
 @pytest.mark.parametrize(
