@@ -1,8 +1,5 @@
 """Commands run in a directory with two experiments; nothing is simulated."""
 
-import sys
-from importlib import import_module
-
 import pytest
 from click.testing import CliRunner
 from fake_simulate import FakeSimulate
@@ -31,10 +28,8 @@ directory = "here/small"
 
 @pytest.fixture
 def fake(monkeypatch):
-    import_module("netsim.tracing")  # needs the real netsim.running.point
     fake = FakeSimulate()
-    for name, module in fake.modules().items():
-        monkeypatch.setitem(sys.modules, name, module)
+    fake.install(monkeypatch)
     return fake
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
+import pytest
 from fakes import FakeResult, fake_result
 
 from netsim.engine.simulation import FeatureSet
 from netsim.errors import RunError
-from netsim.running import estimate, point
+from netsim.running import estimate, executor, point
 from netsim.running.estimate import Code, Memory
 
-MEMORY = Memory(held=10**6, state=8 * 10**6, ends=0, flows=0, n_flows=0, packets=0, results=10**6)
+MEMORY = Memory(held=10**6, state=8 * 10**6, results=10**6)
 
 
 @dataclass
@@ -76,21 +76,19 @@ class FakeSimulate:
     keepers: list[Any] = field(default_factory=list)
     assumptions: dict[str, str] = field(default_factory=dict)
 
-    def modules(self) -> dict[str, ModuleType]:
-        """Return the stand-in modules by name."""
-        faked = {
-            estimate: {
-                "estimate": self.estimate,
-                "estimate_each": lambda points, *_: ((one, self.estimate(one)) for one in points),
-                "code_needed": lambda *_: Code(needed=3, missing=self.missing),
-            },
-            point: {"simulate": self.simulate},
-        }
-        modules = {}
-        for real, fakes in faked.items():
-            modules[real.__name__] = ModuleType(real.__name__)
-            vars(modules[real.__name__]).update({**vars(real), **fakes})
-        return modules
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Replace the functions of netsim."""
+
+        def estimate_each(points: Any, *_: Any, **_how: Any) -> Iterator[tuple[Any, FakeEstimate]]:
+            return ((one, self.estimate(one)) for one in points)
+
+        monkeypatch.setattr(estimate, "estimate", self.estimate)
+        monkeypatch.setattr(
+            estimate, "code_needed", lambda *_: Code(needed=3, missing=self.missing)
+        )
+        for module in (estimate, executor):
+            monkeypatch.setattr(module, "estimate_each", estimate_each)
+        monkeypatch.setattr(point, "simulate", self.simulate)
 
     def estimate(self, point: Any, budget_s: float | None = None) -> FakeEstimate:  # noqa: ARG002
         """Return an estimate; `assumptions` maps the name of a point to its assumptions."""

@@ -17,8 +17,7 @@ from test_shipped_experiments import shipped
 
 from netsim.experiment import Point
 from netsim.experiment.scenario import is_closed_form
-from netsim.running.following import follow
-from netsim.running.mpi import MpiRanks, connected
+from netsim.running.mpi import MpiRanks, connected, follow
 from netsim.running.point import simulate
 
 EXPERIMENTS = (

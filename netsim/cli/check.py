@@ -239,7 +239,7 @@ def predicted(
 
 def memory_of_ranks(estimate: Estimate, ranks: int | None) -> dict[str, tuple[int, int]]:
     """Return the memory of rank 0 and of each other rank, as an item of the prediction."""
-    if ranks is None or estimate.memory is None:
+    if ranks is None:
         return {}
     return {"memory_of_ranks": estimate.memory.of_ranks(ranks)}
 
@@ -262,10 +262,15 @@ def seconds(estimates: Sequence[Estimate], code: Code) -> float:
     return START_S + code.seconds + sum(one.seconds + one.setup_seconds for one in estimates)
 
 
+PREDICTED = ("seconds", "setup_seconds", "memory_bytes")
+"""Predictions from the parts of an estimate."""
+
+
 def described(point: Point, estimate: Estimate) -> dict[str, Any]:
     """Return a point and its prediction as JSON."""
     figures = {field.name: getattr(estimate, field.name) for field in fields(estimate)}
     del figures["feature_set"], figures["memory"]
+    figures |= {name: getattr(estimate, name) for name in PREDICTED}
     return {"point": point.name, "axes": point.axes, **figures, "experiment": point.resolved}
 
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from netsim.results.shard import Shard
     from netsim.running.estimate import Code, Estimate
     from netsim.running.executor import Executor
-    from netsim.running.point import Progress
-    from netsim.running.point_run import PointOutcome, RunOptions
+    from netsim.running.point import PointOutcome, Progress, RunOptions
 
     Needed = Callable[[Sequence[Point], Sequence[FeatureSet]], Code]
 
@@ -35,7 +34,7 @@ def simulate_points(
     quiet: bool = False,
 ) -> tuple[list[PointOutcome], Interruption]:
     """Run points; return their outcomes, in the order of the points, and the interruption."""
-    from netsim.running.point_run import Callbacks
+    from netsim.running.point import Callbacks
     from netsim.running.sweep import in_order, run_points
 
     interruption = Interruption(at_once=True)

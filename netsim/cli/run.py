@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from netsim.results.shard import Shard
     from netsim.running.executor import Executor
     from netsim.running.mpi import MpiRanks
-    from netsim.running.point_run import PointOutcome, RunOptions
+    from netsim.running.point import PointOutcome, RunOptions
     from netsim.running.worker_process import WorkerProcess
 
 DRAWS = True
@@ -95,7 +95,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, **opt
         executor = _executor(ranks, options, started, scheduler, options["partition"])
         from netsim.results import files
         from netsim.results.shard import Shard, read_shard
-        from netsim.running.point_run import RunOptions
+        from netsim.running.point import RunOptions
         from netsim.running.sweep import experiment_in, output_directory
 
         shard = None if options["shard"] is None else Shard.parse(options["shard"])
@@ -148,8 +148,7 @@ def _ranks(options: dict[str, Any]) -> Iterator[MpiRanks | None]:
 
 def _executor(ranks: MpiRanks | None, options: dict[str, Any], *more: Any) -> Executor:
     """Return what simulates the points; `more` are further arguments of `executor_of`."""
-    from netsim.running.executor import Serial
-    from netsim.running.executors import executor_of
+    from netsim.running.executor import Serial, executor_of
 
     if ranks is not None:
         return Serial(ranks)
@@ -177,7 +176,7 @@ def _run(experiment: Experiment, job: _Job, options: dict[str, Any]) -> None:
     """Run an experiment, print its results, and exit with the status of the run."""
     ranks = job.options.ranks
     if ranks is not None and ranks.rank > 0:
-        from netsim.running.following import follow
+        from netsim.running.point import follow
 
         follow(ranks, experiment.points())
         return

@@ -79,10 +79,9 @@ def command(
     Repeat the command after Ctrl-C: it keeps all points that are done.
     """
     from netsim.cli.points import simulate_points
-    from netsim.running.executors import executor_of
-    from netsim.running.point_run import RunOptions
+    from netsim.running.point import RunOptions
     from netsim.running.saturation_search import SUFFIX, SaturationSearch
-    from netsim.running.sweep import kept_outcomes, output_directory
+    from netsim.running.sweep import executor_of, kept_outcomes, output_directory
 
     if routing is not None:
         overrides += (f"fabric.routing={json.dumps(routing.split(','))}",)

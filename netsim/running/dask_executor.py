@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.common.memory import available_bytes, available_cores
 from netsim.errors import InputError, RunError
-from netsim.running import remote
+from netsim.running import point_spec
 from netsim.running.estimate import Estimate, require_memory
 from netsim.running.executor import Batch, Executor
-from netsim.running.point_run import PointOutcome, PointRun
+from netsim.running.point import PointOutcome, PointRun
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -52,7 +52,7 @@ def run_task(spec: Mapping[str, Any], run: str) -> Reply:
         task = worker.state.tasks.get(key)
         return run in _stopped or task is None or task.state in ("cancelled", "released")
 
-    return remote.run_remotely(spec, should_stop)
+    return point_spec.run_remotely(spec, should_stop)
 
 
 def stop_tasks(run: str) -> None:
@@ -78,7 +78,7 @@ class Dask(Executor):
         self._address, self.jobs = address, jobs or cores
         self.threads = threads or (1 if address else max(1, cores // self.jobs))
         self.has_own_memory = address is not None
-        remote.WORKERS.idle += started
+        point_spec.WORKERS.idle += started
         self._lock = -1
         self._client: Client | None = None
         self._cluster: Any = None
@@ -118,7 +118,7 @@ class Dask(Executor):
                 require_memory(predicted, what=run.point.file, available=limit, where=where)
             self._futures[run.name] = client.submit(
                 run_task,
-                remote.remote_spec(run, batch.options, self._lock),
+                point_spec.remote_spec(run, batch.options, self._lock),
                 self._run_id,
                 key=_key(run),
                 pure=False,
@@ -149,7 +149,7 @@ class Dask(Executor):
         self._connect().run(stop_tasks, self._run_id)
 
     def close(self) -> None:
-        remote.WORKERS.end_idle()  # of a local cluster; others end theirs after a while
+        point_spec.WORKERS.end_idle()  # of a local cluster; others end theirs after a while
         for one in (self._client, self._cluster):
             if one is not None:
                 one.close(timeout=2)

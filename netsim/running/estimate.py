@@ -85,57 +85,189 @@ BLOCK = 1 << 16
 PATHS_SEED = 1
 
 
-@dataclass(frozen=True)
-class Work:
-    """Predicted work of a point.
+WAITING, WAITING_PAUSING = 0, 40
+"""Slots per port for packets that wait in queues, without and with PFC."""
 
-    `hops` counts all packets, `resent` the transmissions per data packet, `windows` those in which
-    something happens, and `steps` the nodes stepped in all of them. `path_nodes` and `path_ports`
-    are on the flows' paths, in both directions.
+MIN_RESENT = 1.01
+"""Transmissions per data packet above which retransmissions are mentioned."""
+
+BASE_BYTES = 165_000_000
+"""Interpreter, libraries and loaded code; compiling takes 250 MB more."""
+
+STATE_BYTES_PER_FLOW = 1000
+"""Records of both sides, timers, and rows in traffic, ideal times and results."""
+
+STATE_BYTES_PER_TASK = 300
+"""Record, edges and timer (180 bytes), and rows in traffic and results."""
+
+HOST_BYTES = 250
+"""A host's record, route and events."""
+
+ROW_BYTES = 280
+"""A row of the links table while it is built."""
+
+RESULT_FLOW_BYTES, HELD_FLOW_BYTES, SET_UP_FLOW_BYTES = 125, 150, 700
+"""A flow's rows in results, in traffic, and its records on a rank that sets it up."""
+
+HELD_PORT_BYTES, HELD_HOST_BYTES = 80, 140
+"""What every rank of a run over MPI has of each port and each host of the whole network."""
+
+SCATTERED_BYTES = 3 * 4096
+"""Pages that hold the records of a flow between other ranks' rows."""
+
+NO_FEATURES = FeatureSet()
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a simulation needs memory for, in bytes.
+
+    Ranks of a run over MPI have `held` and `outlines` each, and divide `state` and `packets`.
+    `outlines` are what a rank has of the other ranks' ports and hosts, `ends` the parts of `state`
+    of which ranks also have the rows at the other ends of their cables, and `flows` those of flows
+    that they set up; `n_flows` may be set up anywhere. Rank 0 gathers `state` when it writes
+    `results`.
     """
 
-    packets: int
-    hops: int
-    control_per_data: float
-    resent: float
-    simulated_ps: int
-    windows: float
-    steps: float
-    path_nodes: int
-    path_ports: int
-    nodes: int
-    flows: int
-    lossless: bool
-    offered: float = 0.0
-    """Mean load that open arrivals offer the links between switches that they use, of capacity."""
+    held: int = 0
+    state: int = 0
+    packets: int = 0
+    results: int = 0
+    outlines: int = 0
+    ends: int = 0
+    flows: int = 0
+    n_flows: int = 0
 
-    def seconds(self, threads: int) -> float:
-        """Wall-clock time of the simulation."""
+    @property
+    def total(self) -> int:
+        """Bytes of a run without MPI."""
+        return self.held + self.state + self.packets + self.results
+
+    def of_ranks(self, n: int) -> tuple[int, int]:
+        """Return the bytes of rank 0 and of each other one of ``n`` ranks."""
+        of_flows = min(self.flows, self.n_flows * SCATTERED_BYTES // n)
+        held = self.held + self.outlines
+        other = held + (self.state + self.ends + self.packets) // n + of_flows
+        first = held + self.state + self.packets // n + self.results
+        return max(first, other), other
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Prediction for one point.
+
+    `packet_hops` counts all packets, `resent` the transmissions per data packet, `windows` those in
+    which something happens, and `steps` the nodes stepped in all of them. `path_nodes` and
+    `path_ports` are on the flows' paths, in both directions. `offered` is the mean load that open
+    arrivals offer the links between switches that they use, of capacity. `notes` are the traffic's
+    (`Workload`), `pfc` and `far` are the scenario's. `advice` is the traffic's for a budget of time
+    (`WorkloadPart.advice`).
+    """
+
+    n_hosts: int = 0
+    n_switches: int = 0
+    n_links: int = 0
+    n_flows: int = 0
+    packets: int = 0
+    packet_hops: int = 0
+    control_per_data: float = 0.0
+    resent: float = 1.0
+    simulated_ps: int = 0
+    windows: float = 0.0
+    steps: float = 0.0
+    path_nodes: int = 0
+    path_ports: int = 0
+    offered: float = 0.0
+    lossless: bool = False
+    is_simulated: bool = True
+    memory: Memory = Memory()
+    assumptions: str = ""
+    notes: tuple[str, ...] = ()
+    pfc: str | None = None
+    far: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    feature_set: FeatureSet = NO_FEATURES
+
+    @property
+    def memory_bytes(self) -> int:
+        """Peak memory of a run without MPI."""
+        return self.memory.total
+
+    def simulation_s(self, threads: int) -> float:
+        """Return the wall-clock time of the simulation."""
+        if not self.is_simulated:
+            return 0.0
         size = self.path_nodes / (self.path_nodes + LARGE_NODES)
         hop_ns = HOP_NS + size * (LARGE_HOP_NS + (LOSSLESS_HOP_NS if self.lossless else 0.0))
-        shared_ns = self.hops * hop_ns + self.steps * STEP_NS + self.flows * FLOW_NS
-        alone_ns = self.windows * self.nodes * WINDOW_NODE_NS
+        shared_ns = self.packet_hops * hop_ns + self.steps * STEP_NS + self.n_flows * FLOW_NS
+        alone_ns = self.windows * (self.n_hosts + self.n_switches) * WINDOW_NODE_NS
         together_ns = shared_ns / (1 + FURTHER_THREAD * (threads - 1)) + self.windows * BARRIER_NS
         # The engine tries one worker and all of them, and keeps the faster.
         return START_S + 1e-9 * (alone_ns + min(shared_ns, together_ns))
 
     @property
+    def seconds(self) -> float:
+        """Wall-clock time of the simulation on all cores."""
+        return self.simulation_s(available_cores())
+
+    @property
     def setup_seconds(self) -> float:
         """Wall-clock time before and after the simulation, without compiling."""
-        return SETUP_S + 1e-9 * SETUP_FLOW_NS * self.flows
+        return SETUP_S + 1e-9 * SETUP_FLOW_NS * self.n_flows
+
+    def seconds_with(self, threads: int) -> float:
+        """Return the wall-clock time of the point, without loading its code."""
+        return self.simulation_s(threads) + self.setup_seconds
 
 
-def work(point: Point, scenario: Scenario, simulated_ps: int | None = None) -> Work:
-    """Predict the work of a point whose network and traffic are built; `simulated_ps` if it is
+def estimate(point: Point, budget_s: float | None = None, last: Built | None = None) -> Estimate:
+    """Predict a run of `point`, which may share what was built `last`, with advice for a budget of
+    time. Raises InputError if it cannot be built."""
+    scenario = prepare(point, last)
+    found = estimate_scenario(point, scenario)
+    if budget_s is None:
+        return found
+    told = (part.advice(budget_s, found.seconds) for part in scenario.load.parts)
+    return replace(found, advice=tuple(text for text in told if text))
+
+
+def estimate_each(
+    points: Sequence[Point], budget_s: float | None = None, *, every_seed: bool = True
+) -> Iterator[tuple[Point, Estimate]]:
+    """Yield points with their predictions, the first one with advice for a budget of time.
+
+    Points of the same network and traffic, which are built once, follow each other. Without
+    `every_seed`, points that differ only in the seed have the prediction of the first one. Raises
+    InputError as `estimate`.
+    """
+    places: dict[str, int] = {}
+    order = {point.index: places.setdefault(key_of(point), len(places)) for point in points}
+    known: dict[str, Estimate] = {}
+    last = Built()
+    try:
+        for done, point in enumerate(sorted(points, key=lambda point: order[point.index])):
+            step(f"building and predicting {point.name}", done, len(points))
+            key = repr({**point.resolved, "seed": point.seed if every_seed else 0})
+            if key not in known:
+                known[key] = estimate(point, None if done else budget_s, last)
+            yield point, known[key]
+    finally:
+        step("")
+
+
+def estimate_scenario(
+    point: Point, scenario: Scenario, simulated_ps: int | None = None
+) -> Estimate:
+    """Predict the run of a point whose network and traffic are built; `simulated_ps` if it is
     known."""
     from netsim.engine.simulation import longest_window_ps
 
-    network, flows = scenario.network, scenario.flows
+    network, flows, closed = scenario.network, scenario.flows, is_closed_form(point)
     packets = packet_counts(flows.size_bytes, point.packets)
     links, load_ps, nodes, ports = _loads(scenario, packets, point.packets.header_bytes)
     resent = _resent(point, scenario)
     control = _control_packets(point, scenario, packets)
-    all_hops = float((links * (packets + control) * resent).sum())
+    hops = float((links * (packets + control) * resent).sum())
     if simulated_ps is None:
         simulated_ps = max(int(load_ps.max(initial=0)), _last_ps(point, scenario), 1)
     share = 1.0
@@ -145,11 +277,15 @@ def work(point: Point, scenario: Scenario, simulated_ps: int | None = None) -> W
     active_ps = float(simulated_ps)
     if network.circuits is None:
         active_ps = min(active_ps, float(scenario.ideal.fct_ps.sum(dtype=np.float64)))
-    window_ps = longest_window_ps(network, flows)
-    windows, steps = _windows(share * active_ps / window_ps, share * all_hops, nodes)
-    return Work(
+    most_windows = share * active_ps / longest_window_ps(network, flows)
+    windows, steps = _windows(most_windows, share * hops, nodes)
+    found = Estimate(
+        n_hosts=network.n_hosts,
+        n_switches=network.n_switches,
+        n_links=network.n_links,
+        n_flows=len(flows),
         packets=int(packets.sum()),
-        hops=int(share * all_hops),
+        packet_hops=0 if closed else int(share * hops),
         control_per_data=float(control.sum() / max(1, packets.sum())),
         resent=float((packets * resent).sum() / max(1, packets.sum())),
         simulated_ps=int(share * simulated_ps),
@@ -157,11 +293,65 @@ def work(point: Point, scenario: Scenario, simulated_ps: int | None = None) -> W
         steps=steps,
         path_nodes=nodes,
         path_ports=ports,
-        nodes=network.n_nodes,
-        flows=len(flows),
-        lossless=scenario.fabric.coupled,
         offered=_offered(network, flows.start_ps, load_ps),
+        lossless=scenario.fabric.coupled,
+        is_simulated=not closed,
+        pfc=scenario.pfc,
+        far=scenario.far,
+        feature_set=feature_set_of(scenario),
     )
+    return replace(
+        found,
+        memory=_memory(scenario, point, found),
+        assumptions="nothing is simulated" if closed else _assumptions(scenario, found),
+        notes=(*scenario.notes, *_overload(found)),
+    )
+
+
+def feature_set_of(scenario: Scenario) -> FeatureSet:
+    """Return the engine features that a scenario uses."""
+    return FeatureSet.of(
+        scenario.network, scenario.load, scenario.faults, scenario.sampling, scenario.sizes
+    )
+
+
+@dataclass(frozen=True)
+class Code:
+    """Specializations of the engine that points need, and how many are not compiled yet."""
+
+    needed: int
+    missing: int
+
+    @property
+    def seconds(self) -> float:
+        """Time to compile what is missing and load the rest."""
+        return self.missing * COMPILE_S + (self.needed - self.missing) * LOAD_S
+
+
+def code_needed(
+    points: Sequence[Point],
+    feature_sets: Sequence[FeatureSet],
+    *,
+    checked: bool = False,
+    tracing: bool = False,
+) -> Code:
+    """Return the machine code that points need: one per set of transports and kind of fabric.
+
+    Raises InputError, with the point's file, for transports that cannot be combined.
+    """
+    from netsim.engine.engine import code_of
+
+    found = {}
+    for point, of_point in zip(points, feature_sets, strict=True):
+        if not is_closed_form(point):
+            uses = point.transport_of_class
+            try:
+                code = code_of(uses, point.fabric, of_point, checked=checked, tracing=tracing)
+            except InputError as error:
+                raise error.at(file=point.file) from None
+            if code.key not in found:
+                found[code.key] = code.is_kept()
+    return Code(len(found), sum(not cached for cached in found.values()))
 
 
 def _last_ps(point: Point, scenario: Scenario) -> int:
@@ -181,7 +371,7 @@ def _last_ps(point: Point, scenario: Scenario) -> int:
 
 
 def _offered(network: Network, start_ps: Ints, load_ps: Floats) -> float:
-    """Return `Work.offered`; 0 for few arrivals."""
+    """Return `Estimate.offered`; 0 for few arrivals."""
     between = load_ps[network.n_host_ports :][
         network.port_peer[network.n_host_ports :] >= network.n_host_ports
     ]
@@ -302,207 +492,10 @@ def _resent(point: Point, scenario: Scenario) -> Floats:
     return np.where(keeps, times, 1.0)
 
 
-MIN_RESENT = 1.01
-"""Transmissions per data packet above which retransmissions are mentioned."""
-
-BASE_BYTES = 165_000_000
-"""Interpreter, libraries and loaded code; compiling takes 250 MB more."""
-
-STATE_BYTES_PER_FLOW = 1000
-"""Records of both sides, timers, and rows in traffic, ideal times and results."""
-
-STATE_BYTES_PER_TASK = 300
-"""Record, edges and timer (180 bytes), and rows in traffic and results."""
-
-HOST_BYTES = 250
-"""A host's record, route and events."""
-
-ROW_BYTES = 280
-"""A row of the links table while it is built."""
-
-RESULT_FLOW_BYTES, HELD_FLOW_BYTES, SET_UP_FLOW_BYTES = 125, 150, 700
-"""A flow's rows in results, in traffic, and its records on a rank that sets it up."""
-
-HELD_PORT_BYTES, HELD_HOST_BYTES = 80, 140
-"""What every rank of a run over MPI has of each port and each host of the whole network."""
-
-SCATTERED_BYTES = 3 * 4096
-"""Pages that hold the records of a flow between other ranks' rows."""
-
-NO_FEATURES = FeatureSet()
-
-WAITING, WAITING_PAUSING = 0, 40
-"""Slots per port for packets that wait in queues, without and with PFC."""
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What a simulation needs memory for, in bytes.
-
-    Ranks of a run over MPI have `held` each, and divide `state` and `packets`. `ends` are the parts
-    of `state` of which they also have the rows at the other ends of their cables, and `flows` those
-    of flows that they set up; `n_flows` may be set up anywhere. Rank 0 gathers `state` when it
-    writes `results`.
-    """
-
-    held: int
-    state: int
-    ends: int
-    flows: int
-    n_flows: int
-    packets: int
-    results: int
-
-    def of_ranks(self, n: int) -> tuple[int, int]:
-        """Return the bytes of rank 0 and of each other one of ``n`` ranks."""
-        of_flows = min(self.flows, self.n_flows * SCATTERED_BYTES // n)
-        other = self.held + (self.state + self.ends + self.packets) // n + of_flows
-        first = self.held + self.state + self.packets // n + self.results
-        return max(first, other), other
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Prediction for one point.
-
-    `seconds` are those of the simulation on all cores, `setup_seconds` come before and after it,
-    and those of `Code` once per transport and fabric. `notes` are the traffic's (`Workload`), `pfc`
-    and `far` are the scenario's. `work` and `memory` are None if nothing is simulated. `advice` is
-    the traffic's for a budget of time (`WorkloadPart.advice`).
-    """
-
-    n_hosts: int
-    n_switches: int
-    n_links: int
-    n_flows: int
-    packets: int
-    packet_hops: int
-    simulated_ps: int
-    memory_bytes: int
-    seconds: float
-    setup_seconds: float
-    assumptions: str
-    feature_set: FeatureSet = NO_FEATURES
-    notes: tuple[str, ...] = ()
-    pfc: str | None = None
-    far: tuple[str, ...] = ()
-    work: Work | None = None
-    memory: Memory | None = None
-    advice: tuple[str, ...] = ()
-
-    def seconds_with(self, threads: int) -> float:
-        """Wall-clock time of the point with this many threads, without loading its code."""
-        simulation_s = self.seconds if self.work is None else self.work.seconds(threads)
-        return simulation_s + self.setup_seconds
-
-
-@dataclass(frozen=True)
-class Code:
-    """Specializations of the engine that points need, and how many are not compiled yet."""
-
-    needed: int
-    missing: int
-
-    @property
-    def seconds(self) -> float:
-        """Time to compile what is missing and load the rest."""
-        return self.missing * COMPILE_S + (self.needed - self.missing) * LOAD_S
-
-
-def code_needed(
-    points: Sequence[Point],
-    feature_sets: Sequence[FeatureSet],
-    *,
-    checked: bool = False,
-    tracing: bool = False,
-) -> Code:
-    """Return the machine code that points need: one per set of transports and kind of fabric.
-
-    Raises InputError, with the point's file, for transports that cannot be combined.
-    """
-    from netsim.engine.engine import code_of
-
-    found = {}
-    for point, of_point in zip(points, feature_sets, strict=True):
-        if not is_closed_form(point):
-            uses = point.transport_of_class
-            try:
-                code = code_of(uses, point.fabric, of_point, checked=checked, tracing=tracing)
-            except InputError as error:
-                raise error.at(file=point.file) from None
-            if code.key not in found:
-                found[code.key] = code.is_kept()
-    return Code(len(found), sum(not cached for cached in found.values()))
-
-
-def feature_set_of(scenario: Scenario) -> FeatureSet:
-    """Return the engine features that a scenario uses."""
-    return FeatureSet.of(
-        scenario.network, scenario.load, scenario.faults, scenario.sampling, scenario.sizes
-    )
-
-
-def estimate(point: Point, budget_s: float | None = None, last: Built | None = None) -> Estimate:
-    """Predict a run of `point`, which may share what was built `last`, with advice for a budget of
-    time. Raises InputError if it cannot be built."""
-    scenario = prepare(point, last)
-    found = estimate_scenario(point, scenario)
-    if budget_s is None:
-        return found
-    told = (part.advice(budget_s, found.seconds) for part in scenario.load.parts)
-    return replace(found, advice=tuple(text for text in told if text))
-
-
-def estimate_each(
-    points: Sequence[Point], budget_s: float | None = None
-) -> Iterator[tuple[Point, Estimate]]:
-    """Yield points with their predictions, the first one with advice for a budget of time; those of
-    the same network and traffic, which are built once, follow each other. Raises InputError as
-    `estimate`."""
-    places: dict[str, int] = {}
-    order = {point.index: places.setdefault(key_of(point), len(places)) for point in points}
-    last = Built()
-    try:
-        for done, point in enumerate(sorted(points, key=lambda point: order[point.index])):
-            step(f"building and predicting {point.name}", done, len(points))
-            yield point, estimate(point, None if done else budget_s, last)
-    finally:
-        step("")
-
-
-def estimate_scenario(
-    point: Point, scenario: Scenario, simulated_ps: int | None = None
-) -> Estimate:
-    """Predict the run of a point whose network and traffic are built; `simulated_ps` if it is
-    known."""
-    network, flows = scenario.network, scenario.flows
-    needed = work(point, scenario, simulated_ps)
-    closed = is_closed_form(point)
-    return Estimate(
-        n_hosts=network.n_hosts,
-        n_switches=network.n_switches,
-        n_links=network.n_links,
-        n_flows=len(flows),
-        packets=needed.packets,
-        packet_hops=0 if closed else needed.hops,
-        simulated_ps=needed.simulated_ps,
-        memory_bytes=_memory(scenario, point, None if closed else needed),
-        seconds=0.0 if closed else needed.seconds(available_cores()),
-        setup_seconds=needed.setup_seconds,
-        assumptions="nothing is simulated" if closed else _assumptions(scenario, needed),
-        feature_set=feature_set_of(scenario),
-        notes=(*scenario.notes, *_overload(needed)),
-        pfc=scenario.pfc,
-        far=scenario.far,
-        work=None if closed else needed,
-        memory=None if closed else _memory_of_ranks(scenario, point, needed),
-    )
-
-
-def _overload(needed: Work) -> Iterator[str]:
-    if needed.offered > 1:
+def _overload(found: Estimate) -> Iterator[str]:
+    if found.offered > 1:
         yield (
-            f"arrivals offer the links between switches {needed.offered:.2f} times what they "
+            f"arrivals offer the links between switches {found.offered:.2f} times what they "
             "carry: completion times grow with the number of arrivals"
         )
 
@@ -523,12 +516,12 @@ def require_memory(
     )
 
 
-def _assumptions(scenario: Scenario, needed: Work) -> str:
+def _assumptions(scenario: Scenario, found: Estimate) -> str:
     """Return the prediction's assumptions in one line."""
     from netsim.engine.compiling.declarations import program_of
 
-    parts = [f"{needed.control_per_data:.3g} control packets per data packet"]
-    if needed.resent > MIN_RESENT:
+    parts = [f"{found.control_per_data:.3g} control packets per data packet"]
+    if found.resent > MIN_RESENT:
         parts.append("trimmed packets are resent at the same rate")
     else:
         parts.append("no retransmissions")
@@ -545,53 +538,38 @@ def _assumptions(scenario: Scenario, needed: Work) -> str:
     return ", ".join(parts)
 
 
-def _memory(scenario: Scenario, point: Point, needed: Work | None) -> int:
-    """Return the peak memory of a point; `needed` is None if nothing is simulated."""
-    n_bytes = BASE_BYTES + len(scenario.flows) * STATE_BYTES_PER_FLOW
-    if needed is None:
-        return n_bytes
+def _memory(scenario: Scenario, point: Point, found: Estimate) -> Memory:
+    """Return the memory of a point."""
+    if not found.is_simulated:
+        return Memory(held=BASE_BYTES + found.n_flows * STATE_BYTES_PER_FLOW)
     from netsim.engine.link_state import circuit_memory_bytes, routing_memory_bytes
     from netsim.engine.simulation import PORT_BYTES, QUEUE_BYTES
 
-    network, classes = scenario.network, scenario.fabric.n_link_classes
-    queue_bytes = classes * (QUEUE_BYTES + ROW_BYTES)
-    return (
-        n_bytes
-        + (0 if scenario.load.tasks is None else len(scenario.load.tasks)) * STATE_BYTES_PER_TASK
-        + _program_bytes(scenario)
-        + network.n_hosts * HOST_BYTES
-        + network.n_ports * (PORT_BYTES + queue_bytes)
-        + routing_memory_bytes(network, scenario.fabric)
-        + network.route.nbytes
-        + (0 if network.time_slots is None else network.time_slots.nbytes)
-        + circuit_memory_bytes(network, classes)
-        + _pool_bytes(scenario, point, needed)
-        + _bitmap_bytes(scenario, point)
-        + _series_bytes(scenario, point, needed)
-        + _readings_bytes(scenario, point)
-    )
-
-
-def _memory_of_ranks(scenario: Scenario, point: Point, needed: Work) -> Memory:
-    """Return what `_memory` is for, with what ranks have of the whole network."""
-    from netsim.engine.link_state import circuit_memory_bytes
-    from netsim.engine.simulation import PORT_BYTES
-
-    network, classes, n = scenario.network, scenario.fabric.n_link_classes, len(scenario.flows)
-    results = n * RESULT_FLOW_BYTES + network.n_ports * classes * ROW_BYTES
-    packets = _pool_bytes(scenario, point, needed)
+    network, classes, n_flows = scenario.network, scenario.fabric.n_link_classes, found.n_flows
+    rows = network.n_ports * classes * ROW_BYTES
     tables = network.route.nbytes + circuit_memory_bytes(network, classes)
     tables += 0 if network.time_slots is None else network.time_slots.nbytes
-    divided = _memory(scenario, point, needed) - BASE_BYTES - results - packets - tables
-    held = network.n_ports * HELD_PORT_BYTES + network.n_hosts * HELD_HOST_BYTES
+    n_tasks = 0 if scenario.load.tasks is None else len(scenario.load.tasks)
+    state = (
+        n_flows * (STATE_BYTES_PER_FLOW - RESULT_FLOW_BYTES - HELD_FLOW_BYTES)
+        + n_tasks * STATE_BYTES_PER_TASK
+        + _program_bytes(scenario)
+        + network.n_hosts * HOST_BYTES
+        + network.n_ports * (PORT_BYTES + classes * QUEUE_BYTES)
+        + routing_memory_bytes(network, scenario.fabric)
+        + _bitmap_bytes(scenario, point)
+        + _series_bytes(scenario, point, found)
+        + _readings_bytes(scenario, point)
+    )
     return Memory(
-        held=BASE_BYTES + tables + held + n * HELD_FLOW_BYTES,
-        state=divided - n * HELD_FLOW_BYTES,
+        held=BASE_BYTES + tables + n_flows * HELD_FLOW_BYTES,
+        state=state,
+        packets=_pool_bytes(scenario, point, found),
+        results=n_flows * RESULT_FLOW_BYTES + rows,
+        outlines=network.n_ports * HELD_PORT_BYTES + network.n_hosts * HELD_HOST_BYTES,
         ends=network.n_ports * PORT_BYTES,
-        flows=n * SET_UP_FLOW_BYTES,
-        n_flows=n,
-        packets=packets,
-        results=results,
+        flows=n_flows * SET_UP_FLOW_BYTES,
+        n_flows=n_flows,
     )
 
 
@@ -606,7 +584,7 @@ def _program_bytes(scenario: Scenario) -> int:
     return of_tasks + scenario.network.n_hosts * read.host.itemsize
 
 
-def _series_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
+def _series_bytes(scenario: Scenario, point: Point, found: Estimate) -> int:
     """Return the memory of series. Raises InputError if their budget is too small."""
     from netsim.engine.series import memory_bytes
 
@@ -615,7 +593,7 @@ def _series_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
     n_traffic_classes = scenario.fabric.n_link_classes
     try:
         return memory_bytes(
-            scenario.sampling, scenario.network, n_traffic_classes, needed.simulated_ps
+            scenario.sampling, scenario.network, n_traffic_classes, found.simulated_ps
         )
     except InputError as error:
         raise error.at(file=point.file) from None
@@ -631,7 +609,7 @@ def _readings_bytes(scenario: Scenario, point: Point) -> int:
     return 2 * 8 * (len(scenario.flows) + len(OF_QUEUES) * n_queues)
 
 
-def _pool_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
+def _pool_bytes(scenario: Scenario, point: Point, found: Estimate) -> int:
     """Return the memory of packets: those that fly over busy links, those that wait, the parts of
     a link's first and last block that hold none, and the first rings of its queues."""
     from netsim.engine.kernels.links import BLOCK_SLOTS, FIRST_RING
@@ -640,11 +618,11 @@ def _pool_bytes(scenario: Scenario, point: Point, needed: Work) -> int:
     network, fabric = scenario.network, scenario.fabric
     slot_bytes = SLOT_BYTES + (INGRESS_BYTES if fabric.coupled else 0)
     per_delay = network.port_rate_bps * (network.port_delay_ps / 8e12) / point.packets.data_bytes
-    flying = float(per_delay.mean()) * (1 + needed.control_per_data)
+    flying = float(per_delay.mean()) * (1 + found.control_per_data)
     rest = BLOCK_SLOTS + FIRST_RING * fabric.n_link_classes
-    per_port = min(flying, needed.hops / needed.path_ports) + rest
+    per_port = min(flying, found.packet_hops / found.path_ports) + rest
     waiting = WAITING_PAUSING if fabric.coupled else WAITING
-    return int(needed.path_ports * (waiting + per_port) * slot_bytes)
+    return int(found.path_ports * (waiting + per_port) * slot_bytes)
 
 
 def _bitmap_bytes(scenario: Scenario, point: Point) -> int:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from netsim.errors import CombinedInputError, InputError
 from netsim.results.destination import clean
 from netsim.results.write import checked, receive
-from netsim.running.point_run import Callbacks, PointOutcome, PointRun, RunOptions
+from netsim.running.estimate import Estimate, estimate_each, require_memory
+from netsim.running.point import Callbacks, PointOutcome, PointRun, RunOptions
 
 if TYPE_CHECKING:
-    from netsim.running.estimate import Estimate
     from netsim.running.mpi import MpiRanks
     from netsim.running.worker_process import Reply
 
@@ -62,11 +62,9 @@ class Executor:
         Raises InputError for a point that cannot be built or exceeds the memory of this machine, if
         it is simulated here.
         """
-        from netsim.running.estimate import estimate_each
-
         found: dict[str, Estimate] = {}
         end = time.monotonic() + self.alone_s
-        for point, one in estimate_each([run.point for run in runs]):
+        for point, one in estimate_each([run.point for run in runs], every_seed=False):
             found[point.name] = one
             if not self.has_own_memory:
                 self.require_memory(one, what=point.file)
@@ -76,8 +74,6 @@ class Executor:
 
     def require_memory(self, estimate: Estimate, *, what: str) -> None:
         """Raise InputError if `what` needs more memory than there is."""
-        from netsim.running.estimate import require_memory
-
         require_memory(estimate, what=what)
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:

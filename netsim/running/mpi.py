@@ -1,7 +1,7 @@
 """One run over MPI: `mpirun -n 4 netsim run X --mpi`.
 
 All ranks load the experiment. Rank 0 runs its points and writes the results, as without MPI; for
-each point it simulates, the other ranks build an engine and follow (`following.py`). Only rank 0
+each point it simulates, the other ranks build an engine and `follow` (`point.py`). Only rank 0
 prints, and only rank 0 is stopped by signals.
 """
 
@@ -97,8 +97,6 @@ class MpiRanks:
 
     def require_memory(self, estimate: Estimate, *, what: str) -> None:
         """Raise InputError if `what` needs more memory than is available on some machine."""
-        if estimate.memory is None:
-            return
         first, other = estimate.memory.of_ranks(self.n)
         for lowest, n_local, room in np.unique(self._machines, axis=0).tolist():
             needed = other * n_local + (first - other if lowest == 0 else 0)

@@ -2,29 +2,52 @@
 
 The other process may run other code, or find other files under the same names. So it computes the
 point's inputs again, and refuses a point whose fingerprint it does not get.
+
+On another machine (`run_remotely`), the process of a scheduler must not end with a point, nor wait
+while one compiles. So it asks a worker process, as `netsim run --jobs` does.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import os
+import shutil
 import socket
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from netsim.common.inputs import path_problem
+from netsim.common.writing import write_text
 from netsim.errors import InputError
+from netsim.experiment.document import FABRIC_PLUGINS, PLUGIN_SECTIONS
 from netsim.experiment.model import FlowClass, Point
 from netsim.model.fabric import Fabric
+from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginSpec
+from netsim.results import files
+from netsim.results.destination import exclusive
 from netsim.results.files import plain
 from netsim.results.provenance import Provenance, code_inputs, fingerprint_of, run_inputs
-from netsim.running.point_run import PointRun, RunOptions
-from netsim.running.stored_sources import with_stored_sources
+from netsim.running.point import PointRun, RunOptions
+from netsim.running.worker_process import Reply, Workers
+from netsim.units import written
 from netsim.version import __version__
 
 HASH_DIGITS = 8
 """Digits of a hash in messages."""
+
+EXTRACTED = "netsim-stored-"
+"""Prefix of the temporary directory for stored plugin sources."""
+
+PLUGIN_KEYS = ("kind", *FABRIC_PLUGINS)
+"""Keys that name a plugin; those after the first are in [fabric]."""
+
+WORKERS = Workers(idle_s=60.0)
+"""Worker processes of this process, for a scheduler."""
 
 
 def point_spec(run: PointRun, options: RunOptions) -> dict[str, Any]:
@@ -143,3 +166,82 @@ def _require_same(here: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
 def _code(version: str, inputs: Mapping[str, Any]) -> str:
     libraries = ", ".join(f"{name} {number}" for name, number in inputs["libraries"].items())
     return f"netsim {version} (code {inputs['netsim'][:HASH_DIGITS]}, {libraries})"
+
+
+def plugin_files_of(tree: Mapping[str, Any]) -> list[str]:
+    """Return the plugins of a resolved experiment that are given as files."""
+    tables = [tree, *tree.get("flow_classes", {}).values()]
+    sections = [table.get(section, {}) for table in tables for section in PLUGIN_SECTIONS]
+    for section in sections:  # also tables within tables, as of a nested topology
+        sections += [value for value in section.values() if isinstance(value, dict)]
+    sections.append(tree.get("fabric", {}))
+    kinds = [str(section[key]) for section in sections for key in PLUGIN_KEYS if key in section]
+    named = [registry.split_preset(kind)[0] for kind in kinds]
+    return [name for name in named if name.endswith(".py")]
+
+
+def with_stored_sources(
+    tree: Mapping[str, Any], plugins: Sequence[Mapping[str, Any]], file: str
+) -> tuple[dict[str, Any] | None, dict[str, str]]:
+    """Write the stored sources of `plugins` to a temporary directory.
+
+    Returns the tree that names those files, None if a source is missing; and, for each of them, the
+    name in `tree`. Raises InputError, with `file`, for a source outside its plugin's directory.
+    """
+    stored = {plugin["name"]: plugin for plugin in plugins}
+    names = plugin_files_of(tree)
+    if not names or not all(stored.get(name, {}).get("sources") for name in names):
+        return None, {}
+    root = Path(tempfile.mkdtemp(prefix=EXTRACTED))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    paths = {}
+    for number, name in enumerate(dict.fromkeys(names)):
+        folder = root / str(number)
+        sources = stored[name]["sources"]
+        for path, text in sources.items():
+            target = folder / path
+            is_inside = not path_problem(path) and target.resolve().is_relative_to(folder.resolve())
+            if not is_inside or stored[name]["file"] not in sources:
+                message = f"{written(path)} must be in the directory of {name}"
+                raise InputError(message, file=file)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_text(target, text.encode("utf-8", "replace").decode())
+        paths[name] = str(folder / stored[name]["file"])
+
+    def extracted(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: extracted(inner, name) for name, inner in value.items()}
+        if key in PLUGIN_KEYS and isinstance(value, str):
+            name, preset = registry.split_preset(value)
+            return paths.get(name, name) + (f":{preset}" if preset else "")
+        return value
+
+    changed: dict[str, Any] = extracted(dict(tree))
+    return changed, {path: name for name, path in paths.items()}
+
+
+def remote_spec(run: PointRun, options: RunOptions, lock: int) -> dict[str, Any]:
+    """Return the spec of a point for another machine, which may share the result directory: there
+    the lock file has the same content.
+    """
+    path = os.readlink(f"/proc/self/fd/{lock}") if Path("/proc/self/fd").is_dir() else ""
+    token = os.pread(lock, 64, 0).decode("ascii", "replace")
+    return {**point_spec(run, options), "store": {"lock": path, "token": token}}
+
+
+def run_remotely(spec: Mapping[str, Any], should_stop: Callable[[], bool]) -> Reply:
+    """Return the reply for a point (`Workers.ask`); without the result directory, its result's
+    files come with it under "files", by name."""
+    folder, lock = Path(spec["folder"]), Path(spec["store"]["lock"])
+    if lock.is_file() and lock.read_bytes() == spec["store"]["token"].encode():
+        with exclusive(folder, patient=True):  # of another task for the same point
+            return WORKERS.ask("run", spec, should_stop)
+    with tempfile.TemporaryDirectory(prefix="netsim-point-") as scratch:
+        there = {**spec, "folder": str(Path(scratch) / folder.name)}
+        reply = WORKERS.ask("run", there, should_stop)
+        if reply.get("directory") is not None:
+            paths = [path for path in Path(reply["directory"]).iterdir() if path.is_file()]
+            contents = {path.name: path.read_bytes() for path in paths}
+            contents.pop(files.CHECKPOINT, None)
+            reply["files"] = contents
+        return reply

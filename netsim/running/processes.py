@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -18,14 +17,11 @@ from typing import Any
 from netsim.common.memory import available_bytes, available_cores
 from netsim.common.steps import step
 from netsim.errors import warn_once
-from netsim.running.estimate import BASE_BYTES, Estimate, Work, require_memory
+from netsim.running.estimate import BASE_BYTES, NO_FEATURES, Estimate, Memory, require_memory
 from netsim.running.executor import Batch, Executor, Serial, input_error
-from netsim.running.point import Progress
-from netsim.running.point_run import PointOutcome, PointRun, Report, RunOptions
+from netsim.running.point import PointOutcome, PointRun, Progress, Report, RunOptions
 from netsim.running.point_spec import point_spec
 from netsim.running.worker_process import POLL_S, Reply, WorkerProcess, Workers
-
-UNKNOWN = Estimate(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, assumptions="")
 
 ALONE_S = 1.0
 """Seconds for which this process predicts points alone; then workers help."""
@@ -101,10 +97,10 @@ class Processes(Executor):
         if "input_error" in reply:
             raise input_error(reply["input_error"])
         if "error" in reply:
-            return replace(UNKNOWN, memory_bytes=self._memory or 0)
+            return Estimate(memory=Memory(held=self._memory or 0))
         reply.pop("lost", None)
-        work = None if reply["work"] is None else Work(**reply["work"])
-        estimate = Estimate(**{**reply, "work": work})
+        memory = Memory(**reply.pop("memory"))
+        estimate = Estimate(**{**reply, "memory": memory, "feature_set": NO_FEATURES})
         require_memory(estimate, what=run.point.file, available=self._memory)
         return estimate
 

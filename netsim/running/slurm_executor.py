@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError
-from netsim.running import remote
+from netsim.running import point_spec
 from netsim.running.executor import Batch, Executor
-from netsim.running.point_run import PointRun
+from netsim.running.point import PointRun
 from netsim.running.worker_process import Reply
 
 INSTALL = "pip install 'netsim[slurm]'"
@@ -40,9 +40,9 @@ class PointsTask:
 
     def __call__(self) -> list[Reply]:
         try:
-            return [remote.run_remotely(spec, lambda: False) for spec in self.specs]
+            return [point_spec.run_remotely(spec, lambda: False) for spec in self.specs]
         finally:
-            remote.WORKERS.end_idle()
+            point_spec.WORKERS.end_idle()
 
     def checkpoint(self) -> Any:
         """Let the running point write its checkpoint; return the job to queue again.
@@ -51,7 +51,7 @@ class PointsTask:
         """
         from submitit.helpers import DelayedSubmission
 
-        remote.WORKERS.stop_and_wait()
+        point_spec.WORKERS.stop_and_wait()
         return DelayedSubmission(PointsTask(self.specs))
 
 
@@ -97,7 +97,7 @@ class Slurm(Executor):
         )
         with executor.batch():
             for group in groups:
-                specs = [remote.remote_spec(run, batch.options, self._lock) for run in group]
+                specs = [point_spec.remote_spec(run, batch.options, self._lock) for run in group]
                 self.submitted.append(executor.submit(PointsTask(specs)))
         self._groups = groups
         return [*waiting]

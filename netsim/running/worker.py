@@ -14,7 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from netsim import errors
 from netsim.errors import InputError
 from netsim.results.files import plain
-from netsim.running.estimate import estimate
-from netsim.running.point import Progress
-from netsim.running.point_run import Callbacks, PointOutcome
+from netsim.running.estimate import NO_FEATURES, estimate
+from netsim.running.point import Callbacks, PointOutcome, Progress
 from netsim.running.point_spec import rebuild
 from netsim.running.worker_process import MAX_BYTES
 
@@ -38,10 +37,6 @@ OBJECTS_PER_COLLECTION = 100_000
 
 STOPPED, HUNG, ALONE = 0, 3, 4
 """Exit statuses: stopped before there was something to save, hung, the other process is gone."""
-
-COUNTS = ("n_hosts", "n_switches", "n_links", "n_flows", "packets", "packet_hops")
-ESTIMATED = (*COUNTS, "simulated_ps", "memory_bytes", "seconds", "setup_seconds", "assumptions")
-"""Parts of an estimate that travel."""
 
 
 def main(descriptor: int) -> None:
@@ -111,9 +106,7 @@ class Worker:
 
     def _estimate(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         run, _ = rebuild(spec)
-        found = estimate(run.point)
-        work = None if found.work is None else asdict(found.work)
-        return {**{name: getattr(found, name) for name in ESTIMATED}, "work": work}
+        return asdict(replace(estimate(run.point), feature_set=NO_FEATURES))
 
     def _run(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         run, options = rebuild(spec)

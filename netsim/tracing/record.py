@@ -30,7 +30,7 @@ from netsim.results.provenance import provenances
 from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, StepReport, drive
 from netsim.running.estimate import estimate_scenario, require_memory
 from netsim.running.point import Progress, ready_engine
-from netsim.running.stored_sources import EXTRACTED, plugin_files_of, with_stored_sources
+from netsim.running.point_spec import EXTRACTED, plugin_files_of, with_stored_sources
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
 
 if TYPE_CHECKING:

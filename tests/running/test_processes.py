@@ -23,7 +23,7 @@ from netsim.results import load
 from netsim.results.provenance import provenances
 from netsim.running import processes
 from netsim.running.estimate import BASE_BYTES
-from netsim.running.point_run import PointRun, RunOptions
+from netsim.running.point import PointRun, RunOptions
 from netsim.running.point_spec import point_spec, rebuild
 from netsim.running.processes import Processes
 from netsim.running.sweep import run_points

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import shutil
-import sys
 import tomllib
 from pathlib import Path
 
@@ -37,8 +36,7 @@ size = "1MB"
 @pytest.fixture
 def fake(monkeypatch):
     fake = FakeSimulate()
-    for name, module in fake.modules().items():
-        monkeypatch.setitem(sys.modules, name, module)
+    fake.install(monkeypatch)
     return fake
 
 
@@ -127,11 +125,11 @@ class TestKept:
             Path("mine.py").write_text(Path("mine.py").read_text() + "# edited\n")
             return fake.simulate(point, **options)
 
-        monkeypatch.setattr(sys.modules["netsim.running.point"], "simulate", edited_meanwhile)
+        monkeypatch.setattr("netsim.running.point.simulate", edited_meanwhile)
         transport = ("--seed", "1", "--set", "transport=./mine.py")
         assert run(*transport) == (0, [1])
         assert "# edited" not in load("r").experiment["plugins"][1]["sources"]["mine.py"]
-        monkeypatch.setattr(sys.modules["netsim.running.point"], "simulate", fake.simulate)
+        monkeypatch.setattr("netsim.running.point.simulate", fake.simulate)
         assert run(*transport) == (0, [1])
         assert run(*transport) == (0, [])
 

@@ -18,9 +18,9 @@ from sweep_case import SweepCase, done, until
 from netsim.cli import app
 from netsim.results.provenance import provenances
 from netsim.results.shard import Shard, merge
-from netsim.running import remote
+from netsim.running import point_spec
 from netsim.running.executor import outcome_of
-from netsim.running.point_run import PointRun
+from netsim.running.point import PointRun
 from netsim.running.processes import Processes
 from netsim.running.sweep import run_points
 
@@ -39,9 +39,9 @@ def on_dask_without_a_shared_directory(points, monkeypatch):
     pytest.importorskip("distributed")
     from netsim.running.dask_executor import Dask
 
-    spec_of = remote.remote_spec
+    spec_of = point_spec.remote_spec
     nothing = {"store": {"lock": "/nothing", "token": ""}, "directory": "/nowhere"}
-    monkeypatch.setattr(remote, "remote_spec", lambda *given: {**spec_of(*given), **nothing})
+    monkeypatch.setattr(point_spec, "remote_spec", lambda *given: {**spec_of(*given), **nothing})
     return run_points(points, Path("r"), executor=Dask(jobs=2))
 
 

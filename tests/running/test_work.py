@@ -9,8 +9,7 @@ import pytest
 from raises_input import mentions
 
 from netsim.experiment import Experiment, locate
-from netsim.experiment.scenario import prepare
-from netsim.running.estimate import estimate_scenario, work
+from netsim.running.estimate import estimate
 
 # Experiment, overrides that select the point, packet-hops, and seconds on one thread.
 MEASURED = [
@@ -41,15 +40,14 @@ def point_of(name, overrides):
 
 
 def todo_of(name, overrides):
-    point = point_of(name, overrides)
-    return work(point, prepare(point))
+    return estimate(point_of(name, overrides))
 
 
 def test_estimated_hops_and_time_of_shipped_experiments():
     for name, overrides, hops, seconds in MEASURED:
         todo = todo_of(name, overrides)
-        assert todo.hops == pytest.approx(hops, rel=0.2)
-        assert 0.5 < todo.seconds(1) / seconds < 2
+        assert todo.packet_hops == pytest.approx(hops, rel=0.2)
+        assert 0.5 < todo.simulation_s(1) / seconds < 2
 
 
 @pytest.mark.parametrize(
@@ -63,17 +61,17 @@ def test_hop_estimate_includes_parity_and_credit_packets(transport, hops):
     traffic = {"kind": "permutation", "size": "1KB"}
     content = {"topology": tree, "transport": transport, "traffic": traffic}
     (point,) = Experiment.from_mapping(content).points()
-    assert 0.5 < work(point, prepare(point)).hops / hops < 2
+    assert 0.5 < estimate(point).packet_hops / hops < 2
 
 
 def test_two_threads_help_when_windows_have_many_hops():
     """Measured with two threads: p2p_512 0.099 s instead of 0.178 s, homa_w4 6.1 instead of 5.8."""
     busy = todo_of("p2p_512", ["transport=ndp:800g"])
-    assert 1.5 < busy.seconds(1) / busy.seconds(2) < 1.9
+    assert 1.5 < busy.simulation_s(1) / busy.simulation_s(2) < 1.9
     sparse = todo_of("homa_w4", ["transport.priorities=8"])
-    assert 0.9 < sparse.seconds(1) / sparse.seconds(2) < 1.3
+    assert 0.9 < sparse.simulation_s(1) / sparse.simulation_s(2) < 1.3
     idle = todo_of("incast", ["transport=ndp", "traffic.fan_in=4"])
-    assert idle.seconds(1) == idle.seconds(2)
+    assert idle.simulation_s(1) == idle.simulation_s(2)
 
 
 def test_estimate_includes_retransmits_of_trimmed_packets():
@@ -99,6 +97,6 @@ def test_serving_estimate_matches_simulated_time():
     busy = todo_of("serving_small", [*small, "traffic.requests=300", "traffic.rate=300"])
     assert busy.simulated_ps == pytest.approx(150 * 20.7e9, rel=0.1)
     point = point_of("serving_small", small)
-    assumptions = estimate_scenario(point, prepare(point)).assumptions
+    assumptions = estimate(point).assumptions
     assert mentions(assumptions, "request")
     assert "no time" not in assumptions

@@ -141,8 +141,8 @@ def _simulated(
     from netsim.cli.points import simulate_points
     from netsim.experiment import Experiment, locate
     from netsim.results import load_result
-    from netsim.running.executors import executor_of
-    from netsim.running.point_run import RunOptions
+    from netsim.running.point import RunOptions
+    from netsim.running.sweep import executor_of
 
     loaded = Experiment.load(locate(sweep.experiment), getattr(sweep, form))
     threads, force, checkpoint_s = settings
