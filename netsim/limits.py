@@ -2,7 +2,7 @@
 
 Every number of a run ends in an int64 or in a packet's field
 (`netsim.engine.kernels.fields.PacketRecord`), and compiled code does not detect overflow. So each
-bound is checked before a run: when a value is parsed (`netsim.units`, `netsim.plugins.params`), or
+bound is checked before a run: when a value is parsed (`netsim.units`, `netsim.params`), or
 when all that it depends on is known (`netsim.model.checks`). Each is derived here from what it
 protects.
 """

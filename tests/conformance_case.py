@@ -9,7 +9,7 @@ from netsim.conformance import Finding, check
 WINDOW = '''
 """A window of packets; each is acknowledged, and all are sent again after a timeout."""
 
-from netsim.plugins.params import Param
+from netsim.params import Param
 from netsim.transport import *
 
 PARAMS = [

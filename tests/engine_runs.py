@@ -20,8 +20,8 @@ from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec, routing_s
 from netsim.model.faults import LinkFault
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
+from netsim.params import resolve_params
 from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginSpec
 
 PACKET = 4160

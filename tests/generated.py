@@ -5,13 +5,11 @@ python tests/generated.py     # updates the pages
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
-from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -22,14 +20,12 @@ from netsim.cli import bench
 from netsim.cli.app import app, groups
 from netsim.common.discovery import GROUPS, stated_time
 from netsim.experiment import built_in, schema
-from netsim.model.fabric import REQUIRED as REQUIRED_KEY
-from netsim.model.fabric import CircuitRules, Ecn, Fabric, keys_of
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
 from netsim.model.patterns import PATTERNS
-from netsim.model.routing import NEVER
+from netsim.params import Param, keys_of
 from netsim.plugins import registry
-from netsim.plugins.params import REQUIRED, Param
 from netsim.results import COLUMNS
-from netsim.units import format_bytes, format_rate, format_time
+from netsim.units import format_rate, format_time
 from netsim.validation.page import percent, rows_of
 from netsim.workloads.cost.cost_tables import (
     FailureRates,
@@ -84,6 +80,8 @@ def _line(text: str) -> str:
 
 
 def _value(value: object, none: str = "none") -> str:
+    if value in ("", (), {}):
+        return ""
     if value is None:
         value = none
     if isinstance(value, bool):
@@ -91,14 +89,13 @@ def _value(value: object, none: str = "none") -> str:
     return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
 
 
-def _kind(unit: str, choices: Iterable[str]) -> str:
-    names = ", ".join(f"`{one}`" for one in choices)
-    return names or unit
+HEAD = ("key", "value", "default", "meaning")
 
 
 def _row(param: Param) -> list[str]:
-    default = "required" if param.default is REQUIRED else _value(param.default, param.none)
-    return [f"`{param.name}`", _kind(param.unit, param.choices), default, _line(param.doc)]
+    default = "required" if param.required else _value(param.default, param.none)
+    unit = ", ".join(f"`{name}`" for name in param.choices) or str(param.unit)
+    return [f"`{param.name}`", unit, default, _line(param.doc)]
 
 
 def parameters(kind: str) -> Iterator[str]:
@@ -110,7 +107,7 @@ def parameters(kind: str) -> Iterator[str]:
         yield plugin.summary + (f" Presets: {presets}." if presets else "")
         yield ""
         if plugin.params:
-            yield from _table(("key", "value", "default", "meaning"), map(_row, plugin.params))
+            yield from _table(HEAD, map(_row, plugin.params))
             yield ""
 
 
@@ -120,7 +117,7 @@ def fabric_plugins(kind: str) -> Iterator[str]:
         yield f"**`{plugin.name}`**: {plugin.summary}"
         yield ""
         if plugin.params:
-            yield from _table(("key", "value", "default", "meaning"), map(_row, plugin.params))
+            yield from _table(HEAD, map(_row, plugin.params))
             yield ""
 
 
@@ -214,71 +211,29 @@ def columns() -> Iterator[str]:
 
 def keys() -> Iterator[str]:
     """Yield the keys of the fixed sections of an experiment file."""
-    docs = _attribute_docs(Path(schema.__file__))
     for title, section in SECTIONS.items():
         yield f"## {title}"
         yield ""
-        rows = (
-            [f"`{key}`", _default(field), docs[section.__name__][key]]
-            for key, field in section.model_fields.items()
-        )
-        yield from _table(("key", "default", "meaning"), rows)
+        rows = [_row(param) for param in keys_of(section).values()]
+        for row in rows:
+            row[2] = "" if "default: " in row[3] else row[2]  # the meaning says it
+        yield from _table(HEAD, rows)
         yield ""
-    for title, table in (
-        ("fabric", Fabric),
-        ("fabric.ecn", Ecn),
-        ("fabric.circuits", CircuitRules),
-    ):
-        yield f"## [{title}]"
-        yield ""
-        rows = (
-            [
-                f"`{key}`",
-                _kind(row.unit, row.rules.get("choices", ())),
-                "required" if row.default is REQUIRED_KEY else _value(row.default),
-                _line(row.doc),
-            ]
-            for key, row in keys_of(table).items()
-        )
-        yield from _table(("key", "value", "default", "meaning"), rows)
-        yield ""
-
-
-def _attribute_docs(file: Path) -> dict[str, dict[str, str]]:
-    """Return class -> attribute -> the docstring below it."""
-    return {
-        one.name: {
-            first.target.id: second.value.value
-            for first, second in pairwise(one.body)
-            if isinstance(first, ast.AnnAssign) and isinstance(first.target, ast.Name)
-            if isinstance(second, ast.Expr) and isinstance(second.value, ast.Constant)
-        }
-        for one in ast.parse(file.read_text("utf-8")).body
-        if isinstance(one, ast.ClassDef)
-    }
-
-
-def _default(field: Any) -> str:
-    if field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True)
-    if value in ((("*", NEVER),), NEVER):
-        value = "never"
-    if isinstance(value, int) and value >= 10**6:
-        value = format_bytes(value)
-    return "" if value in ("", None, {}, ()) else _value(value)
 
 
 SECTIONS = {
     "Top level": schema.FileSection,
     "[flow_classes.NAME]": schema.ClassSection,
-    "[packets]": schema.PacketsSection,
+    "[packets]": PacketFormat,
     "[faults.NAME]": schema.FaultSection,
     "[routing]": schema.RoutingSection,
     "[stop]": schema.StopSection,
     "[measure]": schema.MeasureSection,
     "[outputs]": schema.OutputsSection,
     "[reference]": schema.ReferenceSection,
+    "[fabric]": Fabric,
+    "[fabric.ecn]": Ecn,
+    "[fabric.circuits]": CircuitRules,
 }
 
 

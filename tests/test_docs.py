@@ -23,6 +23,7 @@ import netsim.transport
 from netsim.common.discovery import stated_time
 from netsim.experiment import Experiment, built_in
 from netsim.experiment.schema import FileSection
+from netsim.params import keys_of
 
 PAGES = [
     path
@@ -65,7 +66,7 @@ def test_toml_blocks_are_valid_experiments(tmp_path, monkeypatch):
         kind = next((one for one in MINE if f"netsim new {one} mine" in page.read_text()), "queue")
         for block in blocks(page.read_text("utf-8"), "toml"):
             tables = tomllib.loads(block.replace("./mine.py", MINE[kind]))
-            if tables.keys() <= FileSection.model_fields.keys():
+            if tables.keys() <= keys_of(FileSection).keys():
                 assert Experiment.from_mapping({**SMALL, **tables}).points(), page
                 found += 1
     assert found >= 20

@@ -29,8 +29,8 @@ from netsim.engine.kernels.fields import (
 from netsim.engine.kernels.handlers import PROGRAM_HANDLERS, QUEUE_HANDLERS, ROUTING_HANDLERS
 from netsim.engine.kernels.layout import PACKET, PORT, QUEUE, annotated, fields_of
 from netsim.model.builder import MAX_NICS, MAX_SWITCH_PORTS
+from netsim.params import UNITS
 from netsim.plugins.declarations import QUEUE_FUNCTIONS
-from netsim.plugins.params import UNITS
 
 ROOT = Path(__file__).parent.parent
 TEMPLATES = ROOT / "netsim/conformance/templates"

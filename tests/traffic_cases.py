@@ -11,7 +11,7 @@ from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.model.workload import Workload
-from netsim.plugins.params import resolve_params
+from netsim.params import resolve_params
 from netsim.plugins.registry import PluginSpec, find
 
 GBPS = 10**9

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netsim.model.network import Network
-from netsim.plugins.params import resolve_params
+from netsim.params import resolve_params
 from netsim.topologies import fat_tree
 
 GBPS = 10**9

@@ -1,6 +1,6 @@
 """The command line: one file per command, imported when the command runs.
 
-`netsim --help` is instant: functions that need numba, numpy, pydantic, polars, networkx or
+`netsim --help` is instant: functions that need numba, numpy, polars, networkx or
 matplotlib import them.
 """
 

@@ -17,7 +17,7 @@ from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
 if TYPE_CHECKING:
-    from netsim.plugins.params import Param
+    from netsim.params import Param
     from netsim.plugins.registry import Plugin
 
 KINDS = (*FOLDERS, *FILES, "experiment")
@@ -108,7 +108,7 @@ def _sizes(path: Path) -> Iterator[str]:
 
 def _described(plugin: Plugin, preset: str | None) -> dict[str, Any]:
     """Return a plugin as JSON, with values as users write them."""
-    from netsim.plugins.params import REQUIRED
+    from netsim.params import REQUIRED
 
     module = plugin.module
     values = plugin.presets[preset] if preset is not None else {}
@@ -201,7 +201,7 @@ def _ended(sentence: str) -> str:
 
 
 def _written(value: object, none: str = "none") -> str:
-    from netsim.plugins.params import REQUIRED
+    from netsim.params import REQUIRED
 
     if value is REQUIRED:
         return "(required)"

@@ -29,7 +29,7 @@ from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.model.parts import require_complete, topology_use
 from netsim.model.workload import Workload
-from netsim.plugins.params import Param
+from netsim.params import Param
 from netsim.plugins.registry import Plugin, PluginSpec
 
 TOPOLOGY, TRAFFIC = Cases(), Cases()

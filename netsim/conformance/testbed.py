@@ -35,9 +35,9 @@ from netsim.model.network import Network
 from netsim.model.parts import with_tables
 from netsim.model.port_sizes import settle_sizes
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
+from netsim.params import resolve_params
 from netsim.plugins import registry
 from netsim.plugins.declarations import MAX_HOPS, classes_of
-from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.reports.links import conserve
 from netsim.running.drive import FINISHED, UNDELIVERED, StepReport, drive

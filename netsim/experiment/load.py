@@ -18,6 +18,7 @@ from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.schema import FileSection
 from netsim.experiment.sweep import Variant, expand
+from netsim.params import keys_of
 from netsim.units import written
 
 MAX_NAME = 150
@@ -54,7 +55,7 @@ class Experiment:
     """The tables and keys, and the directory of the files that they name."""
 
     __signature__: ClassVar = Signature(
-        [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in FileSection.model_fields]
+        [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in keys_of(FileSection)]
     )
     """Names the tables and keys, so that notebooks complete them."""
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.document import Tree
-from netsim.experiment.schema import ReferenceSection, validated
+from netsim.experiment.schema import ReferenceSection
+from netsim.params import read_table
 from netsim.units import parse_time_ps, written
 
 SECTION = "reference"
@@ -33,7 +34,7 @@ def is_time(column: str) -> bool:
 
 def resolve_reference(table: Tree) -> Reference:
     """Return the reference of a [reference] table. Raises InputError without a file."""
-    section = validated(ReferenceSection, table, SECTION)
+    section = read_table(ReferenceSection, table, key=SECTION)
     values: dict[Any, float] = {}
     for pair in section.values:
         if not _is_pair(pair):

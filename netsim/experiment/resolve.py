@@ -6,22 +6,18 @@ Sections that points share are resolved once. Errors are collected and reported 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from netsim.common.inputs import ROOM_IN_NAME, path_problem
 from netsim.engine.compiling import lint
-from netsim.errors import CombinedInputError, InputError, did_you_mean, raise_all
+from netsim.errors import CombinedInputError, InputError, did_you_mean
 from netsim.experiment import resolve_fabric as fabrics
 from netsim.experiment.document import FABRIC_PLUGINS, PLUGIN_SECTIONS, ErrorCollector, Tree
 from netsim.experiment.model import Point
 from netsim.experiment.reference import SECTION, axis_problem, resolve_reference
-from netsim.experiment.resolve_fabric import (
-    FabricTable,
-    describe_fabric,
-    describe_packets,
-    resolve_packets,
-)
+from netsim.experiment.resolve_fabric import FabricTable, describe_fabric
 from netsim.experiment.resolve_plugins import PluginResolver
 from netsim.experiment.schema import (
     SECTIONS,
@@ -31,12 +27,12 @@ from netsim.experiment.schema import (
     OutputsSection,
     RoutingSection,
     StopSection,
-    validated,
 )
 from netsim.experiment.sweep import Finder, Variant
 from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
 from netsim.model.fabric import Fabric, PacketFormat
+from netsim.params import as_table, keys_of, read_table, read_tables
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.units import format_time, written
@@ -177,12 +173,6 @@ def _check_classes(
 
 SEED_LIMIT = 2**32
 
-FOR_A_TIME = ("loss_rate", "bit_error_rate", "rate", "mtbf")
-"""Keys that take effect between `at` and `until`."""
-
-OF_SERIES = ("ports", "hosts", "flows", "fields", "sample_budget")
-"""Keys without effect unless something is sampled."""
-
 
 def resolve_seed(tree: Tree) -> int:
     """Return the seed of an experiment. Raises InputError without file and key."""
@@ -196,17 +186,12 @@ def resolve_seed(tree: Tree) -> int:
     return seed
 
 
-def resolve_stop(table: Tree) -> StopSection:
-    """Return the stop condition of a [stop] table. Raises InputError without a file."""
-    return validated(StopSection, table, "stop")
-
-
 def resolve_measure(table: Tree, stop: StopSection | None) -> MeasureSection | None:
     """Return the measurement of a [measure] table, None if it is empty. Raises InputError, without
     a file, also if it conflicts with `stop`."""
     if not table:
         return None
-    section = validated(MeasureSection, table, "measure")
+    section = read_table(MeasureSection, table, key="measure")
     if section.end_ps >= HORIZON_PS:
         message = f"ends after {format_time(section.end_ps, 3)}"
         raise InputError(message, key="measure", hint=HORIZON)
@@ -214,85 +199,17 @@ def resolve_measure(table: Tree, stop: StopSection | None) -> MeasureSection | N
         key = "stop.drain" if stop.drain else "stop.max_time"
         hint = "a measured run ends with its drain"
         raise InputError("conflicts with [measure]", key=key, hint=hint, code="conflict")
-    return (
-        section.model_copy(update={"drain": section.window}) if section.drain is None else section
-    )
+    return section
 
 
 def resolve_outputs(table: Tree, title: str) -> OutputsSection:
     """Return the outputs of an [outputs] table; by default the directory is results/`title`."""
-    section = validated(OutputsSection, table, "outputs")
+    section = read_table(OutputsSection, table, key="outputs")
     directory = section.directory or f"results/{title}"
     problem = path_problem(directory, reserve=ROOM_IN_NAME)
     if problem:
         raise InputError(f"{written(directory)} {problem}", key="outputs.directory")
-    if not section.samples:
-        message, hint = "has no effect without sample_interval", 'such as sample_interval = "10us"'
-        keys = [key for key in OF_SERIES if key in section.model_fields_set]
-        raise_all([InputError(message, key=f"outputs.{key}", hint=hint) for key in keys])
-    return section.model_copy(update={"directory": directory})
-
-
-def resolve_faults(table: Tree) -> dict[str, FaultSection]:
-    """Return the faults of a [faults] table by name. Raises InputError without a file."""
-    faults: dict[str, FaultSection] = {}
-    errors: list[InputError] = []
-    for name, fields in table.items():
-        key = f"faults.{name}"
-        try:
-            faults[name] = validated(FaultSection, fields, key)
-            errors += _contradictions(faults[name], key)
-        except InputError as error:
-            errors += error.errors
-    raise_all(errors)
-    return faults
-
-
-def resolve_routing(table: Tree) -> RoutingSection:
-    """Return the delays of a [routing] table. Raises InputError without a file."""
-    section = validated(RoutingSection, table, "routing")
-    section = section.model_copy(update={"peer_carrier_delay": section.carrier.other_ps})
-    if section.carrier.other_ps < section.carrier.own_ps:
-        times = section.described()
-        message = f"{times['peer_carrier_delay']} is less than carrier_delay"
-        hint = f"at least {times['carrier_delay']}"
-        raise InputError(message, key="routing.peer_carrier_delay", hint=hint)
-    return section
-
-
-def _contradictions(section: FaultSection, key: str) -> list[InputError]:
-    """Return conflicts between keys."""
-    errors: list[InputError] = []
-    written_keys = section.model_fields_set
-
-    def wrong(message: str, hint: str, name: str = "") -> None:
-        errors.append(InputError(message, key=f"{key}.{name}" if name else key, hint=hint))
-
-    if section.links is None and section.node is None:
-        wrong("missing", 'such as links = "all"', "links")
-    elif section.links is not None and section.node is not None:
-        wrong("conflicts with links", "write one of them", "node")
-    if section.down is None and section.up is not None:
-        wrong("up without down", 'add down, such as "1ms"')
-    elif section.down is not None and section.up is not None and section.up <= section.down:
-        wrong("up must be later than down", f"later than {format_time(section.down)}")
-    if section.mtbf is not None and section.down is not None:
-        wrong("conflicts with down", "use two sections", "mtbf")
-    if (section.mtbf is None) != (section.mttr is None):
-        there, other = ("mtbf", "mttr") if section.mttr is None else ("mttr", "mtbf")
-        wrong(f"{there} without {other}", "write both or neither", other)
-    for name in ("at", "until"):
-        if name in written_keys and not written_keys & set(FOR_A_TIME):
-            wrong("has no effect", f"only with {', '.join(FOR_A_TIME)}", name)
-    if section.resize_queues and section.rate is None:
-        wrong("has no effect", "add rate", "resize_queues")
-    elif section.resize_queues and (section.at, section.until) != (0, None):
-        wrong("conflicts with at and until", "queues keep their sizes", "resize_queues")
-    if section.until is not None and section.until <= section.at:
-        wrong("must be later than at", f"later than {format_time(section.at)}", "until")
-    if not written_keys & {*FOR_A_TIME, "mttr", "down", "up"}:
-        wrong("no fault", "add loss_rate, bit_error_rate, rate, mtbf and mttr, or down and up")
-    return errors
+    return replace(section, directory=directory)
 
 
 T = TypeVar("T")
@@ -323,16 +240,18 @@ class Resolver:
         topology, transport, traffic = (
             plugins.use(section, tree.get(section), variant.axes) for section in PLUGIN_SECTIONS
         )
-        packets = self._section(tree, "packets", resolve_packets)
+        packets = self._table(tree, "packets", PacketFormat)
         classes = plugins.classes(tree.get("flow_classes", {}), variant.axes)
         fabric = None
         if packets is not None and transport is not None and classes is not None:
             transports = {"transport": transport}
             transports |= {f"flow_classes.{one.name}.transport": one.transport for one in classes}
             fabric = self._fabrics.fabric(tree.get("fabric", {}), transports, packets)
-        faults = self._section(tree, "faults", resolve_faults)
-        routing = self._section(tree, "routing", resolve_routing)
-        stop = self._section(tree, "stop", resolve_stop)
+        faults = self._section(
+            tree, "faults", lambda table: read_tables(FaultSection, table, key="faults")
+        )
+        routing = self._table(tree, "routing", RoutingSection)
+        stop = self._table(tree, "stop", StopSection)
         measure = self._section(tree, "measure", lambda table: resolve_measure(table, stop))
         outputs = self._section(tree, "outputs", lambda table: resolve_outputs(table, title))
         self._section(tree, SECTION, lambda table: resolve_reference(table) if table else None)
@@ -374,7 +293,7 @@ class Resolver:
             "seed": fields["seed"],
             **{name: describe(fields[name], tree[name]) for name in PLUGIN_SECTIONS},
             **self._plugins.describe_classes(fields["classes"], tree),
-            "packets": describe_packets(fields["packets"]),
+            "packets": as_table(fields["packets"]),
             "fabric": describe_fabric(fields["fabric"]),
         }
         sections = ["stop", "measure", "outputs"]
@@ -400,6 +319,9 @@ class Resolver:
         self._fabrics.note_ineffective_keys()
         return self._errors.all()
 
+    def _table(self, tree: Tree, name: str, table: type[T]) -> T | None:
+        return self._section(tree, name, lambda given: read_table(table, given, key=name))
+
     def _section(self, tree: Tree, name: str, resolve: Callable[[Tree], T]) -> T | None:
         table = tree.get(name, {})
         if not isinstance(table, dict):
@@ -412,7 +334,7 @@ def check_top_level(tree: Tree, find: Finder) -> list[InputError]:
     """Return the errors in the top-level keys and the types of the sections. A key that belongs
     into a section is proposed there."""
     try:
-        validated(FileSection, tree, "")
+        read_table(FileSection, tree)
     except InputError as error:
         return [_placed(one, tree, find) for one in error.errors]
     return []
@@ -421,9 +343,7 @@ def check_top_level(tree: Tree, find: Finder) -> list[InputError]:
 def _placed(error: InputError, tree: Tree, find: Finder) -> InputError:
     if error.code != "unknown_key" or error.key is None or "." in error.key:
         return error
-    known = [
-        f"{section}.{key}" for section, model in SECTIONS.items() for key in model.model_fields
-    ]
+    known = [f"{section}.{key}" for section, table in SECTIONS.items() for key in keys_of(table)]
     plugins: list[tuple[str, Plugin | None]]
     plugins = [("fabric", one) for kind in FABRIC_PLUGINS.values() for one in registry.all(kind)]
     for section in PLUGIN_SECTIONS:

@@ -1,9 +1,9 @@
-"""Resolve [packets] and [fabric]: defaults, the transport's values, and conflicts."""
+"""Resolve [fabric]: defaults, the transport's values, and conflicts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -12,25 +12,20 @@ from typing import Any
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.experiment.document import FABRIC_PLUGINS
 from netsim.experiment.model import Point
-from netsim.experiment.schema import FabricSection, PacketsSection, validated
-from netsim.limits import CLASSES, PACKET_BYTES
 from netsim.model.fabric import (
-    DIRECT,
     OPPORTUNISTIC,
     CircuitRules,
     Ecn,
     Fabric,
-    Key,
     PacketFormat,
-    keys_of,
 )
 from netsim.model.parts import built, with_tables
 from netsim.model.port_sizes import PortSizes, port_sizes
+from netsim.params import Param, keys_by_field, keys_of, read_keys, resolve_params
 from netsim.plugins import calls, registry
 from netsim.plugins.declarations import classes_of
-from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginSpec
-from netsim.units import Bdp, format_bytes, format_port_size, format_rate, format_time, written
+from netsim.units import Bdp, format_bytes, format_rate, format_time, written
 
 COMMON = tuple(keys_of(Fabric))
 """Keys of [fabric] that are no plugin's."""
@@ -43,16 +38,6 @@ INNER = tuple(
 """Keys of its tables."""
 
 UNKNOWN = "unknown key"
-
-
-def resolve_packets(table: Mapping[str, Any]) -> PacketFormat:
-    """Return the packet sizes of a [packets] table. Raises InputError without a file."""
-    packets = PacketFormat(**validated(PacketsSection, table, "packets").model_dump())
-    if packets.data_bytes > PACKET_BYTES:
-        message = f"packet size {packets.data_bytes} exceeds {PACKET_BYTES} bytes"
-        hint = "reduce payload or header"
-        raise InputError(message, key="packets.payload_bytes", hint=hint, code="out_of_range")
-    return packets
 
 
 def fabric_defaults(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
@@ -173,7 +158,8 @@ def fabric_of(source: FabricTable, packets: PacketFormat) -> Fabric:
         taken |= {param.name: f"the parameter of {plugin.name}" for param in plugin.params}
     raise_all(errors)
     fabric = Fabric(uses["queue_discipline"], uses["routing"], **common)
-    errors = [*_contradictions(fabric), *wrong_sizes(fabric, packets)]
+    errors = [error.under("fabric") for error in fabric.conflicts({})]
+    errors += wrong_sizes(fabric, packets)
     raise_all([*errors, *_refused("routing", fabric, packets)])
     return fabric
 
@@ -188,25 +174,21 @@ def _common(
 ) -> dict[str, Any]:
     """Return the fields of `Fabric` except its plugins; the discipline's `module` may set the
     class count."""
-    context = {"packet_bytes": packets.data_bytes}
-    values = dict(validated(FabricSection, table, "fabric", context))
-    for key in FABRIC_PLUGINS:
-        del values[key]
-    jitter_ps = values.pop("host_jitter") or 0
-    ecn, circuits = values.pop("ecn"), values.pop("circuits")
-    if values["n_traffic_classes"] is None:  # the discipline's minimum, or the default
-        needed = classes_of(module)
-        values["n_traffic_classes"] = None if needed is None else needed[0]
-    values = _with_defaults(values, keys_of(Fabric))
-    if ecn is not None:
-        limits = dict(ecn)
-        if limits["kmax_bytes"] is None:
-            limits["kmax_bytes"] = limits["kmin_bytes"]
-        ecn = Ecn(**_with_defaults(limits, keys_of(Ecn)))
-    values["ecn"] = ecn
-    values["circuits"] = None if circuits is None else _circuits(dict(circuits))
-    values["host_jitter_ps"] = jitter_ps
-    return values
+    given = {key: value for key, value in table.items() if key not in FABRIC_PLUGINS}
+    if given.get("ecn") is False:
+        given["ecn"] = "none"
+    if (needed := classes_of(module)) is not None:
+        given.setdefault("n_traffic_classes", needed[0])
+    fields = {
+        field: param
+        for field, param in keys_by_field(Fabric).items()
+        if param.name not in FABRIC_PLUGINS
+    }
+    try:
+        values = read_keys(fields.values(), given, packets.data_bytes)
+    except InputError as error:
+        raise error.under("fabric") from None
+    return {field: values[param.name] for field, param in fields.items()}
 
 
 def _check_names(plugin: Plugin, taken: Mapping[str, str]) -> None:
@@ -236,23 +218,6 @@ def _used(
     return PluginSpec(plugin, params, preset)
 
 
-def _with_defaults(values: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
-    """Replace None by the default of the key."""
-    return {name: keys[name].default if value is None else value for name, value in values.items()}
-
-
-def _circuits(written: dict[str, Any]) -> CircuitRules:
-    given = {
-        one.name: written[one.metadata.get("written", one.name)] for one in fields(CircuitRules)
-    }
-    rules = CircuitRules(**{name: value for name, value in given.items() if value is not None})
-    if written["indirect_class"] is not None and rules.indirect != OPPORTUNISTIC:
-        message = f'has no effect with indirect = "{rules.indirect}"'
-        hint = f'remove it, or use indirect = "{OPPORTUNISTIC}"'
-        raise InputError(message, key="fabric.circuits.indirect_class", hint=hint, code="no_effect")
-    return rules
-
-
 def ineffective_keys(fabric: Fabric) -> dict[str, InputError]:
     """Return the errors for keys that have no effect in this fabric."""
     found = {}
@@ -274,18 +239,12 @@ def used_keys(fabric: Fabric) -> set[str]:
     return keys if fabric.circuits is not None else keys - {"circuits"}
 
 
-def describe_packets(packets: PacketFormat) -> dict[str, Any]:
-    """Return the equivalent [packets] table with all keys."""
-    return {
-        "payload_bytes": format_bytes(packets.payload_bytes),
-        "header_bytes": format_bytes(packets.header_bytes),
-        "control_bytes": format_bytes(packets.control_bytes),
-    }
-
-
 def describe_fabric(fabric: Fabric) -> dict[str, Any]:
     """Return the equivalent [fabric] table with all keys that have an effect."""
-    table = _described(fabric)
+    table = {
+        param.name: _described(param, getattr(fabric, field))
+        for field, param in keys_by_field(Fabric).items()
+    }
     for use in fabric.plugins.values():
         table |= {param.name: param.format(use.params[param.name]) for param in use.plugin.params}
     keep = used_keys(fabric)
@@ -298,71 +257,14 @@ def size_values(fabric: Fabric) -> dict[str, Any]:
     return {**fabric.queue.params, **{f"ecn.{name}": value for name, value in ecn.items()}}
 
 
-def _described(table: Fabric | Ecn) -> dict[str, Any]:
-    """Return every key with its value as written."""
-    return {
-        name: _as_written(getattr(table, one.name), key)
-        for one, (name, key) in zip(fields(table), keys_of(type(table)).items(), strict=True)
-    }
-
-
-def _as_written(value: Any, key: Key) -> Any:
-    if value is None:
-        return key.none
+def _described(param: Param, value: Any) -> Any:
+    """Return the value of a key of [fabric] as written."""
     if isinstance(value, PluginSpec):
         return value.name
-    if isinstance(value, Ecn):
-        return _described(value)
-    if isinstance(value, CircuitRules):
-        table = {
-            "guard": format_time(value.guard_ps),
-            "clock_offset": format_time(value.clock_offset_ps),
-            "at_circuit_end": value.at_circuit_end,
-            "indirect": value.indirect,
-        }
-        return table | (
-            {"indirect_class": value.indirect_class} if value.indirect == OPPORTUNISTIC else {}
-        )
-    if key.unit == "time":
-        return format_time(value)
-    return format_port_size(value) if key.unit == "queue" else value
-
-
-def _contradictions(fabric: Fabric) -> list[InputError]:
-    """Return conflicts between values other than sizes."""
-    errors, queue = [], fabric.queue
-
-    def wrong(key: str, message: str, hint: str) -> None:
-        errors.append(InputError(message, key=f"fabric.{key}", hint=hint))
-
-    least, most = classes_of(queue.module) or (1, CLASSES)
-    if not least <= fabric.n_traffic_classes <= most:
-        hint = f"exactly {least}" if least == most else f"{least} to {most}"
-        discipline = f'queue_discipline = "{fabric.queue_discipline}"'
-        message = f"{fabric.n_traffic_classes} conflicts with {discipline}"
-        wrong("n_traffic_classes", message, hint)
-    if fabric.n_link_classes > CLASSES:
-        message = f"{fabric.n_traffic_classes} conflicts with the {fabric.n_levels} levels of"
-        hint = f"at most {CLASSES // fabric.n_levels}"
-        wrong("n_traffic_classes", f'{message} routing = "{fabric.routing.name}"', hint)
-    if fabric.ecn and fabric.ecn_from_class >= fabric.n_traffic_classes:
-        hint = f"0 to {fabric.n_traffic_classes - 1}"
-        wrong("ecn_from_class", f"class {fabric.ecn_from_class} does not exist", hint)
-    rules = fabric.circuits or CircuitRules()
-    if rules.indirect == OPPORTUNISTIC and rules.indirect_class + 1 >= fabric.n_traffic_classes:
-        wrong(
-            "circuits.indirect_class",
-            f"no class above {rules.indirect_class} for indirect packets: n_traffic_classes is "
-            f"{fabric.n_traffic_classes}",
-            "use a lower class, or more classes, with data in the higher ones",
-        )
-    if rules.indirect != DIRECT and fabric.symmetric:
-        wrong(
-            "circuits.indirect",
-            f'"{rules.indirect}" conflicts with routing = "{fabric.routing.name}"',
-            f'use indirect = "{DIRECT}", or another routing',
-        )
-    return errors
+    table = param.format(value)
+    if isinstance(value, CircuitRules) and value.indirect != OPPORTUNISTIC:
+        del table["indirect_class"]
+    return table
 
 
 def wrong_sizes(fabric: Fabric, packets: PacketFormat) -> list[InputError]:

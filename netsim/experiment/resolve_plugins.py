@@ -13,8 +13,8 @@ from netsim.errors import CombinedInputError, InputError, raise_all
 from netsim.experiment.document import CLASS_SECTIONS, ErrorCollector, Tree, category
 from netsim.experiment.model import FlowClass
 from netsim.limits import TRANSPORTS
+from netsim.params import resolve_params
 from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.units import written
 
@@ -109,9 +109,7 @@ class PluginResolver:
                 del given[name]
                 hint = f"write {name} above the first [table]"
                 key = f"{section}.{name}"
-                errors.append(
-                    InputError("unknown parameter", key=key, hint=hint, code="unknown_key")
-                )
+                errors.append(InputError("unknown key", key=key, hint=hint, code="unknown_key"))
         params: dict[str, Any] = {}
         try:
             params = resolve_params(

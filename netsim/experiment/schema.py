@@ -1,284 +1,200 @@
-"""The fixed sections of an experiment file, as pydantic models.
+"""The fixed sections of an experiment file: tables of keys, and the conflicts between their keys.
 
-Plugins declare the parameters of topology, transport and traffic. Values are converted by the same
-functions as plugin parameters, so error messages agree.
+Plugins declare the parameters of topology, transport and traffic, and other keys of [fabric].
+`netsim.model.fabric` has [packets] and [fabric].
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    create_model,
-)
-from pydantic_core import ErrorDetails, PydanticCustomError
 
-from netsim.errors import CombinedInputError, InputError, did_you_mean
-from netsim.limits import INT64, PACKET_BYTES
-from netsim.model.fabric import REQUIRED as REQUIRED_KEY
-from netsim.model.fabric import CircuitRules, Ecn, Fabric, Key, keys_of
+from netsim.errors import InputError
+from netsim.limits import INT64
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
 from netsim.model.faults import NOMINAL, CarrierDelays
 from netsim.model.routing import NEVER
-from netsim.plugins.params import REQUIRED, Param
-from netsim.units import parse_port_size, written
-
-
-class Convert:
-    """A validator that converts a value like a plugin parameter."""
-
-    def __init__(self, unit: str, **rules: Any) -> None:
-        self.param = Param("value", unit, REQUIRED, "", **rules)
-
-    def __call__(self, value: Any) -> Any:
-        return _as_pydantic(self.param.convert, value)
-
-    def format(self, value: Any) -> Any:
-        """Return a value as a user would write it."""
-        return self.param.format(value)
-
-
-class ConvertQueue:
-    """A validator for a size, also in packets ("35pkt") or bandwidth-delay products ("0.2bdp")."""
-
-    def __call__(self, value: Any, info: ValidationInfo) -> Any:
-        packet_bytes: int = (info.context or {})["packet_bytes"]
-        return _as_pydantic(lambda value: parse_port_size(value, packet_bytes), value)
-
-
-def _as_pydantic(convert: Callable[[Any], Any], value: Any) -> Any:
-    try:
-        return convert(value)
-    except InputError as error:
-        context = {"message": error.message, "hint": error.hint or "", "code": error.code}
-        raise PydanticCustomError("netsim", "{message}", context) from None
-
-
-def require(is_valid: Callable[[Any], object], message: str, hint: str) -> BeforeValidator:
-    """Return a validator that refuses values: "VALUE message (hint)"."""
-
-    def check(value: Any) -> Any:
-        if is_valid(value):
-            return value
-        context = {"message": f"{written(value)} {message}", "hint": hint}
-        raise PydanticCustomError("netsim", "{message}", context)
-
-    return BeforeValidator(check)
-
-
-class Interval(Convert):
-    """A validator of a time or "auto"."""
-
-    def __init__(self) -> None:
-        super().__init__("time", minimum="1ps", optional=True)
-
-    def __call__(self, value: Any) -> Any:
-        return value if value == "auto" else super().__call__(value)
-
-    def format(self, value: Any) -> Any:
-        return value if value == "auto" else super().format(value)
-
-
-class Delay(Convert):
-    """A validator of a time or "never"."""
-
-    def __init__(self) -> None:
-        super().__init__("time")
-
-    def __call__(self, value: Any) -> Any:
-        return NEVER if value == "never" else super().__call__(value)
-
-    def format(self, value: Any) -> Any:
-        return "never" if value == NEVER else super().format(value)
-
-
-DELAY = Delay()
-
-
-class Delays:
-    """A validator of one delay for all names, or a table of delays by pattern of names."""
-
-    def __call__(self, value: Any) -> Any:
-        table = value if isinstance(value, dict) and value else {"*": value}
-        return tuple((pattern, DELAY(one)) for pattern, one in table.items())
-
-    def format(self, value: Any) -> Any:
-        times = {pattern: DELAY.format(one) for pattern, one in value}
-        return times["*"] if list(times) == ["*"] else times
-
-
-class Chosen:
-    """A validator of a number of things, if `counts`, or a list of their names."""
-
-    def __init__(self, what: str, example: str, *kinds: type, counts: bool = True) -> None:
-        self.what, self.example, self.kinds, self.counts = what, example, kinds, counts
-
-    def __call__(self, value: Any) -> Any:
-        if self.counts and isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return value
-        items = value if isinstance(value, list) else [value]
-        for item in items:
-            if isinstance(item, bool) or not isinstance(item, self.kinds):
-                context = {"message": f"{written(item)} does not name {self.what}"}
-                raise PydanticCustomError("netsim", "{message}", context | {"hint": self.example})
-        return tuple(items)
-
-    def format(self, value: Any) -> Any:
-        return list(value) if isinstance(value, tuple) else value
-
+from netsim.params import REQUIRED, Unit, as_table, key, keys_of, tables_of, wrong_type
+from netsim.units import format_time, parse_time_ps, written
 
 BATCHES = 20
 """Equal parts of a measured window, whose means give the interval of the mean."""
 
-LARGEST = f"{PACKET_BYTES}B"
-
 LINK_PATTERN = re.compile(r"all|\s*(?P<a>\S+)\s+(?P<arrow>->|-)\s+(?P<b>\S+)\s*")
 """Pattern of links: "all", "A - B" for both directions of cables, "A -> B" for one."""
 
+# --- units of these sections ----------------------------------------------------------------------
 
-_NAME = require(
+
+def _checked(
+    name: str, is_valid: Callable[[Any], object], message: str, hint: str, example: str = ""
+) -> Unit:
+    """Return the unit of values that a function accepts; errors say "VALUE message (hint)"."""
+
+    def read(value: Any) -> Any:
+        if not is_valid(value):
+            raise InputError(f"{written(value)} {message}", hint=hint)
+        return value
+
+    return Unit(name, read, example=example)
+
+
+def _time_or(word: str, stands_for: Any) -> Unit:
+    """Return the unit of a time, or a word that stands for a value."""
+
+    def read(value: Any) -> Any:
+        return stands_for if value == word else parse_time_ps(value)
+
+    def write(value: Any) -> Any:
+        return word if value == stands_for else format_time(value)
+
+    return Unit("time", read, write, '"10us"')
+
+
+def _read_delays(value: Any) -> tuple[tuple[str, int], ...]:
+    table = value if isinstance(value, dict) and value else {"*": value}
+    return tuple((pattern, DELAY.read(delay)) for pattern, delay in table.items())
+
+
+def _write_delays(value: tuple[tuple[str, int], ...]) -> Any:
+    times = {pattern: DELAY.write(delay) for pattern, delay in value}
+    return times["*"] if list(times) == ["*"] else times
+
+
+def _chosen(of: str, example: str, *kinds: type, counts: bool = True) -> Unit:
+    """Return the unit of a number of things, if `counts`, or a list of their names."""
+
+    def read(value: Any) -> Any:
+        if counts and isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        items = value if isinstance(value, list | tuple) else [value]
+        for item in items:
+            if isinstance(item, bool) or not isinstance(item, kinds):
+                raise InputError(f"{written(item)} does not name {of}", hint=example)
+        return tuple(items)
+
+    return Unit(of, read, lambda value: list(value) if isinstance(value, tuple) else value)
+
+
+NAME = _checked(
+    "text",
     lambda value: (
         isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][\w.+-]{0,99}", value, re.ASCII)
     ),
     "is not a valid name",
     "up to 100 letters, digits and . _ + -",
 )
-_LINKS = require(
+LINKS = _checked(
+    "text",
     lambda value: isinstance(value, str) and LINK_PATTERN.fullmatch(value),
     "is not a pattern of links",
     '"all", "leaf0 - spine*" (both ways) or "leaf0 -> spine1"; * matches any text',
 )
-_KINDS = require(
-    lambda value: isinstance(value, list) and value and all(isinstance(one, str) for one in value),
+KINDS = _checked(
+    "list",
+    lambda value: (
+        isinstance(value, list) and value and all(isinstance(kind, str) for kind in value)
+    ),
     "is not a list of names",
     'such as ["tp", "pp"]',
 )
-_PAIRS = require(
+PAIRS = _checked(
+    "list",
     lambda value: isinstance(value, list) and value,
     "is not a list of pairs",
     "such as [[0.3, 2.5]]",
+    '[[0.3, "2us"], [0.5, "3us"]]',
 )
-_Text = Annotated[str, BeforeValidator(Convert("text"))]
-_Bool = Annotated[bool, BeforeValidator(Convert("bool"))]
-_Fraction = Annotated[float, BeforeValidator(Convert("fraction"))]
-_Size = Annotated[int, BeforeValidator(Convert("bytes", minimum="1B", maximum=LARGEST))]
-_Limit = Annotated[int | None, BeforeValidator(Convert("time", minimum="1ps", optional=True))]
+DELAY = _time_or("never", NEVER)
+DELAYS = Unit("time", _read_delays, _write_delays)
+INTERVAL = _time_or("auto", "auto")
+PORTS = _chosen("ports", 'such as ["leaf0:*", "leaf0 -> spine*"], or a number', str)
+HOSTS = _chosen("hosts", 'such as ["h3", "h1*"], or a number', str)
+FLOWS = _chosen("flows", 'such as [0, "5..9"], or a number', int, str)
+FIELDS = _chosen("fields", 'such as ["cwnd", "rate"]', str, counts=False)
 
 
-_S = TypeVar("_S", bound=BaseModel)
+def _plugin(example: str) -> Unit:
+    """Return the unit of a section that names a plugin, which `resolve_plugins` reads."""
+    return Unit("table", example=example)
 
 
-class _Section(BaseModel):
+TABLE = Unit("table", table=dict)
+"""A section that is read after its sweeps are expanded."""
+
+
+def _read_faults(value: Any) -> Any:
+    if isinstance(value, list):  # [[faults]] tables are checked with their axis
+        return {}
+    if not isinstance(value, Mapping):
+        raise wrong_type(value, "not a table", "write [faults] and its keys below")
+    return value
+
+
+# --- sections -------------------------------------------------------------------------------------
+
+
+class _Section:
     """A section of a file; times in ps, rates in bit/s, sizes in bytes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     def described(self) -> dict[str, Any]:
         """Return the equivalent table with every key that has an effect."""
-        return {
-            key: _format(field.metadata[0].func, getattr(self, key))
-            for key, field in type(self).model_fields.items()
-        }
+        return as_table(self)
 
 
-def _format(convert: Any, value: Any) -> Any:
-    return convert.format(value) if hasattr(convert, "format") else value
-
-
-class PacketsSection(_Section):
-    """[packets]"""
-
-    payload_bytes: _Size = 4096
-    """data bytes of a full packet"""
-    header_bytes: Annotated[int, BeforeValidator(Convert("bytes", maximum=LARGEST))] = 64
-    """header of a data packet"""
-    control_bytes: _Size = 64
-    """an ACK, NACK, PULL or trimmed header"""
-
-
-def _no_ecn(value: Any) -> Any:
-    return None if value is False or value == "none" else value
-
-
-def _converted(key: Key) -> Any:
-    """Return the type of a key of [fabric], which converts its value."""
-    convert = ConvertQueue() if key.unit == "queue" else Convert(key.unit, **key.rules)
-    return Annotated[Any, BeforeValidator(convert)]
-
-
-def _section_of(
-    name: str, table: type[Fabric] | type[Ecn] | type[CircuitRules], **tables: Any
-) -> type[_Section]:
-    """Return a section with the keys of a table; keys that are not written are None."""
-    types: dict[str, Any] = {}
-    for key, row in keys_of(table).items():
-        type_of = tables[key] if key in tables else _converted(row)
-        types[key] = (type_of, ...) if row.default is REQUIRED_KEY else (type_of | None, None)
-    return create_model(name, __base__=_Section, **types)
-
-
-EcnSection = _section_of("EcnSection", Ecn)
-"""[fabric.ecn]"""
-
-CircuitsSection = _section_of("CircuitsSection", CircuitRules)
-"""[fabric.circuits]"""
-
-FabricSection = _section_of(
-    "FabricSection",
-    Fabric,
-    ecn=Annotated[EcnSection | None, BeforeValidator(_no_ecn)],
-    circuits=CircuitsSection,
-)
-"""[fabric], except for the keys of its queue discipline"""
-
-
+@dataclass(frozen=True)
 class ClassSection(_Section):
     """[flow_classes.NAME], with either `traffic` or `kinds`"""
 
-    transport: Any
-    """transport of the class"""
-    traffic: Any = None
-    """traffic of the class"""
-    kinds: Annotated[list[str] | None, _KINDS] = None
-    """instead of traffic: the main traffic's flows of these kinds"""
+    transport: Any = key(_plugin('"ndp"'), REQUIRED, "transport of the class")
+    traffic: Any = key(_plugin('"permutation"'), None, "traffic of the class")
+    kinds: list[str] | None = key(
+        KINDS, None, "instead of traffic: the main traffic's flows of these kinds"
+    )
 
 
+FOR_A_TIME = ("loss_rate", "bit_error_rate", "rate", "mtbf")
+"""Keys that take effect between `at` and `until`."""
+
+
+@dataclass(frozen=True)
 class FaultSection(_Section):
     """[faults.NAME]"""
 
-    links: Annotated[str | None, _LINKS] = None
-    """links that fail: "all", "A - B" (both directions) or "A -> B"; * matches any text"""
-    node: Annotated[str | None, BeforeValidator(Convert("text"))] = None
-    """instead of links: every link of the matching switches or hosts"""
-    loss_rate: _Fraction = 0.0
-    """probability that a packet of any size is lost"""
-    bit_error_rate: _Fraction = 0.0
-    """probability that a bit is wrong; the packet is then lost"""
-    rate: Annotated[int | None, BeforeValidator(Convert("rate", optional=True))] = None
-    """reduced or raised link rate; the lowest counts if several apply"""
-    resize_queues: _Bool = False
-    """sizes in bdp are of `rate`, which then lasts from the start to the end"""
-    mtbf: _Limit = None
-    """mean time between random failures"""
-    mttr: _Limit = None
-    """mean time to repair"""
-    at: Annotated[int, BeforeValidator(Convert("time"))] = 0
-    """start of loss, bit errors, the changed rate or random failures"""
-    until: _Limit = None
-    """end of loss, bit errors, the changed rate or random failures"""
-    down: Annotated[int | None, BeforeValidator(Convert("time", optional=True))] = None
-    """time at which the link goes down"""
-    up: _Limit = None
-    """time at which the link comes back"""
+    links: str | None = key(
+        LINKS,
+        None,
+        'links that fail: "all", "A - B" (both directions) or "A -> B"; * matches any text',
+    )
+    node: str | None = key(
+        "text", None, "instead of links: every link of the matching switches or hosts"
+    )
+    loss_rate: float = key("fraction", 0.0, "probability that a packet of any size is lost")
+    bit_error_rate: float = key(
+        "fraction", 0.0, "probability that a bit is wrong; the packet is then lost"
+    )
+    rate: int | None = key(
+        "rate", None, "reduced or raised link rate; the lowest counts if several apply"
+    )
+    resize_queues: bool = key(
+        "bool", False, "sizes in bdp are of `rate`, which then lasts from the start to the end"
+    )
+    mtbf: int | None = key("time", None, "mean time between random failures", minimum="1ps")
+    mttr: int | None = key("time", None, "mean time to repair", minimum="1ps")
+    at: int = key("time", "0ps", "start of loss, bit errors, the changed rate or random failures")
+    until: int | None = key(
+        "time",
+        None,
+        "end of loss, bit errors, the changed rate or random failures",
+        minimum="1ps",
+    )
+    down: int | None = key("time", None, "time at which the link goes down")
+    up: int | None = key("time", None, "time at which the link comes back", minimum="1ps")
 
     @property
     def rate_bps(self) -> int:
@@ -311,50 +227,109 @@ class FaultSection(_Section):
         unset = unset | {"at"} if always else unset - {"until"}
         return {key: value for key, value in super().described().items() if key not in unset}
 
+    def conflicts(self, given: Mapping[str, Any]) -> Iterator[InputError]:
+        """Yield the conflicts between keys."""
+        if self.links is None and self.node is None:
+            yield InputError("missing", key="links", hint='such as links = "all"')
+        elif self.links is not None and self.node is not None:
+            yield InputError("conflicts with links", key="node", hint="write one of them")
+        if self.down is None and self.up is not None:
+            yield InputError("up without down", hint='add down, such as "1ms"')
+        elif self.down is not None and self.up is not None and self.up <= self.down:
+            hint = f"later than {format_time(self.down)}"
+            yield InputError("up must be later than down", hint=hint)
+        if self.mtbf is not None and self.down is not None:
+            yield InputError("conflicts with down", key="mtbf", hint="use two sections")
+        if (self.mtbf is None) != (self.mttr is None):
+            there, other = ("mtbf", "mttr") if self.mttr is None else ("mttr", "mtbf")
+            yield InputError(f"{there} without {other}", key=other, hint="write both or neither")
+        lasts = given.keys() & {*FOR_A_TIME}
+        for name in ("at", "until"):
+            if name in given and not lasts:
+                hint = f"only with {', '.join(FOR_A_TIME)}"
+                yield InputError("has no effect", key=name, hint=hint)
+        if self.resize_queues and self.rate is None:
+            yield InputError("has no effect", key="resize_queues", hint="add rate")
+        elif self.resize_queues and (self.at, self.until) != (0, None):
+            message, hint = "conflicts with at and until", "queues keep their sizes"
+            yield InputError(message, key="resize_queues", hint=hint)
+        if self.until is not None and self.until <= self.at:
+            hint = f"later than {format_time(self.at)}"
+            yield InputError("must be later than at", key="until", hint=hint)
+        if not lasts and not given.keys() & {"mttr", "down", "up"}:
+            hint = "add loss_rate, bit_error_rate, rate, mtbf and mttr, or down and up"
+            yield InputError("no fault", hint=hint)
 
+
+@dataclass(frozen=True)
 class RoutingSection(_Section):
     """[routing]: delays until switches have new routes and hosts know of ports without carrier"""
 
-    convergence_delay: Annotated[tuple[tuple[str, int], ...], BeforeValidator(Delays())] = (
-        ("*", NEVER),
+    convergence_delay: tuple[tuple[str, int], ...] = key(
+        DELAYS,
+        "never",
+        "delay from a link change until switches have new routes, or a table by switch pattern",
     )
-    """delay from a link change until switches have new routes, or a table by switch pattern"""
-    carrier_delay: Annotated[int, BeforeValidator(DELAY)] = NEVER
-    """delay until a host knows that one of its ports lost or regained carrier"""
-    peer_carrier_delay: Annotated[int | None, BeforeValidator(DELAY)] = None
-    """the same for a port of the peer host; default: carrier_delay"""
+    carrier_delay: int = key(
+        DELAY, "never", "delay until a host knows that one of its ports lost or regained carrier"
+    )
+    peer_carrier_delay: int = key(
+        DELAY, None, "the same for a port of the peer host; default: carrier_delay"
+    )
+
+    def __post_init__(self) -> None:
+        if self.peer_carrier_delay is None:
+            object.__setattr__(self, "peer_carrier_delay", self.carrier_delay)
 
     @property
     def carrier(self) -> CarrierDelays:
-        own, peer = self.carrier_delay, self.peer_carrier_delay
-        return CarrierDelays(own, own if peer is None else peer)
+        return CarrierDelays(self.carrier_delay, self.peer_carrier_delay)
+
+    def conflicts(self, _: Mapping[str, Any]) -> Iterator[InputError]:
+        """Yield the error for a peer that knows before the host itself."""
+        if self.peer_carrier_delay < self.carrier_delay:
+            times = self.described()
+            message = f"{times['peer_carrier_delay']} is less than carrier_delay"
+            hint = f"at least {times['carrier_delay']}"
+            yield InputError(message, key="peer_carrier_delay", hint=hint)
 
 
+@dataclass(frozen=True)
 class StopSection(_Section):
     """[stop]"""
 
-    max_time: _Limit = None
-    """stop at this simulated time"""
-    flow_timeout: _Limit = None
-    """a flow that takes longer is stalled"""
-    drain: _Bool = False
-    """continue until the network is empty"""
+    max_time: int | None = key("time", None, "stop at this simulated time", minimum="1ps")
+    flow_timeout: int | None = key(
+        "time", None, "a flow that takes longer is stalled", minimum="1ps"
+    )
+    drain: bool = key("bool", False, "continue until the network is empty")
 
 
+@dataclass(frozen=True)
 class MeasureSection(_Section):
     """[measure]: measure throughput and latency; the run ends with the drain"""
 
-    warmup: Annotated[int, BeforeValidator(Convert("time"))]
-    """time from the start of the run to the window"""
-    window: Annotated[int, BeforeValidator(Convert("time", minimum=f"{BATCHES}ps"))]
-    """time in which loads are measured; what is injected in it is measured until the end"""
-    drain: Annotated[int | None, BeforeValidator(Convert("time", optional=True))] = None
-    """time after the window, in which traffic goes on; default: as long as the window"""
+    warmup: int = key("time", REQUIRED, "time from the start of the run to the window")
+    window: int = key(
+        "time",
+        REQUIRED,
+        "time in which loads are measured; what is injected in it is measured until the end",
+        minimum=f"{BATCHES}ps",
+    )
+    drain: int = key(
+        "time",
+        None,
+        "time after the window, in which traffic goes on; default: as long as the window",
+    )
+
+    def __post_init__(self) -> None:
+        if self.drain is None:
+            object.__setattr__(self, "drain", self.window)
 
     @property
     def end_ps(self) -> int:
         """The end of the run."""
-        return self.warmup + self.window + (self.window if self.drain is None else self.drain)
+        return self.warmup + self.window + self.drain
 
     @property
     def edges_ps(self) -> NDArray[np.int64]:
@@ -363,33 +338,35 @@ class MeasureSection(_Section):
         return np.array([self.warmup + self.window * k // BATCHES for k in edges], np.int64)
 
 
-_PORTS = Chosen("ports", 'such as ["leaf0:*", "leaf0 -> spine*"], or a number', str)
-_HOSTS = Chosen("hosts", 'such as ["h3", "h1*"], or a number', str)
-_FLOWS = Chosen("flows", 'such as [0, "5..9"], or a number', int, str)
-_FIELDS = Chosen("fields", 'such as ["cwnd", "rate"]', str, counts=False)
+OF_SERIES = ("ports", "hosts", "flows", "fields", "sample_budget")
+"""Keys without effect unless something is sampled."""
 
 
+@dataclass(frozen=True)
 class OutputsSection(_Section):
     """[outputs]"""
 
-    directory: _Text = ""
-    """result directory, relative to the current one; default: results/NAME"""
-    links: _Bool = True
-    """write links.parquet"""
-    sample_interval: Annotated[int | str | None, BeforeValidator(Interval())] = None
-    '''length of an interval of series.parquet, or "auto"'''
-    ports: Annotated[Any, BeforeValidator(_PORTS)] = 256
-    """ports to sample: patterns or a number, evenly spaced among those of the switches"""
-    hosts: Annotated[Any, BeforeValidator(_HOSTS)] = 64
-    """hosts to sample: patterns or a number, evenly spaced"""
-    flows: Annotated[Any, BeforeValidator(_FLOWS)] = 64
-    """flows to sample: indices, ranges or a number, evenly spaced"""
-    fields: Annotated[tuple[str, ...], BeforeValidator(_FIELDS)] = ()
-    """transport state to sample for these flows"""
-    sample_budget: Annotated[int, BeforeValidator(Convert("bytes", minimum="1KB"))] = 64_000_000
-    """memory for samples; beyond it, intervals are merged"""
-    queue_stats: _Bool = False
-    """add the mean and 99th percentile of queues to links.parquet"""
+    directory: str = key(
+        "text", "", "result directory, relative to the current one; default: results/NAME"
+    )
+    links: bool = key("bool", True, "write links.parquet")
+    sample_interval: int | str | None = key(
+        INTERVAL, None, 'length of an interval of series.parquet, or "auto"', minimum="1ps"
+    )
+    ports: Any = key(
+        PORTS,
+        256,
+        "ports to sample: patterns or a number, evenly spaced among those of the switches",
+    )
+    hosts: Any = key(HOSTS, 64, "hosts to sample: patterns or a number, evenly spaced")
+    flows: Any = key(FLOWS, 64, "flows to sample: indices, ranges or a number, evenly spaced")
+    fields: tuple[str, ...] = key(FIELDS, (), "transport state to sample for these flows")
+    sample_budget: int = key(
+        "bytes", "64MB", "memory for samples; beyond it, intervals are merged", minimum="1KB"
+    )
+    queue_stats: bool = key(
+        "bool", False, "add the mean and 99th percentile of queues to links.parquet"
+    )
 
     @property
     def samples(self) -> bool:
@@ -400,69 +377,71 @@ class OutputsSection(_Section):
         table = super().described()
         return table if self.samples else {key: table[key] for key in ("directory", "links")}
 
+    def conflicts(self, given: Mapping[str, Any]) -> Iterator[InputError]:
+        """Yield the errors for keys without effect."""
+        hint = 'such as sample_interval = "10us"'
+        for name in OF_SERIES if not self.samples else ():
+            if name in given:
+                yield InputError("has no effect without sample_interval", key=name, hint=hint)
 
+
+@dataclass(frozen=True, kw_only=True)
 class ReferenceSection(_Section):
     """[reference]: expected values of `column` along `axis`, and their source"""
 
-    axis: _Text
-    """axis of the sweep, such as traffic.load"""
-    column: _Text
-    """column of the plot, such as fct_mean"""
-    label: _Text
-    """name in plots and tables"""
-    source: _Text = ""
-    """source of the values"""
-    values: Annotated[list[Any], _PAIRS]
-    """pairs of an axis value and the reference, such as [[0.5, "3.2us"]]"""
+    axis: str = key("text", REQUIRED, "axis of the sweep, such as traffic.load")
+    column: str = key("text", REQUIRED, "column of the plot, such as fct_mean")
+    label: str = key("text", REQUIRED, "name in plots and tables")
+    source: str = key("text", "", "source of the values")
+    values: list[Any] = key(
+        PAIRS,
+        REQUIRED,
+        'pairs of an axis value and the reference, such as [[0.5, "3.2us"]]',
+    )
 
 
-def _section_or_axis(value: Any) -> Any:
-    """Accept [[faults]] tables, which are checked with their axis."""
-    return {} if isinstance(value, list) else value
-
-
+@dataclass(frozen=True, kw_only=True)
 class FileSection(_Section):
     """The top level; sections are checked after their sweeps are expanded."""
 
-    name: Annotated[str, _NAME] = ""
-    """name of the experiment; default: the file's name"""
-    description: _Text = ""
-    """one line for lists and tables"""
-    seed: Any = 1
-    '''a number, a list, or a range such as "1..10"'''
-    topology: Any
-    """a kind, or [topology] with kind and parameters"""
-    transport: Any
-    """a kind, or [transport] with kind and parameters"""
-    traffic: Any
-    """a kind, or [traffic] with kind and parameters"""
-    flow_classes: dict[str, ClassSection] = Field(default_factory=dict)
-    """[flow_classes.NAME]: more traffic with a transport of its own"""
-    packets: dict[str, Any] = Field(default_factory=dict)
-    """packet sizes"""
-    fabric: dict[str, Any] = Field(default_factory=dict)
-    """queues and load balancing; overrides what the transport expects"""
-    faults: Annotated[dict[str, Any], BeforeValidator(_section_or_axis)] = Field(
-        default_factory=dict
+    name: str | None = key(NAME, None, "name of the experiment; default: the file's name")
+    description: str = key("text", "", "one line for lists and tables")
+    seed: Any = key(Unit("count"), 1, 'a number, a list, or a range such as "1..10"')
+    topology: Any = key(
+        _plugin('"fat_tree"'), REQUIRED, "a kind, or [topology] with kind and parameters"
     )
-    """[faults.NAME]: failing links and nodes"""
-    routing: dict[str, Any] = Field(default_factory=dict)
-    """rerouting after failures"""
-    stop: dict[str, Any] = Field(default_factory=dict)
-    """when the run ends"""
-    measure: dict[str, Any] = Field(default_factory=dict)
-    """warm-up, window and drain of a measurement of throughput"""
-    outputs: dict[str, Any] = Field(default_factory=dict)
-    """output files"""
-    reference: dict[str, Any] = Field(default_factory=dict)
-    """values of a formula or paper to draw and print"""
+    transport: Any = key(
+        _plugin('"ndp"'), REQUIRED, "a kind, or [transport] with kind and parameters"
+    )
+    traffic: Any = key(
+        _plugin('"permutation"'), REQUIRED, "a kind, or [traffic] with kind and parameters"
+    )
+    flow_classes: dict[str, ClassSection] = key(
+        tables_of(ClassSection),
+        {},
+        "[flow_classes.NAME]: more traffic with a transport of its own",
+    )
+    packets: dict[str, Any] = key(TABLE, {}, "packet sizes")
+    fabric: dict[str, Any] = key(
+        TABLE, {}, "queues and load balancing; overrides what the transport expects"
+    )
+    faults: dict[str, Any] = key(
+        Unit("table", _read_faults), {}, "[faults.NAME]: failing links and nodes"
+    )
+    routing: dict[str, Any] = key(TABLE, {}, "rerouting after failures")
+    stop: dict[str, Any] = key(TABLE, {}, "when the run ends")
+    measure: dict[str, Any] = key(
+        TABLE, {}, "warm-up, window and drain of a measurement of throughput"
+    )
+    outputs: dict[str, Any] = key(TABLE, {}, "output files")
+    reference: dict[str, Any] = key(TABLE, {}, "values of a formula or paper to draw and print")
 
 
-SECTIONS: dict[str, type[_Section]] = {
-    "packets": PacketsSection,
-    "fabric": FabricSection,
-    "fabric.ecn": EcnSection,
-    "fabric.circuits": CircuitsSection,
+SECTIONS: dict[str, type[Any]] = {
+    "packets": PacketFormat,
+    "fabric": Fabric,
+    "fabric.ecn": Ecn,
+    "fabric.circuits": CircuitRules,
     "routing": RoutingSection,
     "stop": StopSection,
     "measure": MeasureSection,
@@ -470,55 +449,7 @@ SECTIONS: dict[str, type[_Section]] = {
 }
 """Tables with keys of their own; those of [faults] and [flow_classes] have names of the user."""
 
-_MISSING = {
-    "topology": '[topology] with kind = "fat_tree"',
-    "transport": 'transport = "ndp"',
-    "traffic": '[traffic] with kind = "permutation"',
-    "kmin_bytes": 'kmin_bytes = "64KB"',
-    "warmup": 'warmup = "50us"',
-    "window": 'window = "200us"',
-    "axis": 'axis = "traffic.load"',
-    "column": 'column = "fct_mean"',
-    "label": 'label = "M/D/1"',
-    "values": 'values = [[0.3, "2us"], [0.5, "3us"]]',
-}
-
-
-COUNT_FIELDS = tuple(f"fabric.{key}" for key, row in keys_of(Fabric).items() if row.unit == "count")
+COUNT_FIELDS = tuple(
+    f"fabric.{name}" for name, param in keys_of(Fabric).items() if param.unit == "count"
+)
 """Integer keys of the fixed sections."""
-
-
-def validated(
-    model: type[_S], table: Any, section: str, context: dict[str, Any] | None = None
-) -> _S:
-    """Return a table as its model. Raises InputError with dotted keys, without a file."""
-    try:
-        return model.model_validate(table, context=context)
-    except ValidationError as error:
-        found = [_problem(detail, model, section) for detail in error.errors()]
-        raise CombinedInputError(found) from None
-
-
-def _problem(detail: ErrorDetails, model: type[BaseModel], section: str) -> InputError:
-    path = [str(part) for part in detail["loc"]]
-    key = ".".join([section, *path] if section else path)
-    name = path[-1] if path else section
-    if detail["type"] == "netsim":
-        context = detail["ctx"]
-        code = context.get("code", "invalid")
-        return InputError(context["message"], key=key, hint=context["hint"] or None, code=code)
-    if detail["type"] == "extra_forbidden":
-        tables: dict[str, type[BaseModel]]
-        tables = {"ecn": EcnSection, "circuits": CircuitsSection, "flow_classes": ClassSection}
-        known = tables.get(path[0], model) if len(path) > 1 else model
-        return InputError(
-            "unknown key", key=key, hint=did_you_mean(name, known.model_fields), code="unknown_key"
-        )
-    if detail["type"] == "missing":
-        return InputError("missing", key=key, hint=f"such as {_MISSING[name]}", code="missing")
-    if detail["type"] in ("dict_type", "model_type"):
-        hint = f"write [{key}] and its keys below"
-        return InputError(
-            f"{written(detail['input'])} is not a table", key=key, hint=hint, code="wrong_type"
-        )
-    return InputError(detail["msg"], key=key)

@@ -5,18 +5,20 @@ It is also the table of the keys of [fabric]; `netsim.experiment` reads and chec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.limits import CLASSES, PS_BITS
+from netsim.errors import InputError
+from netsim.limits import CLASSES, PACKET_BYTES, PS_BITS
 from netsim.model.port_pairs import HASH, PLANE_BALANCING
+from netsim.params import REQUIRED, declared, key, resolve_params, table_of
 from netsim.plugins import registry
 from netsim.plugins.calls import settled
-from netsim.plugins.params import resolve_params
+from netsim.plugins.declarations import classes_of
 from netsim.plugins.registry import PluginSpec
 from netsim.units import Bdp
 
@@ -28,41 +30,31 @@ DROP_TAIL = "drop_tail"
 ECMP = "ecmp"
 PFC_FRAME_BYTES = 64
 
-REQUIRED = object()
-"""Default of a required key."""
+LARGEST = f"{PACKET_BYTES}B"
 
 
 @dataclass(frozen=True)
 class PacketFormat:
-    """Packet sizes on the wire; a full data packet is payload plus header."""
+    """[packets]: sizes on the wire; a full data packet is payload plus header."""
 
-    payload_bytes: int = 4096
-    header_bytes: int = 64
-    control_bytes: int = 64
+    payload_bytes: int = key(
+        "bytes", "4096B", "data bytes of a full packet", minimum="1B", maximum=LARGEST
+    )
+    header_bytes: int = key("bytes", "64B", "header of a data packet", maximum=LARGEST)
+    control_bytes: int = key(
+        "bytes", "64B", "an ACK, NACK, PULL or trimmed header", minimum="1B", maximum=LARGEST
+    )
 
     @property
     def data_bytes(self) -> int:
         return self.payload_bytes + self.header_bytes
 
-
-@dataclass(frozen=True)
-class Key:
-    """A field of `Fabric` as a key of [fabric].
-
-    ``unit`` is one of a plugin's parameters, or "table". ``default`` is as written; ``none`` is the
-    word for None. ``rules`` are bounds and choices. ``doc`` is its line in `docs/keys.md`.
-    """
-
-    unit: str
-    default: Any
-    doc: str
-    none: str | None = None
-    rules: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _key(unit: str, default: Any, doc: str, **rules: Any) -> Any:
-    """Return a dataclass field with its `Key`."""
-    return field(default=default, metadata={"key": Key(unit, default, doc, rules=rules)})
+    def conflicts(self, _: Mapping[str, Any]) -> Iterator[InputError]:
+        """Yield the error for packets that are too large."""
+        if self.data_bytes > PACKET_BYTES:
+            message = f"packet size {self.data_bytes} exceeds {PACKET_BYTES} bytes"
+            hint = "reduce payload or header"
+            yield InputError(message, key="payload_bytes", hint=hint, code="out_of_range")
 
 
 @dataclass(frozen=True)
@@ -73,24 +65,25 @@ class Ecn:
     when the queue is measured: "enqueue" (without the packet) or "dequeue" (with it).
     """
 
-    kmin_bytes: int | Bdp = field(
-        metadata={"key": Key("queue", REQUIRED, "queue up to which no packet is marked")}
+    kmin_bytes: int | Bdp = key("queue", REQUIRED, "queue up to which no packet is marked")
+    kmax_bytes: int | Bdp = key(
+        "queue",
+        None,
+        "queue above which every packet is marked; default: kmin_bytes",
+        none="kmin_bytes",
     )
-    kmax_bytes: int | Bdp = field(
-        metadata={
-            "key": Key(
-                "queue", None, "queue above which every packet is marked; default: kmin_bytes"
-            )
-        }
-    )
-    pmax: float = _key("fraction", 1.0, "marking probability just below kmax_bytes")
-    at: str = _key(
+    pmax: float = key("fraction", 1.0, "marking probability just below kmax_bytes")
+    at: str = key(
         "choice",
         "enqueue",
         "whether the queue is measured at enqueue, without the packet, or at dequeue, with it",
         choices=("enqueue", "dequeue"),
     )
-    last_hop: bool = _key("bool", True, "whether ports that lead to hosts mark")
+    last_hop: bool = key("bool", True, "whether ports that lead to hosts mark")
+
+    def __post_init__(self) -> None:
+        if self.kmax_bytes is None:
+            object.__setattr__(self, "kmax_bytes", self.kmin_bytes)
 
 
 WAIT, DROP = AT_CIRCUIT_END = ("wait", "drop")
@@ -98,9 +91,6 @@ WAIT, DROP = AT_CIRCUIT_END = ("wait", "drop")
 
 DIRECT, OPPORTUNISTIC, VLB = INDIRECT = ("none", "opportunistic", "vlb")
 """Whether packets may go through a third switch, and which."""
-
-GUARD = Key("time", "0ps", "time at either end of a day in which no transmission starts")
-CLOCK_OFFSET = Key("time", "0ps", "largest clock error of an edge switch", rules={"maximum": "1ms"})
 
 
 @dataclass(frozen=True)
@@ -112,48 +102,36 @@ class CircuitRules:
     go through a third switch, in that class.
     """
 
-    guard_ps: int = field(default=0, metadata={"key": GUARD, "written": "guard"})
-    clock_offset_ps: int = field(
-        default=0, metadata={"key": CLOCK_OFFSET, "written": "clock_offset"}
+    guard_ps: int = key(
+        "time",
+        "0ps",
+        "time at either end of a day in which no transmission starts",
+        name="guard",
     )
-    at_circuit_end: str = _key(
+    clock_offset_ps: int = key(
+        "time",
+        "0ps",
+        "largest clock error of an edge switch",
+        maximum="1ms",
+        name="clock_offset",
+    )
+    at_circuit_end: str = key(
         "choice",
         WAIT,
         "wait: hold packets for the next day; drop: lose packets in flight at a circuit's end",
         choices=AT_CIRCUIT_END,
     )
-    indirect: str = _key(
+    indirect: str = key(
         "choice", DIRECT, "whether packets may go through a third switch", choices=INDIRECT
     )
-    indirect_class: int = _key("count", 0, "opportunistic: class of indirect packets")
+    indirect_class: int = key("count", 0, "opportunistic: class of indirect packets")
 
-
-HOST_JITTER = Key(
-    "time",
-    "0ps",
-    "longest random delay of a packet on its host's link; a host's flows then take random turns",
-    rules={"maximum": "1ms"},
-)
-
-ECN = Key(
-    "table",
-    "none",
-    "table [fabric.ecn]; false disables the transport's ECN",
-    none="none",
-)
-
-CIRCUITS = Key("table", None, "table [fabric.circuits]")
-
-
-QUEUE_DISCIPLINE = Key(
-    "text", DROP_TAIL, "name or file of the queue discipline, which adds keys of its own"
-)
-
-ROUTING = Key(
-    "text",
-    ECMP,
-    "name or file of the routing algorithm, by which switches choose ports; adds keys of its own",
-)
+    def conflicts(self, given: Mapping[str, Any]) -> Iterator[InputError]:
+        """Yield the error for a class without effect."""
+        if "indirect_class" in given and self.indirect != OPPORTUNISTIC:
+            message = f'has no effect with indirect = "{self.indirect}"'
+            hint = f'remove it, or use indirect = "{OPPORTUNISTIC}"'
+            yield InputError(message, key="indirect_class", hint=hint, code="no_effect")
 
 
 def queue_spec(name: str, packets: PacketFormat | None = None, **params: Any) -> PluginSpec:
@@ -186,37 +164,55 @@ class Fabric:
     ``queue`` is the queue discipline with its parameters, sizes in bytes; ``routing`` the routing
     algorithm.
 
-    This is also the table of the keys of [fabric] that are no plugin's; reading, checking and
-    writing derive from it. To add a key, add a field here, its conflicts to `_contradictions`
-    (experiment/resolve_fabric.py) and, if kernels read it, a field of that name to `FabricRecord`
-    (engine/kernels/fields.py).
+    It is also the table of the keys of [fabric] that are no plugin's. To add a key, add a field
+    here and, if kernels read it, a field of that name to `FabricRecord` (engine/kernels/fields.py).
     """
 
     queue: PluginSpec = field(
         default_factory=lambda: queue_spec(DROP_TAIL),
-        metadata={"key": QUEUE_DISCIPLINE, "written": "queue_discipline"},
+        metadata=declared(
+            "text",
+            DROP_TAIL,
+            "name or file of the queue discipline, which adds keys of its own",
+            name="queue_discipline",
+        ),
     )
     routing: PluginSpec = field(
-        default_factory=lambda: routing_spec(ECMP), metadata={"key": ROUTING}
+        default_factory=lambda: routing_spec(ECMP),
+        metadata=declared(
+            "text",
+            ECMP,
+            "name or file of the routing algorithm, by which switches choose ports; adds keys of "
+            "its own",
+        ),
     )
-    plane_balancing: str = _key(
+    plane_balancing: str = key(
         "choice",
         HASH,
         "how a host with several ports chooses one for a packet",
         choices=PLANE_BALANCING,
     )
-    n_traffic_classes: int = _key(
+    n_traffic_classes: int = key(
         "count",
         1,
         "traffic classes, strict priority, 0 first; at most 8",
         minimum=1,
         maximum=CLASSES,
     )
-    ecn: Ecn | None = field(default=None, metadata={"key": ECN})
-    ecn_from_class: int = _key("count", 0, "first class that is marked")
-    circuits: CircuitRules | None = field(default=None, metadata={"key": CIRCUITS})
-    host_jitter_ps: int = field(default=0, metadata={"key": HOST_JITTER, "written": "host_jitter"})
-    allow_deadlock: bool = _key(
+    ecn: Ecn | None = key(
+        table_of(Ecn), None, "table [fabric.ecn]; false disables the transport's ECN"
+    )
+    ecn_from_class: int = key("count", 0, "first class that is marked")
+    circuits: CircuitRules | None = key(table_of(CircuitRules), None, "table [fabric.circuits]")
+    host_jitter_ps: int = key(
+        "time",
+        "0ps",
+        "longest random delay of a packet on its host's link; a host's flows then take random "
+        "turns",
+        maximum="1ms",
+        name="host_jitter",
+    )
+    allow_deadlock: bool = key(
         "bool", False, "with PFC: also run networks whose links can wait for each other in a cycle"
     )
 
@@ -281,6 +277,34 @@ class Fabric:
         """Number of classes at links and ports: traffic classes times levels."""
         return self.n_traffic_classes * self.n_levels
 
+    def conflicts(self, _: Mapping[str, Any]) -> Iterator[InputError]:
+        """Yield the conflicts between values other than sizes."""
+        least, most = classes_of(self.queue.module) or (1, CLASSES)
+        if not least <= self.n_traffic_classes <= most:
+            hint = f"exactly {least}" if least == most else f"{least} to {most}"
+            discipline = f'queue_discipline = "{self.queue_discipline}"'
+            message = f"{self.n_traffic_classes} conflicts with {discipline}"
+            yield InputError(message, key="n_traffic_classes", hint=hint)
+        if self.n_link_classes > CLASSES:
+            message = f"{self.n_traffic_classes} conflicts with the {self.n_levels} levels of "
+            message += f'routing = "{self.routing.name}"'
+            hint = f"at most {CLASSES // self.n_levels}"
+            yield InputError(message, key="n_traffic_classes", hint=hint)
+        if self.ecn and self.ecn_from_class >= self.n_traffic_classes:
+            message = f"class {self.ecn_from_class} does not exist"
+            hint = f"0 to {self.n_traffic_classes - 1}"
+            yield InputError(message, key="ecn_from_class", hint=hint)
+        rules = self.circuits or CircuitRules()
+        if rules.indirect == OPPORTUNISTIC and rules.indirect_class + 1 >= self.n_traffic_classes:
+            message = f"no class above {rules.indirect_class} for indirect packets: "
+            message += f"n_traffic_classes is {self.n_traffic_classes}"
+            hint = "use a lower class, or more classes, with data in the higher ones"
+            yield InputError(message, key="circuits.indirect_class", hint=hint)
+        if rules.indirect != DIRECT and self.symmetric:
+            message = f'"{rules.indirect}" conflicts with routing = "{self.routing.name}"'
+            hint = f'use indirect = "{DIRECT}", or another routing'
+            yield InputError(message, key="circuits.indirect", hint=hint)
+
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
         """Return this fabric with network-dependent parameters of its plugins settled.
         Bandwidth-delay products stay, as they differ by port."""
@@ -289,11 +313,6 @@ class Fabric:
             queue=settled(self.queue, network, packets),
             routing=settled(self.routing, network, packets),
         )
-
-
-def keys_of(table: type[Fabric] | type[Ecn] | type[CircuitRules]) -> dict[str, Key]:
-    """Return the keys of [fabric] that are no plugin's, or of one of its tables, in order."""
-    return {one.metadata.get("written", one.name): one.metadata["key"] for one in fields(table)}
 
 
 def pfc_headroom_bytes(rate_bps: int, round_trip_ps: int, packets: PacketFormat) -> int:

@@ -14,9 +14,9 @@ from netsim.errors import CombinedInputError, InputError
 from netsim.model.circuits import NIC
 from netsim.model.network import Network, Plan
 from netsim.model.routing import RoutingTable, Wiring, shortest_paths, wrong_table
+from netsim.params import resolve_params
 from netsim.plugins import registry
 from netsim.plugins.calls import call
-from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginSpec
 from netsim.units import shortened
 

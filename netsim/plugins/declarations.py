@@ -9,7 +9,7 @@ from typing import Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import CLASSES
-from netsim.plugins.params import Param, resolve_params
+from netsim.params import Param, resolve_params
 
 RESERVED_PARAMETERS = ("kind",)
 

@@ -1,7 +1,7 @@
 """Find transports, topologies, traffic patterns, queue disciplines and routing algorithms.
 
 A plugin is a Python module with a docstring (its first line is the summary), a list `PARAMS` of
-`netsim.plugins.params.Param`, and optionally `PRESETS`, a dict from preset names to dicts of
+`netsim.params.Param`, and optionally `PRESETS`, a dict from preset names to dicts of
 written values. A topology has `build(params)`, a traffic pattern `flows(params, network, rng,
 context)`. The engine checks what the other kinds must have.
 
@@ -27,9 +27,9 @@ from typing import Any
 
 from netsim.common.discovery import FOLDERS, modules, summary
 from netsim.errors import InputError, did_you_mean
+from netsim.params import Param
 from netsim.plugins import declarations
 from netsim.plugins import files as plugin_files
-from netsim.plugins.params import Param
 from netsim.units import written
 
 KINDS = tuple(FOLDERS)

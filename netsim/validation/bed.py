@@ -19,8 +19,8 @@ from netsim.model.network import Network
 from netsim.model.port_sizes import settle_sizes
 from netsim.model.tasks import TaskTable
 from netsim.model.workload import Workload
+from netsim.params import resolve_params
 from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginSpec
 from netsim.running.drive import drive
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from cli_outcome import fails
 
-HEAVY = ("llvmlite", "numba", "numpy", "pydantic", "networkx", "matplotlib", "polars")
+HEAVY = ("llvmlite", "numba", "numpy", "networkx", "matplotlib", "polars")
 HEAVY += ("rich", "scipy", "netsim.experiment", "netsim.workloads.operations")
 
 TINY = """
@@ -25,8 +25,8 @@ traffic = {kind = "permutation", size = "8KB"}
         ("run --help", ""),
         ("list", ""),
         ("show traffic poisson", "numpy"),
-        ("check tiny.toml", "numpy pydantic rich netsim.experiment"),
-        ("run tiny.toml --force", "llvmlite numpy polars pydantic rich netsim.experiment"),
+        ("check tiny.toml", "numpy rich netsim.experiment"),
+        ("run tiny.toml --force", "llvmlite numpy polars rich netsim.experiment"),
     ],
 )
 def test_commands_import_only_what_they_need(command, needed, tmp_path):

@@ -149,7 +149,7 @@ class TestBroken:
 
     def test_random_numbers_not_from_the_seed_fail(self, tmp_path: Path) -> None:
         changes = (
-            ("from netsim.plugins.params", "import random\n\nfrom netsim.plugins.params"),
+            ("from netsim.params", "import random\n\nfrom netsim.params"),
             (
                 "pkt.seq = tx.next_seq\n",
                 "pkt.seq = tx.next_seq\n    pkt.entropy = random.getrandbits(9)\n",

@@ -35,7 +35,7 @@ def test_invalid_return_value_of_ready_is_reported(tmp_path: Path) -> None:
 def test_exit_in_a_handler_does_not_end_the_suite(tmp_path: Path) -> None:
     changes = (
         (NEXT, NEXT + "    sys.exit(0)\n"),
-        ("from netsim.plugins.params", "import sys\nfrom netsim.plugins.params"),
+        ("from netsim.params", "import sys\nfrom netsim.params"),
     )
     found = tried(tmp_path, ["sizes", "windows"], *changes)
     assert mentions(found["sizes"].detail, "build_packet", "0", "variant.py")

@@ -29,7 +29,7 @@ from netsim.plugins.registry import PluginSpec
 
 KEYS = """
 import json, os, sys, traceback
-import numba, numpy, networkx, pydantic  # once, before the forks
+import numba, numpy, networkx  # once, before the forks
 
 sys.dont_write_bytecode = True
 

@@ -25,7 +25,7 @@ CLASS, DIVISION, ASSERTION, LATE_ASSERTION, LOOP = range(1, 6)
 SOURCE = f'''
 """Sends every packet once, and makes a mistake."""
 
-from netsim.plugins.params import Param
+from netsim.params import Param
 from netsim.transport import *
 
 PARAMS = [Param("mistake", "count", 0, "which one")]

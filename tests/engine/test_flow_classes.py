@@ -222,7 +222,7 @@ class TestExperiment:
             (
                 "transport",
                 'kind = "roce"\nrtt = 1',
-                "flow_classes.wan.transport.rtt: unknown parameter",
+                "flow_classes.wan.transport.rtt: unknown key",
             ),
             ("transport", 'kind = "roce"\ndata_class = 5', "flow_classes.wan.transport.data_class"),
             ("traffic", 'kind = "permutation"\nload = 2', "flow_classes.wan.traffic.load"),

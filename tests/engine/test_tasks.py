@@ -19,8 +19,8 @@ from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTab
 from netsim.model.fabric import Ecn, routing_spec
 from netsim.model.flows import TrafficContext
 from netsim.model.network import Network
+from netsim.params import resolve_params
 from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 from netsim.plugins.registry import PluginSpec
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.training.sample import SampleSize, sample_job

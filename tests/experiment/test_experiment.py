@@ -219,7 +219,7 @@ def test_overrides_set_values_and_axes(tmp_path):
 
 OWN = '''"""One flow."""
 from netsim.model.flows import FlowTable
-from netsim.plugins.params import Param
+from netsim.params import Param
 
 PARAMS = [Param("file", "file", None, "any")]
 

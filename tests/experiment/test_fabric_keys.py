@@ -9,7 +9,8 @@ import pytest
 from netsim.engine.kernels.fields import FabricRecord
 from netsim.engine.kernels.layout import fields_of
 from netsim.experiment.resolve_fabric import describe_fabric, resolve_fabric, used_keys
-from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, keys_of
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
+from netsim.params import keys_of
 from netsim.plugins import registry
 
 KEYS = keys_of(Fabric)

@@ -7,7 +7,7 @@ from experiment_text import load, text
 from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
-from netsim.plugins.params import REQUIRED, Param, resolve_params
+from netsim.params import REQUIRED, Param, resolve_params
 
 TREE = 'kind = "fat_tree"\ntiers = 3\nhosts_per_leaf = 4\nleaves = 2\npods = 2\n'
 PARAM = Param("delay", "time", "1us", "", minimum="1ns", each=("leaf", "spine"))

@@ -12,8 +12,8 @@ from typing import Any
 
 from netsim.model.fabric import AT_CIRCUIT_END
 from netsim.model.port_pairs import PLANE_BALANCING
+from netsim.params import Param
 from netsim.plugins import registry
-from netsim.plugins.params import Param
 
 Tree = dict[str, Any]
 

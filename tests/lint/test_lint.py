@@ -15,8 +15,8 @@ from netsim.engine.compiling import lint
 from netsim.engine.compiling.declarations import SETTABLE
 from netsim.errors import InputError, RunError
 from netsim.model.fabric import queue_spec
+from netsim.params import resolve_params
 from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = ROOT / "netsim/conformance/templates"
@@ -25,7 +25,7 @@ SOUND = '''
 """A window of packets, each acknowledged."""
 
 from netsim.blocks import selective
-from netsim.plugins.params import Param
+from netsim.params import Param
 from netsim.transport import ACK, BLOCKED, armed, deliver, finish, send, set_timer
 
 PARAMS = [Param("window", "count", 8, "packets"), Param("rto", "time", "1ms", "timeout")]

@@ -14,7 +14,7 @@ from netsim.results import load
 TRANSPORT = '''
 """Send a packet when the last one is acknowledged."""
 
-from netsim.plugins.params import Param
+from netsim.params import Param
 from netsim.transport import ACK, BLOCKED, deliver, finish, send
 
 PARAMS = [Param("window", "count", 1, "packets sent ahead of the acknowledgments", minimum=1)]
@@ -48,7 +48,7 @@ TOPOLOGY = '''
 """Switches in a row, with one host each."""
 
 from netsim.model.builder import NetworkBuilder
-from netsim.plugins.params import Param
+from netsim.params import Param
 
 PARAMS = [
     Param("switches", "count", 3, "switches in the row", minimum=1),
@@ -75,7 +75,7 @@ TRAFFIC = '''
 import numpy as np
 
 from netsim.model.flows import FlowTable
-from netsim.plugins.params import Param
+from netsim.params import Param
 
 PARAMS = [
     Param("size", "bytes", "1MB", "size of each flow"),

@@ -16,7 +16,7 @@ from netsim.plugins import registry
 TRANSPORT = '''"""A test transport.
 
 More text."""
-from netsim.plugins.params import Param
+from netsim.params import Param
 PARAMS = [Param("rto", "time", "1ms", "timeout")]
 PRESETS = {"fast": {"rto": "10us"}}
 '''

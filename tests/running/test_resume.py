@@ -100,7 +100,7 @@ class TestKept:
     def test_changed_plugin_helper_or_data_runs_points_again(self, run, file):
         Path("helper.py").write_text("LENGTH = 5\n")
         Path("mine.py").write_text(
-            '"""Flows of a file."""\nimport helper\nfrom netsim.plugins.params import Param\n'
+            '"""Flows of a file."""\nimport helper\nfrom netsim.params import Param\n'
             'PARAMS = [Param("file", "file", "flows.csv", "a list")]\n'
             "def flows(params, network, rng, context):\n    raise AssertionError\n"
         )

@@ -11,7 +11,7 @@ from traffic_cases import make, pairs, star
 
 from netsim.flows import PATTERN_PARAMS, Destinations, destinations
 from netsim.model.patterns import PATTERNS
-from netsim.plugins.params import resolve_params
+from netsim.params import resolve_params
 
 
 def found(n_hosts: int, pattern: str, **given: object) -> Destinations:

@@ -27,8 +27,8 @@ from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
+from netsim.params import resolve_params
 from netsim.plugins import registry
-from netsim.plugins.params import resolve_params
 from netsim.traffic._sizes import BUILT_IN, SizeDistribution
 
 PAYLOAD = 4096

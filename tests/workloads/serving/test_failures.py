@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from raises_input import raises_input
 from serving_case import lost_shares
 
-from netsim.plugins.params import resolve_params
+from netsim.params import resolve_params
 from netsim.workloads.cost.compare import (
     availability,
     goodput_of_groups,

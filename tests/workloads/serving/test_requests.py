@@ -10,7 +10,7 @@ import pytest
 from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
-from netsim.plugins.params import resolve_params
+from netsim.params import resolve_params
 from netsim.workloads.serving.requests import REQUEST_PARAMS, Drawn, draw_requests
 
 TRACE = "arrival_s,prompt_tokens,output_tokens\n1,374,44\n1.5,396,0\n4,879,55\n5,20,3\n"
