@@ -17,8 +17,8 @@ from test_shipped_experiments import shipped
 
 from netsim.experiment import Point
 from netsim.experiment.scenario import is_closed_form
-from netsim.running.mpi import MpiRanks, connected, follow
-from netsim.running.point import simulate
+from netsim.running.mpi import MpiRanks, connected
+from netsim.running.point import follow, simulate
 
 EXPERIMENTS = (
     *("incast", "transports_incast", "queue_disciplines", "md1", "p2p_512"),
