@@ -16,7 +16,7 @@ from netsim.engine.kernels.packets import (
     PULL,
     TRIMMED,
 )
-from netsim.engine.kernels.queue_services import (
+from netsim.engine.kernels.ports import (
     class_of,
     drop,
     drop_head,

@@ -19,7 +19,7 @@ from netsim.engine.compiling.declarations import (
     QUEUE_SETTABLE,
     ROUTING_DECLARATIONS,
 )
-from netsim.engine.kernels import fields, queue_services, routing, tasks
+from netsim.engine.kernels import fields, ports, routing, tasks
 from netsim.engine.kernels.fields import (
     ProgramHostRecord,
     ProgramTaskRecord,
@@ -83,7 +83,7 @@ def test_guides_and_scaffolds_explain_installing_pytest():
 
 
 KINDS = {
-    "queues": (QUEUES, QUEUE_HANDLERS, netsim.queue, queue_services),
+    "queues": (QUEUES, QUEUE_HANDLERS, netsim.queue, ports),
     "routing": (ROUTING, ROUTING_HANDLERS, netsim.routing, routing),
     "programs": (PROGRAMS, PROGRAM_HANDLERS, netsim.program, tasks),
 }

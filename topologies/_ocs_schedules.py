@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.common.inputs import at_line, read_lines, whole
 from netsim.errors import InputError
-from netsim.model.matchings import (
+from netsim.model.demand import (
     GREEDY,
     MAX_WEIGHT,
     Submatching,

@@ -78,7 +78,7 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.model.matchings import (
+from netsim.model.demand import (
     ALGORITHMS,
     BVN,
     GREEDY,

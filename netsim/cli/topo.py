@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from netsim.experiment import Point
-    from netsim.model.inventory import Inventory, NetworkRow
+    from netsim.model.inventory import BillRow, Inventory, NetworkRow
     from netsim.model.network import Network
     from netsim.model.paths import CircuitRow, Failure
-    from netsim.model.prices import BillRow
 
 DRAWS = True
 
@@ -114,7 +113,7 @@ def summaries(
     `prices` is a file that overrides netsim's, `failing` names links and nodes, and `patterns`
     traffic whose saturation is computed. Raises InputError.
     """
-    from netsim.model.prices import read_prices
+    from netsim.model.inventory import read_prices
 
     table_of_prices = read_prices(prices)
     chosen = distinct(points)
@@ -181,8 +180,7 @@ def _counted(
 ) -> NetworkSummary:
     from netsim.engine.routing_choices import choices_of
     from netsim.experiment.patterns import patterns_of
-    from netsim.model.inventory import inventory
-    from netsim.model.prices import bill
+    from netsim.model.inventory import bill, inventory
 
     traffic = dict(patterns_of(point, network, patterns))
     found = inventory(network, traffic, choices_of(point.fabric, network))
@@ -387,7 +385,7 @@ def _circuit_lines(row: CircuitRow) -> Lines:
 
 def _bill_lines(one: NetworkSummary) -> Lines:
     """Return the lines of a bill: with a scale-up network, those of each kind apart."""
-    from netsim.model.prices import SCALE_UP_PORT
+    from netsim.model.inventory import SCALE_UP_PORT
 
     found: Lines = {("cost and power", ""): _total(one.bill)}
     ups = [row for row in one.bill if row.part == SCALE_UP_PORT]

@@ -16,10 +16,9 @@ import numpy as np
 from netsim.engine import snapshot
 from netsim.engine.compiling.declarations import Protocol
 from netsim.engine.host_state import bitmap_words
-from netsim.engine.kernels.cut import Cut
 from netsim.engine.kernels.fields import NO_FLOW, Array
 from netsim.engine.kernels.layout import BLOCK, INF, TIMER_RX, grouped
-from netsim.engine.kernels.loop import Beyond, Goal
+from netsim.engine.kernels.loop import Beyond, Cut, Goal
 from netsim.engine.kernels.series import BINS_APART
 from netsim.engine.pool import lay_out
 from netsim.engine.records import aligned_zeros

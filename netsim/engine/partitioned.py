@@ -1,7 +1,7 @@
 """One run in several processes, each with a part of the network: an engine per rank.
 
 Every rank simulates its part up to a time before which no other can affect it (`partition.py`).
-Then it sends the packets that leave its part to the ranks that they reach (`cut.py`), and all
+Then it sends the packets that leave its part to the ranks that they reach (`Cut`), and all
 ranks learn the earliest event of each. Rank 0 gives the orders; the others follow in `serve`. When
 the state is read on rank 0, the others' rows are gathered first, so results, checkpoints and
 reports are made as always.
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 HAND_OVER, TAKE_OVER, LIST_DELIVERED, NOTE_DELIVERED = range(4)
-"""Entry points of cut.py."""
+"""Entry points of `Cut`."""
 
 SIZES = ("size_bytes", "n_packets", "last_bytes")
 """Fields of a flow that a program may set."""
@@ -140,7 +140,7 @@ class Exchange:
         return run(*arguments)
 
     def load(self) -> None:
-        """Load or compile the code of cut.py."""
+        """Load or compile the code of `Cut`."""
         s, cut, none = self._state, self._cut, np.zeros((0, 2), np.int64)
         of_links = s.net, s.links, s.clock, cut
         of_flows = s.hosts, s.clock, cut

@@ -19,7 +19,7 @@ from raises_input import mentions
 
 from netsim import errors
 from netsim.engine.compiling import cache
-from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.bindings import Bindings, lines_of
 from netsim.engine.compiling.cache import (
     FOLDER,
     LOCK,
@@ -27,7 +27,6 @@ from netsim.engine.compiling.cache import (
     cache_folder,
     require_private,
 )
-from netsim.engine.compiling.code_fingerprint import lines_of
 from netsim.engine.compiling.specialize import Compiled, Entry
 
 KEY = 20 * "0"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from cache_folders import copy_of_package
 
-from netsim.engine.compiling import code_fingerprint
-from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.code_fingerprint import (
+from netsim.engine.compiling import bindings
+from netsim.engine.compiling.bindings import (
+    Bindings,
     Fingerprint,
     fingerprint_of,
     lines_of,
@@ -286,7 +286,7 @@ def test_built_in_transports_use_no_unknown_objects(monkeypatch):
     def fail(*_: object) -> None:
         raise AssertionError("not understood")
 
-    monkeypatch.setattr(code_fingerprint._CodeWalker, "_everything", fail)
+    monkeypatch.setattr(bindings._CodeWalker, "_everything", fail)
     plugins = [registry.find("transport", name) for name in registry.names("transport")]
     simulated = [plugin for plugin in plugins if not hasattr(plugin.module, "CLOSED_FORM")]
     found = set()

@@ -9,8 +9,7 @@ from several_ports import rails
 from small_networks import GBPS, rail_racks, three_tiers
 
 from netsim.errors import InputError
-from netsim.model.inventory import SCALE_UP, inventory
-from netsim.model.prices import PARTS, bill, read_prices
+from netsim.model.inventory import PARTS, SCALE_UP, bill, inventory, read_prices
 
 
 def test_every_part_has_a_price_with_a_source() -> None:

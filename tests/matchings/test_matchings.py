@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.model.matchings import (
+from netsim.model.demand import (
     FREE,
     Submatching,
     Table,

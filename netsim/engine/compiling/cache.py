@@ -1,6 +1,6 @@
 """Compiled code on disk, used if it is intact and the user's own.
 
-Machine code lies in a folder named by a hash of everything it depends on (`code_fingerprint.py`).
+Machine code lies in a folder named by a hash of everything it depends on (`bindings.py`).
 Each function has one file, written to a temporary name and renamed, so that processes may run in
 parallel:
 

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from netsim.common.inputs import at_line
-from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.unsupported_code import contents
+from netsim.engine.compiling.bindings import Bindings, contents
 from netsim.engine.kernels import fields
 from netsim.engine.kernels.fields import (
     CommonParameters,
@@ -47,7 +46,7 @@ from netsim.engine.kernels.layout import (
     padded_record_of,
     record_of,
 )
-from netsim.engine.kernels.queue_services import pause, pop_tail, resume, wait_until
+from netsim.engine.kernels.ports import pause, pop_tail, resume, wait_until
 from netsim.engine.kernels.routing import (
     flow_row,
     held,

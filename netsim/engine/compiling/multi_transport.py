@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.compiling.bindings import ENGINE, Bindings
+from netsim.engine.compiling.bindings import ENGINE, Bindings, contents
 from netsim.engine.compiling.declarations import Protocol
-from netsim.engine.compiling.unsupported_code import contents
 from netsim.engine.kernels import fields
 from netsim.engine.kernels.handlers import HANDLERS, Env, Handler, env_of
 from netsim.engine.kernels.layout import MAX_TIMERS, fields_of

@@ -21,26 +21,25 @@ from typing import Any
 import numpy as np
 
 from netsim.engine.compiling import cache
-from netsim.engine.compiling.bindings import Bindings
-from netsim.engine.compiling.cache import Lines, kind_of, linked, machine_code
-from netsim.engine.compiling.code_fingerprint import (
+from netsim.engine.compiling.bindings import (
+    Bindings,
     Codes,
     Fingerprint,
+    contents,
     fingerprint_of,
     is_group,
     lines_of,
     present_place,
 )
+from netsim.engine.compiling.cache import Lines, kind_of, linked, machine_code
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol, RoutingAlgorithm
 from netsim.engine.compiling.unsupported_code import (
     calls_itself,
-    contents,
     does_not_compile,
     refuse_what_cannot_be_carried,
 )
 from netsim.engine.kernels import (
     coupled_switch,
-    cut,
     layout,
     loop,
     switch,
@@ -228,7 +227,7 @@ class Entry:
         return self.prepare(*args)(*args)
 
 
-ENTRY_POINTS: tuple[Any, ...] = (loop.run_windows, loop.set_up_flows, *cut.ENTRY_POINTS)
+ENTRY_POINTS: tuple[Any, ...] = loop.ENTRY_POINTS
 
 LOADED = 16  # most recently used specializations whose code a process keeps
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 from netsim.common.inputs import at_line
-from netsim.engine.compiling.bindings import package_root, source_files
+from netsim.engine.compiling.bindings import package_root, refused, source_files
 from netsim.errors import InputError
 from netsim.plugins.source import tree_of
 
@@ -39,38 +39,18 @@ def refuse_what_cannot_be_carried(function: types.FunctionType) -> None:
     code = function.__code__
     for flags, what, hint in KINDS:
         if code.co_flags & flags:
-            raise _refused(function, what, hint)
+            raise refused(function, what, hint)
     if code.co_kwonlyargcount:
         names = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
         hint = "remove the * in front of them"
-        raise _refused(function, f"has keyword-only arguments: {', '.join(names)}", hint)
+        raise refused(function, f"has keyword-only arguments: {', '.join(names)}", hint)
     for line, name in _set_outside(code):
         raise at_line(Path(code.co_filename), line, f"{name} cannot be set by a handler", STATE)
 
 
 def calls_itself(function: types.FunctionType) -> InputError:
     """Return the error for direct or indirect recursion."""
-    return _refused(function, "calls itself", LOOP)
-
-
-def contents(function: types.FunctionType) -> tuple[object, ...]:
-    """Return the contents of a function's closure. Raises InputError for a name without a value."""
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    found = []
-    for name, cell in cells:
-        try:
-            found.append(cell.cell_contents)
-        except ValueError:
-            raise _refused(
-                function, f"uses {name} before it has a value", "define it first"
-            ) from None
-    return tuple(found)
-
-
-def _refused(function: types.FunctionType, what: str, hint: str) -> InputError:
-    code = function.__code__
-    place = Path(code.co_filename), code.co_firstlineno
-    return at_line(*place, f"{function.__name__} {what}, which cannot be compiled", hint)
+    return refused(function, "calls itself", LOOP)
 
 
 @cache

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from netsim.engine.kernels.fields import (
+    NO_FLOW,
     NO_PORT,
     CircuitRecord,
     ClockRecord,
@@ -27,6 +28,7 @@ from netsim.engine.kernels.fields import (
     HostRecord,
     NodeId,
     Numbers,
+    PacketRecord,
     Ps,
     Records,
     RxRecord,
@@ -70,7 +72,7 @@ from netsim.engine.kernels.layout import (
     nics_of,
     ports_of,
 )
-from netsim.engine.kernels.links import share_blocks
+from netsim.engine.kernels.links import first_slot, next_slot, share_blocks
 from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     PHASE_DRIVEN,
@@ -81,6 +83,7 @@ from netsim.engine.kernels.specialization_constants import (
     TRACE,
     switch_step,
 )
+from netsim.engine.kernels.switch import prefetch_link
 from netsim.engine.kernels.tasks import arm, start_timer
 from netsim.engine.kernels.trace import half_full
 from netsim.limits import HORIZON_PS
@@ -416,7 +419,7 @@ class Goal(NamedTuple):
 
 
 class Beyond(NamedTuple):
-    """Other parts of the network (cut.py), if this is one."""
+    """Other parts of the network (`Cut`), if this is one."""
 
     nodes: Numbers[int, NodeId]  # int64[...]: their nodes at the ends of own links
     back_ps: Numbers[int, Ps]  # int64[...]: from an arrival there until what it causes arrives here
@@ -530,7 +533,7 @@ def release(hosts: HostState, clock: Clock, host: HostRecord) -> None:
     while host.done_head >= 0:
         rx = hosts.rx[host.done_head]
         host.done_head = rx.next_done
-        rx.next_done = clock.clock[0].last_delivered  # other parts may wait for it (cut.py)
+        rx.next_done = clock.clock[0].last_delivered  # other parts may wait for it (`Cut`)
         clock.clock[0].last_delivered = rx.flow
         if PHASE_DRIVEN:
             note_delivery(hosts, clock, rx)
@@ -689,3 +692,129 @@ def set_up_flows(hosts: HostState, links: LinkState, clock: Clock) -> None:
             continue
         if not set_up_flow(hosts, links, flow):
             return
+
+
+# --- packets between parts of the network in different processes ----------------------------------
+
+
+class Cut(NamedTuple):
+    """The links between a part and others, part by part in the order of ports.
+
+    Every part has arrays for the whole network. It steps its own nodes only: others have no next
+    event. A link that enters or leaves the part has two chains of packets: the sender's part
+    empties its own when it hands the packets over, and the receiver's part appends them to the
+    other.
+    """
+
+    own: Numbers[NodeId, int]  # int64[n_nodes]: 1 if the node belongs to this part
+    outgoing: Numbers[int, GlobalPort]  # int64[...]: own ports ...
+    sent: Numbers[int, int]  # int64[...]: ... and packets that they sent
+    incoming: Numbers[int, GlobalPort]  # int64[...]: other parts' ports ...
+    received: Numbers[int, int]  # int64[...]: ... and packets that they sent
+    outbox: Records[int, PacketRecord]  # packets sent, link after link ...
+    inbox: Records[int, PacketRecord]  # ... and received
+    flows: Numbers[int, FlowId]  # int64[...]: flows delivered, for others
+
+
+def hand_over(net: Net, links: LinkState, cut: Cut) -> int:
+    """Move the packets of outgoing links to the outbox. Return their number, or minus that if it
+    has too little room."""
+    n = 0
+    for k in range(cut.outgoing.shape[0]):
+        reader = links.readers[net.port_peer[cut.outgoing[k]]]
+        cut.sent[k] = reader.tail - reader.head
+        n += cut.sent[k]
+    if n > cut.outbox.shape[0]:
+        return -n
+    n = 0
+    for k in range(cut.outgoing.shape[0]):
+        if k + 1 < cut.outgoing.shape[0]:
+            prefetch_link(links, links.readers[net.port_peer[cut.outgoing[k + 1]]])
+        reader = links.readers[net.port_peer[cut.outgoing[k]]]
+        while reader.head < reader.tail:
+            slot = first_slot(links, 0, reader)
+            some = min(reader.tail, reader.block_end) - reader.head
+            for i in range(some):
+                cut.outbox[n + i] = links.pool[slot + i]
+            reader.head += some
+            n += some
+    return n
+
+
+def take_over(net: Net, links: LinkState, clock: Clock, cut: Cut) -> None:
+    """Append the packets of the inbox to incoming links, and publish them."""
+    n = 0
+    for k in range(cut.incoming.shape[0]):
+        if cut.received[k] == 0:
+            continue
+        port = links.ports[cut.incoming[k]]
+        peer = net.port_peer[cut.incoming[k]]
+        to = net.port_node[peer]
+        expect(clock, to, cut.inbox[n].time)
+        last = n + cut.received[k]
+        while n < last:
+            slot = next_slot(links, 0, port)
+            some = min(last - n, port.block_end - port.tail)
+            for i in range(some):
+                links.pool[slot + i] = cut.inbox[n + i]
+            port.tail += some
+            n += some
+        links.readers[peer].tail = port.tail
+        if to >= net.n_hosts:
+            include(links.unread, net.first_word[to], peer - net.first_port[to])
+
+
+def list_delivered(hosts: HostState, clock: Clock, cut: Cut) -> int:
+    """List delivered flows that other parts may wait for; return their number."""
+    window = clock.clock[0]
+    n = 0
+    flow = window.last_delivered
+    window.last_delivered = NO_FLOW
+    while flow >= 0:
+        rx = hosts.rx[flow]
+        waits = False
+        if PHASE_DRIVEN:
+            waits = hosts.phase[flow] >= 0
+        for j in range(hosts.next_flow[flow], hosts.next_flow[FlowId(flow + 1)]):
+            host = hosts.tx[hosts.next_flows[j]].host
+            if cut.own[host] == 0:
+                waits = True
+                forget_event(clock, host)
+        if waits:
+            cut.flows[n] = flow
+            n += 1
+        flow = rx.next_done
+    return n
+
+
+def note_delivered(
+    net: Net,
+    links: LinkState,
+    hosts: HostState,
+    clock: Clock,
+    cut: Cut,
+    delivered: Numbers[tuple[int, int], int],
+) -> None:
+    """Start own flows that waited for flows delivered elsewhere. ``delivered`` has the number of
+    each flow and its time of delivery."""
+    for i in range(delivered.shape[0]):
+        rx = hosts.rx[FlowId(delivered[i, 0])]
+        rx.done_ps = Ps(delivered[i, 1])
+        if PHASE_DRIVEN:
+            note_delivery(hosts, clock, rx)
+        release_followers(hosts, clock, rx)
+        for j in range(hosts.next_flow[rx.flow], hosts.next_flow[FlowId(rx.flow + 1)]):
+            host = hosts.tx[hosts.next_flows[j]].host
+            if cut.own[host] == 0:
+                forget_event(clock, host)
+    if PHASE_DRIVEN:
+        start_reconfigurations(net, links, clock)
+        for node in span(NodeId(0), NodeId(cut.own.shape[0])):
+            if cut.own[node] == 0:
+                forget_event(clock, node)
+
+
+ENTRY_POINTS = (
+    *(run_windows, set_up_flows),
+    *(hand_over, take_over, list_delivered, note_delivered),
+)
