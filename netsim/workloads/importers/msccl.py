@@ -13,13 +13,18 @@ MSCCL's parser; astra-sim/astra-sim, examples/system/custom_collectives.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from netsim.common.inputs import bounded, read_bytes
 from netsim.errors import InputError
 from netsim.units import written
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SENDS = ("s", "rcs", "rrs", "rrcs")
 RECEIVES = ("r", "rrc", "rcs", "rrs", "rrcs")
@@ -29,45 +34,28 @@ LOCAL = ("cpy", "re", "nop")
 NONE = -1
 
 
-@dataclass(frozen=True)
-class ThreadBlockStep:
-    """A step of a thread block: `count` chunks, after (thread block, step)."""
-
-    number: int
-    type: str
-    count: int
-    after: tuple[int, int] | None
-
-
-@dataclass(frozen=True)
-class ThreadBlock:
-    """A thread block and its peers, GPUs or NONE."""
-
-    gpu: int
-    number: int
-    send: int
-    receive: int
-    channel: int
-    steps: tuple[ThreadBlockStep, ...]
-
-    @property
-    def name(self) -> str:
-        return f"gpu {self.gpu}, tb {self.number}"
+COLUMNS = (
+    "gpu", "block", "stream", "send", "receive", "channel", "step", "type", "count", "after_block",
+    "after_step",
+)  # fmt: skip
+"""Columns of `Algorithm.steps`: a step's GPU, thread block, number of the block in the GPU, the
+block's peers (GPUs or NONE) and channel; the step's number, type and chunks; and the thread block
+and step that it waits for, or NONE."""
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm for `n_gpus` GPUs and a buffer of `n_chunks`."""
+    """An algorithm for `n_gpus` GPUs and a buffer of `n_chunks`.
+
+    `steps` has the row index `at` and COLUMNS, a row per step in the order of the file.
+    """
 
     path: Path
     name: str
     collective: str
     n_gpus: int
     n_chunks: int
-    blocks: tuple[ThreadBlock, ...]
-
-    def error(self, block: ThreadBlock, message: str) -> InputError:
-        return InputError(f"{block.name}: {message}", file=str(self.path))
+    steps: pl.DataFrame
 
 
 def read_msccl(path: Path) -> Algorithm:
@@ -86,12 +74,14 @@ def read_msccl(path: Path) -> Algorithm:
 
 
 def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
+    import polars as pl
+
     if root.tag != "algo":
         raise InputError(
             f"starts with <{root.tag}>", hint='<algo ngpus="8" nchunksperloop="8" ...>'
         )
     n_gpus, n_chunks = _number(root, "ngpus", 1), _number(root, "nchunksperloop", 1)
-    blocks: list[ThreadBlock] = []
+    rows: list[tuple[Any, ...]] = []
     seen: set[int] = set()
     for gpu in _children(root, "gpu"):
         number = _number(gpu, "id")
@@ -99,57 +89,49 @@ def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
             what = "duplicate" if number in seen else f"not one of {n_gpus}"
             raise InputError(f"gpu {number} is {what}")
         seen.add(number)
-        blocks += [_block(number, block, n_gpus, n_chunks) for block in _children(gpu, "tb")]
+        blocks: set[int] = set()
+        for stream, block in enumerate(_children(gpu, "tb")):
+            block_id = _number(block, "id")
+            try:
+                if block_id in blocks:
+                    raise InputError("duplicate thread block")
+                rows += _block((number, block_id, stream), block, n_gpus, n_chunks)
+            except InputError as error:
+                message = f"gpu {number}, tb {block_id}: {error.message}"
+                raise InputError(message, hint=error.hint) from None
+            blocks.add(block_id)
     if len(seen) < n_gpus:
         raise InputError(f"has {len(seen)} of {n_gpus} GPUs (ngpus)")
     name, collective = (root.get(key, "") for key in ("name", "coll"))
-    made = Algorithm(path, name, collective, n_gpus, n_chunks, tuple(blocks))
-    _check(made)
-    return made
+    steps = pl.DataFrame(
+        rows, schema=dict.fromkeys(COLUMNS, pl.Int64) | {"type": pl.String}, orient="row"
+    )
+    return Algorithm(path, name, collective, n_gpus, n_chunks, steps.with_row_index("at"))
 
 
-def _block(gpu: int, block: ElementTree.Element, n_gpus: int, n_chunks: int) -> ThreadBlock:
-    number = _number(block, "id")
-    try:
-        send, receive = _number(block, "send", NONE), _number(block, "recv", NONE)
-        for peer in (send, receive):
-            if peer >= n_gpus or peer == gpu:
-                raise InputError(f"invalid peer GPU {peer}")
-        steps = [_step(step) for step in _children(block, "step")]
-        if [step.number for step in steps] != list(range(len(steps))):
+def _block(
+    place: tuple[int, int, int], block: ElementTree.Element, n_gpus: int, n_chunks: int
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a thread block."""
+    send, receive = _number(block, "send", NONE), _number(block, "recv", NONE)
+    for peer in (send, receive):
+        if peer >= n_gpus or peer == place[0]:
+            raise InputError(f"invalid peer GPU {peer}")
+    channel = _number(block, "chan")
+    for number, step in enumerate(_children(block, "step")):
+        if _number(step, "s") != number:
             raise InputError("steps must be numbered from 0")
-        for step in steps:
-            if step.count > n_chunks:
-                raise InputError(f"step {step.number} moves {step.count} of {n_chunks} chunks")
-            if (step.type in SENDS and send == NONE) or (step.type in RECEIVES and receive == NONE):
-                raise InputError(f"step {step.number} ({step.type}) has no peer")
-        return ThreadBlock(gpu, number, send, receive, _number(block, "chan"), tuple(steps))
-    except InputError as error:
-        raise InputError(f"gpu {gpu}, tb {number}: {error.message}", hint=error.hint) from None
-
-
-def _step(step: ElementTree.Element) -> ThreadBlockStep:
-    number, kind = _number(step, "s"), step.get("type", "")
-    if kind not in (*SENDS, *RECEIVES, *LOCAL):
-        known = ", ".join(dict.fromkeys((*SENDS, *RECEIVES, *LOCAL)))
-        raise InputError(f"step {number}: {written(kind)} is not a type", hint=known)
-    block, of = _number(step, "depid", NONE), _number(step, "deps", NONE)
-    after = None if NONE in (block, of) else (block, of)
-    return ThreadBlockStep(number, kind, _number(step, "cnt", 0 if kind in LOCAL else 1), after)
-
-
-def _check(made: Algorithm) -> None:
-    """Check that thread blocks are unique and their dependencies exist."""
-    steps: dict[tuple[int, int], int] = {}
-    for block in made.blocks:
-        if (block.gpu, block.number) in steps:
-            raise made.error(block, "duplicate thread block")
-        steps[block.gpu, block.number] = len(block.steps)
-    for block in made.blocks:
-        for step in block.steps:
-            if step.after is not None and step.after[1] >= steps.get((block.gpu, step.after[0]), 0):
-                what = f"step {step.number} waits for step {step.after[1]} of tb {step.after[0]}"
-                raise made.error(block, f"{what}, which does not exist")
+        kind = step.get("type", "")
+        if kind not in (*SENDS, *RECEIVES, *LOCAL):
+            known = ", ".join(dict.fromkeys((*SENDS, *RECEIVES, *LOCAL)))
+            raise InputError(f"step {number}: {written(kind)} is not a type", hint=known)
+        count = _number(step, "cnt", 0 if kind in LOCAL else 1)
+        if count > n_chunks:
+            raise InputError(f"step {number} moves {count} of {n_chunks} chunks")
+        if (kind in SENDS and send == NONE) or (kind in RECEIVES and receive == NONE):
+            raise InputError(f"step {number} ({kind}) has no peer")
+        after = _number(step, "depid", NONE), _number(step, "deps", NONE)
+        yield *place, send, receive, channel, number, kind, count, *after
 
 
 def _children(of: ElementTree.Element, tag: str) -> list[ElementTree.Element]:

@@ -12,12 +12,12 @@ for an all-reduce, all shards for an all-gather.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.common.inputs import user_path
 from netsim.errors import InputError
@@ -25,7 +25,7 @@ from netsim.flows import TrafficContext, Workload
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
-from netsim.workloads.importers.msccl import RECEIVES, SENDS, Algorithm, read_msccl
+from netsim.workloads.importers.msccl import NONE, RECEIVES, SENDS, Algorithm, read_msccl
 from netsim.workloads.operations import Operations
 from netsim.workloads.traffic._options import PLACEMENT_PARAMS, hosts_of
 
@@ -36,9 +36,6 @@ PARAMS = [
     *PLACEMENT_PARAMS,
 ]
 
-Place = tuple[int, int, int]
-"""GPU, thread block and step."""
-
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
@@ -47,7 +44,7 @@ def flows(
     if params["size"] < made.n_chunks:
         hint = f"at least {made.n_chunks} B"
         raise InputError("must have at least one byte per chunk", key="traffic.size", hint=hint)
-    context.reserve(2 * sum(len(block.steps) for block in made.blocks), key="traffic.file")
+    context.reserve(2 * len(made.steps), key="traffic.file")
     hosts = hosts_of(params, made.n_gpus, network.n_hosts, context.directory, rng)
     try:
         load = _operations(made, params["size"], params["latency"]).lower(hosts)
@@ -60,79 +57,64 @@ def flows(
 def _operations(made: Algorithm, size_bytes: int, latency_ps: int) -> Operations:
     """Return the steps as operations, one stream per thread block."""
     ops = Operations(made.n_gpus)
-    streams = _streams(made)
-    begin: dict[Place, int] = {}
-    end: dict[Place, int] = {}
-    ends = _messages(made)
-    if ends:
-        count = np.array([count for _, _, count in ends], np.int64)
-        at = [np.array([place for place, _, _ in ends]), np.array([to for _, to, _ in ends])]
-        of = [[streams[gpu, block] for gpu, block, _ in side.tolist()] for side in at]
-        chunk, rest = divmod(size_bytes, made.n_chunks)
-        each = np.maximum(count * chunk + count * rest // made.n_chunks, 1)
-        sent, received = ops.send(
-            at[0][:, 0], at[1][:, 0], each, of[0], of[1], made.collective, latency_ps
-        )
-        # A step that does both receives first.
-        ops.set_order(sent, 2 * at[0][:, 2] + 1)
-        ops.set_order(received, 2 * at[1][:, 2])
-        for (one, other, _), first, then in zip(
-            ends, sent.tolist(), received.tolist(), strict=True
-        ):
-            end[one], begin[other] = first, then
-            begin.setdefault(one, first)
-            end.setdefault(other, then)
-    for block in made.blocks:
-        for step in block.steps:
-            place = (block.gpu, block.number, step.number)
-            if place not in begin:
-                begin[place] = end[place] = int(ops.join(block.gpu, streams[place[:2]]))
-                ops.set_order(begin[place], 2 * step.number)
-    waits = [
-        (end[block.gpu, *step.after], begin[block.gpu, block.number, step.number])
-        for block in made.blocks
-        for step in block.steps
-        if step.after is not None
-    ]
-    ops.after(*np.array(waits, np.int64).reshape(-1, 2).T)
+    gpu, stream, step, count = (
+        made.steps[name].to_numpy() for name in ("gpu", "stream", "step", "count")
+    )
+    begin, end = np.full((2, len(gpu)), -1)
+    send, receive = _messages(made)
+    chunk, rest = divmod(size_bytes, made.n_chunks)
+    each = np.maximum(count * chunk + count * rest // made.n_chunks, 1)[send]
+    of = (gpu[send], gpu[receive], each, stream[send], stream[receive])
+    sent, received = ops.send(*of, made.collective, latency_ps)
+    # A step that does both receives first.
+    ops.set_order(sent, 2 * step[send] + 1)
+    ops.set_order(received, 2 * step[receive])
+    begin[send], end[receive] = sent, received
+    begin[receive], end[send] = received, sent
+    local = begin < 0
+    begin[local] = end[local] = ops.join(gpu[local], stream[local])
+    ops.set_order(begin[local], 2 * step[local])
+    then, first = _waits(made)
+    ops.after(end[first], begin[then])
     return ops
 
 
-def _streams(made: Algorithm) -> dict[tuple[int, int], int]:
-    """Return the index of each thread block within its GPU."""
-    found: dict[tuple[int, int], int] = {}
-    blocks: defaultdict[int, int] = defaultdict(int)
-    for block in made.blocks:
-        found[block.gpu, block.number] = blocks[block.gpu]
-        blocks[block.gpu] += 1
-    return found
+def _waits(made: Algorithm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the steps that wait for another, and the others. Raises InputError for an unknown."""
+    import polars as pl
+
+    steps = made.steps
+    waits = steps.filter((pl.col("after_block") != NONE) & (pl.col("after_step") != NONE))
+    found = waits.join(
+        steps,
+        left_on=("gpu", "after_block", "after_step"),
+        right_on=("gpu", "block", "step"),
+        how="left",
+        maintain_order="left",
+    )
+    for row in found.filter(pl.col("at_right").is_null()).head(1).iter_rows(named=True):
+        what = f"step {row['step']} waits for step {row['after_step']} of tb {row['after_block']}"
+        raise InputError(f"gpu {row['gpu']}, tb {row['block']}: {what}, which does not exist")
+    return found["at"].to_numpy(), found["at_right"].to_numpy()
 
 
-def _messages(made: Algorithm) -> list[tuple[Place, Place, int]]:
-    """Return source, destination and chunks of messages. Raises InputError for mismatches."""
-    sends: defaultdict[Place, list[tuple[Place, int]]] = defaultdict(list)
-    receives: defaultdict[Place, list[tuple[Place, int]]] = defaultdict(list)
-    for block in made.blocks:
-        for step in block.steps:
-            place = (block.gpu, block.number, step.number)
-            if step.type in SENDS:
-                sends[block.gpu, block.send, block.channel].append((place, step.count))
-            if step.type in RECEIVES:
-                receives[block.receive, block.gpu, block.channel].append((place, step.count))
-    found = []
-    for key in sorted(sends.keys() | receives.keys()):
-        counts = [[count for _, count in side[key]] for side in (sends, receives)]
-        if counts[0] != counts[1]:
-            src, dst, channel = key
-            at = next(
-                (k for k, (a, b) in enumerate(zip(*counts, strict=False)) if a != b),
-                min(map(len, counts)),
-            )
-            counted = [f"{side[at]} chunks" if at < len(side) else "nothing" for side in counts]
-            raise InputError(
-                f"message {at} from GPU {src} to {dst} on channel {channel}: {counted[0]} sent, "
-                f"{counted[1]} received"
-            )
-        pairs = zip(sends[key], receives[key], strict=True)
-        found += [(one, other, count) for (one, count), (other, _) in pairs]
-    return found
+def _messages(made: Algorithm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the steps that send and receive each message. Raises InputError for mismatches."""
+    import polars as pl
+
+    keys = ("src", "dst", "channel", "k")
+    sides = []
+    for types, src, dst in ((SENDS, "gpu", "send"), (RECEIVES, "receive", "gpu")):
+        side = made.steps.filter(pl.col("type").is_in(types))
+        side = side.select("at", "channel", "count", src=src, dst=dst)
+        sides.append(side.with_columns(k=pl.int_range(pl.len()).over("src", "dst", "channel")))
+    found = sides[0].join(sides[1], on=keys, how="full", coalesce=True).sort(keys)
+    wrong = found.filter(pl.col("count").ne_missing(pl.col("count_right")))
+    for row in wrong.head(1).iter_rows(named=True):
+        counts = row["count"], row["count_right"]
+        sent, received = ("nothing" if n is None else f"{n} chunks" for n in counts)
+        raise InputError(
+            f"message {row['k']} from GPU {row['src']} to {row['dst']} on channel "
+            f"{row['channel']}: {sent} sent, {received} received"
+        )
+    return found["at"].to_numpy(), found["at_right"].to_numpy()
