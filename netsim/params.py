@@ -173,7 +173,7 @@ class Param:
             return dict.fromkeys(self.each, self._convert_one(value, packet_bytes))
         values = dict.fromkeys(self.each, self._convert_one(self.default, packet_bytes))
         errors = unknown_keys(value, self.each, "unknown")
-        for part in value.keys() & values.keys():
+        for part in filter(values.__contains__, value):
             try:
                 values[part] = self._convert_one(value[part], packet_bytes)
             except InputError as error:
@@ -187,18 +187,18 @@ class Param:
         converted = self._read(value, packet_bytes)
         if not isinstance(converted, int | float):
             return converted  # a size that depends on the port, a word, a table
-        least = (
-            self.kind.minimum if self.minimum is None else self._read(self.minimum, packet_bytes)
-        )
-        most = self.kind.maximum if self.maximum is None else self._read(self.maximum, packet_bytes)
-        if least is not None and converted < least:
-            hint = f"at least {_bare(self.minimum, self.kind.minimum)}"
-            raise _out_of_range(value, "too small", hint)
+        return self._in_bounds(value, converted, packet_bytes)
+
+    def _in_bounds(self, value: object, converted: float, packet_bytes: int) -> float:
         if self.above is not None and converted <= self.above:
             raise _out_of_range(value, "too small", f"above {self.above:g}")
-        if most is not None and converted > most:
-            hint = f"at most {_bare(self.maximum, self.kind.maximum)}"
-            raise _out_of_range(value, "too large", hint)
+        for declared, of_unit, sign, problem, word in (
+            (self.minimum, self.kind.minimum, 1, "too small", "at least"),
+            (self.maximum, self.kind.maximum, -1, "too large", "at most"),
+        ):
+            bound = of_unit if declared is None else self._read(declared, packet_bytes)
+            if bound is not None and sign * converted < sign * bound:
+                raise _out_of_range(value, problem, f"{word} {_bare(declared, of_unit)}")
         return converted
 
     def _read(self, value: object, packet_bytes: int) -> Any:
@@ -211,8 +211,7 @@ class Param:
         if unit.table is not None and not isinstance(value, Mapping):
             hint = f"write [{self.name}] and its keys below"
             if dataclasses.is_dataclass(unit.table):
-                first = next(iter(keys_of(unit.table).values()))
-                hint = f"write {self.name} = {{ {first.name} = {first.example} }}"
+                hint = _in_braces(self.name, unit.table)
             raise wrong_type(value, "not a table", hint)
         return unit.read(value, packet_bytes) if unit.in_packets else unit.read(value)
 
@@ -261,7 +260,7 @@ def declared(
 
 
 @lru_cache
-def keys_by_field(table: type[Any]) -> dict[str, Param]:
+def keys_by_field(table: Any) -> dict[str, Param]:
     """Return the keys of a table by the names of its fields, in order."""
     found = {}
     for field in dataclasses.fields(table):
@@ -308,8 +307,9 @@ def _value_of(param: Param, given: Mapping[str, Any], packet_bytes: int) -> Any:
     if param.name in given:
         return param.convert(given[param.name], packet_bytes)
     if param.required:
-        example = param.example
-        hint = param.doc + (f", such as {param.name} = {example}" if example else "")
+        hint = f"{param.unit}: {param.doc}"
+        if param.example:
+            hint = f"{param.doc}, such as {param.name} = {param.example}"
         raise InputError("missing", hint=hint, code="missing")
     return param.convert(param.default, packet_bytes)
 
@@ -353,6 +353,8 @@ def read_tables(
     errors, found = [], {}
     for name, of_name in given.items():
         try:
+            if not key:
+                require_table(of_name, name, _in_braces(name, table))
             path = f"{key}.{name}" if key else name
             found[name] = read_table(table, of_name, packet_bytes, key=path)
         except InputError as error:
@@ -361,10 +363,15 @@ def read_tables(
     return found
 
 
-def require_table(given: Any, key: str) -> None:
+def _in_braces(name: str, table: type[Any]) -> str:
+    first = next(iter(keys_of(table).values()))
+    return f"write {name} = {{ {first.name} = {first.example or '...'} }}"
+
+
+def require_table(given: Any, key: str, hint: str | None = None) -> None:
     """Raise InputError, with the key, for a value that is not a table."""
     if not isinstance(given, Mapping):
-        hint = f"write [{key}] and its keys below" if key else None
+        hint = hint or (f"write [{key}] and its keys below" if key else None)
         raise InputError(
             f"{written(given)} is not a table", key=key or None, hint=hint, code="wrong_type"
         )
@@ -552,6 +559,19 @@ UNITS: dict[str, Unit] = {
         Unit("buffer", parse_queue, format_bytes, '"12MB"', in_packets=True),
     )
 }
+
+NUMBER = Unit("number", partial(read_number, largest=1e300), example="1.0", minimum=0)
+"""A number that may be very large."""
+
+
+def _nonblank(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{written(value)} must be text", code="wrong_type")
+    return value.strip()
+
+
+NONBLANK = Unit("text", _nonblank)
+"""Text that says something."""
 
 UNITS_OF_ONE = ("queue", "buffer", "file", "sizes", "topology", "job")
 """Units of parameters that cannot have a value per part."""

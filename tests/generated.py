@@ -9,7 +9,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, fields
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -25,7 +24,6 @@ from netsim.model.patterns import PATTERNS
 from netsim.params import Param, keys_of
 from netsim.plugins import registry
 from netsim.results import COLUMNS
-from netsim.units import format_rate, format_time
 from netsim.validation.page import percent, rows_of
 from netsim.workloads.cost.cost_tables import (
     FailureRates,
@@ -37,9 +35,8 @@ from netsim.workloads.cost.cost_tables import (
     Wafer,
 )
 from netsim.workloads.inference.deployment import Formats, LatencyLimits, Options, Overheads
-from netsim.workloads.job.keys import keys_of as job_keys_of
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
-from netsim.workloads.job.machine import Efficiency, Link, Machine, Unit
+from netsim.workloads.job.machine import Link, Machine, Unit
 from netsim.workloads.job.model import Model
 from netsim.workloads.job.paper import Infrastructure
 from netsim.workloads.job.plan import TrainingTarget
@@ -129,31 +126,7 @@ def patterns() -> Iterator[str]:
 
 def part(name: str) -> Iterator[str]:
     """Yield the keys of a table of a job, a deployment or a price file."""
-    rows = []
-    known = job_keys_of(PARTS[name])
-    for field in fields(PARTS[name]):
-        how = known[field.name]
-        rows.append([f"`{field.name}`", how.unit, _part_default(how.unit, field), _line(how.doc)])
-    return _table(("key", "value", "default", "meaning"), rows)
-
-
-def _part_default(unit: str, field: Any) -> str:
-    value = field.default
-    if value is MISSING:
-        return "required"
-    if value in (None, ()):
-        return ""
-    if unit == "time":
-        value = format_time(value)
-    elif unit == "rate":
-        value = format_rate(value)
-    elif unit == "FLOP/s":
-        value = f"{value / 1e15:g}PFLOP/s"
-    elif isinstance(value, Efficiency):
-        value = 1
-    elif isinstance(value, float):
-        return f"`{value:,.0f}`" if value >= 1000 else f"`{value:g}`"
-    return _value(value)
+    return _table(HEAD, map(_row, keys_of(PARTS[name]).values()))
 
 
 PARTS: dict[str, Any] = {

@@ -52,6 +52,10 @@ def _traffic(tree: Any, directory: Path, _: Any) -> None:
     made(directory=directory, **tree)
 
 
+def _plugin_reader(kind: str) -> Callable[[Any, Path, list[str]], Any]:
+    return lambda file, directory, _: registry.find(kind, file.name, relative_to=directory)
+
+
 READERS: dict[str, Callable[[Any, Path, list[str]], Any]] = {
     "experiment": _experiment,
     "job": lambda tree, directory, _: load_job(tree, directory),
@@ -60,12 +64,7 @@ READERS: dict[str, Callable[[Any, Path, list[str]], Any]] = {
     "cost": _cost,
     "serving": _traffic,
     "inference": _traffic,
-    **{
-        kind: lambda file, directory, _, kind=kind: registry.find(
-            kind, file.name, relative_to=directory
-        )
-        for kind in registry.KINDS
-    },
+    **{kind: _plugin_reader(kind) for kind in registry.KINDS},
 }
 """Kind of input -> reader of its tree, or of its file."""
 

@@ -76,6 +76,7 @@ def command(
     """
     from netsim.common.inputs import user_path
     from netsim.common.writing import write_text
+    from netsim.params import read_table
     from netsim.plots import save
     from netsim.workloads.calibration.fit import (
         MAX_ROWS,
@@ -90,7 +91,6 @@ def command(
         summaries,
         without_sizes,
     )
-    from netsim.workloads.job.keys import read_part
     from netsim.workloads.job.machine import Machine
     from netsim.workloads.plots.jobs import calibration_errors
 
@@ -98,7 +98,7 @@ def command(
     out, plot, as_json = outputs["out"], outputs["plot"], outputs["as_json"]
     given = parse_shape(shape) if shape else None
     base = _base(machine, here, overrides)
-    link = read_part(Machine, base)
+    link = read_table(Machine, base)
     found = [read_measured(user_path(name, here), given) for name in files]
     if sum(len(one.rows) for one in found) > MAX_ROWS:
         raise InputError(f"more than {MAX_ROWS:,} measurements", file=files[-1])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.common.terminal import Column, Wide
 from netsim.errors import InputError, raise_all
+from netsim.params import unknown_keys
 from netsim.units import format_bytes, format_number, format_time, written
 from netsim.workloads.cli.workload_job import count_text, duration, pairs_table
 from netsim.workloads.inference import (
@@ -38,7 +39,6 @@ from netsim.workloads.inference.limits import (
     true_of,
 )
 from netsim.workloads.inference.roofline import layer_counts, reduce_share, weight_bytes
-from netsim.workloads.job.keys import unknown_keys
 from netsim.workloads.job.model import parameters
 
 if TYPE_CHECKING:

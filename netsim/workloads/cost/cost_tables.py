@@ -5,7 +5,7 @@ wafer, yield, and cost of a die.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import partial
@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.errors import InputError, raise_all
-from netsim.units import written
-from netsim.workloads.job.keys import (
-    Reader,
-    choice,
-    count,
+from netsim.params import (
+    NONBLANK,
+    NUMBER,
+    REQUIRED,
+    Param,
+    Unit,
     key,
-    named,
-    number,
-    rate,
-    size,
-    text,
+    read_number,
+    tables_of,
 )
+from netsim.units import written
 from netsim.workloads.job.load import load, read_parts
 
 MM2_PER_CM2 = 100.0
@@ -135,36 +134,34 @@ MAX_GPUS = 1 << 22
 """Largest fleet."""
 
 
-def amount(unit: str) -> tuple[str, Callable[[Any], float]]:
-    """Unit and reader of a number that may be 0."""
-    return unit, partial(_read, low=0.0, high=MAX_VALUE)
+def amount(unit: str) -> Unit:
+    """Return the unit of a number that may be 0."""
+    return Unit(unit, partial(_read, low=0.0, high=MAX_VALUE))
 
 
-def positive(unit: str, largest: float = MAX_VALUE) -> tuple[str, Callable[[Any], float]]:
-    """Unit and reader of a positive number."""
-    return unit, partial(_read, low=MIN_VALUE, high=largest)
+def positive(unit: str, largest: float = MAX_VALUE) -> Unit:
+    """Return the unit of a positive number."""
+    return Unit(unit, partial(_read, low=MIN_VALUE, high=largest))
 
 
 def _read(value: Any, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{written(value)} is not a number", code="wrong_type")
+    number = read_number(value, math.inf)
     smallest = max(low, MIN_VALUE)
-    if not (smallest <= value <= high or value == low):
+    if not (smallest <= number <= high or number == low):
         hint = f"{smallest:g} to {high:g}"
         hint = hint if low else f"0, or {hint}"
         raise InputError(f"{written(value)} is out of range", hint=hint, code="out_of_range")
-    return float(value)
+    return number
 
 
-def _shares() -> tuple[str, Callable[[Any], tuple[float, ...]]]:
-    def read(value: Any) -> tuple[float, ...]:
-        values = value if isinstance(value, list) else [value]
-        found = tuple(number(0, 1)[1](one) for one in values)
-        if not found or 1.0 in found:
-            raise InputError("shares must be below 1", hint="[0.99, 0.999]")
-        return found
+SHARE = Param("share", NUMBER, REQUIRED, "of the fleet", above=0, maximum=1)
 
-    return "shares", read
+
+def _read_shares(value: Any) -> tuple[float, ...]:
+    found = tuple(map(SHARE.convert, value if isinstance(value, list) else [value]))
+    if not found or 1.0 in found:
+        raise InputError("shares must be below 1", hint="[0.99, 0.999]")
+    return found
 
 
 class Yield(NamedTuple):
@@ -174,108 +171,126 @@ class Yield(NamedTuple):
     alpha: float | None = None
 
 
-def _yield_model() -> tuple[str, Callable[[Any], Yield]]:
-    """Unit and reader of a yield model's name, or { negative_binomial = ALPHA }."""
-    plain = tuple(name for name in YIELDS if name != NEGATIVE_BINOMIAL)
-    unit = f"{', '.join(plain)} or {{ {NEGATIVE_BINOMIAL} = alpha }}"
-
-    def read(value: Any) -> Yield:
-        if isinstance(value, str) and value in plain:
-            return Yield(value)
-        if not isinstance(value, Mapping) or list(value) != [NEGATIVE_BINOMIAL]:
-            raise InputError(f"{written(value)} is not a yield model", hint=f"one of {unit}")
-        try:
-            return Yield(NEGATIVE_BINOMIAL, _read(value[NEGATIVE_BINOMIAL], MIN_VALUE, MAX_VALUE))
-        except InputError as error:
-            raise error.under(NEGATIVE_BINOMIAL) from None
-
-    return unit, read
+PLAIN_YIELDS = tuple(name for name in YIELDS if name != NEGATIVE_BINOMIAL)
 
 
+def _read_yield(value: Any) -> Yield:
+    if isinstance(value, str) and value in PLAIN_YIELDS:
+        return Yield(value)
+    if not isinstance(value, Mapping) or list(value) != [NEGATIVE_BINOMIAL]:
+        hint = f"one of {YIELD_MODEL.name}"
+        raise InputError(f"{written(value)} is not a yield model", hint=hint)
+    try:
+        return Yield(NEGATIVE_BINOMIAL, _read(value[NEGATIVE_BINOMIAL], MIN_VALUE, MAX_VALUE))
+    except InputError as error:
+        raise error.under(NEGATIVE_BINOMIAL) from None
+
+
+SHARES = Unit("shares", _read_shares, list, "[0.99, 0.999]")
+YIELD_MODEL = Unit(
+    f"{', '.join(PLAIN_YIELDS)} or {{ {NEGATIVE_BINOMIAL} = alpha }}",
+    _read_yield,
+    example='"murphy"',
+)
 SOURCE = "source of the values"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Wafer:
     """[wafer]: wafers and defects."""
 
-    usd: float = key(positive("USD"), "price of a wafer")
-    defects_per_cm2: float = key(amount("1/cm2"), "defect density")
-    yield_model: Yield = key(_yield_model(), "yield model")
-    diameter_mm: float = key(positive("mm"), "diameter of a wafer", 300.0)
-    edge_mm: float = key(amount("mm"), "width of the unused rim", 3.0)
-    scribe_mm: float = key(amount("mm"), "width of scribe lanes between dies", 0.2)
-    source: str = key(text(), SOURCE)
+    usd: float = key(positive("USD"), REQUIRED, "price of a wafer")
+    defects_per_cm2: float = key(amount("1/cm2"), REQUIRED, "defect density")
+    yield_model: Yield = key(YIELD_MODEL, REQUIRED, "yield model")
+    diameter_mm: float = key(positive("mm"), 300.0, "diameter of a wafer")
+    edge_mm: float = key(amount("mm"), 3.0, "width of the unused rim")
+    scribe_mm: float = key(amount("mm"), 0.2, "width of scribe lanes between dies")
+    source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Memory:
     """[memory]: stacked memory."""
 
-    usd_per_gb: float = key(amount("USD/GB"), "price of memory")
-    source: str = key(text(), SOURCE)
+    usd_per_gb: float = key(amount("USD/GB"), REQUIRED, "price of memory")
+    source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Package:
     """[package]: interposer, substrate, assembly and test."""
 
-    usd_per_mm2: float = key(amount("USD/mm2"), "price per die area")
-    usd: float = key(amount("USD"), "fixed price of a package")
-    source: str = key(text(), SOURCE)
+    usd_per_mm2: float = key(amount("USD/mm2"), REQUIRED, "price per die area")
+    usd: float = key(amount("USD"), REQUIRED, "fixed price of a package")
+    source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinkKind:
     """[link.NAME]: one end of links, at the GPU."""
 
-    usd_per_gbps: float = key(amount("USD/Gbps"), "price per one-way rate")
-    pj_per_bit: float = key(amount("pJ/bit"), "energy, in addition to the GPU's own")
-    source: str = key(text(), SOURCE)
+    usd_per_gbps: float = key(amount("USD/Gbps"), REQUIRED, "price per one-way rate")
+    pj_per_bit: float = key(amount("pJ/bit"), REQUIRED, "energy, in addition to the GPU's own")
+    source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FailureRates:
     """[failures]: failure and repair of GPUs."""
 
-    mtbf_hours: float = key(positive("hours"), "mean time between failures of a reference GPU")
-    repair_hours: float = key(positive("hours"), "mean time to repair a GPU")
-    swap_hours: float = key(amount("hours"), "time until a spare GPU has taken over")
-    rate_by: str = key(
-        choice(FAIL_BY), "whether failures scale with die area, or are equal per GPU"
+    mtbf_hours: float = key(
+        positive("hours"), REQUIRED, "mean time between failures of a reference GPU"
     )
-    source: str = key(text(), SOURCE)
+    repair_hours: float = key(positive("hours"), REQUIRED, "mean time to repair a GPU")
+    swap_hours: float = key(amount("hours"), REQUIRED, "time until a spare GPU has taken over")
+    rate_by: str = key(
+        "choice",
+        REQUIRED,
+        "whether failures scale with die area, or are equal per GPU",
+        choices=FAIL_BY,
+    )
+    source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fleet:
     """[fleet]: total silicon, equal for every GPU."""
 
-    reference: str = key(text(), "GPU that others are compared with")
+    reference: str = key(NONBLANK, REQUIRED, "GPU that others are compared with")
     gpus: int = key(
-        count(1, MAX_GPUS), "number of reference GPUs; others have the same total die area"
+        "count",
+        REQUIRED,
+        "number of reference GPUs; others have the same total die area",
+        minimum=1,
+        maximum=MAX_GPUS,
     )
-    goodput: tuple[float, ...] = key(_shares(), "goodput targets; spares are computed for each")
+    goodput: tuple[float, ...] = key(
+        SHARES, REQUIRED, "goodput targets; spares are computed for each"
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gpu:
     """[gpu.NAME]: one GPU."""
 
-    die_mm2: float = key(positive("mm2"), "die area")
-    memory: int = key(size(), "stacked memory")
-    rate: int = key(rate(), "one-way rate of its scale-up links")
-    link: str = key(text(), "its kind of links: a [link.NAME]")
+    die_mm2: float = key(positive("mm2"), REQUIRED, "die area")
+    memory: int = key("bytes", REQUIRED, "stacked memory")
+    rate: int = key("rate", REQUIRED, "one-way rate of its scale-up links")
+    link: str = key(NONBLANK, REQUIRED, "its kind of links: a [link.NAME]")
     units: int = key(
-        count(1, MAX_UNITS), "equal parts of the die that can be disabled, such as SMs", 1
+        "count",
+        1,
+        "equal parts of the die that can be disabled, such as SMs",
+        minimum=1,
+        maximum=MAX_UNITS,
     )
-    units_needed: int = key(count(1, MAX_UNITS), "working parts of a sold GPU", 1)
+    units_needed: int = key("count", 1, "working parts of a sold GPU", minimum=1, maximum=MAX_UNITS)
     units_share: float | None = key(
-        positive("share", 1), "share of the die area that these parts take", None
+        positive("share", 1), None, "share of the die area that these parts take"
     )
-    watts: float = key(positive("W"), "power, without optics")
-    group: int = key(count(), "GPUs per copy of a model")
-    source: str = key(text(), SOURCE)
+    watts: float = key(positive("W"), REQUIRED, "power, without optics")
+    group: int = key("count", REQUIRED, "GPUs per copy of a model", minimum=1)
+    source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
 @dataclass(frozen=True)
@@ -297,14 +312,14 @@ class CostTables:
         return self.gpus[self.fleet.reference]
 
 
-PARTS: dict[str, type[Any] | Reader] = {
+PARTS = {
     "wafer": Wafer,
     "memory": Memory,
     "package": Package,
     "failures": FailureRates,
     "fleet": Fleet,
-    "link": named(LinkKind),
-    "gpu": named(Gpu),
+    "link": tables_of(LinkKind),
+    "gpu": tables_of(Gpu),
 }
 """Tables of a cost file."""
 

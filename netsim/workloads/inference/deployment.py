@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from netsim.errors import InputError
-from netsim.workloads.job.keys import choice, count, flag, key, number, text, time
-from netsim.workloads.job.machine import FORMATS, Machine
+from netsim.params import NONBLANK, NUMBER, key
+from netsim.workloads.job.machine import FORMAT_NAMES, FORMATS, Machine
 from netsim.workloads.job.model import Model
 
 ALL_REDUCES = ("ring", "direct")
@@ -14,97 +14,112 @@ ATTENTIONS = ("causal", "full")
 ROOFLINES = ("parts", "layer")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Formats:
     """Number format of each tensor."""
 
-    weights: str = key(choice(FORMATS), "format in which weights are stored and read", "fp8")
-    kv: str = key(choice(FORMATS), "format of the KV cache", "fp8")
-    activations: str = key(choice(FORMATS), "format of activations and all-reduces", "fp8")
-    compute: str = key(choice(FORMATS), "format of matrix multiplication", "fp8")
+    weights: str = key(
+        "choice", "fp8", "format in which weights are stored and read", choices=FORMAT_NAMES
+    )
+    kv: str = key("choice", "fp8", "format of the KV cache", choices=FORMAT_NAMES)
+    activations: str = key(
+        "choice", "fp8", "format of activations and all-reduces", choices=FORMAT_NAMES
+    )
+    compute: str = key("choice", "fp8", "format of matrix multiplication", choices=FORMAT_NAMES)
 
     def bytes_of(self, tensor: str) -> float:
         """Return the bytes per element of "weights", "kv" or "activations"."""
         return FORMATS[getattr(self, tensor)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """Parallelism and accounting of a served model."""
 
-    tp: int = key(count(0), "tensor-parallel GPUs; 0: the best, if searched", 0)
+    tp: int = key("count", 0, "tensor-parallel GPUs; 0: the best, if searched")
     all_reduce: str = key(
-        choice(ALL_REDUCES),
-        "ring: 2 (tp - 1) steps; direct: 2 steps, all to all; equal bytes",
+        "choice",
         "ring",
+        "ring: 2 (tp - 1) steps; direct: 2 steps, all to all; equal bytes",
+        choices=ALL_REDUCES,
     )
     overlap: bool = key(
-        flag(), "all-reduces overlap everything else: the longer time counts, not the sum", False
+        "bool", False, "all-reduces overlap everything else: the longer time counts, not the sum"
     )
     kv_replicated: bool = key(
-        flag(),
+        "bool",
+        True,
         "with more GPUs than KV heads, each GPU holds and reads a whole head; otherwise "
         "GPUs share it",
-        True,
     )
     attention: str = key(
-        choice(ATTENTIONS),
-        "attention of a prompt: half of the token pairs (causal), or all",
+        "choice",
         "causal",
+        "attention of a prompt: half of the token pairs (causal), or all",
+        choices=ATTENTIONS,
     )
     roofline: str = key(
-        choice(ROOFLINES),
-        "parts: matrices, attention and head have a roofline each, in sequence; layer: one for all",
+        "choice",
         "parts",
+        "parts: matrices, attention and head have a roofline each, in sequence; layer: one for all",
+        choices=ROOFLINES,
     )
     embeddings: bool = key(
-        flag(), "whether the embedding and the head take memory, and the head takes time", False
+        "bool", False, "whether the embedding and the head take memory, and the head takes time"
     )
-    memory_share: float = key(number(0, 1), "share of a GPU's memory for weights and KV cache", 1)
+    memory_share: float = key(
+        NUMBER, 1, "share of a GPU's memory for weights and KV cache", above=0, maximum=1
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Overheads:
     """Efficiencies and added times of a machine and its software."""
 
-    prefill_efficiency: float = key(number(0, 1), "share of the peak FLOP/s in prefill", 1)
-    decode_efficiency: float = key(number(0, 1), "share of the peak FLOP/s in decode", 1)
-    memory_efficiency: float = key(number(0, 1), "share of the memory bandwidth", 1)
-    network_efficiency: float = key(number(0, 1), "share of the scale-up network's bandwidth", 1)
-    step_latency: int = key(time(), "latency of a step of an all-reduce", 0)
-    layer_overhead: int = key(time(), "launch time per layer of an iteration", 0)
-    iteration_overhead: int = key(time(), "time per iteration", 0)
+    prefill_efficiency: float = key(
+        NUMBER, 1, "share of the peak FLOP/s in prefill", above=0, maximum=1
+    )
+    decode_efficiency: float = key(
+        NUMBER, 1, "share of the peak FLOP/s in decode", above=0, maximum=1
+    )
+    memory_efficiency: float = key(NUMBER, 1, "share of the memory bandwidth", above=0, maximum=1)
+    network_efficiency: float = key(
+        NUMBER, 1, "share of the scale-up network's bandwidth", above=0, maximum=1
+    )
+    step_latency: int = key("time", "0ps", "latency of a step of an all-reduce")
+    layer_overhead: int = key("time", "0ps", "launch time per layer of an iteration")
+    iteration_overhead: int = key("time", "0ps", "time per iteration")
     sequence_overhead: int = key(
-        time(), "time per sequence of an iteration; all its prompts count as one", 0
+        "time", "0ps", "time per sequence of an iteration; all its prompts count as one"
     )
     prefill_floor: int = key(
-        time(), "shortest compute time of an iteration with prompts: launches", 0
+        "time", "0ps", "shortest compute time of an iteration with prompts: launches"
     )
     empirical_long_prompt: int = key(
-        time(),
+        "time",
+        "0ps",
         "time per prompt token and doubling of GPUs beyond two, in iterations of more than 2,048 "
         "prompt tokens: fitted, its cause is not confirmed",
-        0,
     )
     async_launch: bool = key(
-        flag(), "launches overlap compute: the longer time counts, not the sum", False
+        "bool", False, "launches overlap compute: the longer time counts, not the sum"
     )
     activation_passes: int = key(
-        count(0),
-        "reads and writes of a token's activations per layer, in addition to its matrices",
+        "count",
         0,
+        "reads and writes of a token's activations per layer, in addition to its matrices",
     )
-    source: str = key(text(), "source of the values", "the roofline alone")
+    source: str = key(NONBLANK, "the roofline alone", "source of the values")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LatencyLimits:
     """Request lengths and SLO."""
 
-    prompt: int = key(count(), "tokens per prompt", 1500)
-    context: int = key(count(0), "tokens before a decoded one; 0: those of a prompt", 0)
-    ttft: int = key(time(), "longest time to first token: a batch of prompts", 10**12)
-    tbt: int = key(time(), "longest time between tokens: a decode iteration", 50 * 10**9)
+    prompt: int = key("count", 1500, "tokens per prompt", minimum=1)
+    context: int = key("count", 0, "tokens before a decoded one; 0: those of a prompt")
+    ttft: int = key("time", "1s", "longest time to first token: a batch of prompts")
+    tbt: int = key("time", "50ms", "longest time between tokens: a decode iteration")
 
     def tokens(self, phase: str) -> int:
         """Return the KV cache tokens of a request."""

@@ -23,10 +23,12 @@ from netsim.workloads.inference.roofline import (
     prefill_ps,
     weight_bytes,
 )
-from netsim.workloads.job.keys import MAX_COUNT
 from netsim.workloads.job.machine import PS_PER_S
 
 PHASES = ("prefill", "decode")
+
+MAX_BATCH = 10**9
+"""Largest batch that is considered."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def best_batch(deployment: Deployment, phase: str) -> Best:
     memory_batch = capacity // size
     longest = limits.longest_ps(phase)
     low, high = 0, 1
-    while high < MAX_COUNT and time(high) <= longest:
+    while high < MAX_BATCH and time(high) <= longest:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

@@ -24,7 +24,7 @@ from netsim.workloads.inference.roofline import (
     prefill_ps,
     weight_bytes,
 )
-from netsim.workloads.job.load import Tree, extended, load, model_errors, read_parts
+from netsim.workloads.job.load import Tree, extended, load, read_parts
 from netsim.workloads.job.machine import Machine
 from netsim.workloads.job.model import Model
 
@@ -58,7 +58,7 @@ def deployment_from(tree: Tree, name: str, directory: Path) -> Deployment:
 
 def deployment_errors(deployment: Deployment) -> list[InputError]:
     """Return all errors of a deployment whose keys are individually valid."""
-    found = [*model_errors(deployment.model), *_machine_errors(deployment)]
+    found = [*_machine_errors(deployment)]
     for check in (_divides, _fits, _countable) if deployment.options.tp else ():
         found = found or [*check(deployment)]
     return found

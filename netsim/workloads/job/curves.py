@@ -18,8 +18,17 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.params import (
+    NUMBER,
+    REQUIRED,
+    Param,
+    Unit,
+    key,
+    read_each,
+    read_table,
+    require_table,
+)
 from netsim.units import parse_bytes, written
-from netsim.workloads.job.keys import choice, count, key, number, rate, read_each, read_part, time
 
 PS_PER_S = 10**12
 
@@ -87,17 +96,19 @@ def part_count(what: str, n: int) -> int:
     return 1 if what in ("all_reduce", "send") else n
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Curve:
     """Time of a collective by one algorithm and protocol."""
 
-    algorithm: str = key(choice(ALGORITHMS), "algorithm")
-    protocol: str = key(choice(PROTOCOLS), "protocol")
-    base: int = key(time(), "latency of a collective", 0)
-    step: int = key(time(), "latency per step inside a node", 0)
-    hop: int = key(time(), "latency per step between nodes", 0)
-    inside: int = key(rate(), "rate of a GPU inside a node")
-    efficiency: float = key(number(0, 100), "share of the ports' rate between nodes", 1)
+    algorithm: str = key("choice", REQUIRED, "algorithm", choices=ALGORITHMS)
+    protocol: str = key("choice", REQUIRED, "protocol", choices=PROTOCOLS)
+    base: int = key("time", "0ps", "latency of a collective")
+    step: int = key("time", "0ps", "latency per step inside a node")
+    hop: int = key("time", "0ps", "latency per step between nodes")
+    inside: int = key("rate", REQUIRED, "rate of a GPU inside a node")
+    efficiency: float = key(
+        NUMBER, 1, "share of the ports' rate between nodes", above=0, maximum=100
+    )
 
     def time_ps(self, what: str, shape: Shape, size_bytes: float, port_bps: int) -> float:
         """Return the time of a collective; `port_bps` is a GPU's rate between nodes."""
@@ -164,19 +175,23 @@ def _pairs(value: Any) -> tuple[tuple[int, float], ...]:
     for one in value:
         if not isinstance(one, list) or len(one) != 2:
             raise InputError(f"{written(one)} must be a pair of size and factor", hint=hint)
-        found.append((max(1, parse_bytes(one[0])), number(0, 1000)[1](one[1])))
+        found.append((max(1, parse_bytes(one[0])), FACTOR.convert(one[1])))
     if any(a >= b for (a, _), (b, _) in pairwise(found)):
         raise InputError("sizes must ascend", hint=hint)
     return tuple(found)
 
 
-@dataclass(frozen=True)
+FACTOR = Param("factor", NUMBER, REQUIRED, "of a time", above=0, maximum=1000)
+PAIRS = Unit("pairs", _pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
 class FactorTable:
     """Factors of one shape in a file."""
 
-    nodes: int = key(count(), "nodes")
-    per_node: int = key(count(), "GPUs of a node")
-    by_size: tuple[tuple[int, float], ...] = key(("pairs", _pairs), "factors")
+    nodes: int = key("count", REQUIRED, "nodes", minimum=1)
+    per_node: int = key("count", REQUIRED, "GPUs of a node", minimum=1)
+    by_size: tuple[tuple[int, float], ...] = key(PAIRS, REQUIRED, "factors")
 
     def factors(self) -> Factors:
         sizes, factors = zip(*self.by_size, strict=True)
@@ -189,8 +204,7 @@ class FactorTable:
 
 def read_curves(value: Any) -> tuple[CollectiveCurves, ...]:
     """Read the curves of collectives: tables with `curves` and `factors`."""
-    if not isinstance(value, dict):
-        raise InputError(f"{written(value)} must be a table", code="wrong_type")
+    require_table(value, "")
     found = []
     for what, table in value.items():
         if what not in COLLECTIVES:
@@ -211,7 +225,7 @@ def _tables(part: type[Part], value: Any, where: str) -> tuple[Part, ...]:
     if not isinstance(value, list) or len(value) > MAX_ENTRIES:
         hint = f"at most {MAX_ENTRIES:,} tables"
         raise InputError(f"{written(value)} must be a list", key=where, hint=hint)
-    reads = {f"{where}[{k}]": partial(read_part, part, one) for k, one in enumerate(value)}
+    reads = {f"{where}[{k}]": partial(read_table, part, one) for k, one in enumerate(value)}
     return tuple(read_each(reads).values())
 
 

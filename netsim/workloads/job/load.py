@@ -12,16 +12,9 @@ from typing import Any, TypeVar
 
 from netsim.common.inputs import is_file, locate, read_toml, user_path
 from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.params import Unit, keys_of, read_each, read_table, unknown_keys
 from netsim.units import format_bytes, written
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.keys import (
-    Reader,
-    keys_of,
-    needed,
-    read_each,
-    read_part,
-    unknown_keys,
-)
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Machine
 from netsim.workloads.job.model import Model
@@ -30,7 +23,8 @@ from netsim.workloads.job.work import stage_memory
 
 def job_errors(job: Job, *, fits: bool = True) -> list[InputError]:
     """Return all errors of a job; `fits` also checks its memory."""
-    found = [*model_errors(job.model), *_conflicts(job), *_formats(job)]
+    found = [error.under("layout") for error in job.layout.conflicts({})]
+    found += [*_conflicts(job), *_formats(job)]
     if not found:
         found += _divides(job)
     if not found and fits:
@@ -42,62 +36,11 @@ def _error(key: str, message: str, hint: str) -> InputError:
     return InputError(message, key=key, hint=hint)
 
 
-def model_errors(model: Model) -> Iterator[InputError]:
-    """Yield conflicts within a model."""
-    if not model.head_size and model.hidden % model.heads:
-        message = f"must divide the hidden size {model.hidden}, {model.heads} does not"
-        yield _error("model.heads", message, "or set head_size")
-    if model.heads % model.kv_head_count:
-        message = f"must divide the {model.heads} heads, {model.kv_heads} does not"
-        yield _error("model.kv_heads", message, "use a divisor")
-    if model.experts and not 1 <= model.active_experts <= model.experts:
-        message = f"{model.active_experts} of {model.experts} experts is out of range"
-        yield _error("model.active_experts", message, f"1 to {model.experts}")
-    if model.dense_layers > model.layers:
-        message = f"{model.dense_layers} dense layers exceed the {model.layers} layers"
-        yield _error("model.dense_layers", message, f"at most {model.layers}")
-    if not model.experts:
-        for name in ("active_experts", "shared_experts", "expert_feed_forward", "dense_layers"):
-            if getattr(model, name):
-                yield _error(f"model.{name}", "requires experts", "set model.experts")
-    latent = model.latent
-    if latent and not (model.kv_rank and model.head_size):
-        message = "latent attention requires kv_rank and head_size"
-        yield _error("model.kv_rank", message, "such as 512 and 128")
-    if latent and model.kv_heads not in (0, model.heads):
-        yield _error("model.kv_heads", "conflicts with latent attention", "remove it")
-    if not latent:
-        for name in ("query_rank", "kv_rank", "rotary_size"):
-            if getattr(model, name):
-                yield _error(f"model.{name}", "requires latent attention", 'attention = "latent"')
-
-
 def _conflicts(job: Job) -> Iterator[InputError]:
-    """Yield conflicts between keys of the layout."""
+    """Yield conflicts between the layout and the model."""
     layout, model = job.layout, job.model
-    if layout.dp and layout.dp_levels and layout.dp != math.prod(layout.dp_levels):
-        message = f"{layout.dp} conflicts with dp_levels: {math.prod(layout.dp_levels)} replicas"
-        yield _error("layout.dp", message, "remove one of them")
-    if layout.accounting == "paper" and not layout.dp_levels:
-        yield _error("layout.accounting", "requires dp_levels", "it applies to S1 to S5")
-    if layout.dp_levels and layout.zero:
-        message = "conflicts with dp_levels: S1 to S5 do not shard weights"
-        yield _error("layout.zero", message, "zero = 0, or dp instead of dp_levels")
-    if layout.dp_levels and layout.ep > 1:
-        message = "conflicts with dp_levels: S1 to S5 do not support expert parallelism"
-        yield _error("layout.ep", message, "use dp instead of dp_levels")
-    if layout.virtual_stages > 1 and layout.schedule != "interleaved":
-        message = f'conflicts with schedule = "{layout.schedule}", which has one chunk per stage'
-        yield _error("layout.virtual_stages", message, 'schedule = "interleaved"')
-    if layout.schedule == "interleaved" and min(layout.virtual_stages, layout.pp) < 2:
-        message = "interleaved requires several stages and several chunks"
-        yield _error("layout.schedule", message, "pp and virtual_stages of at least 2")
-    if layout.sp and layout.tp == 1:
-        yield _error("layout.sp", "requires tensor parallelism", "tp of at least 2")
     if layout.ep > 1 and not model.experts:
         yield _error("layout.ep", "requires a model with experts", "ep = 1")
-    if layout.ep_domains and layout.ep == 1:
-        yield _error("layout.ep_domains", "requires expert parallelism", "ep of at least 2")
     if layout.recompute == "selective" and model.fused_attention:
         message = "selective conflicts with fused attention, which keeps no scores"
         yield _error("layout.recompute", message, 'recompute = "none" or "full"')
@@ -316,7 +259,7 @@ def job_from(tree: Tree, name: str, directory: Path, *, fits: bool = True) -> Jo
 
 
 def read_parts(
-    tree: Tree, parts: Mapping[str, type[Any] | Reader], directory: Path
+    tree: Tree, parts: Mapping[str, type[Any] | Unit], directory: Path
 ) -> dict[str, Any]:
     """Return the parts of a table by key; those in `WITH_PRESETS` may be or extend a preset.
 
@@ -331,13 +274,19 @@ def read_parts(
     reads: dict[str, Callable[[], Any]] = {}
     for key, part in parts.items():
         value = tree.get(key, {})
-        if isinstance(part, tuple):
-            reads[key] = partial(part[1], value)
+        if isinstance(part, Unit):
+            reads[key] = partial(_named, part, value)
         elif key in WITH_PRESETS:
             reads[key] = partial(_with_preset, part, key, value, directory)
         else:
-            reads[key] = partial(read_part, part, value)
+            reads[key] = partial(read_table, part, value)
     return read_each(reads, errors)
+
+
+def _named(tables: Unit, value: Any) -> Any:
+    if not isinstance(value, Mapping) or not value:
+        raise InputError("missing", hint="tables with a name each", code="missing")
+    return tables.read(value, 1)
 
 
 def _with_preset(part: type[Any], key: str, value: Any, directory: Path) -> Any:
@@ -348,11 +297,11 @@ def _with_preset(part: type[Any], key: str, value: Any, directory: Path) -> Any:
     if not isinstance(value, Mapping):
         hint = f'[{key}], or {key} = "a preset"'
         raise InputError(f"{written(value)} is not a table", hint=hint, code="wrong_type")
-    if not value and needed(part):
+    if not value and any(param.required for param in keys_of(part).values()):
         hint = f"[{key}], or a preset: {', '.join(known)}"
         raise InputError("missing", hint=hint, code="missing")
     if "preset" not in value:
-        return read_part(part, value)
+        return read_table(part, value)
     changes = {name: one for name, one in value.items() if name != "preset"}
     name = value["preset"]
     if not isinstance(name, str):
@@ -364,7 +313,7 @@ def _with_preset(part: type[Any], key: str, value: Any, directory: Path) -> Any:
     else:
         hint = did_you_mean(name, known) + "; or a file"
         raise InputError(f"unknown preset {written(name)}", hint=hint, code="unknown_value")
-    return read_part(part, merged(base, changes, part))
+    return read_table(part, merged(base, changes, part))
 
 
 def read_preset(path: Path, part: type[Any]) -> dict[str, Any]:
@@ -376,12 +325,12 @@ def read_preset(path: Path, part: type[Any]) -> dict[str, Any]:
 
 def load_machine(name: str) -> Machine:
     """Return a shipped machine."""
-    return read_part(Machine, read_preset(presets("machines")[name], Machine))
+    return read_table(Machine, read_preset(presets("machines")[name], Machine))
 
 
 def merged(base: Tree, changes: Tree, part: type[Any]) -> dict[str, Any]:
     """Return a table with changes; inner tables are merged key by key."""
-    tables = {name for name, how in keys_of(part).items() if how.unit == "table"}
+    tables = {name for name, param in keys_of(part).items() if param.kind.table is not None}
     result = dict(base)
     for name, value in changes.items():
         inner = name in tables and isinstance(value, Mapping) and name in base

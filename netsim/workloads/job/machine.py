@@ -2,35 +2,74 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
+from netsim.params import NONBLANK, NUMBER, REQUIRED, Param, key, table_of
+from netsim.params import Unit as KeyUnit
 from netsim.units import parse_bytes, written
 from netsim.workloads.job.curves import COLLECTIVES, CollectiveCurves, curves_of, read_curves
-from netsim.workloads.job.keys import (
-    Reader,
-    count,
-    flag,
-    key,
-    memory_rate,
-    number,
-    parse_flops,
-    peaks,
-    rate,
-    size,
-    table,
-    text,
-    time,
-)
 
 PS_PER_S = 10**12
 
 FORMATS = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp4": 0.5}
 """Bytes per element of number formats."""
+
+FORMAT_NAMES = tuple(FORMATS)
+
+FLOPS = {"FLOP": 1.0, "GFLOP": 1e9, "TFLOP": 1e12, "PFLOP": 1e15, "EFLOP": 1e18}
+"""Units of work; with "/s", of a rate."""
+
+
+def parse_flops(value: Any, ending: str = "") -> float:
+    """Parse "128GFLOP" or, with the ending "/s", "312TFLOP/s"."""
+    hint = f'write it like "312TFLOP{ending}"'
+    if isinstance(value, str) and value.strip().endswith(ending):
+        written_number = value.strip().removesuffix(ending)
+        for unit in sorted(FLOPS, key=len, reverse=True):
+            if written_number.endswith(unit):
+                try:
+                    found = float(written_number.removesuffix(unit)) * FLOPS[unit]
+                except ValueError:
+                    break
+                if 0 <= found < math.inf:
+                    return found
+                break
+    raise InputError(f"{written(value)} is not a number of FLOP", hint=hint)
+
+
+def _memory_rate(value: Any) -> float:
+    hint = 'write it like "2048GB/s"'
+    if not isinstance(value, str) or not value.strip().endswith("/s"):
+        raise InputError(f"{written(value)} is not a memory bandwidth", hint=hint)
+    try:
+        found = parse_bytes(value.strip().removesuffix("/s"))
+    except InputError as error:
+        raise error.replace(hint=hint) from None
+    if found == 0:
+        raise InputError("must be positive", hint=hint)
+    return float(found)
+
+
+def _peaks(value: Any) -> tuple[tuple[str, float], ...]:
+    if not isinstance(value, Mapping) or not value:
+        hint = '{ bf16 = "312TFLOP/s" }'
+        raise InputError(f"{written(value)} must be a table of rates", hint=hint)
+    found = []
+    for name, rate in value.items():
+        if name not in FORMATS:
+            hint = did_you_mean(name, FORMATS)
+            raise InputError("unknown number format", key=name, hint=hint)
+        rate_of = parse_flops(rate, "/s")
+        if rate_of == 0:
+            raise InputError("must be positive", key=name)
+        found.append((name, rate_of))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -45,8 +84,8 @@ class Efficiency:
         return self.shares[bisect_right(self.sizes, size) - 1]
 
 
-def steps(size_of: Callable[[Any], float], unit: str) -> Reader:
-    """Unit and reader of an efficiency: a share, or pairs of size and share."""
+def _efficiency(size_of: Callable[[Any], float], unit: str) -> KeyUnit:
+    """Return the unit of an efficiency: a share, or pairs of size and share."""
 
     def read(value: Any) -> Efficiency:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -54,13 +93,13 @@ def steps(size_of: Callable[[Any], float], unit: str) -> Reader:
         if not isinstance(value, list) or not value:
             hint = f'a number, or pairs from small to large: [[0, 0.1], ["{unit}", 0.9]]'
             raise InputError(f"{written(value)} is not an efficiency", hint=hint)
-        pairs = [_pair(one, size_of) for one in value]
+        pairs = [_pair(pair, size_of) for pair in value]
         sizes = tuple(size for size, _ in pairs)
         if sizes[0] != 0 or any(a >= b for a, b in pairwise(sizes)):
             raise InputError("sizes must ascend from 0", hint="start with [0, share]")
         return Efficiency(sizes, tuple(share for _, share in pairs))
 
-    return f"share of the peak by size ({unit})", read
+    return KeyUnit(f"share of the peak by size ({unit})", read, example="0.9")
 
 
 def _pair(value: Any, size_of: Callable[[Any], float]) -> tuple[float, float]:
@@ -76,16 +115,20 @@ def _share(value: Any) -> float:
     return float(value)
 
 
-@dataclass(frozen=True)
+PEAKS = KeyUnit("FLOP/s by number format", _peaks, example='{ bf16 = "312TFLOP/s" }')
+MEMORY_RATE = KeyUnit("memory rate", _memory_rate, example='"2048GB/s"')
+BY_FLOPS = _efficiency(parse_flops, "GFLOP")
+BY_BYTES = _efficiency(lambda value: float(parse_bytes(value)), "MB")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Unit:
     """Matrix units, fused attention on them, or all other (vector) units."""
 
-    peak: tuple[tuple[str, float], ...] = key(peaks(FORMATS), "FLOP/s without sparsity")
-    efficiency: Efficiency = key(
-        steps(parse_flops, "GFLOP"), "share of the peak, by operations per kernel", Efficiency()
-    )
+    peak: tuple[tuple[str, float], ...] = key(PEAKS, REQUIRED, "FLOP/s without sparsity")
+    efficiency: Efficiency = key(BY_FLOPS, 1, "share of the peak, by operations per kernel")
     fp8_efficiency: Efficiency | None = key(
-        steps(parse_flops, "GFLOP"), "the same for fp8; without it, efficiency", None
+        BY_FLOPS, None, "the same for fp8; without it, efficiency"
     )
 
     def rate(self, number_format: str) -> float:
@@ -103,44 +146,40 @@ class Unit:
         return flops / (self.rate(number_format) * share) * PS_PER_S
 
 
-def _factors() -> Reader:
-    def read(value: Any) -> tuple[tuple[str, float], ...]:
-        if not isinstance(value, dict):
-            hint = "{ all_gather = 1.5 }"
-            raise InputError(f"{written(value)} must be a table", hint=hint, code="wrong_type")
-        checked = []
-        for name, factor in value.items():
-            if name not in COLLECTIVES:
-                hint = "one of " + ", ".join(COLLECTIVES)
-                raise InputError("unknown collective", key=name, hint=hint, code="unknown_value")
-            checked.append((name, number(0, 100)[1](factor)))
-        return tuple(checked)
-
-    return "factor by collective", read
+def _read_factors(value: Any) -> tuple[tuple[str, float], ...]:
+    if not isinstance(value, Mapping):
+        hint = "{ all_gather = 1.5 }"
+        raise InputError(f"{written(value)} must be a table", hint=hint, code="wrong_type")
+    checked = []
+    for name, factor in value.items():
+        if name not in COLLECTIVES:
+            hint = "one of " + ", ".join(COLLECTIVES)
+            raise InputError("unknown collective", key=name, hint=hint, code="unknown_value")
+        checked.append((name, FACTOR.convert(factor)))
+    return tuple(checked)
 
 
-@dataclass(frozen=True)
+FACTOR = Param("factor", NUMBER, REQUIRED, "of a collective", above=0, maximum=100)
+FACTORS = KeyUnit("factor by collective", _read_factors, dict)
+CURVES = KeyUnit("table", read_curves)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Link:
     """Rate and software latency of one network at a GPU."""
 
-    rate: int = key(rate(), "one-way rate of a GPU")
-    efficiency: Efficiency = key(
-        steps(lambda value: float(parse_bytes(value)), "MB"),
-        "share of the rate, by message size",
-        Efficiency(),
-    )
-    launch: int = key(time(), "software latency per collective or message", 0)
-    step_latency: int = key(time(), "software latency per step of a collective", 0)
+    rate: int = key("rate", REQUIRED, "one-way rate of a GPU")
+    efficiency: Efficiency = key(BY_BYTES, 1, "share of the rate, by message size")
+    launch: int = key("time", "0ps", "software latency per collective or message")
+    step_latency: int = key("time", "0ps", "software latency per step of a collective")
     factors: tuple[tuple[str, float], ...] = key(
-        _factors(), "ratio of time to closed form, by collective", ()
+        FACTORS, {}, "ratio of time to closed form, by collective"
     )
     in_network_reduction: bool = key(
-        flag(), "switches reduce: an all-reduce sends its buffer once", False
+        "bool", False, "switches reduce: an all-reduce sends its buffer once"
     )
     measured: tuple[CollectiveCurves, ...] = key(
-        ("table", read_curves),
-        "measured times by collective, which replace the closed form (netsim calibrate)",
-        (),
+        CURVES, {}, "measured times by collective, which replace the closed form (netsim calibrate)"
     )
 
     def curves(self, what: str) -> CollectiveCurves | None:
@@ -175,39 +214,37 @@ class Link:
         return self.launch + n_steps * self.step_latency + wire
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Machine:
     """A GPU, its memory and its networks.
 
     Without `vector`, only matrix products take time; without `memory_rate`, memory access is free.
     """
 
-    memory: int = key(size(), "memory of a GPU")
-    matrix: Unit = key(table(Unit), "matrix units")
-    scale_up: Link = key(table(Link), "network inside a domain")
-    scale_out: Link = key(table(Link), "network between domains")
-    domain_gpus: int = key(count(), "GPUs of a scale-up network")
-    sms: int = key(count(0), "streaming multiprocessors of a GPU, to compare GPUs; 0: unknown", 0)
-    vector: Unit | None = key(table(Unit), "all other units", None)
+    memory: int = key("bytes", REQUIRED, "memory of a GPU")
+    matrix: Unit = key(table_of(Unit), REQUIRED, "matrix units")
+    scale_up: Link = key(table_of(Link), REQUIRED, "network inside a domain")
+    scale_out: Link = key(table_of(Link), REQUIRED, "network between domains")
+    domain_gpus: int = key("count", REQUIRED, "GPUs of a scale-up network", minimum=1)
+    sms: int = key("count", 0, "streaming multiprocessors of a GPU, to compare GPUs; 0: unknown")
+    vector: Unit | None = key(table_of(Unit), None, "all other units")
     attention: Unit | None = key(
-        table(Unit),
-        "fused attention, in the format of activations; without it, as other matrix products",
+        table_of(Unit),
         None,
+        "fused attention, in the format of activations; without it, as other matrix products",
     )
-    memory_rate: float | None = key(memory_rate(), "memory bandwidth", None)
+    memory_rate: float | None = key(MEMORY_RATE, None, "memory bandwidth")
     memory_efficiency: Efficiency = key(
-        steps(lambda value: float(parse_bytes(value)), "MB"),
-        "share of memory_rate, by the bytes of a kernel",
-        Efficiency(),
+        BY_BYTES, 1, "share of memory_rate, by the bytes of a kernel"
     )
     memory_overlap: bool = key(
-        flag(),
-        "kernels overlap compute and memory access: the longer time counts, not the sum",
+        "bool",
         False,
+        "kernels overlap compute and memory access: the longer time counts, not the sum",
     )
-    wan_rate: int = key(rate(), "rate of a GPU to another datacenter", 20 * 10**9)
-    wan_delay: int = key(time(), "one-way delay to another datacenter", 30 * 10**9)
-    source: str = key(text(), "source of the values", "its own file")
+    wan_rate: int = key("rate", "20Gbps", "rate of a GPU to another datacenter")
+    wan_delay: int = key("time", "30ms", "one-way delay to another datacenter")
+    source: str = key(NONBLANK, "its own file", "source of the values")
 
     @property
     def reading_rate(self) -> float:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from netsim.workloads.job.keys import choice, count, flag, key, number, text
+from netsim.errors import InputError
+from netsim.params import NONBLANK, NUMBER, REQUIRED, key
 
 ATTENTIONS = ("multi_head", "latent")
 NORMS = ("layer", "rms")
@@ -14,7 +17,12 @@ MAX_LAYERS = 10_000
 """Largest number of layers, and of stages."""
 
 
-@dataclass(frozen=True)
+def conflict(key: str, message: str, hint: str) -> InputError:
+    """Return the error for a key that conflicts with another."""
+    return InputError(message, key=key, hint=hint)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """A decoder: embedding, `layers` of attention and MLP, and head.
 
@@ -23,50 +31,86 @@ class Model:
     2.1) compresses queries, keys and values.
     """
 
-    layers: int = key(count(1, MAX_LAYERS), "layers")
-    hidden: int = key(count(), "hidden size")
-    heads: int = key(count(), "attention heads")
-    sequence: int = key(count(), "tokens per sequence")
-    vocabulary: int = key(count(), "size of the vocabulary")
-    kv_heads: int = key(count(0), "KV heads; 0: as many as heads", 0)
-    head_size: int = key(count(0), "width of a head; 0: hidden / heads", 0)
-    feed_forward: int = key(count(0), "feed-forward width; 0: 4 hidden", 0)
-    feed_forward_matrices: int = key(count(2, 3), "2 (GELU), or 3 (with a gate, SwiGLU)", 2)
-    experts: int = key(count(0), "experts per layer, without shared ones; 0: none", 0)
-    active_experts: int = key(count(0), "experts per token", 0)
-    shared_experts: int = key(count(0), "experts for every token", 0)
-    expert_feed_forward: int = key(count(0), "feed-forward width of an expert; 0: feed_forward", 0)
-    dense_layers: int = key(count(0), "first layers without experts", 0)
-    attention: str = key(choice(ATTENTIONS), "kind of attention", "multi_head")
-    query_rank: int = key(count(0), "latent attention: width of compressed queries; 0: none", 0)
-    kv_rank: int = key(count(0), "latent attention: width of compressed keys and values", 0)
-    rotary_size: int = key(count(0), "latent attention: width of a key's position part", 0)
-    value_size: int = key(count(0), "latent attention: width of a value; 0: head_size", 0)
+    layers: int = key("count", REQUIRED, "layers", minimum=1, maximum=MAX_LAYERS)
+    hidden: int = key("count", REQUIRED, "hidden size", minimum=1)
+    heads: int = key("count", REQUIRED, "attention heads", minimum=1)
+    sequence: int = key("count", REQUIRED, "tokens per sequence", minimum=1)
+    vocabulary: int = key("count", REQUIRED, "size of the vocabulary", minimum=1)
+    kv_heads: int = key("count", 0, "KV heads; 0: as many as heads")
+    head_size: int = key("count", 0, "width of a head; 0: hidden / heads")
+    feed_forward: int = key("count", 0, "feed-forward width; 0: 4 hidden")
+    feed_forward_matrices: int = key(
+        "count", 2, "2 (GELU), or 3 (with a gate, SwiGLU)", minimum=2, maximum=3
+    )
+    experts: int = key("count", 0, "experts per layer, without shared ones; 0: none")
+    active_experts: int = key("count", 0, "experts per token")
+    shared_experts: int = key("count", 0, "experts for every token")
+    expert_feed_forward: int = key("count", 0, "feed-forward width of an expert; 0: feed_forward")
+    dense_layers: int = key("count", 0, "first layers without experts")
+    attention: str = key("choice", "multi_head", "kind of attention", choices=ATTENTIONS)
+    query_rank: int = key("count", 0, "latent attention: width of compressed queries; 0: none")
+    kv_rank: int = key("count", 0, "latent attention: width of compressed keys and values")
+    rotary_size: int = key("count", 0, "latent attention: width of a key's position part")
+    value_size: int = key("count", 0, "latent attention: width of a value; 0: head_size")
     attention_flops: float = key(
-        number(0, 16),
+        NUMBER,
+        4.0,
         "forward FLOP of attention scores and sums, per token pair and unit of width: "
         "4, or 2 if kernels skip masked pairs",
-        4.0,
+        above=0,
+        maximum=16,
     )
     fused_attention: bool = key(
-        flag(), "scores stay on the chip (FlashAttention), neither kept nor written", False
+        "bool", False, "scores stay on the chip (FlashAttention), neither kept nor written"
     )
     attention_backward: float = key(
-        number(-1e-9, 16),
+        NUMBER,
+        0.0,
         "ratio of backward to forward attention FLOP; 0: 2.5 if fused (scores are "
         "recomputed), else 2",
-        0.0,
+        maximum=16,
     )
-    norm: str = key(choice(NORMS), "norm with mean and bias (layer) or without (rms)", "rms")
+    norm: str = key(
+        "choice", "rms", "norm with mean and bias (layer) or without (rms)", choices=NORMS
+    )
     positions: str = key(
-        choice(POSITIONS), "position embeddings: a learned table, or rotary", "rotary"
+        "choice", "rotary", "position embeddings: a learned table, or rotary", choices=POSITIONS
     )
-    biases: bool = key(flag(), "whether matrices have biases", False)
+    biases: bool = key("bool", False, "whether matrices have biases")
     dropout: bool = key(
-        flag(), "whether there is dropout; its masks are kept for the backward pass", False
+        "bool", False, "whether there is dropout; its masks are kept for the backward pass"
     )
-    tied_embeddings: bool = key(flag(), "whether embedding and head share a matrix", False)
-    source: str = key(text(), "source of the values", "its own file")
+    tied_embeddings: bool = key("bool", False, "whether embedding and head share a matrix")
+    source: str = key(NONBLANK, "its own file", "source of the values")
+
+    def conflicts(self, _: Mapping[str, Any]) -> Iterator[InputError]:
+        """Yield the conflicts between keys."""
+        if not self.head_size and self.hidden % self.heads:
+            message = f"must divide the hidden size {self.hidden}, {self.heads} does not"
+            yield conflict("heads", message, "or set head_size")
+        if self.heads % self.kv_head_count:
+            message = f"must divide the {self.heads} heads, {self.kv_heads} does not"
+            yield conflict("kv_heads", message, "use a divisor")
+        if self.experts and not 1 <= self.active_experts <= self.experts:
+            message = f"{self.active_experts} of {self.experts} experts is out of range"
+            yield conflict("active_experts", message, f"1 to {self.experts}")
+        if self.dense_layers > self.layers:
+            message = f"{self.dense_layers} dense layers exceed the {self.layers} layers"
+            yield conflict("dense_layers", message, f"at most {self.layers}")
+        if not self.experts:
+            for name in ("active_experts", "shared_experts", "expert_feed_forward", "dense_layers"):
+                if getattr(self, name):
+                    yield conflict(name, "requires experts", "set experts")
+        latent = self.latent
+        if latent and not (self.kv_rank and self.head_size):
+            message = "latent attention requires kv_rank and head_size"
+            yield conflict("kv_rank", message, "such as 512 and 128")
+        if latent and self.kv_heads not in (0, self.heads):
+            yield conflict("kv_heads", "conflicts with latent attention", "remove it")
+        if not latent:
+            for name in ("query_rank", "kv_rank", "rotary_size"):
+                if getattr(self, name):
+                    yield conflict(name, "requires latent attention", 'attention = "latent"')
 
     @property
     def kv_head_count(self) -> int:

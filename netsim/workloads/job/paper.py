@@ -7,39 +7,38 @@ Its size (section 2), the stages of a step (sections 4 and 5), and exposed commu
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from netsim.errors import InputError
+from netsim.params import NUMBER, Unit, key
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.keys import count, key, number, parse_flops
 from netsim.workloads.job.load import load_job
+from netsim.workloads.job.machine import parse_flops
 from netsim.workloads.job.messages import messages
 from netsim.workloads.job.work import bytes_of_parameter, stage_times
 
 PS_PER_S = 10**12
 JOBS = ("dense", "moe")
 
+FLOPS_RATE = Unit("FLOP/s", partial(parse_flops, ending="/s"), example='"720PFLOP/s"')
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Infrastructure:
     """A site bought by a budget (section 2). A rack is one scale-up domain."""
 
-    budget_usd: float = key(number(0), "budget", 100e9)
-    compute_share: float = key(number(0, 1), "share of the budget for racks", 0.7)
-    rack_usd: float = key(number(0), "price of a rack", 3e6)
-    rack_gpus: int = key(count(), "GPUs of a rack", 72)
-    rack_flops: float = key(
-        ("FLOP/s", lambda value: parse_flops(value, "/s")),
-        "FLOP/s of a rack, without sparsity",
-        720e15,
-    )
-    rack_watts: float = key(number(0), "power of a rack", 130e3)
+    budget_usd: float = key(NUMBER, 100e9, "budget", above=0)
+    compute_share: float = key(NUMBER, 0.7, "share of the budget for racks", above=0, maximum=1)
+    rack_usd: float = key(NUMBER, 3e6, "price of a rack", above=0)
+    rack_gpus: int = key("count", 72, "GPUs of a rack", minimum=1)
+    rack_flops: float = key(FLOPS_RATE, "720PFLOP/s", "FLOP/s of a rack, without sparsity")
+    rack_watts: float = key(NUMBER, 130e3, "power of a rack", above=0)
     it_share: float = key(
-        number(0), "ratio of IT power (racks, storage, network) to rack power", 1.2
+        NUMBER, 1.2, "ratio of IT power (racks, storage, network) to rack power", above=0
     )
-    pue_low: float = key(number(0), "power usage effectiveness, at best", 1.15)
-    pue_high: float = key(number(0), "power usage effectiveness, at worst", 1.30)
-    datacenters: int = key(count(), "datacenters that the racks are divided between", 2)
+    pue_low: float = key(NUMBER, 1.15, "power usage effectiveness, at best", above=0)
+    pue_high: float = key(NUMBER, 1.30, "power usage effectiveness, at worst", above=0)
+    datacenters: int = key("count", 2, "datacenters that the racks are divided between", minimum=1)
 
     @property
     def racks(self) -> float:

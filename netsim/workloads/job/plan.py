@@ -29,8 +29,8 @@ from typing import Any
 
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
+from netsim.params import NUMBER, key, read_each, read_table, unknown_keys
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.keys import choice, count, key, number, read_each, read_part, unknown_keys
 from netsim.workloads.job.layout import ACCOUNTINGS
 from netsim.workloads.job.load import job_from, presets
 from netsim.workloads.job.paper import (
@@ -104,18 +104,22 @@ PARTS = ("machine", "precision", "optimizer", "overlap")
 HEADS = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainingTarget:
     """Model size and training time to plan for."""
 
-    years: float = key(number(0, 1000), "years of training at the racks' full rate", 4.0)
-    law: str = key(choice(LAWS), "scaling law for the model size", "hoffmann2")
-    parameters: float = key(
-        number(-1e-9, 1e18), "parameters of the model; 0: by the scaling law", 0.0
+    years: float = key(
+        NUMBER, 4.0, "years of training at the racks' full rate", above=0, maximum=1000
     )
-    sequence: int = key(count(), "tokens per sequence", 32_000)
-    vocabulary: int = key(count(), "size of the vocabulary", 256_000)
-    accounting: str = key(choice(ACCOUNTINGS), "accounting of S1 to S5, as in [layout]", "paper")
+    law: str = key("choice", "hoffmann2", "scaling law for the model size", choices=LAWS)
+    parameters: float = key(
+        NUMBER, 0.0, "parameters of the model; 0: by the scaling law", maximum=1e18
+    )
+    sequence: int = key("count", 32_000, "tokens per sequence", minimum=1)
+    vocabulary: int = key("count", 256_000, "size of the vocabulary", minimum=1)
+    accounting: str = key(
+        "choice", "paper", "accounting of S1 to S5, as in [layout]", choices=ACCOUNTINGS
+    )
 
 
 MIN_PARAMETERS = 1e8
@@ -151,8 +155,8 @@ def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> JobPlan:
     """
     known = ("site", "plan", *PARTS, "name", "description")
     reads: dict[str, Callable[[], Any]] = {
-        "site": partial(read_part, Infrastructure, tree.get("site", {})),
-        "plan": partial(read_part, TrainingTarget, tree.get("plan", {})),
+        "site": partial(read_table, Infrastructure, tree.get("site", {})),
+        "plan": partial(read_table, TrainingTarget, tree.get("plan", {})),
     }
     site, target = read_each(reads, unknown_keys(tree, known)).values()
     flops = site.flops * target.years * YEAR_S

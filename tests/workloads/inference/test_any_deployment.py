@@ -5,6 +5,7 @@ import random
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
 from netsim.limits import INT64
+from netsim.params import keys_of
 from netsim.workloads.inference import (
     all_reduce_bytes,
     iteration_cost,
@@ -17,7 +18,6 @@ from netsim.workloads.inference import (
 )
 from netsim.workloads.inference.limits import PHASES, best_batch, best_size
 from netsim.workloads.inference.load import PARTS
-from netsim.workloads.job.keys import keys_of
 from netsim.workloads.job.load import WITH_PRESETS, presets
 
 COUNTS = (0, 1, 2, 3, 4, 7, 8, 16, 32, 64, 100, 1000, 12345, 10**9, 10**13, -1)

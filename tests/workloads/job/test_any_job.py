@@ -6,8 +6,8 @@ import pytest
 
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
+from netsim.params import keys_of
 from netsim.workloads.job import load_job, messages, presets, stage_memory
-from netsim.workloads.job.keys import keys_of
 from netsim.workloads.job.load import PARTS, WITH_PRESETS
 from netsim.workloads.job.step import step_time
 
