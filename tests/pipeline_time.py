@@ -1,4 +1,4 @@
-"""A slow and obvious pipeline timing: stages follow their order, transfers take no time."""
+"""A slow and obvious pipeline timing: stages follow their order, transfers delay the next stage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Pipeline:
 
 
 def work_through(
-    schedule: PipelineSchedule, forward: int, to_input: int, to_weight: int
+    schedule: PipelineSchedule, forward: int, to_input: int, to_weight: int, transfer: int = 0
 ) -> Pipeline:
     """Run every stage in its order, each operation when its inputs exist; fail on a deadlock.
 
@@ -71,7 +71,9 @@ def work_through(
                 need = _needs(*operation, places)
                 if need is not None and need not in done.end:
                     break
-                start = max(free[s], done.end[need] if need else 0)
+                start = free[s]
+                if need is not None:
+                    start = max(start, done.end[need] + transfer * (need[2] != operation[2]))
                 done.start[operation] = start
                 done.end[operation] = free[s] = start + took[operation[0]]
                 at[s] += 1

@@ -188,19 +188,8 @@ def test_ranks_are_placed_from_a_file(tmp_path: Path) -> None:
     assert (load.flows.src.tolist(), load.flows.dst.tolist()) == ([2], [0])
     load = goal(tmp_path, as_text(VECTOR), placement="random")
     assert load.flows.src[0] != load.flows.dst[0]
-    for text, message in (
-        ("rank,host\n0,3\n1,0\n", ("p.csv:2", "host 3", "0", "2")),
-        ("rank,host\n0,1\n1,1\n", ("p.csv:3", "host 1")),
-        ("rank,host\n0,1\n", ("p.csv", "1", "2", "rank 1")),
-        ("rank,node\n0,1\n", ("p.csv", "node")),
-    ):
-        (tmp_path / "p.csv").write_text(text)
-        with raises_input(message):
-            goal(tmp_path, as_text(VECTOR), **given)
     with raises_input(key="traffic.placement_file"):
         goal(tmp_path, as_text(VECTOR), placement="file")
-    with raises_input(key="traffic.placement_file"):
-        goal(tmp_path, as_text(VECTOR), placement="random", placement_file="p.csv")
 
 
 def random_schedule(seed: int, n_ranks: int = 3) -> list[Rank]:

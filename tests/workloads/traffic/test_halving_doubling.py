@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
 from raises_input import raises_input
 from traffic_cases import make
 
-from netsim.flows import FlowTable
+from netsim.workloads.collectives import CollectiveOptions, schedule
 
 
-def steps_of(table: FlowTable, n_hosts: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the destinations and sizes of each step."""
-    shape = (-1, n_hosts)
-    return list(zip(table.dst.reshape(shape), table.size_bytes.reshape(shape), strict=True))
-
-
-def test_every_host_ends_with_the_whole_vector() -> None:
-    """Track the set of bytes that each host holds while the flows halve and join it."""
+def test_groups_exchange_by_the_schedule_of_the_collective() -> None:
     for n_hosts, group, size in [(8, 8, 1000), (8, 4, 17), (2, 2, 3)]:
         table = make("halving_doubling", n_hosts, size=f"{size}B", group_size=group)
-        has = [set(range(size)) for _ in range(n_hosts)]
-        sent = steps_of(table, n_hosts)
-        halvings = len(sent) // 2
-        assert 2**halvings == group
-        for step, (dst, sizes) in enumerate(sent):
-            kept = []
-            for host, other in enumerate(dst.tolist()):
-                assert host // group == other // group
-                assert dst[other] == host
-                own = sorted(has[host])
-                if step >= halvings:
-                    assert sizes[host] == len(own)
-                    kept.append(has[host] | has[other])
-                    continue
-                first = len(own) - len(own) // 2
-                low, high = set(own[:first]), set(own[first:])
-                assert sizes[host] == len(low if host > other else high)
-                kept.append(high if host > other else low)
-            has = kept
-            if step == halvings - 1:
-                for first in range(0, n_hosts, group):
-                    shares = has[first : first + group]
-                    assert sum(map(len, shares)) == size
-                    assert set.union(*shares) == set(range(size))
-        assert all(one == set(range(size)) for one in has)
+        steps = schedule("all_reduce", group, size, CollectiveOptions("halving_doubling"))
+        shape = (-1, n_hosts // group, group)
+        assert len(table) == len(steps) * n_hosts // group
+        for first in range(n_hosts // group):
+            own = [
+                column.reshape(shape)[:, first].reshape(-1)
+                for column in (table.src, table.dst, table.size_bytes)
+            ]
+            assert (own[0] == steps.src + first * group).all()
+            assert (own[1] == steps.dst + first * group).all()
+            assert (own[2] == steps.size_bytes).all()
 
 
 def test_step_waits_for_the_message_received_in_the_previous_step() -> None:

@@ -8,12 +8,14 @@ from unittest.mock import patch
 
 import numpy as np
 from engine_runs import US
+from pipeline_time import work_through
 from raises_input import mentions, raises_input
 from task_times import simulated
 from traffic_cases import GBPS, made
 
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
+from netsim.workloads.job.schedules import make_schedule
 
 PACKET_PS = 4160 * 80
 ONE_PACKET = 2 * (PACKET_PS + 1 * US)
@@ -90,34 +92,6 @@ def test_small_forward_collectives_are_padded_to_a_page(tmp_path: Path) -> None:
     assert sorted(load.flows.size_bytes.tolist()) == [3] * 4 + [2048] * 4
 
 
-def one_f_one_b(stages: int, batches: int, forward: int, backward: int, transfer: int) -> int:
-    """Return when the last backward pass of a 1F1B pipeline ends, computed pass by pass."""
-    orders = []
-    for stage in range(stages):
-        warm = min(stages - 1 - stage, batches)
-        order = [(True, k) for k in range(warm)]
-        for k in range(batches):
-            order += [(True, k + warm)] * (k + warm < batches) + [(False, k)]
-        orders.append(order)
-    done: dict[tuple[int, bool, int], int] = {}
-    free, at = [0] * stages, [0] * stages
-    while any(at[stage] < len(orders[stage]) for stage in range(stages)):
-        for stage in range(stages):
-            while at[stage] < len(orders[stage]):
-                is_forward, batch = orders[stage][at[stage]]
-                before = stage - 1 if is_forward else stage + 1
-                ready = 0
-                if 0 <= before < stages:
-                    if (before, is_forward, batch) not in done:
-                        break
-                    ready = done[before, is_forward, batch] + transfer
-                lasts = forward if is_forward else backward
-                free[stage] = max(free[stage], ready) + lasts
-                done[stage, is_forward, batch] = free[stage]
-                at[stage] += 1
-    return max(free)
-
-
 def test_pipeline_duration_matches_the_1f1b_schedule(tmp_path: Path) -> None:
     """Each stage has one rank: 3 us forward, 4 us backward, and one packet between stages."""
     for stages, batches in [(2, 1), (2, 4), (3, 4), (4, 6)]:
@@ -128,7 +102,8 @@ def test_pipeline_duration_matches_the_1f1b_schedule(tmp_path: Path) -> None:
         assert len(load.flows) == 2 * (stages - 1) * batches
         assert set(load.flows.size_bytes.tolist()) == {4096}
         spans = simulated(load, 4).by_name()
-        expected = one_f_one_b(stages, batches, 3 * US, 4 * US, ONE_PACKET)
+        schedule = make_schedule("1f1b", stages, batches)
+        expected = work_through(schedule, 3 * US, 2 * US, 2 * US, ONE_PACKET).makespan
         assert max(end for _, end in spans.values()) == expected
         assert mentions(load.notes, "w.txt", stages, "1")
 
