@@ -91,18 +91,19 @@ def read_opera_flows(path: Path) -> ListedFlows:
 
 
 def _flows(path: Path, names: Sequence[str], *, header: bool) -> ListedFlows:
-    lines = np.array([number for number, _ in read_lines(path)][header:], np.int64)
-    if not lines.size:
+    listed = list(read_lines(path))[header:]
+    if not listed:
         raise InputError("has no flows", file=str(path), hint=f"a line is: {' '.join(names)}")
     unit = names[-1]
     kinds = [(name, np.float64 if name == unit else np.int64) for name in names]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            rows = np.loadtxt(path, kinds, skiprows=lines[0] - 1, ndmin=1, encoding="utf-8-sig")
+            rows = np.loadtxt([line for _, line in listed], kinds, ndmin=1)
     except (ValueError, OverflowError, Warning):
-        raise _wrong_line(path, names, header) from None
+        raise _wrong_line(path, listed, names) from None
     size, start = rows["bytes"], rows[unit]
+    lines = np.array([number for number, _ in listed], np.int64)
     none = np.zeros(lines.size, np.int64)
     group = rows["priority_group"] if "priority_group" in names else none
     exact = np.abs(start) < EXACT / PS[unit]
@@ -119,8 +120,8 @@ def _flows(path: Path, names: Sequence[str], *, header: bool) -> ListedFlows:
     return flows
 
 
-def _wrong_line(path: Path, names: Sequence[str], header: bool) -> InputError:
-    for number, line in itertools.islice(read_lines(path), int(header), None):
+def _wrong_line(path: Path, listed: Sequence[tuple[int, str]], names: Sequence[str]) -> InputError:
+    for number, line in listed:
         words = line.split()
         try:
             if len(words) == len(names):
