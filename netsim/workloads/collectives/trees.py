@@ -236,9 +236,7 @@ def _two_trees_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collectiv
 
     Each link carries the whole buffer twice, and a chunk goes up and down. A position shares its
     link among three directions, so this is inexact: with at least 32 chunks per tree, simulated
-    times
-        are 84
-    to 102 % of it (one switch, 8 to 32 positions).
+    times are 84 to 102 % of it (one switch, 8 to 32 positions).
     """
     chunks = pieces_of(-(-size_bytes // 2), how.channels, how.chunk_bytes)
     hop = how.latency_ps + wire.send_ps(size_bytes // 2 // how.channels // chunks) + wire.delay_ps
