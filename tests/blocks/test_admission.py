@@ -55,17 +55,6 @@ def test_flows_are_admitted_in_order_of_request(monkeypatch: pytest.MonkeyPatch)
     assert host.woken == [0, 1, 2]
 
 
-def test_flow_that_asks_first_overtakes_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host(monkeypatch, [100, 100, 100])
-    for flow in range(2):
-        host.ask(flow)
-    host.ask(2, first=True)
-    host.release(0)
-    assert host.admitted() == [2]
-    host.release(2)
-    assert host.admitted() == [1]
-
-
 def test_admitted_flow_starts_after_its_predecessors_last_packet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -75,15 +64,6 @@ def test_admitted_flow_starts_after_its_predecessors_last_packet(
     host.env.tx[0].next_send_ps = 17
     host.release(0, now=10)
     assert host.env.tx[1].next_send_ps == 17
-
-
-def test_finished_flows_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host(monkeypatch, [100, 100, 100])
-    for flow in range(3):
-        host.ask(flow)
-    host.env.tx[1].finished = 1
-    host.release(0)
-    assert host.admitted() == [2]
 
 
 @given(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
-
 from netsim.blocks import delivery_rate
 
 BYTES = 1000
@@ -102,11 +100,3 @@ def test_app_limited_samples_count_only_if_higher() -> None:
     delivery_rate.limit(flow.tx, flow.delivered, 50)
     sample(flow, 3000 * MS, 40, MS // 10)
     assert flow.tx.max_bps > high
-
-
-@pytest.mark.parametrize("interval", [RTT // 2, RTT])
-def test_samples_shorter_than_a_round_trip_are_ignored(interval: int) -> None:
-    flow = Flow()
-    pkt = flow.send(0)
-    flow.acknowledge(pkt, interval)
-    assert (flow.tx.max_bps > 0) == (interval >= RTT)

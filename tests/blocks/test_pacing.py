@@ -36,16 +36,6 @@ def test_late_packets_do_not_lower_the_rate() -> None:
     assert tx.next_send_ps == 100 * gap
 
 
-def test_pause_allows_a_burst_of_two_packets() -> None:
-    """After a long pause two packets may leave at once; the third waits one gap."""
-    tx, gap = flow(), pacing.gap_ps(1000, 8 * G)
-    now = 1000 * gap
-    pacing.sent(tx, now, 1000, 8 * G)
-    assert tx.next_send_ps == now
-    pacing.sent(tx, now, 1000, 8 * G)
-    assert tx.next_send_ps == now + gap
-
-
 def test_new_rate_applies_from_the_last_packet() -> None:
     tx = flow()
     tx.next_send_ps = 5_000 * NS

@@ -63,12 +63,6 @@ def test_oblivious_spray_uses_each_entropy_once_per_round() -> None:
         assert len({chosen[0] for chosen in rounds}) > entropies / 4
 
 
-def test_flows_and_seeds_draw_different_entropies() -> None:
-    for choice in (paths.OBLIVIOUS, paths.REPS):
-        drawn = [draw(chooser(choice, flow=f, seed=s), 8) for f in (1, 2) for s in (1, 2)]
-        assert len({tuple(entropies) for entropies in drawn}) == 4
-
-
 def test_reps_without_recycled_entropies_draws_at_random() -> None:
     counts = Counter(draw(chooser(paths.REPS, 8), 8000))
     assert set(counts) == set(range(8))
@@ -112,12 +106,6 @@ def test_reps_freezes_on_a_timeout_then_explores() -> None:
     assert draw(flow, 1) == [5]
 
 
-def test_reps_without_known_paths_does_not_freeze() -> None:
-    flow = chooser(paths.REPS)
-    paths.timed_out(flow.env, 100, flow.tx)
-    assert len(set(draw(flow, 100))) > 30
-
-
 def test_bitmap_skips_penalized_entropies() -> None:
     """Each packet that skips an entropy removes one of its penalties."""
     flow = chooser(paths.BITMAP, 128)
@@ -132,13 +120,6 @@ def test_bitmap_skips_penalized_entropies() -> None:
     assert first[2] in rounds[0]
     assert first[3] in rounds[5]
     assert not any(0 in chosen for chosen in rounds)
-
-
-def test_bitmap_uses_the_next_entropy_if_all_are_penalized() -> None:
-    flow = chooser(paths.BITMAP, 4)
-    for entropy in range(4):
-        paths.trimmed(flow.env, 0, flow.tx, entropy, False)
-    assert set(draw(flow, 12)) <= set(range(4))
 
 
 def test_mixed_reuses_good_entropies_once_oldest_first() -> None:

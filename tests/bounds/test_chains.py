@@ -43,8 +43,3 @@ def test_task_after_a_send_waits_until_the_data_left() -> None:
     tasks = TaskTable([SEND, COMPUTE], [0, 0], [5, 2_000], flow=[0, -1])
     tasks.wait_for_pairs([0], [1])
     assert longest(tasks, FlowTable([0], [1], 4096)) == 5 + LEFT_PS + 2_000
-
-
-def test_receive_waits_for_the_start_time_of_its_flow() -> None:
-    tasks = TaskTable([RECEIVE], [1], 3, flow=[0])
-    assert longest(tasks, FlowTable([0], [1], 4096, 50)) == 50 + FCT_PS + 3

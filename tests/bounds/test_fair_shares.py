@@ -101,17 +101,6 @@ def test_ecmp_paths_are_shortest_and_use_every_spine():
     assert same_leaf.tolist() == [0, network.port_peer[1]]
 
 
-def test_two_flows_on_one_link_take_twice_the_transfer():
-    network = fat_tree(2, 2, 1)
-    alone, two = FlowTable([0], [2], 2_000_000), FlowTable([0, 1], [2, 3], 2_000_000)
-    (ideal,) = ideal_times(network, alone, PACKETS).fct_ps
-    times = hashed_times(network, alone, PACKETS, port_pairs_of(network, alone), seed=1)
-    np.testing.assert_allclose(times, ideal)
-    both = hashed_times(network, two, PACKETS, port_pairs_of(network, two), seed=1)
-    wire = 2_000_000 + 489 * PACKETS.header_bytes
-    np.testing.assert_allclose(both, ideal + wire * 8 * 1e12 / (100 * G))
-
-
 @pytest.mark.parametrize("planes", [1, 2])
 def test_hashed_paths_match_the_links_used_in_a_run(planes):
     """Datagrams have no acks, so each link sends only the packets of the flows that cross it."""

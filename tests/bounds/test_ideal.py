@@ -5,12 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import networks
 
-from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
@@ -136,39 +134,10 @@ def test_ideal_time_ignores_other_flows(network, packets, data) -> None:
             assert times.fct_ps[flow] == expected
 
 
-@pytest.mark.parametrize("multipath", [False, True])
-@pytest.mark.parametrize(("rate", "expected_us"), [(100, 171.758), (800, 28.470)])
-def test_ideal_time_of_full_packets_matches_the_htsim_formula(
-    rate: int, expected_us: float, multipath: bool
-) -> None:
-    """n P / r + (L - 1) P / r + 2 L d + L C / r over L = 4 links, the path of htsim's fat tree."""
-    builder = NetworkBuilder()
-    builder.add_hosts(2)
-    nodes = [0, *(builder.add_switch() for _ in range(3)), 1]
-    for a, b in pairwise(nodes):
-        builder.cable(a, b, rate * GBPS, US)
-    network = builder.build("three switches")
-    times = ideal_times(
-        network, FlowTable([0], [1], 489 * 4096), PacketFormat(), multipath=multipath
-    )
-    byte_ps = 8000 // rate
-    assert times.acked_ps[0] == (489 + 3) * 4160 * byte_ps + 8 * US + 4 * 64 * byte_ps
-    assert round(times.acked_ps[0] / US, 3) == expected_us
-    assert times.fct_ps[0] == times.acked_ps[0] - 4 * US - 4 * 64 * byte_ps
-
-
 @given(st.integers(1, 10**7), st.integers(1, 9000))
 def test_packet_count_matches_the_list_of_packets(size: int, payload: int) -> None:
     packets = PacketFormat(payload_bytes=payload)
     assert packet_counts(np.array([size]), packets)[0] == len(wire_sizes(size, packets))
-
-
-def test_send_time_is_exact_for_integer_byte_times() -> None:
-    for gbps in [1, 10, 25, 40, 50, 100, 200, 400, 800, 1600]:
-        quotient = byte_quotient(np.array([gbps * GBPS]))
-        if 8000 % gbps == 0:
-            assert send_time(4160, quotient)[0] == 4160 * (8000 // gbps)
-        assert abs(int(send_time(4160, quotient)[0]) - 4160 * 8000 / gbps) <= 1
 
 
 def test_fabric_bottleneck_bounds_sprayed_flows() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
 from several_ports import rails
 
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import hashed_times, ideal_times
-from netsim.model.port_pairs import HASH, pairs_used, port_pairs_of
+from netsim.model.port_pairs import port_pairs_of
 
 US = 10**6
 PACKETS = PacketFormat()
@@ -54,21 +53,6 @@ def test_ideal_time_over_unequal_port_pairs_is_a_tight_bound(
     (found,) = ideal_times(rails(2, rates), flow, PACKETS).fct_ps
     best = shortest_time(rates, n)
     assert found <= best <= found + 2 * 4160 * 8 * 1000 // rates[0]
-
-
-def test_ideal_time_falls_with_port_pairs_unless_hashed() -> None:
-    flow = FlowTable([0], [1], 1_000_000)
-    times = [ideal_times(rails(2, (100,) * k), flow, PACKETS).fct_ps[0] for k in (1, 2, 4, 8)]
-    assert (np.diff(times) < 0).all()
-    network = rails(2, (100,) * 8)
-    single = pairs_used(network, flow, HASH, seed=1)
-    assert ideal_times(network, flow, PACKETS, port_pairs=single).fct_ps[0] == times[0]
-
-
-def test_ideal_ack_uses_the_fastest_port_pair() -> None:
-    flow = FlowTable([0], [1], 4096)
-    times = ideal_times(rails(2, (10, 400)), flow, PACKETS)
-    assert times.acked_ps - times.fct_ps == 2 * (64 * 20 + US)
 
 
 def test_fair_share_adds_all_port_pairs() -> None:

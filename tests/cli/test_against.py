@@ -63,13 +63,6 @@ def test_bench_json_compares_on_an_experiment(netsim, peer):
     assert [len(runs) for runs in found["runs"].values()] == [1, 1]
 
 
-def test_failing_program_is_reported(netsim, peer):
-    program = peer("print('cannot open', option('-topo')); raise SystemExit(1)")
-    result = netsim("bench", "--against", program, *CASE)
-    assert fails(result, 2, "htsim_ndp", "cannot open peer.topo")
-    assert result.stderr.splitlines()[-1].startswith("error: ")
-
-
 @pytest.mark.parametrize(
     ("options", "values"),
     [

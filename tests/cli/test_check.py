@@ -27,17 +27,6 @@ def test_check_predicts_without_running(netsim, fake):
     assert not fake.seen
 
 
-def test_check_includes_the_time_to_compile(netsim, fake):
-    assert mentions(netsim("check", "small.toml").stdout, "1", "3")
-    fake.missing = 0
-    text = netsim("check", "small.toml").stdout
-    assert mentions(text, "3")
-    # 1.5 s of simulation, 3 x 0.4 s to load code, 1 s to start and 0.1 s per point.
-    report = json.loads(netsim("check", "small.toml", "--json").stdout)
-    assert report["seconds"] == pytest.approx(3.8)
-    assert report["points"][0]["experiment"]["traffic"]["size"] == "1MB"
-
-
 def test_check_names_the_points_for_which_its_time_is_too_short(netsim, monkeypatch):
     """Like `--all`, the default builds everything if that takes less than 5 s."""
     monkeypatch.setattr(check, "BUILD_S", 0.0)
@@ -48,15 +37,6 @@ def test_check_names_the_points_for_which_its_time_is_too_short(netsim, monkeypa
     assert (report["skipped"], len(report["points"])) == (["seed=2"], 1)
     everything = json.loads(netsim("check", "sweep.toml", "--json", "--all").stdout)
     assert (everything["skipped"], len(everything["points"])) == ([], 2)
-
-
-def test_check_names_the_points_of_each_assumption(netsim, fake):
-    result = netsim("check", "sweep.toml")
-    assert mentions(result.stdout, "machine")
-    fake.assumptions = {"seed=2": "much"}
-    result = netsim("check", "sweep.toml", "--set", "seed='1..4'")
-    assert mentions(result.stdout, "2")
-    assert mentions(result.stdout, "1", "3")
 
 
 def test_check_rejects_what_does_not_fit_in_memory(netsim, fake):

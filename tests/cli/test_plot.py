@@ -4,7 +4,6 @@ import os
 
 import pytest
 from cli_outcome import fails
-from raises_input import mentions
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -16,20 +15,6 @@ def test_plot_writes_each_kind_of_figure(netsim, kind, name):
     result = netsim("plot", "here/small", "--kind", kind)
     assert result.exit_code == 0, result.output
     assert os.path.getsize(f"here/small/{kind}.png") > 1000
-
-
-def test_plot_fct_vs_load_of_a_sweep(netsim):
-    transports = 'transport=["ndp", "roce"]'
-    netsim("run", "small.toml", "--set", transports, "--set", "traffic.load=[0.5, 1.0]")
-    result = netsim("plot", "here/small", "--kind", "fct_vs_load")
-    assert result.exit_code == 0, result.output
-    assert [line.split()[:2] for line in result.stdout.splitlines() if " 0.5 " in line] == [
-        ["ndp", "0.5"],
-        ["roce", "0.5"],
-    ]
-    assert mentions(result.stdout.splitlines()[-2], "flow")
-    assert os.path.getsize("here/small/fct_vs_load.png") > 1000
-    assert fails(netsim("plot", "here/small", "--kind", "fct_by_transport"), 2, "")
 
 
 def test_plot_fct_by_transport_of_several_results(netsim):
@@ -58,25 +43,10 @@ def test_plot_metric_over_any_axis(netsim):
     assert fails(netsim("plot", "here/small", "--x", "lod"), 2, '"load"')
 
 
-def test_plot_links_skips_points_without_links(netsim):
-    netsim("run", "small.toml", "--set", 'transport=["ideal", "ndp"]')
-    os.remove("here/small/transport=ideal/links.parquet")
-    result = netsim("plot", "here/small", "--kind", "links")
-    assert result.exit_code == 0, result.output
-    assert mentions(result.stderr, "link")
-
-
 @pytest.mark.parametrize("kind", ["fct_vs_load", "fct_by_transport"])
 def test_plot_kind_needs_a_matching_sweep(netsim, kind):
     netsim("run", "sweep.toml")
     assert fails(netsim("plot", "here/small", "--kind", kind), 2, "sweep over")
-
-
-def test_plot_out_sets_the_file(netsim):
-    netsim("run", "small.toml")
-    assert netsim("plot", "here/small", "--out", "mine.svg").stdout == "mine.svg\n"
-    assert fails(netsim("plot", "here/small", "--out", "mine.doc"), 2, "mine.doc")
-    assert fails(netsim("plot", "nowhere"), 2, "")
 
 
 def test_topology_plot_rejects_an_unknown_metric(netsim):

@@ -22,16 +22,6 @@ from netsim.common.terminal import common_unit, number
 from netsim.running.estimate import Code, require_memory
 
 
-def test_speed_excludes_compilation():
-    speed = Speed()
-    speed.update(FakeProgress(phase="compile", wall_s=0.0))
-    speed.update(FakeProgress(wall_s=10.0))
-    assert speed.hops_per_s is None
-    speed.update(FakeProgress(wall_s=12.0, packet_hops=6_000_000, bytes_done=250))
-    assert speed.hops_per_s == 3e6
-    assert speed.eta_s == 6.0
-
-
 def test_progress_line_has_time_flows_speed_and_eta():
     speed = Speed()
     speed.update(FakeProgress())
@@ -42,11 +32,6 @@ def test_progress_line_has_time_flows_speed_and_eta():
     assert mentions(describe(last, speed), "1.5us", "1,234", "8", "20", "packet-hops/s", "2.0")
 
 
-def test_progress_line_counts_tasks_if_any():
-    progress = FakeProgress(tasks_done=4321, tasks_total=5000)
-    assert mentions(describe(progress, Speed()), "0ps", "0", "8", "4,321", "5,000")
-
-
 def test_progress_follows_requests_if_any():
     speed = Speed()
     speed.update(FakeProgress(counted=("requests", 0, 40), tasks_total=5000))
@@ -54,14 +39,6 @@ def test_progress_follows_requests_if_any():
     speed.update(last)
     assert mentions(describe(last, speed), "0ps", "10", "40", "0", "8", "packet-hops/s", "9.0")
     assert share(last) == 0.25
-
-
-def test_bar_starts_with_the_remaining_time():
-    speed = Speed()
-    speed.update(FakeProgress())
-    last = FakeProgress(wall_s=2.0, packet_hops=40_000_000, bytes_done=500)
-    speed.update(last)
-    assert mentions(describe(last, speed, eta_first=True), "2.0")
 
 
 def test_remaining_time_adapts_to_measured_points():
@@ -77,13 +54,6 @@ def test_remaining_time_adapts_to_measured_points():
     now += 800.0
     assert forecast.begin(points[2]) == 0
     assert Forecast(points[:1], lambda: now).begin(points[0]) is None
-
-
-def test_run_without_bytes_has_no_remaining_time():
-    speed = Speed()
-    for wall_s in (0.0, 1.0):
-        speed.update(FakeProgress(wall_s=wall_s, bytes_total=0))
-    assert speed.eta_s is None
 
 
 def test_plain_reporter_prints_few_lines():
@@ -114,45 +84,6 @@ def test_silent_steps_become_lines_with_a_time_left():
         "building, 2 of 3, 33 s, about 1:07 left",
     ]
     step("nobody shows this")
-
-
-def test_time_left_goes_on_between_reports():
-    speed = Speed()
-    speed.update(FakeProgress())
-    last = FakeProgress(wall_s=2.0, bytes_done=100)
-    speed.update(last)
-    assert mentions(describe(last, speed), "18 s left")
-    assert mentions(describe(last, speed, age_s=11.0), "7.0 s left")
-
-
-def test_loading_is_not_reported_as_compiling():
-    stream = io.StringIO()
-    report = PlainReporter(stream, lambda: 0.0).watch("p2p")
-    report(FakeProgress(phase="load"))
-    assert not stream.getvalue()
-    assert describe(FakeProgress(phase="load"), Speed()) == "loading compiled code"
-    report(FakeProgress(phase="compile"))
-    assert "compiling" in stream.getvalue()
-
-
-@pytest.mark.parametrize("width", [72, 80, 120])
-def test_bar_keeps_its_width_while_compiling(width):
-    from rich.console import Console
-
-    def row(**progress):
-        console = Console(file=io.StringIO(), width=width, force_terminal=True)
-        reporter = BarReporter(console)
-        report = reporter.watch("transport=smartt-100g,paths=oblivious,load=0.5,seed=1 (1/240)")
-        report(FakeProgress(**progress))
-        (line,) = console.render_lines(reporter._bar.make_tasks_table(reporter._bar.tasks))
-        reporter.close()
-        return "".join(segment.text for segment in line)
-
-    compiling = row(phase="compile")
-    assert compiling.count("━") == 20
-    assert "0%" in compiling
-    running = row(simulated_ps=123_456_789, flows_done=12_345, flows_total=99_999, bytes_done=500)
-    assert running.count("━") + running.count("╸") + running.count("╺") == 20
 
 
 def test_bar_opens_and_closes_without_errors(capsys):
@@ -205,15 +136,6 @@ class TestMemory:
         (cgroup / "memory.current").write_text("400000\n")
         (cgroup / "memory.stat").write_text("anon 1\ninactive_file 150000\n")
         assert available_bytes(meminfo, cgroup) == 250_000
-
-    def test_available_memory_of_an_unlimited_container(self, machine):
-        meminfo, cgroup = machine
-        cgroup.mkdir()
-        (cgroup / "memory.max").write_text("max\n")
-        assert available_bytes(meminfo, cgroup) == 1_024_000
-
-    def test_available_memory_is_found_without_proc(self, tmp_path):
-        assert available_bytes(tmp_path / "none", tmp_path / "none") > 10**6
 
     def test_too_little_memory_is_an_error(self):
         with raises_input("big.toml", "1MB", "999KB"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -80,29 +79,6 @@ def test_saturation_matches_closed_forms(saturate) -> None:
             assert one["accepted_load"] == pytest.approx(one["traffic.load"], rel=0.01)
     assert tornado["points"][0]["mean_hops"] == 5  # three between switches
     assert max(one["accepted_load"] for one in tornado["points"]) < 1 / 3 + 0.005
-
-
-def test_saturation_of_a_shared_link_is_plotted(saturate) -> None:
-    arguments = ("--from", "0.3", "--to", "0.7", "--grid", "3", "--tolerance", "0.02")
-    result = saturate(*arguments, topology=DUMBBELL, traffic=ACROSS)
-    assert result.exit_code == 0, result.output
-    # The link is exactly full at 0.5 and overloaded at 0.55.
-    assert "saturation 0.512 ± 0.013 (bound 0.5)" in result.stdout
-    assert "saturated" in result.stdout
-    drawn = CliRunner().invoke(app, ["plot", "results/e_saturation", "--kind", "saturation"])
-    assert drawn.exit_code == 0, drawn.output
-    assert "0.512 ± 0.013" in drawn.stdout
-    assert Path("results/e_saturation/saturation.png").stat().st_size > 10_000
-    file = Path("results/e_saturation/load=0.3/summary.json")
-    whole = file.read_text()
-    for key in ("throughput", "throughput.latency_ps.p50"):
-        content = json.loads(whole)
-        *tables, last = key.split(".")
-        table = reduce(dict.__getitem__, tables, content)
-        table[last] = [1]
-        file.write_text(json.dumps(content))
-        drawn = CliRunner().invoke(app, ["plot", "results/e_saturation", "--kind", "saturation"])
-        assert (drawn.exit_code, f"{key}: is not" in drawn.stderr) == (2, True), drawn.output
 
 
 def test_interrupted_search_resumes_from_finished_points(saturate, monkeypatch) -> None:

@@ -28,28 +28,6 @@ def test_show_prints_parameters_and_fabric(netsim):
     assert netsim("show", "experiment", "small.toml").stdout.startswith('\nname = "small"')
 
 
-def test_queue_disciplines_are_listed_and_shown(netsim):
-    listed = netsim("list", "queues").stdout
-    assert listed.startswith("queues:\n")
-    assert re.search(r"^  drop_tail +\S", listed, re.MULTILINE)
-    shown = netsim("show", "queue", "lossless").stdout
-    assert shown.startswith("queue lossless (")
-    assert mentions(shown, "headroom_bytes")
-    assert mentions(shown, "shared_buffer_bytes")
-    assert fails(netsim("show", "queue", "trimm"), 2, '"trimm"', '"trim"')
-
-
-def test_show_prints_the_values_of_a_preset(netsim):
-    text = netsim("show", "transport", "ndp:paper").stdout
-    assert mentions(text, "ndp:paper")
-    assert mentions(text, "queue_bytes", "72KB")
-    assert mentions(text, "queue_discipline", "trim")
-    text = netsim("show", "transport", "dcqcn:paper-40g").stdout
-    assert "(default " in text
-    assert 'preset "dcqcn' not in text
-    assert fails(netsim("show", "transport", "ndp:papr"), 2, '"papr"', '"paper"')
-
-
 def test_show_prints_clean_sentences(netsim):
     text = " ".join(netsim("show", "transport", "ndp").stdout.split())
     assert mentions(text, "ndp:paper")

@@ -2,14 +2,10 @@
 
 import io
 
-import polars as pl
 from raises_input import mentions
 
-from netsim.cli.tables import class_table, comparison_table, result_table, sweep_table
-from netsim.cli.why import budget_shown
+from netsim.cli.tables import result_table, sweep_table
 from netsim.common.terminal import Column, Wide, needed_width, show, wide_lines
-from netsim.plots import sweeps
-from netsim.tracing.why import Explanation
 
 ROW = {
     "point": "p", "transport": "transport_of_mine", "traffic.fan_in": 64, "status": "finished",
@@ -64,23 +60,6 @@ def test_optional_results_have_a_line_only_if_present():
     assert lines({"faults": dict.fromkeys(faults, 0)})["faults"] == "none yet"
 
 
-def test_table_without_a_terminal_is_complete():
-    text = text_of(sweep_table([ROW], AXES))
-    for column in ("FCT", "ideal", "slowdown", "drops", "hops/s", "wall"):
-        assert column in text
-    assert "no room" not in text
-
-
-def test_required_columns_wrap_to_further_lines():
-    rows = [ROW, *({**ROW, "traffic.fan_in": fan_in} for fan_in in range(20))]
-    text = text_of(sweep_table(rows, AXES), 40)
-    lines = text.splitlines()
-    assert all(len(line) <= 40 for line in lines if not line.startswith("no room for"))
-    assert len(lines) < 4 * len(rows)
-    assert "p99" in text
-    assert "finished" in text
-
-
 P2P = {
     **ROW, "fct_p50_ps": 45_040_000, "fct_mean_ps": 52_420_000, "fct_p99_ps": 106_700_000,
     "fct_max_ps": 109_700_000, "ideal_max_ps": 24_440_000, "fair_max_ps": 105_700_000,
@@ -123,12 +102,6 @@ def test_columns_that_a_reader_came_for_fit_into_80_columns():
                 assert list(shown)[len(axes)] == next(iter(expected))
 
 
-def test_times_that_one_unit_would_round_away_have_their_own():
-    rows = [{**COLLECTIVE, "step_ps": time} for time in (1.25e6, 3e9, 6.431e11)]
-    shown = {column.name: column.cells for column in sweep_table(rows, AXES).columns}
-    assert shown["time"] == ["1.25us", "3ms", "643.1ms"]
-
-
 def test_a_piped_table_obeys_columns(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     show(sweep_table([ROW], AXES))
@@ -140,18 +113,6 @@ def test_a_piped_table_obeys_columns(monkeypatch, capsys):
     assert "no room" not in capsys.readouterr().out
 
 
-def test_a_budget_keeps_how_and_where_at_80_columns():
-    names = ("cause", "manner", "place", "root", "time_ps", "flows", "flows_ps")
-    row = ("collision", "paused", "spine9 -> leaf19", "", 65_690_000, [414, 302], [9, 8])
-    budget = pl.DataFrame([dict(zip(names, row, strict=True))])
-    flows = pl.DataFrame({"flow": range(512), "src": 183, "dst": 309})
-    found = Explanation("flow 190", 106_700_000, 24_440_000, budget, flows)
-    table, left_out = budget_shown(found).fitting(80)
-    names = [column.name for column in table.columns]
-    assert names == ["cause", "time us", "share", "how", "where"]
-    assert left_out == ["with"]
-
-
 def test_columns_of_the_highest_rank_are_dropped_first():
     columns = [Column("a", ["1" * 9]), Column("b", ["2" * 9], 1), Column("c", ["3" * 9], 2)]
     chosen, left_out = Wide(columns).fitting(24)
@@ -159,25 +120,3 @@ def test_columns_of_the_highest_rank_are_dropped_first():
     assert left_out == ["c"]
     wide = [Column("a", ["1" * 9]), Column("b", ["2" * 19], 1), Column("c", ["3" * 9], 2)]
     assert Wide(wide).fitting(24)[1] == ["b"]  # once b is gone, c fits again
-
-
-def test_comparison_table_drops_columns():
-    table = sweeps.Table(("transport", "load", "seeds", "last", "mean"), [("ndp",) + ("123",) * 4])
-    text = text_of(comparison_table(table), 30)
-    assert "mean" in text
-
-
-def test_class_table_has_a_row_per_flow_class():
-    statistics = {"mean": 2e9, "p50": 1e9, "p99": 3e9, "max": 4e9}
-    classes = [
-        {
-            "flow_class": name, "transport": transport, "flows": 8, "flows_finished": done,
-            "fct_ps": statistics, "slowdown": {"p99": 2.5},
-        }
-        for name, transport, done in (("", "dctcp", 8), ("wan", "wan_fec", 7))
-    ]  # fmt: skip
-    rows = [{**ROW, "traffic.fan_in": value} for value in (4, 64)]
-    text = text_of(class_table(rows, [classes, classes], ["traffic.fan_in"]))
-    found = [line.split() for line in text.splitlines()]
-    assert ["4", "-", "dctcp", "8", "2", "1", "3", "4", "2.5"] in found
-    assert ["64", "wan", "wan_fec", "7/8", "2", "1", "3", "4", "2.5"] in found

@@ -20,42 +20,6 @@ def test_table_has_a_column_per_network(netsim):
     assert mentions(text, "nic_port")
 
 
-def test_seeds_and_transports_share_one_network(netsim):
-    result = netsim("topo", "sweep.toml", "--json", "--set", "transport=['ndp', 'roce']")
-    (only,) = json.loads(result.stdout)
-    assert only["label"] == "fat_tree"
-    assert (only["hosts"], only["diameter"], only["oversubscription"]) == (8, 4, 1)
-    assert only["bisection"] == {"rate_bps": 3_200_000_000_000, "how": "max-flow"}
-    assert [row["ports"] for row in only["switches"]] == [4, 4]
-    assert only["networks"][0]["path_diversity"][1]["most"] == 2
-    assert {row["part"] for row in only["bill"]} == {"nic_port", "switch_port", "cable.hall"}
-    assert only["pfc"] == "deadlock-free"
-
-
-def test_demand_aware_networks_differ_by_traffic(netsim):
-    ocs = ["topology={kind='ocs', racks=4, hosts_per_rack=1, schedule='demand_aware'}"]
-    ocs += ["traffic={kind='permutation', size=['4KB', '8KB']}", "transport='datagram'"]
-    result = netsim("topo", "small.toml", "--json", *(f"--set={one}" for one in ocs))
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert [one["label"] for one in found] == ["size 4KB", "size 8KB"]
-    assert [one["circuit_switches"][0]["ports"] for one in found] == [4, 4]
-    ocs[0] = ocs[0].replace("'demand_aware'", "'static'")
-    result = netsim("topo", "small.toml", "--json", *(f"--set={one}" for one in ocs))
-    assert [one["label"] for one in json.loads(result.stdout)] == ["ocs"]
-
-
-def test_listed_topologies_have_their_own_axes(netsim):
-    tables = """[
-        {label = 'a tree', kind = 'fat_tree', hosts_per_leaf = 2, leaves = 2},
-        {label = 'rotors', kind = 'ocs', racks = 3, hosts_per_rack = 1, slot = ['20us', '30us']},
-    ]""".replace("\n", " ")
-    result = netsim("topo", "small.toml", "--json", "--set", f"topology={tables}")
-    assert result.exit_code == 0, result.output
-    labels = [one["label"] for one in json.loads(result.stdout)]
-    assert labels == ["a tree", "rotors, slot 20us", "rotors, slot 30us"]
-
-
 def test_throughput_bounds_of_patterns_are_reported(netsim):
     """The pattern is the traffic's, with its parameters, or one given by name."""
     four = "traffic={kind='pattern', pattern='tornado', shape='4'}"

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from conformance_case import tried, variant
+from conformance_case import tried
 from raises_input import mentions
 
-from netsim.cli import app
 from netsim.conformance import handler_monitor
 from netsim.conformance.finding import PASS
 
@@ -23,13 +21,6 @@ def test_exception_is_reported_with_its_line(tmp_path: Path, case: str) -> None:
     assert finding.failed
     assert mentions(finding.detail, "build_packet")
     assert mentions(finding.detail, "variant.py", "line 30", "tx.next_seq", "tx.acked")
-
-
-def test_invalid_return_value_of_ready_is_reported(tmp_path: Path) -> None:
-    found = tried(tmp_path, ["sizes"], ("return BLOCKED", "return cancel_timer(env, tx, 0)"))
-    assert mentions(found["sizes"].detail, "BLOCKED")
-    found = tried(tmp_path, ["sizes"], ("return BLOCKED", 'return "never"'))
-    assert "returned 'never'" in found["sizes"].detail
 
 
 def test_exit_in_a_handler_does_not_end_the_suite(tmp_path: Path) -> None:
@@ -48,21 +39,3 @@ def test_endless_loop_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     found = tried(tmp_path, ["sizes", "full queues", "windows"], change)
     assert found["sizes"].status == found["windows"].status == PASS
     assert mentions(found["full queues"].detail, "on_timer", "variant.py", "line 5")
-
-
-def test_exception_in_on_forward_is_reported(tmp_path: Path) -> None:
-    handler = "def on_forward(now, pkt, port, queue):\n    queue.bytes // 0\n\n\ndef build_packet("
-    found = tried(tmp_path, ["sizes"], ("def build_packet(", handler))
-    assert mentions(found["sizes"].detail, "on_forward")
-
-
-def test_rows_are_printed_as_cases_finish(tmp_path: Path) -> None:
-    """Ctrl-C during the second case leaves the row of the first."""
-    path = variant(tmp_path, (FIRST, FIRST + "    raise KeyboardInterrupt\n"))
-    arguments = ["check", str(path), "--case", "sizes", "--case", "full queues"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 130
-    assert [line.split()[:2] for line in result.stdout.splitlines()] == [
-        ["case", "result"],
-        ["sizes", "pass"],
-    ]

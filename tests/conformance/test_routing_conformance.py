@@ -11,8 +11,7 @@ from raises_input import mentions
 
 from netsim.conformance import CASES, RoutingTestbed, check, failures, templates
 from netsim.conformance.engine_cases import DETERMINISM
-from netsim.conformance.networks import dragonfly, three_tiers, torus, tree
-from netsim.conformance.testbed import longest_way
+from netsim.conformance.networks import tree
 from netsim.flows import FlowTable
 from netsim.plugins import registry
 
@@ -63,10 +62,6 @@ def test_built_in_algorithms_pass(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_built_in_algorithms_pass_compiled(name):
     assert not failures(check(name, "routing", cases=[case.name for case in DETERMINISM]))
-
-
-def test_longest_way_of_each_network():
-    assert [longest_way(build()) for build in (tree, three_tiers, dragonfly, torus)] == [2, 4, 3, 4]
 
 
 IN_THE_GUIDE = {
@@ -152,17 +147,6 @@ def test_broken_algorithm_fails_with_the_reason(tmp_path):
         (finding,) = check(path, "routing", cases=[case])
         assert finding.failed, (code, finding)
         assert mentions(finding.detail, *expected), finding.detail
-
-
-def test_max_hops_overrides_the_default_bound(tmp_path):
-    """By default a route via another group may be twice as long as a minimal one."""
-    path, network = tmp_path / "mine.py", dragonfly()
-    for line, most in (("", 8), ("MAX_HOPS = 5", 5), ("def MAX_HOPS(network): return 7", 7)):
-        path.write_text(f"{RANDOM}\n{line}\n")
-        assert RoutingTestbed.of(path).most_links(network) == most
-    path.write_text(f"{RANDOM}\nMAX_HOPS = 5\n")
-    (finding,) = check(path, "routing", cases=["dragonfly"])
-    assert mentions(finding.detail, "more than 5 links", "MAX_HOPS")
 
 
 def test_testbed_matches_closed_form():

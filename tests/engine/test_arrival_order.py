@@ -13,7 +13,7 @@ import pytest
 from engine_case import departures, engine_for, run
 from engine_runs import PACKET, build, fabric_with
 from engine_runs import run as run_all
-from reference.model import FLAG_CE, Departure
+from reference.model import Departure
 from reference.small import FULL, NS, PAYLOAD, case, fabric, star
 
 from netsim.model.builder import NetworkBuilder
@@ -53,27 +53,6 @@ def test_full_buffer_drops_equally_from_all_senders() -> None:
         assert sum(served.values()) < n * LONG
         assert len(served) == n
         assert max(served.values()) - min(served.values()) <= APART[n]
-
-
-def test_ecn_marks_are_shared_equally() -> None:
-    """The queue is full and marks the packet that takes its last place."""
-    for n in [2, 8]:
-        ecn = {"kmin_bytes": 18 * FULL, "kmax_bytes": 18 * FULL, "pmax": 1.0, "at": "enqueue"}
-        out = sent_on(n, fabric(queue_bytes=20 * FULL, ecn=ecn))
-        marked = Counter(one.flow for one in out if one.flags & FLAG_CE)
-        assert sum(marked.values()) > LONG // 2
-        assert max(marked.values()) - min(marked.values()) <= APART[n]
-
-
-def test_pfc_pauses_hold_back_all_senders_equally() -> None:
-    """At any time, senders differ by at most what the switch holds of two of them."""
-    for n in [2, 8]:
-        lossless = fabric("lossless", xoff_bytes=10 * FULL, xon_bytes=8 * FULL)
-        order = [one.flow for one in sent_on(n, lossless, "roce")]
-        assert len(order) == n * LONG
-        for upto in range(n * 40, n * LONG, n * 40):
-            served = Counter(order[:upto])
-            assert max(served.values()) - min(served.values()) <= 20
 
 
 def test_two_senders_alternate_in_an_order_that_the_seed_decides() -> None:

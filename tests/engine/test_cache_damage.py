@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -89,12 +88,6 @@ def test_damaged_code_is_compiled_again(tmp_path, monkeypatch, capfd, damage):
     assert capfd.readouterr().err == ""
 
 
-def test_code_on_disk_runs_without_numba(tmp_path, monkeypatch):
-    compiled(tmp_path)(1)
-    monkeypatch.setitem(sys.modules, "numba", None)  # importing it raises ImportError
-    assert compiled(tmp_path)(21) == 42
-
-
 @pytest.mark.usefixtures("unreported")
 def test_code_that_cannot_be_linked_is_compiled_again(tmp_path, monkeypatch, capfd):
     """The hash is right but the content foreign, as after an update within a Numba version."""
@@ -160,37 +153,6 @@ def test_impossible_cache_folder_warns_once(tmp_path, monkeypatch, capfd, place)
 
 
 @pytest.mark.usefixtures("unreported")
-def test_missing_home_warns_once(monkeypatch, capfd):
-    for name in ("NETSIM_CACHE_DIR", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-
-    def no_home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", no_home)
-    assert cache_folder("key") is None
-    message = "warning: compiled code is not cached: Could not determine home directory.\n"
-    assert capfd.readouterr().err == message
-
-
-@pytest.mark.usefixtures("unreported")
-def test_read_only_cache_is_read(tmp_path, monkeypatch, capfd):
-    monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path))
-    folder = cache_folder("key")
-    assert folder is not None
-    compiled(folder)(1)
-
-    def read_only(*_: object) -> None:
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr(os, "utime", read_only)
-    assert cache_folder("key") == folder
-    with no_compiler(monkeypatch):
-        assert compiled(folder)(21) == 42
-    assert capfd.readouterr().err == ""
-
-
-@pytest.mark.usefixtures("unreported")
 def test_folder_writable_by_others_is_not_used(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("NETSIM_CACHE_DIR", str(tmp_path / "mine"))
     for place in ("mine", f"mine/{FOLDER}", f"mine/{FOLDER}/{KEY}"):
@@ -211,13 +173,6 @@ def test_folder_of_another_user_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: status.st_uid + 1)
     with pytest.raises(UnsafeError):
         require_private(tmp_path)
-
-
-@pytest.mark.usefixtures("unreported")
-def test_closed_standard_error_is_tolerated(monkeypatch):
-    monkeypatch.setenv("NETSIM_CACHE_DIR", "/dev/null/x")
-    monkeypatch.setattr(sys, "stderr", None)
-    assert cache_folder("key") is None
 
 
 WRITE_AND_READ = """
@@ -253,24 +208,6 @@ def test_concurrent_processes_never_see_a_partial_file(tmp_path):
         thread.join()
     assert [(one.returncode, one.stderr) for one in done] == [(0, ""), (0, "")]
     assert {path.suffix for path in tmp_path.iterdir() if path.name != LOCK} <= {".code"}
-
-
-def test_one_thread_compiles_while_others_wait(tmp_path, monkeypatch):
-    compiled(tmp_path)(1)
-    file = only_file(tmp_path)
-    file.unlink()
-    calls, compile_ = [], Compiled._made
-
-    def noted(*given):
-        calls.append(given)
-        return compile_(*given)
-
-    monkeypatch.setattr(Compiled, "_made", noted)
-    with ThreadPoolExecutor(3) as threads:
-        each = [compiled(tmp_path) for _ in range(3)]
-        assert list(threads.map(Entry.__call__, each, range(3))) == [0, 2, 4]
-    assert len(calls) == 1
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", ".code"]
 
 
 @pytest.mark.parametrize("kind", ["killed", "suspended"])

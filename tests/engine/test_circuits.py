@@ -51,20 +51,6 @@ def test_permanent_circuit_equals_a_cable() -> None:
     assert fct_ps(found[0]).tolist() == ideal_times(always, table, PACKETS).fct_ps.tolist()
 
 
-def test_one_way_ring_takes_as_many_fibers_as_needed() -> None:
-    """The circuits 0 -> 1 -> 2 -> 3 -> 0 are permanent, so packets never wait."""
-    network = racks(Schedule(SLOT, [[1, 2, 3, 0]], bidirectional=False))
-    flows = [(src, dst, 936, 50 * US * k) for k, (src, dst) in enumerate(((0, 1), (1, 0), (2, 1)))]
-    engine = run(on(network, flows))
-    # Delay of the fibers between racks; those of rack 0 differ.
-    fibers = [(NEAR + FAR), (2 * FAR) * 2 + (NEAR + FAR), (2 * FAR) + 2 * (NEAR + FAR)]
-    assert fct_ps(engine).tolist() == [
-        2 * US + fiber + (2 + hops) * FULL_PS for fiber, hops in zip(fibers, (1, 3, 3), strict=True)
-    ]
-    with raises_input("circuit", key="fabric.queue_discipline"):
-        build(network, flow_table(flows), "roce", LOSSLESS, packets=PACKETS, jit=False)
-
-
 def test_directions_of_a_circuit_may_have_different_slots() -> None:
     """0 to 1 is up in the first slot, 1 to 0 in the second; each packet waits for its own."""
     network = racks(
@@ -158,15 +144,6 @@ def test_all_to_all_time_follows_duty_cycle_and_share() -> None:
     share = (SLOT - DARK) / (3 * SLOT)
     assert fct_ps(engine).max() == pytest.approx(packets * FULL_PS / share, rel=0.02)
     assert counter(engine, "lost_packets") == 0
-
-
-def test_packet_waiting_for_an_ended_circuit_has_no_event() -> None:
-    network = racks(Schedule([SLOT, SLOT], [[1, 0], [-1, -1]], repeats=False))
-    engine = run(on(network, [(0, 1, 936, 0), (0, 1, 936, SLOT + US)]))
-    assert fct_ps(engine)[0] > 0
-    assert fct_ps(engine)[1] == -1
-    assert engine.now_ps < 2 * SLOT
-    assert engine.conservation().packets.in_flight == 1
 
 
 def test_lossless_fabric_is_rejected() -> None:

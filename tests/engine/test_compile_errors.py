@@ -92,19 +92,6 @@ def test_compile_error_is_reported_with_its_line(tmp_path):
         assert "Record(" not in error.message
 
 
-def test_two_return_types_are_reported_at_a_return(tmp_path):
-    """The line is that of a return statement, not of the call."""
-    compiled, _ = entry(tmp_path, "tx.n = either(now)")
-    with pytest.raises(InputError) as caught:
-        compiled.prepare(5, TX)
-    assert "compile" in caught.value.message
-    # Which of the two Numba finds first differs from process to process.
-    source = caught.value.message.rpartition(": ")[2]
-    assert source in ("return 1", "return (1, 2)")
-    line = [line.strip() for line in SOURCE.splitlines()].index(source) + 1
-    assert caught.value.file == f"{tmp_path}/mine.py:{line}"
-
-
 def test_error_in_a_sibling_module_is_reported_there(tmp_path):
     compiled, _ = entry(tmp_path, "tx.n = beside.broken(now)")
     with pytest.raises(InputError) as caught:

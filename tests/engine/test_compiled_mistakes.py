@@ -118,11 +118,6 @@ def test_division_by_zero_ends_the_run(folder: Path, threads: int) -> None:
         run(engine(folder, DIVISION, threads=threads))
 
 
-def test_assertion_is_reported_with_its_line(folder: Path) -> None:
-    with raises(RunError, "on_start", "AssertionError", "mine.py", "assert tx.next_seq > 0"):
-        run(engine(folder, ASSERTION))
-
-
 def test_error_is_reported_at_the_present_line_after_an_edit(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,12 +150,6 @@ def test_all_patches_work_with_the_installed_numba(fresh):
     assert fresh == []
 
 
-def test_patches_are_tried_on_an_unknown_numba(monkeypatch, fresh):
-    monkeypatch.setattr(patches, "NEWEST_TESTED", (0, 1))
-    assert all(patches.working(name) for name in patches.LOST)
-    assert fresh == []
-
-
 @pytest.mark.parametrize(
     ("name", "broken"),
     [
@@ -174,14 +168,6 @@ def test_broken_patch_is_left_out_with_a_warning(monkeypatch, fresh, name, broke
     monkeypatch.setattr(patches, "TRIAL", breaking + patches.TRIAL)
     assert patches.working(name) is None
     assert [name in warned for warned in fresh] == [True]
-
-
-@pytest.mark.parametrize("name", patches.LOST)
-def test_function_gives_the_same_result_without_a_patch(monkeypatch, name):
-    working = patches._working
-    monkeypatch.setattr(patches, "_working", lambda one: None if one == name else working(one))
-    numbers = np.array([5, 2])
-    assert entry()(numbers) == summed(numbers)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 import netsim.conformance.templates
 from netsim.engine.engine import Engine
-from netsim.model.arithmetic import below, rand32
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn
 from netsim.model.flows import FlowTable
@@ -106,25 +104,6 @@ def test_either_of_two_senders_finishes_first_equally_often() -> None:
             leads.append(int(done[1] - done[0]))
         first = sum(lead > 0 for lead in leads)
         assert SEEDS // 2 - 6 <= first <= SEEDS // 2 + 6
-
-
-@pytest.mark.parametrize("transport", ["ndp", "roce"])
-def test_flows_of_one_host_end_one_packet_apart(transport: str) -> None:
-    """They are served round robin, lower numbers first."""
-    n = 8
-    flows = FlowTable(np.full(n, n), np.arange(n), np.full(n, PACKETS * 4096))
-    engine = build(star(n + 1), flows, transport, FABRICS[transport], jit=False)
-    assert np.diff(done_ps(engine)).tolist() == [PACKET_PS] * (n - 1)
-
-
-def test_neither_port_of_a_receiver_is_favored() -> None:
-    """Packets of two flows arrive at the same instants, each flow at its own port."""
-    port_pairs = [[below(rand32(seed, 10, flow, 0), 2) for flow in range(2)] for seed in range(8)]
-    seed = port_pairs.index([1, 0])
-    flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, PACKETS * 4096))
-    fabric = replace(FABRICS["ndp"], plane_balancing="hash")
-    done = done_ps(build(star(3, ports=2), flows, "ndp", fabric, seed=seed, jit=False))
-    assert done[0] == done[1]
 
 
 def test_round_robin_classes_are_at_most_one_packet_apart() -> None:

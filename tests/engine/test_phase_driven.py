@@ -79,29 +79,6 @@ def test_slot_begins_when_the_phase_before_it_is_over(at_circuit_end: str, guard
     assert counter(engine, "no_circuit_packets") == 0
 
 
-def test_empty_phases_end_after_the_control_delay() -> None:
-    """Phases 0 and 1 have no flows, so the flow of phase 2 waits for two reconfigurations."""
-    network = phase_driven(PAIRS)
-    engine = run(on(network, [(0, 3, 936, 0)], [2]))
-    opens = 2 * CONTROL + 2 * DARK - NEAR
-    assert fct_ps(engine).tolist() == [opens + 2 * FULL_PS + NEAR + FAR + US]
-    assert engine.slot_states().begin_ps.tolist() == [0, CONTROL, 2 * CONTROL + DARK]
-
-
-def test_circuit_kept_in_the_next_slot_is_not_interrupted() -> None:
-    """Ports 0 and 1 stay connected while the others change, as if by a cable."""
-    network = phase_driven([[1, 0, 3, 2], [1, 0, -1, -1], [1, 0, 3, 2]])
-    flows = [(0, 1, SIZE * 20, 0), (2, 3, 936, 0), (1, 0, 936, 0), (3, 2, 936, 0)]
-    engine = run(on(network, flows, [-1, 0, 1, 2]))
-    alone = ideal_times(network, flow_table(flows), PACKETS).fct_ps
-    assert fct_ps(engine)[:3].tolist() == alone[:3].tolist()
-    # Host 3's packet may already leave in slot 0, and does.
-    assert fct_ps(engine)[3] == alone[3]
-    begins = engine.slot_states().begin_ps
-    assert begins[1] == alone[1] + CONTROL
-    assert begins[2] == begins[1] + DARK + CONTROL  # phase 1 was delivered long before
-
-
 def test_undeliverable_flow_blocks_all_later_slots() -> None:
     network = phase_driven(PAIRS)
     engine = run(on(network, [(0, 2, 936, 0), (0, 1, 936, 0), (1, 3, 936, 0)], [0, 0, 1]))

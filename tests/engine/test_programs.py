@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from engine_runs import US, run
+from engine_runs import run
 from program_case import HEAD, body, done, engine, load_of
 from raises_input import raises, raises_input
-from traffic_cases import GBPS, star
+from traffic_cases import star
 
 from netsim.engine.compiling.declarations import program_parameters
 from netsim.engine.kernels.handlers import PROGRAM_HANDLERS
 from netsim.engine.kernels.layout import DONE
 from netsim.errors import RunError
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
-from netsim.model.builder import NetworkBuilder
 from netsim.model.workload import HANDLER_NAMES
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
@@ -127,29 +126,10 @@ def test_broken_rule_is_reported_with_handler_and_host(tmp_path: Path) -> None:
             run(one)
 
 
-def test_host_with_several_nics_is_reported_by_its_number(tmp_path: Path) -> None:
-    builder = NetworkBuilder()
-    hosts = builder.add_hosts(2)
-    for nic in range(2):
-        switch = builder.add_switch()
-        for host in hosts:
-            builder.cable(host, switch, 100 * GBPS, US, nic=nic)
-    text = "\n\ndef on_task(env, now, task):\n    task_at(env, 9 * env.host.host)\n"
-    one = engine(builder.build("two"), load_of(tmp_path, text, []))
-    with raises(RunError, "on_task", "task 9", "host 1"):
-        run(one)
-
-
 def test_exception_in_a_handler_is_reported_with_its_line(tmp_path: Path) -> None:
     text = body("on_begin", "env.host.seen = 1 // env.host.seen")
     with raises(RunError, "mine.py", "on_begin", "host 0", "line 16"):
         run(engine(star(2), load_of(tmp_path, text, [])))
-
-
-def test_error_without_a_line_suggests_running_plain_python(tmp_path: Path) -> None:
-    one = engine(star(2), load_of(tmp_path, body("on_begin", "pass"), []))
-    error = one._failures.raised(ZeroDivisionError("division by zero"))
-    assert "NUMBA_DISABLE_JIT=1 netsim run" in str(error)
 
 
 def test_run_ends_without_tasks_that_are_never_started(tmp_path: Path) -> None:
@@ -160,17 +140,6 @@ def test_run_ends_without_tasks_that_are_never_started(tmp_path: Path) -> None:
     assert states.start_ps.tolist() == [-1, 0, -1, -1, -1, 0]
     assert flows.waits_for.tolist() == [1]
     assert one.counts.delivered == 0
-
-
-def test_run_continues_while_a_timer_is_set(tmp_path: Path) -> None:
-    text = body(
-        "on_begin", "set_timer(env, now, 0, 5_000_000)", "set_timer(env, now, 1, 7_000_000)"
-    )
-    text += body("on_timer", "start(env, now, task_at(env, 0))", "cancel_timer(env, 1)")
-    one = engine(star(2), load_of(tmp_path, text, [0, 2, 3]))
-    assert done(one) == DONE
-    assert one.task_states().start_ps[0] == 5 * US
-    assert 5 * US < one.now_ps <= 7 * US
 
 
 def test_task_may_run_again_with_another_duration(tmp_path: Path) -> None:

@@ -25,15 +25,6 @@ def test_assigning_a_field_changes_the_array():
     assert array["many"][1].tolist() == [0, 0, -5]
 
 
-def test_nested_record_is_part_of_the_array():
-    array = records()
-    array[1].second.count = 3
-    array[1].first.share = 0.5
-    assert array["second"]["count"].tolist() == [0, 3]
-    assert array["first"]["share"].tolist() == [0.0, 0.5]
-    assert array[1].second.count == 3
-
-
 def test_assigned_record_is_copied():
     array = records()
     array[0].small = 9

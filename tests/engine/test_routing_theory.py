@@ -64,16 +64,6 @@ def dragonfly() -> Network:
 # -- saturation ----------------------------------------------------------------------------------
 
 
-def test_minimal_dragonfly_routes_share_one_cable_per_group() -> None:
-    """8 hosts of a group send to the next group over one cable; each gets 1 / (a h) of it."""
-    network, n = dragonfly(), 10
-    flows = [(h, (h + 8) % 72, n * PAYLOAD, 0) for h in range(72)]
-    engine = run(build(network, flow_table(flows), "datagram", routed("ecmp"), jit=False))
-    over_cable = 8 * n * SEND
-    assert over_cable < fct_ps(engine).max() < over_cable + 5 * (SEND + US) + 1
-    assert sent_bytes(engine)[between_switches(network)].max() == 8 * n * PACKET
-
-
 def test_tornado_loads_one_ring_direction_but_valiant_both() -> None:
     """A minimal path has k / 2 - 1 links, a Valiant path twice the mean distance k / 4."""
     network, n = ring(8), 250

@@ -18,9 +18,7 @@ from reference.cases import random_case
 from series_case import equal, reading, sampled
 
 from netsim.engine.engine import Engine
-from netsim.engine.kernels.series import BINS, bin_of
 from netsim.engine.series import interval_bytes
-from netsim.engine.state_views import middle_of
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable
 from netsim.model.sampling import MIN_INTERVALS, Sampling
@@ -76,16 +74,6 @@ def test_resumed_run_has_the_series_of_a_whole_run() -> None:
     first.advance(whole.counts.windows // 2, case.until_ps)
     second.restore(first.snapshot())
     equal(reading(run(second, case.until_ps)), reading(whole))
-
-
-def test_bins_are_within_one_part_in_32() -> None:
-    for held in [*range(5000), *(2**k + d for k in range(13, 36) for d in (-1, 0, 1))]:
-        number = bin_of(held)
-        assert number <= bin_of(held + 1) <= number + 1
-        assert bin_of(middle_of(number)) == number
-        if number < BINS - 1:
-            assert abs(middle_of(number) - held) <= held // 32
-    assert bin_of(2**35 - 1) == bin_of(2**40) == BINS - 1
 
 
 def test_budget_for_too_few_intervals_is_rejected() -> None:

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 from engine_runs import (
     DROP_TAIL,
-    LOSSLESS,
-    NS,
     PACKET,
     TRIM,
     US,
     assert_conserved,
     bdp_queues,
     build,
-    changed,
     fct_ps,
     flow_table,
     keep_sent,
@@ -28,11 +25,8 @@ from several_ports import rails, two_nics
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.packets import PULL
 from netsim.engine.simulation import longest_window_ps
-from netsim.model.builder import NetworkBuilder
-from netsim.model.fabric import PacketFormat
 from netsim.model.faults import CarrierDelays, LinkFault, combine
 from netsim.model.flows import FlowTable
-from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.model.port_pairs import pairs_used
 
@@ -58,14 +52,6 @@ def test_four_port_pairs_take_a_quarter_of_the_time(planes: str, transport: str)
     assert fct_ps(engine).tolist() == [n // 4 * SER + SER + 2 * US]
     assert sent(engine, range(4)) == [n // 4] * 4
     assert_conserved(engine)
-
-
-def test_hash_keeps_a_flow_on_one_port_pair() -> None:
-    n = 40
-    flows = flow_table([(0, 1, n * 4096, 0)])
-    engine = run(build(rails(2, (100,) * 4), flows, "ndp", TRIM, jit=False))
-    assert fct_ps(engine).tolist() == [n * SER + SER + 2 * US]
-    assert sorted(sent(engine, range(4))) == [0, 0, 0, n]
 
 
 def test_rate_and_bdp_of_a_flow_cover_all_its_port_pairs() -> None:
@@ -146,39 +132,6 @@ def test_receiving_nic_paces_pulls_at_its_own_rate() -> None:
     assert (pulls[8:] - pulls[:-8]).min() > 8 * SER - 8 * 64 * 80
 
 
-def test_pause_stops_only_the_port_that_receives_it() -> None:
-    """NIC 0 of host 0 is paused because its receiver has a slow cable; NIC 1 continues."""
-    builder = NetworkBuilder()
-    builder.add_hosts(3)
-    up, out = builder.add_switch("up"), builder.add_switch("out")
-    builder.cable(0, up, 400 * GBPS, 100 * NS)
-    builder.cable(1, up, 25 * GBPS, 100 * NS)
-    builder.cable(0, out, 100 * GBPS, US, nic=1)
-    builder.cable(2, out, 100 * GBPS, US)
-    network = builder.build("slow")
-    fabric = changed(LOSSLESS, xoff_bytes=4 * PACKET, xon_bytes=2 * PACKET)
-    flows = flow_table([(0, 1, 60 * 4096, 0), (0, 2, 60 * 4096, 0)])
-    engine = build(network, flows, "roce", fabric, jit=False)
-    run(engine, 8 * US)
-    assert engine.paused_classes()[:2].tolist() == [1, 0]
-    run(engine)
-    assert engine.link_counters().paused_ps[0] > 0
-    assert engine.link_counters().paused_ps[1] == 0
-    assert int(fct_ps(engine)[1]) == alone(network, flows, 1, "roce", fabric)
-
-
-def test_completion_times_are_at_least_ideal() -> None:
-    for planes in ["hash", *SPREADING]:
-        network = rails(3, (100, 40, 200))
-        sizes = (1, 4096, 4097, 30_000, 200_001)
-        flows = flow_table([(0, 1, size, i * 100 * US) for i, size in enumerate(sizes)])
-        engine = run(
-            build(network, flows, "datagram", replace(DROP_TAIL, plane_balancing=planes), jit=False)
-        )
-        ideal = ideal_times(network, flows, PacketFormat())
-        assert (fct_ps(engine) >= ideal.fct_ps).all()
-
-
 @pytest.mark.parametrize("transport", ["nscc", "smartt"])
 def test_entropy_decides_the_port_pair_of_each_packet(transport: str) -> None:
     network, flows = rails(2, (100,) * 4), flow_table([(0, 1, 400 * 4096, 0)])
@@ -198,15 +151,6 @@ def test_one_flow_fills_eight_port_pairs_chosen_by_entropy(transport: str, slowe
     fabric = replace(bdp_queues(), plane_balancing="entropy")
     engine = run(build(network, flows, transport, fabric, jit=False))
     assert int(fct_ps(engine)[0]) < slower * (n // 8 * SER + SER + 2 * US)
-
-
-def test_ties_of_least_loaded_ports_go_round() -> None:
-    """Messages of one packet from an idle host do not all leave by its lowest port."""
-    fabric = replace(DROP_TAIL, plane_balancing="least_loaded")
-    both = [(0, 1, 1, k * 10 * US) for k in range(2)]
-    flows = flow_table([*both, (0, 1, 3 * 4096, 50 * US), (0, 1, 1, 60 * US), (0, 1, 1, 70 * US)])
-    engine = run(keep_sent(build(rails(2, (100, 100)), flows, "datagram", fabric, jit=False)))
-    assert sent(engine, range(2)) == [4, 3]
 
 
 def test_window_is_the_shortest_delay_of_used_cables() -> None:

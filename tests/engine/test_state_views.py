@@ -6,7 +6,6 @@ from dataclasses import asdict
 
 import numpy as np
 from engine_runs import (
-    DROP_TAIL,
     LOSSLESS,
     NS,
     PACKET,
@@ -23,7 +22,6 @@ from raises_input import raises
 from netsim.engine.engine import Engine
 from netsim.engine.state_views import Status
 from netsim.model.fabric import Fabric
-from netsim.model.faults import LinkFault, combine
 from netsim.model.flows import FlowTable
 
 NETWORK = fat_tree(2, 2, "100Gbps")
@@ -35,14 +33,6 @@ INCAST = [(0, 3, SIZE, 0), (1, 3, SIZE, 0), (2, 3, SIZE, 500 * NS)]
 
 def engine(transport: str = "ndp", fabric: Fabric = TRIM, flows: FlowTable | None = None) -> Engine:
     return build(NETWORK, flows or flow_table(INCAST), transport, fabric, jit=False)
-
-
-def test_advance_returns_why_it_stopped() -> None:
-    one = engine()
-    assert one.advance(1, LONG_PS) is Status.RUNNING
-    assert one.advance(1000, one.now_ps) is Status.TIME_LIMIT
-    assert one.advance(1000, LONG_PS, stop_when_done=True) is Status.DONE
-    assert one.advance(1000, LONG_PS) is Status.IDLE
 
 
 def test_counts_follow_the_progress_of_a_run() -> None:
@@ -101,26 +91,6 @@ def test_link_counters_count_packets_and_drops() -> None:
     assert one.link_counters().drops[last] > 0  # the counters were a copy
 
 
-def test_control_counts_equal_acks_nacks_and_pulls() -> None:
-    """In an NDP incast, every packet that arrives, whole or trimmed, is answered."""
-    flows = flow_table([(h, 3, 30 * 4096, 0) for h in range(3)])
-    one = run(build(NETWORK, flows, "ndp", TRIM, jit=False))
-    found, trims = one.control_counts(), int(one.link_counters().trims.sum())
-    assert (found["acks"], found["nacks"]) == (90, trims)
-    assert trims > 0
-    assert found["pulls"] <= 90 + trims
-
-
-def test_lost_packets_are_counted_at_their_link() -> None:
-    faults = combine([LinkFault(np.array([0]), outages_ps=((0, 500 * NS),))], NETWORK.n_ports)
-    flows = flow_table([(0, 3, SIZE, 0)])
-    one = run(build(NETWORK, flows, "datagram", DROP_TAIL, faults=faults, jit=False))
-    links = one.link_counters()
-    assert links.lost_packets[0] == links.lost_packets.sum() > 0
-    assert links.lost_bytes[0] == PACKET * links.lost_packets[0]
-    assert one.conservation().packets.lost == links.lost_packets[0]
-
-
 def test_pauses_are_counted_at_the_paused_port() -> None:
     """The last switch sends pauses; paused time is counted at the paused port, up to now."""
     fabric = fabric_with("lossless", xoff_bytes=3 * PACKET, xon_bytes=2 * PACKET)
@@ -176,13 +146,3 @@ def test_digest_distinguishes_states() -> None:
     assert run(other).digest() == one.digest() != before
     other.state.hosts.tx["credit"][2] += 1  # state of the transport
     assert other.digest() != one.digest()
-
-
-def test_fixed_fields_do_not_change_in_a_run() -> None:
-    one = engine()
-    before = one.fixed_fields()
-    assert before["tx.host"].tolist() == [0, 1, 2]
-    assert before["rx.host"].tolist() == before["tx.peer"].tolist() == [3, 3, 3]
-    assert before["rx.size_bytes"].tolist() == [SIZE] * 3
-    now = run(one).fixed_fields()
-    assert all(np.array_equal(before[name], now[name]) for name in before)

@@ -85,13 +85,6 @@ def test_pipeline_of_four_stages_matches_closed_form() -> None:
         assert one.counts.tasks_done == len(load.tasks or [])
 
 
-def test_two_pipelines_are_independent() -> None:
-    given = {"microbatches": 3, "forward": "10us", "backward": "21us", "activations": "4096B"}
-    alone = ends(engine(star(4), made("pipeline_1f1b", 4, stages=4, **given)))
-    both = ends(engine(star(8), made("pipeline_1f1b", 8, stages=4, **given)))
-    assert both == alone * 2
-
-
 def test_each_kind_of_task_takes_its_time() -> None:
     flows = FlowTable([0, 1], [1, 0], [2 * 4096, 4096])
     tasks = TaskTable(
@@ -135,16 +128,6 @@ def test_send_task_may_end_when_acknowledged() -> None:
     assert one.flow_states().start_ps.tolist() == [0, acked[0]]
 
 
-def test_run_lasts_until_its_tasks_are_done() -> None:
-    flows, long = FlowTable([0], [1], 100), 10**12
-    load = Workload(flows, TaskTable([COMPUTE], 0, long))
-    one = engine(star(2), load)
-    while not one.advance(100, 1 << 60, stop_when_done=True):
-        pass
-    assert one.counts.tasks_done == 1
-    assert one.task_states().end_ps.tolist() == [long]
-
-
 def random_load(network: Network) -> Workload:
     """Return chains of random flows: when one is delivered, its receiver sends the next."""
     rng = np.random.default_rng(3)
@@ -180,6 +163,7 @@ def program_load(network: Network) -> Workload:
     return load.with_program(PluginSpec(plugin, params), network.n_hosts)
 
 
+@pytest.mark.slow  # test_compiled_serving.py compiles tasks and a program
 def test_threads_windows_pieces_and_compiling_do_not_change_results() -> None:
     """A training step and a program next to other tasks, on hosts with several ports and switches
     that trim, mark and spray at random.
@@ -217,13 +201,3 @@ def test_threads_windows_pieces_and_compiling_do_not_change_results() -> None:
     states = engines[0].task_states()
     assert (states.end_ps[:n_before] >= 0).all()
     assert (states.runs[n_before:] > 1).any()
-
-
-def test_many_tasks_at_one_instant_are_not_a_timer_loop() -> None:
-    n = 11_000
-    kinds = np.append(np.full(n, COMPUTE), SEND)
-    streams = np.append(np.arange(n), 0)
-    tasks = TaskTable(kinds, 0, 1000, stream=streams, flow=np.where(kinds == SEND, 0, -1))
-    one = run(engine(star(2), Workload(FlowTable([0], [1], 4096), tasks)))
-    assert one.counts.tasks_done == n + 1
-    assert (one.task_states().end_ps[:n] == 1000).all()

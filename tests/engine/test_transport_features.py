@@ -100,33 +100,6 @@ def test_packets_collect_telemetry_of_switches(tmp_path):
     assert np.asarray(rx["stamps"]).tolist() == [332_800 * sum(range(40))] * 2
 
 
-RANKED = (
-    """
-TX_STATE = ("next_seq",)
-
-def rank(env, tx):
-    return tx.n_packets - tx.next_seq
-"""
-    + DATAGRAM
-)
-
-
-def test_nic_serves_the_shortest_remaining_flow_first(tmp_path):
-    packets = (30, 10, 20)
-    flows = [(0, 1 + i, n * 4096, 0) for i, n in enumerate(packets)]
-    flows.append((0, 4, 2 * 4096, 3 * 332_800 + 1))  # starts while the second flow is served
-    fct = fct_ps(engine(tmp_path, RANKED, flows))
-    slot = 332_800
-
-    def hops_ps(links: int) -> int:
-        return (links - 1) * slot + links * 1_000_000
-
-    assert fct[1] == (10 + 2) * slot + hops_ps(2)
-    assert fct[2] == (10 + 2 + 20) * slot + hops_ps(2)
-    assert fct[0] == (10 + 2 + 20 + 30) * slot + hops_ps(2)
-    assert fct[3] == (slot - 1) + 2 * slot + hops_ps(4)
-
-
 def test_invalid_state_declarations_are_rejected(tmp_path):
     for declared, message in [
         ('TX_STATE = ("a", "a")', "TX_STATE"),

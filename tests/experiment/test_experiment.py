@@ -133,14 +133,6 @@ def test_listed_transports_have_their_own_parameters(tmp_path):
     assert points[3].transport.params["initial_window"] == 4
 
 
-def test_repeated_transport_is_labeled_by_its_parameters(tmp_path):
-    content = text(top='transport = [{kind = "roce"}, {kind = "roce", rto = "1ms", ack_every = 4}]')
-    assert [point.axes["transport"] for point in load(tmp_path, content).points()] == [
-        "roce",
-        "roce rto=1ms ack_every=4",
-    ]
-
-
 def test_fabric_and_packet_keys_can_be_axes(tmp_path):
     content = text(
         packets='payload_bytes = ["1KiB", "4KiB"]',
@@ -156,25 +148,6 @@ def test_fabric_and_packet_keys_can_be_axes(tmp_path):
         "fabric.queue_bytes",
         "fabric.ecn.kmin_bytes",
     ]
-
-
-def test_size_distribution_is_one_value(tmp_path):
-    one = '[["1KB", 0.5], ["1MB", 1.0]]'
-    poisson = 'kind = "poisson"\nload = 0.5\nduration = "1ms"\nsizes = '
-    assert len(load(tmp_path, text(traffic=poisson + one)).points()) == 1
-    points = load(tmp_path, text(traffic=f'{poisson}["2MB", "web_search", {one}]')).points()
-    assert [point.traffic.params["sizes"] for point in points] == [
-        ((2_000_000, 1.0),),
-        "web_search",
-        ((1000, 0.5), (1_000_000, 1.0)),
-    ]
-
-
-def test_fabric_key_may_affect_only_some_points(tmp_path):
-    content = text(top='transport = ["ndp", "roce"]', fabric='xoff_bytes = "20pkt"')
-    ndp, roce = load(tmp_path, content).points()
-    assert roce.fabric.queue.params["xoff_bytes"] == 20 * 4160
-    assert "xoff_bytes" not in ndp.resolved["fabric"]
 
 
 def test_override_may_disable_file_keys_but_needs_an_effect(tmp_path):
@@ -228,38 +201,6 @@ def flows(params, network, rng, context):
 '''
 
 
-def test_override_paths_are_relative_to_the_current_directory(tmp_path, monkeypatch):
-    """Paths in the experiment are relative to its file; the resolved point records the file."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    for folder in (here, there):
-        folder.mkdir()
-        (folder / "own.py").write_text(OWN)
-        (folder / "sizes.txt").write_text("1000 1\n")
-    monkeypatch.chdir(here)
-    content = text(traffic='kind = "./own.py"\nfile = "a.csv"')
-    (point,) = load(there, content).points()
-    assert point.traffic.plugin.path == there / "own.py"
-    own = {"kind": "./own.py", "file": "a.csv"}
-    assert point.resolved["traffic"] == {**own, "start": "0ps", "start_jitter": "0ps"}
-
-    (point,) = load(there, content, "traffic.file=./b.csv").points()
-    assert point.traffic.plugin.path == there / "own.py"
-    assert point.traffic.params["file"] == str(here / "b.csv")
-    assert point.resolved["traffic"]["file"] == str(here / "b.csv")
-
-    for override in ("traffic=./own.py", "traffic.kind=./own.py", 'traffic={kind="./own.py"}'):
-        (point,) = load(there, content, override).points()
-        assert point.traffic.plugin.path == here / "own.py"
-        assert point.resolved["traffic"]["kind"] == str(here / "own.py")
-
-    sizes = ["traffic.kind=poisson", "traffic.sizes=sizes.txt", "traffic.load=0.1"]
-    content = text(traffic="n_flows = 3\nkind = 'x'")
-    (point,) = load(there, content, *sizes).points()
-    assert point.resolved["traffic"]["sizes"] == str(here / "sizes.txt")
-    (point,) = load(there, content, sizes[0], "traffic.sizes=hadoop", sizes[2]).points()
-    assert point.resolved["traffic"]["sizes"] == "hadoop"
-
-
 def test_resolved_override_paths_load_from_any_directory(tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
@@ -271,13 +212,6 @@ def test_resolved_override_paths_load_from_any_directory(tmp_path, monkeypatch):
     assert second.resolved == point.resolved
 
 
-def test_override_applies_to_every_listed_transport(tmp_path):
-    content = text(top='transport = ["ndp", "roce"]')
-    points = load(tmp_path, content, "transport.rto=3us").points()
-    assert [point.transport.params["rto"] for point in points] == [3 * 10**6] * 2
-    assert [point.axes["transport"] for point in points] == ["ndp", "roce"]
-
-
 # --- the fabric -----------------------------------------------------------------------------------
 
 
@@ -286,30 +220,6 @@ def test_experiment_overrides_single_keys_of_the_transports_fabric(tmp_path):
     default = load(tmp_path, text()).points()[0].fabric
     assert point.fabric == Fabric(**{**vars(default), "routing": routing_spec("ecmp")})
     assert default.routing.name != "ecmp"
-
-
-def test_transport_without_fabric_gets_the_default_fabric(tmp_path):
-    (tmp_path / "mine.py").write_text(TRANSPORT)
-    (point,) = load(tmp_path, text(top='transport = "mine.py"')).points()
-    assert point.fabric == Fabric()
-    (point,) = load(
-        tmp_path, text(top='transport = "mine.py"'), "fabric.queue_discipline=trim"
-    ).points()
-    assert (point.fabric.n_traffic_classes, point.fabric.queue.params["queue_bytes"]) == (
-        2,
-        8 * 4160,
-    )
-
-
-def test_ecn_can_be_switched_off(tmp_path):
-    fabric = '{"ecn": {"kmin_bytes": "5pkt", "kmax_bytes": "9pkt"}}'
-    (tmp_path / "mine.py").write_text(f"{TRANSPORT}FABRIC = {fabric}\n")
-    content = text(top='transport = "mine.py"')
-    assert load(tmp_path, content).points()[0].fabric.ecn == Ecn(5 * 4160, 9 * 4160)
-    changed = load(tmp_path, content, "fabric.ecn.pmax=0.5").points()[0].fabric.ecn
-    assert changed == Ecn(5 * 4160, 9 * 4160, 0.5)
-    for off in ("false", "none"):
-        assert load(tmp_path, content, f"fabric.ecn={off}").points()[0].fabric.ecn is None
 
 
 def test_automatic_headroom_fits_the_longest_cable(tmp_path):
@@ -342,14 +252,6 @@ def test_headroom_of_very_long_cables_does_not_overflow():
 
 
 # --- files and built-in experiments ---------------------------------------------------------------
-
-
-def test_file_paths_are_relative_to_the_experiment(tmp_path, monkeypatch):
-    content = text(traffic='kind = "htsim_cm"\nfile = "flows.cm"')
-    monkeypatch.chdir("/")
-    (point,) = load(tmp_path, content).points()
-    assert point.traffic.params["file"] == str(tmp_path / "flows.cm")
-    assert point.resolved["traffic"]["file"] == "flows.cm"
 
 
 def test_built_in_experiments_are_valid():

@@ -39,7 +39,3 @@ def test_described_fabric_resolves_to_the_same_fabric(model, shared):
     described = describe_fabric(fabric)
     assert described.keys() == used_keys(fabric)
     assert resolve_fabric(described, PacketFormat()) == fabric
-
-
-def test_empty_fabric_table_is_the_default():
-    assert resolve_fabric({}, PacketFormat()) == Fabric()

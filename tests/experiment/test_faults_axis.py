@@ -7,7 +7,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 from experiment_text import load
-from raises_input import mentions, raises_input
+from raises_input import raises_input
 
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
@@ -63,27 +63,6 @@ def test_each_faults_table_is_a_point(tmp_path):
     assert len(host.faults) == 2
 
 
-def test_empty_faults_table_is_labeled_none(tmp_path):
-    points = load(tmp_path, experiment("", SPINE)).points()
-    assert [point.axes["faults"] for point in points] == ["none", "a spine"]
-
-
-def test_fault_section_may_be_named_label(tmp_path):
-    section = '[faults.label]\nlinks = "all"\nloss_rate = 0.5\n'
-    (point,) = load(tmp_path, experiment(section)).points()
-    assert point.axes == {"faults": "label"}
-    assert point.faults["label"].loss_rate == 0.5
-
-
-def test_lists_in_a_faults_table_are_axes(tmp_path):
-    points = load(tmp_path, experiment(NONE, SPINE.replace('"20us"', '["20us", "30us"]'))).points()
-    assert [point.axes for point in points] == [
-        {"faults": "none"},
-        {"faults": "a spine", "faults.broken.up": "20us"},
-        {"faults": "a spine", "faults.broken.up": "30us"},
-    ]
-
-
 def test_overrides_apply_to_tables_with_the_section(tmp_path):
     text = experiment(NONE, SPINE, HOST)
     ends = [
@@ -108,14 +87,6 @@ def test_faults_none_runs_the_network_without_faults(tmp_path):
     (point,) = load(tmp_path, broken, "faults=none", "routing.convergence_delay=1us").points()
     with raises_input("routing.convergence_delay", 'faults = "none"'):
         prepare(point)
-
-
-def test_unknown_fault_node_is_reported_with_its_key(tmp_path):
-    _, spine = load(tmp_path, experiment(NONE, SPINE.replace("spine0", "spine9"))).points()
-    with pytest.raises(InputError) as caught:
-        prepare(spine)
-    message = str(caught.value).replace(f"{tmp_path}/", "")
-    assert mentions(message, "e.toml", "faults.broken.node", "spine9")
 
 
 def test_resize_queues_scales_queues_with_link_rate(tmp_path):

@@ -67,19 +67,3 @@ def test_resolved_point_lists_the_value_of_each_part(tmp_path) -> None:
     assert described["fabric_rate"] == {"leaf": "none", "spine": "1.6Tbps", "core": "none"}
     assert described["oversubscription"] == 2.0
     assert described["link_latency"] == "1us"
-
-
-def test_each_value_of_a_table_can_be_an_axis(tmp_path) -> None:
-    lines = "oversubscription = {leaf = [1, 2], spine = 2}\nuplinks = {spine = '1..2'}"
-    experiment = load(tmp_path, tree(lines), "topology.bundle.leaf=[1, 2]")
-    assert experiment.axes == {
-        "topology.oversubscription.leaf": (1, 2),
-        "topology.uplinks.spine": (1, 2),
-        "topology.bundle.leaf": (1, 2),
-    }
-    last = experiment.points()[-1].topology.params
-    assert last["oversubscription"] == {"leaf": 2.0, "spine": 2.0, "core": None}
-    assert last["uplinks"]["spine"] == 2
-    assert load(tmp_path, tree("oversubscription = [1, 2]")).axes == {
-        "topology.oversubscription": (1, 2)
-    }

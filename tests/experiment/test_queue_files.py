@@ -72,14 +72,6 @@ def test_discipline_path_is_relative_to_the_experiment(tmp_path, mine, monkeypat
     assert "queue_bytes" not in fabric  # ndp sets it for another discipline
 
 
-def test_overridden_discipline_is_relative_to_the_current_directory(tmp_path, mine, monkeypatch):
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path)
-    (point,) = load(tmp_path / "elsewhere", text(), "fabric.queue_discipline=./mine.py").points()
-    assert point.fabric.queue.plugin.path == mine
-    assert point.resolved["fabric"]["queue_discipline"] == str(mine)
-
-
 def test_transports_discipline_is_relative_to_the_transport(tmp_path, mine, monkeypatch):
     monkeypatch.chdir("/")
     (tmp_path / "far").mkdir()
@@ -118,27 +110,6 @@ def test_key_overrides_preset_and_preset_overrides_transport(tmp_path):
         "smal",
         "small",
     )
-
-
-def test_disciplines_and_their_parameters_can_be_axes(tmp_path):
-    content = text(fabric='queue_discipline = ["./mine.py", "trim"]\nshare = "1..2"')
-    points = load(tmp_path, content).points()
-    assert [point.name for point in points] == [
-        "queue_discipline=mine.py,share=1",
-        "queue_discipline=mine.py,share=2",
-        "queue_discipline=trim,share=1",
-        "queue_discipline=trim,share=2",
-    ]
-    assert [point.fabric.queue.params.get("share") for point in points] == [1, 2, None, None]
-    assert "share" not in points[2].resolved["fabric"]
-
-
-def test_coupled_and_trims_are_read_from_the_file(tmp_path, mine):
-    (point,) = load(tmp_path, of_mine()).points()
-    assert (point.fabric.coupled, point.fabric.trims) == (False, False)
-    mine.write_text(f"from netsim.queue import trim\n{MINE}\nCOUPLED = True\n")
-    (point,) = load(tmp_path, of_mine()).points()
-    assert (point.fabric.coupled, point.fabric.trims) == (True, True)
 
 
 def test_settle_sets_parameters_for_the_network(tmp_path):

@@ -9,7 +9,7 @@ from experiment_text import load, text
 from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
-from netsim.experiment.resolve_fabric import report_queue_sizes, size_values
+from netsim.experiment.resolve_fabric import size_values
 from netsim.experiment.scenario import prepare
 from netsim.units import Bdp, parse_port_size
 
@@ -44,33 +44,6 @@ def test_bdp_size_is_resolved_per_port_rate(tmp_path):
     scenario = prepare(point_of(tmp_path, fabric='queue_bytes = "1bdp"'))
     assert scenario.sizes is not None
     assert [one.queue.params["queue_bytes"] for one in scenario.sizes.fabrics] == [110_560, 442_240]
-
-
-@pytest.mark.parametrize("rate", ["100Gbps", "800Gbps"])
-def test_equal_ports_share_one_bdp_size(tmp_path, rate):
-    topology = f'kind = "fat_tree"\nhosts_per_leaf = 4\nleaves = 4\nhost_rate = "{rate}"'
-    scenario = prepare(point_of(tmp_path, topology=topology, fabric='queue_bytes = "1bdp"'))
-    assert scenario.sizes is None
-    # A round trip of 8 us, and 4 transmissions of a data and a control packet (4,224 bytes).
-    expected = {"100Gbps": 100_000 + 4 * 4224, "800Gbps": 800_000 + 4 * 4224}
-    assert scenario.fabric.queue.params["queue_bytes"] == expected[rate]
-
-
-def test_resolved_bdp_sizes_are_reported(tmp_path):
-    assert list(report_queue_sizes([point_of(tmp_path, transport="ndp:htsim")])) == []
-    point = point_of(tmp_path, fabric='queue_bytes = "1bdp"\necn.kmin_bytes = "0.25bdp"')
-    rates = [
-        ("100Gbps", "110.56KB", "1.88448MB", "27.64KB"),
-        ("400Gbps", "442.24KB", "4.53792MB", "110.56KB"),
-    ]
-    assert list(report_queue_sizes([point])) == [
-        "Sizes in bdp:",
-        *(
-            f"  ports of {rate}, base round trip 8.8448us: queue_bytes = {queue}, "
-            f"header_queue_bytes = {headers}, ecn.kmin_bytes = {mark}, ecn.kmax_bytes = {mark}"
-            for rate, queue, headers, mark in rates
-        ),
-    ]
 
 
 def test_bdp_sizes_are_checked_per_port_rate(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from textwrap import dedent
 
 import pytest
@@ -11,7 +10,6 @@ from raises_input import mentions
 
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
-from netsim.experiment.sweep import _labels
 
 REST = """
 transport = "ndp"
@@ -53,28 +51,6 @@ def test_tables_of_one_kind_are_labeled_by_their_differences(tmp_path):
     assert labels(tmp_path, slow, fast) == [
         "fat_tree host_rate=100Gbps",
         "fat_tree host_rate=800Gbps",
-    ]
-
-
-def test_thousands_of_tables_are_labeled_in_time():
-    began = time.process_time()
-    made = _labels([{"kind": "dumbbell", "hosts": n, "same": 1} for n in range(10_000)])
-    assert made[-1] == "dumbbell hosts=9999"
-    assert time.process_time() - began < 2
-
-
-def test_inner_axis_labels_a_table_only_if_needed(tmp_path):
-    both = TREE + 'host_rate = ["100Gbps", "200Gbps"]'
-    points = load(tmp_path, experiment(both, PLANE_BALANCING)).points()
-    assert [point.name for point in points] == [
-        "topology=fat_tree,host_rate=100Gbps",
-        "topology=fat_tree,host_rate=200Gbps",
-        "topology=fat_tree-planes=4",
-    ]
-    assert labels(tmp_path, both, TREE + 'host_rate = ["400Gbps"]') == [
-        'fat_tree host_rate=["100Gbps", "200Gbps"]',
-        'fat_tree host_rate=["100Gbps", "200Gbps"]',
-        'fat_tree host_rate=["400Gbps"]',
     ]
 
 

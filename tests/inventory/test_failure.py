@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
 from random_networks import networks
-from small_networks import rail_racks, three_tiers
+from small_networks import three_tiers
 
 from netsim.experiment.place_faults import ports_named
 from netsim.model.flows import FlowTable
@@ -46,18 +46,6 @@ def test_failure_report_of_a_core_leaf_host_and_link() -> None:
     link = without(network, "pod0.leaf0 - pod0.agg1", flows)
     assert (link.cables, link.hosts_fewer_paths, link.paths_left) == (1, 16, 0.5)
     assert (link.flows_cut_off, link.flows_touched) == (0, 2)
-
-
-def test_failure_report_of_a_plane_and_a_nic() -> None:
-    network = rail_racks(4, 2, planes=2)
-    flows = [(0, 1), (0, 2), (1, 7)]
-    plane = without(network, "rail0.plane1.*", flows)
-    assert plane.networks == 1
-    assert (plane.hosts_cut_off, plane.hosts_fewer_ports, plane.hosts_fewer_paths) == (0, 4, 0)
-    assert (plane.flows_cut_off, plane.flows_touched) == (0, 1)
-    nic = without(network, "h0 - rail0.*", flows)
-    assert (nic.cables, nic.networks, nic.hosts_cut_off, nic.hosts_fewer_ports) == (2, 2, 0, 1)
-    assert (nic.flows_cut_off, nic.flows_touched) == (1, 0)
 
 
 @given(networks(), st.data())

@@ -22,18 +22,11 @@ from netsim.model.inventory import (
     HOST,
     SWITCH,
     inventory,
-    latencies_ps,
-    length_class,
-    propagation_ps,
-    stem,
 )
 from netsim.model.network import Network
-from netsim.model.paths import MAX_FLOW, TIERS, bisection, kinds_of_networks, middle_of
+from netsim.model.paths import MAX_FLOW, bisection, kinds_of_networks, middle_of
 from netsim.network import Schedule
-from netsim.plots.networks import matchings
 from netsim.plugins import registry
-
-TBPS = 1000 * GBPS
 
 
 def built(kind: str, **given: object) -> Network:
@@ -64,14 +57,6 @@ def test_total_bisection_equals_max_flow_across_all_networks(network: Network) -
     assert counted.bisection.rate_bps == largest_flow_bps(network, network.n_hosts // 2)
 
 
-def test_bisection_of_large_networks_uses_the_narrowest_tier(monkeypatch) -> None:
-    monkeypatch.setattr("netsim.model.paths.MAX_LINKS", 3)
-    network = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2)
-    assert bisection(network, 0, 16) == (16 * 800 * GBPS // 2, TIERS)
-    planes = built("fat_tree", hosts_per_leaf=8, leaves=4, oversubscription=2, planes=4)
-    assert bisection(planes, 2, 16) == (16 * 200 * GBPS // 2, TIERS)
-
-
 @given(networks())
 @settings(max_examples=60, deadline=None)
 def test_path_diversity_counts_all_shortest_paths(network: Network) -> None:
@@ -93,16 +78,6 @@ def test_path_diversity_counts_all_shortest_paths(network: Network) -> None:
         these = counted[way.links]
         assert (way.fewest, way.most) == (min(these), max(these))
         assert way.share == pytest.approx(len(these) / total)
-
-
-def test_sampled_path_diversity_equals_the_full_count() -> None:
-    network = three_tiers(6)
-    some, whole = paths.path_counts(network, 0, most=500), paths.path_counts(network, 0)
-    assert 1 <= some.groups.size < whole.groups.size == 18
-    assert np.array_equal(some.paths, whole.paths[:, some.groups])
-    found = paths.path_diversity(network, 0, some)
-    every = paths.path_diversity(network, 0, whole)
-    assert np.array(found) == pytest.approx(np.array(every))
 
 
 def test_three_tier_inventory_counts_switches_cables_and_paths() -> None:
@@ -158,24 +133,6 @@ def test_identical_networks_are_grouped() -> None:
     assert kinds([100, 50, 100]) == [[0, 2], [1]]
 
 
-def test_switch_latency_is_separated_from_propagation_delay() -> None:
-    builder = NetworkBuilder()
-    builder.add_hosts(2)
-    a, b, c = (builder.add_switch(f"s{latency}", 0, latency) for latency in (7, 0, 30))
-    for first, second, delay_ps in ((0, a, 11), (a, b, 500), (b, c, 1300), (1, b, 17)):
-        builder.cable(first, second, GBPS, delay_ps)
-    network = builder.build("line")
-    assert latencies_ps(network).tolist() == [0, 0, 7, 0, 30]
-    delays = propagation_ps(network)
-    assert np.array_equal(delays, delays[network.port_peer])
-    assert sorted(delays.tolist()) == [11, 11, 17, 17, 500, 500, 1300, 1300]
-
-
-def test_cable_length_class_follows_propagation_delay() -> None:
-    limits = np.array([1, 3 * METER_PS, 3 * METER_PS + 1, 100 * METER_PS, 2000 * METER_PS, 10**10])
-    assert length_class(limits).tolist() == [0, 0, 1, 1, 2, 3]
-
-
 def test_rotor_fibers_are_counted_and_circuits_are_not() -> None:
     network = built(
         "ocs",
@@ -211,38 +168,3 @@ def test_static_circuits_have_full_duty_cycle() -> None:
     rows = inventory(builder.build("fixed")).circuit_switches
     assert [(row.names[0], row.count, row.period_ps) for row in rows] == [("f", 2, 0), ("h", 1, 0)]
     assert [row.duty for row in rows] == [1, 1]
-
-
-def test_circuit_directions_never_up_count_for_nothing() -> None:
-    """The first slot joins a ring of three racks, the second only 0 to 2."""
-    builder = NetworkBuilder()
-    builder.add_hosts(3)
-    tors = [builder.add_switch(f"tor{i}") for i in range(3)]
-    schedule = Schedule(10**7, [[1, 2, 0], [2, -1, -1]], bidirectional=False)
-    ocs = builder.add_circuit_switch("ocs", schedule)
-    for host, tor in enumerate(tors):
-        builder.cable(host, tor, 100 * GBPS, METER_PS)
-        builder.fiber(tor, ocs, 100 * GBPS, METER_PS)
-    network = builder.build("ring")
-    counted = inventory(network)
-    (row,) = counted.circuit_switches
-    assert (row.ports, row.matchings) == (3, 2)
-    assert row.duty == pytest.approx((2 + 1 + 1) / (2 * 3))
-    assert [(kind.joins, kind.count) for kind in counted.cables] == [(HOST, 3), (FIBER, 3)]
-    # Rack pairs are one or two circuits apart, over the ring or the direct circuit.
-    assert [(way.links, way.fewest, way.most) for way in counted.networks[0].path_diversity] == [
-        (3, 1, 1),
-        (4, 1, 1),
-    ]
-    assert matchings(network, 0) == [(0, {(0, 1), (1, 2), (2, 0)}), (10**7, {(0, 2)})]
-
-
-def test_switch_names_are_shortened_to_their_stem() -> None:
-    for name, expected in [
-        ("leaf12", "leaf"),
-        ("pod3.agg7", "agg"),
-        ("up3.0", "up"),
-        ("12", "12"),
-        ("tor_a", "tora"),
-    ]:
-        assert stem(name) == expected

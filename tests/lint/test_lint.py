@@ -388,17 +388,6 @@ def test_misspelled_handlers_and_declarations_are_reported(tmp_path):
         assert error.file == f"{tmp_path}/mine.py:{line_of(source, added.splitlines()[0])}"
 
 
-def test_unrelated_names_have_no_errors(tmp_path):
-    for added in [
-        "def on_ack(env):\n    pass\n\n\nHANDLERS = (on_ack,)",
-        "def _on_ack(env):\n    pass",
-        "def unused(env):\n    pass",
-        "TX_TIMER = 0\nPACE = TX_TIMER",
-        "LARGEST = 3",
-    ]:
-        assert check(tmp_path, f"{SOUND}\n\n{added}\n") == []
-
-
 @pytest.mark.parametrize(
     ("before", "after", "key", "message"),
     [

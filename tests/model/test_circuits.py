@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from raises_input import raises_input
 
 from netsim.model.checks import check_symmetric
-from netsim.model.circuit_times import check_rules, clock_errors
-from netsim.model.circuits import END_PS, NONE, Schedule, days_of, round_robin_matchings
+from netsim.model.circuit_times import check_rules
+from netsim.model.circuits import NONE, Schedule, days_of, round_robin_matchings
 from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
-from netsim.model.port_sizes import longest_paths
 from netsim.network import NetworkBuilder
 
 GBPS = 10**9
@@ -125,86 +124,6 @@ def test_days_match_a_per_picosecond_simulation_of_the_circuit(schedule: Schedul
         assert up.tolist() == lit(schedule, pair, end_ps)
 
 
-def test_one_shot_schedule_keeps_its_last_matching() -> None:
-    days = days_of(
-        Schedule([10, 20], [[1, 0], [1, 0]], reconfiguration_delay_ps=3, offset_ps=5, repeats=False)
-    )
-    assert days.days_ps.tolist() == [[8, END_PS]]
-
-
-def test_every_pair_ever_joined_gets_a_circuit_port() -> None:
-    network = network_with(Schedule(10 * US, SWAP, reconfiguration_delay_ps=US))
-    circuits = network.circuits
-    assert circuits is not None
-    ports = np.flatnonzero(circuits.of_port >= 0)
-    joined = [
-        (network.port_name(p), network.port_name(int(network.port_peer[p]))) for p in ports.tolist()
-    ]
-    assert joined == [
-        ("tor0:1", "tor1:1"),
-        ("tor0:2", "tor2:1"),
-        ("tor1:1", "tor0:1"),
-        ("tor1:2", "tor2:2"),
-        ("tor2:1", "tor0:2"),
-        ("tor2:2", "tor1:2"),
-    ]
-    latency = 300 * NS
-    assert network.port_delay_ps[ports].tolist() == [
-        delay + latency for delay in (3 * US, 4 * US, 3 * US, 5 * US, 4 * US, 5 * US)
-    ]
-    assert circuits.near_ps[ports].tolist() == [US, US, 2 * US, 2 * US, 3 * US, 3 * US]
-    assert circuits.fiber[ports].tolist() == [0, 0, 1, 1, 2, 2]
-    days = [circuits.days_ps[circuits.first_day[c]].tolist() for c in circuits.calendar[ports]]
-    assert [begin // US for begin, _ in days] == [1, 11, 1, 21, 11, 21]
-
-
-def test_permanently_joined_pair_has_no_calendar() -> None:
-    circuits = network_with(
-        Schedule(10 * US, [[1, 0], [1, 0]], reconfiguration_delay_ps=US)
-    ).circuits
-    assert circuits is not None
-    assert not circuits.change
-    assert (circuits.calendar == NONE).all()
-
-
-def test_each_direction_of_a_circuit_has_its_own_days() -> None:
-    """Port 0 sends to 1, then 2, then 1; port 1 sends to 0 in the second slot only."""
-    ways = [[1, NONE, NONE], [2, 0, NONE], [1, NONE, NONE]]
-    network = network_with(
-        Schedule(10 * US, ways, bidirectional=False, reconfiguration_delay_ps=US)
-    )
-    circuits = network.circuits
-    assert circuits is not None
-    days = {
-        network.port_name(port): (
-            circuits.days_ps[slice(*circuits.first_day[number : number + 2])] / US
-        ).tolist()
-        for port in np.flatnonzero(circuits.of_port >= 0).tolist()
-        if (number := int(circuits.calendar[port])) >= 0
-    }
-    assert days == {
-        "tor0:1": [[21, 40]],
-        "tor0:2": [[11, 20]],
-        "tor1:1": [[11, 20]],
-        "tor2:1": [[0, 0]],
-    }
-    assert circuits.ever_up is not None
-    assert [network.port_name(port) for port in np.flatnonzero(~circuits.ever_up)] == ["tor2:1"]
-    to = [
-        [network.reaches(np.array([a]), np.array([b])).item() for b in range(3)] for a in range(3)
-    ]
-    assert to == [[True, True, True], [True, True, True], [False, False, True]]
-    assert [network.port_name(port) for port in network.path(1, 2)] == [
-        "h1:0",
-        "tor1:1",
-        "tor0:2",
-        "tor2:0",
-    ]
-    assert network.diameter == 4
-    with raises_input("tor2", "tor0"):
-        network.path(2, 0)
-
-
 @given(schedules())
 @settings(max_examples=60, deadline=None)
 def test_circuit_routes_are_shortest_directed_paths(schedule: Schedule) -> None:
@@ -249,16 +168,6 @@ def test_flow_between_racks_without_a_static_circuit_is_rejected() -> None:
         port_pairs_of(network, FlowTable([1], [2], 1))
     assert e.value.key == "topology"
     assert "matching" in str(e.value.hint)
-
-
-def test_longest_path_ignores_unreachable_host_pairs() -> None:
-    """The longest path of 0 -> 1 -> 2 is from 0 to 2, over fibers of 1, 2, 2 and 3 us."""
-    network = network_with(Schedule(10 * US, [[1, 2, NONE]], bidirectional=False))
-    packets = PacketFormat()
-    sent = 4 * 80 * packets.data_bytes  # four links of 100 Gbps
-    assert longest_paths(network, packets.data_bytes).tolist() == [
-        sent + 2 * US + 8 * US + 3 * 300 * NS
-    ]
 
 
 def test_symmetric_ecmp_requires_bidirectional_circuits() -> None:
@@ -377,9 +286,3 @@ def test_circuit_rules_without_circuits_are_rejected() -> None:
     check_rules(network, None, FULL)
     with raises_input("circuit", key="fabric.circuits"):
         check_rules(network, CircuitRules(), FULL)
-
-
-def test_clock_errors_stay_within_the_limit() -> None:
-    errors = clock_errors(5, 2000, seed=3)
-    assert np.unique(errors).tolist() == list(range(-5, 6))
-    assert not clock_errors(0, 10, seed=3).any()

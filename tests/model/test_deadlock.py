@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -165,17 +164,6 @@ def test_cyclic_topologies_are_rejected_unless_deadlock_is_allowed() -> None:
         assert network.port_name(cycle[-1]) in pfc_text(network, waiting_cycle(network))
 
 
-def test_nonminimal_routing_without_levels_can_deadlock() -> None:
-    """Minimal routes of a full mesh have no cycle; routes through a via do without levels."""
-    mesh = topology_of({"kind": "hyperx", "shape": "5"})
-    for name, length in (("ecmp", 0), ("valiant", 0), ("ugal_l", 0), ("par", 2)):
-        choices = choices_of(fabric_with("lossless", routing=name), mesh)
-        assert (choices.via, choices.anywhere) == (name != "ecmp", name == "par")
-        assert len(check_cycle(mesh, None, choices)) == length, name
-        flat = replace(choices, n_levels=1, next_level=None)
-        assert len(check_cycle(mesh, None, flat)) == (0 if name == "ecmp" else 2), name
-
-
 BY_LEVELS = (
     ({"kind": "torus", "shape": "4"}, "dateline"),
     ({"kind": "torus", "shape": "6x3"}, "dateline"),
@@ -279,18 +267,3 @@ def test_routing_with_untraceable_levels_is_rejected(tmp_path: Path) -> None:
         with raises_input("mine.py", message, "levels"):
             waiting_cycle(network, None, choices_of(fabric, network))
         file.unlink()
-
-
-def test_failed_tree_links_can_create_a_deadlock_cycle() -> None:
-    """While links are down, rerouted packets may go down and then up again."""
-    network = topology_of({"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 4})
-    links = {network.port_name(port): port for port in range(network.n_ports)}
-
-    def routes(*names: str) -> RouteChanges:
-        ports = np.array([links[name] for name in names])
-        both = np.concatenate([ports, network.port_peer[ports]])
-        faults = combine([LinkFault(both, outages_ps=((10, 20),))], network.n_ports)
-        return follow_failures(network, faults, np.zeros(network.n_switches, np.int64))
-
-    assert check_cycle(network, routes("spine0:0")) == []
-    assert check_cycle(network, routes("spine0:0", "spine1:1")) != []

@@ -6,12 +6,10 @@ import networkx as nx
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from topology_of import topology_of
 
 from netsim.model.demand import demand_of, levels
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
-from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable
 from netsim.model.workload import Workload
 from netsim.network import build_topology
 
@@ -28,25 +26,6 @@ def test_demand_between_edge_switches_counts_wire_bytes() -> None:
     assert demand.entries() == [(0, 1, 1100 + 2800), (1, 0, 101 + 1100)]
     assert demand.level.tolist() == [0, 0, 1, 1, 0]
     assert demand.entries(demand.level == 1) == [(1, 0, 101)]
-
-
-def test_multi_plane_host_belongs_to_the_edge_of_its_first_port() -> None:
-    plane = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}
-    network = topology_of({"kind": "multi_plane", "planes": 2, "plane": plane})
-    demand = demand_of(network, Workload(FlowTable([0, 3], [2, 1], [1000, 1])), PACKETS, seed=1)
-    assert demand.n_edges == 4
-    assert demand.entries() == [(0, 1, 1100), (1, 0, 101)]
-
-
-def test_flow_levels_follow_dependencies_through_tasks() -> None:
-    """Host 1 receives flow 0, computes and then sends flow 1; flow 2 waits for flow 1."""
-    flows = FlowTable([0, 1, 2, 0], [1, 2, 0, 1], 1000)
-    flows.set_dependencies([[], [], [1], []])
-    tasks = TaskTable([RECEIVE, COMPUTE, SEND], 1, [0, 5, 0], flow=[0, -1, 1])
-    tasks.wait_for([[], [0], [1]])
-    assert levels(flows, tasks).tolist() == [0, 1, 2, 0]
-    assert levels(flows, None).tolist() == [0, 0, 1, 0]
-    assert levels(FlowTable([0], [1], 1), None).tolist() == [0]
 
 
 @given(st.lists(st.lists(st.integers(0, 20), max_size=4), min_size=1, max_size=20))

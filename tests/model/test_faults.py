@@ -46,13 +46,6 @@ def test_bit_error_loss_grows_with_packet_size():
         assert table[size] / 2**32 == pytest.approx(expected, rel=1e-6)
 
 
-def test_loss_probabilities_of_one_link_combine():
-    faults = [LinkFault(NIC, loss=0.5), LinkFault(NIC, loss=0.5, bit_error_rate=1e-7)]
-    table = combine(faults, NETWORK.n_ports).loss_table[1]
-    expected = 1 - 0.25 * (1 - 1e-7) ** (8 * 1000)
-    assert table[1000] / 2**32 == pytest.approx(expected, rel=1e-9)
-
-
 def test_faults_that_exceed_memory_are_rejected():
     many = [LinkFault(NIC, bit_error_rate=k * 1e-9) for k in range(100)]
     down = LinkFault(np.arange(NETWORK.n_ports), outages_ps=((0, 1),) * 10**6)
@@ -63,12 +56,6 @@ def test_faults_that_exceed_memory_are_rejected():
             combine(links, 100)
         with raises_input("000,000", key="faults"):
             combine([down], NETWORK.n_ports)
-
-
-def test_faults_of_other_links_do_not_affect_a_flow():
-    engine = one_flow(400_000, LinkFault(np.array([3]), loss=1.0))
-    assert lost(engine) == 0
-    assert fct_ps(engine)[0] > 0
 
 
 def test_outage_loses_exactly_the_packets_in_flight():
@@ -89,22 +76,6 @@ SEND = 332_800
 """A full packet at 100 Gbps, ps."""
 
 
-def test_rate_reduction_slows_packets_that_start_later():
-    """The last 49 packets take twice as long on the first link, which is the bottleneck."""
-    half = LinkFault(NIC, rate_bps=50 * 10**9, at_ps=50 * SEND + 1)
-    clean, slowed = one_flow(100 * 4096), one_flow(100 * 4096, half)
-    assert fct_ps(slowed)[0] == fct_ps(clean)[0] + 49 * SEND
-
-
-def test_lowest_of_overlapping_rate_reductions_applies():
-    faults = [
-        LinkFault(NIC, rate_bps=50 * 10**9, at_ps=0, until_ps=4 * SEND),
-        LinkFault(NIC, rate_bps=25 * 10**9, at_ps=2 * SEND, until_ps=3 * SEND),
-    ]
-    # Packets start at 0 (at 50G), 2 SEND (at 25G) and 6 SEND (at the built rate).
-    assert fct_ps(one_flow(10 * 4096, *faults))[0] == fct_ps(one_flow(10 * 4096))[0] + 4 * SEND
-
-
 def test_raised_rate_equals_a_network_built_faster():
     double = LinkFault(np.arange(NETWORK.n_ports), rate_bps=200 * 10**9, at_ps=0)
     network = fat_tree(4, 2, "200Gbps")
@@ -114,18 +85,6 @@ def test_raised_rate_equals_a_network_built_faster():
     )
     built = build(network, flows, "datagram", DROP_TAIL, jit=False)
     assert fct_ps(run(faster))[0] == fct_ps(run(built))[0]
-
-
-def test_temporary_loss_hits_packets_that_start_during_it():
-    engine = one_flow(10 * 4096, LinkFault(NIC, loss=1.0, at_ps=SEND, until_ps=4 * SEND))
-    assert lost(engine) == 3
-
-
-def test_go_back_n_recovers_from_an_outage_after_one_timeout():
-    engine = one_flow(40_960, LinkFault(NIC, outages_ps=((0, 50 * US),)), transport="roce")
-    clean = one_flow(40_960, transport="roce")
-    rto_ps = 4000 * US
-    assert fct_ps(engine)[0] == fct_ps(clean)[0] + rto_ps
 
 
 def test_random_losses_depend_only_on_the_seed():
@@ -175,14 +134,6 @@ class TestExperiment:
 
     def test_link_pattern_accepts_wildcards(self, tmp_path):
         assert len(self.ports(tmp_path, "leaf* -> spine*")) == 16
-
-    def test_experiment_without_faults_has_none(self, tmp_path):
-        (point,) = load(tmp_path, text()).points()
-        assert prepare(point).faults is None
-
-    def test_loss_rate_can_be_swept(self, tmp_path):
-        content = text(**{"faults.some": 'links = "all"\nloss_rate = [0.1, 0.2]'})
-        assert [p.faults["some"].loss_rate for p in load(tmp_path, content).points()] == [0.1, 0.2]
 
     def test_resolved_fault_repeats_its_section(self, tmp_path):
         content = text(**{"faults.cut": 'links = "leaf0 - spine0"\ndown = "1us"\nup = "2ms"'})

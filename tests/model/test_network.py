@@ -18,8 +18,6 @@ from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.routing import (
     COUNT_BITS,
-    COUNT_MASK,
-    RoutingTable,
     TableWriter,
     Wiring,
     table_from,
@@ -98,43 +96,6 @@ def test_ports_are_numbered_by_node_hosts_first(network: Network) -> None:
     assert network.lookahead_ps == network.port_delay_ps.min() > 0
 
 
-def test_switch_ports_follow_the_order_of_cables() -> None:
-    network = two_switches()
-    assert [network.port_name(port) for port in range(network.n_ports)] == [
-        "h0:0",
-        "h1:0",
-        "h2:0",
-        "a:0",
-        "a:1",
-        "a:2",
-        "a:3",
-        "b:0",
-        "b:1",
-        "b:2",
-    ]
-    assert network.port_peer.tolist() == [3, 5, 8, 0, 7, 1, 9, 4, 2, 6]
-    assert network.host_group.tolist() == [0, 0, 1]
-    assert network.host_port.tolist() == [0, 2, 1]
-    assert network.candidates(0, 1).tolist() == [1, 3]
-    assert network.candidates(0, 0).tolist() == []
-    assert network.path(0, 2) == [0, 4, 8]
-    assert network.diameter == 3
-
-
-def test_switch_latency_is_added_to_ingress_link_delay() -> None:
-    network = two_switches()
-    delay = dict(
-        zip(map(network.port_name, range(network.n_ports)), network.port_delay_ps, strict=True)
-    )
-    assert delay["h0:0"] == US
-    assert delay["h2:0"] == US + 300_000
-    assert delay["a:1"] == 2 * US + 300_000
-    assert delay["b:0"] == 2 * US
-    assert delay["b:1"] == US
-    assert network.lookahead_ps == US
-    assert network.host_rate_bps == 100 * GBPS
-
-
 def test_to_networkx_keeps_names_rates_and_delays() -> None:
     graph = two_switches().to_networkx()
     assert graph.number_of_edges() == 5
@@ -142,19 +103,6 @@ def test_to_networkx_keeps_names_rates_and_delays() -> None:
     assert graph.nodes[0] == {"kind": "host", "tier": -1, "name": "h0"}
     assert graph.edges[3, 4, 0]["rate_bps"] == 400 * GBPS
     assert graph.edges[2, 4, 0]["delay_ps"] == (US + 300_000, US)
-
-
-def test_bulk_cables_equal_single_cables() -> None:
-    single, bulk = NetworkBuilder(), NetworkBuilder()
-    for builder in (single, bulk):
-        builder.add_hosts(4)
-        builder.add_switch()
-    for host in range(4):
-        single.cable(host, 4, GBPS, US)
-    bulk.cable(0, 4, GBPS, US)
-    bulk.cables(np.arange(1, 4), 4, GBPS, US)
-    for name in ("port_peer", "port_delay_ps", "port_rate_bps", "host_port", "route"):
-        assert (getattr(single.build("x"), name) == getattr(bulk.build("x"), name)).all()
 
 
 def test_routing_function_replaces_shortest_paths() -> None:
@@ -190,21 +138,6 @@ def test_ring_example_of_the_guide_routes_clockwise() -> None:
     assert sorted(set(down.route.tolist())) == [-1, 0]
     with raises_input("switch 0", "wcmp"):
         table_from(wiring, lambda switch, _: np.repeat(wiring.fabric_ports(switch), 2))
-
-
-@given(networks())
-@settings(max_examples=25, deadline=None)
-def test_table_from_equals_the_shortest_path_table(network: Network) -> None:
-    wiring = network.wiring()
-    groups = {edge: g for g, edge in enumerate(network.edge_switch.tolist())}
-
-    def ports_of(switch: int, edge: int) -> list[int]:
-        first = network.first_group[network.switch_network[switch]]
-        return network.candidates(switch, groups[edge] - int(first)).tolist()[::-1]
-
-    made = table_from(wiring, ports_of)
-    dense = RoutingTable(network.route, network.route_ports, network.route_first).dense(wiring)
-    assert np.array_equal(made.route & COUNT_MASK, dense & COUNT_MASK)
 
 
 def test_equal_candidate_lists_are_stored_once() -> None:
@@ -293,14 +226,6 @@ def test_invalid_flow_columns_are_rejected() -> None:
     ]:
         with raises_input("flow"):
             table(**columns)
-
-
-def test_flow_may_depend_on_a_later_flow() -> None:
-    flows = table()
-    flows.set_dependencies([[1, 2], [2], []])
-    flows.validate(3)
-    assert [flows.waits_for(flow) for flow in range(3)] == [[1, 2], [2], []]
-    assert table().waits_for(0) == []
 
 
 @given(

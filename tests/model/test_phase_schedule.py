@@ -13,9 +13,7 @@ from raises_input import raises_input
 
 from netsim.model.circuit_times import time_up_ps
 from netsim.model.circuits import END_PS, Schedule, days_of
-from netsim.model.paths import circuit_switches, up_shares
 from netsim.network import Network, NetworkBuilder
-from netsim.plots.networks import matchings
 
 US = 10**6
 PAIRS = [[1, 0, 3, 2], [2, 3, 0, 1], [1, 0, 3, 2]]
@@ -142,15 +140,3 @@ def test_recorded_slot_starts_give_the_time_circuits_were_up(
             turned = slot > 0 and not circuits.up_in_slot[slot - 1, port]
             lit += there and not (turned and now < begins[slot] + night_ps)
         assert found[circuits.calendar[port]] == lit
-
-
-def test_inventory_and_plot_of_phase_driven_switch_use_slots() -> None:
-    network = racks(Schedule(None, PAIRS, control_delay_ps=9 * US, reconfiguration_delay_ps=US))
-    assert network.circuits is not None
-    (row,) = circuit_switches(network)
-    assert (row.phase_driven, row.matchings, row.night_ps, row.duty) == (True, 3, US, 1.0)
-    assert sorted(set(up_shares(network.circuits).tolist())) == [1 / 3, 2 / 3, 1.0]
-    drawn = matchings(network, 0)
-    assert [slot for slot, _ in drawn] == [0, 1, 2]
-    expected = [{(a, b) for a, b in enumerate(row)} for row in PAIRS]
-    assert [pairs for _, pairs in drawn] == expected

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from raises_input import raises_input
 from several_ports import rails, two_nics
 
-from netsim.model.arithmetic import below, rand32
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable
-from netsim.model.port_pairs import HASH, ROUND_ROBIN, pairs_used, port_pairs_of
+from netsim.model.port_pairs import port_pairs_of
 
 GBPS = 10**9
 US = 10**6
@@ -36,11 +34,6 @@ def test_parallel_planes_are_separate_networks():
         ports = network.path(plane, 9 + plane)  # from host 0 to host 3
         assert network.port_peer[ports[-1]] == 9 + plane
         assert {network.node_name(network.port_node[p]) for p in ports[1:]} == {f"plane{plane}"}
-
-
-def test_ports_of_different_planes_have_no_path():
-    with raises_input("h0:0", "h3:1"):
-        rails(n_hosts=4, rates=(100, 100)).path(0, 7)
 
 
 def test_flow_has_one_port_pair_per_plane():
@@ -92,29 +85,6 @@ def test_flow_between_disconnected_hosts_is_rejected():
     flows.use_nics(1)
     with raises_input("flow 0", "NIC 1", "host 0", "NIC 0"):
         port_pairs_of(network, flows)
-
-
-def test_extra_source_ports_share_destination_ports():
-    builder = NetworkBuilder()
-    builder.add_hosts(2)
-    switch = builder.add_switch()
-    for host in (0, 0, 0, 1, 1):
-        builder.cable(host, switch, GBPS, US)
-    network = builder.build("five")
-    port_pairs = port_pairs_of(network, FlowTable([0, 1], [1, 0], 1))
-    assert named(network, port_pairs) == [
-        [("h0:0", "h1:0"), ("h0:1", "h1:1"), ("h0:2", "h1:0")],
-        [("h1:0", "h0:0"), ("h1:1", "h0:1")],
-    ]
-
-
-def test_hash_balancing_uses_the_drawn_port_pair():
-    network = rails(n_hosts=2, rates=(100,) * 4)
-    flows = FlowTable(np.zeros(50, int), 1, 1)
-    port_pairs = pairs_used(network, flows, HASH, seed=5)
-    assert port_pairs.src_port.tolist() == [below(rand32(5, 10, flow, 0), 4) for flow in range(50)]
-    assert (port_pairs.dst_port == port_pairs.src_port + 4).all()
-    assert pairs_used(network, flows, ROUND_ROBIN, seed=5).counts.tolist() == [4] * 50
 
 
 @pytest.mark.parametrize(

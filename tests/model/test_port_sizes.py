@@ -87,31 +87,6 @@ def test_each_network_of_a_host_has_its_own_base_rtt():
     assert sizes.round_trip_ps == (both + 40_000, both + 20_000_000)
 
 
-def test_bdp_in_bytes_is_rounded_up():
-    assert Bdp(Fraction(1, 3)).at(8 * 10**9, 1000) == 1
-    assert Bdp(Fraction(1)).at(8 * 10**9, 1001) == 2
-    assert Bdp(Fraction(0)).at(8 * 10**9, 1001) == 0
-
-
-def test_uniform_sizes_are_stored_in_the_fabric():
-    network = fat_tree(2, 2, "100Gbps")
-    wanted = fabric(queue_bytes=ONE)
-    plain, sizes = settle_sizes(wanted, network, PACKETS)
-    assert sizes is None
-    assert plain == replace(wanted, queue=plain.queue)
-    assert plain.queue.params["queue_bytes"] == ONE.at(
-        100 * GBPS, int(base_round_trips(network, PACKETS)[0])
-    )
-    assert settle_sizes(fabric(queue_bytes=5000), network, PACKETS)[1] is None
-
-
-def test_longest_paths_do_not_depend_on_the_batch_size(monkeypatch):
-    network = fat_tree(1, 7, "100Gbps", spines=3, host_link_latency="2us")
-    whole = longest_paths(network, 100)
-    monkeypatch.setattr("netsim.model.port_sizes.AT_ONCE", 20)
-    assert np.array_equal(longest_paths(network, 100), whole)
-
-
 def test_large_networks_are_measured_from_some_edge_switches(monkeypatch):
     network = fat_tree(1, 7, "100Gbps", spines=3, host_link_latency="2us")
     whole = longest_paths(network, 100)

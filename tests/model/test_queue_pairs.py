@@ -11,8 +11,6 @@ from raises_input import raises_input
 
 from netsim.results import load_result, write_result
 from netsim.running.point import simulate
-from netsim.tracing import trace_flow
-from netsim.tracing.why import explain_flow
 from netsim.workloads.tracing.critical_path import critical_path
 
 ROCE = 'transport = {{kind = "roce", queue_pairs = {}}}'
@@ -46,15 +44,6 @@ def test_a_message_ends_with_its_last_queue_pair(tmp_path: Path) -> None:
     last = parts.group_by("flow", maintain_order=True).agg(pl.col("fct_ps").max())
     assert last["fct_ps"].to_list() == flows["fct_ps"].to_list()
     assert (flows["slowdown"] >= 1).all()
-
-
-def test_why_explains_the_last_queue_pair_and_trace_says_so(tmp_path: Path) -> None:
-    result = run(tmp_path, 3, 'kind = "permutation"\nsize = "90KB"')
-    slowest = int(result.flows["fct_ps"].arg_max())
-    found = explain_flow(result, slowest)
-    assert found.budget["time_ps"].sum() == result.flows["fct_ps"][slowest]
-    with raises_input("several queue pairs", f"netsim why --flow {slowest}"):
-        trace_flow(result, slowest)
 
 
 def test_tasks_wait_for_all_queue_pairs(tmp_path: Path) -> None:

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
-from part_of_load import operations_of, steps_of
 from raises_input import mentions, raises_input
-from small_job import MACHINE
 from topology_of import check_routes, topology_of
 
 from netsim.experiment import Experiment
 from netsim.experiment.scenario import Scenario, network_of, prepare
-from netsim.model.inventory import inventory
 from netsim.network import Network
 
 GBPS = 10**9
@@ -31,23 +28,6 @@ def point(tree: dict[str, Any], **tables: Any) -> Any:
 
 def scenario(tree: dict[str, Any], **tables: Any) -> Scenario:
     return prepare(point({**tree, "reduction_delay": "150ns"}, **tables))
-
-
-def test_reduction_units_do_not_change_the_network_inventory() -> None:
-    for tree in [LEAVES, {**LEAVES, "planes": 2}, RACKS]:
-        plain, network = topology_of(tree), topology_of({**tree, "reduction_delay": "150ns"})
-        assert plain.reduction is None
-        for name in (
-            "port_node",
-            "port_peer",
-            "port_rate_bps",
-            "port_delay_ps",
-            "route",
-            "port_nic",
-        ):
-            np.testing.assert_array_equal(getattr(plain, name), getattr(network, name))
-        assert inventory(network) == inventory(plain)
-        assert network.bisection_bps == plain.bisection_bps
 
 
 def test_reduction_units_follow_the_hosts_and_match_switch_capacity() -> None:
@@ -101,24 +81,6 @@ def test_in_network_collective_sends_through_reduction_units() -> None:
         units = np.unique(np.concatenate([made.flows.src, made.flows.dst]))[network.n_hosts :]
         np.testing.assert_array_equal(units, np.unique(network.reduction.unit))
         assert mentions(made.load.notes[0], "in_network")
-
-
-def test_tensor_parallel_job_reduces_within_its_racks() -> None:
-    model = {"layers": 2, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 64}
-    layout = {"tp": 4, "dp": 3, "global_batch": 6}
-    job = {"model": model, "machine": MACHINE, "layout": layout}
-    training = {"kind": "training", "job": job, "steps": 2}
-    made = scenario(RACKS, traffic={**training, "algorithm": {"tp": "in_network"}})
-    ring = scenario(RACKS, traffic={**training, "algorithm": {"tp": "ring"}})
-    table, other = operations_of(made.load), operations_of(ring.load)
-    assert table is not None
-    assert other is not None
-    for name in ("rank", "what", "size_bytes", "n", "kind", "host"):
-        np.testing.assert_array_equal(getattr(table, name), getattr(other, name))
-    np.testing.assert_array_equal(steps_of(made.load).step, steps_of(ring.load).step)
-    kind, kinds = made.flows.named_kinds()
-    to_units = np.maximum(made.flows.src, made.flows.dst) >= len(np.unique(table.host))
-    np.testing.assert_array_equal(to_units, kind == kinds.index("tp"))
 
 
 def test_in_network_all_reduce_takes_the_time_of_its_note() -> None:

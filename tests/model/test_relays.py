@@ -70,12 +70,6 @@ def completion(network: Network, rule: RelayRule, packets: int, src: int, dst: i
 
 
 @pytest.mark.parametrize("at", [SOURCE, DESTINATION])
-def test_unchunked_message_takes_the_sum_of_its_segments(at: str) -> None:
-    found = completion(rails(2, 3), RelayRule(3, 1, at), 7, 1, 5)
-    assert found == alone(7, 400, UP_DELAY) + alone(7, 100, OUT_DELAY)
-
-
-@pytest.mark.parametrize("at", [SOURCE, DESTINATION])
 @pytest.mark.parametrize(("up", "out"), [(400, 100), (100, 100), (50, 200)])
 def test_relayed_chunks_are_pipelined(at: str, up: int, out: int) -> None:
     # One chunk crosses the faster segment; all chunks cross the slower one back to back.
@@ -97,13 +91,6 @@ def test_relay_peer_shares_the_rail_of_the_other_end() -> None:
     assert RelayRule(4, 2, SOURCE).peers(flows).tolist() == [-1, 2, 3]
     flows.use_nics(1)
     assert RelayRule(4, 2, SOURCE).peers(flows).tolist() == [-1, -1, -1]
-
-
-def test_workload_without_cross_rail_messages_is_unchanged() -> None:
-    load = Workload(FlowTable([0, 1], [3, 2], 5000))
-    same, segments = relayed(load, RelayRule(3))
-    assert same is load
-    assert segments is None
 
 
 def test_relayed_messages_are_split_into_chunks_per_segment() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import networkx as nx
 import numpy as np
-from engine_runs import DROP_TAIL, US, build, fat_tree, fct_ps, flow_table, run
+from engine_runs import DROP_TAIL, US, build, fat_tree, flow_table, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
@@ -148,28 +148,6 @@ def test_failed_spine_loses_packets_until_routes_converge() -> None:
         conserve(engine)
 
 
-def test_failure_of_every_path_makes_packets_unroutable() -> None:
-    """The leaf drops packets at the host's port while its table has no route."""
-    down_ps, up_ps, convergence_delay_ps, n = 20 * US, 40 * US, 3 * US, 200
-    both = np.concatenate([ports_between(NETWORK, "leaf0", f"spine{k}") for k in range(2)])
-    faults = faults_with_routes(
-        NETWORK, [LinkFault(both, outages_ps=((down_ps, up_ps),))], convergence_delay_ps
-    )
-    engine = datagrams(n, faults)
-    at_leaf = np.arange(n) * SEND + HOP
-    gone = (down_ps + convergence_delay_ps <= at_leaf) & (at_leaf < up_ps + convergence_delay_ps)
-    lost = ~gone & (at_leaf < up_ps) & (at_leaf + HOP > down_ps)
-    links = engine.link_counters()
-    port = int(NETWORK.port_peer[0])
-    assert links.unroutable_packets[port] == links.unroutable_packets.sum() == gone.sum() > 0
-    assert links.unroutable_bytes[port] == gone.sum() * 4160
-    assert links.lost_packets.sum() == lost.sum() > 0
-    assert engine.conservation().packets.unroutable == gone.sum()
-    conserve(engine)
-    assert faults.routes is not None
-    assert faults.routes.cut_off.tolist() == [2, 3]  # hosts of leaf1, cut off from those of leaf0
-
-
 def test_looping_packets_are_dropped_after_255_hops() -> None:
     """Spines return packets for leaf1 to leaf0, which sends them up again."""
     row = faults_with_routes(NETWORK, [], 0)
@@ -186,22 +164,6 @@ def test_looping_packets_are_dropped_after_255_hops() -> None:
     assert links.unroutable_packets.sum() == 3
     assert links.sent_packets.sum() == 3 * 255
     conserve(engine)
-
-
-def test_go_back_n_completes_over_the_remaining_path() -> None:
-    """Under ECMP, RoCE resumes after one timeout once routes converge."""
-    flows = flow_table([(0, 2, 400_000, 0), (1, 3, 400_000, 0)])
-    ports = np.concatenate([ports_between(NETWORK, leaf, "spine0") for leaf in ("leaf0", "leaf1")])
-    done = {}
-    for convergence_delay_ps in (10 * US, NEVER):
-        dead = [
-            LinkFault(ports, outages_ps=((5 * US, 10**15),)),
-        ]
-        faults = faults_with_routes(NETWORK, dead, convergence_delay_ps)
-        engine = build(NETWORK, flows, "roce", DROP_TAIL, faults=faults, jit=False)
-        done[convergence_delay_ps] = fct_ps(run(engine, 20_000 * US))
-    assert (done[10 * US] > 0).all()
-    assert (done[10 * US] < 5000 * US).all()
 
 
 def test_too_many_route_changes_are_rejected() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from engine_runs import DROP_TAIL, acked_ps, build, counter, fct_ps, flow_table, run
+from engine_runs import DROP_TAIL, acked_ps, build, fct_ps, flow_table, run
 from hybrids import CIRCUITS, FIBER, PACKETS, TO_RACK, TO_SPINE, US, hybrid
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,21 +17,16 @@ from random_networks import networks
 from traffic_cases import make, star
 
 from netsim.flows import FlowTable
-from netsim.model.fabric import CircuitRules, PacketFormat
-from netsim.model.faults import LinkFault, combine, follow_failures
+from netsim.model.fabric import PacketFormat
 from netsim.model.ideal import ideal_times
 from netsim.model.inventory import inventory
 from netsim.model.network import Network
-from netsim.model.paths import failure
 from netsim.model.port_pairs import port_pairs_of
-from netsim.model.port_sizes import longest_paths
 from netsim.model.routing import NO_ROUTE, RoutingTable, Wiring, shortest_paths
 from netsim.network import (
     NamedRouting,
     NetworkBuilder,
     RoutingPolicy,
-    Schedule,
-    round_robin_matchings,
 )
 
 SIZES = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
@@ -150,23 +144,6 @@ def test_flows_take_the_ring_direction_of_their_table() -> None:
     assert fct_ps(engine).tolist() == [n * (FULL_PS + US) for n in (5, 7, 7, 5)]
 
 
-def test_pair_without_a_circuit_uses_the_fallback_table() -> None:
-    network = hybrid(fallback="packets")
-    assert taken(network, (*JOINED, 1), (*APART, 1)) == [("circuits",) * 3, ("packets",) * 3]
-    with raises_input("host 0", "host 1", "circuits"):
-        taken(hybrid(), (*JOINED, 1), (*APART, 1))
-    with raises_input("host 1", "host 0", "circuits"):
-        rule = {"small_table": "packets", "large_min_bytes": 2, "control_table": "circuits"}
-        taken(hybrid(Schedule(US, round_robin_matchings(4)[:1]), **rule), (*APART, 1))
-
-
-def test_acks_of_a_one_way_circuit_use_the_fallback_table() -> None:
-    ring = Schedule(10 * US, [[3, -1, -1, -1]], bidirectional=False)
-    network = hybrid(ring, fallback="packets")
-    assert taken(network, (*JOINED, 1)) == [("circuits", "packets", "packets")]
-    assert taken(network, (*JOINED[::-1], 1)) == [("packets",) * 3]
-
-
 def test_flow_times_match_their_routing_tables() -> None:
     """Single flows over the circuit or the spine match closed forms, as do their acks."""
     network = hybrid(
@@ -187,20 +164,6 @@ def test_flow_times_match_their_routing_tables() -> None:
     assert ideal.acked_ps.tolist() == [one + back for one in expected]
     round_trips = engine.flow_states().base_rtt_ps.tolist()
     assert round_trips == [by_circuit + back, expected[2] + back, expected[2] + back]
-
-
-def test_reconfiguring_circuits_do_not_delay_packet_fabric_flows() -> None:
-    schedule = Schedule(100 * US, round_robin_matchings(4), reconfiguration_delay_ps=10 * US)
-    network = hybrid(schedule, large_min_bytes=900, small_table="packets")
-    (late,) = (slot for slot, row in enumerate(round_robin_matchings(4)) if row[0] == 1)
-    assert late > 0
-    flows = flow_table([(0, 1, 936, 0), (0, 1, 836, 0)])
-    fabric = replace(DROP_TAIL, circuits=CircuitRules())
-    engine = run(build(network, flows, "datagram", fabric, packets=SIZES, jit=False))
-    waits, goes = fct_ps(engine).tolist()
-    assert waits == late * 100 * US + 10 * US - FIBER + FULL_PS + 2 * FIBER + FULL_PS + TO_RACK
-    assert goes < 10 * US
-    assert counter(engine, "drops") == 0
 
 
 def only(ports: np.ndarray) -> Any:
@@ -247,32 +210,6 @@ def test_combined_tables_keep_the_routes_of_each_table(
                 assert lists[0] == lists[1]
 
 
-def test_policy_with_one_table_equals_no_policy() -> None:
-    given = hybrid()
-    again = NetworkBuilder()
-    again.add_hosts(2)
-    tor = again.add_switch("tor")
-    for host in range(2):
-        again.cable(host, tor, 10**9, US)
-    one, none = again.build("one", policy=RoutingPolicy([NamedRouting("all")])), again.build("none")
-    for name in ("host_group", "host_port", "route_ports"):
-        assert np.array_equal(getattr(one, name), getattr(none, name))
-    assert np.array_equal(one.table.dense(one.wiring()), none.table.dense(none.wiring()))
-    assert (one.n_tables, none.n_tables, given.n_tables) == (1, 1, 2)
-
-
-def test_paths_diameter_and_base_rtt_cover_all_tables() -> None:
-    network = hybrid()
-    assert [network.node_name(int(network.port_node[p])) for p in network.path(0, 3)] == [
-        "h0", "tor0", "tor3",
-    ]  # fmt: skip
-    assert [network.node_name(int(network.port_node[p])) for p in network.path(0, 3, table=1)] == [
-        "h0", "tor0", "spine", "tor3",
-    ]  # fmt: skip
-    assert network.diameter == 4
-    assert longest_paths(network, 1000).tolist() == [2 * TO_RACK + 2 * TO_SPINE + 22 * FULL_PS]
-
-
 def test_inventory_reports_path_diversity_per_table() -> None:
     (row,) = inventory(hybrid()).networks
     assert [(one.by, one.links, one.fewest) for one in row.path_diversity] == [
@@ -280,22 +217,6 @@ def test_inventory_reports_path_diversity_per_table() -> None:
         ("packets", 4, 1),
     ]
     assert [one.share for one in row.path_diversity] == [pytest.approx(1 / 3), 1]
-
-
-def test_failed_spine_cuts_off_only_flows_routed_through_it() -> None:
-    network = hybrid(fallback="packets")
-    spine = np.flatnonzero(network.port_node == network.n_nodes - 1)
-    both = np.concatenate([spine, network.port_peer[spine]])
-    port_pairs = port_pairs_of(network, flow_table([(*JOINED, 1, 0), (*APART, 1, 0)]))
-    failed = failure(network, "spine", both, port_pairs)
-    assert (failed.flows_cut_off, failed.flows_touched) == (1, 0)
-    faults = combine([LinkFault(both, outages_ps=((US, 2 * US),))], network.n_ports)
-    routes = follow_failures(network, faults, np.zeros(network.n_switches, np.int64))
-    rows = routes.row_first[routes.row_ptr[0] : routes.row_ptr[1]].tolist()  # of tor0
-    led = [routes.route[first : first + 8].reshape(2, 4) != NO_ROUTE for first in rows]
-    assert np.sum(led, axis=2).tolist() == [[2, 4], [2, 1], [2, 4]]
-    # Circuits still join the racks in pairs; one pair cannot reach the other.
-    assert routes.cut_off.size == 2
 
 
 def test_invalid_routing_policies_are_rejected() -> None:

@@ -27,15 +27,6 @@ def plan() -> ServingPlan:
     )
 
 
-def test_first_host_of_an_instance_is_its_leader() -> None:
-    machines = plan().instances
-    assert len(machines) == 3
-    assert machines.leader.tolist() == [8, 4, 1]
-    assert machines.size.tolist() == [2, 2, 3]
-    assert machines.of(2).tolist() == [1, 2, 3]
-    assert machines.name(2) == "decode instance 2"
-
-
 def test_joined_serving_plan_shifts_its_flow_numbers() -> None:
     other = Workload(FlowTable([0, 1], [1, 0], 100))
     served = Workload(FlowTable([8, 9, 8], [1, 2, 3], 50), TaskTable([3], [0]), parts=(plan(),))

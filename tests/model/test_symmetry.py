@@ -6,7 +6,6 @@ import itertools
 import random
 from collections.abc import Iterable
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from raises_input import mentions, raises_input
@@ -137,8 +136,3 @@ def two_nics_of_a_port() -> Network:
         for host in hosts:
             builder.cable(host, switch, RATE, DELAY, nic=nic)
     return builder.build("two NICs")
-
-
-def test_switch_height_is_the_distance_to_the_nearest_host() -> None:
-    assert heights(network_of(4, three_tiers())).tolist() == [1] * 4 + [2] * 4 + [3] * 4
-    assert np.all(heights(network_of(8, two_tiers(4, 3))) == [1] * 4 + [2] * 3)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from raises_input import mentions, raises_input
+from raises_input import raises_input
 
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 
@@ -57,11 +56,6 @@ def test_invalid_task_error_names_the_task() -> None:
             tasks.validate(FLOWS, 2)
 
 
-def test_task_name_includes_flow_and_host() -> None:
-    tasks = TaskTable([SEND], 0, flow=0, label=["gradients"])
-    assert mentions(tasks.name(0), "task 0", "flow 0", "host 0")
-
-
 def test_sent_flow_must_not_have_a_start_time_or_dependencies() -> None:
     tasks = TaskTable([SEND], 0, flow=0)
     with raises_input("flow 0", "task 0"):
@@ -81,12 +75,6 @@ def test_dependency_lists_and_pairs_are_equivalent() -> None:
         assert tasks.edges()[1].tolist() == [1, 3, 3, 3]
 
 
-def test_tasks_of_a_stream_run_in_index_order() -> None:
-    tasks = TaskTable([COMPUTE] * 6 + [JOIN], [0, 0, 1, 0, 1, 0, 0], stream=[0, 1, 0, 0, 0, 1, 0])
-    first, then = tasks.stream_edges()
-    assert set(zip(first.tolist(), then.tolist(), strict=True)) == {(0, 3), (1, 5), (2, 4)}
-
-
 def test_joined_workloads_renumber_flows_tasks_and_streams() -> None:
     one = Workload(FLOWS, table([COMPUTE, SEND], 0, [[], [0]], flow=[-1, 0], stream=[2, 0]))
     plain = Workload(FlowTable([1], [0], 700))
@@ -103,11 +91,3 @@ def test_joined_workloads_renumber_flows_tasks_and_streams() -> None:
     assert tasks.flow.tolist() == [-1, 0, -1, -1, 3]
     assert tasks.stream.tolist() == [2, 0, 3, 0, 0]  # streams of another job are renumbered
     assert [edge.tolist() for edge in tasks.edges()] == [[0, 2, 3], [1, 3, 4]]
-
-
-def test_waits_at_source_requires_delivery_at_the_source_host() -> None:
-    flows = FlowTable([0, 1, 1, 2], [1, 0, 2, 0], 100)
-    flows.set_dependencies([[], [0], [0, 3], []])
-    assert flows.waits_at_source().tolist() == [True, False, False]
-    assert Workload(flows).has_tasks
-    assert np.array_equal(FLOWS.waits_at_source(), [])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, counter, fct_ps, flow_table, run
@@ -94,15 +92,6 @@ def test_expander_routes_use_only_circuits_up_for_the_whole_slot(
             assert max(hops.values()) <= MAX_CIRCUITS
 
 
-def test_direct_table_is_the_same_in_all_slots(network: Network) -> None:
-    """The direct table always names the one circuit, whether it is up or not."""
-    slots = slots_of(network)
-    for switch in range(RACKS):
-        for group in range(RACKS):
-            alone = {tuple(candidates(slots, slot, switch, group) or ()) for slot in range(30)}
-            assert alone == {tuple(network.candidates(switch, group).tolist())}
-
-
 def test_single_packets_over_the_expander_never_wait(network: Network) -> None:
     """At any phase, the time is that of one to six circuits in sequence, to the picosecond."""
     rng = np.random.default_rng(3)
@@ -164,30 +153,6 @@ def of(*schedules: Schedule, drain_ps: int = 0) -> Network:
     )
 
 
-ALWAYS = Schedule(US, [[1, 2, 0]], bidirectional=False)
-
-
-def test_slots_combine_switches_with_different_periods() -> None:
-    """One switch changes after 2 and 3 us, the other every 4 us: the common period is 20 us."""
-    one = Schedule([2 * US, 3 * US], [[1, 0, -1], [-1, 2, 1]])
-    other = Schedule(4 * US, [[2, -1, 0], [-1, -1, -1]], offset_ps=US)
-    slots = slots_of(of(one, other, ALWAYS))
-    changes = {t + 5 * k for k in range(8) for t in (0, 2)} | {1 + 4 * k for k in range(10)}
-    ends = slots.offset_ps + np.cumsum(slots.slots_ps)
-    assert sorted((ends // US % 40).tolist()) == sorted(one for one in changes if one < 40)
-
-
-def test_unchanging_circuits_have_one_slot() -> None:
-    slots = slots_of(of(Schedule(US, [[1, 2, 0]] * 2, bidirectional=False)))
-    assert slots.slots_ps.size == len(slots.row_first) == 1
-
-
-def test_equal_rows_are_stored_once() -> None:
-    """The circuit from 0 to 1 comes and goes; the row of rack 2 never changes."""
-    slots = slots_of(of(Schedule(US, [[1, 0, -1], [-1, -1, -1]], bidirectional=False), ALWAYS))
-    assert [np.unique(column).size for column in slots.row_first.T] == [2, 2, 1]
-
-
 def test_invalid_expander_schedules_are_rejected() -> None:
     for schedules, message in [
         ([Schedule(US, [[1, 0, 2], [0, 2, 1]])], "circuit"),
@@ -210,13 +175,3 @@ def test_rerouting_of_time_slotted_routes_is_rejected(network: Network) -> None:
     faults = combine([LinkFault(np.array([20]), outages_ps=((0, US),))], network.n_ports)
     with raises_input(key="routing.convergence_delay"):
         follow_failures(network, faults, np.zeros(network.n_switches, np.int64))
-
-
-@pytest.mark.slow
-def test_tables_of_108_racks_are_built_within_30_seconds() -> None:
-    """The size of Opera: 108 racks, six rotors, 107 matchings and one idle slot."""
-    begin = process_time()
-    slots = slots_of(opera(108, 6, slot_ps=600 * US, night_ps=10 * US, drain_ps=20 * US))
-    assert process_time() - begin < 30
-    assert slots.slots_ps.size == 2 * 107
-    assert slots.nbytes < 50e6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from math import prod
 
 import networkx
@@ -71,21 +70,6 @@ def test_built_tree_has_the_specified_counts_degrees_and_delays(tree: Tree, plan
         assert network.port_delay_ps[up] == tree.delays_ps[level] + tree.latencies_ps[level]
         assert network.port_delay_ps[down] == tree.delays_ps[level] + below
     assert found == [planes * count for count in tree.cables]
-
-
-@given(trees())
-@settings(max_examples=60, deadline=None)
-def test_host_distance_follows_the_lowest_common_subtree(tree: Tree) -> None:
-    network = build(tree)
-    graph = networkx.Graph(network.to_networkx())
-    sizes = [prod(tree.children[: tier + 1]) for tier in range(tree.tiers)]
-    for src in (0, tree.n_hosts // 2):
-        distances = networkx.single_source_shortest_path_length(graph, src)
-        for dst in range(tree.n_hosts):
-            common = next(tier for tier, size in enumerate(sizes) if src // size == dst // size)
-            if src != dst:
-                assert distances[dst] == 2 * (common + 1)
-    assert network.diameter == 2 * tree.tiers
 
 
 @given(trees(), st.data())
@@ -166,21 +150,3 @@ def test_bisection_equals_max_flow_between_host_halves(tree: Tree) -> None:
         assert flow == network.bisection_bps
     by_tier = [a * b for a, b in zip(tree.cables, tree.rates_bps, strict=True)]
     assert network.bisection_bps == min(by_tier) // 2
-
-
-@given(trees(), st.integers(2, 3))
-@settings(max_examples=20, deadline=None)
-def test_planes_are_copies_that_share_only_hosts(tree: Tree, planes: int) -> None:
-    one, several = build(tree), build(tree, planes)
-    graph = several.to_networkx()
-    graph.remove_nodes_from(range(several.n_hosts))
-    parts = list(networkx.connected_components(graph))
-    assert len(parts) == planes
-    assert several.bisection_bps == planes * one.bisection_bps
-    assert several.diameter == one.diameter
-    for plane, switch in itertools.product(range(planes), range(one.n_switches)):
-        there = plane * one.n_switches + switch
-        for group in range(one.n_groups):
-            assert (
-                several.candidates(there, group).tolist() == one.candidates(switch, group).tolist()
-            )

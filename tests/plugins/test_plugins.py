@@ -144,29 +144,7 @@ def test_experiment_runs_with_three_plugin_files(folder: Path) -> None:
     assert flows["acked_ps"].to_list() == [10 * n * 2_337_920 for n in links]
 
 
-def test_plugin_parameters_can_be_set(folder: Path) -> None:
-    done = netsim(folder, "run", "mine.toml", "--set", "transport.window=10", "--out", "wide")
-    assert done.returncode == 0, done.stderr[-2000:]
-    flows = load(folder / "wide").flows
-    # The window holds all ten packets, so the sender never waits for acknowledgments.
-    one_way = [(10 + n - 1) * 332_800 + n * 1_000_000 for n in (5, 4, 3)]
-    assert flows["fct_ps"].to_list() == one_way
-    wrong = netsim(folder, "check", "mine.toml", "--set", "topology.switchs=3")
-    assert wrong.returncode == 2
-    assert "switches" in wrong.stderr
-    assert "Traceback" not in wrong.stderr
-
-
 def test_show_describes_a_plugin_file(folder: Path) -> None:
     done = netsim(folder, "show", "transport", "stop_and_wait.py")
     assert done.returncode == 0, done.stderr
     assert "window" in done.stdout
-
-
-def test_plugin_network_and_traffic_run_with_a_built_in_transport(folder: Path) -> None:
-    text = EXPERIMENT.replace("./stop_and_wait.py", "roce")
-    (folder / "mixed.toml").write_text(text)
-    done = netsim(folder, "run", "mixed.toml", "--out", "mixed")
-    assert done.returncode == 0, done.stderr[-2000:]
-    flows = load(folder / "mixed").flows
-    assert (flows["slowdown"] == 1.0).all()

@@ -58,33 +58,6 @@ def test_unknown_name_suggests_a_similar_one(name, hint):
         registry.find("topology", name)
 
 
-def test_unknown_name_lists_all_names():
-    with pytest.raises(InputError) as caught:
-        registry.find("topology", "xyzzy")
-    assert caught.value.hint == "there are: " + ", ".join(registry.names("topology"))
-
-
-def test_plugin_file_is_loaded_once(tmp_path):
-    write(tmp_path / "mine.py", TRANSPORT)
-    plugin = registry.find("transport", "mine.py", relative_to=tmp_path)
-    assert plugin.summary == "A test transport."
-    assert plugin.presets == {"fast": {"rto": "10us"}}
-    assert plugin.path == tmp_path / "mine.py"
-    assert plugin.module.__name__.startswith("netsim_plugin_mine_")
-    assert sys.modules[plugin.module.__name__] is plugin.module
-    assert registry.find("transport", "./mine.py", relative_to=tmp_path).module is plugin.module
-
-
-def test_changed_file_is_reloaded(tmp_path):
-    file = write(tmp_path / "mine.py", TRANSPORT)
-    first = registry.find("transport", str(file))
-    write(file, TRANSPORT.replace("1ms", "2ms"))
-    second = registry.find("transport", str(file))
-    assert second.module is not first.module
-    assert second.params[0].default == "2ms"
-    assert sys.modules[second.module.__name__] is second.module
-
-
 def test_changed_module_next_to_a_file_is_reloaded(tmp_path):
     text = "import beside\n" + TRANSPORT.replace('"1ms"', "beside.RTO")
     path = list(sys.path)

@@ -110,18 +110,6 @@ def test_compare_handles_unequal_points_and_flows(netsim, make):
     assert len(found.moved(3)) == 0
 
 
-def test_unfinished_flows_count_as_slower(netsim, make):
-    make("done")
-    (done,) = results_in("done")
-    options = ("--set", "stop.max_time=6us")
-    assert netsim("run", "small.toml", "--out", "cut", "--quiet", *options).exit_code == 0
-    found = compare([done], results_in("cut"))
-    left = load("cut").flows["fct_ps"].null_count()
-    assert left > 0
-    assert found.unfinished == (0, left)
-    assert any("unfinished" in line for line in found.slower_than(100))
-
-
 def test_confidence_intervals_have_their_coverage():
     """Known values of the margin, and a bootstrap interval that covers the true value in about 95
     of 100 samples."""

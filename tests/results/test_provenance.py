@@ -60,24 +60,6 @@ def test_presentation_packages_are_unreachable_from_a_run(package: str) -> None:
     assert {module for module in inside if not affects_results(module_path(module))} == set()
 
 
-def test_fingerprint_contains_models_and_no_presentation() -> None:
-    for yes in (
-        "running/point.py",
-        "engine/kernels/host.py",
-        "blocks/tcp.py",
-        "units.py",
-        "transport.py",
-    ):
-        assert affects_results(yes), yes
-    for no in ("cli/show.py", "plots/links.py", "results/read.py", "tracing/record.py"):
-        assert not affects_results(no), no
-    assert {
-        "netsim.running.drive",
-        "netsim.engine.kernels.loop",
-        "netsim.blocks.tcp",
-    } < reachable_modules()
-
-
 def git(folder: Path, *arguments: str) -> str:
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 
-import numpy as np
 import polars as pl
 import pytest
 from fakes import FakePoint, fake_result
@@ -44,14 +43,6 @@ def test_written_result_loads_with_equal_tables(tmp_path):
     assert os.listdir(tmp_path / "deep") == ["run"]
 
 
-def test_unfinished_flows_are_null_and_excluded_from_statistics(tmp_path):
-    written = fake_result(5, unfinished=2)
-    flows = load(write_result(tmp_path / "run", FakePoint(), written)).flows
-    for column in ("fct_ps", "acked_ps", "slowdown"):
-        assert flows[column].null_count() == 2
-    assert flows["fct_ps"].mean() == written.flows["fct_ps"][:3].mean()
-
-
 @pytest.mark.parametrize("table", ["flows", "links"])
 def test_columns_carry_unit_and_description(tmp_path, table):
     directory = write_result(tmp_path / "run", FakePoint(), fake_result())
@@ -63,13 +54,6 @@ def test_columns_carry_unit_and_description(tmp_path, table):
         known = COLUMNS[table][name]
         assert found == {"unit": known.unit, "doc": known.doc}
         assert known.doc
-
-
-def test_statistic_of_no_flows_is_null(tmp_path):
-    directory = write_result(tmp_path / "run", FakePoint(), fake_result(3, unfinished=3))
-    text = (directory / "summary.json").read_text()
-    assert "NaN" not in text
-    assert json.loads(text)["fct_ps"]["p99"] is None
 
 
 def test_partial_result_is_marked_incomplete(tmp_path):
@@ -92,14 +76,6 @@ def test_earlier_result_is_replaced_with_all_its_files(tmp_path):
         "summary.json",
     ]
     assert os.listdir(tmp_path) == ["run"]
-
-
-def test_links_table_is_optional(tmp_path):
-    point = FakePoint()
-    point.outputs.links = False
-    result = load(write_result(tmp_path / "run", point, fake_result()))
-    with raises_input("links.parquet", code="unreadable"):
-        _ = result.links
 
 
 def test_foreign_files_are_never_replaced(tmp_path):
@@ -231,11 +207,6 @@ class TestSweep:
         assert sweep.table["status"].to_list() == ["finished", "failed"]
         assert len(sweep.points) == 1
 
-    def test_axis_of_mixed_types_becomes_text(self, tmp_path):
-        rows = [{"point": "a", "size": "1MB"}, {"point": "b", "size": 3}]
-        write_sweep(tmp_path, rows)
-        assert load_sweep(tmp_path).table["size"].to_list() == ["1MB", "3"]
-
     def test_sweep_replaces_only_a_partial_result(self, tmp_path):
         path = tmp_path / "run"
         write_result(path, FakePoint(), fake_result(complete=False))
@@ -249,15 +220,3 @@ class TestSweep:
         write_result(tmp_path / "whole", FakePoint(), fake_result())
         with raises_input():
             check_destination(tmp_path / "whole", sweep=True)
-
-    def test_row_without_flows_has_null_times(self):
-        row = sweep_row(FakePoint(), summary_of(fake_result(0)))
-        assert row["ideal_max_ps"] is None
-        assert row["fct_p50_ps"] is None
-
-
-def test_numpy_values_are_written_as_json(tmp_path):
-    result = fake_result()
-    result.summary["extra"] = {"array": np.arange(3), "number": np.float64(2.5), "path": tmp_path}
-    summary = load(write_result(tmp_path / "run", FakePoint(), result)).summary
-    assert summary["extra"] == {"array": [0, 1, 2], "number": 2.5, "path": str(tmp_path)}

@@ -51,9 +51,3 @@ def test_search_halves_the_interval_to_the_tolerance(limit: float) -> None:
         assert 0.005 < found.high - found.low <= 0.01
         assert rounds == 1 + math.ceil(math.log2(0.25 / 0.01))
         assert str(found) == f"{found.load:.3f} ± 0.004"
-
-
-def test_first_saturated_load_decides() -> None:
-    measured = {0.2: [row(0.2, 0.2)], 0.4: [row(0.4, 0.3)], 0.6: [row(0.6, 0.6)]}
-    assert saturation_of(measured) == Saturation(0.2, 0.4)
-    assert saturation_of({0.2: []}) == Saturation(None, None)

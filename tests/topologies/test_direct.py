@@ -169,11 +169,6 @@ def test_pattern_saturation_matches_closed_form() -> None:
         assert found == pytest.approx(expected), (topology, pattern)
 
 
-def test_direct_network_works_as_a_plane() -> None:
-    network = topology_of({"kind": "multi_plane", "planes": 2, "plane": DRAGONFLY})
-    assert (network.n_hosts, network.first_group.size - 1, network.diameter) == (72, 2, 5)
-
-
 def test_invalid_parameters_are_rejected() -> None:
     for given, message in [
         ({"kind": "torus", "shape": "4x"}, "topology.shape"),

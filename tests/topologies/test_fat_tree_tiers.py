@@ -6,11 +6,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pytest
 from raises_input import mentions, raises_input
 from tree_case import GBPS, US, build, ports_of, tree_params
 
-from netsim.model.checks import check_symmetric
 from netsim.model.trees import Tree
 from netsim.topologies import fat_tree
 
@@ -55,15 +53,6 @@ def test_three_tiers_are_wired_as_documented() -> None:
     ]  # fmt: skip
 
 
-def test_four_tiers_are_wired_as_documented() -> None:
-    network = build(tiers=4, radix=4)
-    assert network.n_hosts == 32
-    assert ports_of(network, "spine5") == ["leaf4", "leaf5", "core6", "core7"]
-    assert ports_of(network, "core6") == ["spine5", "spine7", "supercore4", "supercore5"]
-    assert ports_of(network, "supercore4") == ["core2", "core6", "core10", "core14"]
-    assert network.diameter == 8
-
-
 def test_radix_gives_a_full_tree() -> None:
     for tiers, radix, hosts in [(2, 16, 128), (3, 16, 1024), (4, 8, 512)]:
         network = build(tiers=tiers, radix=radix)
@@ -89,39 +78,6 @@ def test_hosts_choose_the_smallest_radix_that_fits() -> None:
     for given, key in (({"hosts": 67}, "hosts"), ({"hosts": 64, "leaves": 2}, "leaves")):
         with raises_input(key=f"topology.{key}"):
             build(**given)
-
-
-def test_radix_is_split_by_oversubscription_and_bundles() -> None:
-    for given, children, parents, bundles in [
-        ({"radix": 8}, (4, 4, 8), (4, 4), (1, 1)),
-        ({"radix": 8, "bundle": 2}, (4, 2, 4), (2, 2), (2, 2)),
-        ({"radix": 8, "oversubscription": 3}, (6, 6, 8), (2, 2), (1, 1)),
-        ({"radix": 8, "oversubscription": {"leaf": 3}}, (6, 4, 8), (2, 4), (1, 1)),
-        ({"radix": 12, "fabric_rate": {"spine": "1.6Tbps"}}, (6, 8, 12), (6, 4), (1, 1)),
-    ]:
-        tree = settle(tiers=3, **given)
-        assert (tree.children, tree.parents, tree.bundles) == (children, parents, bundles)
-        assert set(tree.ports) == {given["radix"]}
-
-
-def test_omitted_parameters_are_derived() -> None:
-    for given, spines, cores, bundles in [
-        ({}, 4, 32, (1, 1)),
-        ({"oversubscription": 2}, 2, 8, (1, 1)),
-        ({"oversubscription": {"spine": 2}}, 4, 16, (1, 1)),
-        ({"spines": 2}, 2, 16, (1, 1)),
-        ({"spines": 2, "oversubscription": 1}, 2, 32, (2, 1)),
-        ({"uplinks": {"spine": 2}}, 4, 8, (1, 1)),
-        ({"uplinks": {"spine": 2}, "bundle": {"spine": 2}}, 4, 4, (1, 2)),
-        ({"cores": 4}, 4, 4, (1, 1)),
-        ({"cores": 4, "oversubscription": 1}, 4, 4, (1, 8)),
-        ({"cores": 4, "bundle": {"spine": 3}}, 4, 4, (1, 3)),
-        ({"fabric_rate": "1.6Tbps"}, 2, 16, (1, 1)),
-        ({"fabric_rate": {"spine": "1.6Tbps"}}, 4, 16, (1, 1)),
-    ]:
-        tree = settle(tiers=3, hosts_per_leaf=4, leaves=8, pods=5, **given)
-        assert tree.switches == (40, 5 * spines, cores)
-        assert tree.bundles == bundles
 
 
 def test_each_tier_has_its_own_rates_and_delays() -> None:
@@ -232,13 +188,6 @@ def test_faulty_three_tier_topo_file_is_rejected(tmp_path: Path) -> None:
         path.write_text(TOPO.replace(old, new))
         with raises_input(message):
             build(topo_file=str(path))
-
-
-@pytest.mark.parametrize("tiers", [3, 4])
-def test_tree_without_bundles_allows_symmetric_routing(tiers: int) -> None:
-    check_symmetric(build(tiers=tiers, radix=4))
-    with raises_input("cable", key="fabric.routing"):
-        check_symmetric(build(tiers=tiers, radix=8, bundle=2))
 
 
 def test_65536_hosts_build_in_seconds() -> None:

@@ -171,30 +171,6 @@ def test_routes_are_all_least_weight_paths(network, data):
             assert weighted.candidates(switch, group).tolist() == [p - first for p in expected]
 
 
-def test_equal_weights_give_shortest_paths():
-    tree = fat_tree(2, 4, "100Gbps", spines=4)
-    graph = tree.to_networkx()
-    networkx.set_edge_attributes(graph, 7, "cost")
-    weighted = from_networkx(graph, DEFAULTS, weight="cost")
-    for switch in range(tree.n_switches):
-        for group in range(tree.n_groups):
-            ours, theirs = weighted.candidates(switch, group), tree.candidates(switch, group)
-            assert ours.tolist() == theirs.tolist()
-
-
-def test_rerouting_after_link_failure_uses_weights():
-    graph = networkx.MultiGraph()
-    graph.add_edges_from([("h0", "a"), ("b", "h1")], cost=1)
-    graph.add_edge("a", "b", cost=1)
-    graph.add_edge("a", "b", cost=5)
-    network = from_networkx(graph, DEFAULTS, weight="cost")
-    assert network.candidates(0, 1).tolist() == [1]
-    usable = np.ones(network.n_ports, bool)
-    usable[network.node_first_port[network.n_hosts] + 1] = False
-    table = network.routing(network.wiring(usable))
-    assert table.route_ports[int(table.route[1]) >> 16] == 2
-
-
 INVALID_FILES = {
     "one word": ("a.txt", "a b\nc\n", 'a.txt:2: "c" is not an edge (such as "leaf0 spine0"'),
     "a rate": ("a.txt", "a b\nb c 4Gb\n", 'a.txt:2: rate: "4Gb": unknown unit "Gb" ('),

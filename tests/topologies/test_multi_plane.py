@@ -16,10 +16,8 @@ from random_networks import networks
 from topology_of import check_routes, topology_of
 
 from netsim.experiment.scenario import prepare
-from netsim.flows import FlowTable
 from netsim.model import routing
-from netsim.model.port_pairs import port_pairs_of
-from netsim.network import Network, NetworkBuilder, build_topology
+from netsim.network import Network, NetworkBuilder
 
 GBPS = 10**9
 TREE = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 3, "host_rate": "200Gbps"}
@@ -117,17 +115,6 @@ def test_shared_route_search_matches_separate_searches(
         np.testing.assert_array_equal(found.route_ports, separate.route_ports)
 
 
-def test_identical_planes_share_one_route_search() -> None:
-    network = planes(4, TREE)
-    with mock.patch.object(routing, "switch_distances", wraps=routing.switch_distances) as search:
-        routing.shortest_paths(network.wiring())
-        assert search.call_count == 0  # trees
-        usable = np.ones(network.n_ports, bool)
-        usable[-1] = False  # a spine of the last plane
-        routing.shortest_paths(network.wiring(usable))
-        assert search.call_count == 2
-
-
 def test_degraded_plane_is_slower_and_failed_plane_is_absent() -> None:
     slow = planes(3, TREE, last_plane_rate_fraction=0.25)
     ports = np.arange(3)
@@ -137,32 +124,6 @@ def test_degraded_plane_is_slower_and_failed_plane_is_absent() -> None:
     assert_equal(planes(3, TREE, last_plane_rate_fraction=0), planes(2, TREE))
     with raises_input(key="topology.last_plane_rate_fraction"):
         planes(1, TREE, last_plane_rate_fraction=0)
-
-
-def test_planes_nest_and_contain_circuits() -> None:
-    inner = {"kind": "multi_plane", "planes": 2, "plane": TREE}
-    network = planes(2, inner)
-    np.testing.assert_array_equal(network.port_peer, planes(4, TREE).port_peer)
-    assert network.switch_names[0] == "plane0.plane0.leaf0"
-    rotor = {"kind": "ocs", "racks": 4, "hosts_per_rack": 2, "circuit_switches": 3}
-    alone, twice = topology_of(rotor), planes(2, rotor, last_plane_rate_fraction=0.5)
-    assert alone.circuits is not None
-    assert twice.circuits is not None
-    assert twice.circuits.names == tuple(f"plane{k}.rotor{r}" for k in range(2) for r in range(3))
-    one, two = (net.circuits.of_port >= 0 for net in (alone, twice) if net.circuits)
-    assert two.sum() == 2 * one.sum()
-    rates = twice.port_rate_bps[two].reshape(2, -1)
-    assert (rates[0] == alone.port_rate_bps[one]).all()
-    assert (2 * rates[1] == rates[0]).all()
-    check_routes(twice)
-
-
-def test_flow_has_a_port_pair_in_every_plane() -> None:
-    network = planes(4, TREE)
-    port_pairs = port_pairs_of(network, FlowTable([0, 5], [3, 0], 1))
-    assert port_pairs.counts.tolist() == [4, 4]
-    assert network.port_network[port_pairs.src_port].tolist() == [0, 1, 2, 3] * 2
-    assert network.nic_rate_bps.tolist() == [800 * GBPS] * 6
 
 
 def test_inner_topology_errors_are_reported(tmp_path: Path) -> None:
@@ -206,27 +167,3 @@ def test_expresspass_rejects_asymmetric_plane_balancing(tmp_path: Path) -> None:
     point = load(tmp_path, content, "fabric.plane_balancing=round_robin").points()[0]
     with raises_input("e.toml", "ecmp_symmetric", key="fabric.plane_balancing"):
         prepare(point)
-
-
-def test_plane_parameters_can_be_swept_and_round_trip(tmp_path: Path) -> None:
-    content = text(topology=TOML.replace("leaves = 2", 'leaves = "2..3"'))
-    experiment = load(tmp_path, content)
-    assert experiment.axes == {"topology.plane.leaves": (2, 3)}
-    point = experiment.points()[1]
-    plane = point.resolved["topology"]["plane"]
-    assert (plane["kind"], plane["leaves"], plane["planes"]) == ("fat_tree", 3, 1)
-    again = type(experiment).from_tree(point.resolved, "e.toml", tmp_path).points()[0]
-    assert again.resolved == point.resolved
-    assert [use.name for use in again.uses][:2] == ["multi_plane", "fat_tree"]
-
-
-def test_build_topology_builds_the_same_planes() -> None:
-    assert_equal(build_topology("multi_plane", planes=3, plane=TREE), planes(3, TREE))
-    inner = {"kind": "multi_plane", "planes": 2, "plane": TREE}
-    assert_equal(build_topology("multi_plane", planes=2, plane=inner), planes(2, inner))
-    for plane, message in (
-        ({"leaves": 2}, "topology.plane.kind"),
-        ({**TREE, "leafs": 2}, "topology.plane.leafs"),
-    ):
-        with raises_input(message):
-            build_topology("multi_plane", planes=2, plane=plane)

@@ -15,8 +15,7 @@ from topology_of import check_routes, topology_of
 
 from netsim.flows import FlowTable
 from netsim.model.inventory import inventory
-from netsim.model.port_pairs import port_pairs_of, walk
-from netsim.model.relays import RelayRule
+from netsim.model.port_pairs import port_pairs_of
 from netsim.network import Network
 from netsim.results import load_result, write_result
 from netsim.running.point import simulate
@@ -90,45 +89,6 @@ def test_ports_lead_to_the_rack_and_to_the_rail(
                     port_pairs_of(network, flow)
 
 
-@pytest.mark.parametrize("pxn", [False, True])
-def test_rails_with_shared_spines_have_their_own_leaves(pxn: bool) -> None:
-    """Two pods of three racks of four ranks: within a pod and rail two links, otherwise over a
-    spine; with PXN a message to another rail of another rack is relayed."""
-    gpus, pod, pods = 4, 3, 2
-    tree = {**TREE, "hosts_per_leaf": pod, "leaves": pods * gpus, "spines": 3}
-    shared = {"gpus_per_rail": gpus, "racks_per_leaf": pod, "pxn": pxn}
-    network = rails(gpus, tree, **shared)
-    check_routes(network)
-    assert network.switch_names[pods * pod] == "scale_out0.leaf0"
-    assert (network.shape, network.first_group.size - 1) == ((pod * pods, gpus), pod * pods + 1)
-    pairs = [
-        (a, b)
-        for a in range(network.n_hosts)
-        for b in range(network.n_hosts)
-        if a // gpus != b // gpus
-    ]
-    flows = FlowTable(*np.array(pairs).T, np.ones(len(pairs), np.int64))
-    used = port_pairs_of(network, flows)
-    assert (network.port_nic[used.src_port] == 1).all()
-    links = np.zeros(len(pairs), np.int64)
-    for flow, _, _, _ in walk(network, used.src_port, used.dst_port.astype(np.int64)):
-        links[flow] += 1
-    assert network.relays is not None
-    peers = network.relays.peers(flows)
-    for (a, b), hops, peer in zip(pairs, links.tolist(), peers.tolist(), strict=True):
-        same_rail, same_pod = a % gpus == b % gpus, a // gpus // pod == b // gpus // pod
-        assert hops == (2 if same_rail and same_pod else 4)
-        assert peer == (a - a % gpus + b % gpus if pxn and not same_rail else -1)
-
-
-def test_switch_names_and_relay_rule() -> None:
-    network = rails(2, TREE, relay_at="destination", relay_chunk="1MB")
-    assert network.switch_names[:4] == ("rack0.up0", "rack1.up0", "rack2.up0", "rack3.up0")
-    assert network.switch_names[4:7] == ("rail0.leaf0", "rail0.leaf1", "rail0.spine0")
-    assert network.relays == RelayRule(2, 1, "destination", 10**6)
-    assert rails(2, TREE, relay_at="none").relays is None
-
-
 def test_rail_only_has_one_switch_per_rack_and_rail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,17 +159,3 @@ def test_results_report_messages_and_segments(
     with raises_input(relayed):
         trace_flow(result, relayed)
     assert trace_flow(result, direct).fct_ps == flows["fct_ps"][direct]
-
-
-def test_ideal_transport_supports_relay_segments(tmp_path: Path) -> None:
-    result = simulate(load(tmp_path, TOML.format(transport="ideal", relay_at="source")).points()[0])
-    assert result.flows["fct_ps"].size == 132
-    assert (result.flows["slowdown"] == 1).all()
-    assert result.summary["flows"] == 132
-
-
-def test_other_rails_are_unreachable_without_relays(tmp_path: Path) -> None:
-    point = load(tmp_path, TOML.format(transport="datagram", relay_at="none")).points()[0]
-    with raises_input("host 2", "host 3", key="topology") as e:
-        simulate(point)
-    assert "relay" in str(e.value.hint)

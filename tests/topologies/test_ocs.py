@@ -11,10 +11,7 @@ from engine_runs import DROP_TAIL, US, build, fct_ps, flow_table, resolve, run
 from raises_input import raises_input
 
 from netsim.errors import InputError
-from netsim.model.circuit_times import duty
-from netsim.model.circuits import NONE
-from netsim.model.inventory import inventory
-from netsim.network import Network, build_topology, pairs_by_circuits, random_rounds
+from netsim.network import Network, pairs_by_circuits, random_rounds
 from netsim.plugins import registry
 
 G = 10**9
@@ -86,25 +83,6 @@ def test_staggered_rotors_reconfigure_at_different_times() -> None:
         assert set(begins % (10 * US)) == {US + number * 5 * US}
 
 
-def test_one_rotor_per_matching_makes_circuits_permanent() -> None:
-    network = ocs(racks=6, hosts_per_rack=2, circuit_switches=5)
-    circuits = network.circuits
-    assert circuits is not None
-    assert not circuits.change
-    assert (circuits.calendar == NONE).all()
-
-
-def test_packet_waits_for_its_slot() -> None:
-    network = ocs(
-        racks=4, hosts_per_rack=1, slot="10us", reconfiguration_delay="2us", host_latency="100ns",
-        fiber_latency="300ns", switch_latency="50ns",
-    )  # fmt: skip
-    engine = run(build(network, flow_table([(0, 2, 4096, 0)]), "datagram", DROP_TAIL, jit=False))
-    send = 4160 * 80
-    # Racks 0 and 2 are connected in the third slot; sending starts one fiber delay before it.
-    assert fct_ps(engine).tolist() == [22 * US - 300_000 + send + 650_000 + send + 100_000]
-
-
 @pytest.mark.parametrize(
     ("given", "key", "message"),
     [
@@ -156,19 +134,6 @@ def test_static_patterns_have_the_documented_circuits() -> None:
     assert not mesh.circuits.change
 
 
-def test_each_group_has_its_own_ring_or_hypercube() -> None:
-    fixed = {"hosts_per_rack": 1, "schedule": "static"}
-    rings = ocs(racks=8, static_pattern="ring", group_size=4, bidirectional=False, **fixed)
-    ways = [(0, a, a // 4 * 4 + (a + 1) % 4) for a in range(8)]
-    assert ways_of(rings) == joined(*ways, both=False)
-    cubes = ocs(racks=8, circuit_switches=3, static_pattern="hypercube", group_size=4, **fixed)
-    ways = [(s, a, a ^ bit) for s, bit in enumerate((1, 2, 1)) for a in range(8)]
-    assert ways_of(cubes) == joined(*ways)
-    mixed = ocs(racks=4, circuit_switches=3, pair_switches=1, static_pattern="ring", **fixed)
-    ring = ocs(racks=4, circuit_switches=2, static_pattern="ring", **fixed)
-    assert ways_of(mixed) == ways_of(ring) | joined((2, 0, 2), (2, 1, 3))
-
-
 def test_invalid_group_parameters_are_rejected() -> None:
     for given, text in [
         (
@@ -197,16 +162,6 @@ def test_invalid_group_parameters_are_rejected() -> None:
                 }
             )
         assert text in str(caught.value)
-
-
-def test_unidirectional_rotors_reach_every_rack() -> None:
-    network = ocs(racks=5, hosts_per_rack=1, circuit_switches=2, bidirectional=False, slot="20us")
-    assert len(ways_of(network)) == 5 * 4
-    circuits = network.circuits
-    assert circuits is not None
-    dated = circuits.calendar[up_ports(network)]
-    assert set(circuits.period_ps[dated].tolist()) == {40 * US}
-    assert network.diameter == 3
 
 
 def test_matching_file_defines_the_circuits(tmp_path: Path) -> None:
@@ -261,20 +216,6 @@ def test_parameters_of_another_schedule_are_rejected() -> None:
         assert caught.value.key == f"topology.{key}"
     with raises_input("5", "1", key="topology.static_pattern"):
         ocs(racks=5, hosts_per_rack=1, schedule="static", static_pattern="ring")
-
-
-def test_presets_match_published_values() -> None:
-    opera = build_topology("ocs:opera")
-    assert (opera.n_hosts, opera.n_switches) == (648, 108)
-    circuits = opera.circuits
-    assert circuits is not None
-    assert {round(period / 10**9, 1) for period in circuits.period_ps.tolist()} == {10.7, 10.1}
-    assert len(circuits.names) == 6
-    for preset, share in (("rotornet", 0.9), ("sirius", 0.9616)):
-        network = build_topology(f"ocs:{preset}", racks=4, hosts_per_rack=1)
-        assert network.circuits is not None
-        up = duty(network.circuits)[up_ports(network)]
-        assert up == pytest.approx(np.full(12, share / 3))
 
 
 @pytest.mark.parametrize("racks", [7, 256])
@@ -364,14 +305,3 @@ def test_invalid_expander_parameters_are_rejected() -> None:
         with pytest.raises(InputError) as caught:
             ocs(**{"racks": 4, "hosts_per_rack": 1, **given})
         assert message in str(caught.value)
-
-
-def test_idle_rotor_slots_do_not_coincide() -> None:
-    """21 matchings on six rotors: three rotors have an idle slot, never at the same time."""
-    given = {"racks": 22, "hosts_per_rack": 1, "circuit_switches": 6, "stagger": True}
-    network = ocs(**given, slot="60us", reconfiguration_delay="2us", drain_time="5us")
-    (row,) = inventory(network).networks
-    assert row.slot_paths is not None
-    # At least four of six rotors are up: 3 circuits reach 22 racks, and at most two more.
-    assert 3 <= row.slot_paths.shortest <= row.slot_paths.longest <= 5
-    assert row.slot_paths.mean < 3

@@ -93,18 +93,6 @@ def test_fct_over_own_circuit_matches_closed_form(tmp_path: Path) -> None:
     assert control.flows["fct_ps"].tolist() == [first + 11 * send + delays - 100_000] * 3
 
 
-def test_unacknowledged_transport_needs_no_return_circuit(tmp_path: Path) -> None:
-    """With a circuit only from rack 0 to rack 1, datagrams match the closed form and NDP is
-    rejected."""
-    (tmp_path / "ways.txt").write_text("0 0 1\n")
-    given = {"racks": 2, "schedule": "static", "bidirectional": False, "matching_file": "ways.txt"}
-    point = point_of(tmp_path, flow_list(tmp_path, [(0, 1, 40960)]), **given)
-    result = simulate(point)
-    assert result.flows["fct_ps"].tolist() == [12 * FULL * 80 + 2 * 500_000 + 2 * 500_000]
-    with raises_input("host 1", "host 0"):
-        prepare(point_of(tmp_path, flow_list(tmp_path, [(0, 1, 1)]), transport="ndp", **given))
-
-
 @pytest.mark.parametrize(("algorithm", "switches"), [("bvn", 2), ("solstice", 1)])
 def test_day_lengths_are_proportional_to_demand(
     tmp_path: Path, algorithm: str, switches: int
@@ -130,25 +118,6 @@ def test_day_lengths_are_proportional_to_demand(
             assert shares(network)[rack, (rack + k) % 5] == pytest.approx(share, abs=1e-6)
 
 
-def test_period_stretches_days_but_not_nights(tmp_path: Path) -> None:
-    rows = [(r, (r + k) % 5, size * 4096) for r in range(5) for k, size in ((1, 75), (2, 25))]
-    given = {
-        "racks": 5,
-        "bidirectional": False,
-        "algorithm": "solstice",
-        "reconfiguration_delay": "1us",
-    }
-    traffic = flow_list(tmp_path, rows)
-    network = prepare(point_of(tmp_path, traffic, period="10us", **given)).network
-    assert shares(network)[0, 1] == pytest.approx(0.6, abs=1e-6)
-    assert shares(network)[0, 2] == pytest.approx(0.2, abs=1e-6)
-    slow = prepare(point_of(tmp_path, traffic, period="10us", control_delay="2us", **given)).network
-    assert shares(slow)[0, 1] == pytest.approx(0.45, abs=1e-6)
-    with raises_input("2", key="topology.period") as caught:
-        prepare(point_of(tmp_path, traffic, period="2us", **given))
-    assert caught.value.key == "topology.period"
-
-
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_max_weight_schedule_delivers_all_traffic(tmp_path: Path, bidirectional: bool) -> None:
     point = point_of(
@@ -161,37 +130,6 @@ def test_max_weight_schedule_delivers_all_traffic(tmp_path: Path, bidirectional:
     result = simulate(point)
     assert result.complete
     assert result.summary["lost"] == 0
-
-
-def test_max_matchings_limits_the_schedule(tmp_path: Path) -> None:
-    traffic = 'kind = "all_to_all"\nsize = "20KB"'
-    given = {"racks": 6, "bidirectional": False, "algorithm": "solstice", "max_matchings": 3}
-    network = prepare(point_of(tmp_path, traffic, **given)).network
-    assert len(shares(network)) == 3 * 6
-
-
-def test_prediction_error_changes_circuits_reproducibly(tmp_path: Path) -> None:
-    traffic = flow_list(tmp_path, [(r, (r + 1) % 8, 409600) for r in range(8)])
-    given = {"racks": 8, "bidirectional": False, "algorithm": "bvn", "reconfiguration_delay": "1us"}
-    right = shares(prepare(point_of(tmp_path, traffic, **given)).network)
-    assert right == {(r, (r + 1) % 8): 1.0 for r in range(8)}
-    wrong = [
-        shares(prepare(point_of(tmp_path, traffic, seed, prediction_error=0.4, **given)).network)
-        for seed in (1, 1, 2)
-    ]
-    assert wrong[0] == wrong[1] != wrong[2]
-    assert set(wrong[0]) > set(right)
-    assert all(wrong[0][pair] < 0.9 for pair in right)
-
-
-def test_intra_rack_traffic_gets_no_circuits(tmp_path: Path) -> None:
-    traffic = flow_list(tmp_path, [(0, 1, 4096), (2, 3, 4096)])
-    for algorithm in ("greedy", "bvn", "solstice", "max_weight"):
-        point = point_of(
-            tmp_path, traffic, racks=2, hosts_per_rack=2, bidirectional=False, algorithm=algorithm
-        )
-        assert shares(prepare(point).network) == {}
-        assert simulate(point).complete
 
 
 def test_invalid_parameters_are_rejected(tmp_path: Path) -> None:
@@ -267,30 +205,3 @@ def test_adapt_must_not_change_the_host_count(tmp_path: Path) -> None:
     assert prepare(same).network.n_hosts == 4
     with raises_input("adapt()", "hosts"):
         prepare(more)
-
-
-def test_presets_run_with_their_recommended_settings(tmp_path: Path) -> None:
-    for topology, packets, circuits in [
-        ('kind = "ocs:rotornet"\ncircuit_switches = 2', "", 'indirect = "opportunistic"'),
-        (
-            'kind = "ocs:opera"\ncircuit_switches = 4\ndrain_time = "20us"\nsmall_message_max = '
-            '"15KB"',
-            "",
-            "",
-        ),
-        ('kind = "ocs:sirius"\ncircuit_switches = 2', 'payload_bytes = "448B"', 'indirect = "vlb"'),
-        ('kind = "ocs:mems"\ncircuit_switches = 2', "", ""),
-        ('kind = "ocs:piezo"\ncircuit_switches = 2\ncontrol_delay = "20us"', "", ""),
-    ]:
-        content = text(
-            top='transport = { kind = "datagram", data_class = 1 }',
-            topology=f"{topology}\nracks = 8\nhosts_per_rack = 1",
-            traffic='kind = "all_to_all"\nsize = "10KB"\ngroup_size = 2',
-            packets=packets,
-            fabric='n_traffic_classes = 2\nqueue_bytes = "1GB"',
-            **{"fabric.circuits": circuits} if circuits else {},
-        )
-        (point,) = load(tmp_path, content).points()
-        result = simulate(point)
-        assert result.complete
-        assert result.summary["lost"] == 0

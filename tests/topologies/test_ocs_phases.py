@@ -13,7 +13,6 @@ from raises_input import raises_input
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.network import Network
-from netsim.results import load_result, write_result
 from netsim.results.run_result import RunResult
 from netsim.running.point import simulate
 
@@ -92,14 +91,6 @@ def test_reconfiguration_starts_when_a_phase_is_delivered(tmp_path: Path) -> Non
         assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, *waited]
 
 
-def test_hidden_reconfiguration_costs_no_time(tmp_path: Path) -> None:
-    """Compute time covers every reconfiguration, so each flow takes its ideal time."""
-    result = phased(tmp_path, traffic='compute = "50us"', uplink_rate="200Gbps", circuit_switches=1)
-    assert result.circuit_slots is not None
-    assert result.circuit_slots["exposed_wait_ps"].tolist() == [0, 0, 0]
-    assert (result.flows["fct_ps"] == result.flows["ideal_ps"]).all()
-
-
 def test_flows_without_a_circuit_in_their_phase_use_packets(tmp_path: Path) -> None:
     """Host 0 has two partners but one circuit, so one of its flows uses the packet fabric."""
     lines = ["src,dst,size_bytes,after", "0,1,40960,", "0,2,4096,", "1,0,8192,0 1", "2,3,9999,"]
@@ -118,44 +109,6 @@ def test_flows_without_a_circuit_in_their_phase_use_packets(tmp_path: Path) -> N
     result = simulate(other)
     assert result.complete
     assert result.flows["routing_table"].tolist() == ["slot 0", "packets", "slot 1", "slot 0"]
-
-
-def test_result_hash_matches_after_reload(tmp_path: Path) -> None:
-    """The hash ignores the column's string width: no flow uses the table with the longest name."""
-    point = point_of(tmp_path, reconfigure="per_phase", packet_uplink_rate="10Gbps")
-    result = simulate(point)
-    assert result.flows["routing_table"].dtype.itemsize > max(
-        map(len, result.flows["routing_table"])
-    )
-    assert load_result(write_result(tmp_path / "out", point, result)).matches_hash()
-
-
-def test_ring_direction_reverses_between_phases(tmp_path: Path) -> None:
-    """With unidirectional circuits, each host sends to the next rack, then to the previous one."""
-    rows = [f"{a},{(a + 1) % 4},40960," for a in range(4)]
-    rows += [f"{a},{(a - 1) % 4},40960,{(a - 1) % 4}" for a in range(4)]
-    (tmp_path / "flows.csv").write_text("\n".join(["src,dst,size_bytes,after", *rows]))
-    rates = 'host_rate = "200Gbps"\nuplink_rate = "200Gbps"\nbidirectional = false'
-    topology = f'kind = "ocs"\nracks = 4\nhosts_per_rack = 1\nschedule = "demand_aware"\n{rates}'
-    sections = {
-        "topology": f'{topology}\nreconfigure = "per_phase"\nreconfiguration_delay = "25us"',
-        "traffic": 'kind = "flow_list"\nfile = "flows.csv"',
-        "fabric": 'queue_bytes = "1GB"',
-    }
-    (point,) = load(tmp_path, text(top='transport = "datagram"', **sections)).points()
-    network = prepare(point).network
-    for slot, way in enumerate((1, -1)):
-        assert joined(network, slot) == {rack: {(rack + way) % 4} for rack in range(4)}
-    # Ten full packets at 40 ps per byte over three links; two cables and two fibers of 500 ns.
-    send_ps = 4160 * 40
-    alone = 12 * send_ps + 4 * 500_000
-    flows = simulate(point).flows
-    assert flows["fct_ps"][:4].tolist() == [alone] * 4
-    assert flows["start_ps"][4:].tolist() == [alone] * 4
-    # All packets wait at the rack until the circuit is up; sending starts one fiber delay before.
-    light = alone + CONTROL + SWITCHING
-    left = light - 500_000 + 10 * send_ps
-    assert (flows["start_ps"] + flows["fct_ps"])[4:].tolist() == [left + 1_500_000 + send_ps] * 4
 
 
 @pytest.mark.parametrize(

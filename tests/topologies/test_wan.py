@@ -15,9 +15,6 @@ from raises_input import raises_input
 from topology_of import check_routes, topology_of
 
 from netsim.experiment.scenario import prepare
-from netsim.flows import FlowTable, Workload
-from netsim.model.port_pairs import port_pairs_of
-from netsim.model.relays import relayed
 from netsim.network import Network
 from netsim.running.point import simulate
 
@@ -77,28 +74,6 @@ def test_capacity_per_host_sets_the_link_rate() -> None:
     assert network.port_rate_bps[long_links(network)].tolist() == [20 * GBPS] * 2
 
 
-def test_each_plane_and_rail_has_its_own_border_switch() -> None:
-    planes = {"kind": "multi_plane", "planes": 2, "plane": TREE}
-    network = wan(planes)
-    assert [name for name in network.switch_names if "border" in name] == [
-        *("dc0.border0", "dc0.border1", "dc1.border0", "dc1.border1")
-    ]
-    assert network.first_group.size - 1 == 2
-    assert port_pairs_of(network, FlowTable([0], [11], 1)).counts.tolist() == [2]
-    rails = {"kind": "multi_rail", "gpus_per_rack": 2, "rail": planes, "relay_chunk": "none"}
-    network = wan(rails)
-    check_routes(network)
-    # 12 rack networks stay separate; 2 rails of 2 planes span the datacenters.
-    assert network.first_group.size - 1 == 12 + 4
-    assert port_pairs_of(network, FlowTable([0], [22], 1)).counts.tolist() == [2]
-    with raises_input("network", key="topology"):
-        port_pairs_of(network, FlowTable([0], [13], 1))
-    assert network.relays is not None
-    made, _ = relayed(Workload(FlowTable([0], [13], 1)), network.relays)
-    assert (made.flows.src.tolist(), made.flows.dst.tolist()) == ([0, 1], [1, 13])
-    assert port_pairs_of(network, made.flows).counts.tolist() == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -118,15 +93,6 @@ def test_each_plane_and_rail_has_its_own_border_switch() -> None:
 def test_invalid_parameters_are_rejected(given: dict[str, Any], message: str) -> None:
     with raises_input(message):
         wan(TREE, **given)
-
-
-def test_border_has_the_configured_delays_and_rates() -> None:
-    network = wan(TREE, border_rate="400Gbps", border_latency="3us", delay="12ms")
-    path = network.path(0, 6)
-    assert network.port_rate_bps[path].tolist() == [
-        rate * GBPS for rate in (200, 200, 400, 100, 400, 200, 200)
-    ]
-    assert network.port_delay_ps[path].tolist() == [US, US, 3 * US, 12 * MS, 3 * US, US, US]
 
 
 DEEP = """

@@ -17,7 +17,7 @@ from small_runs import Netsim
 from traffic_cases import made, star
 
 from netsim.engine.engine import Engine
-from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.flows import COMPUTE, RECEIVE, FlowTable, TaskTable, Workload
 from netsim.results import COLUMNS, load_result
 from netsim.tracing.critical_path_search import (
     SEGMENT_TYPES,
@@ -124,23 +124,6 @@ def test_path_of_a_two_stage_pipeline_is_exact() -> None:
     assert [one.host for one in last if one.start_reason == "stream"] == [0]
 
 
-def test_path_covers_joins_and_unreceived_sends() -> None:
-    tasks = TaskTable(
-        [COMPUTE, COMPUTE, JOIN, SEND, COMPUTE],
-        0,
-        [5 * US, 7 * US, 0, 0, US],
-        stream=[0, 1, 0, 0, 0],
-        flow=[-1, -1, -1, 0, -1],
-    )
-    tasks.wait_for([[], [], [0, 1], [2], [3]])
-    load = Workload(FlowTable([0], [1], [4096]), tasks)
-    path, times = path_of(load, 2)
-    check(path, tasks, load.flows, times)
-    # The task after the send ends before the flow is delivered.
-    kinds = [(one.segment_type, one.task, one.flow) for one in path]
-    assert kinds == [("compute", 1, -1), ("join", 2, -1), ("latency", 3, 0), ("flow", -1, 0)]
-
-
 def test_empty_and_inconsistent_times_are_handled() -> None:
     tasks = TaskTable([COMPUTE, COMPUTE], 0, [US, US], stream=[0, 1])
     tasks.wait_for([[], [0]])
@@ -229,21 +212,3 @@ def test_missing_critical_path_is_an_error(netsim: Netsim) -> None:
 
 
 RING = 'kind = "collective"\nalgorithm = "ring"\nsize = "80KB"'
-
-
-def test_path_follows_chunked_messages_through_a_relay(netsim: Netsim) -> None:
-    text = EXPERIMENT.format(transport="ndp", traffic=RING)
-    rail = 'kind = "multi_rail"\ngpus_per_rack = 2\nrelay_chunk = "8KB"\n'
-    rail += '[topology.rail]\nkind = "fat_tree"'
-    text = text.replace('kind = "fat_tree"', rail).replace("leaves = 2", "leaves = 1")
-    Path("small.toml").write_text(text)
-    assert netsim("run", "small.toml", "--out", "r").exit_code == 0
-    result = load_result("r")
-    assert result.relay_segments is not None
-    path = critical_path(result).segments.filter(pl.col("end_ps") > pl.col("start_ps"))
-    # A ring of four hosts in two racks: the two messages between racks change rails.
-    assert path["segment_type"].to_list() == ["flow"] * 6
-    assert path["to"][:-1].to_list() == path["host"][1:].to_list()
-    assert set(zip(path["host"], path["to"], strict=True)) & {(1, 2), (3, 0)}
-    assert (path["end_ps"] - path["start_ps"]).sum() == result.summary["makespan_ps"]
-    assert (path["ideal_ps"] <= path["end_ps"] - path["start_ps"]).all()

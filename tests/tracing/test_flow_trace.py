@@ -15,7 +15,6 @@ from netsim.cli.options import flow_number
 from netsim.plugins import registry
 from netsim.results import COLUMNS, load
 from netsim.tracing import record, trace_flow
-from netsim.tracing.flow_trace import kind_names
 
 
 @pytest.fixture(autouse=True)
@@ -83,13 +82,6 @@ class TestCommand:
         mixed = SimpleNamespace(flows=pl.DataFrame(rows))
         assert [flow_number(mixed, name) for name in ("p99", "p99:slowdown", "p0")] == [0, 1, 2]
 
-    def test_to_ends_the_simulation(self, netsim, result):
-        outcome = netsim("trace", result, "--flow", "2", "--to", "3us", "--limit", "0")
-        times = [line.split()[0] for line in outcome.stdout.splitlines()[1:] if line[:1] == " "]
-        assert 2 < float(times[-1]) < 3
-        assert mentions(outcome.stdout, "time_limit")
-        assert "warning" not in outcome.stderr
-
     def test_csv_and_parquet_hold_the_same_events(self, netsim, result):
         outcome = netsim(
             "trace", result, "--flow", "slowest", "--csv", "t.csv", "--parquet", "t.parquet"
@@ -101,11 +93,6 @@ class TestCommand:
         assert about["wait_ps"]["unit"] == "ps"
         known = [name for name in table.columns if not name.startswith(("tx.", "rx."))]
         assert all(COLUMNS["trace"][name].doc for name in known)
-
-    def test_plot_in_the_result_does_not_block_a_rerun(self, netsim, result):
-        outcome = netsim("trace", result, "--flow", "2", "--quiet", "--plot")
-        assert outcome.stdout.strip() == "r/trace_2.png"
-        assert netsim("run", "small.toml", "--out", "r").exit_code == 0
 
     def test_invalid_options_are_rejected(self, netsim, result):
         assert fails(netsim("trace", result, "--flow", "6"), "no flow 6", "0 to 5")
@@ -178,14 +165,6 @@ def test_trace_buffer_grows_without_losing_events(result, monkeypatch):
     assert full.events["time_ps"][-1] == full.start_ps + max(full.fct_ps, full.acked_ps)
 
 
-def test_interrupted_trace_keeps_its_events(result):
-    calls = iter([False, True])
-    trace = trace_flow(load(result), 2, should_stop=lambda: next(calls))
-    assert trace.stop_reason == "interrupted"
-    assert trace.fct_ps is None
-    assert len(trace.events)
-
-
 def test_flow_that_never_started_is_an_error(result, tmp_path):
     shutil.copytree(result, tmp_path / "c")
     flows = pl.read_parquet("c/flows.parquet")
@@ -202,12 +181,6 @@ def test_changed_result_tables_cause_a_warning(result, tmp_path):
     flows.with_columns(pl.col("retransmits") + 1).write_parquet(tmp_path / "r" / "flows.parquet")
     warnings = trace_flow(load(result), 2).warnings
     assert mentions(warnings, "table")
-
-
-def test_packet_kinds_have_the_transports_names():
-    for transport, names in (("homa", {12: "GRANT", 13: "RESEND"}), ("wan_fec", {2: "PARITY"})):
-        found = kind_names(registry.find("transport", transport).module)
-        assert found.items() >= {0: "DATA", 8: "ACK", **names}.items()
 
 
 def test_transport_selects_the_state_to_show(netsim, result, tmp_path):

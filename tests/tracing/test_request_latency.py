@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from raises_input import mentions, raises_input
+from raises_input import raises_input
 from serving_case import Row, log_of, mixed_plan, plan_of, row, split_run
 
 from netsim.common.terminal import Wide
 from netsim.results.columns import Column
 from netsim.results.files import _series
-from netsim.workloads.cli.request import gap_table, headlines, hints, request_number, stage_table
+from netsim.workloads.cli.request import headlines, request_number
 from netsim.workloads.reports.serving import serving_result
 from netsim.workloads.serving.data import (
     DECODE_START,
@@ -78,14 +78,6 @@ def test_breakdown_of_a_request_decoded_elsewhere() -> None:
     ]
 
 
-def test_kv_stage_names_the_last_flow() -> None:
-    breakdown = request_latency(result_of(*split_run()), 0)
-    (kv,) = breakdown.rows.filter(pl.col("stage") == "kv").iter_rows(named=True)
-    assert (kv["flow"], kv["flow_ps"], kv["ideal_ps"], kv["network_ps"]) == (1, 125, 50, 140)
-    (line,) = hints(breakdown)
-    assert mentions(line, "KV", "1", "2", "125ps", "2.500")
-
-
 def test_token_gaps_split_into_kv_waiting_and_computing() -> None:
     gaps = request_latency(result_of(*split_run()), 1).gaps()
     assert gaps.select("token", "gap_ps", "kv_ps", "waiting_ps", "computing_ps").rows() == [
@@ -94,15 +86,6 @@ def test_token_gaps_split_into_kv_waiting_and_computing() -> None:
         (4, 60, 0, 0, 60),
     ]
     assert gaps["decode_batch"].to_list() == [2, 1, 1]
-
-
-def test_downtime_during_a_kv_transfer_counts_once() -> None:
-    plan, rows = split_run()
-    rows += [row(2, 410, DOWN), row(2, 460, UP), row(2, 480, DOWN), row(2, 485, UP)]
-    gaps = request_latency(result_of(plan, rows), 1).gaps()
-    columns = gaps.select("kv_ps", "down_ps", "waiting_ps", "computing_ps")
-    assert columns.row(0) == (70, 5, 25, 60)
-    assert (gaps["waiting_ps"] >= 0).all()
 
 
 def test_token_gaps_match_the_requests_table() -> None:
@@ -195,26 +178,6 @@ def test_queueing_counts_iterations_of_other_requests() -> None:
 
 def cells(table: Wide) -> dict[str, list[str]]:
     return {column.name: column.cells for column in table.columns}
-
-
-def test_breakdown_prints_headlines_and_tables() -> None:
-    breakdown = request_latency(result_of(*split_run()), 1)
-    assert mentions(
-        list(headlines(breakdown)), "request 1", "20", "4", "150ps", "250ps", "80ps", "99", "160ps"
-    )
-    table = cells(stage_table(breakdown))
-    assert table["stage"] == [
-        *("waiting for prefill", "prefill", "KV cache transfer", "waiting to decode", "decode"),
-    ]
-    assert table["iterations"] == ["1", "1", "1", "1", "3"]
-    assert table["time ps"] == ["150", "100", "70", "30", "200"]
-    gaps = cells(gap_table(breakdown.gaps()))
-    assert gaps["gap before"] == ["token 2", "token 3", "token 4", "median, token 3"]
-    assert gaps["KV cache ps"] == ["70", "0", "0", "0"]
-    fewer = cells(gap_table(breakdown.gaps(), 1))
-    assert fewer["gap before"] == ["token 2", "median, token 3"]
-    every = cells(gap_table(breakdown.gaps(), 0))
-    assert every["gap before"] == gaps["gap before"]
 
 
 def test_requests_are_selected_by_number_or_rank() -> None:

@@ -71,26 +71,6 @@ def test_batch_contains_the_requests_that_have_arrived() -> None:
     assert states.busy_ps[14] == (11 + 14 + 12) * US
 
 
-def test_max_wait_delays_a_batch_that_is_not_full() -> None:
-    for wait_us, batches in [(0, [1, 2, 1]), (3, [2, 2]), (9, [3, 1])]:
-        # Requests at 0, 3, 6 and 9 us; three fill a batch, also one that arrives as it starts.
-        engine = served(
-            2,
-            requests=4,
-            arrivals="even",
-            interval="3us",
-            max_batch=3,
-            max_wait=f"{wait_us}us",
-            base="7us",
-            per_item="0us",
-        )
-        found = times(engine, 4)
-        _, sizes = np.unique(found["replied"], return_counts=True)
-        assert sizes.tolist() == batches
-        begin = {0: 0, 3: 3, 9: 6}[wait_us] * US
-        assert found["replied"][0] == found["arrived"][0] + begin + 7 * US
-
-
 def test_requests_are_answered_once_in_order_of_arrival() -> None:
     engine = served(9, servers=3, requests=200, interval="4us", max_batch=4, base="5us")
     assert engine.counts.delivered == engine.counts.finished == 400

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from datetime import datetime
 from decimal import Decimal
-from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
@@ -118,14 +117,6 @@ def test_invalid_parquet_error_names_the_row(tmp_path: Path) -> None:
             make("flow_list", 2, directory=tmp_path, file="flows.parquet")
 
 
-def test_parquet_dependencies_may_be_lists_or_text(tmp_path: Path) -> None:
-    for after in [[[], []], [[], [0]], ["", "0"], pl.Series(["1", ""], dtype=pl.Categorical)]:
-        columns = {"src": [0, 1], "dst": [1, 0], "size_bytes": [10, 20], "after": after}
-        pl.DataFrame(columns).write_parquet(tmp_path / "flows.parquet")
-        flows = make("flow_list", 2, directory=tmp_path, file="flows.parquet")
-        assert len(flows) == 2
-
-
 def test_parquet_larger_than_memory_is_rejected_without_reading(tmp_path: Path) -> None:
     """Equal values compress to almost nothing, so a small file can hold many rows."""
     ones = np.ones(1_000_000, np.int64)
@@ -191,15 +182,6 @@ def test_htsim_matrix_is_read(tmp_path: Path) -> None:
     assert [flows.waits_for(flow) for flow in range(4)] == [[], [], [0, 1], [2]]
 
 
-def test_htsim_start_unit_and_endless_size_are_parameters(tmp_path: Path) -> None:
-    text = "Nodes 2\nConnections 1\n0->1 id 1 start 2.5 size 10\n"
-    assert matrix(tmp_path, text, start_unit="us").start_ps.tolist() == [2_500_000]
-    with raises_input("cm:3", "2.5"):
-        matrix(tmp_path, text)
-    endless = text.replace("2.5 size 10", "2 size 0")
-    assert matrix(tmp_path, endless, endless="1GB").size_bytes.tolist() == [10**9]
-
-
 def test_invalid_matrix_error_names_the_line(tmp_path: Path) -> None:
     for old, new, message in [
         ("Nodes 4", "Nodes 5", ("cm:1", "5", "4")),
@@ -237,17 +219,3 @@ def test_multishot_trigger_starts_one_flow_per_event(tmp_path: Path) -> None:
     assert matrix(tmp_path, text).waits_for(1) == [0]
     with raises_input("cm:4", "trigger 1"):
         matrix(tmp_path, "2->3 id 3 trigger 1 size 9\n" + text)
-
-
-def test_long_trigger_chain_is_read(tmp_path: Path) -> None:
-    n = 2000
-    lines = ["0->1 id 1 start 0 size 9 send_done_trigger 1"]
-    lines += [
-        f"{i % 2}->{(i + 1) % 2} id {i + 1} trigger {i} size 9 send_done_trigger {i + 1}"
-        for i in range(1, n)
-    ]
-    lines += [f"trigger id {i} oneshot" for i in range(1, n + 1)]
-    flows = matrix(tmp_path, "\n".join(reversed(lines)))
-    waits = [flows.waits_for(flow) for flow in range(n)]
-    assert waits == [[flow + 1] for flow in range(n - 1)] + [[]]
-    assert all(flows.src[a] != flows.src[b] for a, b in pairwise(range(n)))

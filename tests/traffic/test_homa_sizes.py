@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from netsim.traffic._sizes import BUILT_IN, SizeDistribution
+from netsim.traffic._sizes import BUILT_IN
 
 # Deciles of the message sizes, from the axis ticks of figure 12.
 DECILES = {
@@ -30,21 +29,6 @@ def test_deciles_match_the_paper(name: str) -> None:
         up_to = max(p for at, p in points if at <= size)
         assert below <= tenth / 10 + 0.004
         assert up_to >= tenth / 10 - 0.004
-
-
-def test_distributions_rise_to_one() -> None:
-    for name, largest in LARGEST.items():
-        sizes, below = zip(*BUILT_IN[name], strict=True)
-        assert list(sizes) == sorted(sizes)
-        assert list(below) == sorted(below)
-        assert below[-1] == 1.0
-        assert sizes[-1] == largest
-
-
-def test_drawn_messages_have_listed_sizes() -> None:
-    for name in ["homa_w1", "homa_w2", "homa_w3", "homa_w4"]:
-        drawn = SizeDistribution.from_points(BUILT_IN[name]).draw(100_000, np.random.default_rng(1))
-        assert set(drawn.tolist()) <= {size for size, _ in BUILT_IN[name]}
 
 
 def test_knots_and_interpolated_steps_match_homamodule() -> None:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from raises_input import raises_input
-from traffic_cases import make, pairs, star
+from traffic_cases import make, star
 
 from netsim.flows import PATTERN_PARAMS, Destinations, destinations
 from netsim.model.patterns import PATTERNS
@@ -85,27 +85,6 @@ def test_draws_and_received_bytes_agree_with_the_demand(pattern: str) -> None:
     assert (np.abs(counts - demand) < 6 * np.sqrt(demand / 2000) + 1e-12).all()
 
 
-def test_hot_spot_demand_shifts_from_uniform_to_the_hot_hosts() -> None:
-    n = 8
-    even = found(n, "uniform").demand(np.ones(n), np.arange(n))
-    assert even == pytest.approx((1 - np.eye(n)) / 7)
-    hot = found(n, "hot_spot", hot_hosts=2, hot_fraction=0.5)
-    targets = [0, 4]
-    expected = even.copy()
-    cold = [host for host in range(n) if host not in targets]
-    expected[cold] *= 0.5
-    expected[np.ix_(cold, targets)] += 0.25
-    assert hot.demand(np.ones(n), np.arange(n)) == pytest.approx(expected)
-
-
-def test_random_permutation_depends_only_on_the_seed() -> None:
-    one, same, other = (
-        pairs(make("pattern", 16, pattern="random_permutation", seed=seed)) for seed in (1, 1, 2)
-    )
-    assert one == same != other
-    assert sorted(dst for _, dst in one) == list(range(16))
-
-
 def test_step_waits_for_the_flows_of_its_host_in_the_previous_step() -> None:
     for pattern, each in [("stencil", 4 * 12), ("uniform", 12), ("hot_spot", 12)]:
         flows = make("pattern", 12, pattern=pattern, shape="3x4", steps=3, hot_fraction=0.9)
@@ -116,12 +95,6 @@ def test_step_waits_for_the_flows_of_its_host_in_the_previous_step() -> None:
             assert sorted(flows.waits_for(flow)) == expected
     first, second, third = flows.dst.reshape(3, -1).tolist()
     assert first != second != third  # drawn again in every step
-
-
-def test_host_that_is_its_own_partner_sends_nothing() -> None:
-    assert pairs(make("pattern", 4, pattern="transpose", shape="2x2")) == [(1, 2), (2, 1)]
-    flows = make("poisson", 4, pattern="transpose", shape="2x2", sizes="1KB", rate=1e6, n_flows=99)
-    assert set(pairs(flows)) == {(1, 2), (2, 1)}
 
 
 def test_even_arrivals_offer_the_load_to_within_one_flow() -> None:

@@ -46,13 +46,6 @@ def test_csv_file_is_read(tmp_path: Path) -> None:
     assert mentions(tasks.name(0), "task 0", "host 0")
 
 
-def test_unused_columns_may_be_omitted(tmp_path: Path) -> None:
-    load = graph(tmp_path, "kind,host,to,size\nsend,0,1,1KB\nsend,1,2,1KB\n")
-    assert load.tasks is not None
-    assert load.tasks.flow.tolist() == [0, 1]
-    assert load.tasks.label is None
-
-
 def test_invalid_csv_error_names_the_line(tmp_path: Path) -> None:
     for old, new, message in [
         ("compute,0", "think,0", ("tasks.csv:3", "think")),
@@ -179,11 +172,3 @@ def test_invalid_ring_and_pipeline_parameters_are_rejected() -> None:
     ]:
         with raises_input(message):
             made(kind, 4, **given)  # type: ignore[arg-type]
-
-
-def test_ring_chunks_carry_all_bytes() -> None:
-    load = made("collective", 4, algorithm="ring", size="1003B", channels=2, group_size=2)
-    assert load.flows.total_bytes == 2 * 2 * 1003  # each shard crosses a ring of two twice
-    assert set(load.flows.size_bytes.tolist()) == {250, 251}
-    ring = (load.flows.src // 2 == load.flows.dst // 2).all()
-    assert ring

@@ -12,7 +12,7 @@ from traffic_cases import made
 from netsim.experiment import Experiment, Point
 from netsim.experiment.scenario import prepare
 from netsim.model.trees import Tree, format_topo, read_topo
-from netsim.validation.htsim import PEERS, PeerOutput, find_peer, peer_input
+from netsim.validation.htsim import PEERS, PeerOutput, peer_input
 
 TEXT = """
 name = "small"
@@ -143,9 +143,3 @@ def test_invalid_htsim_output_is_rejected() -> None:
     ]:
         with raises_input(value):
             read(lines)
-
-
-def test_programs_are_identified_by_name() -> None:
-    assert find_peer(Path("/somewhere/htsim_uec")).transport == "nscc"
-    with raises_input("htsim_roce", file="htsim_rose", code="unknown_value"):
-        find_peer(Path("htsim_rose"))

@@ -13,13 +13,10 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from netsim.cli.app import app
-from netsim.cli.validate import Progress
 from netsim.validation import cases as cases_module
 from netsim.validation import congestion, reference
 from netsim.validation.cases import GROUPS, Case, Row, Verdict, cases
-from netsim.validation.congestion import DcqcnModel
 from netsim.validation.page import page_text, write_page
-from netsim.validation.run import Outcome, read, write
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparisons.md"
 
@@ -56,17 +53,6 @@ def test_formulas_match_theory_and_known_limits() -> None:
     assert congestion.cubic_epoch_s(1000 * 0.4 / 0.3) == pytest.approx(10)
     assert congestion.dctcp_mean_queue(1, 40, 0) == pytest.approx(41 - np.sqrt(80) / 4)
     assert congestion.swift_delay(100, 2, 20, (3, 100, 0.1, 100)) == 26
-
-
-def test_dcqcn_model_queue_matches_the_fixed_point() -> None:
-    """The fixed point is equation 14 of Zhu et al., CoNEXT 2016, for three flows."""
-    n, size, c = 3, 1048, 40e9
-    model = DcqcnModel(c, size, 5e3, 200e3, 0.01, 5e-6, 12e6)
-    capacity, ai = c / 8 / size, 40e6 / 8 / size
-    events = 1 / (10e6 / size) + n / (55e-6 * capacity)
-    p = np.cbrt(ai * n**2 / (55e-6 * capacity**2) * events**2)
-    queue = 5e3 + p / 0.01 * 195e3
-    assert model.mean_queue_bytes(n, (0.05, 0.15)) == pytest.approx(queue, rel=0.3)
 
 
 def test_verdict_follows_tolerance_and_spread() -> None:
@@ -135,16 +121,6 @@ def test_reference_needs_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(shown.output.strip().splitlines()) == 1
 
 
-def test_time_left_is_estimated_by_case() -> None:
-    """A first case that compiles for 20 s does not multiply the time left for all others."""
-    names = [("theory", str(n)) for n in range(101)]
-    progress = Progress(dict.fromkeys(names, 4.0), workers=2)
-    assert "3:55 left" in progress.line(Outcome(*names[0], "", 24.0, []))  # 200 s by estimates
-    for name in names[1:51]:
-        line = progress.line(Outcome(*name, "", 8.0, []))
-    assert "[51/101, 2:" in line  # 50 cases of 4 s on 2 workers, on a machine half as fast
-
-
 def test_validate_stores_results_and_writes_the_page(tmp_path: Path) -> None:
     """Run cases of each group; the second command reuses them and exits 1 for a failing row."""
     out, page = tmp_path / "out", tmp_path / "accuracy.md"
@@ -170,15 +146,6 @@ def test_validate_stores_results_and_writes_the_page(tmp_path: Path) -> None:
     assert "22 pass, 1 fail" in second.output
     write_page(page, out / "validation.json")
     assert "unexplained" in page.read_text("utf-8")
-
-
-def test_outcomes_are_stored_in_the_order_of_their_cases(tmp_path: Path) -> None:
-    """Whatever the order in which they were measured, so that two pages can be compared."""
-    names = [("theory", case) for case in cases("theory")]
-    measured = [Outcome(*name, "", 1.0, []) for name in names[::-1]]
-    write(tmp_path, [*measured, Outcome("closed_forms", "incast_cubic", "", 1.0, [])], "")
-    stored = [one.name for one in read(tmp_path / "validation.json")]
-    assert stored == [("closed_forms", "incast_cubic"), *names]
 
 
 def test_comparisons_page_matches_its_stored_results() -> None:

@@ -11,9 +11,7 @@ from netsim.workloads.calibration.fit import (
     Measurement,
     Rates,
     fitted,
-    predictions,
     read_measured,
-    residuals,
     summaries,
 )
 from netsim.workloads.job.curves import CollectiveCurves, Curve, Shape, read_curves
@@ -146,24 +144,6 @@ def test_held_out_sizes_and_node_counts_are_predicted():
     assert all(middle < 0.15 for _, middle, _ in found["4 nodes left out"])
 
 
-def test_prediction_has_the_interval_of_what_was_left_out():
-    shapes, size = [Shape(2, 8), Shape(4, 8), Shape(8, 8)], 1 << 29
-    rows = measured(shapes, [2**k for k in range(3, 34, 2)])
-    fits = fitted(rows, RATES)
-    (asked,) = measured([Shape(16, 8)], [size])
-    (found,) = predictions(rows, fits, RATES, asked.shape, size)
-    assert found.low_us <= asked.time_us <= found.high_us
-    assert (found.left_out, found.n_left_out) == ("node counts", 3 * 5)  # 32 MiB to 8 GiB
-    (found,) = predictions(rows, fits, RATES, Shape(4, 8), size)
-    (asked,) = measured([Shape(4, 8)], [size])
-    assert found.left_out == "sizes"
-    assert 0.9 < found.time_us / asked.time_us < 1.1
-    for shape, beyond in ((Shape(4, 8), 1 << 40), (Shape(16, 8), 1)):
-        (found,) = predictions(rows, fits, RATES, shape, beyond)
-        assert (found.low_us, found.high_us, found.n_left_out) == (None, None, 0)
-    assert not list(predictions(rows, fits, RATES, Shape(1, 8), size))
-
-
 def test_predict_prints_one_time(netsim, tmp_path):
     lines = [line(size, time) for size, time in ((1 << 20, 50), (1 << 22, 150), (1 << 24, 600))]
     (tmp_path / "a.txt").write_text(text(lines, nodes=2, gpus=8))
@@ -173,28 +153,6 @@ def test_predict_prints_one_time(netsim, tmp_path):
     assert fails(netsim("calibrate", "a.txt", "--predict", "1x8", "4MiB"), 2, "inside nodes")
     assert fails(netsim("calibrate", "a.txt", "--predict", "16", "4MiB"), 2, "--predict")
     assert fails(netsim("calibrate", "a.txt", "--predict", "2x8", "much"), 2, "much")
-
-
-def test_time_is_linear_between_measured_sizes():
-    times = ((2, 8, 1 << 20, 100), (2, 8, 1 << 22, 400), (2, 8, 1 << 24, 300), (4, 8, 1 << 22, 500))
-    rows = [
-        Measurement("all_reduce", Shape(nodes, gpus), size, time)
-        for nodes, gpus, size, time in times
-    ]
-    curves = fitted(rows, RATES)["all_reduce", True]
-    middle = curves.time_ps(Shape(2, 8), (1 << 21) + (1 << 19), RATES.port_bps) / 1e6
-    assert middle == pytest.approx(250, rel=1e-6)
-    for nodes, gpus, size, time in times:
-        found = curves.time_ps(Shape(nodes, gpus), size, RATES.port_bps) / 1e6
-        assert found == pytest.approx(time, rel=1e-6)
-
-
-def test_half_the_network_rate_doubles_the_time():
-    rows = measured([Shape(2, 8)], [2**k for k in range(20, 34)])
-    fits = fitted(rows, RATES)
-    slower = replace(RATES, port_bps=RATES.port_bps // 2)
-    large = [row._replace(time_us=2 * row.time_us) for row in rows[-3:]]
-    assert all(abs(error) < 0.05 for _, error in residuals(fits, large, slower))
 
 
 def test_written_machine_is_used_by_jobs(netsim, tmp_path):

@@ -1,12 +1,10 @@
 """`netsim reproduce`: writes figures and compares the paper's values with ours."""
 
 import csv
-from importlib import import_module
 
 import pytest
 from raises_input import mentions
 
-from netsim.workloads.cli.reproduce import FIGURES
 from netsim.workloads.job.metrics import figures
 from netsim.workloads.plots import paper_figure, simulated_figures
 from netsim.workloads.plots.paper_figure import Sweep
@@ -74,15 +72,6 @@ def test_finished_points_are_reused_unless_forced(netsim, fake, small, tmp_path)
     assert len(fake.seen) == 2 * small
 
 
-def test_quick_and_full_results_are_kept_separately(netsim, fake, small, tmp_path):
-    for form in ("--quick", "--full"):
-        assert netsim("reproduce", "fig5", form).exit_code == 0
-    assert len(fake.seen) == 3 * small
-    assert (tmp_path / QUICK / "fig5.png").is_file()
-    assert (tmp_path / FULL / "fig5.png").is_file()
-    assert not list(tmp_path.rglob("stale_points"))
-
-
 @pytest.mark.usefixtures("small")
 def test_same_command_resumes_after_ctrl_c(netsim, fake, tmp_path):
     fake.fate["transport=ndp-800g"] = "SIGINT"
@@ -94,28 +83,6 @@ def test_same_command_resumes_after_ctrl_c(netsim, fake, tmp_path):
     before = len(fake.seen)
     assert netsim("reproduce", "fig5", "--out", "here").exit_code == 0
     assert len(fake.seen) - before == 2
-    assert (tmp_path / "here" / "fig5.png").is_file()
-
-
-@pytest.mark.usefixtures("small")
-def test_failed_point_is_reported_and_omitted(netsim, fake, tmp_path):
-    fake.fate["transport=ndp-800g"] = "stalled"
-    result = netsim("reproduce", "fig5", "--out", "here")
-    assert result.exit_code == 1
-    assert mentions(result.stderr, "800", "flow 7", "host 1", "host 2")
-    assert "homa" in result.stdout
-    assert "(ndp" not in result.stdout
-    assert (tmp_path / "here" / "fig5.png").is_file()
-
-
-@pytest.mark.usefixtures("small")
-def test_existing_results_are_drawn_without_simulation(netsim, fake, tmp_path):
-    sizes = [argument for text in SMALL for argument in ("--set", text)]
-    assert netsim("run", "p2p_8192", *sizes, "--out", "mine").exit_code == 0
-    before = len(fake.seen)
-    result = netsim("reproduce", "fig5", "--results", "mine", "--out", "here")
-    assert result.exit_code == 0, result.output
-    assert len(fake.seen) == before
     assert (tmp_path / "here" / "fig5.png").is_file()
 
 
@@ -135,13 +102,6 @@ def test_invalid_arguments_are_reported(netsim, arguments, printed):
     assert printed in result.stderr
 
 
-def test_every_figure_is_a_function():
-    for name in FIGURES:
-        module = import_module(f"netsim.workloads.plots.{FIGURES[name]}")
-        assert callable(getattr(module, name))
-        assert all(isinstance(sweep, Sweep) for sweep in module.SWEEPS.get(name, ()))
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_model_figures_need_no_simulation(netsim, fake, tmp_path):
     names = ["fig1", "fig3a", "fig3b", "fig3c", "lite"]
@@ -155,16 +115,6 @@ def test_model_figures_need_no_simulation(netsim, fake, tmp_path):
     assert [line for line in printed if line in names] == names
     assert result.stdout.count("POST-HOC") > 10
     assert result.stdout.count("not reproduced") == 5
-
-
-def test_exposed_reuses_points_of_figure_5(netsim, fake, small, monkeypatch):
-    sweeps = (*simulated_figures.SWEEPS["fig5"], Sweep("dense", "p2p_8192", DENSE))
-    monkeypatch.setitem(simulated_figures.SWEEPS, "exposed", sweeps)
-    assert netsim("reproduce", "fig5").exit_code == 0
-    assert len(fake.seen) == small
-    result = netsim("reproduce", "exposed")
-    assert result.exit_code == 0, result.output
-    assert len(fake.seen) == 2 * small
 
 
 @pytest.mark.slow

@@ -37,11 +37,6 @@ def test_run_prints_request_time_and_instance_tables() -> None:
     assert instances["busy %"] == ["33.33", "43.33"]
 
 
-def test_runs_without_serving_have_no_tables() -> None:
-    assert list(sections({})) == []
-    assert serving_result(None, None, {}, complete=True) == ({}, {})
-
-
 def test_sweep_table_has_serving_columns() -> None:
     plan, rows = split_run()
     plan = replace(plan, tbt_ps=200, stall_ps=190)

@@ -9,7 +9,6 @@ from raises_input import has, mentions
 from netsim.units import parse_time_ps
 from netsim.workloads.cli.workload_inference import iteration_table
 from netsim.workloads.inference import load_deployment
-from netsim.workloads.inference.limits import ASSUMPTIONS, MACHINES, MODELS
 
 
 def test_deployment_preset_is_shown(lines):
@@ -75,34 +74,6 @@ def test_deployment_of_an_experiment_is_shown(netsim, tmp_path, monkeypatch, wha
     assert [one["tp"] for one in output["sizes"]] == [4 if what == "table" else 8]
 
 
-def test_differing_deployments_of_an_experiment_are_rejected(netsim, tmp_path, monkeypatch):
-    for name in ("inference_fabrics", "inference_pool"):
-        output = json.loads(netsim("workload", "show", name, "--json").stdout)
-        assert (output["machine"]["sms"], output["options"]["tp"]) == (33, 32)
-    differ = netsim("workload", "show", "serving_failures")
-    assert fails(differ, 2, "traffic.deployment", "4")
-    assert mentions(differ.stderr, "8", "H100", "32", "4", "2")
-    monkeypatch.chdir(tmp_path)
-    two = '[[traffic]]\nkind = "poisson"\n[[traffic]]\ndeployment = ["llama3_70b_h100", "other"]\n'
-    (tmp_path / "two.toml").write_text(two)
-    assert fails(netsim("workload", "show", "two.toml"), 2, "llama3_70b_h100")
-
-
-def test_file_without_layout_is_a_deployment(netsim, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.toml").write_text('model = "llama3_70b"\nmachine = "h100"\n')
-    output = json.loads(netsim("workload", "show", "mine.toml", "--json").stdout)
-    assert [one["tp"] for one in output["sizes"]] == [1, 2, 4, 8]
-    (tmp_path / "part.toml").write_text('model = "llama3_70b"\n')
-    changes = ("--set", "machine=h100", "--set", "options.tp=4")
-    output = json.loads(netsim("workload", "show", "part.toml", "--json", *changes).stdout)
-    assert [one["tp"] for one in output["sizes"]] == [4]
-    job = ("--set", "layout.global_batch=8", "--set", "precision.compute=fp8")
-    assert fails(
-        netsim("workload", "show", "mine.toml", *job), 2, "machine.memory", "GPU", "stage 0"
-    )
-
-
 def test_invalid_deployment_of_an_experiment_is_reported(netsim, tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[traffic]\ndeployment = 3\n")
@@ -120,39 +91,12 @@ def test_lite_gpu_prints_the_comparison(lines):
     assert any(line.startswith("llama3_405b lite 32") for line in found)
 
 
-def test_lite_gpu_prints_json(netsim):
-    output = json.loads(netsim("workload", "lite-gpu", "--json").stdout)
-    assert output["models"] == list(MODELS)
-    n = len(output["rows"])
-    assert n == len(MODELS) * 2 * (len(ASSUMPTIONS) + 4) * len(MACHINES)
-    assert {row["machine"] for row in output["sizes"]} == set(MACHINES)
-
-
-def test_lite_gpu_compares_another_model(lines):
-    found = lines("workload", "lite-gpu", "--set", "model=mixtral_8x7b")
-    assert any(has(line, "mixtral_8x7b", "lite_netbw", "16") for line in found)
-
-
 def test_lite_gpu_reports_a_model_that_does_not_fit(lines):
     (output,) = lines("workload", "lite-gpu", "--set", "model=deepseek_v3")
     assert mentions(output, "8", "675.6GB", "fp8", "h100", "640GB")
     changes = ("model=deepseek_v3", "formats.weights=fp4")
     found = lines("workload", "lite-gpu", changes=changes)
     assert any(line.startswith("deepseek_v3 lite 32") for line in found)
-
-
-@pytest.mark.parametrize(
-    ("changes", "models", "text"),
-    [
-        (["limits.ttft=1us", "limits.tbt=1us"], MODELS, "TTFT of 1us and a TBT of 1us"),
-        (["limits.ttft=1us", "limits.tbt=2us", "model=gpt3_175b"], ["gpt3_175b"], "a TBT of 2us"),
-        (["limits.prompt=100000000", "model=gpt3_175b"], ["gpt3_175b"], "100,000,000 tokens"),
-    ],
-)
-def test_lite_gpu_reports_unreachable_limits(lines, changes, models, text):
-    found = lines("workload", "lite-gpu", changes=changes)
-    assert [line.partition(":")[0] for line in found] == [*models]
-    assert all(text in line and "weights" not in line for line in found)
 
 
 def test_lite_gpu_rejects_invalid_changes(netsim):
@@ -165,10 +109,3 @@ def test_lite_gpu_rejects_invalid_changes(netsim):
     assert fails(lite_gpu("machine=h100"), 2, "machine")
     assert fails(lite_gpu("limits.ttft=fast"), 2, "limits.ttft")
     assert fails(lite_gpu("overheads.x=1"), 2, "overheads.x")
-
-
-def test_deployments_are_listed_and_shown(netsim):
-    listed = " ".join(netsim("list", "deployments").stdout.split())
-    assert mentions(listed, "llama3_70b_lite", "Llama3", "70", "FP8", "32")
-    assert 'machine = "lite"' in netsim("show", "deployment", "llama3_70b_lite").stdout
-    assert fails(netsim("show", "deployment", "llama"), 2, "")

@@ -11,16 +11,6 @@ def test_paper_placement_lists_racks(lines):
     assert "23,112 more racks" in found
 
 
-def test_small_job_lists_all_racks(netsim, lines, tmp_path):
-    picture = tmp_path / "racks.png"
-    placed = ("--placement", "consecutive", "--out", str(picture))
-    found = lines("workload", "show", "gpt3_175b", *placed)
-    assert picture.stat().st_size > 1000
-    racks = [line for line in found if line[:1].isdigit()]
-    assert racks == [f"{k} {8 * k}..{8 * k + 7} {k} 0 0 0..7" for k in range(8)]
-    assert netsim("workload", "show", "gpt3_175b", "--placement", "random").exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

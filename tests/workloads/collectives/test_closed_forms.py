@@ -7,24 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, fat_tree, run
-from raises_input import raises_input
 from topology_of import topology_of
 from traffic_cases import star
 
-from netsim.errors import InputError
-from netsim.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.relays import relayed
 from netsim.workloads.collectives import (
     ALGORITHMS,
-    RING_ORDERS,
     CollectiveOptions,
     Wire,
-    algorithm_of,
     closed_form_ps,
     hops_of,
 )
-from netsim.workloads.collectives.rings import orders
 from netsim.workloads.collectives.trees import parents
 from netsim.workloads.operations import Operations, Wires
 
@@ -117,37 +111,6 @@ def test_hierarchical_on_rails_matches_closed_form() -> None:
         assert simulated_ps(what, 16, size, how, network) == expected
 
 
-def test_rotated_and_alternating_ring_channels_use_separate_rails() -> None:
-    network, size = rails(), 16 * 4 * 3 * PAYLOAD
-    wires, took = Wires(network, PAYLOAD, HEADER), {}
-    for order in RING_ORDERS:
-        how = CollectiveOptions("ring", channels=4, node=4, ring_order=order)
-        ends = orders(16, how)
-        assert (np.sort(ends) == np.arange(16)).all()
-        src, dst = ends, np.roll(ends, -1, axis=1)
-        between = src // 4 != dst // 4
-        assert (between.sum(axis=1) == 4).all()
-        rule = network.relays
-        assert rule is not None
-        peer = rule.peers(FlowTable(src[between], dst[between], 1))
-        rail = np.where(peer < 0, src[between], peer) % 4
-        channel = np.nonzero(between)[0]
-        if order == "rotated":  # relayed in the source's rack to the channel's rail
-            assert (rail == channel).all()
-        if order == "alternating":
-            assert (peer == -1).all()
-            odd = src[between] // 4 % 2
-            assert (rail == (channel - 1 + odd) % 4).all()
-        wire = wires.wire(hops_of("all_reduce", 16, size, how), np.arange(16))
-        took[order] = simulated_ps("all_reduce", 16, size, how, network)
-        form = closed_form_ps("all_reduce", 16, size, wire, how)
-        assert 0.85 < form / took[order] <= 1
-    assert took["rotated"] < 0.4 * took["same"]
-    assert took["alternating"] < 0.4 * took["same"]
-    with pytest.raises(InputError):
-        orders(12, CollectiveOptions("ring", node=4, ring_order="alternating"))
-
-
 def test_halving_doubling_approximates_closed_form_without_power_of_two() -> None:
     for n in [5, 6, 7]:
         how, size = CollectiveOptions("halving_doubling", latency_ps=US), 16 * PAYLOAD
@@ -196,32 +159,3 @@ def test_auto_chooses_the_fastest_algorithm() -> None:
     for network, n in NETWORKS.values():
         for size_bytes in (1_000, 100_000):
             assert_auto_is_fastest(network, n, size_bytes)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", NETWORKS)
-def test_auto_chooses_the_fastest_algorithm_for_all_sizes(
-    where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(f"{__name__}.JIT", True)
-    for size_bytes in (1_000, 30_000, 1_000_000, 30_000_000, 1_000_000_000):
-        assert_auto_is_fastest(*NETWORKS[where], size_bytes)
-
-
-def test_auto_skips_impossible_and_oversized_algorithms() -> None:
-    # "direct" and "ring" would need 4.5 million sends.
-    many = Wires(star(1500), PAYLOAD, HEADER)
-    found = many.settled("all_reduce", np.arange(1500), 10**6, CollectiveOptions()).algorithm
-    assert found in ("halving_doubling", "double_binary_tree")
-    network = rails()
-    alone = replace(network, relays=None)
-    wires = Wires(alone, PAYLOAD, HEADER)
-    # A ring is impossible without relays because it leaves its rail.
-    assert (
-        wires.settled("all_reduce", np.arange(16), 10**7, CollectiveOptions()).algorithm
-        == "hierarchical"
-    )
-    with raises_input("network", key="topology"):
-        wires.settled("gather", np.arange(16), 1, CollectiveOptions())
-    # Without a network, `rate_bps` decides.
-    assert algorithm_of("all_gather", 8, 10**5, CollectiveOptions(rate_bps=10**9)) == "ring"

@@ -42,20 +42,6 @@ def test_file_of_sends_computes_the_all_reduce(tmp_path: Path) -> None:
         )
 
 
-def test_piece_ranges_work_for_all_collectives(tmp_path: Path) -> None:
-    gather = "src,dst,pieces\n0,1,0-1\n1,2,0-3\n2,0,2-5\n0,1,4-5\n"
-    assert len(steps_of(tmp_path, gather, "all_gather", 3)) == 4
-    blocks = "src,dst,pieces\n0,1,1\n1,0,2\n"
-    assert steps_of(tmp_path, blocks, "all_to_all").size_bytes.tolist() == [50, 51]
-    assert len(steps_of(tmp_path, "src,dst,pieces\n1,0,0\n", "broadcast", root=1)) == 1
-    assert len(steps_of(tmp_path, "src,dst,pieces\n1,0,1\n", "gather")) == 1
-    strided = "src,dst,pieces,adds\n0,1,1-3/2,yes\n1,0,0-2/2,yes\n"
-    with raises_input("position 0", "position 1", "piece 1"):
-        steps_of(tmp_path, strided)
-    halves = "src,dst,pieces,adds\n1,0,0-3/3,yes\n1,0,1-2,yes\n"
-    assert steps_of(tmp_path, halves, "reduce").size_bytes.tolist() == [26 + 25, 25 + 25]
-
-
 def test_invalid_files_are_rejected_with_line(tmp_path: Path) -> None:
     for change, message in [
         (("src,", "source,"), "csv:2"),

@@ -9,7 +9,6 @@ from part_of_load import operations_of
 from raises_input import raises_input
 from topology_of import topology_of
 
-from netsim.model.tasks import RECEIVE, SEND
 from netsim.model.workload import Workload
 from netsim.network import Network
 from netsim.workloads.collectives import (
@@ -73,18 +72,6 @@ def test_in_network_collective_matches_closed_form(
         assert expected - 2 * PACKET_PS <= found <= expected
 
 
-def test_in_network_is_no_slower_with_half_of_the_hosts() -> None:
-    how, size = CollectiveOptions("in_network", chunk_bytes=PAYLOAD), 16 * PAYLOAD
-    expected = expected_ps("all_reduce", 4, size, how)
-    assert expected - 2 * PACKET_PS <= simulated_ps("all_reduce", 4, size, how, leaf(8)) < expected
-
-
-def test_channels_share_the_link_without_speedup() -> None:
-    one, two = (CollectiveOptions("in_network", chunk_bytes=PAYLOAD, channels=c) for c in (1, 2))
-    found = [simulated_ps("all_reduce", 4, 16 * PAYLOAD, how, leaf(4)) for how in (one, two)]
-    assert abs(found[1] - found[0]) <= 2 * PACKET_PS
-
-
 def test_each_host_sends_and_receives_its_data_once() -> None:
     n, size = 6, 6 * 10_000
     once = {"all_reduce": (1, 1), "reduce_scatter": (1, 1 / n), "all_gather": (1 / n, 1 - 1 / n)}
@@ -94,23 +81,6 @@ def test_each_host_sends_and_receives_its_data_once() -> None:
         for side, share in ((steps.src, sent), (steps.dst, received)):
             by_position = np.bincount(side, steps.size_bytes, n + 1)[:n]
             assert by_position == pytest.approx(np.full(n, share * size)), what
-
-
-def test_reduction_unit_has_no_compute_time_and_no_rank() -> None:
-    network, n = leaf(4), 4
-    slow = CollectiveOptions("in_network", latency_ps=US, reduce_bps=10**6)
-    load = lowered("all_reduce", 8000, slow, network, list(range(n)))
-    assert load.tasks is not None
-    assert not load.tasks.duration_ps[load.tasks.host == n].any()
-    assert load.tasks.duration_ps[load.tasks.host < n].sum() == n * US
-    assert operations_of(load).rank.tolist() == [0, 1, 2, 3]
-    assert operations_of(load).n.tolist() == [n] * n
-    assert load.flows.dst[load.flows.src < n].tolist() == [n] * n
-    # All its sends wait for one receive, which waits for the other receives.
-    first, then = load.tasks.edges()
-    kind = load.tasks.kind
-    assert ((kind[first] == RECEIVE) & (kind[then] == SEND)).sum() == n
-    assert ((kind[first] == RECEIVE) & (kind[then] == RECEIVE)).sum() == n - 1
 
 
 def test_groups_use_the_unit_of_their_switch() -> None:

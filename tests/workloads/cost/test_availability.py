@@ -31,12 +31,6 @@ def test_up_shares_equal_exact_binomial_sums():
         assert full_capacity(found, max(n - 2, 0)) == pytest.approx(wanted, rel=1e-12)
 
 
-def test_up_shares_at_extreme_availabilities_and_sizes():
-    assert up_shares(3, 1.0).tolist() == [0, 0, 0, 1]
-    assert up_shares(3, 0.0).tolist() == [1, 0, 0, 0]
-    assert up_shares(4_000_000, 0.999).sum() == pytest.approx(1)
-
-
 def test_goodput_of_groups_matches_exact_mean():
     exact = binomial(8, Fraction(9, 10))
     stop = sum(share * (k // 4 * 4) for k, share in enumerate(exact)) / 8
@@ -79,11 +73,6 @@ def test_availability_of_gpu_and_group():
     assert availability(800, 10, 8) == availability(100, 10)
     # GPUs of a stopped group do not fail, so it is up more often than independent GPUs would be.
     assert availability(800, 10, 8) > availability(800, 10) ** 8
-
-
-def test_no_idle_spares_equals_binomial():
-    found = up_shares_cold(12, 0, 100.0, 25.0)
-    assert found == pytest.approx(up_shares(12, availability(100, 25)), rel=1e-9)
 
 
 @pytest.mark.parametrize("fixed", [True, False])

@@ -8,7 +8,6 @@ from marked import values
 from netsim.common.terminal import Wide
 from netsim.workloads.cli.cost import tables
 from netsim.workloads.cost import compare, load_cost_tables
-from netsim.workloads.job.load import presets
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "netsim" / "workloads" / "cost" / "README.md").read_text("utf-8")
@@ -46,7 +45,3 @@ def test_numbers_in_page_text_are_current():
     by_gpu = compare(load_cost_tables("lite", overrides=["failures.rate_by=gpu"]))[1]
     assert by_gpu.spares[1].full / by_gpu.silicon / h100.spares[1].full == 0.5
     assert (1 - by_gpu.group_up) / (1 - lite.group_up) == pytest.approx(4, rel=0.01)
-
-
-def test_page_names_every_preset():
-    assert [name for name in presets("costs") if f"`{name}.toml`" not in PAGE] == []

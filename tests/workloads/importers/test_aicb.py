@@ -69,14 +69,6 @@ def test_headers_of_other_versions_are_read(tmp_path: Path) -> None:
     assert read(tmp_path, f"MICRO\n{rows('a')}").left_out == ()
 
 
-def test_group_is_the_suffix_of_the_collective_name(tmp_path: Path) -> None:
-    columns = "-1 1 ALLTOALL_EP 8 1 REDUCESCATTER_DP_EP 8 1 ALLGATHER 0 100"
-    (row,) = read(tmp_path, HEADER + "\n" + rows("a", columns=columns)).rows
-    assert (row.forward.what, row.forward.group) == ("all_to_all", "_EP")
-    assert (row.input.what, row.input.group) == ("reduce_scatter", "_DP_EP")
-    assert row.weight == Phase(1, "", "", 0)  # of no bytes
-
-
 def test_invalid_workloads_are_rejected(tmp_path: Path) -> None:
     for text, message in [
         ("", "w.txt: ends before its first row"),

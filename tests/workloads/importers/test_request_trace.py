@@ -87,19 +87,6 @@ def test_unsorted_rows_are_sorted_and_reported(tmp_path: Path) -> None:
     assert mentions(trace.notes, "2", "trace.csv")
 
 
-def test_simultaneous_requests_keep_their_order(tmp_path: Path) -> None:
-    path = trace_of(tmp_path, "arrival_s,prompt_tokens,output_tokens\n1,5,1\n1,4,1\n1,6,1\n")
-    assert columns(path)[1] == [5, 4, 6]
-
-
-def test_requests_without_output_tokens_are_skipped_and_reported(tmp_path: Path) -> None:
-    path = trace_of(tmp_path, OURS + "601,12,0\n602,10,1\n")
-    trace = read_request_trace(path)
-    assert len(trace) == 4
-    assert trace.lines.tolist() == [2, 3, 4, 6]
-    assert mentions(trace.notes, "1", "trace.csv")
-
-
 def test_arrival_times_are_exact_to_the_picosecond(tmp_path: Path) -> None:
     """A double could not represent this time to the picosecond."""
     path = trace_of(tmp_path, "arrival_s,prompt_tokens,output_tokens\n70000.123456789012,1,1\n")
@@ -168,11 +155,6 @@ def test_invalid_traces_are_rejected(tmp_path: Path, content: str | bytes, messa
     with pytest.raises(InputError) as error:
         read_request_trace(trace_of(tmp_path, content))
     assert message in str(error.value)
-
-
-def test_directory_is_rejected(tmp_path: Path) -> None:
-    with raises_input("directory", code="unreadable"):
-        read_request_trace(tmp_path)
 
 
 PIECES = st.sampled_from(

@@ -7,7 +7,7 @@ from measured_rows import GROUPS, error, errors, fitted_overheads, predicted, wi
 
 from netsim.common.inputs import read_toml
 from netsim.workloads.inference.deployment import Overheads
-from netsim.workloads.inference.validation import formulas, groups, rows
+from netsim.workloads.inference.validation import groups, rows
 from netsim.workloads.job.load import presets
 
 FITTED = (
@@ -71,30 +71,9 @@ def test_empirical_term_improves_only_long_prompts(group, us, largest):
     assert all(changed(row).ms == row.ms for row in rows() if row.group == group and not row.large)
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_async_launch_fits_and_predicts_worse(group):
-    asynchronous = fitted_overheads(group, async_launch=True)
-    for chosen in (fitted(group), predicted(group)):
-        others = [with_overheads(row, asynchronous) for row in chosen]
-        assert errors(others)[0] > errors(chosen)[0]
-
-
-def test_vllm_overheads_overestimate_fastertransformer():
-    """FasterTransformer launches kernels faster than vLLM, so vLLM's overheads do not fit."""
-    found = {(row.deployment.tp, row.phase): row for row in predicted("other")}
-    assert error(found[1, "decode"]) > 0.2
-    assert error(found[2, "decode"]) > error(found[1, "decode"])
-    assert all(bare(row) < 0 for row in found.values())
-
-
 def test_roofline_alone_is_up_to_eight_times_too_fast():
     small = [row for row in rows() if not row.large]
     assert all(bare(row) < -0.2 for row in small)
     decoding = min((row for row in small if row.phase == "decode"), key=bare)
     assert (decoding.deployment.tp, decoding.size) == (8, 64)
     assert 1 / (1 + bare(decoding)) == pytest.approx(8.1, abs=0.1)
-
-
-def test_published_formulas_give_similar_times():
-    assert errors(formulas())[0] < 0.03
-    assert errors(formulas())[1] < 0.11

@@ -2,8 +2,6 @@
 
 from raises_input import raises_input
 
-from netsim.experiment import Experiment
-from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.job import load_job, presets
 
 SMALL = {
@@ -11,21 +9,6 @@ SMALL = {
     "machine": "a100_80gb",
     "layout": {"global_batch": 8},
 }
-
-
-def with_changes(**changes):
-    """Return the small job with keys changed, such as `model__layers=3`."""
-    job = {name: dict(part) if isinstance(part, dict) else part for name, part in SMALL.items()}
-    for path, value in changes.items():
-        part, _, key = path.partition("__")
-        if key:
-            job.setdefault(part, {})
-            if isinstance(job[part], str):
-                job[part] = {"preset": job[part]}
-            job[part][key] = value
-        else:
-            job[part] = value
-    return job
 
 
 def test_preset_jobs_load():
@@ -48,20 +31,6 @@ def test_job_extends_a_preset_key_by_key(tmp_path):
         load_job({"preset": 3})
 
 
-def test_job_that_an_experiment_names_is_changed_by_key():
-    kinds = {"topology": {"kind": "fat_tree", "hosts_per_leaf": 8, "leaves": 8}, "transport": "ndp"}
-    traffic = {"kind": "training", "job": "llama3_8b"}
-    changes = [f"traffic.job.{one}" for one in ("layout.dp=16", "machine.scale_out.rate=800Gbps")]
-    (point,) = Experiment.from_mapping({**kinds, "traffic": traffic}, changes).points()
-    job = load_job(point.traffic.params["job"])
-    assert (job.layout.dp, job.machine.scale_out.rate) == (16, 800_000_000_000)
-    deployment = {"kind": "serving", "deployment": "llama3_70b_lite"}
-    (point,) = Experiment.from_mapping(
-        {**kinds, "traffic": deployment}, ["traffic.deployment.options.tp=8"]
-    ).points()
-    assert load_deployment(point.traffic.params["deployment"]).options.tp == 8
-
-
 def test_job_file_overrides_presets(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(
@@ -73,10 +42,6 @@ def test_job_file_overrides_presets(tmp_path):
     assert job.machine.scale_out.rate == 100 * 10**9
     assert job.machine.scale_out.launch == 20 * 10**6  # as in the preset
     assert job.layout.gpus == 128
-
-
-def test_unchanged_small_job_loads():
-    assert load_job(with_changes()).layout.micro_batches == 8
 
 
 def test_invalid_toml_is_rejected(tmp_path):

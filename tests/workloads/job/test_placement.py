@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from raises_input import raises_input
 
-from netsim.workloads.job.placement import GROUPS, PLACEMENTS, Ranks, describe, place
+from netsim.workloads.job.placement import GROUPS, Ranks, place
 
 SMALL = Ranks(tp=2, cp=2, dp=8, pp=3, levels=(2, 2, 2), ep=4)
 
@@ -43,20 +43,6 @@ def test_data_parallel_levels_together_reach_the_whole_group() -> None:
     assert dp[SMALL.groups("s3")[0]].tolist() == [0, 4]
 
 
-def test_expert_groups_contain_neighboring_replicas() -> None:
-    dp = SMALL.coordinates()["dp"]
-    assert dp[SMALL.groups("ep")[0]].tolist() == [0, 1, 2, 3]
-    assert sorted(set(dp[SMALL.groups("expert_dp")[0]])) == [0, 4]
-
-
-def test_ranks_are_placed_on_distinct_hosts() -> None:
-    for name in PLACEMENTS:
-        hosts = placed(name, SMALL, 12, 200)
-        assert np.unique(hosts).size == len(SMALL)
-        assert hosts.min() >= 0
-        assert hosts.max() < 200
-
-
 def test_paper_placement_fills_racks_with_replicas_of_one_stage() -> None:
     # Four replicas of 18 tensor ranks, 5 racks per site and stage, two sites, 3 stages.
     ranks = Ranks(tp=18, dp=40, pp=3, levels=(4, 5, 2))
@@ -84,32 +70,6 @@ def test_rail_aligned_placement_puts_dp_groups_on_rails() -> None:
     assert (np.diff(rack[ranks.groups("dp")]) == 2).all()
     on = rack[ranks.groups("tp")]
     assert (on == on[:, :1]).all()
-
-
-def test_random_placement_depends_only_on_seed() -> None:
-    ranks = Ranks(tp=4, dp=6)
-    one, again = (placed("random", ranks, 8) for _ in range(2))
-    other = place("random", ranks, 8, 24, np.random.default_rng(2))
-    assert (one == again).all()
-    assert (one != other).any()
-
-
-def test_describe_lists_hosts_and_coordinates_per_rack() -> None:
-    ranks = Ranks(tp=4, dp=2, pp=2)
-    assert describe(ranks, placed("consecutive", ranks, 8), 8) == (
-        [
-            ("rack", "hosts", "pp", "dp", "cp", "tp"),
-            ("0", "0..7", "0", "0..1", "0", "0..3"),
-            ("1", "8..15", "1", "0..1", "0", "0..3"),
-        ],
-        0,
-    )
-    many = Ranks(tp=2, dp=40, pp=3)
-    hosts = placed("rail_aligned", many, 6)
-    rows, more = describe(many, hosts, 6, max_racks=5)
-    assert [row[0] for row in rows] == ["rack", "0", "1", "2", "3", "39"]
-    assert rows[-1][1:] == ("234..239", "0..2", "39", "0", "0..1")
-    assert more == 35
 
 
 def test_impossible_placements_are_rejected() -> None:

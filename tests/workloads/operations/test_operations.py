@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,10 +14,10 @@ from raises_input import mentions, raises_input
 from traffic_cases import star
 
 from netsim.errors import InputError
-from netsim.flows import COMPUTE, JOIN, Workload
+from netsim.flows import COMPUTE, Workload
 from netsim.workloads.collectives import schedule
 from netsim.workloads.operations import CollectiveOptions, Operations
-from netsim.workloads.operations.table import WHATS, OperationTable
+from netsim.workloads.operations.table import WHATS
 
 US = 10**6
 
@@ -72,17 +71,6 @@ def test_random_operations_respect_streams_edges_and_messages() -> None:
 INFINITE = np.int64(1) << 62
 
 
-def test_stream_runs_one_operation_at_a_time() -> None:
-    ops = Operations(3)
-    first = ops.compute([0, 1, 2], [US, 2 * US, 5 * US])
-    reduced = ops.collective("all_reduce", [0, 1, 2], 3 * 4096, "ring", stream=0)
-    second = ops.compute([0, 1, 2], US)
-    begin, end = times(ops.lower([0, 1, 2]), 3)
-    assert begin[reduced].tolist() == end[first].tolist() == [US, 2 * US, 5 * US]
-    assert begin[second].tolist() == end[reduced].tolist()
-    assert end[reduced].min() > 5 * US  # the collective waits for all ranks
-
-
 def test_set_order_determines_the_order_of_a_stream() -> None:
     ops = Operations(2)
     computes = ops.compute(0, [1 * US, 2 * US, 4 * US])
@@ -92,15 +80,6 @@ def test_set_order_determines_the_order_of_a_stream() -> None:
     assert begin[sent] == 0
     assert begin[computes[[1, 2, 0]]].tolist() == [end[sent], end[computes[1]], end[computes[2]]]
     assert (end - begin)[computes].tolist() == [1 * US, 2 * US, 4 * US]
-
-
-def test_streams_and_operations_without_a_stream_run_in_parallel() -> None:
-    ops = Operations(1 + 1)
-    ops.compute(0, [US, US], stream=-1)
-    ops.compute(0, [US, US], stream=[0, 1])
-    ops.send(0, 1, 100)
-    begin, _ = times(ops.lower([1, 0]), 2)
-    assert not begin[:5].any()
 
 
 def test_after_start_waits_for_the_start_of_an_operation() -> None:
@@ -179,16 +158,6 @@ def test_late_rank_reduces_and_forwards_only_after_it_starts() -> None:
     assert end[made][steps.dst[steps.src == 0]].min() == late  # a leaf next to the root
 
 
-def test_latency_applies_to_the_message_after_empty_ones() -> None:
-    ops, how = Operations(4), CollectiveOptions("direct", channels=2, window=1, latency_ps=50 * US)
-    matrix = np.zeros((4, 4), int)
-    matrix[0, 3] = 100  # after two empty messages
-    made = ops.collective("all_to_all", range(4), matrix, how)
-    _, end = times(ops.lower(range(4)), 4)
-    assert end[made[1]] == 0
-    assert 50 * US < end[made[0]] < end[made[3]] < 60 * US
-
-
 def error_of(note: Callable[[Operations], object], hosts: Sequence[int] = (0, 1, 2)) -> str:
     def all_of_it() -> None:
         ops = Operations(3)
@@ -232,58 +201,3 @@ def test_conflicting_collective_orders_name_both_collectives() -> None:
     for rank in (0, 1):
         assert mentions(str(error.value), "all_reduce", "3", rank)
         assert mentions(str(error.value), "all_gather", rank)
-
-
-def test_long_dependency_cycle_is_reported_in_short() -> None:
-    ops = Operations(2)
-    chain = ops.join([0] * 30)
-    ops.after(chain, np.roll(chain, -1))
-    ops.send(0, 1, 1)
-    with raises_input("24") as error:
-        ops.lower([0, 1])
-    assert len(str(error.value)) < 400
-
-
-def test_joined_workloads_keep_their_groups_and_kinds() -> None:
-    loads = []
-    for kind in ("tp", "pp"):
-        ops = Operations(2)
-        ops.compute([0, 1], US, label=kind)
-        ops.send(0, 1, 100, kind=kind)
-        loads.append(ops.lower([0, 1]))
-    both = Workload.join(loads)
-    both.validate(2)
-    table = operations_of(both)
-    assert table is not None
-    assert both.tasks is not None
-    assert both.flows.kinds[both.flows.kind[1]] == "pp"
-    assert [table.kinds[k] for k in table.kind] == ["", "", "tp", "tp", "", "", "pp", "pp"]
-    assert table.group.tolist() == [-1, -1, 0, 0, -1, -1, 1, 1]
-    assert [both.tasks.host[task] for task in table.begin_task] == [0, 1] * 4
-    assert table.label is not None
-    assert mentions(table.name(5), "rank 1")
-    assert both.tasks.kind[table.end_task].tolist().count(COMPUTE) == 4
-    alone = Workload(loads[0].flows)
-    assert Workload.join([alone, loads[1]]).part(OperationTable) is not None
-
-
-def test_million_tasks_are_built_within_500_mb() -> None:
-    n, layers = 1024, 16
-    ops = Operations(n)
-    before = None
-    tracemalloc.start()
-    for layer in range(layers):
-        computed = ops.compute(np.arange(n), US, label=f"layer {layer}")
-        groups = np.arange(n).reshape(-1, 16)
-        reduced = ops.collective("all_reduce", groups, 1 << 20, "ring", stream=1, kind="tp")
-        ops.after(computed, reduced.reshape(-1))
-        if before is not None:
-            ops.after(before.reshape(-1), computed)
-        before = reduced
-    load = ops.lower(np.arange(n))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert load.tasks is not None
-    assert len(load.tasks) > 10**6
-    assert (load.tasks.kind == JOIN).sum() == 2 * n * layers
-    assert peak < 500e6

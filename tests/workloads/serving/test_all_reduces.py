@@ -7,21 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from raises_input import mentions, raises, raises_input
+from raises_input import raises_input
 from served import US, Served, all_served_once, cost, deployment
-from traffic_cases import made, star
+from traffic_cases import star
 
-from netsim.errors import RunError
-from netsim.flows import TrafficContext
-from netsim.model.builder import NetworkBuilder
-from netsim.network import Network
 from netsim.units import format_time
 from netsim.workloads.collectives import (
     ONE_WAY,
-    WHOLE_PACKETS,
     CollectiveOptions,
     closed_form_ps,
-    hops_of,
 )
 from netsim.workloads.inference import all_reduce_bytes, compute_ps, prompt_pairs
 from netsim.workloads.operations import Wires
@@ -70,69 +64,6 @@ def test_all_reduce_and_control_sizes_follow_iteration_tokens(tmp_path: Path) ->
     assert rows.tolist() == [[256 + 8 * 400] * 3, [256 + 8] * 3]
 
 
-def test_merged_all_reduces_keep_iteration_time(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"instances": 1, "all_reduces": "packets", "latency": "3us"}
-    took = []
-    for groups in (4, 1):
-        run = Served(
-            tmp_path,
-            [(0, 1000, 1)],
-            deployment=deployment(4),
-            all_reduces_per_iteration=groups,
-            max_iterations=1,
-            **given,
-        )
-        took.append(run.iterations()[0][1])
-    assert took[1] == pytest.approx(took[0], rel=0.01)
-    assert mentions(run.load.notes, "4", left_out(4))
-
-
-def two_racks() -> Network:
-    """Return a network with hosts 0 to 5 on one switch and hosts 6 and 7 on another."""
-    builder = NetworkBuilder()
-    hosts = np.array(builder.add_hosts(8))
-    first, second = builder.add_switch(), builder.add_switch()
-    builder.cables(hosts[:6], first, 100 * 10**9, US)
-    builder.cables(hosts[6:], second, 100 * 10**9, US)
-    builder.cables(first, second, 100 * 10**9, 5 * US)
-    return builder.build("two racks")
-
-
-def test_omitted_latency_is_computed_per_instance() -> None:
-    network = two_racks()
-    given = {"deployment": deployment(4), "instances": 2, "rate": 1.0, "requests": 2}
-    given |= {"all_reduces": "packets", "all_reduces_per_iteration": 1, "max_iterations": 300}
-    load = made("serving", 8, network=network, **given)
-    wires = Wires(network, 4096, 64)
-    hops = hops_of("all_reduce", 4, WHOLE_PACKETS, CollectiveOptions("ring"))
-    alone = [
-        closed_form_ps("all_reduce", 4, 1, wires.wire(hops, instance), CollectiveOptions("ring"))
-        for instance in np.arange(8).reshape(2, 4)
-    ]
-    assert alone[1] > 1.5 * alone[0]
-    left = np.asarray(load.host_state["left_out_ps"])
-    assert left.tolist() == [3 * alone[0]] * 4 + [3 * alone[1]] * 4
-    latency = " to ".join(format_time(3 * one, 3) for one in alone)
-    assert mentions(load.notes[0], latency)
-
-
-@pytest.mark.parametrize("pool", [None, 1, 2, 3])
-def test_flows_are_reserved_before_they_are_built(
-    pool: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shape = {"deployment": deployment(2), "instances": 2, "rate": 1.0, "requests": 2, **PACKETS}
-    if pool:
-        shape |= {"pool_hosts": pool, "pooled": "kv"}
-    expected = {}
-
-    def reserve(_: TrafficContext, n_flows: float, *, key: str) -> None:
-        expected[key] = n_flows
-
-    monkeypatch.setattr(TrafficContext, "reserve", reserve)
-    load = made("serving", 8, max_iterations=250, **shape)
-    assert expected == {"traffic.max_iterations": 4 * len(load.flows), "traffic.requests": 0}
-
-
 def left_out(tp: int) -> str:
     """Return the reported omitted latency: that of three all-reduces of one byte."""
     how = CollectiveOptions("ring", latency_ps=3 * US)
@@ -170,14 +101,6 @@ def test_instances_sharing_a_network_serve_all_requests(tmp_path: Path) -> None:
         **PACKETS,
     )
     assert max(batch for _, _, _, batch in run.iterations(0)) > 1
-    all_served_once(run.plan, run)
-
-
-def test_run_fails_when_max_iterations_is_exhausted(tmp_path: Path) -> None:
-    asked, given = [(0, 10, 4), (9_000, 10, 5)], {"instances": 1, **PACKETS}
-    with raises(RunError, "traffic.max_iterations"):
-        Served(tmp_path, asked, max_iterations=8, **given)
-    run = Served(tmp_path, asked, max_iterations=9, **given)
     all_served_once(run.plan, run)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from serving_case import log_of, lost_shares, mixed_plan, row, split_run
+from serving_case import log_of, lost_shares, mixed_plan, row
 
-from netsim.workloads.serving.data import DONE, DOWN, FIRST_TOKEN, UP
+from netsim.workloads.serving.data import DOWN, UP
 from netsim.workloads.serving.failures import Policy, draw_outages
 from netsim.workloads.serving.outcome import capacity_metrics, expected_capacity
 
@@ -53,42 +53,3 @@ def test_capacity_metrics_sum_down_and_shrunk_time() -> None:
     lost = size * 100 + 400 + size * 100
     assert found["available_gpu_share"] == pytest.approx(1 - lost / (1000 * every))
     assert capacity_metrics(plan, log_of([]), 100, 1100) == {"count": 0, "available_gpu_share": 1.0}
-
-
-@pytest.mark.parametrize("open_requests", [0, 1])
-def test_finished_shrunk_instance_counts_as_whole(
-    open_requests: int,
-) -> None:
-    """An instance with open requests in an interrupted run stays short of a GPU until the end."""
-    plan = mixed_plan([(100, 10, 3)] * (1 + open_requests), instances=2)
-    host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
-    rows = [
-        row(host, 200, DOWN, count=0),
-        row(host, 300, UP, count=size - 1),
-        row(host, 400, FIRST_TOKEN, 0, count=1),
-        row(host, 500, DONE, 0, count=3),
-    ]
-    short = 800 if open_requests else 200
-    lost = size * 100 + short
-    found = capacity_metrics(plan, log_of(rows), 100, 1100)
-    assert found["available_gpu_share"] == pytest.approx(
-        1 - lost / (1000 * plan.instances.size.sum())
-    )
-
-
-def test_prefill_instance_finishes_with_its_last_first_token() -> None:
-    plan, rows = split_run()
-    host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
-    last = max(one["time_ps"] for one in rows if one["event"] == FIRST_TOKEN)
-    rows.append(row(host, last - 10, DOWN, count=size - 1))
-    found = capacity_metrics(plan, log_of(rows), 0, 10_000)
-    assert found["available_gpu_share"] == pytest.approx(
-        1 - 10 / (10_000 * plan.instances.size.sum())
-    )
-
-
-def test_long_runs_of_many_gpus_do_not_overflow() -> None:
-    plan = mixed_plan([(0, 10, 3)], instances=1, hosts=1024)
-    until_ps = 3 * 10**19 // 2048
-    found = capacity_metrics(plan, log_of([row(0, 0, DOWN, count=0)]), 0, until_ps)
-    assert found == {"count": 1, "available_gpu_share": 0.0}

@@ -49,13 +49,6 @@ def test_availability_of_stopping_instances_matches_renewal_process() -> None:
         assert (found.whole_ps == found.up_ps).all()
 
 
-def test_ample_spares_reduce_downtime_to_the_swap_time() -> None:
-    found = drawn(Policy(MTBF, REPAIR, swap_ps=50_000, spares=10_000), [8] * 8)
-    assert (found.up_ps - found.down_ps == 50_000).all()
-    down = 1 - availability(MTBF, 50_000, 8)
-    assert 1 - up_share(found, 8) == pytest.approx(down, rel=0.05)
-
-
 def test_availability_with_few_spares_matches_palms_formula() -> None:
     """The formula depends only on the mean repair time; here it is constant."""
     for spares in [1, 2, 4]:
@@ -75,26 +68,6 @@ def test_shrinking_instances_are_down_only_for_the_restart() -> None:
     down, short = lost_shares(drawn(policy, [1] * 8), 8, UNTIL)
     assert down.mean() == pytest.approx(1 - availability(MTBF, REPAIR), rel=0.15)
     assert short.max() == 0
-
-
-def test_failure_rate_is_proportional_to_gpu_count() -> None:
-    found = drawn(Policy(MTBF, 1), [1, 2])
-    counts = np.bincount(found.instance)
-    assert counts[1] / counts[0] == pytest.approx(2, rel=0.15)
-
-
-def test_first_failures_are_independent_of_policy() -> None:
-    policies = (
-        Policy(MTBF, REPAIR),
-        Policy(MTBF, 3 * REPAIR, swap_ps=9, spares=2),
-        Policy(MTBF, REPAIR, on_failure="shrink", restart_ps=5),
-    )
-    firsts = []
-    for policy in policies:
-        found = drawn(policy, [8, 8, 4])
-        firsts.append([found.down_ps[found.instance == one][0] for one in range(3)])
-    assert firsts[0] == firsts[1] == firsts[2]
-    assert drawn(policies[0], [8, 8, 4], seed=4).down_ps[0] != min(firsts[0])
 
 
 @given(

@@ -30,12 +30,6 @@ def test_single_request_runs_prefill_then_decode(tmp_path: Path) -> None:
     all_served_once(run.plan, run)
 
 
-def test_single_token_request_ends_with_its_prefill(tmp_path: Path) -> None:
-    run = Served(tmp_path, [(0, 100, 1)], instances=1)
-    assert run.times("done") == run.times("first token") == {0: prefill_ps(COST, 100)}
-    assert not run.told("decode start")
-
-
 def test_prompts_join_decoding_sequences(tmp_path: Path) -> None:
     # The second request arrives during the first one's prefill, and the third at its end.
     end = prefill_ps(COST, 100)
@@ -69,12 +63,6 @@ def test_unchunked_prompts_wait_or_exceed_the_token_budget(tmp_path: Path) -> No
     all_served_once(run.plan, run)
 
 
-def test_max_batch_limits_concurrent_sequences(tmp_path: Path) -> None:
-    run = Served(tmp_path, [(0, 10, 3)] * 3, instances=1, max_batch=2)
-    parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
-    assert parts == [(20, 0), (0, 2), (0, 2), (10, 0), (0, 1), (0, 1)]
-
-
 def test_request_waits_for_kv_cache_space(tmp_path: Path) -> None:
     # Memory holds the weights and 250 tokens: two requests of 110 at a time.
     table = deployment(machine={"memory": "1MB"})
@@ -86,20 +74,6 @@ def test_request_waits_for_kv_cache_space(tmp_path: Path) -> None:
     parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
     assert parts == [(200, 0)] + [(0, 2)] * 9 + [(100, 0)] + [(0, 1)] * 9
     all_served_once(run.plan, run)
-
-
-def test_instances_serve_requests_alternately(tmp_path: Path) -> None:
-    run = Served(tmp_path, [(10 * k, 100, 2) for k in range(4)], instances=2, gpu_stride=2)
-    assert run.plan.instances.hosts.tolist() == [0, 2, 1, 3]
-    assert run.plan.prefill_instance.tolist() == [0, 1, 0, 1]
-    assert [r["request"] for r in run.told("done", 0)] == [0, 2]
-    assert [r["request"] for r in run.told("done", 1)] == [1, 3]
-
-
-def test_finished_requests_are_counted(tmp_path: Path) -> None:
-    split = {"prefill_instances": 1, "decode_instances": 1}
-    run = Served(tmp_path, [(0, 10, 1), (5, 10, 3), (7, 10, 2)], **split)
-    assert run.engine.program_total("done") == 3
 
 
 def test_leader_record_holds_the_iteration_cost(tmp_path: Path) -> None:

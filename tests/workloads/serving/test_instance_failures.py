@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from raises_input import raises_input
 from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
 from traffic_cases import made
 
-from netsim.workloads.inference import kv_bytes_of_token, load_deployment
-from netsim.workloads.inference.roofline import weight_bytes
-from netsim.workloads.serving.data import MIXED, ServingPlan
+from netsim.workloads.serving.data import ServingPlan
 from netsim.workloads.serving.failures import Outages, transitions_of
 from netsim.workloads.serving.instance import DOWN, SHRUNK, WHOLE
-from netsim.workloads.serving.plan import Group
 
 COST = cost()
 
@@ -46,15 +42,6 @@ def test_generated_tokens_are_not_generated_again_after_failure(tmp_path: Path) 
     assert first_tokens == [(first, 1), (up + again, 3)]
     assert [row["time_ps"] for row in run.told("down")] == [250 * US]
     assert [(row["time_ps"], row["count"]) for row in run.told("up")] == [(up, 2)]
-    all_served_once(run.plan, run)
-
-
-def test_interrupted_requests_restart_before_waiting_requests(tmp_path: Path) -> None:
-    asked = [(0, 50, 3), (1, 60, 3), (2, 90, 2), (3, 40, 2)]
-    run = failing(tmp_path, "0,260us,400us", asked, instances=1, token_budget=100)
-    lost = [row["request"] for row in run.told("lost")]
-    started = [row["request"] for row in run.told("prefill start") if row["time_ps"] >= 400 * US]
-    assert sorted(lost) == started == [0, 1, 2, 3]
     all_served_once(run.plan, run)
 
 
@@ -119,11 +106,6 @@ def test_random_failures_lose_no_request(tmp_path: Path) -> None:
         all_served_once(run.plan, run)
 
 
-def test_run_ends_with_its_last_request_despite_later_failures(tmp_path: Path) -> None:
-    run = failing(tmp_path, "0,1000s,2000s", [(0, 100, 2)], instances=1)
-    assert run.engine.counts.now_ps < 10**12
-
-
 def test_outages_become_ordered_state_transitions() -> None:
     instance = np.array([0, 1, 1], np.int32)
     down, up, whole = (np.array(one) for one in ([10, 20, 50], [25, 30, 60], [40, 30, 70]))
@@ -131,32 +113,6 @@ def test_outages_become_ordered_state_transitions() -> None:
     assert transitions.instance.tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
     assert transitions.at_ps.tolist() == [10, 25, 40, 20, 30, 50, 60, 70]
     assert transitions.becomes.tolist() == [DOWN, SHRUNK, WHOLE, DOWN, WHOLE, DOWN, SHRUNK, WHOLE]
-
-
-def test_shrunk_instance_has_less_kv_cache_space(tmp_path: Path) -> None:
-    # Each GPU holds its weights and 250 tokens, so it cannot hold twice the weights.
-    one = load_deployment(deployment(machine={"memory": "1MB"}))
-    weights, token = weight_bytes(one), kv_bytes_of_token(one) / 2
-    small = deployment(machine={"memory": f"{round(weights + 250 * token)}B"})
-    shrinking: dict[str, Any] = {"instances": 1, "deployment": small}
-    with raises_input("1", key="traffic.failure_trace"):
-        failing(tmp_path, "0,1us,2us,3us", [(0, 9, 2)], **shrinking)
-    shrinking |= {
-        "mtbf": "1us",
-        "repair_time": "3us",
-        "on_failure": "shrink",
-        "restart_time": "1us",
-    }
-    with raises_input("1", key="traffic.on_failure"):
-        Served(tmp_path, [(9, 9, 2)], **shrinking)
-    large = deployment(machine={"memory": f"{round(2 * weights + 250 * token)}B"})
-    assert Group(MIXED, load_deployment(large), 1).shrunk_tokens == 125
-    # One GPU holds 125 tokens, so the second of two requests of 110 waits for the first.
-    asked = [(0, 100, 10)] * 2
-    run = failing(tmp_path, "0,1us,2us,4ms", asked, instances=1, deployment=large)
-    started = {row["request"]: row["time_ps"] for row in run.told("prefill start")}
-    assert started[1] == run.times("done")[0] < 4000 * US
-    all_served_once(run.plan, run)
 
 
 def test_failures_are_independent_of_dispatch_and_lengths() -> None:

@@ -10,7 +10,6 @@ import pytest
 from serving_case import log_of, split_run
 
 from netsim.workloads.serving.outcome import (
-    _mean,
     _slo,
     distribution,
     met,
@@ -69,26 +68,6 @@ def test_single_long_token_gap_is_a_stall() -> None:
     table["tbt_max_ps"] = np.array([9 * 10**12, 10**10])
     assert [one.tolist() for one in met(plan, table)] == [[True] * 2, [True] * 2, [False, True]]
     assert _slo(plan, table, 1.0)["stalled"] == 1
-
-
-def test_utilization_and_batch_are_reported_per_role() -> None:
-    found = figures()["roles"]
-    assert list(found) == ["prefill", "decode"]
-    assert found["prefill"]["utilization_mean"] == pytest.approx(200 / 600)
-    assert found["decode"]["utilization_mean"] == pytest.approx(260 / 600)
-    assert found["decode"]["batch_mean"] == pytest.approx((200 + 60 * 2) / 260)
-    assert found["prefill"]["prompt_tokens"] == 30
-    assert found["decode"]["iteration_ps"]["max"] == 80
-
-
-def test_network_fraction_of_second_token_time() -> None:
-    assert figures()["network"]["second_token"] == pytest.approx((140 + 70) / (200 + 160))
-
-
-def test_means_of_long_runs_do_not_overflow() -> None:
-    """256 sequences times 11 hours in picoseconds exceed 2**63."""
-    assert _mean(np.full(1000, 256), np.full(1000, 4 * 10**13)) == 256
-    assert _mean(np.full(3, 256), np.zeros(3, np.int64)) is None
 
 
 def test_percentiles_match_numpy() -> None:

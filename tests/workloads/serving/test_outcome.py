@@ -9,10 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from serving_case import Row, cost, log_of, mixed_plan, row, split_run
+from serving_case import Row, log_of, mixed_plan, row, split_run
 
 from netsim.errors import RunError
-from netsim.workloads.inference import compute_ps, iteration_ps
 from netsim.workloads.serving.data import (
     DECODE_START,
     DONE,
@@ -78,39 +77,6 @@ def test_iteration_table_of_a_split_run() -> None:
     assert found["end_ps"].tolist() == [300, 400, 500, 560, 640, 700]
     assert found["decode_batch"].tolist() == [0, 0, 1, 2, 1, 1]
     assert found["prompt_tokens"].tolist() == [10, 20, 0, 0, 0, 0]
-
-
-def test_iteration_network_time_excludes_compute() -> None:
-    """Network time is duration minus compute; compute time doubles on one of two GPUs."""
-    work = (1500 + 3, 1500 * 750, 3, 6000)
-    whole, computing = iteration_ps(cost(), *work), compute_ps(cost(), *work)
-    assert whole > 1.01 * computing
-    what = {"count": 1500, "attention_pairs": 1500 * 750, "decode_batch": 3, "context_tokens": 6000}
-    times, rows, now = (whole, 2 * whole, whole + 5), [], 0
-    for time, change in zip(times, ((DOWN, 0), (UP, 1), (UP, 2)), strict=True):
-        if change[0] == UP:
-            rows.append(row(0, now, UP, count=change[1]))
-        rows.append(row(0, now + time, ITERATION, start_ps=now, **what))
-        now += time
-        if change[0] == DOWN:
-            rows.append(row(0, now, DOWN, count=0))
-    found = of(mixed_plan([(0, 1, 1)]), rows).iterations["network_ps"].tolist()
-    add = whole - computing
-    assert found == [add, 2 * add, add + 5]
-
-
-def test_single_token_request_has_no_gaps() -> None:
-    rows = [
-        row(0, 5, PREFILL_START, 0),
-        row(0, 9, ITERATION, start_ps=5, count=8),
-        row(0, 9, FIRST_TOKEN, 0),
-        row(0, 9, DONE, 0, count=1),
-    ]
-    found = of(mixed_plan([(2, 8, 1)]), rows).requests
-    assert found["generated_tokens"].tolist() == [1]
-    for name in ("second_token_ps", "tbt_p50_ps", "tbt_p99_ps", "tbt_max_ps"):
-        assert found[name].tolist() == [-1]
-    assert np.isnan(found["tpot_ps"]).all()
 
 
 def restarted() -> tuple[ServingPlan, list[Row]]:

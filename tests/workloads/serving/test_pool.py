@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
-from traffic_cases import made
 
-from netsim.workloads.inference import kv_capacity_tokens, load_deployment
+from netsim.workloads.inference import load_deployment
 from netsim.workloads.inference.roofline import weight_bytes
 
 HALVES = {"prefill_instances": 1, "decode_instances": 1}
@@ -41,41 +40,6 @@ def test_kv_reads_by_formula_extend_decode_iterations(tmp_path: Path) -> None:
     assert all(one >= read for one, read in zip(took[1:], reads, strict=True))
     fast = Served(tmp_path, [(0, 100, 4)], **{**given, "pool_read_rate": "100Gbps"})
     assert fast.iterations()[1][1] - first == decode_ps(cost(), 101)
-
-
-def test_weight_reads_by_formula_set_iteration_time(tmp_path: Path) -> None:
-    given = {"pooled": "weights", "pooled_fraction": 0.25, "pool_read_rate": "100Mbps", **HALVES}
-    run = Served(tmp_path, [(0, 100, 3)], **given)
-    read = at_rate(weight_bytes(load_deployment(deployment())) / 4, 100)
-    assert read > 200 * US
-    iterations = run.iterations(0) + run.iterations(2)
-    assert [end - begin for begin, end, _, _ in iterations] == pytest.approx([read] * 3, rel=0.02)
-    all_served_once(run.plan, run)
-
-
-def test_pooling_increases_kv_cache_space() -> None:
-    table = deployment(machine={"memory": "1MB"})
-    one = load_deployment(table)
-    alone, weights = kv_capacity_tokens(one), weight_bytes(one)
-
-    def room(**given: Any) -> int:
-        shape = {"deployment": table, "instances": 2, "rate": 1.0, "requests": 2, **given}
-        load = made("serving", 8, prompt=10, output=2, **shape)
-        return int(np.asarray(load.host_state["room"])[0])
-
-    formula = {"pool_read_rate": "1Gbps"}
-    assert room(pooled="kv", pooled_fraction=0.5, **formula) == pytest.approx(2 * alone, abs=2)
-    more = weights / 4 / TOKEN
-    assert room(pooled="weights", pooled_fraction=0.25, **formula) == pytest.approx(
-        alone + more, abs=2
-    )
-    # The whole cache is in a pool of three hosts, for two instances of two GPUs.
-    sent = {"pooled": "kv", "pool_hosts": 3, **PACKETS}
-    assert room(**sent) == 3 * 1_000_000 // (4 * TOKEN)
-    assert room(**{**sent, "pooled_fraction": 0.5}) == 3 * 1_000_000 // (2 * TOKEN)
-    assert room(**{**sent, "pooled_fraction": 0.5, "instances": 1}) == pytest.approx(
-        2 * alone, abs=2
-    )
 
 
 @pytest.mark.parametrize("pool", [1, 3])
@@ -109,13 +73,3 @@ def test_iteration_waits_for_pooled_weights(tmp_path: Path) -> None:
     both = Served(tmp_path, [(0, 1, 2)], pool_hosts=2, pooled_fraction=0.1, **given)
     took = [end - begin for begin, end, _, _ in both.iterations()]
     assert took == pytest.approx([alone / 2 + 10 * US] * 2, abs=10 * US)
-
-
-def test_only_decode_instances_read_pooled_kv_caches(tmp_path: Path) -> None:
-    asked = [(30 * k, 100 + 40 * k, 1 + k % 3) for k in range(5)]
-    run = Served(tmp_path, asked, pool_hosts=2, pooled="kv", **HALVES, **PACKETS)
-    flows = run.load.flows
-    # Only the decode instance reads.
-    reads = flows.dst[(flows.kind == flows.kinds.index("pool")).reshape(-1)]
-    assert set(reads.tolist()) == {2, 3}
-    all_served_once(run.plan, run)

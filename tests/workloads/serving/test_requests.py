@@ -44,21 +44,6 @@ def test_arrivals_have_requested_rate_and_burstiness() -> None:
         assert found.std() / found.mean() == pytest.approx(cv, rel=0.03, abs=0.004)
 
 
-def test_even_arrivals_start_at_zero() -> None:
-    found = drawn(rate=4.0, requests=3, arrival_process="even")
-    assert found.requests.arrival_ps.tolist() == [0, 25 * 10**10, 50 * 10**10]
-
-
-def test_rate_scales_arrivals_and_keeps_lengths() -> None:
-    lengths = {"prompt": "lognormal", "output": "zipf"}
-    slow, fast = (
-        drawn(rate=rate, requests=500, length_distribution=lengths) for rate in (1.0, 8.0)
-    )
-    assert np.array_equal(slow.requests.prompt_tokens, fast.requests.prompt_tokens)
-    assert np.array_equal(slow.requests.output_tokens, fast.requests.output_tokens)
-    assert np.abs(slow.requests.arrival_ps - 8 * fast.requests.arrival_ps).max() <= 8
-
-
 def test_lengths_follow_their_distribution() -> None:
     for given, mean, cv in [
         ({"length_distribution": "fixed"}, 1500, 0.0),
@@ -73,19 +58,6 @@ def test_lengths_follow_their_distribution() -> None:
         assert tokens.mean() == pytest.approx(mean, rel=0.01)
         assert tokens.std() / tokens.mean() == pytest.approx(cv, rel=0.03)
         assert tokens.min() >= 1
-
-
-def test_prompt_and_output_lengths_are_set_separately() -> None:
-    found = drawn(
-        rate=1.0,
-        requests=2000,
-        length_distribution={"prompt": "fixed", "output": "uniform"},
-        prompt=700,
-        length_min={"output": 3},
-        length_max={"output": 5},
-    )
-    assert set(found.requests.prompt_tokens.tolist()) == {700}
-    assert set(found.requests.output_tokens.tolist()) == {3, 4, 5}
 
 
 def test_lengths_are_interpolated_from_a_table(tmp_path: Path) -> None:
@@ -116,20 +88,6 @@ def test_mooncake_trace_is_in_milliseconds_and_others_are_asked_for(folder: Path
         drawn(folder, trace="plain.csv", **given)
     found = drawn(folder, trace="plain.csv", trace_time_unit="ms", **given)
     assert found.requests.arrival_ps.tolist() == [10**9, 4 * 10**9, 5 * 10**9]
-
-
-def test_trace_at_another_rate_is_scaled(folder: Path) -> None:
-    """The gaps between arrivals keep their proportions."""
-    given = {"arrival_process": "trace", "trace": "trace.csv", "rate": 1.0}
-    found = drawn(folder, **given)
-    assert found.requests.arrival_ps.tolist() == [0, 15 * 10**11, 2 * 10**12]
-
-
-def test_trace_lengths_repeat_with_generated_arrivals(folder: Path) -> None:
-    """With more requests than the trace has, its lengths start over."""
-    found = drawn(folder, rate=10.0, requests=5, trace="trace.csv", length_distribution="trace")
-    assert found.requests.prompt_tokens.tolist() == [374, 879, 20, 374, 879]
-    assert (np.diff(found.requests.arrival_ps) > 0).all()
 
 
 def test_request_larger_than_any_instance_is_rejected(folder: Path) -> None:

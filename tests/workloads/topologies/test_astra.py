@@ -35,15 +35,6 @@ def alone_ps(on: Network, src: int, dst: int) -> int:
     return int(run(engine).flow_states().done_ps[0])
 
 
-def test_one_dimensional_switch_connects_all_hosts(tmp_path: Path) -> None:
-    """ASTRA-sim's validated HGX-H100, in the YAML block style that ATLAHS writes."""
-    text = "bandwidth:\n- 400.0\nlatency:\n- 936.25\nnpus_count:\n- 8\ntopology:\n- Switch\n"
-    on = network(tmp_path, text)
-    assert (on.n_hosts, on.n_switches) == (8, 1)
-    assert set(on.port_rate_bps.tolist()) == {400 * BITS_PER_GB}
-    assert set(on.port_delay_ps.tolist()) == {936_250}
-
-
 def test_ring_and_switch_dimensions_have_the_given_rates_and_latencies(tmp_path: Path) -> None:
     on = network(tmp_path, TWO)
     assert (on.n_hosts, on.n_switches) == (8, 8 + 4)

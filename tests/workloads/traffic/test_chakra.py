@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -110,25 +109,6 @@ def test_microbenchmark_duration_equals_its_closed_form(tmp_path: Path, what: st
         assert took == (n - 1) * (2 if what == "all_reduce" else 1) * (message + wire.delay_ps)
 
 
-def test_microbenchmarks_of_16_ranks_create_the_expected_flows(tmp_path: Path) -> None:
-    for what in BENCHMARKS:
-        load = benchmark(tmp_path, what, 16)
-        steps = 30 if what == "all_reduce" else 15
-        assert len(load.flows) == 16 * steps
-        size = MIB if what == "all_gather" else MIB // 16
-        assert set(load.flows.size_bytes.tolist()) == {size}
-
-
-def test_algorithm_and_latency_are_set_per_collective(tmp_path: Path) -> None:
-    ranks = [[Node(0, COLLECTIVE, collective(ALL_GATHER, 4096))] for _ in range(4)]
-    ring = simulated(chakra(tmp_path, ranks), 4).by_name()
-    direct = simulated(chakra(tmp_path, ranks, algorithm={"all_gather": "direct"}), 4).by_name()
-    assert max(ring.values())[1] == 3 * ONE_PACKET
-    assert max(end for _, end in direct.values()) == 2 * PACKET_PS + ONE_PACKET
-    late = simulated(chakra(tmp_path, ranks, latency={"all_gather": "1us"}), 4).by_name()
-    assert max(end for _, end in late.values()) == 3 * (ONE_PACKET + 1 * US)
-
-
 def test_rank_runs_one_cpu_and_one_gpu_computation_at_a_time(tmp_path: Path) -> None:
     nodes = [
         Node(0, COMP, HOST, duration_us=2, name="h0"),
@@ -157,20 +137,6 @@ def test_stream_runs_ready_nodes_before_blocked_nodes_with_lower_ids(tmp_path: P
     spans = simulated(chakra(tmp_path, [one, other]), 4).by_name()
     assert spans["compute", 0, "early"] == (0, 3 * US)
     assert spans["compute", 0, "late"][0] == 3 * US + 2 * ONE_PACKET
-
-
-def test_collectives_of_overlapping_groups_do_not_deadlock(tmp_path: Path) -> None:
-    """One rank is in both groups: its stream runs them in the order common to all ranks."""
-    groups = {"1": [0, 1], "2": [1, 2]}
-    (tmp_path / "g.json").write_text(json.dumps(groups))
-    of_one = Node(4, COLLECTIVE, collective(ALL_REDUCE, 8192, pg_name="1"), name="one")
-    of_two = Node(2, COLLECTIVE, collective(ALL_REDUCE, 8192, pg_name="2"), name="two")
-    slow = Node(1, COMP, GPU, duration_us=9)
-    wait = Node(2, COLLECTIVE, collective(ALL_REDUCE, 8192, pg_name="2"), (1,), name="two")
-    load = chakra(tmp_path, [[of_one], [of_two, of_one], [slow, wait]], groups="g.json")
-    spans = simulated(load, 4).by_name()
-    assert spans["all_reduce", 0, "one"][1] == 2 * ONE_PACKET
-    assert spans["all_reduce", 2, "two"] == (9 * US, 9 * US + 2 * ONE_PACKET)
 
 
 def test_process_groups_are_read_from_metadata_nodes(tmp_path: Path) -> None:
@@ -309,16 +275,3 @@ def test_collectives_of_a_subset_of_dimensions_are_rejected(tmp_path: Path) -> N
         else:
             load = made("chakra", 2, directory=tmp_path, file="t.0.et", algorithm=RINGS)
             assert len(load.flows) == 4
-
-
-def test_long_trace_is_converted_within_4_seconds(tmp_path: Path) -> None:
-    n = 1000
-    nodes: list[Node] = []
-    for k in range(n):
-        nodes.append(Node(2 * k, COMP, GPU, (2 * k - 2,) if k else (), duration_us=1))
-        nodes.append(Node(2 * k + 1, COLLECTIVE, collective(ALL_REDUCE, 4096), (2 * k,)))
-    write(tmp_path, "t", [nodes] * 4)
-    began = time.process_time()
-    load = made("chakra", 4, directory=tmp_path, file="t", algorithm=RINGS)
-    assert time.process_time() - began < 4
-    assert len(load.flows) == n * 4 * 6

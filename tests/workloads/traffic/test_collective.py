@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from unittest.mock import patch
 
 from engine_runs import DROP_TAIL, build, run
 from part_of_load import operations_of
 from raises_input import mentions, raises_input
-from topology_of import topology_of
 from traffic_cases import made, star
 
 US = 10**6
@@ -36,39 +34,10 @@ def test_simulated_duration_matches_the_note() -> None:
     assert took_ps == 6 * (2 * US + 4 * 332_800 + 2 * US + 332_800)
 
 
-def test_messages_have_at_least_one_byte() -> None:
-    load = made("collective", 4, size="1B", algorithm="ring")
-    assert load.flows.size_bytes.tolist() == [1] * 4 * 6
-    # Six steps over two links of 1 us; 65 bytes take 5.2 ns on each.
-    assert mentions(load.notes[0], "12.06us")
-
-
 def test_repeat_runs_the_barrier_several_times() -> None:
     load = made("collective", 4, what="barrier", repeat=3, algorithm="dissemination")
     assert load.flows.size_bytes.tolist() == [1] * 3 * 8
     assert operations_of(load).group.max() == 2
-
-
-def test_algorithm_is_read_from_a_csv_file(tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text("src,dst,pieces,adds\n0,1,0,yes\n")
-    load = made("collective", 4, directory=tmp_path, what="reduce", root=1, group_size=2,
-                algorithm="mine.csv")  # fmt: skip
-    assert load.flows.src.tolist() == [0, 2]
-    assert "mine.csv" in load.notes[0]
-    with raises_input("position 0", key="traffic.algorithm"):
-        made("collective", 4, directory=tmp_path, what="reduce", group_size=2, algorithm="mine.csv")
-
-
-def test_groups_span_racks_of_a_multi_rail_network() -> None:
-    for algorithm in ["ring", "auto", "hierarchical"]:
-        rail = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 1}
-        network = topology_of({"kind": "multi_rail", "gpus_per_rack": 4, "rail": rail})
-        load = made("collective", 8, network=network, size="8MB", algorithm=algorithm, node=4)
-        rule = network.relays
-        assert rule is not None
-        name = "ring" if algorithm == "ring" else "hierarchical"
-        assert mentions(load.notes[0], name)
-        assert (rule.peers(load.flows) >= 0).any() == (algorithm == "ring")
 
 
 def test_invalid_parameters_are_rejected() -> None:
@@ -92,12 +61,3 @@ def test_memory_limit_is_checked_before_tasks_are_built() -> None:
     ):
         made("collective", 400, algorithm="direct")
     assert time.process_time() - began < 5
-
-
-def test_reduce_duration_of_large_messages_does_not_overflow() -> None:
-    """2 MB at 100 Gbps take 160 us; multiplying bytes by ps first would exceed 64 bits."""
-    load = made("collective", 4, algorithm="ring", size="8MB", reduce_rate="100Gbps")
-    assert load.tasks is not None
-    assert set(load.tasks.duration_ps.tolist()) == {0, 160 * US}
-    with raises_input("1 bit/s", key="traffic.algorithm"):
-        made("collective", 4, algorithm="ring", reduce_rate="1bps")

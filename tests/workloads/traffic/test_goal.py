@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from engine_runs import DROP_TAIL, NS, US, build, run
 from foreign_goal import CALC, RECV, SEND, Op, Rank, as_binary, as_text
 from part_of_load import operations_of
-from raises_input import mentions, raises_input
+from raises_input import mentions
 from traffic_cases import made, star
 
 from netsim.errors import InputError
@@ -96,14 +95,6 @@ def test_only_sends_above_the_eager_threshold_wait_for_the_receiver(tmp_path: Pa
         assert len(load.notes) == waits
 
 
-def test_simultaneous_rendezvous_exchange_does_not_deadlock(tmp_path: Path) -> None:
-    """Like MPI_Sendrecv: both sends and both receives are posted, so both messages can start."""
-    lines = ("s: send 100000b to {}", "r: recv 100000b from {}")
-    text = two(*(one.format(1) for one in lines), "|", *(one.format(0) for one in lines))
-    spans = times(goal(tmp_path, text))
-    assert spans["receive line 3 to 8"][1] == spans["receive line 7 to 4"][1] > CONTROL
-
-
 def test_irequires_waits_for_the_start_of_an_operation(tmp_path: Path) -> None:
     text = two(
         *("a: calc 9000", "s: send 4096b to 1", "s irequires a", "|"),
@@ -122,21 +113,6 @@ def test_cpu_runs_one_operation_at_a_time_and_cpus_run_in_parallel(tmp_path: Pat
     assert spans["compute line 3"] == (0, 1 * US)
     assert spans["compute line 4"] == (1 * US, 3 * US)
     assert spans["compute line 5"] == (0, 4 * US)
-
-
-def test_operation_waiting_for_a_message_does_not_block_its_cpu(tmp_path: Path) -> None:
-    """In file order, rank 0 would wait for the answer to a message that it has not sent yet."""
-    text = two(
-        *("r: recv 8b from 1", "late: calc 1000", "late requires r"),
-        *("early: calc 2000", "s: send 8b to 1", "s requires early", "|"),
-        *("r: recv 8b from 0", "s: send 8b to 0", "s requires r"),
-    )
-    load = goal(tmp_path, text)
-    (note,) = load.notes
-    assert '"s.goal": operations on a CPU run in the order of their start on idle CPUs' in note
-    spans = times(load)
-    assert spans["compute line 6"] == (0, 2 * US)
-    assert spans["compute line 4"][0] > 2 * US
 
 
 def test_deviations_from_the_file_are_reported(tmp_path: Path) -> None:
@@ -174,22 +150,6 @@ def test_deadlocks_and_unmatched_messages_are_rejected(tmp_path: Path) -> None:
             goal(tmp_path, two(*lines))
         assert message in str(caught.value)
         assert "s.goal" in str(caught.value)
-
-
-def test_more_ranks_than_hosts_are_rejected(tmp_path: Path) -> None:
-    with raises_input("2", key="traffic.file"):
-        goal(tmp_path, as_text(VECTOR), 1)
-
-
-def test_ranks_are_placed_from_a_file(tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text("rank,host\n1,0\n0,2\n")
-    given = {"placement": "file", "placement_file": "p.csv"}
-    load = goal(tmp_path, as_text(VECTOR), **given)
-    assert (load.flows.src.tolist(), load.flows.dst.tolist()) == ([2], [0])
-    load = goal(tmp_path, as_text(VECTOR), placement="random")
-    assert load.flows.src[0] != load.flows.dst[0]
-    with raises_input(key="traffic.placement_file"):
-        goal(tmp_path, as_text(VECTOR), placement="file")
 
 
 def random_schedule(seed: int, n_ranks: int = 3) -> list[Rank]:
@@ -252,16 +212,3 @@ def test_random_schedules_respect_their_dependencies(
     assert tasks.duration_ps.max(initial=0) >= max(
         (op.size * NS for rank in ranks for op in rank.ops if op.kind == CALC), default=0
     )
-
-
-def test_long_schedule_is_converted_within_5_seconds(tmp_path: Path) -> None:
-    """Includes the case in which the order on the CPUs must be guessed."""
-    n = 15_000
-    ops = [Op(SEND, 4096, 1, k) if k % 3 else Op(CALC, 100) for k in range(n)]
-    takes = [Op(RECV, 4096, 0, k) for k in range(n) if k % 3]
-    content = as_text([Rank(ops, [(k, k + 2, False) for k in range(n - 2)]), Rank(takes, [])])
-    began = time.process_time()
-    load = goal(tmp_path, content)
-    assert time.process_time() - began < 5
-    assert load.tasks is not None
-    assert len(load.tasks) == len(ops) + len(takes) + len(load.flows) - 2  # send starts

@@ -24,17 +24,6 @@ def test_groups_exchange_by_the_schedule_of_the_collective() -> None:
             assert (own[2] == steps.size_bytes).all()
 
 
-def test_step_waits_for_the_message_received_in_the_previous_step() -> None:
-    table = make("halving_doubling", 4, size="400B", compute="3us")
-    assert table.after_ptr is not None
-    assert table.after_flow is not None
-    assert table.start_ps.tolist() == [0] * 4 + [3_000_000] * 12
-    for flow in range(4, 16):
-        (before,) = table.after_flow[slice(*table.after_ptr[flow : flow + 2])].tolist()
-        assert before // 4 == flow // 4 - 1
-        assert table.dst[before] == table.src[flow]
-
-
 def test_invalid_group_sizes_and_message_sizes_are_rejected() -> None:
     for given, message in [
         ({"group_size": 3}, "3"),

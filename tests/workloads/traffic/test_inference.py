@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from part_of_load import operations_of, steps_of
-from raises_input import mentions, raises_input
+from raises_input import raises_input
 from task_times import run_alone, simulated
 from traffic_cases import GBPS, made
 
@@ -86,15 +86,6 @@ def test_step_duration_is_compute_plus_all_reduces(phase: str, algorithm: str) -
     assert simulated(load, 4).makespan == expected
 
 
-def test_simulating_fewer_layers_scales_the_duration() -> None:
-    whole, part = (inference(4, prompt=512, layers=n) for n in (4, 1))
-    a, b = (run_alone(load, lambda *_: RATE).makespan for load in (whole, part))
-    assert a == pytest.approx(4 * b, abs=4)
-    assert len(whole.flows) == 4 * len(part.flows)
-    assert "1 of 4 layers" in " ".join(part.notes)
-    assert mentions(" ".join(part.notes), "prefill")
-
-
 def test_formula_all_reduces_take_the_time_of_the_deployment() -> None:
     load = inference(
         8, fidelity="formula", phase="split", kv_transfer="after_prefill", prompt=512, tokens=0
@@ -128,34 +119,6 @@ def test_kv_transfer_is_complete_and_takes_its_closed_form() -> None:
         took = end.max() - sent.max()
         assert took == pytest.approx(on_wire, rel=0.01)
         assert begin.max() <= end.max()
-
-
-@pytest.mark.parametrize(("tp", "decode_tp"), [(4, 6), (6, 4)])
-def test_kv_transfer_is_even_when_tp_degrees_do_not_divide(tp: int, decode_tp: int) -> None:
-    sides = {
-        name: {**deployed(n), "model": {**MODEL, "hidden": 1536, "heads": 12, "kv_heads": 12}}
-        for name, n in (("deployment", tp), ("decode_deployment", decode_tp))
-    }
-    how = {
-        "phase": "split",
-        "tokens": 0,
-        "fidelity": "formula",
-        "prompt": 512,
-        "kv_transfer": "layerwise",
-    }
-    flows = inference(10, **sides, **how).flows
-    n_bytes = kv_bytes_of_token(load_deployment(sides["deployment"])) * 512
-    for gpus, n in ((flows.src, tp), (flows.dst - tp, decode_tp)):
-        assert np.bincount(gpus, flows.size_bytes).tolist() == [n_bytes / n] * n
-    assert len(flows) == 4 * (4 + 6 - 2)
-
-
-def test_pool_reads_are_even_when_host_counts_do_not_divide() -> None:
-    load = inference(10, phase="decode", pool_hosts=6, context=1200)
-    read = of_kind(load, "pool")
-    n_bytes = load.flows.size_bytes[read]
-    for ends, n in ((load.flows.src[read] - 4, 6), (load.flows.dst[read], 4)):
-        assert np.bincount(ends, n_bytes).tolist() == [n_bytes.sum() / n] * n
 
 
 def test_layerwise_kv_transfer_overlaps_later_layers() -> None:
@@ -227,31 +190,6 @@ def test_chunks_hide_all_but_the_last_all_reduce_of_a_block(fidelity: str) -> No
         assert load.flows.size_bytes.size == 4 * 8
 
 
-@pytest.mark.parametrize("floor", ["1ms", "24ms"])
-@pytest.mark.parametrize("overlap", ["none", "half_batches", "chunks"])
-def test_overlap_repeats_only_the_launch_overhead(overlap: str, floor: str) -> None:
-    overheads = {"preset": "h100_vllm", "iteration_overhead": "7ms", "prefill_floor": floor}
-    given: dict[str, Any] = {
-        "deployment": {**deployed(), "overheads": overheads},
-        "overlap": overlap,
-    }
-    given |= {"block_chunks": 3} if overlap == "chunks" else {}
-    load = inference(4, prompt=128, batch={"prefill": 2}, **given)
-    rows = run_alone(load).rows("compute")
-    begin, end = run_alone(load).span(rows[operations_of(load).rank[rows] == 0])
-    cost = iteration_cost(load_deployment(given["deployment"]))
-    bare, pairs = cost._replace(prefill_floor_ps=0), prompt_pairs(True, 0, 128)
-    if overlap == "half_batches":
-        halves = 2 * compute_ps(bare, 128, pairs, 0, 0)
-        own = halves - int(cost.iteration_ps + cost.sequence_ps)
-    else:
-        launches = 3 if overlap == "chunks" else 1
-        launched = bare._replace(layers_ps=launches * cost.layers_ps)
-        own = compute_ps(launched, 256, 2 * pairs, 0, 0)
-    assert (own > cost.prefill_floor_ps) == (floor == "1ms")
-    assert (end - begin).sum() == pytest.approx(max(own, cost.prefill_floor_ps), abs=2)
-
-
 def test_context_grows_by_one_token_per_iteration() -> None:
     load = inference(
         4, phase="decode", context=5000, batch={"decode": 64}, context_grows=True, steps=2
@@ -288,24 +226,6 @@ def test_pooled_kv_is_prefetched_or_read_on_demand(read: str) -> None:
         "prefetch": a_read + 8 * max(layers_ps, a_read) if a_read < layers_ps else 8 * a_read,
     }[read]
     assert times.makespan == pytest.approx(expected, rel=0.01)
-
-
-def test_each_gpu_reads_its_own_copy_of_a_kv_head() -> None:
-    # Four KV heads on four GPUs, then on eight.
-    given: dict[str, Any] = {"phase": "decode", "pool_hosts": 1, "context": 100, "layers": 1}
-    read = []
-    for tp in (4, 8):
-        load = inference(9, tp, **given)
-        read.append(int(load.flows.size_bytes[of_kind(load, "pool")].sum()))
-    assert read[1] == 2 * read[0]
-
-
-def test_pooled_weights_are_those_of_the_simulated_layers() -> None:
-    load = inference(5, pool_hosts=1, pooled="weights", prompt=64, layers=2)
-    pooled = of_kind(load, "pool")
-    narrow = 2 * 1024 * 512  # key and value projections
-    weights = 2 * 1024 * 1024 + narrow + 3 * 1024 * 4096
-    assert load.flows.size_bytes[pooled].sum() == 2 * weights
 
 
 def test_more_iterations_than_fit_in_memory_are_rejected() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-import numpy as np
 from raises_input import mentions, raises_input
 from traffic_cases import made, make, pairs
 
@@ -30,30 +28,10 @@ def test_flow_txt_is_read(tmp_path: Path) -> None:
     assert ns3(tmp_path, NS3, start_times="from_zero").flows.start_ps.tolist() == [0, 0]
 
 
-def test_flow_txt_without_ports_and_with_blank_lines_is_read(tmp_path: Path) -> None:
-    load = ns3(tmp_path, "\ufeff2 \r\n\r\n0 2\t3  1000 2.0000000015\r\n1 2 3 7 2.1")
-    assert load.flows.start_ps.tolist() == [2_000_000_001_500, 2_100_000_000_000]
-    assert load.flows.size_bytes.tolist() == [1000, 7]
-
-
 def test_out_of_order_lines_keep_their_start_times_and_are_reported(tmp_path: Path) -> None:
     load = ns3(tmp_path, "3\n0 1 3 1 9 0.2\n1 2 3 1 9 0.1\n2 3 3 1 9 0.2\n")
     assert load.flows.start_ps.tolist() == [2 * 10**11, 10**11, 2 * 10**11]
     assert mentions(load.notes, "flow.txt", "1", "3")
-
-
-def test_priority_groups_map_to_traffic_classes(tmp_path: Path) -> None:
-    text = "3\n0 1 3 1 9 0\n1 2 5 1 9 0\n2 3 3 1 9 0\n"
-    load = ns3(tmp_path, text, classes="5 3")
-    assert load.flows.cls.tolist() == [1, 0, 1]
-    assert load.notes == ()
-    (note,) = ns3(tmp_path, text).notes
-    assert mentions(note, "3", "5")
-    with raises_input("flow.txt:2", "traffic.classes", "group 3"):
-        ns3(tmp_path, text, classes="5")
-    for wrong in ("", "5 5", "high"):
-        with raises_input(key="traffic.classes"):
-            ns3(tmp_path, text, classes=wrong)
 
 
 def test_invalid_flow_txt_is_rejected(tmp_path: Path) -> None:
@@ -95,19 +73,3 @@ def test_opera_flow_list_is_read(tmp_path: Path) -> None:
         (tmp_path / "f.htsim").write_text(text)
         with raises_input(message):
             make("opera_flows", 4, directory=tmp_path, file="f.htsim")
-
-
-def test_long_list_loads_within_2_seconds(tmp_path: Path) -> None:
-    n = 50_000
-    rng = np.random.default_rng(1)
-    src = rng.integers(0, 16, n)
-    dst = (src + 1 + rng.integers(0, 15, n)) % 16
-    lines = [
-        f"{a} {b} 3 100 1000 {2 + k * 1e-9:.9f}"
-        for k, (a, b) in enumerate(zip(src, dst, strict=True))
-    ]
-    (tmp_path / "flow.txt").write_text("\n".join([str(n), *lines]))
-    began = time.process_time()
-    load = made("ns3_flows", 16, directory=tmp_path, file="flow.txt")
-    assert time.process_time() - began < 2
-    assert (np.diff(load.flows.start_ps) == 1000).all()

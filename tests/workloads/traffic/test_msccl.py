@@ -60,11 +60,6 @@ def test_ring_duration_equals_its_closed_form(tmp_path: Path) -> None:
         assert mentions(load.notes, "a.xml", "mine", len(load.flows))
 
 
-def test_latency_is_added_to_each_message(tmp_path: Path) -> None:
-    load = msccl(tmp_path, ring(2), 2, size="8192B", latency="1us")
-    assert simulated(load, 2).makespan == 2 * (1 * US + ONE_PACKET)
-
-
 def test_thread_blocks_run_in_parallel_and_honor_dependencies(
     tmp_path: Path,
 ) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import Any
 
-import numpy as np
 import pytest
 from raises_input import raises_input
 from served import deployment
@@ -34,12 +32,6 @@ def test_prefill_and_decode_instances_have_their_own_hosts() -> None:
     assert [apart.instances.of([k])[0].tolist() for k in range(2)] == [[0, 4], [1, 5]]
 
 
-def test_gpus_are_placed_from_a_file(tmp_path: Any) -> None:
-    (tmp_path / "hosts.csv").write_text("rank,host\n0,7\n1,3\n3,0\n2,5\n")
-    found = plan(instances=2, placement_file="hosts.csv", directory=tmp_path)
-    assert [found.instances.of([k])[0].tolist() for k in range(2)] == [[7, 3], [5, 0]]
-
-
 @pytest.mark.parametrize(
     ("given", "key"),
     [
@@ -56,15 +48,3 @@ def test_workloads_beyond_the_memory_are_rejected(
     monkeypatch.setattr("netsim.common.memory.available_bytes", lambda: 10**9)
     with raises_input(key):
         plan(**given)
-
-
-def test_large_workload_takes_under_1000_bytes_per_task() -> None:
-    table = deployment(8)
-    tracemalloc.start()
-    load = made("serving", 16, deployment=table, rate=1e6, requests=5_000, output=2, **HALVES)
-    n_bytes = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert load.tasks is not None
-    assert len(load.tasks) == 5_000 * (1 + 3 * 15 + 1 - 1)
-    assert np.unique(load.flows.kind).tolist() == [0, 1]
-    assert n_bytes < 1000 * len(load.tasks)

@@ -87,11 +87,6 @@ def test_expert_parallel_groups_match_mocknccl(tmp_path: Path) -> None:
     assert load.flows.size_bytes.tolist() == [32768] * 16
 
 
-def test_small_forward_collectives_are_padded_to_a_page(tmp_path: Path) -> None:
-    load = simai(tmp_path, text(["a -1 0 ALLGATHER 6 0 ALLGATHER 6 0 NONE 0 0"]))
-    assert sorted(load.flows.size_bytes.tolist()) == [3] * 4 + [2048] * 4
-
-
 def test_pipeline_duration_matches_the_1f1b_schedule(tmp_path: Path) -> None:
     """Each stage has one rank: 3 us forward, 4 us backward, and one packet between stages."""
     for stages, batches in [(2, 1), (2, 4), (3, 4), (4, 6)]:
@@ -133,20 +128,6 @@ def test_replicas_and_micro_batches_limit_the_simulated_step(tmp_path: Path) -> 
         raises_input("micro_batches", "200", key="traffic.file"),
     ):
         simai(tmp_path, large, 4096)
-
-
-def test_microbenchmark_rows_run_one_after_another(tmp_path: Path) -> None:
-    rows = ["micro_test -1 1 NONE 0 1 NONE 0 1000 ALLREDUCE 16384 1"] * 2
-    spans = simulated(simai(tmp_path, "\n".join(["MICRO", "2", *rows])), 4).by_name()
-    one = 1 * US + ring_ps("all_reduce", 4, 16384)
-    assert max(end for _, end in spans.values()) == 2 * one
-
-
-def test_missing_header_keys_get_defaults_and_are_reported(tmp_path: Path) -> None:
-    content = f"{POLICY} model_parallel_NPU_group: 2\n1\na -1 1 ALLREDUCE 8192 1 NONE 0 1 NONE 0 1"
-    load = simai(tmp_path, content)
-    assert len(load.flows) == 8
-    assert mentions(load.notes, "w.txt", "all_gpus", "1")
 
 
 def test_conflicting_parameters_are_rejected(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from traffic_cases import made
 
 from netsim.errors import InputError
 from netsim.model.workload import Workload
-from netsim.workloads.job.placement import Ranks
 
 MODEL = {"layers": 4, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 64}
 MOE = MODEL | {"experts": 8, "active_experts": 2, "layers": 2}
@@ -35,17 +33,6 @@ def kinds(load: Workload) -> set[str]:
     flows = load.flows
     assert flows.kind is not None
     return {flows.kinds[kind] for kind in np.unique(flows.kind)}
-
-
-def test_all_parallelisms_combine() -> None:
-    layout = {"tp": 2, "cp": 2, "pp": 2, "dp": 4, "ep": 2, "zero": 1}
-    model = MOE | {"layers": 4, "tied_embeddings": True}
-    load = training(32, layout, model=model, steps=3)
-    assert steps_of(load).n == 3
-    assert mentions(load.notes, "3", "32", "2", "4")
-    assert kinds(load) == {"tp", "cp", "pp", "dp", "ep", "expert_dp", "embedding"}
-    load = training(24, {"tp": 2, "dp_levels": [2, 3, 2], "global_batch": 12})
-    assert kinds(load) == {"tp", "dp_s1", "dp_s2", "dp_s3", "dp_s4", "dp_s5"}
 
 
 def test_traffic_class_and_fidelity_are_set_per_kind() -> None:
@@ -77,26 +64,6 @@ def test_message_scale_scales_bytes_and_compute_time() -> None:
     times = [one.tasks.duration_ps.sum() for one in (whole, scaled) if one.tasks is not None]
     assert times[1] == pytest.approx(times[0] / 4, rel=1e-6)
     assert steps_of(scaled).model_flops == pytest.approx((steps_of(whole).model_flops or 0) / 4)
-
-
-def test_ranks_are_placed_from_a_file(tmp_path: Path) -> None:
-    ranks = Ranks(tp=2, dp=2, pp=2)
-    hosts = np.random.default_rng(3).permutation(10)[:8]
-    at = ranks.coordinates()
-    by_rank = ["host,rank", *(f"{hosts[k]},{k}" for k in range(8))]
-    named = [f"{at['tp'][k]},{hosts[k]},{at['pp'][k]},{at['dp'][k]}" for k in range(8)]
-    for lines in (by_rank, ["tp,host,pp,dp", *reversed(named)]):
-        (tmp_path / "where.csv").write_text("\n".join(lines))
-        load = training(
-            10,
-            {"tp": 2, "dp": 2, "pp": 2},
-            placement="file",
-            placement_file="where.csv",
-            directory=tmp_path,
-        )
-        table = operations_of(load)
-        assert table is not None
-        assert (table.host == hosts[table.rank]).all()
 
 
 def exchanged(load: Workload) -> list[int]:
@@ -151,18 +118,6 @@ def test_combine_traffic_is_the_transpose_of_dispatch(dispatch: str) -> None:
     whole = {matrix.tobytes() for matrix in sent}
     there = [m for m in sent if (factor * m.T).tobytes() in whole and m.tobytes() != m.T.tobytes()]
     assert len(there) == (8 if factor == 1 else 4)
-
-
-def test_large_job_is_built_within_20_us_per_task() -> None:
-    start = time.process_time()
-    layout = {"tp": 8, "sp": True, "pp": 8, "dp": 16, "global_batch": 256}
-    model = MODEL | {"layers": 8}
-    load = training(1024, layout, model=model, fidelity={"tp": "formula"})
-    assert load.tasks is not None
-    n = len(load.tasks)
-    took = time.process_time() - start
-    assert n > 200_000
-    assert took < n / 1e6 * 20
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,6 @@ def test_sample_of_one_rail_keeps_formula_group_sizes() -> None:
     assert mentions(sample_notes(part, 1), "1", "4")
 
 
-def test_interleaved_stages_keep_their_chunks() -> None:
-    job = small_job({"pp": 4, "schedule": "interleaved", "virtual_stages": 2})
-    assert sample_job(job, SampleSize(stages=2)).positions == (0, 1, 4, 5)
-
-
 def test_model_flops_scale_with_sampled_ranks() -> None:
     job = small_job({"tp": 2, "pp": 4, "dp": 2})
     whole = sample_job(job, SampleSize())

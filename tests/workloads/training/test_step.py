@@ -62,16 +62,6 @@ def test_pipeline_bubble_matches_formula(name: str, steps: int) -> None:
     assert found.makespan == step if steps == 1 else found.makespan <= 2 * step
 
 
-def test_zb_h2_stages_start_next_step_without_waiting() -> None:
-    job = small_job({"pp": 5, "schedule": "zb_h2", "global_batch": 20}, layers=20)
-    f, b, w = of_stages(job)
-    one, two = (
-        times(sample_job(job, SampleSize(stages=4, micro_batches=12)), steps).makespan
-        for steps in (1, 2)
-    )
-    assert two - one == 12 * (f + b + w) + 3 * max(f + b - 2 * w, 0)
-
-
 def test_pipeline_transfers_delay_compute_without_overlap() -> None:
     job = small_job({"pp": 3, "global_batch": 4}, layers=3)
     cut = SampleSize(stages=2, micro_batches=4)
@@ -179,34 +169,6 @@ def test_weights_are_gathered_before_they_are_needed(overlap: bool) -> None:
     of_first = end[: end.size // 2]
     assert (next_step >= of_first.max()) == (not overlap)
     assert next_step >= of_first.min()
-
-
-@pytest.mark.parametrize("ahead", [False, True])
-def test_zero_3_exposes_layer_gathers_without_overlap(ahead: bool) -> None:
-    layout = {"dp": 4, "zero": 3, "global_batch": 4}
-    overlap = {"param_gather": ahead, "grad_reduce": ahead}
-    machine = {"scale_up": {"rate": "6.4Tbps"}}  # a layer is gathered faster than computed
-    job = small_job(layout, overlap, machine, vocabulary=8, sequence=2048)
-    part = sample_job(job, SampleSize(), how=RING)
-    found = times(part, rate_bps=lambda *_: 64 * GBPS * 100)
-    sent = {one.what: one.time_ps(job) for one in part.messages if one.per == "dense_layer"}
-    layer = stage_times(job).layer
-    work = 8 * (layer.forward_ps + layer.backward_ps)
-    exposed = found.makespan - work
-    alone = 8 * (2 * sent["all_gather"] + sent["reduce_scatter"])
-    # With overlap, mainly the first and the last layer's communication is exposed.
-    if ahead:
-        assert sent["all_gather"] < layer.forward_ps
-        assert exposed < 0.3 * alone
-    else:
-        assert exposed == pytest.approx(alone, rel=0.05)
-
-
-def test_consecutive_steps_take_equal_time() -> None:
-    job = small_job({"tp": 2, "pp": 2, "dp": 2, "global_batch": 8})
-    part = sample_job(job, SampleSize(), how=RING)
-    spans = [times(part, steps, rate_bps=at_rates).makespan for steps in (1, 2, 3)]
-    assert spans[2] - spans[1] == spans[1] - spans[0] == spans[0]
 
 
 def test_hierarchical_groups_reduce_inside_racks_first() -> None:
