@@ -526,7 +526,7 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
         change(links, source.number, cls, -int(size), now)
         close_until(links, port.number, now)
     if TRACE:
-        trace_packet(links, SENT_INDIRECT, source.number, slot, now, queue.bytes)
+        trace_packet(links, SENT_INDIRECT, source.number, pkt, now, queue.bytes)
     origin = Origin(0)
     if HAS_ON_DEPARTURE:
         origin = Origin(links.origins[slot])

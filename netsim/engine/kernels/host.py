@@ -164,7 +164,7 @@ def receive(env: Env, p: GlobalPort, slot: Slot, now: Ps) -> None:
     host.received_bytes += int(pkt.size_bytes)
     flow = FlowId(pkt.flow)
     if TRACE:
-        trace_packet(links, RECEIVED, p, slot, now, 0)
+        trace_packet(links, RECEIVED, p, pkt, now, 0)
     if N_LEVELS > 1:
         pkt.prio = int(pkt.prio) // N_LEVELS
     if kind < FIRST_CONTROL:
@@ -495,7 +495,7 @@ def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
     pkt.time = arrival_from_host(env, port, end)
     pkt.hops = 1
     if TRACE:
-        trace_packet(links, SENT, port.number, slot, begin, 0)
+        trace_packet(links, SENT, port.number, pkt, begin, 0)
     if HAS_SERIES:
         close_until(links, port.number, now)
     cls = int(pkt.prio)

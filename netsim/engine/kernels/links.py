@@ -222,7 +222,7 @@ def depart(
     if arrives:
         append(links, port, links.pool[slot].time)
     elif TRACE:
-        trace_packet(links, LOST, port.number, slot, now, queue.bytes)
+        trace_packet(links, LOST, port.number, links.pool[slot], now, queue.bytes)
     port.free_at = end
     queue.sent_packets += 1
     queue.sent_bytes += size

@@ -34,20 +34,11 @@ def data_port(env: Env, tx: TxRecord) -> GlobalPort:
     """Choose the port of a flow's next data packet and record the port pair."""
     port_choice = env.hosts.port_choices[tx.port_choice]
     n = pairs_in_use(env, port_choice)
-    port_pair = 0
-    if PLANE_BALANCING == ROUND_ROBIN:
-        port_pair = tx.sent_packets % n
-    elif PLANE_BALANCING == PERMUTATION:
-        port_pair = permuted_pair(port_choice.salt_data, tx.sent_packets, n)
-    elif PLANE_BALANCING == ENTROPY:
+    if PLANE_BALANCING == ENTROPY:
         if tx.entropy < 0:
             tx.entropy = least_loaded_entropy(env, port_choice, n, -1 - tx.entropy)
-        port_pair = tx.entropy % n
-    elif PLANE_BALANCING == LEAST_LOADED:
-        port_pair = least_loaded_pair(env, port_choice, n, True)
-    elif PLANE_BALANCING == BY_ROUTING:
-        port_pair = chosen_pair(env, port_choice, n, 1)
-    port_choice.port_pair = pair_of(env, port_choice, port_pair, n)
+    index = index_in_use(env, port_choice, tx, n, tx.sent_packets, 1)
+    port_choice.port_pair = pair_of(env, port_choice, index, n)
     return GlobalPort(env.hosts.port_pairs[port_choice.first_pair + port_choice.port_pair, 0])
 
 
@@ -57,18 +48,29 @@ def control_pair(env: Env, side: FlowRecord) -> int:
     n = pairs_in_use(env, port_choice)
     count = port_choice.sent_control
     port_choice.sent_control = count + 1
-    port_pair = 0
+    index = index_in_use(env, port_choice, side, n, count, 0)
+    return port_choice.first_pair + pair_of(env, port_choice, index, n)
+
+
+def index_in_use(
+    env: Env, port_choice: PortChoiceRecord, side: FlowRecord, n: int, count: int, is_data: int
+) -> int:
+    """Choose among the ``n`` port pairs in use for packet number ``count``, of data or control;
+    return its index."""
     if PLANE_BALANCING == ROUND_ROBIN:
-        port_pair = count % n
-    elif PLANE_BALANCING == PERMUTATION:
-        port_pair = permuted_pair(port_choice.salt_control, count, n)
-    elif PLANE_BALANCING == ENTROPY:
-        port_pair = side.entropy % n
-    elif PLANE_BALANCING == LEAST_LOADED:
-        port_pair = least_loaded_pair(env, port_choice, n, False)
-    elif PLANE_BALANCING == BY_ROUTING:
-        port_pair = chosen_pair(env, port_choice, n, 0)
-    return port_choice.first_pair + pair_of(env, port_choice, port_pair, n)
+        return count % n
+    if PLANE_BALANCING == PERMUTATION:
+        salt = port_choice.salt_control
+        if is_data == 1:
+            salt = port_choice.salt_data
+        return permuted_pair(salt, count, n)
+    if PLANE_BALANCING == ENTROPY:
+        return side.entropy % n
+    if PLANE_BALANCING == LEAST_LOADED:
+        return least_loaded_pair(env, port_choice, n, is_data == 1)
+    if PLANE_BALANCING == BY_ROUTING:
+        return chosen_pair(env, port_choice, n, is_data)
+    return 0
 
 
 def has_carrier(env: Env, p: GlobalPort, at: Ps) -> bool:

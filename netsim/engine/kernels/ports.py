@@ -106,7 +106,6 @@ from netsim.engine.kernels.trace import (
     FORWARDED,
     MARKED,
     trace_packet,
-    trace_record,
 )
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
 from netsim.model.arithmetic import PURPOSE_ECN, rand32
@@ -137,7 +136,7 @@ def mark_packet(
     pkt.ecn = int(pkt.ecn) | ECN_CE
     queue.ecn_marks += 1
     if TRACE:
-        trace_record(links, MARKED, port.number, pkt, now, queue.bytes)
+        trace_packet(links, MARKED, port.number, pkt, now, queue.bytes)
 
 
 def hold(links: LinkState, port: PortRecord, cls: int, size: Bytes, now: Ps) -> None:
@@ -189,7 +188,7 @@ def count_drop(
     queue.drops += 1
     queue.drop_bytes += int(pkt.size_bytes)
     if TRACE:
-        trace_record(links, DROPPED, port.number, pkt, now, queue.bytes)
+        trace_packet(links, DROPPED, port.number, pkt, now, queue.bytes)
 
 
 def close_gap(links: LinkState, queue: QueueRecord, index: int) -> None:
@@ -331,7 +330,7 @@ def start_transmission(
     if HAS_ON_DEPART:
         departs(env, port.number, pkt, now)
     if TRACE:
-        trace_packet(links, FORWARDED, port.number, slot, now, queue.bytes)
+        trace_packet(links, FORWARDED, port.number, pkt, now, queue.bytes)
     depart(links, port, queue, cls, slot, size, now, end)
     prefetch(links.pool, slot + 2)  # two packets share a cache line
     port.tx_bytes = size
@@ -395,7 +394,7 @@ def send_pfc(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     pkt.hops = 1
     pkt.time = end + port.delay_ps
     if TRACE:
-        trace_record(links, FORWARDED, port.number, pkt, now, 0)
+        trace_packet(links, FORWARDED, port.number, pkt, now, 0)
     append(links, port, pkt.time)
     port.free_at = end
     port.tx_bytes = Bytes(PFC_FRAME_BYTES)
@@ -499,7 +498,7 @@ def admit_arrival(env: QueueEnv, port: PortRecord, arrived: Slot, origin: Origin
             close_until(links, port.number, now)
     if TRACE:
         held = links.queues[queue_of(port.number, int(pkt.prio))].bytes
-        trace_packet(links, ARRIVED, port.number, arrived, now, held)
+        trace_packet(links, ARRIVED, port.number, pkt, now, held)
     if MOVES_PACKETS:
         make_room(env, port)
     cls = admitted(env, port, pkt, now)
@@ -633,7 +632,7 @@ def trim(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
     queue.trims += 1
     queue.trim_bytes += int(pkt.size_bytes) - header
     if TRACE:
-        trace_record(env.links, TRIMS, port.number, pkt, now, queue.bytes)
+        trace_packet(env.links, TRIMS, port.number, pkt, now, queue.bytes)
     pkt.kind = TRIMMED
     pkt.size_bytes = header
     if env.links.readers[port.number].from_host == 1:

@@ -122,7 +122,7 @@ def count_unroutable(links: LinkState, p_in: GlobalPort, slot: Slot) -> None:
     loss.unroutable_packets += 1
     loss.unroutable_bytes += size
     if TRACE:
-        trace_packet(links, UNROUTABLE, p_in, slot, pkt.time, 0)
+        trace_packet(links, UNROUTABLE, p_in, pkt, pkt.time, 0)
 
 
 def detour_of(net: Net, links: LinkState, node: NodeId, p_in: GlobalPort, pkt: PacketRecord) -> int:

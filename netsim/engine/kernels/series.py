@@ -16,7 +16,6 @@ from netsim.engine.kernels.fields import (
     LevelRecord,
     NicId,
     Ps,
-    QueueRecord,
 )
 from netsim.engine.kernels.instructions import bit_length, word_of
 from netsim.engine.kernels.layout import HostState, LinkState, queue_of
@@ -75,14 +74,15 @@ def close_interval(links: LinkState, level: LevelRecord, p: GlobalPort, cls: int
     sample.drops = queue.drops
     sample.trims = queue.trims
     sample.ecn_marks = queue.ecn_marks
-    sample.paused_ps = paused_until(links, queue, p, cls, at)
+    sample.paused_ps = paused_until(links, p, cls, at)
     level.peak_bytes = queue.bytes
     level.row += clock.n_rows
     level.due_ps = at + clock.interval_ps
 
 
-def paused_until(links: LinkState, queue: QueueRecord, p: GlobalPort, cls: int, at: Ps) -> Ps:
+def paused_until(links: LinkState, p: GlobalPort, cls: int, at: Ps) -> Ps:
     """Return how long a class was paused up to ``at``, since which nothing changed."""
+    queue = links.queues[queue_of(p, cls)]
     if (links.ports[p].paused >> cls) & 1 == 1:
         return queue.paused_ps + (at - queue.paused_since)
     return queue.paused_ps

@@ -23,7 +23,6 @@ from netsim.engine.kernels.fields import (
     Ps,
     Records,
     RxRecord,
-    Slot,
     TimerRecord,
     TxRecord,
 )
@@ -38,10 +37,10 @@ from netsim.engine.kernels.layout import (
     LinkState,
     first_level,
     grouped,
-    queue_of,
     ring_slot,
 )
 from netsim.engine.kernels.port_pairs import may_use
+from netsim.engine.kernels.series import paused_until
 from netsim.errors import RunError
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)
@@ -202,13 +201,6 @@ def half_full(trace: Trace) -> bool:
 
 
 def trace_packet(
-    links: LinkState, what: int, p: GlobalPort, slot: Slot, now: Ps, value: int
-) -> None:
-    """Record an event at port ``p`` of the packet in pool slot ``slot``."""
-    trace_record(links, what, p, links.pool[slot], now, value)
-
-
-def trace_record(
     links: LinkState, what: int, p: GlobalPort, pkt: PacketRecord, now: Ps, value: int
 ) -> None:
     """Record an event at port ``p`` of packet ``pkt``."""
@@ -218,7 +210,7 @@ def trace_record(
         k = append(trace, what, p, flow, now, value)
         if k >= 0:
             trace.packets[k] = pkt
-            trace.entries[k, PAUSED_PS] = paused_so_far(links, p, int(pkt.prio), now)
+            trace.entries[k, PAUSED_PS] = paused_until(links, p, int(pkt.prio), now)
 
 
 def in_times(trace: Trace, now: Ps) -> bool:
@@ -233,20 +225,11 @@ def in_times(trace: Trace, now: Ps) -> bool:
     return low % 2 == 1
 
 
-def paused_so_far(links: LinkState, p: GlobalPort, cls: int, now: Ps) -> Ps:
-    """Return how long class ``cls`` of port ``p`` has been paused in total."""
-    queue = links.queues[queue_of(p, cls)]
-    paused_ps = queue.paused_ps
-    if (links.ports[p].paused >> cls) & 1 == 1:
-        paused_ps += now - queue.paused_since
-    return paused_ps
-
-
 def trace_created(links: LinkState, host_port: HostPortRecord, p: GlobalPort, now: Ps) -> None:
     """Record the control packets that were put into port ``p``'s FIFO, before they are checked."""
     for i in range(host_port.checked, host_port.ctrl_tail):
         slot = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, i)
-        trace_packet(links, CREATED, p, slot, now, 0)
+        trace_packet(links, CREATED, p, links.pool[slot], now, 0)
 
 
 def trace_tx(links: LinkState, env: Env, flow: FlowId, p: GlobalPort, now: Ps, cause: int) -> None:
