@@ -7,7 +7,7 @@ restored. So no block or list of free blocks is ever read from a file.
 from __future__ import annotations
 
 import gc
-import sys
+import resource
 
 import numpy as np
 
@@ -32,8 +32,6 @@ def build_pool(
     """Return the pool's arrays: addresses for all available memory, or for ``blocks`` blocks, none
     of which takes memory before its first use."""
     room = min([available_bytes() or UNKNOWN_BYTES, *_share_of_addresses()])
-    if sys.platform == "win32":  # which sets aside what is requested
-        room //= 4
     n = blocks or max(FEWEST, room // (rings.BLOCK_SLOTS * packet.itemsize))
     n = min(n, np.iinfo(INT32).max - n_links)
     while True:
@@ -56,10 +54,6 @@ def build_pool(
 def _share_of_addresses() -> list[int]:
     """Return an eighth of the addresses that this process may use, if they are limited; engines
     that are no longer used give theirs back."""
-    if sys.platform == "win32":
-        return []
-    import resource
-
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return []

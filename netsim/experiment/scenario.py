@@ -40,7 +40,7 @@ from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.ideal import IdealTimes, ideal_times, message_times, round_trips
 from netsim.model.inventory import shares_of_networks
 from netsim.model.network import Network
-from netsim.model.parts import built, require_complete, with_tables
+from netsim.model.parts import built, with_tables
 from netsim.model.port_pairs import PortPairs, pairs_used
 from netsim.model.port_sizes import (
     PortSizes,
@@ -700,9 +700,6 @@ def _call_checked(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *a
         message = f"{function}() returned {shortened(repr(made))}"
         wanted = " or a ".join(kind.__name__ for kind in kinds)
         raise InputError(message, file=str(use.plugin.path), hint=f"it must return a {wanted}")
-    for network in args:
-        if isinstance(network, Network):
-            require_complete(network, use, function)
     return made
 
 

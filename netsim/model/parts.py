@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,6 @@ def built(use: PluginSpec, function: str, *args: Any) -> Network:
     if not isinstance(made, Network):
         message = f"{function}() returned {shortened(repr(made))}"
         raise InputError(message, file=str(use.plugin.path), hint="must return a Network")
-    require_complete(made, use, function)
     return made
 
 
@@ -145,30 +144,3 @@ def with_tables(network: Network, use: PluginSpec) -> Network:
         route_ports=table.route_ports,
         routing=routing,
     )
-
-
-def require_complete(network: Network, use: PluginSpec, function: str) -> None:
-    """Raise InputError if a plugin's function returned an incomplete network."""
-    if what := _missing(network):
-        message = f"{function}() returned a Network with invalid {what}"
-        hint = "return the result of NetworkBuilder.build()"
-        raise InputError(message, file=str(use.plugin.path), hint=hint)
-
-
-def _missing(network: Network) -> str:
-    """Return which part of a network is missing or invalid, "" if none."""
-    values = vars(network)
-    for field in fields(Network):
-        if field.name not in values:
-            return field.name
-        value, kind = values[field.name], str(field.type)
-        of_kind = not kind.startswith("NDArray") or "None" in kind or isinstance(value, np.ndarray)
-        if not of_kind or (kind == "int" and not isinstance(value, int)):
-            return field.name
-    if not 0 < network.n_hosts <= network.n_nodes == network.node_first_port.size - 1:
-        return "nodes"
-    n_ports = network.port_node.size
-    sizes = {one.size for one in (network.port_peer, network.port_rate_bps, network.port_delay_ps)}
-    if sizes != {n_ports} or int(network.node_first_port[-1]) != n_ports:
-        return "ports"
-    return ""
