@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.patterns import PATTERN_PARAMS, Destinations, destinations
-from netsim.model.tasks import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, TaskTable
-from netsim.model.workload import Workload
+from netsim.model.workload import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, TaskTable, Workload
 
 __all__ = [
     "ACKED", "COMPUTE", "JOIN", "PATTERN_PARAMS", "RECEIVE", "SEND", "SENT", "Destinations",

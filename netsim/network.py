@@ -10,7 +10,7 @@ network = builder.build("pair")
 
 from __future__ import annotations
 
-from netsim.model.builder import NetworkBuilder, with_reduction
+from netsim.model.builder import NetworkBuilder, build_subtopology, build_topology, with_reduction
 from netsim.model.circuits import (
     CircuitSwitch,
     Schedule,
@@ -21,7 +21,6 @@ from netsim.model.circuits import (
 from netsim.model.demand import Demand
 from netsim.model.graphs import GraphDefaults, from_networkx, read_graph
 from netsim.model.network import Network
-from netsim.model.parts import build_subtopology, build_topology
 from netsim.model.relays import RelayRule
 from netsim.model.routing import (
     Routing,

@@ -19,7 +19,7 @@ from netsim.engine.kernels.tasks import (
     task_at,
 )
 from netsim.model.arithmetic import below, mix, rand32, serialization_ps
-from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND
+from netsim.model.workload import COMPUTE, JOIN, RECEIVE, SEND
 
 __all__ = [
     "COMPUTE", "INF", "JOIN", "RECEIVE", "SEND", "armed", "below", "cancel_timer", "flow_bytes",

@@ -23,8 +23,7 @@ from netsim.model.faults import NOMINAL, CarrierDelays, LinkFault, LinkFaults, c
 from netsim.model.flows import FlowTable
 from netsim.model.port_sizes import PortSizes
 from netsim.model.sampling import Sampling
-from netsim.model.tasks import ACKED, KINDS, TaskTable
-from netsim.model.workload import ProgramSpec, Workload, program_spec
+from netsim.model.workload import ACKED, KINDS, ProgramSpec, TaskTable, Workload, program_spec
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginSpec
 

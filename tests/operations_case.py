@@ -10,8 +10,7 @@ from reference.model import Case, Task
 from reference.operations import Message, Operation, Plan
 from reference.random_operations import Call, Calls
 
-from netsim.model.tasks import KINDS
-from netsim.model.workload import Workload
+from netsim.model.workload import KINDS, Workload
 from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, schedule
 from netsim.workloads.operations import CollectiveOptions, Operations
 

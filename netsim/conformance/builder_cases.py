@@ -24,10 +24,10 @@ from netsim.conformance.testbed import PROBE, Settings, Testbed
 from netsim.errors import InputError
 from netsim.experiment.scenario import traffic_rng
 from netsim.limits import CLASSES
+from netsim.model.builder import topology_use
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
-from netsim.model.parts import topology_use
 from netsim.model.workload import Workload
 from netsim.params import Param
 from netsim.plugins.registry import Plugin, PluginSpec

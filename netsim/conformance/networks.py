@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.model.builder import NetworkBuilder
+from netsim.model.builder import NetworkBuilder, build_topology
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.parts import build_topology
 from netsim.model.trees import Tree, add_tree
 
 PACKET = PacketFormat().payload_bytes

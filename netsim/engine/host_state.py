@@ -46,8 +46,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.ideal import round_trips
 from netsim.model.network import Network
 from netsim.model.port_pairs import ENTROPY, HASH, PortPairs, draws_of, pairs_used, port_pairs_of
-from netsim.model.tasks import ACKED, RECEIVE, SEND, TaskTable
-from netsim.model.workload import ProgramSpec, Workload
+from netsim.model.workload import ACKED, RECEIVE, SEND, ProgramSpec, TaskTable, Workload
 
 
 def waiting(simulation: Simulation) -> tuple[TaskTable | None, Array]:

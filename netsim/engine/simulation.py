@@ -21,8 +21,7 @@ from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.port_sizes import PortSizes
 from netsim.model.sampling import Sampling
-from netsim.model.tasks import TaskTable
-from netsim.model.workload import ProgramSpec, Workload
+from netsim.model.workload import ProgramSpec, TaskTable, Workload
 from netsim.plugins.registry import PluginSpec
 
 

@@ -40,7 +40,7 @@ from netsim.limits import CLASSES, HORIZON_PS
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.sampling import Sampling
-from netsim.model.tasks import TaskTable
+from netsim.model.workload import TaskTable
 
 Ints = NDArray[np.int64]
 

@@ -12,6 +12,7 @@ from typing import Any
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.experiment.document import FABRIC_PLUGINS
 from netsim.experiment.model import Point
+from netsim.model.builder import built, with_tables
 from netsim.model.fabric import (
     OPPORTUNISTIC,
     CircuitRules,
@@ -19,7 +20,6 @@ from netsim.model.fabric import (
     Fabric,
     PacketFormat,
 )
-from netsim.model.parts import built, with_tables
 from netsim.model.port_sizes import PortSizes, port_sizes
 from netsim.params import Param, keys_by_field, keys_of, read_keys, resolve_params
 from netsim.plugins import calls, registry

@@ -30,6 +30,7 @@ from netsim.experiment.schema import LINK_PATTERN, OutputsSection
 from netsim.limits import CLASSES, TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.arithmetic import PURPOSE_START
+from netsim.model.builder import built, with_tables
 from netsim.model.checks import check_symmetric
 from netsim.model.circuit_times import check_control, check_phases, check_rules
 from netsim.model.deadlock import Cycle, pfc_text, waiting_cycle
@@ -40,7 +41,6 @@ from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.ideal import IdealTimes, ideal_times, message_times, round_trips
 from netsim.model.inventory import shares_of_networks
 from netsim.model.network import Network
-from netsim.model.parts import built, with_tables
 from netsim.model.port_pairs import PortPairs, pairs_used
 from netsim.model.port_sizes import (
     PortSizes,
@@ -51,8 +51,7 @@ from netsim.model.port_sizes import (
 )
 from netsim.model.relays import PARAM, RelaySegments, relayed, striped
 from netsim.model.sampling import Sampling
-from netsim.model.tasks import TaskTable
-from netsim.model.workload import Workload
+from netsim.model.workload import TaskTable, Workload
 from netsim.plugins import registry
 from netsim.plugins.calls import call
 from netsim.units import (

@@ -21,8 +21,7 @@ from netsim.model.columns import longest_chains
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.tasks import RECEIVE, SEND, TaskTable
-from netsim.model.workload import Workload
+from netsim.model.workload import RECEIVE, SEND, TaskTable, Workload
 
 Ints = NDArray[np.int64]
 

@@ -37,7 +37,7 @@ from netsim.model.fabric import packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.port_pairs import port_pairs_of, walk
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
-from netsim.model.tasks import RECEIVE, SEND, TaskTable
+from netsim.model.workload import RECEIVE, SEND, TaskTable
 
 if TYPE_CHECKING:
     from netsim.model.fabric import PacketFormat

@@ -39,8 +39,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.model.columns import offsets, ranks_within, rows_of
 from netsim.model.flows import FlowTable
-from netsim.model.tasks import JOIN, RECEIVE, SEND, SENT, TaskTable
-from netsim.model.workload import Workload
+from netsim.model.workload import JOIN, RECEIVE, SEND, SENT, TaskTable, Workload
 
 Ints = NDArray[np.int64]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.common.terminal import done_of
-from netsim.model.tasks import COMPUTE, KINDS
+from netsim.model.workload import COMPUTE, KINDS
 from netsim.results.columns import TableSpec
 from netsim.results.run_result import Run
 

@@ -13,7 +13,7 @@ from netsim.model.circuit_times import longest_period_ps
 from netsim.model.circuits import NONE
 from netsim.model.port_pairs import ENTROPY, HASH
 from netsim.model.routing import NEVER
-from netsim.model.tasks import DONE_WHEN, RECEIVE, SEND
+from netsim.model.workload import DONE_WHEN, RECEIVE, SEND
 from netsim.reports.circuits import current_circuits, waiting_slot
 from netsim.reports.deadlock import deadlock_text
 from netsim.units import format_time
@@ -21,7 +21,7 @@ from netsim.units import format_time
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.engine.state_views import Counts, Ints
-    from netsim.model.tasks import TaskTable
+    from netsim.model.workload import TaskTable
 
 MAX_NAMED = 5
 """Maximum number of flows, tasks or ports in a message."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.model.flows import FlowTable
-from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable
+from netsim.model.workload import COMPUTE, RECEIVE, SEND, TaskTable
 
 Ints = NDArray[np.int64]
 

@@ -33,7 +33,7 @@ from netsim.common.inputs import user_path, whole
 from netsim.errors import InputError, did_you_mean
 from netsim.flows import RECEIVE, SEND, FlowTable, TaskTable, TrafficContext, Workload
 from netsim.limits import CLASSES, COUNT
-from netsim.model.tasks import DONE_WHEN, KINDS
+from netsim.model.workload import DONE_WHEN, KINDS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.traffic._rows import Rows, each, fail_at, read_csv, read_json

@@ -17,8 +17,7 @@ from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_sizes import settle_sizes
-from netsim.model.tasks import TaskTable
-from netsim.model.workload import Workload
+from netsim.model.workload import TaskTable, Workload
 from netsim.params import resolve_params
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec

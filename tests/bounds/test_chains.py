@@ -6,7 +6,7 @@ import numpy as np
 
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import longest_chain_ps
-from netsim.model.tasks import COMPUTE, RECEIVE, SEND, TaskTable
+from netsim.model.workload import COMPUTE, RECEIVE, SEND, TaskTable
 from netsim.workloads.operations import CollectiveOptions, Operations
 
 FCT_PS, LEFT_PS = 1_000, 400

@@ -59,7 +59,7 @@ from netsim.engine.kernels.instructions import write_behind
 from netsim.engine.kernels.layout import INF, TIMER_BEGIN, TIMER_PROGRAM, TIMER_TASK, Heap, Timers
 from netsim.engine.kernels.specialization_constants import N_PROGRAM_TIMERS, PROGRAM
 from netsim.limits import HORIZON_PS
-from netsim.model.tasks import JOIN, RECEIVE, SEND
+from netsim.model.workload import JOIN, RECEIVE, SEND
 
 
 def length(heap: Heap, host: HostRecord) -> int:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.tasks import COMPUTE, TaskTable
+from netsim.model.workload import COMPUTE, TaskTable
 from netsim.workloads.collectives.steps import COLLECTIVES
 from netsim.workloads.operations.table import WHATS, JobRows, JobSteps, OperationTable
 

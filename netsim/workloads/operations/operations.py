@@ -20,8 +20,7 @@ from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.columns import column_of, first_of
 from netsim.model.flows import FlowTable
 from netsim.model.network import Reduction
-from netsim.model.tasks import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable
-from netsim.model.workload import Workload
+from netsim.model.workload import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable, Workload
 from netsim.workloads.collectives import (
     CollectiveOptions,
     Steps,

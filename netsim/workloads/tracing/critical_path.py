@@ -15,7 +15,7 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import hand_over_times
-from netsim.model.tasks import ACKED, KINDS, SEND, TaskTable
+from netsim.model.workload import ACKED, KINDS, SEND, TaskTable
 from netsim.tracing.critical_path_search import Ints, PathSegment, Times, path_segments
 from netsim.tracing.record import Replay
 from netsim.workloads.operations.table import WHATS, OperationTable

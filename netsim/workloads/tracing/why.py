@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from netsim.errors import InputError
-from netsim.model.tasks import JOIN, TaskTable
+from netsim.model.workload import JOIN, TaskTable
 from netsim.tracing.causes import CAUSES
 from netsim.tracing.critical_path_search import PathSegment, Program, path_segments
 from netsim.tracing.record import Replay

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from netsim.engine.state_views import TaskStates
 from netsim.errors import InputError
 from netsim.model.ideal import task_times
-from netsim.model.tasks import SEND
+from netsim.model.workload import SEND
 from netsim.workloads.collectives import ONE_WAY, Hops, Wire, closed_form_ps, hops_of
 from netsim.workloads.collectives.steps import HopRow
 from netsim.workloads.job.job import Job
