@@ -149,30 +149,31 @@ def _tensor(job: Job) -> Iterator[Message]:
     """Yield tensor-parallel messages: gathered inputs, reduced outputs of each block."""
     sizes, layout = sizes_of(job), job.layout
     size = sizes.activation * sizes.tokens * job.model.hidden
-    passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
-    for when in (*passes, "backward_input"):
-        if layout.sp:
-            yield _message(job, "tp", "all_gather", size, when=when, per="layer", times=2)
-            yield _message(job, "tp", "reduce_scatter", size, when=when, per="layer", times=2)
-        else:
-            yield _message(job, "tp", "all_reduce", size, when=when, per="layer", times=2)
+    reduce = "reduce_scatter" if layout.sp else "all_reduce"
+    of_block = ("all_gather", reduce) if layout.sp else (reduce,)
+    rows = [(what, when, "layer", 2) for when in _passes(job) for what in of_block]
     if layout.sp and layout.regather:
-        when = "backward_weight"
-        yield _message(job, "tp", "all_gather", size, when=when, per="layer", times=2)
-    gather, reduce = ("all_gather", "reduce_scatter") if layout.sp else ("all_reduce", "all_reduce")
-    yield _message(job, "tp", reduce, size, when="forward", per="embedding")
+        rows.append(("all_gather", "backward_weight", "layer", 2))
+    rows.append((reduce, "forward", "embedding", 1))
     if layout.sp:
-        yield _message(job, "tp", gather, size, when="backward_weight", per="embedding")
-        yield _message(job, "tp", gather, size, when="forward", per="head")
-    yield _message(job, "tp", reduce, size, when="backward_input", per="head")
+        rows.append(("all_gather", "backward_weight", "embedding", 1))
+        rows.append(("all_gather", "forward", "head", 1))
+    rows.append((reduce, "backward_input", "head", 1))
+    for what, when, per, times in rows:
+        yield _message(job, "tp", what, size, when=when, per=per, times=times)
+
+
+def _passes(job: Job) -> tuple[str, ...]:
+    """Return the passes of a layer that send activations or their gradients."""
+    again = ("recompute",) if job.layout.recompute == "full" else ()
+    return ("forward", *again, "backward_input")
 
 
 def _context(job: Job) -> Iterator[Message]:
     """Yield context-parallel messages: keys and values; backward, also gradients."""
     sizes, model, layout = sizes_of(job), job.model, job.layout
     size = sizes.activation * sizes.tokens * model.kv_width_of(layout.tp) * layout.cp
-    passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
-    for when in (*passes, "backward_input"):
+    for when in _passes(job):
         yield _message(job, "cp", "all_gather", size, when=when, per="layer")
     yield _message(job, "cp", "reduce_scatter", size, when="backward_input", per="layer")
 
@@ -183,8 +184,7 @@ def _experts(job: Job) -> Iterator[Message]:
     copies = min(model.active_experts, layout.ep_domains or model.active_experts)
     numbers = sizes.own_tokens * copies * model.hidden
     dispatch, combine = (job.precision.bytes_of(name) for name in ("dispatch", "activations"))
-    passes = ("forward", "recompute") if layout.recompute == "full" else ("forward",)
-    for when in (*passes, "backward_input"):
+    for when in _passes(job):
         for each in (dispatch, combine):
             yield _message(job, "ep", "all_to_all", each * numbers, when=when, per="moe_layer")
 

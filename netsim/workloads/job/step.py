@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 from netsim.workloads.job.job import Job
@@ -216,12 +216,7 @@ def _exposed(job: Job, counts: dict[str, int], compute: LayerTimes) -> Exposures
     """
     overlap = job.overlap
     found: Exposures = []
-    room = {
-        "forward": float(compute.forward_ps),
-        "recompute": float(compute.recompute_ps),
-        "backward_input": float(compute.backward_input_ps),
-        "backward_weight": float(compute.backward_weight_ps),
-    }
+    room = {name.removesuffix("_ps"): float(time) for name, time in asdict(compute).items()}
     for one in messages(job):
         n = 0 if one.when == "step" else _count(one, counts)
         if n == 0:
