@@ -23,6 +23,7 @@ from traffic_cases import made
 from netsim.errors import InputError
 from netsim.experiment import Experiment
 from netsim.experiment.document import apply_overrides
+from netsim.model.inventory import read_prices
 from netsim.plugins import registry
 from netsim.workloads.cost.cost_tables import cost_tables_from, load_cost_tables
 from netsim.workloads.inference.load import load_deployment
@@ -62,6 +63,7 @@ READERS: dict[str, Callable[[Any, Path, list[str]], Any]] = {
     "plan": lambda tree, directory, _: make_plan(tree, "mine", directory),
     "deployment": lambda tree, directory, _: load_deployment(tree, directory),
     "cost": _cost,
+    "prices": lambda file, *_: read_prices(file),
     "serving": _traffic,
     "inference": _traffic,
     **{kind: _plugin_reader(kind) for kind in registry.KINDS},

@@ -5,18 +5,16 @@ A length is the cable's delay at 5 ns per meter. A file can replace the price ta
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common.inputs import read_toml
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, raise_all
 from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -42,7 +40,15 @@ from netsim.model.paths import (
 )
 from netsim.model.patterns import Destinations
 from netsim.model.port_pairs import PortPairs
-from netsim.units import written
+from netsim.params import (
+    NONBLANK,
+    NUMBER,
+    REQUIRED,
+    key,
+    read_tables,
+    require_table,
+    unknown_keys,
+)
 
 Ints = NDArray[np.int64]
 
@@ -440,18 +446,17 @@ PARTS = (
     "fiber",
     *(f"{CABLE}.{n}" for n in LENGTHS),
 )
-NUMBERS = ("usd", "usd_per_gbps", "watts", "watts_per_gbps")
 
 
 @dataclass(frozen=True)
 class Price:
     """Price and power of one piece: a constant, and a part per Gbit/s of line rate."""
 
-    source: str
-    usd: float = 0.0
-    usd_per_gbps: float = 0.0
-    watts: float = 0.0
-    watts_per_gbps: float = 0.0
+    source: str = key(NONBLANK, REQUIRED, "where the price is from")
+    usd: float = key(NUMBER, 0.0, "price of a piece")
+    usd_per_gbps: float = key(NUMBER, 0.0, "price per line rate")
+    watts: float = key(NUMBER, 0.0, "power of a piece")
+    watts_per_gbps: float = key(NUMBER, 0.0, "power per line rate")
 
 
 @dataclass(frozen=True)
@@ -504,30 +509,10 @@ def bill(counted: Inventory, prices: Mapping[str, Price]) -> tuple[BillRow, ...]
 def _read(path: Path) -> dict[str, Price]:
     tree = read_toml(path)
     lengths = tree.pop(CABLE, {})
-    if not isinstance(lengths, dict):
-        raise _wrong(path, CABLE, "is not a table", f"[{CABLE}.{LENGTHS[0]}]")
-    tables = tree | {f"{CABLE}.{length}": table for length, table in lengths.items()}
-    for part in tables:
-        if part not in PARTS:
-            raise _wrong(path, part, "unknown part of a network", did_you_mean(part, PARTS))
-    return {part: _price(path, part, table) for part, table in tables.items()}
-
-
-def _price(path: Path, part: str, table: Any) -> Price:
-    if not isinstance(table, dict):
-        raise _wrong(path, part, "is not a table", f"[{part}]")
-    for key, value in table.items():
-        where = f"{part}.{key}"
-        if key not in (*NUMBERS, "source"):
-            raise _wrong(path, where, "unknown key", did_you_mean(key, (*NUMBERS, "source")))
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if key in NUMBERS and not (number and 0 <= value < math.inf):
-            raise _wrong(path, where, f"{written(value)} is not a price", "a number, at least 0")
-    source = table.get("source")
-    if not isinstance(source, str) or not source.strip():
-        raise _wrong(path, f"{part}.source", "missing", "a text: where the price is from")
-    return Price(**table)
-
-
-def _wrong(path: Path, key: str, message: str, hint: str | None) -> InputError:
-    return InputError(message, file=str(path), key=key, hint=hint)
+    try:
+        require_table(lengths, CABLE)
+        tables = tree | {f"{CABLE}.{length}": table for length, table in lengths.items()}
+        raise_all(unknown_keys(tables, PARTS, "unknown part of a network"))
+        return read_tables(Price, tables)
+    except InputError as error:
+        raise error.at(file=str(path)) from None

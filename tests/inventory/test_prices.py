@@ -8,7 +8,6 @@ import pytest
 from several_ports import rails
 from small_networks import GBPS, rail_racks, three_tiers
 
-from netsim.errors import InputError
 from netsim.model.inventory import PARTS, SCALE_UP, bill, inventory, read_prices
 
 
@@ -77,27 +76,3 @@ def test_scale_up_and_scale_out_are_priced_apart_at_their_own_rates() -> None:
 @pytest.mark.parametrize("network", [three_tiers(4), rails(2, [400, 100])], ids=["tree", "ports"])
 def test_one_nic_is_scale_out(network) -> None:
     assert not network.is_scale_up.any()
-
-
-def test_invalid_price_tables_are_rejected(tmp_path) -> None:
-    for text, message in [
-        (
-            "[nic_prt]\nsource = 'x'",
-            'nic_prt: unknown part of a network (did you mean "nic_port"?)',
-        ),
-        ("[cable.roof]\nsource = 'x'", "cable.roof: unknown part of a network"),
-        ("cable = 3", "cable: is not a table ([cable.rack])"),
-        ("nic_port = 3", "nic_port: is not a table ([nic_port])"),
-        ("[nic_port]\nusd = 3", "nic_port.source: missing (a text: where the price is from)"),
-        ("[nic_port]\nsource = 'x'\nusd = -1", "nic_port.usd: -1 is not a price"),
-        ("[nic_port]\nsource = 'x'\nusd = nan", "nic_port.usd: nan is not a price"),
-        ("[nic_port]\nsource = 'x'\neuro = 1", "nic_port.euro: unknown key"),
-        ("[nic_port", "invalid TOML"),
-        ("[nic_port]\nsource = 'x'\nusd = " + "9" * 5000, "invalid TOML: number too long"),
-        ("[nic_port]\nsource = 'x'\nusd = 0x" + "f" * 5000, "nic_port.usd: a number of 20000 bits"),
-    ]:
-        path = tmp_path / "prices.toml"
-        path.write_text(text)
-        with pytest.raises(InputError) as caught:
-            read_prices(path)
-        assert str(caught.value).startswith(f"{path}: {message}")
