@@ -1,34 +1,29 @@
-"""Schemas of the JSON files of a result, checked before anything is used."""
+"""The JSON files of a result, checked before anything is used: tables of units (`netsim.params`).
+
+A table may have other keys, and a key that ends in "?" may be missing.
+"""
 
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from netsim.common.inputs import read_bytes
 from netsim.errors import InputError
 from netsim.limits import INT64
+from netsim.params import Unit, read_each
 from netsim.units import shortened
 
-Schema = Any
-"""A type; a dict of an object's keys, optional ones ending in "?"; [schema] for a list; `Each` for
-an object with any keys; a tuple of alternatives; or a `Rule`."""
-
 COUNTERS = (
-    "drops",
-    "lost",
-    "unroutable",
-    "trims",
-    "ecn_marks",
-    "retransmits",
-    "pfc_pauses",
-    "packet_hops",
-    "packet_hops_per_s",
+    *("drops", "lost", "unroutable", "trims", "ecn_marks", "retransmits", "pfc_pauses"),
+    *("packet_hops", "packet_hops_per_s"),
 )
 """Numbers of a summary that count packets, or their simulation rate."""
+
+TIMES = ("ideal_max_ps", "wall_s", "compile_s")
 
 DAMAGED = "the result is damaged or was changed"
 """Hint for content that netsim never writes."""
@@ -36,51 +31,124 @@ DAMAGED = "the result is damaged or was changed"
 MAX_DEPTH = 60
 """Maximum nesting of objects and lists."""
 
-
-@dataclass(frozen=True)
-class Each:
-    """An object whose values are all of one schema."""
-
-    schema: Schema
+# --- units of JSON values -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class FixedList:
-    """A list with one value per schema."""
+def _value(name: str, fits: Callable[[Any], bool]) -> Unit:
+    """Return the unit of values that a function accepts."""
 
-    schemas: tuple[Schema, ...]
+    def read(value: Any) -> Any:
+        if not fits(value):
+            raise InputError(f"is not {name}")
+        return value
 
-
-@dataclass(frozen=True)
-class Rule:
-    """A value of a type within limits; `text` describes it."""
-
-    kind: type
-    text: str
-    least: float = -math.inf
-    most: float = math.inf
-
-    def fits(self, value: Any) -> bool:
-        """Return whether a value is of the type and within the limits."""
-        return _is(value, self.kind) and self.least <= value <= self.most
+    return Unit(name, read)
 
 
-NUMBER = Rule(float, "a number")
-COUNT = Rule(int, "a whole number, 0 or more", 0, INT64)
-POSITIVE = Rule(float, "a number above 0", math.ulp(0.0))
-USE = {"kind?": str}
-USES = {"topology?": USE, "transport?": USE, "traffic?": USE}
+def _is_number(value: Any) -> bool:
+    is_bool = isinstance(value, bool)
+    return not is_bool and isinstance(value, int | float) and abs(value) <= 1e300
 
+
+def _is_whole(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int) and abs(value) < 2 * INT64
+
+
+TYPES: dict[Any, Unit] = {
+    str: _value("a text", lambda value: isinstance(value, str)),
+    bool: _value("true or false", lambda value: isinstance(value, bool)),
+    int: _value("a whole number", _is_whole),
+    dict: _value("an object", lambda value: isinstance(value, dict)),
+    list: _value("a list", lambda value: isinstance(value, list)),
+}
+
+
+def unit_of(shape: Any) -> Unit:
+    """Return the unit of a shape: a `Unit`, or a type of `TYPES`; a dict, for an object with these
+    keys and others; a list of one shape, for a list of any length; or a tuple of shapes, for a list
+    of that length."""
+    if isinstance(shape, Unit | type):
+        return TYPES[shape] if isinstance(shape, type) else shape
+    if isinstance(shape, dict):
+        return _object(shape)
+    if isinstance(shape, list):
+        unit = unit_of(shape[0])
+        return _container(
+            TYPES[list], lambda value: {str(k): (unit, v) for k, v in enumerate(value)}
+        )
+    units = [unit_of(part) for part in shape]
+    fixed = _value(f"a list of {len(units)}", lambda v: type(v) is list and len(v) == len(units))
+    return _container(
+        fixed,
+        lambda value: {str(k): pair for k, pair in enumerate(zip(units, value, strict=True))},
+    )
+
+
+def each(shape: Any) -> Unit:
+    """Return the unit of an object with any keys, whose values are all of one shape."""
+    unit = unit_of(shape)
+    return _container(
+        TYPES[dict], lambda value: {shortened(name): (unit, v) for name, v in value.items()}
+    )
+
+
+def nullable(shape: Any) -> Unit:
+    """Return the unit of a value that may be null."""
+    unit = unit_of(shape)
+    return Unit(f"{unit} or null", lambda value: None if value is None else unit.read(value))
+
+
+def _object(keys: Mapping[str, Any]) -> Unit:
+    units = {name: unit_of(shape) for name, shape in keys.items()}
+
+    def inner(value: Any) -> dict[str, tuple[Unit, Any]]:
+        found = {}
+        for name, unit in units.items():
+            plain = name.removesuffix("?")
+            if plain in value:
+                found[plain] = unit, value[plain]
+            elif plain == name:
+                found[name] = MISSING, None
+        return found
+
+    return _container(TYPES[dict], inner)
+
+
+def _container(outer: Unit, inner: Callable[[Any], dict[str, tuple[Unit, Any]]]) -> Unit:
+    """Return the unit of a value with others in it, by key with the unit of each."""
+
+    def read(value: Any) -> Any:
+        pairs = inner(outer.read(value))
+        read_each({name: partial(unit.read, item) for name, (unit, item) in pairs.items()})
+        return value
+
+    return Unit(outer.name, read)
+
+
+def _missing(_: Any) -> None:
+    raise InputError("is missing")
+
+
+MISSING = Unit("", _missing)
+NUMBER = _value("a number", _is_number)
+COUNT = _value("a whole number, 0 or more", lambda value: _is_whole(value) and 0 <= value <= INT64)
+POSITIVE = _value("a number above 0", lambda value: _is_number(value) and value > 0)
+
+# --- files ----------------------------------------------------------------------------------------
+
+USES = {name: {"kind?": str} for name in ("topology?", "transport?", "traffic?")}
 ORIGIN = {"experiment": str, "overrides": [str], "directory": str}
 SHARD = {"format": int, "number": int, "count": int, "sweep": str, "points": [str]}
-STATISTICS = Each((NUMBER, None))
+STATISTICS = each(nullable(NUMBER))
+LOADS = {"offered_load": NUMBER, "accepted_load": NUMBER}
 THROUGHPUT = {
-    **dict.fromkeys(("offered_load", "accepted_load", "accepted_interval"), NUMBER),
-    **dict.fromkeys(("excess_load", "excess_interval", "warmup_round_trips"), NUMBER),
+    **LOADS,
+    **dict.fromkeys(("accepted_interval", "excess_load", "excess_interval"), NUMBER),
+    "warmup_round_trips": NUMBER,
     **dict.fromkeys(("flows_injected", "flows_undelivered"), COUNT),
-    **dict.fromkeys(("mean_hops", "saturation_bound"), (NUMBER, None)),
-    "latency_ps": dict.fromkeys(("mean", "p50", "p99", "p999"), (NUMBER, None)),
-    "worst_host": ({"name": str, "offered_load": NUMBER, "accepted_load": NUMBER}, None),
+    **dict.fromkeys(("mean_hops", "saturation_bound"), nullable(NUMBER)),
+    "latency_ps": dict.fromkeys(("mean", "p50", "p99", "p999"), nullable(NUMBER)),
+    "worst_host": nullable({"name": str, **LOADS}),
     "busiest_link": {"name": str, "utilization": NUMBER},
 }
 SUMMARY = {
@@ -92,10 +160,11 @@ SUMMARY = {
     "slowdown": STATISTICS,
     "simulated_ps": COUNT,
     "hash": str,
-    **{f"{name}?": (NUMBER, None) for name in ("ideal_max_ps", *COUNTERS, "wall_s", "compile_s")},
-    "fair_ps?": (STATISTICS, None),
+    **{f"{name}?": nullable(NUMBER) for name in (*COUNTERS, *TIMES)},
+    "fair_ps?": nullable(STATISTICS),
     "throughput?": THROUGHPUT,
 }
+PLUGIN = {"kind": str, "name": str, "file": str, "sha256": str, "sources?": each(str)}
 EXPERIMENT = {
     "point": str,
     "axes": dict,
@@ -104,12 +173,12 @@ EXPERIMENT = {
     "tables": [str],
     "versions?": dict,
     "git?": [dict],
-    "origin?": (ORIGIN, None),
-    "plugins": [{"kind": str, "name": str, "file": str, "sha256": str, "sources?": Each(str)}],
+    "origin?": nullable(ORIGIN),
+    "plugins": [PLUGIN],
     "resolved": {
         **USES,
         "transport": {"kind": str},
-        "classes?": Each(USES),
+        "classes?": each(USES),
         "fabric?": {"model?": str},
         "reference?": dict,
     },
@@ -123,34 +192,34 @@ CHECKPOINT = {
         "libraries": dict,
         "experiment": dict,
         "plugins": [list],
-        "data": [FixedList((str, str))],
+        "data": [(str, str)],
     },
     "now_ps": COUNT,
-    "wall_s": Rule(float, "a time", 0),
+    "wall_s": _value("a time", lambda value: _is_number(value) and value >= 0),
     "every_s": POSITIVE,
     "stall": {"moved": int, "since_ps": int, "since_windows": int},
     "digest": str,
-    "origin": (ORIGIN, None),
-    "arrays": Each(FixedList((str, [COUNT]))),
+    "origin": nullable(ORIGIN),
+    "arrays": each((str, [COUNT])),
 }
 
 
-def read_object(path: Path, schema: Schema) -> dict[str, Any]:
-    """Return the object of a schema in a JSON file. Raises InputError with the wrong key."""
+def read_object(path: Path, shape: Any) -> dict[str, Any]:
+    """Return the object in a JSON file. Raises InputError with the wrong key."""
     try:
         content: dict[str, Any] = parsed(read_bytes(path))
     except ValueError:
         raise InputError("is not JSON", file=str(path), hint=DAMAGED, code="unreadable") from None
-    require(content, schema, file=str(path), hint=DAMAGED)
+    require(content, shape, file=str(path), hint=DAMAGED)
     return content
 
 
-def require(content: Any, schema: Schema, *, file: str | None, hint: str) -> None:
-    """Raise InputError, with the key, for the first value that does not match the schema."""
-    found = _problem(content, schema, "")
-    if found is not None:
-        key, what = found
-        raise InputError(what, file=file, key=key or None, hint=hint)
+def require(content: Any, shape: Any, *, file: str | None, hint: str) -> None:
+    """Raise InputError, with the key, for the first value that does not fit."""
+    try:
+        unit_of(shape).read(content)
+    except InputError as error:
+        raise error.errors[0].replace(file=file, hint=hint) from None
 
 
 def parsed(text: bytes) -> Any:
@@ -163,7 +232,7 @@ def parsed(text: bytes) -> Any:
         raise ValueError("nested too deeply") from None
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [inner for one in level if isinstance(one, dict | list) for inner in _values(one)]
+        level = [one for item in level if isinstance(item, dict | list) for one in _values(item)]
         if not level:
             return value
     raise ValueError("nested too deeply")
@@ -171,73 +240,3 @@ def parsed(text: bytes) -> Any:
 
 def _values(value: Any) -> Any:
     return value.values() if isinstance(value, dict) else value
-
-
-def _problem(value: Any, schema: Schema, key: str) -> tuple[str, str] | None:
-    """Return the key that does not match, and what is wrong with it."""
-    if isinstance(schema, tuple):
-        problems = [_problem(value, one, key) for one in schema]
-        return None if None in problems else problems[0]
-    if isinstance(schema, dict):
-        return _problem_of_object(value, schema, key)
-    if isinstance(schema, Each):
-        inner = list(value.items()) if isinstance(value, dict) else None
-        return _first(inner, schema.schema, key) if inner is not None else _not(key, "an object")
-    if isinstance(schema, list):
-        inner = list(enumerate(value)) if isinstance(value, list) else None
-        return _first(inner, schema[0], key) if inner is not None else _not(key, "a list")
-    if isinstance(schema, FixedList):
-        if not isinstance(value, list) or len(value) != len(schema.schemas):
-            return _not(key, f"a list of {len(schema.schemas)}")
-        pairs = zip(value, schema.schemas, strict=True)
-        return next((found for one in pairs if (found := _problem(*one, key)) is not None), None)
-    if isinstance(schema, Rule):
-        return None if schema.fits(value) else _not(key, schema.text)
-    return None if value is schema or _is(value, schema) else _not(key, NAMES[schema])
-
-
-def _problem_of_object(value: Any, schema: dict[str, Schema], key: str) -> tuple[str, str] | None:
-    if not isinstance(value, dict):
-        return _not(key, "an object")
-    for name, inner in schema.items():
-        plain = name.rstrip("?")
-        at = f"{key}.{plain}" if key else plain
-        if plain not in value:
-            if plain == name:
-                return at, "is missing"
-            continue
-        if (found := _problem(value[plain], inner, at)) is not None:
-            return found
-    return None
-
-
-def _first(items: list[tuple[Any, Any]], schema: Schema, key: str) -> tuple[str, str] | None:
-    at = f"{key}." if key else ""
-    found = (_problem(value, schema, f"{at}{shortened(str(name))}") for name, value in items)
-    return next((one for one in found if one is not None), None)
-
-
-NAMES: dict[Any, str] = {
-    str: "a text",
-    int: "a whole number",
-    bool: "true or false",
-    dict: "an object",
-}
-NAMES |= {list: "a list", None: "null"}
-
-
-def _not(key: str, what: str) -> tuple[str, str]:
-    return key, f"is not {what}"
-
-
-def _is(value: Any, kind: Any) -> bool:
-    """Return whether a JSON value is of a type; a float may be whole, and only a bool is a bool."""
-    if kind is None:
-        return value is None
-    if isinstance(value, bool):
-        return kind is bool
-    if kind is float:
-        return isinstance(value, int | float) and abs(value) <= 1e300
-    if kind is int:
-        return isinstance(value, int) and abs(value) < 2 * INT64
-    return isinstance(value, kind)
