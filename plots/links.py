@@ -13,7 +13,7 @@ import numpy as np
 from netsim.errors import InputError, did_you_mean, warn_once
 from netsim.model.inventory import stem
 from netsim.plots import seed_curves, style
-from netsim.plots.networks import Drawing, Wire, draw_structure, lay_out, wires
+from netsim.plots.networks import Drawing, draw_structure, drawing_of
 from netsim.plots.sweeps import Picture
 from netsim.results import files
 from netsim.tracing.record import point_of
@@ -49,8 +49,6 @@ NOTHING, FAILED, COLORS = "#C9C9C9", "#0072B2", "YlOrRd"
 MAX_PANELS, MAX_STAGES, STRIP_POINTS = 3, 8, 300
 WIDTH_PT, AXES_IN = 1.4, (6.0, 4.6)
 """Width of a line, and about the size of a network's axes."""
-
-HOTTEST = 6
 
 
 def links(results: Sequence[Result]) -> Picture:
@@ -140,9 +138,9 @@ def _draw_curve(left: Axes, right: Axes, curve: seed_curves.Curve, name: str, li
 def topology(results: Sequence[Result], y: str | None = None, *, trust: bool = False) -> Picture:
     """Draw the networks of results side by side, colored by one of QUANTITIES, failed links marked.
 
-    A cable has two lines, one per direction, each on its right-hand side. Large networks are drawn
-    in part, including nodes with the highest values and with failures. Below are all links, sorted,
-    by stage.
+    A cable has two lines, one per direction, each on its right-hand side. In large networks,
+    neighbors share a symbol, and a line has the color of the highest value of its links. Below are
+    all links, sorted, by stage.
 
     `trust` allows plugins outside netsim. Raises InputError for results without links, too many
     results, or a changed topology.
@@ -170,11 +168,11 @@ def topology(results: Sequence[Result], y: str | None = None, *, trust: bool = F
     grid = figure.add_gridspec(2, len(shown), height_ratios=[3.2, 1.4])
     for at, (result, network) in enumerate(zip(shown, networks, strict=True)):
         failed = _failed(result)
-        drawing = lay_out(network, _remarkable(network, values[at], failed))
+        drawing = drawing_of(network)
         axes = figure.add_subplot(grid[0, at])
-        draw_structure(axes, network, drawing)
-        _draw_links(axes, wires(network, drawing), network, (values[at], norm))
-        _mark(axes, wires(network, drawing), drawing, network, failed)
+        draw_structure(axes, drawing)
+        _draw_links(axes, drawing, values[at], norm)
+        _mark(axes, drawing, failed)
         axes.set_title(
             seed_curves.title([result]) if len(shown) == 1 else result.name, fontsize="medium"
         )
@@ -230,15 +228,6 @@ def _failed(result: Result) -> np.ndarray:
     return np.unique(links.to_numpy()).astype(np.int64)
 
 
-def _remarkable(network: Network, values: np.ndarray, failed: np.ndarray) -> set[int]:
-    """Return the nodes to draw first: those with failures or the highest values."""
-    ports = list(failed[:HOTTEST])
-    if values.max(initial=0) > 0:
-        ports += list(np.argsort(-values, kind="stable")[:HOTTEST])
-    ends = [int(network.port_node[port]) for port in ports]
-    return {*ends, *(int(network.port_node[network.port_peer[port]]) for port in ports)}
-
-
 def _colors() -> Colormap:
     """Return the color map; zero is gray."""
     from matplotlib import colormaps
@@ -248,45 +237,38 @@ def _colors() -> Colormap:
     return ListedColormap(shades).with_extremes(bad=NOTHING)
 
 
-def _draw_links(
-    axes: Axes, drawn: Sequence[Wire], network: Network, scale: tuple[np.ndarray, Normalize]
-) -> None:
-    """Draw both directions of each line in the color of its busiest cable, busiest lines on top."""
+def _draw_links(axes: Axes, drawing: Drawing, values: np.ndarray, norm: Normalize) -> None:
+    """Draw both directions of each line in the color of its busiest cable, busiest lines on top.
+
+    Circuits that share a fiber are summed.
+    """
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 
-    values, norm = scale
-    colors = _colors()
+    colors, graph = _colors(), drawing.graph
+    every = np.concatenate([values, values])[: len(graph.line_of)]
+    half = graph.per_half(every).reshape(-1, 2)
+    fibers = drawing.is_circuit(graph.ends).any(axis=1)
+    half[fibers] = graph.per_half(every, "sum").reshape(-1, 2)[fibers]
     ways: list[tuple[float, Any]] = []
-    for wire in drawn:
-        there, back = _both_ways(wire, network, values)
-        aside = _aside(axes, wire)
-        ways += [(there, np.array(wire.points) + aside), (back, np.array(wire.points) - aside)]
+    for points, (there, back) in zip(drawing.lines(), half.tolist(), strict=True):
+        aside = _aside(axes, points)
+        ways += [(there, points + aside), (back, points - aside)]
     ways.sort(key=lambda way: way[0])
     shades = [colors(norm(value)) if value > 0 else NOTHING for value, _ in ways]
     lines = [points for _, points in ways]
     axes.add_collection(LineCollection(lines, colors=shades, linewidths=WIDTH_PT, zorder=1))
+    several = "; of several links, the busiest" if graph.members.max() > 1 else ""
+    label = f"0 (each direction keeps right{several})"
     axes.legend(
-        handles=[Line2D([], [], color=NOTHING, label="0 (each direction keeps right)")],
+        handles=[Line2D([], [], color=NOTHING, label=label)],
         loc="lower right", frameon=False, fontsize="small",
     )  # fmt: skip
 
 
-def _both_ways(wire: Wire, network: Network, values: np.ndarray) -> tuple[float, float]:
-    """Return the values of the links from and to the wire's first end.
-
-    Circuits that share a fiber are summed.
-    """
-    ports = np.array(wire.ports)
-    circuits = network.circuits
-    of_fiber = circuits is not None and circuits.of_port[ports[0]] >= 0
-    combined = np.sum if of_fiber else np.max
-    return float(combined(values[ports])), float(combined(values[network.port_peer[ports]]))
-
-
-def _aside(axes: Axes, wire: Wire) -> np.ndarray:
+def _aside(axes: Axes, points: np.ndarray) -> np.ndarray:
     """Return how far right of a cable its first direction is drawn, in units of the axes."""
-    first, last = np.array(wire.points[0]), np.array(wire.points[-1])
+    first, last = points[0], points[-1]
     spans = np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())])
     per_unit = 72 * np.array(AXES_IN) / spans
     if axes.get_aspect() != "auto":
@@ -297,20 +279,18 @@ def _aside(axes: Axes, wire: Wire) -> np.ndarray:
     return aside
 
 
-def _mark(
-    axes: Axes, drawn: Sequence[Wire], drawing: Drawing, network: Network, failed: np.ndarray
-) -> None:
+def _mark(axes: Axes, drawing: Drawing, failed: np.ndarray) -> None:
     """Mark each failed line with a cross, and print the number of failed links."""
     if not failed.size:
         return
-    both = set(failed.tolist()) | set(network.port_peer[failed].tolist())
-    places = [np.array(wire.points).mean(axis=0) for wire in drawn if both & set(wire.ports)]
-    if places:
-        xs, ys = np.array(places).T
+    lines, halves = drawing.lines(), drawing.graph.line_of[failed]
+    shown = np.unique(halves[halves >= 0] // 2)
+    if shown.size:
+        xs, ys = np.array([lines[k].mean(axis=0) for k in shown]).T
         axes.scatter(xs, ys, marker="x", s=45, color=FAILED, linewidths=2, zorder=5)
-    low = min(0.0, *drawing.y.values())
-    text = f"\u00d7 {failed.size:,} links with faults, {len(places):,} of the lines drawn"
-    axes.text(min(drawing.x.values()), low - 0.42, text, color=FAILED, fontsize="small")
+    left, low = drawing.spots.min(axis=0)
+    text = f"\u00d7 {failed.size:,} links with faults, {shown.size:,} of the lines drawn"
+    axes.text(left, low - 0.42, text, color=FAILED, fontsize="small")
 
 
 def _draw_stages(axes: Axes, network: Network, values: np.ndarray, norm: Normalize) -> None:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from netsim.common.documents import DAMAGED
 from netsim.errors import InputError
 from netsim.html_report import parts
-from netsim.html_report.graph import Graph, natural, per_link
 from netsim.html_report.parts import USED, Section
 from netsim.html_report.report import Point, Report, unit_of
+from netsim.plots.layout import Graph, natural, per_link
 from netsim.units import format_number, format_time
 
 if TYPE_CHECKING:

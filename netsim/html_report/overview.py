@@ -8,12 +8,12 @@ import numpy as np
 
 from netsim.common.discovery import FOLDERS, modules, summary
 from netsim.html_report import parts
-from netsim.html_report.graph import per_link
 from netsim.html_report.network import busiest_links, longest_pause
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, slowness, unit_of
 from netsim.html_report.slowest import flows_of
 from netsim.plots import seed_curves
+from netsim.plots.layout import per_link
 from netsim.plots.words import for_people
 from netsim.results.statistics import ONE_SEED
 from netsim.units import format_bytes, format_number, format_rate, format_time

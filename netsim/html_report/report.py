@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.html_report.graph import Graph, graph_of
 from netsim.model.fabric import ECMP
 from netsim.plots import seed_curves, style
+from netsim.plots.layout import Graph, graph_of, links_of_table
 from netsim.plots.words import axis_name, for_people, value_text
 from netsim.results import Result, Sweep, load
 from netsim.results.files import LINKS
@@ -58,7 +58,7 @@ class Point:
         """The network as in the table of links; None without links."""
         if not (self.result.path / LINKS).is_file() or not len(self.result.links):
             return None
-        return graph_of(self.result.links)
+        return graph_of(links_of_table(self.result.links))
 
     @property
     def packets(self) -> PacketFormat:

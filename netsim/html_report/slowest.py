@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.html_report import parts
-from netsim.html_report.graph import per_link
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
+from netsim.plots.layout import per_link
 from netsim.tracing.causes import CAUSES
 from netsim.tracing.record import Replay
 from netsim.tracing.why import explain_flows

@@ -21,8 +21,8 @@ from raises_input import raises_input
 from netsim import load
 from netsim.common.writing import toml_text
 from netsim.html_report import page, write_report
-from netsim.html_report.graph import graph_of
 from netsim.html_report.network import pause_tree
+from netsim.plots.layout import links_of_table
 
 TREE = '[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
 EXPERIMENTS = {
@@ -223,7 +223,7 @@ def test_text_of_results_is_escaped(results: Path, tmp_path: Path) -> None:
     assert data["title"] == data["description"] == HOSTILE
     tables = pl.DataFrame({"link": [2**60], "from_node": [0], "to_node": [1], "from_name": ["a"]})
     with raises_input(key="link"):
-        graph_of(tables)
+        links_of_table(tables)
     (copy / "summary.json").write_text((copy / "summary.json").read_text().replace('"p50"', '"p"'))
     page_of(copy)
 

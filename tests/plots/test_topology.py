@@ -21,7 +21,7 @@ from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
 from netsim.network import round_robin_matchings
 from netsim.plots import fit_for_print, links, over_time, save
-from netsim.plots.networks import Panel, draw_networks, lay_out, matchings, wires
+from netsim.plots.networks import Panel, draw_networks, drawing_of, matchings
 from netsim.plugins import registry
 from netsim.results import files
 
@@ -119,46 +119,34 @@ def build(kind: str, **given: object) -> Network:
     ids=lambda network: network.name,
 )
 def test_small_network_is_drawn_in_full(network: Network) -> None:
-    drawing = lay_out(network)
-    assert sorted(drawing.x) == list(range(network.n_nodes))
-    assert sorted([*drawing.hosts, *drawing.switches]) == list(range(network.n_nodes))
-    assert not drawing.dots
-    assert sum(len(wire.ports) for wire in wires(network, drawing)) == network.n_ports // 2
-    places = [(drawing.x[node], drawing.y[node]) for node in drawing.x]
-    assert len(set(places)) == len(places)
-    for node, height in drawing.y.items():
-        assert height == network.tier[node] + 1
+    graph, spots = drawing_of(network)[1:]
+    assert graph.names == [network.node_name(node) for node in range(network.n_nodes)]
+    assert (np.bincount(graph.line_of // 2) == 2).all()  # a line is a cable
+    assert len({tuple(place) for place in spots.tolist()}) == network.n_nodes
+    assert (spots[:, 1] == network.tier + 1).all()
 
 
-def test_large_network_shows_only_end_nodes_of_each_kind() -> None:
+def test_neighbors_of_a_large_network_share_a_symbol() -> None:
     network = three_tiers(16)  # 1,024 hosts, 128 leaves in 16 pods of 8
-    drawing = lay_out(network)
-    names = {network.node_name(node) for node in drawing.switches}
-    for pod in (0, 1, 15):
-        assert {f"pod{pod}.leaf{i}" for i in (0, 1, 7)} <= names
-    assert not any(name.startswith("pod2.") for name in names)
-    assert "core0" in names
-    assert len(drawing.x) < 80
-    heights = {y for _, y in drawing.dots}
-    assert heights == {0.0, 1.0, 2.0, 3.0}
-    # The drawing is connected: every node drawn is the end of a wire.
-    joined = {end for wire in wires(network, drawing) for end in wire.points}
-    assert all((drawing.x[node], drawing.y[node]) in joined for node in drawing.x)
+    graph, spots = drawing_of(network)[1:]
+    assert graph.members.sum() == network.n_nodes
+    assert np.bincount(spots[:, 1].astype(int)).tolist() == [64, 16, 16, 16]
+    assert "pod3.leaf0 to pod3.leaf7 (8)" in graph.names
+    assert set(graph.ends.ravel().tolist()) == set(range(len(graph.names)))
 
 
 def test_rail_planes_are_side_by_side_above_rack_switches() -> None:
     network = rail_racks(4, 2, planes=2)
-    drawing = lay_out(network)
-    ups = [node for node in drawing.switches if network.node_name(node).endswith(".up")]
-    assert {drawing.y[node] for node in ups} == {-1.0}
-    assert [name for name, *_ in drawing.blocks] == [
-        f"rail{rail}.plane{plane}" for rail in (0, 1) for plane in (0, 1)
-    ]
-    for (_, _, end, _), (_, first, _, _) in pairwise(drawing.blocks):
-        assert end < first
-    for node, block in drawing.block_of.items():
-        _, first, last, _ = drawing.blocks[block]
-        assert first <= drawing.x[node] <= last
+    graph, spots = drawing_of(network)[1:]
+    planes = [f"rail{rail}.plane{plane}" for rail in (0, 1) for plane in (0, 1)]
+    assert {y for name, (_, y) in zip(graph.names, spots, strict=True) if name[-3:] == ".up"} == {0}
+    assert set(spots[graph.is_host, 1]) == {1}
+    of_plane = [[x for name, (x, _) in zip(graph.names, spots, strict=True)
+                 if name.startswith(plane)] for plane in planes]  # fmt: skip
+    for left, right in pairwise(of_plane):
+        assert max(left) < min(right)
+    (axes,) = draw_networks([Panel("rails", network)]).axes
+    assert set(planes) <= {text.get_text() for text in axes.texts}
 
 
 def ring_of(n: int) -> Network:
@@ -172,14 +160,14 @@ def ring_of(n: int) -> Network:
     return builder.build("ring")
 
 
-@pytest.mark.parametrize(("n", "hosts"), [(8, 8), (80, 0)])
-def test_switch_ring_is_drawn_on_a_circle(n: int, hosts: int) -> None:
+@pytest.mark.parametrize("n", [8, 80])
+def test_switch_ring_is_drawn_on_a_circle(n: int) -> None:
     network = ring_of(n)
-    drawing = lay_out(network)
-    assert (len(drawing.switches), len(drawing.hosts)) == (n, hosts)
-    far = {round(float(np.hypot(drawing.x[s], drawing.y[s])), 6) for s in drawing.switches}
-    assert len(far) == 1
-    assert len(wires(network, drawing)) == n + hosts
+    drawing = drawing_of(network)
+    radius = np.hypot(*drawing.spots.T)
+    assert np.allclose(radius[~drawing.graph.is_host], radius[n])
+    assert (radius[drawing.graph.is_host] > radius[n]).all()
+    assert len(drawing.lines()) == 2 * n
     figure = draw_networks([Panel("ring", network)])
     assert f"{n} switches\n3 ports\n{n} hosts" in [one.get_text() for one in figure.axes[0].texts]
 
@@ -200,10 +188,9 @@ def test_drawn_matchings_equal_the_circuit_schedule(stagger: bool) -> None:
             for _, pairs in found
         }
         assert drawn == expected
-    drawing = lay_out(network)
-    assert len(drawing.circuits) == 2
-    fibers = [wire for wire in wires(network, drawing) if wire.points[-1][1] == 2.0]
-    assert len(fibers) == 2 * 7
+    drawing = drawing_of(network)
+    assert drawing.is_circuit(np.arange(len(drawing.spots))).sum() == 2
+    assert sum(line[:, 1].max() == 2 for line in drawing.lines()) == 2 * 7
 
 
 def test_figure_labels_count_nodes_and_links(tmp_path) -> None:
@@ -212,7 +199,7 @@ def test_figure_labels_count_nodes_and_links(tmp_path) -> None:
     figure = draw_networks([Panel("a tree", tree), Panel("rotors", rotor)])
     first, second, *circles = figure.axes
     texts = [text.get_text() for text in first.texts]
-    assert {"2,048 hosts", "64 leaf\n64 ports", "32 spine\n64 ports"} <= set(texts)
+    assert {"2,048 hosts\na symbol: up to 32", "64 leaf\n64 ports\na symbol: up to 4"} <= set(texts)
     (label,) = first.get_legend().get_texts()
     assert label.get_text() == "800Gbps: 4,096"
     assert "2 circuit switches" in [text.get_text() for text in second.texts]

@@ -1,13 +1,14 @@
-"""The network to draw, from the table of links alone: nothing is built and no plugin runs.
+"""Where the nodes of a network are drawn, by plots and by the report, from its links alone.
 
-Hosts below, switches above them by their distance from hosts. Hosts of the same switches are drawn
-as one, as are neighbors in a row of many. Switches of a mesh are on a circle.
+Hosts are below, switches above them by their distance from hosts, and switches of networks inside
+racks below the hosts. Hosts of the same switches are drawn as one, as are neighbors in a row of
+many, so planes and rails are side by side. Switches of a mesh are on a circle, hosts around it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from netsim.results.files import LINKS
 if TYPE_CHECKING:
     import polars as pl
 
+    from netsim.model.network import Network
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -28,13 +31,34 @@ ALL_HOSTS, MAX_IN_ROW, MAX_LINES = 64, 200, 20_000
 
 
 @dataclass(frozen=True)
+class Links:
+    """The links of a network.
+
+    Attributes:
+        names, is_host: of the nodes.
+        number: int64[links], increasing.
+        start, end: int64[links], nodes.
+        texts: names of the ends of each link, if they say more than those of nodes.
+    """
+
+    names: list[str]
+    is_host: NDArray[np.bool_]
+    number: Ints
+    start: Ints
+    end: Ints
+    texts: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
+
+
+@dataclass(frozen=True)
 class Graph:
     """A drawing of the network.
 
     Attributes:
-        names, x, y: of the drawn nodes; x and y are between 0 and 1.
+        names, x, y: of the drawn nodes; x and y are between 0 and 1, hosts at the largest y.
         members: number of nodes that each stands for.
+        group: int64[nodes], the drawn node that stands for each.
         is_host: whether it stands for hosts.
+        is_round: whether it is a circle.
         ends: int64[lines, 2], the nodes of each line.
         line_of: int64[links], the half of a line that each link is: 2 * line, + 1 for links from
             its second end; -1 if it is inside a drawn node.
@@ -45,7 +69,9 @@ class Graph:
     x: Floats
     y: Floats
     members: Ints
+    group: Ints
     is_host: NDArray[np.bool_]
+    is_round: bool
     ends: Ints
     line_of: Ints
     link_names: list[str]
@@ -66,8 +92,9 @@ def per_link(links: pl.DataFrame, column: str) -> Floats:
     return found
 
 
-def graph_of(links: pl.DataFrame) -> Graph:
-    """Return the drawing of a table of links."""
+def links_of_table(links: pl.DataFrame) -> Links:
+    """Return the links of a result's table: nothing is built and no plugin runs. Raises InputError
+    for numbers of links or nodes that no network of this size has."""
     import polars as pl
 
     _check(links)
@@ -76,23 +103,54 @@ def graph_of(links: pl.DataFrame) -> Graph:
     n = int(max(start.max(initial=0), end.max(initial=0))) + 1
     texts = [one[f"{which}_name"].cast(pl.String).to_list() for which in ("from", "to")]
     names, hosts = _nodes(n, start, texts[0])
-    tier = _tiers(n, start, end, hosts)
-    group = _host_groups(n, start, end, hosts)
-    group = _few(group, tier, names)
+    return Links(names, hosts, one["link"].to_numpy(), start, end, (texts[0], texts[1]))
+
+
+def links_of(network: Network) -> Links:
+    """Return the links of a network. One over a circuit is two, to and from the circuit switch; its
+    number is that of the port, plus the number of ports for the second."""
+    n, ports = network.n_nodes, np.arange(network.n_ports)
+    names = [network.node_name(node) for node in range(n)]
+    start = network.port_node.astype(np.int64)
+    end = start[network.port_peer]
+    if network.circuits is not None:
+        over = network.circuits.of_port.astype(np.int64)
+        names += [str(name) for name in network.circuits.names]
+        by = np.flatnonzero(over >= 0)
+        start, end, ports = (
+            np.concatenate(pair)
+            for pair in (
+                (start, n + over[by]),
+                (np.where(over >= 0, n + over, end), end[by]),
+                (ports, network.n_ports + by),
+            )
+        )
+    return Links(names, np.arange(len(names)) < network.n_hosts, ports, start, end)
+
+
+def graph_of(links: Links, in_row: int = MAX_IN_ROW) -> Graph:
+    """Return the drawing of a network with at most `in_row` switches in a row (of a circle: 200)
+    and as many hosts, or ALL_HOSTS."""
+    names, start, end = links.names, links.start, links.end
+    tier = _tiers(len(names), start, end, links.is_host)
+    switches = (tier > 0).sum()
+    is_meshed = bool((tier[start] == tier[end]).any()) and switches == (tier == 1).sum()
+    is_round = is_meshed and switches > 3
+    group = _host_groups(len(names), start, end, links.is_host)
+    group = _few(group, tier, names, MAX_IN_ROW if is_round else in_row)
     kept, group = np.unique(group, return_inverse=True)
     drawn_tier = tier[kept]
     members = np.bincount(group)
     titles = [_title(names, np.flatnonzero(group == g)) for g in range(len(kept))]
-    x, y = _places(start, end, group, drawn_tier, titles)
+    x, y = (_circle if is_round else _rows)(start, end, group, drawn_tier, titles)
     ends, line_of = _lines(group[start], group[end])
-    arrows = [f"{a} → {b}" for a, b in zip(*texts, strict=True)]
-    numbers = one["link"].to_numpy()
-    all_links = np.full(int(numbers.max(initial=-1)) + 1, -1)
-    all_links[numbers] = line_of
+    all_links = np.full(int(links.number.max(initial=-1)) + 1, -1)
+    all_links[links.number] = line_of
     named = [""] * len(all_links)
-    for link, text in zip(one["link"].to_list(), arrows, strict=True):
-        named[link] = text
-    return Graph(titles, x, y, members, drawn_tier == 0, ends, all_links, named)
+    for link, a, b in zip(links.number.tolist(), *links.texts, strict=False):
+        named[link] = f"{a} → {b}"
+    is_host = drawn_tier == 0
+    return Graph(titles, x, y, members, group, is_host, is_round, ends, all_links, named)
 
 
 def _check(links: pl.DataFrame) -> None:
@@ -152,12 +210,13 @@ def _host_groups(n: int, start: Ints, end: Ints, hosts: NDArray[np.bool_]) -> In
     return group
 
 
-def _few(group: Ints, tier: Ints, names: list[str]) -> Ints:
+def _few(group: Ints, tier: Ints, names: list[str], in_row: int) -> Ints:
     """Join neighbors in rows with too many nodes."""
     for row in np.unique(tier).tolist():
         heads = sorted(np.unique(group[tier == row]).tolist(), key=lambda k: natural(names[k]))
-        if len(heads) > MAX_IN_ROW:
-            each = -(-len(heads) // MAX_IN_ROW)
+        most = in_row if row else max(in_row, ALL_HOSTS)
+        if len(heads) > most:
+            each = -(-len(heads) // most)
             joined = {head: heads[k // each * each] for k, head in enumerate(heads)}
             its = tier == row
             group[its] = [joined[head] for head in group[its].tolist()]
@@ -187,15 +246,12 @@ def _lines(a: Ints, b: Ints) -> tuple[Ints, Ints]:
     return pairs[:MAX_LINES], half
 
 
-def _places(
+def _rows(
     start: Ints, end: Ints, group: Ints, tier: Ints, names: list[str]
 ) -> tuple[Floats, Floats]:
-    """Return x and y of the drawn nodes, between 0 and 1."""
+    """Return x and y of the drawn nodes in rows, between 0 and 1."""
     n = len(tier)
     x, y = np.zeros(n), np.zeros(n)
-    level = tier[group[start]] == tier[group[end]]
-    if level.any() and (tier > 0).sum() == (tier == 1).sum() and (tier == 1).sum() > 3:
-        return _circle(start, end, group, tier, names)
     rows = np.unique(tier).tolist()
     above = _neighbor(start, end, group, tier)
     for height, row in enumerate(rows):
