@@ -78,12 +78,12 @@ def torus(shape: str = "4x4") -> Network:
     return build_topology("torus", shape=shape, host_rate="100Gbps")
 
 
-def star(n_hosts: int) -> Network:
+def star(n_hosts: int, rate_bps: int = RATE_BPS, delay_ps: int = DELAY_PS) -> Network:
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n_hosts)
     hub = builder.add_switch("hub")
     for host in hosts:
-        builder.cable(host, hub, RATE_BPS, DELAY_PS)
+        builder.cable(host, hub, rate_bps, delay_ps)
     return builder.build(f"star_{n_hosts}")
 
 

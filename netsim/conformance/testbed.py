@@ -29,7 +29,6 @@ from netsim.experiment.resolve_fabric import (
 from netsim.model.builder import with_tables
 from netsim.model.checks import check_symmetric
 from netsim.model.fabric import Fabric, PacketFormat
-from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
@@ -55,6 +54,9 @@ HOPS_PER_IDEAL = 60
 
 Settings = Mapping[str, Any] | None
 """Parameters of a plugin, or keys of [fabric], as an experiment writes them."""
+
+OF_RUN = ("tasks", "faults", "transport_of_flow")
+"""Options of an engine that belong to its `Simulation`."""
 
 COUNTED = ("drops", "trims", "ecn_marks", "pfc_pauses")
 
@@ -126,6 +128,7 @@ class Testbed:
     long: bool = False
     preset: str | None = None
     on_hang: Callable[[str], None] | None = None
+    packet_format: PacketFormat = field(default_factory=PacketFormat)
     __test__ = False  # pytest collects nothing here
 
     @classmethod
@@ -179,9 +182,8 @@ class Testbed:
 
     def fabric(self, changes: Mapping[str, Any], network: Network) -> Fabric:
         """Return the fabric that the transport declares, with some keys changed."""
-        packets = PacketFormat()
-        fabric = resolve_fabric(merge(self.fabric_defaults, changes), packets)
-        return fabric.for_network(network, packets)
+        fabric = resolve_fabric(merge(self.fabric_defaults, changes), self.packet_format)
+        return fabric.for_network(network, self.packet_format)
 
     def engine(
         self,
@@ -192,33 +194,25 @@ class Testbed:
         *,
         monitor: HandlerMonitor | None = None,
         beside: Sequence[PluginSpec] = (),
-        transport_of_flow: np.ndarray | None = None,
-        faults: LinkFaults | None = None,
         **options: Any,
     ) -> Engine:
-        """Return an engine at time 0, with bounds checks if compiled; `options` are the engine's.
+        """Return an engine at time 0, with bounds checks if compiled.
 
-        Other transports, `beside` this one, have the flows for which `transport_of_flow` is 1 or
-        more. `faults` are link faults.
+        `beside` are other transports. `options` are the engine's, and of the simulation `tasks`,
+        link `faults` and the `transport_of_flow`, 1 or more for those beside.
         """
         plugin = self.plugin
         if monitor is not None:
             plugin = replace(plugin, module=monitored_module(plugin.module, monitor))
         flows.validate(network.n_hosts)
-        packets = PacketFormat()
-        fabric, sizes = settle_sizes(self.fabric(changes or {}, network), network, packets)
+        of_run = {name: options.pop(name) for name in OF_RUN if name in options}
+        declared, packets = self.fabric(changes or {}, network), self.packet_format
+        fabric, sizes = settle_sizes(declared, network, packets)
+        uses = (PluginSpec(plugin, {**self.params, **(params or {})}), *beside)
         simulation = Simulation(
-            network,
-            flows,
-            fabric,
-            packets,
-            (PluginSpec(plugin, {**self.params, **(params or {})}), *beside),
-            self.seed,
-            transport_of_flow,
-            faults,
-            sizes=sizes,
+            network, flows, fabric, packets, uses, self.seed, sizes=sizes, **of_run
         )
-        return Engine(simulation, Options(checked=True, on_hang=self.on_hang, **options))
+        return Engine(simulation, Options(**{"checked": True, "on_hang": self.on_hang, **options}))
 
     def run(
         self,

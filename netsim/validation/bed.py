@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.conformance.testbed import Testbed
 from netsim.engine.engine import Engine
-from netsim.engine.simulation import Options, Simulation
-from netsim.experiment.resolve_fabric import fabric_defaults, merge, resolve_fabric
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.port_sizes import settle_sizes
+from netsim.model.parts import build_topology
 from netsim.model.workload import TaskTable, Workload
-from netsim.params import resolve_params
-from netsim.plugins import registry
-from netsim.plugins.registry import PluginSpec
 from netsim.running.drive import drive
 
 US, MS, S = 10**6, 10**9, 10**12
@@ -28,15 +25,6 @@ GBPS = 10**9
 
 Flow = tuple[int, int, int, int]
 """Source, destination, bytes, start in ps."""
-
-
-def star(n_hosts: int, rate_bps: int, delay_ps: int = US) -> Network:
-    builder = NetworkBuilder()
-    hosts = builder.add_hosts(n_hosts)
-    switch = builder.add_switch()
-    for host in hosts:
-        builder.cable(host, switch, rate_bps=rate_bps, delay_ps=delay_ps)
-    return builder.build("star")
 
 
 def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int]) -> Network:
@@ -56,10 +44,8 @@ def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int
 
 def fat_tree(hosts_per_leaf: int, leaves: int, rate_bps: int) -> Network:
     """Return a fully provisioned tree of two tiers with links of 1 us."""
-    plugin = registry.find("topology", "fat_tree")
     given = {"hosts_per_leaf": hosts_per_leaf, "leaves": leaves, "host_rate": f"{rate_bps}bps"}
-    values = resolve_params(plugin.params, plugin.presets, given, None, file=None, key="topology")
-    return cast(Network, plugin.module.build(values))
+    return build_topology("fat_tree", **given)
 
 
 def port_to(network: Network, host: int) -> int:
@@ -84,31 +70,17 @@ class Bed:
     seed: int = 1
     jit: bool = True
 
-    @property
-    def values(self) -> dict[str, Any]:
-        plugin, preset = self._plugin()
-        given, file = dict(self.params), str(plugin.path)
-        return resolve_params(
-            plugin.params, plugin.presets, given, preset, file=file, key="transport"
-        )
-
-    def _plugin(self) -> tuple[registry.Plugin, str | None]:
-        name, preset = registry.split_preset(self.transport)
-        return registry.find("transport", name), preset
+    @cached_property
+    def testbed(self) -> Testbed:
+        testbed = Testbed.of(self.transport, settings=self.params, seed=self.seed)
+        return replace(testbed, packet_format=self.packets)
 
     def engine(self, flows: Sequence[Flow] | FlowTable, tasks: TaskTable | None = None) -> Engine:
-        plugin, preset = self._plugin()
-        table = merge(fabric_defaults(plugin.module, preset), self.fabric)
-        declared = resolve_fabric(table, self.packets).for_network(self.network, self.packets)
-        fabric, sizes = settle_sizes(declared, self.network, self.packets)
         if not isinstance(flows, FlowTable):
             src, dst, size, start = (np.array(one, np.int64) for one in zip(*flows, strict=True))
             flows = FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)
-        uses = (PluginSpec(plugin, self.values),)
-        simulation = Simulation(
-            self.network, flows, fabric, self.packets, uses, self.seed, tasks=tasks, sizes=sizes
-        )
-        return Engine(simulation, Options(jit=self.jit))
+        options = {"jit": self.jit, "checked": False, "tasks": tasks}
+        return self.testbed.engine(flows, self.network, self.fabric, **options)
 
 
 def simulated(network: Network, load: Workload) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from netsim.conformance.networks import star
 from netsim.model.fabric import PacketFormat
 from netsim.validation.bed import (
     GBPS,
@@ -32,7 +33,6 @@ from netsim.validation.bed import (
     fct_ps,
     port_to,
     run_until,
-    star,
     watch,
 )
 from netsim.validation.laws import PACKET, PAYLOAD, Measured
@@ -206,7 +206,7 @@ def hpcc() -> Measured:
         bed = Bed("hpcc:paper", network, packets=KILOBYTE)
         engine = bed.engine([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
         seen = watch(engine, bottleneck(network), 7 * MS, 9 * MS, 3 * US)
-        theirs = bed.values["eta"] + n * bed.values["ai_share"]
+        theirs = bed.testbed.params["eta"] + n * bed.testbed.params["ai_share"]
         yield {"n": n, "ours": seen.busy, "theirs": theirs}
 
 
@@ -218,7 +218,7 @@ def swift() -> Measured:
         engine = bed.engine([(i, n + i, 10**9, i * 50 * US) for i in range(n)])
         seen = watch(engine, bottleneck(network), 4 * MS, 6 * MS, 3 * US)
         trip_s = (3 * (PACKET + 64) * 8 / 100e9) + 6e-6
-        values = bed.values
+        values = bed.testbed.params
         keys = ("hop_scaling", "fs_range", "fs_min_window", "fs_max_window")
         hop, most, least, largest = (values[key] for key in keys)
         scaling = (hop / 1e12, most / 1e12, least, largest)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from netsim.conformance.networks import star
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import ecmp_paths, max_min_rates
 from netsim.plugins.registry import find
-from netsim.validation.bed import GBPS, US, Bed, fat_tree, fct_ps, star
+from netsim.validation.bed import GBPS, US, Bed, fat_tree, fct_ps
 
 Measured = Iterator[Mapping[str, Any]]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.validation.bed import GBPS, US, simulated, star
+from netsim.conformance.networks import star
+from netsim.validation.bed import GBPS, US, simulated
 from netsim.validation.laws import CONTROL, PAYLOAD, Measured
 from netsim.workloads.collectives import ALGORITHMS, CollectiveOptions, Wire, closed_form_ps
 from netsim.workloads.operations import Operations
