@@ -39,6 +39,7 @@ class Links:
         number: int64[links], increasing.
         start, end: int64[links], nodes.
         texts: names of the ends of each link, if they say more than those of nodes.
+        n_above: how many nodes, the last ones, are in a row above all others.
     """
 
     names: list[str]
@@ -47,6 +48,7 @@ class Links:
     start: Ints
     end: Ints
     texts: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
+    n_above: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ def links_of(network: Network) -> Links:
                 (ports, network.n_ports + by),
             )
         )
-    return Links(names, np.arange(len(names)) < network.n_hosts, ports, start, end)
+    is_host = np.arange(len(names)) < network.n_hosts
+    return Links(names, is_host, ports, start, end, n_above=len(names) - n)
 
 
 def graph_of(links: Links, in_row: int = MAX_IN_ROW) -> Graph:
@@ -133,6 +136,7 @@ def graph_of(links: Links, in_row: int = MAX_IN_ROW) -> Graph:
     and as many hosts, or ALL_HOSTS."""
     names, start, end = links.names, links.start, links.end
     tier = _tiers(len(names), start, end, links.is_host)
+    tier[len(names) - links.n_above :] = tier.max() + 1
     switches = (tier > 0).sum()
     is_meshed = bool((tier[start] == tier[end]).any()) and switches == (tier == 1).sum()
     is_round = is_meshed and switches > 3
