@@ -3,15 +3,15 @@
 import pytest
 
 from netsim.common.inputs import read_toml
+from netsim.params import read_table
 from netsim.workloads.job import group_sizes, load_job, messages, stage_memory, stage_times
 from netsim.workloads.job.load import presets as files_of
-from netsim.workloads.job.load import read_part
 from netsim.workloads.job.model import Model, parameters
 from netsim.workloads.job.work import head_kernels, layer_held, layer_kernels
 
 
 def model(name):
-    return read_part(Model, read_toml(files_of("models")[name]))
+    return read_table(Model, read_toml(files_of("models")[name]))
 
 
 PUBLISHED = {
