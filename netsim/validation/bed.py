@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from netsim.conformance.testbed import Testbed
 from netsim.engine.engine import Engine
-from netsim.model.builder import NetworkBuilder
+from netsim.model.builder import NetworkBuilder, build_topology
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.model.parts import build_topology
 from netsim.model.workload import TaskTable, Workload
 from netsim.running.drive import drive
 
