@@ -4,7 +4,7 @@ sampled over time; who stopped whom by PFC.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,18 +102,19 @@ def _drawing(point: Point, graph: Graph, values: dict[str, tuple[Floats, str]]) 
             for title, (found, how) in values.items()
         },
     }
-    frames = utilization_over_time(point)
-    if frames is not None:
-        times, unit, links, matrix = frames
-        halves = graph.line_of[links]
+    ports = sampled(point, "port")
+    if ports is not None:
+        halves = graph.line_of[ports.index]
         shown = halves >= 0
-        joined, place = np.unique(halves[shown], return_inverse=True)
-        most = np.zeros((len(joined), matrix.shape[1]))
-        np.maximum.at(most, place, matrix[shown])
+        shared, place = np.unique(halves[shown], return_inverse=True)
+        cells = ports.joined(ports.used)
+        most = np.zeros((len(shared), cells.shape[1]))
+        np.maximum.at(most, place, cells[shown])
+        ends, unit = ports.ends
         drawing["frames"] = {
-            "times": parts.array(times, "f8"),
+            "times": parts.array(ends, "f8"),
             "unit": unit,
-            "halves": parts.array(joined, "i4"),
+            "halves": parts.array(shared, "i4"),
             "cells": parts.array(np.round(np.clip(most, 0, 1) * 255), "u1"),
         }
     return drawing
@@ -185,110 +186,98 @@ SAMPLED = {
 
 def _over_time(point: Point) -> Iterator[Section]:
     """Yield a heat map per kind of entity that was sampled."""
-    series = point.result.series
-    if series is None or not len(series):
-        return
-    maps = [one for entity in SAMPLED if (one := _map(point, series, entity)) is not None]
+    maps = [one for entity in SAMPLED if (one := _map(point, entity)) is not None]
     if maps:
         text = "Click a row to see it as a line; choose what is shown above the map."
         yield Section("series", "Over time", (text,), tuple(maps))
 
 
-def _map(point: Point, series: pl.DataFrame, entity: str) -> parts.Part | None:
-    """Return the heat map of the entities of a kind."""
-    rows = series.filter(series["entity"] == entity)
-    if not len(rows):
+class Sampled:
+    """What was sampled of the entities of a kind: float64[entities, intervals] of each column.
+
+    Ports with several classes have one row, with the sum. Raises InputError if entities have
+    different intervals.
+    """
+
+    def __init__(self, point: Point, rows: pl.DataFrame, columns: Iterable[str]) -> None:
+        self.index, first, place = np.unique(
+            rows["entity_index"].to_numpy(), return_index=True, return_inverse=True
+        )
+        self.times, at = np.unique(rows["time_ps"].to_numpy(), return_inverse=True)
+        if len(self.index) * len(self.times) > 2 * len(rows):
+            raise InputError("entities have different intervals", key="series", hint=DAMAGED)
+        self.names = [str(rows["name"][int(k)]) for k in first]
+        self.lengths = np.diff(self.times, prepend=0)
+        self.cells = {}
+        for column in columns:
+            if column in rows.columns:
+                matrix = np.zeros((len(self.index), len(self.times)))
+                values = rows[column].fill_null(0).to_numpy().astype(float)
+                np.add.at(matrix, (place, at), values)
+                self.cells[column] = matrix
+        self.links = point.result.links
+
+    @property
+    def used(self) -> Floats:
+        """The utilization of ports."""
+        rates = dict(self.links.select("link", "rate_bps").rows())
+        rate = np.array([rates.get(k, 0) for k in self.index.tolist()], float)
+        used: Floats = 8e12 * self.cells["sent_bytes"] / np.maximum(rate[:, None] * self.lengths, 1)
+        return used
+
+    @property
+    def ends(self) -> tuple[Floats, str]:
+        """The ends of joined intervals, and their unit."""
+        unit, scale = unit_of([self.times[-1]])
+        step = self._step
+        return np.append(self.times[step - 1 : -1 : step], self.times[-1])[: self._n] / scale, unit
+
+    @property
+    def _step(self) -> int:
+        return -(-len(self.times) // MAX_TIMES)
+
+    @property
+    def _n(self) -> int:
+        return -(-len(self.times) // self._step)
+
+    def joined(self, matrix: Floats) -> Floats:
+        """Return the largest value of each few intervals."""
+        padded = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % self._step)))
+        joined: Floats = padded.reshape(len(matrix), -1, self._step).max(axis=2)
+        return joined
+
+
+def sampled(point: Point, entity: str) -> Sampled | None:
+    """Return what was sampled of a kind of entity; None if nothing was."""
+    series = point.result.series
+    rows = None if series is None else series.filter(series["entity"] == entity)
+    if rows is None or not len(rows):
         return None
-    names, times, cells = matrices(rows, [column for column, _, _ in SAMPLED[entity]])
+    return Sampled(point, rows, ["sent_bytes", *(column for column, _, _ in SAMPLED[entity])])
+
+
+def _map(point: Point, entity: str) -> parts.Part | None:
+    """Return the heat map of the entities of a kind."""
+    its = sampled(point, entity)
+    if its is None:
+        return None
+    names = its.names
     if entity == "port" and point.graph is not None:
-        index = np.unique(rows["entity_index"].to_numpy()).tolist()
-        names = [point.graph.link_names[k] for k in index]
-    sent = cells.pop("sent_bytes")
-    busiest = sorted(np.argsort(-sent.sum(axis=1), kind="stable")[:MAX_ROWS].tolist(),
-                     key=lambda k: natural(names[k]))  # fmt: skip
-    lengths = np.diff(times, prepend=0)
-    found = {}
-    if entity == "port":
-        rates = _rates(point, rows)
-        used = 8e12 * sent / np.maximum(rates[:, None] * lengths[None], 1)
-        found[USED] = 100 * used
+        names = [point.graph.link_names[k] for k in its.index.tolist()]
+    busiest = sorted(
+        np.argsort(-its.cells["sent_bytes"].sum(axis=1), kind="stable")[:MAX_ROWS].tolist(),
+        key=lambda k: natural(names[k]),
+    )
+    found = {USED: 100 * its.used} if entity == "port" else {}
     for column, title, how in SAMPLED[entity]:
-        if column in cells and cells[column].any():
-            matrix = cells[column]
-            if how == "time":
-                matrix = matrix / lengths
-            elif how == "rate":
-                matrix = 8e3 * matrix / lengths
-            found[title] = matrix / 1e3 if title.endswith("(KB)") else matrix
-    step = -(-len(times) // MAX_TIMES)
-    joined = {title: _joined(matrix[busiest], step) for title, matrix in found.items()}
-    unit, scale = unit_of([times[-1]])
-    ends = np.append(times[step - 1 : -1 : step], times[-1])[: -(-len(times) // step)] / scale
+        if column in its.cells and its.cells[column].any():
+            per = {"time": 1 / its.lengths, "rate": 8e3 / its.lengths}.get(how, 1.0)
+            found[title] = its.cells[column] * per / (1e3 if title.endswith("(KB)") else 1)
+    ends, unit = its.ends
     shown = f", the {len(busiest):,} busiest of {len(names):,}" if len(busiest) < len(names) else ""
+    joined = {title: its.joined(matrix[busiest]) for title, matrix in found.items()}
     title = f"{entity.capitalize()}s{shown}"
     return parts.heatmap(title, [names[k] for k in busiest], ends, unit, joined)
-
-
-def matrices(
-    rows: pl.DataFrame, columns: list[str]
-) -> tuple[list[str], NDArray[np.int64], dict[str, Floats]]:
-    """Return names, ends of intervals, and float64[entities, intervals] of each column.
-
-    Ports with several classes have one row, with the sum.
-    """
-    index, first, place = np.unique(
-        rows["entity_index"].to_numpy(), return_index=True, return_inverse=True
-    )
-    times, at = np.unique(rows["time_ps"].to_numpy(), return_inverse=True)
-    if len(index) * len(times) > 2 * len(rows):
-        raise InputError("entities have different intervals", key="series", hint=DAMAGED)
-    names = [str(rows["name"][int(k)]) for k in first]
-    found = {}
-    for column in ("sent_bytes", *columns):
-        if column in rows.columns:
-            matrix = np.zeros((len(index), len(times)))
-            values = rows[column].fill_null(0).to_numpy().astype(float)
-            np.add.at(matrix, (place, at), values)
-            found[column] = matrix
-    return names, times, found
-
-
-def _joined(matrix: Floats, step: int) -> Floats:
-    """Return the largest of each `step` intervals."""
-    if step == 1:
-        return matrix
-    short = -matrix.shape[1] % step
-    padded = np.pad(matrix, ((0, 0), (0, short)))
-    joined: Floats = padded.reshape(len(matrix), -1, step).max(axis=2)
-    return joined
-
-
-def _rates(point: Point, rows: pl.DataFrame) -> Floats:
-    """Return the line rate of each sampled port, in the order of their numbers."""
-    links = point.result.links
-    rates = dict(zip(links["link"].to_list(), links["rate_bps"].to_list(), strict=True))
-    index = np.unique(rows["entity_index"].to_numpy()).tolist()
-    return np.array([rates.get(k, 0) for k in index], float)
-
-
-def utilization_over_time(
-    point: Point,
-) -> tuple[Floats, str, NDArray[np.int64], Floats] | None:
-    """Return times, their unit, links, and float64[links, times] of sampled ports; else None."""
-    series = point.result.series
-    if series is None:
-        return None
-    rows = series.filter(series["entity"] == "port")
-    if not len(rows):
-        return None
-    _, times, cells = matrices(rows, [])
-    index = np.unique(rows["entity_index"].to_numpy())
-    lengths = np.diff(times, prepend=0)
-    used = 8e12 * cells["sent_bytes"] / np.maximum(_rates(point, rows)[:, None] * lengths, 1)
-    unit, scale = unit_of([times[-1]])
-    step = -(-len(times) // MAX_TIMES)
-    ends = np.append(times[step - 1 : -1 : step], times[-1])[: -(-len(times) // step)] / scale
-    return ends, unit, index, _joined(used, step)
 
 
 MAX_ROOTS, MAX_CHILDREN, MAX_DEPTH = 12, 8, 5
