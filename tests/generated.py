@@ -19,6 +19,7 @@ from netsim.cli import bench
 from netsim.cli.app import app, groups
 from netsim.common.discovery import GROUPS, stated_time
 from netsim.experiment import built_in, schema
+from netsim.experiment.reference import Reference
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
 from netsim.model.patterns import PATTERNS
 from netsim.params import Param, keys_of
@@ -203,7 +204,7 @@ SECTIONS = {
     "[stop]": schema.StopSection,
     "[measure]": schema.MeasureSection,
     "[outputs]": schema.OutputsSection,
-    "[reference]": schema.ReferenceSection,
+    "[reference]": Reference,
     "[fabric]": Fabric,
     "[fabric.ecn]": Ecn,
     "[fabric.circuits]": CircuitRules,

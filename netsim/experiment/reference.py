@@ -2,29 +2,57 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.document import Tree
-from netsim.experiment.schema import ReferenceSection
-from netsim.params import read_table
+from netsim.params import REQUIRED, Unit, key, read_number, read_table
 from netsim.units import parse_time_ps, written
 
 SECTION = "reference"
 
 
-@dataclass(frozen=True)
-class Reference:
-    """Expected values of `column`, by value of `axis`; times in ps."""
+def _read_pairs(pairs: Any) -> dict[Any, Any]:
+    if not isinstance(pairs, list) or not pairs:
+        hint = "such as [[0.3, 2.5]]"
+        raise InputError(f"{written(pairs)} is not a list of pairs", hint=hint)
+    found: dict[Any, Any] = {}
+    for pair in pairs:
+        is_pair = isinstance(pair, list) and len(pair) == 2
+        if not is_pair or any(isinstance(item, list | dict) for item in pair):
+            hint = 'write [axis value, reference] pairs: [[0.3, "2us"], [0.5, "3us"]]'
+            raise InputError(f"{written(pair)} is not a pair", hint=hint)
+        if pair[0] in found:
+            raise InputError(f"duplicate axis value {written(pair[0])}", code="duplicate")
+        found[pair[0]] = pair[1]
+    return found
 
-    axis: str
-    column: str
-    label: str
-    source: str
-    values: Mapping[Any, float]
+
+PAIRS = Unit("list", _read_pairs, example='[[0.3, "2us"], [0.5, "3us"]]')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """[reference]: expected values of `column`, by value of `axis`, and their source
+
+    Times are in ps.
+    """
+
+    axis: str = key("text", REQUIRED, "axis of the sweep, such as traffic.load")
+    column: str = key("text", REQUIRED, "column of the plot, such as fct_mean")
+    label: str = key("text", REQUIRED, "name in plots and tables")
+    source: str = key("text", "", "source of the values")
+    values: Mapping[Any, float] = key(
+        PAIRS,
+        REQUIRED,
+        'pairs of an axis value and the reference, such as [[0.5, "3.2us"]]',
+    )
+
+    def __post_init__(self) -> None:
+        values = {at: _value(value, self.column) for at, value in self.values.items()}
+        object.__setattr__(self, "values", values)
 
 
 def is_time(column: str) -> bool:
@@ -34,38 +62,16 @@ def is_time(column: str) -> bool:
 
 def resolve_reference(table: Tree) -> Reference:
     """Return the reference of a [reference] table. Raises InputError without a file."""
-    section = read_table(ReferenceSection, table, key=SECTION)
-    values: dict[Any, float] = {}
-    for pair in section.values:
-        if not _is_pair(pair):
-            hint = 'write [axis value, reference] pairs: [[0.3, "2us"], [0.5, "3us"]]'
-            raise InputError(f"{written(pair)} is not a pair", key=f"{SECTION}.values", hint=hint)
-        at, value = pair
-        if at in values:
-            message = f"duplicate axis value {written(at)}"
-            raise InputError(message, key=f"{SECTION}.values", code="duplicate")
-        values[at] = _value(value, section.column)
-    return Reference(section.axis, section.column, section.label, section.source, values)
-
-
-def _is_pair(pair: Any) -> bool:
-    if not isinstance(pair, list) or len(pair) != 2:
-        return False
-    return not any(isinstance(one, list | dict) for one in pair)
+    return read_table(Reference, table, key=SECTION)
 
 
 def _value(value: Any, column: str) -> float:
     """Return a value of a column: a time with its unit, or else a number."""
-    key = f"{SECTION}.values"
-    if is_time(column):
-        try:
-            return float(parse_time_ps(value))
-        except InputError as error:
-            raise error.at(key=key) from None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        hint = f"{column} is a number"
-        raise InputError(f"{written(value)} is not a number", key=key, hint=hint, code="wrong_type")
-    return float(value)
+    try:
+        return float(parse_time_ps(value)) if is_time(column) else read_number(value)
+    except InputError as error:
+        hint = error.hint if is_time(column) else f"{column} is a number"
+        raise error.replace(key="values", hint=hint) from None
 
 
 def axis_problem(axis: str, resolved: Tree) -> InputError | None:

@@ -103,13 +103,6 @@ KINDS = _checked(
     "is not a list of names",
     'such as ["tp", "pp"]',
 )
-PAIRS = _checked(
-    "list",
-    lambda value: isinstance(value, list) and value,
-    "is not a list of pairs",
-    "such as [[0.3, 2.5]]",
-    '[[0.3, "2us"], [0.5, "3us"]]',
-)
 DELAY = _time_or("never", NEVER)
 DELAYS = Unit("time", _read_delays, _write_delays)
 INTERVAL = _time_or("auto", "auto")
@@ -383,21 +376,6 @@ class OutputsSection(_Section):
         for name in OF_SERIES if not self.samples else ():
             if name in given:
                 yield InputError("has no effect without sample_interval", key=name, hint=hint)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReferenceSection(_Section):
-    """[reference]: expected values of `column` along `axis`, and their source"""
-
-    axis: str = key("text", REQUIRED, "axis of the sweep, such as traffic.load")
-    column: str = key("text", REQUIRED, "column of the plot, such as fct_mean")
-    label: str = key("text", REQUIRED, "name in plots and tables")
-    source: str = key("text", "", "source of the values")
-    values: list[Any] = key(
-        PAIRS,
-        REQUIRED,
-        'pairs of an axis value and the reference, such as [[0.5, "3.2us"]]',
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
