@@ -145,10 +145,7 @@ def gap_table(gaps: pl.DataFrame, limit: int = GAPS) -> Wide:
     for name, title in GAP_PARTS.items():
         if any(row[name] for row in rows):
             columns.append(Column(f"{title}\n{unit}", [number(row[name], scale) for row in rows]))
-    for name, title, rank in (
-        ("decode_batch", "batch", 2),
-        ("prompt_tokens", "prompt\ntokens", 3),
-    ):
+    for name, title, rank in (("decode_batch", "batch", 2), ("prompt_tokens", "prompt\ntokens", 3)):
         columns.append(Column(title, [count(row[name]) for row in rows], rank))
     return Wide(columns, title="Longest token gaps", elsewhere="--csv has all")
 

@@ -42,15 +42,11 @@ tokens of an iteration, generated tokens of a request, or GPUs in service of an 
 
 @dataclass(frozen=True, eq=False)
 class ServingInstances:
-    """A table of k instances; an instance is identified by its row.
+    """A table of k instances; an instance is identified by its row."""
 
-    Attributes:
-        role: int8[k], MIXED, PREFILL or DECODE.
-        hosts_ptr, hosts: int64[k + 1], int32[m]; the hosts of instance i are `hosts[hosts_ptr[i] :
-            hosts_ptr[i + 1]]`.
-    """
-
-    role: NDArray[np.int8]
+    role: NDArray[np.int8]  # int8[k], MIXED, PREFILL or DECODE
+    # int64[k + 1], int32[m]; the hosts of instance i are `hosts[hosts_ptr[i] : hosts_ptr[i +
+    # 1]]`
     hosts_ptr: NDArray[np.int64]
     hosts: NDArray[np.int32]
 
@@ -84,14 +80,10 @@ class ServingInstances:
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """A table of n requests, in order of arrival.
+    """A table of n requests, in order of arrival."""
 
-    Attributes:
-        arrival_ps: int64[n], not decreasing.
-        prompt_tokens, output_tokens: int64[n], at least 1 each.
-    """
-
-    arrival_ps: NDArray[np.int64]
+    arrival_ps: NDArray[np.int64]  # int64[n], not decreasing
+    # int64[n], at least 1 each
     prompt_tokens: NDArray[np.int64]
     output_tokens: NDArray[np.int64]
 
@@ -101,32 +93,26 @@ class Requests:
 
 @dataclass(frozen=True, eq=False)
 class ServingPlan(WorkloadPart):
-    """The assignment of requests to instances, the cost of iterations, and the SLO.
-
-    Attributes:
-        prefill_instance: int32[n], the mixed or prefill instance of each request.
-        decode_instance: int32[n], the decode instance of each request; -1: none.
-        costs: the `IterationCost` of each role; None for roles without instances.
-        ttft_ps, tbt_ps: SLO limits on the time to first token and between tokens; None: unlimited.
-        kv_first_flow, kv_flows: int64[n], first flow and number of flows of each KV-cache transfer,
-            numbered consecutively; 0 flows without a transfer.
-        expected_ps: when the router expects the last request to end, with no network except that of
-            iterations and no failures; 0: unknown.
-        stall_ps: SLO limit on the longest gap between tokens; None: unlimited.
-    """
+    """The assignment of requests to instances, the cost of iterations, and the SLO."""
 
     instances: ServingInstances
     requests: Requests
-    prefill_instance: NDArray[np.int32]
-    decode_instance: NDArray[np.int32]
+    prefill_instance: NDArray[np.int32]  # int32[n], the mixed or prefill instance of each request
+    decode_instance: NDArray[np.int32]  # int32[n], the decode instance of each request; -1: none
+    # the `IterationCost` of each role; None for roles without instances
     costs: tuple[Any, Any, Any]
+    # SLO limits on the time to first token and between tokens; None: unlimited
     ttft_ps: int | None
     tbt_ps: int | None
+    # int64[n], first flow and number of flows of each KV-cache transfer, numbered
+    # consecutively; 0 flows without a transfer
     kv_first_flow: NDArray[np.int64]
     kv_flows: NDArray[np.int64]
+    # when the router expects the last request to end, with no network except that of iterations
+    # and no failures; 0: unknown
     expected_ps: int = 0
     assumption = "requests take as long as the router expects"
-    stall_ps: int | None = None
+    stall_ps: int | None = None  # SLO limit on the longest gap between tokens; None: unlimited
 
     def moved(self, first_flow: int, first_task: int) -> ServingPlan:  # noqa: ARG002
         """Return the plan with flows numbered from `first_flow`."""
@@ -138,9 +124,7 @@ class ServingPlan(WorkloadPart):
 
 
 def check_used(
-    params: Mapping[str, Any],
-    uses: Mapping[str, tuple[bool, str]],
-    optional: Collection[str] = (),
+    params: Mapping[str, Any], uses: Mapping[str, tuple[bool, str]], optional: Collection[str] = ()
 ) -> None:
     """Raise InputError if a parameter has no effect, or is used and missing unless `optional`.
 

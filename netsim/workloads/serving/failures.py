@@ -65,19 +65,15 @@ FAILURE_PARAMS = [
 
 @dataclass(frozen=True, eq=False)
 class Outages:
-    """A table of n failures, sorted by time.
+    """A table of n failures, sorted by time."""
 
-    Attributes:
-        instance: int32[n].
-        down_ps, up_ps: int64[n]; from `down_ps` to before `up_ps`, at least 1 ps, the instance does
-            nothing, and its GPU memory is lost.
-        whole_ps: int64[n], at or after `up_ps`; until then the instance has one GPU fewer and does
-            not fail again.
-    """
-
-    instance: NDArray[np.int32]
+    instance: NDArray[np.int32]  # int32[n]
+    # int64[n]; from `down_ps` to before `up_ps`, at least 1 ps, the instance does nothing, and
+    # its GPU memory is lost
     down_ps: Ints
     up_ps: Ints
+    # int64[n], at or after `up_ps`; until then the instance has one GPU fewer and does not fail
+    # again
     whole_ps: Ints
 
     def __len__(self) -> int:
@@ -230,17 +226,11 @@ def read_outages(path: Path, instances: int) -> Outages:
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """A table of c transitions, grouped by instance and sorted by time.
+    """A table of c transitions, grouped by instance and sorted by time."""
 
-    Attributes:
-        instance: int64[c].
-        at_ps: int64[c].
-        becomes: int64[c], DOWN, WHOLE or SHRUNK.
-    """
-
-    instance: Ints
-    at_ps: Ints
-    becomes: Ints
+    instance: Ints  # int64[c]
+    at_ps: Ints  # int64[c]
+    becomes: Ints  # int64[c], DOWN, WHOLE or SHRUNK
 
 
 def transitions_of(outages: Outages) -> Transitions:

@@ -35,12 +35,7 @@ from netsim.workloads.inference import (
     kv_bytes_of_token,
     load_deployment,
 )
-from netsim.workloads.inference.roofline import (
-    decode_ps,
-    kv_room_tokens,
-    prefill_ps,
-    weight_bytes,
-)
+from netsim.workloads.inference.roofline import decode_ps, kv_room_tokens, prefill_ps, weight_bytes
 from netsim.workloads.serving.data import (
     DECODE,
     MIXED,
@@ -58,15 +53,10 @@ Ints = NDArray[np.int64]
 
 
 class Dispatched(NamedTuple):
-    """The instance of each of n requests, and the estimated end.
+    """The instance of each of n requests, and the estimated end."""
 
-    Attributes:
-        instance: int32[n], counted from 0.
-        done_ps: int64[n], by the router's estimate.
-    """
-
-    instance: NDArray[np.int32]
-    done_ps: Ints
+    instance: NDArray[np.int32]  # int32[n], counted from 0
+    done_ps: Ints  # int64[n], by the router's estimate
 
 
 def dispatch(
@@ -113,18 +103,12 @@ class Pool:
 
     In every iteration each GPU reads, in parallel with compute, the pooled KV cache of the contexts
     being decoded, or its pooled weights.
-
-    Attributes:
-        of: one of POOLED.
-        share: fraction that is pooled, above 0.
-        hosts: number of pool hosts; 0 for analytic reads.
-        rate_bps: rate of analytic reads per GPU; 0 if reads are flows.
     """
 
-    of: str
-    share: float
-    hosts: int
-    rate_bps: int
+    of: str  # one of POOLED
+    share: float  # fraction that is pooled, above 0
+    hosts: int  # number of pool hosts; 0 for analytic reads
+    rate_bps: int  # rate of analytic reads per GPU; 0 if reads are flows
 
     def weights(self, one: Deployment) -> float:
         """Pooled bytes of weights of each GPU."""

@@ -153,17 +153,11 @@ REQUEST_PARAMS = [
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The requests of a run, and their source.
+    """The requests of a run, and their source."""
 
-    Attributes:
-        requests: in order of arrival.
-        notes: notes for the user.
-        trace: source of the lengths, if any; request i is row i, cyclically.
-    """
-
-    requests: Requests
-    notes: tuple[str, ...]
-    trace: RequestTrace | None
+    requests: Requests  # in order of arrival
+    notes: tuple[str, ...]  # notes for the user
+    trace: RequestTrace | None  # source of the lengths, if any; request i is row i, cyclically
 
     def check_room(self, capacity_tokens: int, instance: str, *, prompts: bool = False) -> None:
         """Raise InputError if a request does not fit into the KV cache of an instance.

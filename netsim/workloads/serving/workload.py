@@ -31,12 +31,7 @@ from netsim.errors import InputError
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, TaskTable, Workload
 from netsim.limits import COUNT
 from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
-from netsim.workloads.inference import (
-    all_reduce_bytes,
-    compute_ps,
-    kv_bytes_of_token,
-    prompt_pairs,
-)
+from netsim.workloads.inference import all_reduce_bytes, compute_ps, kv_bytes_of_token, prompt_pairs
 from netsim.workloads.operations import Operations
 from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.serving.data import PREFILL, ROLES, Requests, ServingPlan, check_used
@@ -80,17 +75,14 @@ class KvPartition:
 
     The GPUs of an instance share the cache evenly, in order: GPU i of m holds it from i / m to
     (i + 1) / m. The overlap of a pair of GPUs is one flow.
-
-    Attributes:
-        source, sink: int64[f], GPUs of either instance.
-        bounds: int64[f + 1], where the flows' shares end; each GPU holds an integer number of these
-            units.
     """
 
     sources: int
     sinks: int
+    # int64[f], GPUs of either instance
     source: Ints
     sink: Ints
+    # int64[f + 1], where the flows' shares end; each GPU holds an integer number of these units
     bounds: Ints
 
     def __len__(self) -> int:

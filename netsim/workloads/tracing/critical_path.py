@@ -31,19 +31,12 @@ RECEIVE = WHATS.index("receive")
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """The critical path of a result.
+    """The critical path of a result."""
 
-    Attributes:
-        segments: one row each, in order of time; columns as in `COLUMNS["critical"]`.
-        point: name of the result's point, with the step if any.
-        start_ps: start of the first segment: 0, or the end of the previous step.
-        warnings: changes since the result was written.
-    """
-
-    segments: pl.DataFrame
-    point: str
-    start_ps: int = 0
-    warnings: tuple[str, ...] = ()
+    segments: pl.DataFrame  # one row each, in order of time; columns as in `COLUMNS["critical"]`
+    point: str  # name of the result's point, with the step if any
+    start_ps: int = 0  # start of the first segment: 0, or the end of the previous step
+    warnings: tuple[str, ...] = ()  # changes since the result was written
 
     @property
     def end_ps(self) -> int:

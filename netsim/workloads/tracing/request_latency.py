@@ -65,17 +65,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class LatencyBreakdown:
-    """The latency breakdown of a request.
+    """The latency breakdown of a request."""
 
-    Attributes:
-        rows: consecutive stages, from arrival to end; columns as in `COLUMNS["request_latency"]`.
-        request: its row of requests.parquet.
-        point: name of the result's point.
-    """
-
+    # consecutive stages, from arrival to end; columns as in `COLUMNS["request_latency"]`
     rows: pl.DataFrame
-    request: Row
-    point: str
+    request: Row  # its row of requests.parquet
+    point: str  # name of the result's point
 
     def gaps(self) -> pl.DataFrame:
         """Return the gaps between tokens, in order of time.

@@ -84,35 +84,25 @@ PREFILL, DECODE = PHASES = ("prefill", "decode")
 
 @dataclass(eq=False)
 class Phase:
-    """The work of all instances of one phase.
+    """The work of all instances of one phase."""
 
-    Attributes:
-        name: one of PHASES; the kind of its compute operations.
-        deployment: the deployment of each instance.
-        rows: int64[parts], prompts or decoding sequences in each part of the batch. One part
-            computes during the all-reduce of another.
-        lengths: int64[n], by iteration: tokens of each prompt, or before each sequence's next one.
-        step: int64[n], the step of each iteration.
-        layers: number of simulated layers.
-        chunks: chunks of each block; 1 unless the batch is one part. A block starts when the
-            all-reduces of all chunks of the previous block end.
-        how: algorithm and options of all-reduces.
-        by_formula: whether all-reduces send no packets.
-        ranks: int64[instances, tp], once there are enough hosts.
-        computed, reduced: int64[parts or chunks, n, blocks, instances, tp], the operations, once
-            added; all-reduces of instances of one rank are their computations.
-    """
-
-    name: str
-    deployment: Deployment
+    name: str  # one of PHASES; the kind of its compute operations
+    deployment: Deployment  # the deployment of each instance
+    # int64[parts], prompts or decoding sequences in each part of the batch. One part computes
+    # during the all-reduce of another
     rows: Ints
+    # int64[n], by iteration: tokens of each prompt, or before each sequence's next one
     lengths: Ints
-    step: Ints
-    layers: int
+    step: Ints  # int64[n], the step of each iteration
+    layers: int  # number of simulated layers
+    # chunks of each block; 1 unless the batch is one part. A block starts when the all-reduces
+    # of all chunks of the previous block end
     chunks: int
-    how: CollectiveOptions
-    by_formula: bool
-    ranks: Ints = field(init=False)
+    how: CollectiveOptions  # algorithm and options of all-reduces
+    by_formula: bool  # whether all-reduces send no packets
+    ranks: Ints = field(init=False)  # int64[instances, tp], once there are enough hosts
+    # int64[parts or chunks, n, blocks, instances, tp], the operations, once added; all-reduces
+    # of instances of one rank are their computations
     computed: Ints = field(init=False)
     reduced: Ints = field(init=False)
 
