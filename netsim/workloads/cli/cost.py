@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 DRAWS = True
 
-PRESET = "lite"
-"""Default comparison."""
+PRESET = "lite"  # default comparison
 
 
 @click.command("cost")

@@ -32,8 +32,7 @@ OPTIONS = {
 }
 WITH = ("from", "experiment-dir")
 
-LIMIT = 60
-"""Default of --limit."""
+LIMIT = 60  # default of --limit
 
 LABELS = {
     "compute": "compute",

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 WORST = {"worst-ttft": "ttft_ps", "worst-tbt": "tbt_max_ps"}
 """Names of requests: the one with the largest value in a column of requests.parquet."""
 
-GAPS = 5
-"""Default of --limit: longest gaps shown."""
+GAPS = 5  # default of --limit: longest gaps shown
 
 OPTIONS = {
     "request": click.option(

@@ -47,13 +47,11 @@ if TYPE_CHECKING:
     from netsim.workloads.inference.deployment import Deployment
     from netsim.workloads.inference.limits import Best, LiteRow
 
-BATCHES = (1, 8, 64)
-"""Decode batches shown besides the best one."""
+BATCHES = (1, 8, 64)  # decode batches shown besides the best one
 
 COMPARISON = "lite-gpu"
 
-VARIED = ("tp", "overlap", "kv_replicated")
-"""Options that the comparison varies."""
+VARIED = ("tp", "overlap", "kv_replicated")  # options that the comparison varies
 
 
 def deployment_tables(deployment: Deployment) -> Iterator[Table | Wide | str]:

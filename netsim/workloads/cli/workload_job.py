@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 STEP_PARTS = ("compute", "recompute", "bubble", "optimizer")
 """Parts of a step besides exposed communication."""
 
-SEED = 1
-"""Seed of a random placement; the default seed of experiments."""
+SEED = 1  # seed of a random placement; the default seed of experiments
 
 STAGES = (
     ("forward_s", "forward pass of a layer"),
@@ -358,8 +357,7 @@ EXPOSED = ("exposed_scale_up", "exposed_scale_out")
 
 MAX_COUNT = 1_000_000
 
-MAX_REASON = 90
-"""Longest printed reason of a layout that does not work."""
+MAX_REASON = 90  # longest printed reason of a layout that does not work
 
 
 def varied(texts: Sequence[str]) -> dict[str, list[Any]]:

@@ -18,8 +18,7 @@ from netsim.workloads.cost.cost_tables import AREA, CostTables, Gpu, die_of
 STOP, SHRINK = "stop", "shrink"
 """Reaction of a group to a failed GPU: it stops, or loses only that GPU's share."""
 
-MAX_SPARES = 1 << 20
-"""Largest number of spares searched."""
+MAX_SPARES = 1 << 20  # largest number of spares searched
 
 BPS_PER_GBPS = 1e9
 BYTES_PER_GB = 1e9

@@ -28,8 +28,7 @@ from netsim.workloads.plots.timeline import (
 from netsim.workloads.reports.job import MAX_STEPS, forecast_text, jobs_of, step_parts
 from netsim.workloads.tracing.critical_path import CriticalPath, critical_path
 
-ORDER, TIMELINE = 3, 20
-"""Position of the steps, and of the timeline."""
+ORDER, TIMELINE = 3, 20  # position of the steps, and of the timeline
 
 COMPUTE, BUBBLE, SKEW, OTHER = "#56B4E9", "#999999", "#CC79A7", "#000000"
 KINDS = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#8C510A", "#5E3C99", "#7A7A00", "#F0E442")

@@ -135,8 +135,7 @@ VARIANTS: tuple[str, ...] = (
 )
 MACHINES = (REFERENCE, *VARIANTS)
 
-MATCHES = 0.995
-"""Smallest ratio that matches H100; it prints as 1.00."""
+MATCHES = 0.995  # smallest ratio that matches H100; it prints as 1.00
 
 
 @dataclass(frozen=True)
@@ -175,8 +174,7 @@ ASSUMPTIONS = tuple(
 """All combinations of the three decisive assumptions, by the roofline alone."""
 
 
-ONE_ROOFLINE = replace(ALL, roofline="layer")
-"""All three, with reads overlapping all compute."""
+ONE_ROOFLINE = replace(ALL, roofline="layer")  # all three, with reads overlapping all compute
 
 MEASURED = "h100_vllm"
 """Software overheads measured on H100 (16 bits, vLLM of 2023), used for every machine."""
@@ -215,8 +213,7 @@ class LiteRow:
         return self.ratio is not None and self.ratio >= MATCHES
 
 
-Comparison = Mapping[str, Mapping[str, Deployment]]
-"""Deployments by model and machine, H100 first."""
+Comparison = Mapping[str, Mapping[str, Deployment]]  # deployments by model and machine, H100 first
 
 
 def comparison(

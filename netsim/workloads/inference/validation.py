@@ -17,11 +17,9 @@ from netsim.workloads.inference.roofline import decode_ps, prefill_ps
 FILE = Path(__file__).with_name("published.toml")
 PS_PER_MS = 1e9
 
-PROMPT = 512
-"""Tokens of each prompt in phase "prefills"."""
+PROMPT = 512  # tokens of each prompt in phase "prefills"
 
-CONTEXT = PROMPT + 128 // 2
-"""Mean context of a decoded token."""
+CONTEXT = PROMPT + 128 // 2  # mean context of a decoded token
 
 PHASES = ("prefill", "prefills", "decode")
 

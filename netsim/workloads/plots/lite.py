@@ -65,11 +65,9 @@ NOT_CLAIMED = (("decode", "lite_netbw_flops"),)
 THREE = {"overlap": "overlap", "kv_shared": "KV shared", "tp_searched": "tp searched"}
 """Fields of an assumption, and their names."""
 
-MIN_RATIO, MAX_RATIO = 0.0, 2.0
-"""Range of the color scale, which is white at 1."""
+MIN_RATIO, MAX_RATIO = 0.0, 2.0  # range of the color scale, which is white at 1
 
-PALE = 0.55
-"""Ratios closer to 1 than this get dark text, others white text."""
+PALE = 0.55  # ratios closer to 1 than this get dark text, others white text
 
 CELL_IN, MARGINS_IN = (0.56, 0.24), (3.4, 1.9)
 """Width and height of a cell, and margins around the panels, in inches."""

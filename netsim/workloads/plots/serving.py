@@ -43,8 +43,7 @@ LIMITS = {
 }
 """Limits of panels: label -> key of the summary's SLO."""
 
-NEAR = 1.5
-"""Axes extend to limits up to this multiple of their end."""
+NEAR = 1.5  # axes extend to limits up to this multiple of their end
 
 
 def _check(results: Sequence[Result]) -> None:

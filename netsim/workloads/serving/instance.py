@@ -41,8 +41,7 @@ read."""
 ROW_BYTES, TICKS = 8, 1 << 16
 """Encoding of announcements: bytes per row, and the largest number of ticks of compute time."""
 
-DOWN, WHOLE, SHRUNK = range(3)
-"""States of an instance."""
+DOWN, WHOLE, SHRUNK = range(3)  # states of an instance
 
 TASK_STATE = (
     "role",

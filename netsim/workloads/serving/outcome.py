@@ -44,8 +44,7 @@ Table = dict[str, NDArray[Any]]
 Log = Mapping[str, Ints]
 """Columns "host", "time_ps" and those of `LOG`; the rows of a host are in order."""
 
-AT_ONCE = 1 << 22
-"""Tokens processed at once."""
+AT_ONCE = 1 << 22  # tokens processed at once
 
 NEVER = np.iinfo(np.int64).max
 

@@ -49,19 +49,16 @@ FIXED, UNIFORM, LOGNORMAL, ZIPF, TABLE, TRACE = LENGTHS = (
     "trace",
 )
 
-MAX_TOKENS = 1 << 24
-"""Largest number of tokens drawn: no model has a context of 16 million tokens."""
+MAX_TOKENS = 1 << 24  # largest number of tokens drawn: no model has a context of 16 million tokens
 
 POISSON, GAMMA, EVEN, OF_TRACE = ARRIVALS = ("poisson", "gamma", "even", "trace")
 
 ONE_PART = {"prompt": "a prompt", "output": "an output"}
 PARTS = tuple(ONE_PART)
 
-REQUEST_BYTES = 400
-"""Bytes per request while requests are drawn."""
+REQUEST_BYTES = 400  # bytes per request while requests are drawn
 
-DEFAULTS = {"requests": 1000, "prompt": 1500, "output": 200}
-"""Defaults without a trace."""
+DEFAULTS = {"requests": 1000, "prompt": 1500, "output": 200}  # defaults without a trace
 
 SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "length_cv": (1.0, (LOGNORMAL,)),

@@ -52,8 +52,7 @@ from netsim.workloads.serving.plan import Group
 
 Ints = NDArray[np.int64]
 
-AFTER_PREFILL, LAYERWISE = "after_prefill", "layerwise"
-"""When KV caches are sent."""
+AFTER_PREFILL, LAYERWISE = "after_prefill", "layerwise"  # when KV caches are sent
 
 KINDS = ("kv", "control", "all_reduce", "pool")
 KV, CONTROL, ALL_REDUCE, POOL = range(4)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.results import Result
 
-RECEIVE = WHATS.index("receive")
-"""Operation types after this one are collectives."""
+RECEIVE = WHATS.index("receive")  # operation types after this one are collectives
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,7 @@ NEXT = {
 }
 """Stages after events of the log."""
 
-BY_ITERATION = (PREFILL, DECODE)
-"""Stages with one row per iteration."""
+BY_ITERATION = (PREFILL, DECODE)  # stages with one row per iteration
 
 GAP_PARTS = {
     "kv_ps": "KV cache",

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
     from netsim.running.point import Progress
 
-TRACED = 20
-"""Most flows of a path that are traced, those that waited longest."""
+TRACED = 20  # most flows of a path that are traced, those that waited longest
 
 Row = dict[str, Any]
 
@@ -100,8 +99,7 @@ SENTENCES_OF_STEPS = SENTENCES | {
     "network": "flows that were not traced, beyond their ideal times",
 }
 
-NOTABLE = 1.05
-"""A task that takes this multiple of the median of its peers is a straggler."""
+NOTABLE = 1.05  # a task that takes this multiple of the median of its peers is a straggler
 
 
 def explain_step(

@@ -69,11 +69,9 @@ COMPUTE, ALL_REDUCE = 0, 1
 """Streams of a rank; all-reduces of part k of a batch use stream ALL_REDUCE + k. Point-to-point
 messages use none."""
 
-BLOCKS = 2
-"""Blocks per layer: attention and MLP, each with an all-reduce."""
+BLOCKS = 2  # blocks per layer: attention and MLP, each with an all-reduce
 
-REQUEST_BYTES = 64
-"""Size of a request for pooled memory."""
+REQUEST_BYTES = 64  # size of a request for pooled memory
 
 TP, KV, POOL, CONTROL = KINDS = ("tp", "kv", "pool", "control")
 """Kinds of messages: all-reduces, KV caches, pool reads, and their requests."""
@@ -342,11 +340,9 @@ NO_EFFECT = "has no effect here"
 PACKET_KEYS = ("algorithm", "channels", "chunk", "latency")
 """Parameters that need all-reduces in packets."""
 
-TOKENS = 1500
-"""Default length of a prompt or a context."""
+TOKENS = 1500  # default length of a prompt or a context
 
-MESSAGE_BYTES = 400
-"""Estimated memory of one operation while the traffic is built."""
+MESSAGE_BYTES = 400  # estimated memory of one operation while the traffic is built
 
 PARAMS = [
     Param("deployment", "job", REQUIRED, "model and GPUs: preset, file, or [traffic.deployment]"),

@@ -94,8 +94,7 @@ POOL_PARAMS = [
     Param("pool_read_rate", "rate", None, "formula: rate at which a GPU reads from the pool"),
 ]
 
-WITH_TASKS = 4
-"""Memory to create a flow and its two tasks, in flows."""
+WITH_TASKS = 4  # memory to create a flow and its two tasks, in flows
 
 PARAMS = [
     Param("deployment", "job", REQUIRED, "model and GPUs: a preset, a file, or a table"),

@@ -62,8 +62,7 @@ def measured_steps() -> tuple[MeasuredStep, ...]:
     return tuple(found)
 
 
-PARTS = ("machine", "precision", "overlap")
-"""Parts of a job that a row has, or else its group."""
+PARTS = ("machine", "precision", "overlap")  # parts of a job that a row has, or else its group
 
 
 def _measured_s(row: dict[str, Any], job: Job, step: StepTime) -> float:
