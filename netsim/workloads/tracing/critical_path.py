@@ -179,72 +179,42 @@ def recorded_times(result: Result) -> Times:
 def _table(
     found: Sequence[PathSegment], scenario: Scenario, tasks: TaskTable, point: Point
 ) -> pl.DataFrame:
-    flows = scenario.messages
-    send, told = tasks.of_flows(SEND, len(flows)), _Operations(scenario, tasks)
-    alone = scenario.alone or scenario.ideal
-    left = _handed_over(scenario, point)
+    """Return the segments with their operations and ideal times; null where there is none."""
+    flows, table = scenario.messages, scenario.load.part(OperationTable)
+    send, (flow_kind, kinds) = tasks.of_flows(SEND, len(flows)), flows.named_kinds()
+    alone, left = scenario.alone or scenario.ideal, _handed_over(scenario, point)
+    of_task, of_messages = np.full(len(tasks), -1, np.int64), set()
+    if table is not None:
+        # Chunked messages may end with tasks that are not the traffic's.
+        of_task = table.of_tasks(len(scenario.load.tasks or ()))[: len(tasks)]
+        of_messages = {table.kinds[kind] for kind in table.kind[table.group >= 0]} - {""}
     rows = []
     for number, one in enumerate(found):
-        crossing = one.segment_type in ("flow", "send")
-        ideal = None
+        crossing, computes = one.segment_type in ("flow", "send"), one.segment_type == "compute"
+        row: dict[str, Any] = {"segment": number, **one._asdict(), "to": None, "ideal_ps": None}
         if crossing:
             times = alone.fct_ps
             if one.segment_type == "send":
                 times = alone.acked_ps if tasks.done_when[one.task] == ACKED else left
             # For flows with several parts or port pairs the ideal is not exact.
-            ideal = min(int(times[one.flow]), one.end_ps - one.start_ps)
-        rows.append(
-            {
-                "segment": number,
-                **one._asdict(),
-                "task": one.task if one.task >= 0 else None,
-                "flow": one.flow if one.flow >= 0 else None,
-                **told.of(one),
-                "to": int(flows.dst[one.flow]) if crossing else None,
-                "label": _label(one, tasks, flows, send),
-                "ideal_ps": ideal,
-            }
-        )
-    columns = CRITICAL.columns
-    schema = {one.name: pl.Int64 if one.unit else pl.String for one in columns}
+            row["ideal_ps"] = min(int(times[one.flow]), one.end_ps - one.start_ps)
+            row["to"] = int(flows.dst[one.flow])
+        operation = int(of_task[one.task]) if one.task >= 0 else -1
+        stream = int(tasks.stream[one.task]) if computes else -1
+        kind = kinds[flow_kind[one.flow]] if one.flow >= 0 else ""
+        if table is not None and operation >= 0:
+            kind = kind or table.kinds[table.kind[operation]]
+            if computes:
+                stream = int(table.stream[operation])
+                if table.what[operation] > RECEIVE:
+                    row["segment_type"] = "formula"
+                elif kind in of_messages:
+                    row["segment_type"] = "latency"
+        numbers = {"task": one.task, "flow": one.flow, "operation": operation, "stream": stream}
+        row |= {name: None if value < 0 else value for name, value in numbers.items()}
+        rows.append(row | {"kind": kind, "label": _label(one, tasks, flows, send)})
+    schema = {one.name: pl.Int64 if one.unit else pl.String for one in CRITICAL.columns}
     return pl.DataFrame(rows, schema=schema)
-
-
-class _Operations:
-    """The operations of segments."""
-
-    def __init__(self, scenario: Scenario, tasks: TaskTable) -> None:
-        self.tasks = tasks
-        self.flow, self.of_flows = scenario.messages.named_kinds()
-        self.table = scenario.load.part(OperationTable)
-        self.of_messages: set[str] = set()
-        self.of_task = np.full(len(tasks), -1, np.int64)
-        if self.table is not None:
-            # Chunked messages may end with tasks that are not the traffic's.
-            n_tasks = len(scenario.load.tasks or ())
-            kinds = np.unique(self.table.kind[self.table.group >= 0])
-            self.of_messages = {self.table.kinds[kind] for kind in kinds.tolist()} - {""}
-            self.of_task = self.table.of_tasks(n_tasks)[: len(tasks)]
-
-    def of(self, one: PathSegment) -> dict[str, Any]:
-        """Return the operation, stream, kind and type of a segment."""
-        operation = int(self.of_task[one.task]) if one.task >= 0 else -1
-        computes = one.segment_type == "compute"
-        what, stream = one.segment_type, int(self.tasks.stream[one.task]) if computes else -1
-        kind = self.of_flows[self.flow[one.flow]] if one.flow >= 0 else ""
-        if self.table is not None and operation >= 0:
-            kind = kind or self.table.kinds[self.table.kind[operation]]
-            stream = int(self.table.stream[operation]) if computes else -1
-            if computes and self.table.what[operation] > RECEIVE:
-                what = "formula"
-            elif computes and kind in self.of_messages:
-                what = "latency"
-        return {
-            "segment_type": what,
-            "operation": operation if operation >= 0 else None,
-            "stream": stream if stream >= 0 else None,
-            "kind": kind,
-        }
 
 
 def _handed_over(scenario: Scenario, point: Point) -> Ints:
