@@ -20,7 +20,6 @@ from netsim.workloads.inference import (
     network_ps,
     prompt_pairs,
 )
-from netsim.workloads.inference.cost import compute_parts
 from netsim.workloads.inference.deployment import on_gpus
 from netsim.workloads.inference.limits import (
     ALL,
@@ -38,7 +37,12 @@ from netsim.workloads.inference.limits import (
     sizes,
     true_of,
 )
-from netsim.workloads.inference.roofline import layer_counts, reduce_share, weight_bytes
+from netsim.workloads.inference.roofline import (
+    compute_parts,
+    layer_counts,
+    reduce_share,
+    weight_bytes,
+)
 from netsim.workloads.job.model import parameters
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.common.inputs import read_toml
-from netsim.workloads.inference.cost import LONG_PROMPT
 from netsim.workloads.inference.deployment import Deployment
 from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.inference.roofline import decode_ps, prefill_ps
+from netsim.workloads.inference.roofline import LONG_PROMPT, decode_ps, prefill_ps
 
 FILE = Path(__file__).with_name("published.toml")
 PS_PER_MS = 1e9

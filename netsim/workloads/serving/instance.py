@@ -18,7 +18,12 @@ from netsim.program import (
     start,
     task_at,
 )
-from netsim.workloads.inference.cost import IterationCost, compute_ps, iteration_ps, prompt_pairs
+from netsim.workloads.inference.roofline import (
+    IterationCost,
+    compute_ps,
+    iteration_ps,
+    prompt_pairs,
+)
 from netsim.workloads.serving.data import (
     DECODE_START,
     DONE,

@@ -47,14 +47,16 @@ from netsim.params import REQUIRED, Param
 from netsim.units import format_time
 from netsim.workloads.collectives.steps import cut
 from netsim.workloads.inference import Deployment, kv_capacity_tokens
-from netsim.workloads.inference.cost import (
+from netsim.workloads.inference.roofline import (
     IterationCost,
     all_reduce_bytes,
     compute_ps,
+    gpu_parameters,
+    iteration_cost,
+    kv_bytes_of_token,
     network_ps,
     prompt_pairs,
 )
-from netsim.workloads.inference.roofline import gpu_parameters, iteration_cost, kv_bytes_of_token
 from netsim.workloads.job.model import parameters
 from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.operations.table import JobSteps

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from netsim.workloads.inference import iteration_cost, load_deployment, network_ps, prompt_pairs
-from netsim.workloads.inference.cost import compute_ps
+from netsim.workloads.inference.roofline import compute_ps
 from netsim.workloads.job import load_job
 from netsim.workloads.job.machine import Efficiency, Link
 from netsim.workloads.job.work import layer_kernels

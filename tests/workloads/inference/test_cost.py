@@ -5,9 +5,9 @@ import random
 import numba
 import pytest
 
-from netsim.workloads.inference import cost as module
 from netsim.workloads.inference import iteration_cost, iteration_ps, load_deployment, prompt_pairs
-from netsim.workloads.inference.cost import compute_ps
+from netsim.workloads.inference import roofline as module
+from netsim.workloads.inference.roofline import compute_ps
 
 OVERHEADS = {
     "prefill_efficiency": 0.6,
