@@ -20,7 +20,7 @@ the sizes of all flows (`instance.py`); the declared sizes are the largest possi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -125,8 +125,8 @@ class ServingTasks:
     tasks: list[list[Ints]] = field(default_factory=list)
     flows: list[list[Ints]] = field(default_factory=list)
     edges: list[list[Ints]] = field(default_factory=list)
-    fields: list[tuple[bool, bool, str, Ints, NDArray[Any]]] = field(default_factory=list)
-    """Fields of the program: of hosts (or of tasks), a task (or a number), name, rows, values."""
+    fields: list[tuple[bool, bool, str, NDArray[Any], NDArray[Any]]] = field(default_factory=list)
+    """Fields of the program: of hosts (or of tasks), local, name, rows, values."""
 
     def add_flows(self, src: ArrayLike, dst: ArrayLike, size: ArrayLike, kind: int) -> Ints:
         """Add flows between hosts; return their indices in the broadcast shape."""
@@ -152,35 +152,15 @@ class ServingTasks:
 
     def wait(self, first: ArrayLike, then: ArrayLike) -> None:
         """Make each task `then` wait for `first`, as broadcast."""
-        self.edges.append(_flat(first, then))
+        self.edges.append(list(_flat(first, then)))
 
-    def set(self, name: str, tasks: Ints, values: ArrayLike) -> None:
-        """Set a program field of tasks."""
-        self._set(name, tasks, values)
+    def set(self, name: str, tasks: Ints, values: ArrayLike, *, local: bool = False) -> None:
+        """Set a program field of tasks; `local`: to the local index of a task at the same host."""
+        self.fields.append((False, local, name, *_flat(tasks, values)))
 
-    def point(self, name: str, tasks: Ints, to: Ints) -> None:
-        """Set a program field of tasks to the local index of another task at the same host."""
-        self._set(name, tasks, to, points=True)
-
-    def set_host(self, name: str, hosts: Ints, values: ArrayLike) -> None:
-        """Set a program field of hosts."""
-        self._set(name, hosts, values, of_hosts=True)
-
-    def point_host(self, name: str, hosts: Ints, to: Ints) -> None:
-        """Set a program field of hosts to the local index of one of their tasks."""
-        self._set(name, hosts, to, of_hosts=True, points=True)
-
-    def _set(
-        self,
-        name: str,
-        rows: Ints,
-        values: ArrayLike,
-        *,
-        of_hosts: bool = False,
-        points: bool = False,
-    ) -> None:
-        flat, value = _flat(rows, values)
-        self.fields.append((of_hosts, points, name, flat, value))
+    def set_host(self, name: str, hosts: Ints, values: ArrayLike, *, local: bool = False) -> None:
+        """Set a program field of hosts; `local`: to the local index of one of their tasks."""
+        self.fields.append((True, local, name, *_flat(hosts, values)))
 
     def workload(self, n_hosts: int, classes: ArrayLike) -> Workload:
         """Build the workload; `classes` is the traffic class of each kind of flow."""
@@ -193,22 +173,22 @@ class ServingTasks:
         flows.use_kinds(kinds, KINDS)
         places = tasks.local_indices()
         state: tuple[dict[str, NDArray[Any]], ...] = {}, {}
-        for of_hosts, points, name, rows, values in self.fields:
+        for of_hosts, local, name, rows, values in self.fields:
             n = n_hosts if of_hosts else self.n_tasks
             dtype = np.float64 if values.dtype.kind == "f" else np.int64
             column = state[of_hosts].setdefault(name, np.zeros(n, dtype))
-            column[rows] = places[values] if points else values
+            column[rows] = places[values] if local else values
         return Workload(flows, tasks, *state)
 
 
-def _flat(*columns: ArrayLike) -> list[Ints]:
+def _flat(*columns: ArrayLike) -> Iterator[Any]:
     """Return arrays, broadcast, in one dimension."""
-    return [one.reshape(-1) for one in np.broadcast_arrays(*columns)]
+    return (one.reshape(-1) for one in np.broadcast_arrays(*columns))
 
 
 def _added(rows: list[list[Ints]], first: int, *columns: ArrayLike) -> Ints:
     """Append columns, as broadcast, and return their indices from `first` on, in that shape."""
-    rows.append(_flat(*columns))
+    rows.append(list(_flat(*columns)))
     shape = np.broadcast_shapes(*(np.shape(one) for one in columns))
     return first + np.arange(rows[-1][0].size).reshape(shape)
 
@@ -300,7 +280,7 @@ def add_reads(
     asks = tables.add_tasks(SEND, leader, flow=orders, deferred=True)
     tables.set_host("pooled", hosts, 1)
     tables.set_host("n_pool_requests", hosts[:, 0], pool.size)
-    tables.point_host("pool_requests", hosts[:, 0], asks[:, 0, 0])
+    tables.set_host("pool_requests", hosts[:, 0], asks[:, 0, 0], local=True)
     size = share.sizes(np.array([n_bytes]), 1)[0, 0]
     src = np.broadcast_to(pool[share.source], (*shape, len(share)))
     flows = tables.add_flows(src, hosts[:, None, share.sink], size, POOL)
@@ -309,7 +289,7 @@ def add_reads(
         come = tables.add_tasks(RECEIVE, host, flow=orders[:, :, k])
         sends = tables.add_tasks(SEND, host, flow=flows[:, :, mine], deferred=True)
         tables.set("role", come, POOL_REQUEST)
-        tables.point("of", come, sends[:, :, 0])
+        tables.set("of", come, sends[:, :, 0], local=True)
         tables.set("parts", come, int(mine.sum()))
         tables.set("max_bytes", sends, size[mine])
     for gpu in range(hosts.shape[1]):
@@ -459,7 +439,7 @@ def add_iterations(
     tables.set("max_bytes", tasks[:, :, sends], one.flows.size_bytes[one.tasks.flow[sends]])
     for rank in range(hosts.shape[1]):
         mine = np.flatnonzero(one.tasks.host == rank)
-        tables.point_host("reduces", hosts[:, rank], tasks[:, 0, mine[0]])
+        tables.set_host("reduces", hosts[:, rank], tasks[:, 0, mine[0]], local=True)
         tables.set_host("reduce_tasks", hosts[:, rank], mine.size)
         tables.set_host("reduce_begin", hosts[:, rank], np.flatnonzero(np.isin(mine, begin))[0])
 
@@ -476,7 +456,7 @@ def _add_messages(tables: ServingTasks, hosts: Ints, listed: ListedIterations) -
     leader = np.broadcast_to(hosts[:, :1, None, None], shape)
     flows = tables.add_flows(leader, hosts[:, None, 1:, None], most, CONTROL)
     sends = tables.add_tasks(SEND, leader, flow=flows, deferred=True)
-    tables.point_host("messages", hosts[:, 0], sends[:, 0, 0, 0])
+    tables.set_host("messages", hosts[:, 0], sends[:, 0, 0, 0], local=True)
     for gpu in range(1, tp):
         host = hosts[:, gpu, None, None]
         mine = flows[:, :, gpu - 1].transpose(0, 2, 1)
@@ -484,7 +464,7 @@ def _add_messages(tables: ServingTasks, hosts: Ints, listed: ListedIterations) -
         both = tables.add_tasks(JOIN, np.broadcast_to(host[:, :, 0], (k, listed.n_iterations)))
         tables.wait(come, both[:, None])
         tables.set("role", both, ANNOUNCED)
-        tables.point_host("announcements", hosts[:, gpu], come[:, 0, 0])
+        tables.set_host("announcements", hosts[:, gpu], come[:, 0, 0], local=True)
 
 
 # --- the whole run --------------------------------------------------------------------------------
@@ -564,10 +544,10 @@ def _add_transfers(
         params["control_message_size"],
     )
     request = arrivals[moved]
-    tables.point("kv", request, made.starts[:, 0, 0])
+    tables.set("kv", request, made.starts[:, 0, 0], local=True)
     tables.set("sending", request, made.own[0].size)
     tables.set("role", made.own, KV_SENT)
-    tables.point("of", made.own, request[:, None, None])
+    tables.set("of", made.own, request[:, None, None], local=True)
     _describe(tables, plan, made.there, moved)
     tables.set("generated", made.there, 1)
     leaders = _hosts_of(plan, PREFILL)[:, 0]
@@ -634,7 +614,7 @@ def _add_transitions(tables: ServingTasks, plan: ServingPlan, transitions: Trans
     tables.set("of", tasks, transitions.becomes)
     tables.set("at_ps", tasks, transitions.at_ps)
     instance, first, many = np.unique(transitions.instance, return_index=True, return_counts=True)
-    tables.point_host("transition", leader[instance], tasks[first])
+    tables.set_host("transition", leader[instance], tasks[first], local=True)
     tables.set_host("n_transitions", leader[instance], many)
 
 

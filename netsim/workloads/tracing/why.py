@@ -3,10 +3,9 @@ stages; flows on the way that waited longest are simulated again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,6 @@ from netsim.workloads.tracing.request_latency import (
 if TYPE_CHECKING:
     from netsim.experiment.scenario import Scenario
     from netsim.results import Result
-    from netsim.running.point import Progress
 
 TRACED = 20  # most flows of a path that are traced, those that waited longest
 
@@ -102,20 +100,13 @@ SENTENCES_OF_STEPS = SENTENCES | {
 NOTABLE = 1.05  # a task that takes this multiple of the median of its peers is a straggler
 
 
-def explain_step(
-    result: Result,
-    step: int | None,
-    *,
-    directory: Path | None = None,
-    trust: bool = False,
-    progress: Callable[[Progress], None] | None = None,
-) -> Explanation:
+def explain_step(result: Result, step: int | None, **replaying: Any) -> Explanation:
     """Explain the time of a step, or of the whole run without one: what is on its critical path.
 
-    The flows on it that waited longest are explained as by `explain_flow`; arguments and errors as
-    there and as for `critical_path`.
+    The flows on it that waited longest are explained as by `explain_flow`; errors as there and as
+    for `critical_path`. `replaying` are options of `Replay.of`.
     """
-    replay = Replay.of(result, directory, trust=trust, progress=progress)
+    replay = Replay.of(result, **replaying)
     path = critical_path(result, step=step, replay=replay)
     crossing = path.segments.filter(pl.col("ideal_ps").is_not_null()).to_dicts()
     flows = FlowRows(
@@ -123,20 +114,13 @@ def explain_step(
         {one["flow"]: one["ideal_ps"] for one in crossing},
         lambda: replay,
     )
+    usual_ps = _usual_times(result.tasks, path.segments["task"].drop_nulls())
     what = "The run" if step is None else f"Step {step}"
     return Explanation(
         f"{what} of {result.name}",
         path.end_ps - path.start_ps,
         None,
-        budget_table(
-            joined_rows(
-                _rows(
-                    path.segments,
-                    flows,
-                    _usual_times(result.tasks, path.segments["task"].drop_nulls()),
-                )
-            )
-        ),
+        budget_table(joined_rows(_rows(path.segments, flows, usual_ps))),
         result.flows,
         (*path.warnings, *(text for text in flows.warnings if text not in path.warnings)),
         CAUSES_OF_STEPS,
@@ -218,20 +202,12 @@ BEHIND = ("incast", "collision", "shared_link", "pfc", "nic")
 TTFT, TBT = "ttft", "tbt"
 
 
-def explain_request(
-    result: Result,
-    request: int,
-    what: str = "",
-    *,
-    directory: Path | None = None,
-    trust: bool = False,
-    progress: Callable[[Progress], None] | None = None,
-) -> Explanation:
+def explain_request(result: Result, request: int, what: str = "", **replaying: Any) -> Explanation:
     """Explain the time of a request: until its first token ("ttft"), in its longest gap between
     tokens ("tbt"), or from its arrival to its end ("").
 
-    Only a KV cache transfer in that time needs another simulation. Arguments and errors as for
-    `explain_flow` and `request_latency`.
+    Only a KV cache transfer in that time needs another simulation. Errors as for `explain_flow` and
+    `request_latency`. `replaying` are options of `Replay.of`.
     """
     breakdown = request_latency(result, request)
     start_ps, end_ps = _times(breakdown, what, str(result.path))
@@ -240,9 +216,7 @@ def explain_request(
         for row in breakdown.rows.iter_rows(named=True)
         if row["start_ps"] < end_ps and row["end_ps"] > start_ps
     ]
-    request_rows = _RequestRows(
-        result, rows, request, lambda: Replay.of(result, directory, trust=trust, progress=progress)
-    )
+    request_rows = _RequestRows(result, rows, request, lambda: Replay.of(result, **replaying))
     titles = {TTFT: "time to first token of ", TBT: "longest gap between tokens of "}
     subject = f"{titles.get(what, '')}request {request} of {result.name}"
     return Explanation(
@@ -300,8 +274,7 @@ class _RequestRows:
         windows = {
             one.flow: (one.start_ps, one.end_ps)
             for path in self.paths.values()
-            for one in path
-            if one.segment_type in ("flow", "send")
+            for one in _crossing(path)
         }
         self.flows = FlowRows(windows, {flow: int(ideals[flow]) for flow in windows}, replay)
 
@@ -334,27 +307,30 @@ class _RequestRows:
         stage, begin_ps = one["stage"], path[0].start_ps
         yield budget_row("waiting", stage, place, begin_ps - one["start_ps"])
         own_ps = one["end_ps"] - begin_ps
-        for segment in path:
-            if segment.flow in self.flows.ideals and segment.segment_type in ("flow", "send"):
-                time_ps = segment.end_ps - segment.start_ps
-                own_ps -= time_ps
-                yield from self.flows.of(segment.flow, time_ps, self.kinds[segment.flow])
+        for segment in _crossing(path):
+            time_ps = segment.end_ps - segment.start_ps
+            own_ps -= time_ps
+            yield from self.flows.of(segment.flow, time_ps, self.kinds[segment.flow])
         computing_ps = min(own_ps, one["computing_ps"])
         yield budget_row(stage, _work(one), place, computing_ps)
         latency_ps = own_ps - computing_ps
         yield budget_row("network", f"{stage}, latency of all-reduces", place, latency_ps)
 
     def _of_kv(self, path: list[PathSegment] | None, time_ps: int) -> Iterator[Row]:
-        for segment in path or ():
-            if segment.segment_type in ("flow", "send"):
-                took_ps = segment.end_ps - segment.start_ps
-                time_ps -= took_ps
-                for row in self.flows.of(segment.flow, took_ps, self.kinds[segment.flow]):
-                    cause = "kv_behind" if row["cause"] in BEHIND else "kv_slow"
-                    cause = cause if row["cause"] in SENTENCES_OF_REQUESTS else "kv"
-                    title = CAUSES_OF_REQUESTS[row["cause"]]
-                    yield {**row, "cause": cause, "manner": f"{row['manner']}, {title}"}
+        for segment in _crossing(path or ()):
+            took_ps = segment.end_ps - segment.start_ps
+            time_ps -= took_ps
+            for row in self.flows.of(segment.flow, took_ps, self.kinds[segment.flow]):
+                cause = "kv_behind" if row["cause"] in BEHIND else "kv_slow"
+                cause = cause if row["cause"] in SENTENCES_OF_REQUESTS else "kv"
+                title = CAUSES_OF_REQUESTS[row["cause"]]
+                yield {**row, "cause": cause, "manner": f"{row['manner']}, {title}"}
         yield budget_row("kv", "software" if path else "transfer", "", time_ps)
+
+
+def _crossing(path: Sequence[PathSegment]) -> Iterator[PathSegment]:
+    """Yield the segments of a path that cross the network."""
+    return (one for one in path if one.segment_type in ("flow", "send"))
 
 
 def _work(one: Row) -> str:
