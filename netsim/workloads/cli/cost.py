@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -74,89 +75,80 @@ def tables(costs: CostTables, rows: Sequence[GpuCost]) -> Iterator[Wide | str]:
     )
 
 
-def _column(
-    header: str,
-    rows: Sequence[GpuCost],
-    cell: Callable[[GpuCost], float | int | str],
-    rank: int = 0,
-) -> Column:
-    cells = [cell(row) for row in rows]
-    return Column(header, [c if isinstance(c, str) else format_number(c) for c in cells], rank)
+def _wide(title: str, rows: Sequence[GpuCost], *columns: Any) -> Wide:
+    """Return a row for each GPU; columns are header, cell of a row, rank and alignment."""
+    made = [Column("GPU", [row.name for row in rows], left=True)]
+    for header, cell, *rest in columns:
+        cells = [cell(row) for row in rows]
+        texts = [one if isinstance(one, str) else format_number(one) for one in cells]
+        made.append(Column(header, texts, *rest))
+    return Wide(made, title=title, elsewhere="--json has all")
 
 
 def _cost(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
-    return Wide(
-        [
-            Column("GPU", [row.name for row in rows], left=True),
-            _column("die\nmm2", rows, lambda row: row.die_mm2, 1),
-            _column("dies per\nwafer", rows, lambda row: row.dies, 2),
-            _column("without\ndefects", rows, lambda row: _percent(row.defect_free), 2),
-            _column("yield", rows, lambda row: _percent(row.die_yield)),
-            _column("USD per\ngood die", rows, lambda row: _usd(row.die_usd)),
-            _column("USD/mm2", rows, lambda row: f"{row.usd_per_good_mm2:.3f}"),
-            _column("memory", rows, lambda row: _usd(row.memory_usd), 3),
-            _column("package", rows, lambda row: _usd(row.package_usd), 3),
-            _column("links", rows, lambda row: _usd(row.link_usd), 3),
-            _column("USD per\nGPU", rows, lambda row: _usd(row.usd)),
-            _column(f"of\n{costs.fleet.reference}", rows, lambda r: f"{r.usd_of_reference:.2f}"),
-            _column("saved before\nlinks, USD", rows, lambda row: _usd(row.saved_usd), 1),
-            _column(
-                "break-even\nUSD/Gbps", rows, lambda row: f"{row.break_even_usd_per_gbps:.3f}", 1
-            ),
-        ],
-        title="Cost",
-        elsewhere="--json has all",
+    return _wide(
+        "Cost",
+        rows,
+        ("die\nmm2", lambda row: row.die_mm2, 1),
+        ("dies per\nwafer", lambda row: row.dies, 2),
+        ("without\ndefects", lambda row: _percent(row.defect_free), 2),
+        ("yield", lambda row: _percent(row.die_yield)),
+        ("USD per\ngood die", lambda row: _usd(row.die_usd)),
+        ("USD/mm2", lambda row: f"{row.usd_per_good_mm2:.3f}"),
+        ("memory", lambda row: _usd(row.memory_usd), 3),
+        ("package", lambda row: _usd(row.package_usd), 3),
+        ("links", lambda row: _usd(row.link_usd), 3),
+        ("USD per\nGPU", lambda row: _usd(row.usd)),
+        (f"of\n{costs.fleet.reference}", lambda row: f"{row.usd_of_reference:.2f}"),
+        ("saved before\nlinks, USD", lambda row: _usd(row.saved_usd), 1),
+        ("break-even\nUSD/Gbps", lambda row: f"{row.break_even_usd_per_gbps:.3f}", 1),
     )
 
 
 def _links(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
-    columns = [
-        Column("GPU", [row.name for row in rows], left=True),
-        Column("own link", [row.link for row in rows], left=True),
-        _column("Gbps", rows, lambda row: costs.gpus[row.name].rate / 1e9),
-    ]
+    kinds: list[Any] = []
     for number, kind in enumerate(costs.links):
-        ends = [row.links[number] for row in rows]
-        columns += [
-            Column(f"{kind}\nUSD", [_usd(end.usd) for end in ends], 1),
-            Column(f"{kind}\nW", [f"{end.watts:.1f}" for end in ends]),
+        kinds += [
+            (f"{kind}\nUSD", lambda row, k=number: _usd(row.links[k].usd), 1),
+            (f"{kind}\nW", lambda row, k=number: f"{row.links[k].watts:.1f}"),
         ]
-    columns += [
-        _column("W per GPU,\nno links", rows, lambda row: row.watts),
-        _column(f"W of\n{costs.fleet.reference}", rows, lambda r: f"{r.watts_of_reference:.3f}"),
-    ]
-    return Wide(columns, title="Scale-up links by kind, and power", elsewhere="--json has all")
+    return _wide(
+        "Scale-up links by kind, and power",
+        rows,
+        ("own link", lambda row: row.link, 0, True),
+        ("Gbps", lambda row: costs.gpus[row.name].rate / 1e9),
+        *kinds,
+        ("W per GPU,\nno links", lambda row: row.watts),
+        (f"W of\n{costs.fleet.reference}", lambda row: f"{row.watts_of_reference:.3f}"),
+    )
 
 
 def _failures(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
-    return Wide(
-        [
-            Column("GPU", [row.name for row in rows], left=True),
-            _column("GPUs", rows, lambda row: f"{row.gpus:,}"),
-            _column("group\nsize", rows, lambda row: row.group),
-            _column("MTBF per\nGPU, h", rows, lambda row: f"{row.mtbf_hours:,.0f}"),
-            _column("failures\nper day", rows, lambda row: f"{row.failures_a_day:.3f}"),
-            _column("GPU up", rows, lambda row: _percent(row.gpu_up, 3)),
-            _column("group up", rows, lambda row: _percent(row.group_up, 3)),
-            _column("lost,\nstop", rows, lambda row: _percent(row.blast_stop, 3)),
-            _column("lost,\nshrink", rows, lambda row: _percent(row.blast_shrink, 3)),
-        ],
-        title=f"Failures of {costs.fleet.gpus:,} {costs.fleet.reference}, or equal silicon",
-        elsewhere="--json has all",
+    return _wide(
+        f"Failures of {costs.fleet.gpus:,} {costs.fleet.reference}, or equal silicon",
+        rows,
+        ("GPUs", lambda row: f"{row.gpus:,}"),
+        ("group\nsize", lambda row: row.group),
+        ("MTBF per\nGPU, h", lambda row: f"{row.mtbf_hours:,.0f}"),
+        ("failures\nper day", lambda row: f"{row.failures_a_day:.3f}"),
+        ("GPU up", lambda row: _percent(row.gpu_up, 3)),
+        ("group up", lambda row: _percent(row.group_up, 3)),
+        ("lost,\nstop", lambda row: _percent(row.blast_stop, 3)),
+        ("lost,\nshrink", lambda row: _percent(row.blast_shrink, 3)),
     )
 
 
 def _spares(costs: CostTables, rows: Sequence[GpuCost]) -> Wide:
-    columns = [Column("GPU", [row.name for row in rows], left=True)]
-    for number, goodput in enumerate(costs.fleet.goodput):
-        for what in ("stop", "shrink", "full"):
+    def cell(row: GpuCost, number: int, what: str) -> str:
+        spares: int | None = getattr(row.spares[number], what)
+        return "-" if spares is None else f"{spares} ({spares / row.silicon:g})"
 
-            def cell(row: GpuCost, i: int = number, what: str = what) -> str:
-                spares: int | None = getattr(row.spares[i], what)
-                return "-" if spares is None else f"{spares} ({spares / row.silicon:g})"
-
-            columns.append(_column(f"{100 * goodput:g} %\n{what}", rows, cell))
-    return Wide(columns, title="Spares", elsewhere="--json has all")
+    columns = [
+        (f"{100 * goodput:g} %\n{what}", partial(cell, number=number, what=what))
+        for number, goodput in enumerate(costs.fleet.goodput)
+        for what in ("stop", "shrink", "full")
+    ]
+    return _wide("Spares", rows, *columns)
 
 
 def _usd(value: float) -> str:
