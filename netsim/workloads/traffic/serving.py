@@ -22,11 +22,19 @@ from netsim.flows import TrafficContext, Workload
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_bytes, format_time
-from netsim.workloads.collectives import ALGORITHMS, WHOLE_PACKETS, CollectiveOptions, Wire, hops_of
+from netsim.workloads.collectives import ALGORITHMS, WHOLE_PACKETS, CollectiveOptions, hops_of
 from netsim.workloads.inference.roofline import weight_bytes
-from netsim.workloads.operations import Wires
 from netsim.workloads.serving import instance
-from netsim.workloads.serving.data import DECODE, LOG, MIXED, PREFILL, ROLES, Requests, check_used
+from netsim.workloads.serving.data import (
+    DECODE,
+    LOG,
+    MIXED,
+    PREFILL,
+    ROLES,
+    Requests,
+    ServingInstances,
+    check_used,
+)
 from netsim.workloads.serving.failures import (
     FAILURE_PARAMS,
     check_shrunk,
@@ -172,10 +180,11 @@ def flows(
     parts = kv_parts_of(params)
     hosts, pool = hosts_of(params, groups, network, context)
     drawn = draw_requests(params, rng, context.directory)
-    listed = _slots(params, groups, drawn.requests, hosts, network, context)
+    instances = place_instances(groups, hosts)
+    listed = _slots(params, groups, drawn.requests, instances, network, context)
     later = int((drawn.requests.output_tokens > 1).sum())
     context.reserve(WITH_TASKS * later * _flows_of_request(groups, parts), key="traffic.requests")
-    plan = plan_of(groups, place_instances(groups, hosts), drawn, params, of_router)
+    plan = plan_of(groups, instances, drawn, params, of_router)
     last_ps = int(drawn.requests.arrival_ps[-1])
     outages = failures_of(params, plan.instances.size, last_ps, of_failures, context.directory)
     check_shrunk(outages, groups.values(), of_file=params["failure_trace"] is not None)
@@ -275,7 +284,7 @@ def _slots(
     params: Mapping[str, Any],
     groups: Mapping[int, Group],
     requests: Requests,
-    hosts: NDArray[np.int64],
+    placed: ServingInstances,
     network: Network,
     context: TrafficContext,
 ) -> dict[int, ListedIterations]:
@@ -284,7 +293,7 @@ def _slots(
         names = ("all_reduces_per_iteration", "max_iterations", "algorithm", "latency")
         check_used(params, dict.fromkeys(names, (False, 'all_reduces = "packets"')))
         return {}
-    found, first, n_flows = {}, 0, 0
+    found, n_flows = {}, 0
     wires = wires_of(network, context)
     for role, group in groups.items():
         one = group.deployment
@@ -297,8 +306,8 @@ def _slots(
             algorithm=params["algorithm"] or one.options.all_reduce,
             latency_ps=one.overheads.step_latency if latency is None else latency,
         )
-        instances = hosts[first : first + group.n * one.tp].reshape(group.n, one.tp)
-        first += instances.size
+        hops = hops_of("all_reduce", one.tp, WHOLE_PACKETS, how)
+        hosts = placed.of(np.flatnonzero(placed.role == role))
         batch = min(params["max_batch"], len(requests))
         prompts = params["token_budget"]
         if not params["chunked"]:
@@ -310,16 +319,12 @@ def _slots(
             max_rows=batch if role == DECODE else max(prompts, batch),
             max_batch=0 if role == PREFILL else batch,
             control_bytes=params["control_message_size"],
-            ways=tuple(_wire(how, own, wires) for own in instances),
+            ways=tuple(wires.wire(hops, own) for own in hosts),
         )
         reduces_merged(group, found[role])
         n_flows += group.n * found[role].n_iterations * flows_of_iteration(group, found[role])
     context.reserve(WITH_TASKS * n_flows, key="traffic.max_iterations")
     return found
-
-
-def _wire(how: CollectiveOptions, hosts: NDArray[np.int64], wires: Wires) -> Wire:
-    return wires.wire(hops_of("all_reduce", hosts.size, WHOLE_PACKETS, how), hosts)
 
 
 def _notes(groups: Mapping[int, Group], listed: Mapping[int, ListedIterations]) -> list[str]:
