@@ -1,12 +1,17 @@
-"""FLOPs and bytes of a layer match the formulas of the Lite-GPU paper for its models.
+"""Times of iterations match closed forms, and the same compiled; training counts the same FLOPs.
 
-For B requests with prompts of S tokens and contexts of C, in FP8: P_l = 2 h^2 + 2 h kvd + n h f.
-Prefill takes 2 B S P_l + 2 B S^2 h FLOPs, decode 2 B P_l + 4 B C h. A token has 2 kvd bytes of keys
-and values. Each layer has two ring all-reduces; a GPU sends 2 (t - 1) / t of the buffer in each.
+FLOPs and bytes of a layer are those of the Lite-GPU paper for its models. For B requests with
+prompts of S tokens and contexts of C, in FP8: P_l = 2 h^2 + 2 h kvd + n h f. Prefill takes
+2 B S P_l + 2 B S^2 h FLOPs, decode 2 B P_l + 4 B C h. A token has 2 kvd bytes of keys and values.
+Each layer has two ring all-reduces; a GPU sends 2 (t - 1) / t of the buffer in each.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
 
+import random
+from dataclasses import dataclass, replace
+
+import numba
 import pytest
 
 from netsim.workloads.inference import (
@@ -20,7 +25,11 @@ from netsim.workloads.inference import (
     network_ps,
     prompt_pairs,
 )
+from netsim.workloads.inference import roofline as module
 from netsim.workloads.inference.roofline import layer_counts
+from netsim.workloads.job import load_job
+from netsim.workloads.job.machine import Efficiency, Link
+from netsim.workloads.job.work import layer_kernels
 
 
 @dataclass(frozen=True)
@@ -158,3 +167,135 @@ def test_batch_reads_only_the_experts_it_uses():
 def test_latent_attention_caches_the_compressed_vector():
     one = load_deployment({"model": "deepseek_v3", "machine": {"preset": "h100", "memory": "1TB"}})
     assert kv_bytes_of_token(one) == 61 * (512 + 64)
+
+
+OVERHEADS = {
+    "prefill_efficiency": 0.6,
+    "decode_efficiency": 0.4,
+    "memory_efficiency": 0.8,
+    "network_efficiency": 0.5,
+    "step_latency": "3us",
+    "layer_overhead": "100us",
+    "iteration_overhead": "5ms",
+    "sequence_overhead": "200us",
+    "activation_passes": 10,
+}
+
+
+def cost_of(model="llama3_70b", options=None, **overheads):
+    table = {"model": model, "machine": {"preset": "h100", "memory": "1TB"}}
+    return iteration_cost(
+        load_deployment({**table, "options": {"tp": 4, **(options or {})}, "overheads": overheads})
+    )
+
+
+def test_compiled_times_equal_python():
+    names = (
+        "compute_parts",
+        "compute_ps",
+        "network_ps",
+        "iteration_ps",
+        "all_reduce_bytes",
+        "prompt_pairs",
+    )
+    space = dict(vars(module))
+    for name in names:
+        function = vars(module)[name]
+        copy = type(function)(function.__code__, space, name)
+        space[name] = numba.njit(copy)
+    rng = random.Random(5)
+    costs = [
+        cost_of(model, {"embeddings": True, **options}, **OVERHEADS, async_launch=bool(options))
+        for model in ("llama3_70b", "mixtral_8x7b")
+        for options in ({}, {"overlap": True, "roofline": "layer"})
+    ]
+    for _ in range(200):
+        batch, prompt = rng.randrange(300), rng.choice((0, 1, 777, 10**6))
+        start = rng.randrange(5000)
+        pairs = prompt_pairs(True, start, prompt)
+        assert space["prompt_pairs"](True, start, prompt) == pairs
+        arguments = (batch + prompt, pairs, batch, batch * rng.randrange(10**5))
+        for cost in costs:
+            assert space["iteration_ps"](cost, *arguments) == iteration_ps(cost, *arguments)
+            found = space["all_reduce_bytes"](cost, arguments[0])
+            assert found == module.all_reduce_bytes(cost, arguments[0])
+
+
+def test_software_overheads_are_added():
+    bare = compute_ps(cost_of(), 8, 0, 8, 8000)
+    assert compute_ps(cost_of(layer_overhead="100us"), 8, 0, 8, 8000) == bare + 80 * 10**8
+    ahead = cost_of(layer_overhead="100us", async_launch=True)
+    assert compute_ps(ahead, 8, 0, 8, 8000) == max(bare, 80 * 10**8)
+    assert compute_ps(cost_of(iteration_overhead="1ms"), 8, 0, 8, 8000) == bare + 10**9
+    more = cost_of(sequence_overhead="1ms")
+    assert compute_ps(more, 8, 0, 8, 8000) == bare + 8 * 10**9
+    prompts = compute_ps(cost_of(), 2008, 1000, 8, 8000)
+    assert compute_ps(more, 2008, 1000, 8, 8000) == prompts + 9 * 10**9
+
+
+def test_layer_roofline_overlaps_compute_and_reads():
+    parts, layer = (cost_of(options={"roofline": one}) for one in ("parts", "layer"))
+    rows, weights = 2000 * parts.decode_row_ps, parts.weights_ps
+    context = 2000 * 1500
+    scores, read = context * parts.context_ps, context * parts.kv_ps
+    assert rows > weights
+    assert read > scores
+    arguments = (2000, 0, 2000, context)
+    assert compute_ps(parts, *arguments) == pytest.approx(rows + read, abs=1)
+    assert compute_ps(layer, *arguments) == pytest.approx(max(rows + scores, weights + read), abs=1)
+
+
+def test_prompt_pairs_of_chunks_sum_to_whole_prompt():
+    for causal in (True, False):
+        whole = prompt_pairs(causal, 0, 1500)
+        assert whole == 1500 * 1500 // (2 if causal else 1)
+    chunks = (prompt_pairs(True, start, 500) for start in (0, 500, 1000))
+    assert sum(chunks) == prompt_pairs(True, 0, 1500)
+
+
+TRAINED = ("llama3_70b", "gpt3_175b", "llama3_405b", "mixtral_8x7b", "deepseek_v3", "bloom_176b")
+
+
+def forward_flops(model):
+    """Return the model and its matrix FLOPs in a training forward pass of one sequence."""
+    job = load_job(
+        {"model": model, "machine": "h100_80gb", "layout": {"global_batch": 1}}, fits=False
+    )
+    shape = job.model
+    layers = {True: shape.moe_layers, False: shape.layers - shape.moe_layers}
+    return shape, sum(
+        n * kernel.count * kernel.forward.flops
+        for experts, n in layers.items()
+        if n
+        for kernel in layer_kernels(job, experts)
+        if kernel.unit != "vector"
+    )
+
+
+def test_prefill_flops_equal_training_forward_pass():
+    for model in TRAINED:
+        shape, expected = forward_flops(model)
+        machine = {"preset": "h100", "memory": "2TB", "memory_rate": "100000GB/s"}
+        one = load_deployment({"model": model, "machine": machine, "options": {"tp": 1}})
+        tokens, causal = shape.sequence, shape.attention_flops == 2
+        pairs = prompt_pairs(causal, 0, tokens)
+        found = compute_ps(iteration_cost(one), tokens, pairs, 0, 0)
+        assert found * 2000e12 / 1e12 == pytest.approx(expected, rel=1e-9)
+
+
+def test_all_reduce_time_equals_training_ring():
+    for tp in [2, 4, 8]:
+        overheads = {"network_efficiency": 0.65, "step_latency": "3.4us"}
+        one = load_deployment(
+            {
+                "model": "llama3_70b",
+                "machine": "h100",
+                "options": {"tp": tp},
+                "overheads": overheads,
+            }
+        )
+        link = one.machine.scale_up
+        assert isinstance(link, Link)
+        link = replace(link, efficiency=Efficiency((0.0,), (0.65,)), step_latency=3_400_000)
+        expected = 160 * link.time_ps("all_reduce", tp, 1500 * 8192)
+        assert network_ps(iteration_cost(one), 1500) == pytest.approx(expected, abs=1)

@@ -1,15 +1,17 @@
-"""Request and iteration tables built from the log of a run."""
+"""Tables and metrics built from the log of a run; capacity under failures."""
 
 from __future__ import annotations
 
 import math
 import random
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
-from serving_case import Row, log_of, mixed_plan, row, split_run
+from serving_case import Row, log_of, lost_shares, mixed_plan, row, split_run
 
 from netsim.errors import RunError
 from netsim.workloads.serving.data import (
@@ -23,11 +25,17 @@ from netsim.workloads.serving.data import (
     UP,
     ServingPlan,
 )
+from netsim.workloads.serving.failures import Policy, draw_outages
 from netsim.workloads.serving.outcome import (
     ServingTables,
+    _slo,
     audit,
+    capacity_metrics,
     distribution,
+    expected_capacity,
+    met,
     outcome,
+    serving_metrics,
     stays,
     tokens,
 )
@@ -218,3 +226,111 @@ def test_token_gaps_match_random_runs() -> None:
         assert shown["mean"] == pytest.approx(sum(every) / len(every))
         for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)):
             assert shown[name] == every[math.ceil(share * len(every)) - 1]
+
+
+def figures(**objective: int | None) -> dict[str, Any]:
+    plan, rows = split_run()
+    plan = replace(plan, **objective)
+    log = log_of(rows)
+    return serving_metrics(plan, outcome(plan, log, np.array([300, 310, 400, 420])), log)
+
+
+def test_rates_span_first_arrival_to_last_token() -> None:
+    found = figures()
+    assert found["span_ps"] == 600
+    assert found["requests_per_s"] == pytest.approx(2 / 600e-12)
+    assert found["tokens_per_s"] == pytest.approx(7 / 600e-12)
+    assert found["offered_per_s"] == pytest.approx(1 / 50e-12)
+
+
+def test_latency_distributions_match_the_log() -> None:
+    found = figures()
+    assert found["ttft_ps"] == {"mean": 225.0, "p50": 200, "p90": 250, "p99": 250, "max": 250}
+    assert found["queueing_ps"]["max"] == 150
+    assert found["tbt_ps"] == {"mean": 112.0, "p50": 80, "p90": 200, "p99": 200, "max": 200}
+    assert found["second_token_ps"]["p50"] == 160
+    assert found["tpot_ps"]["max"] == 130
+    assert found["latency_ps"]["p50"] == 460
+    assert found["kv_ps"]["max"] == 140
+
+
+def test_goodput_counts_requests_that_meet_all_slos() -> None:
+    for ttft, tbt, stall, shares in [
+        (None, None, None, (1.0, 1.0, 1.0)),
+        (200, None, None, (0.5, 1.0, 0.5)),
+        (200, 160, None, (0.5, 0.5, 0.0)),
+        (250, 200, 200, (1.0, 1.0, 1.0)),
+        (250, 200, 199, (1.0, 1.0, 0.5)),
+    ]:
+        found = figures(ttft_ps=ttft, tbt_ps=tbt, stall_ps=stall)["slo"]
+        assert (found["ttft_attainment"], found["tbt_attainment"], found["attainment"]) == shares
+        assert found["stalled"] == (stall == 199)
+        assert found["goodput_per_s"] == pytest.approx(shares[2] / 50e-12)
+
+
+def test_single_long_token_gap_is_a_stall() -> None:
+    """With one gap of 9 s and 150 of 10 ms, the 99th percentile meets 50 ms."""
+    plan, _ = split_run()
+    plan = replace(plan, tbt_ps=5 * 10**10, stall_ps=5 * 10**11)
+    columns = ("end_ps", "ttft_ps", "tbt_p99_ps", "tbt_max_ps")
+    table = {name: np.array([10**12, 10**12]) for name in columns}
+    table["tbt_p99_ps"] = np.array([10**10, 10**10])
+    table["tbt_max_ps"] = np.array([9 * 10**12, 10**10])
+    assert [one.tolist() for one in met(plan, table)] == [[True] * 2, [True] * 2, [False, True]]
+    assert _slo(plan, table, 1.0)["stalled"] == 1
+
+
+def test_percentiles_match_numpy() -> None:
+    for n in [1, 2, 99, 100, 101, 1000]:
+        values = np.random.default_rng(n).integers(0, 50, n)
+        found = distribution(values)
+        for name, share in (("p50", 50), ("p90", 90), ("p99", 99)):
+            assert found[name] == np.percentile(values, share, method="inverted_cdf")
+        assert distribution(np.zeros(0, np.int64)) == dict.fromkeys(
+            ("mean", "p50", "p90", "p99", "max")
+        )
+
+
+MTBF, REPAIR, UNTIL = 8_000_000, 300_000, 20_000_000_000
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(MTBF, REPAIR, swap_ps=30_000),
+        Policy(MTBF, 5 * REPAIR, swap_ps=30_000, spares=1),
+        Policy(MTBF, 5 * REPAIR, swap_ps=30_000, spares=3),
+        Policy(MTBF, REPAIR, swap_ps=9_000, on_failure="shrink", restart_ps=30_000),
+    ],
+)
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_expected_capacity_matches_drawn_failures(policy: Policy, gpus: int) -> None:
+    machines = 6
+    found = draw_outages(policy, np.full(machines, gpus), UNTIL, np.random.default_rng(5))
+    down, short = (float(one.mean()) for one in lost_shares(found, machines, UNTIL))
+    expected = expected_capacity(policy, gpus, machines)
+    assert expected is not None
+    assert down + short / gpus == pytest.approx(1 - expected, rel=0.08)
+
+
+def test_expected_capacity_is_none_for_shrink_with_spares() -> None:
+    policy = Policy(MTBF, REPAIR, spares=1, on_failure="shrink", restart_ps=1)
+    assert expected_capacity(policy, 4, 2) is None
+
+
+def test_capacity_metrics_sum_down_and_shrunk_time() -> None:
+    plan = mixed_plan([(100, 10, 3)], instances=3)
+    host, size = int(plan.instances.leader[0]), int(plan.instances.size[0])
+    every = int(plan.instances.size.sum())
+    rows = [
+        row(host, 200, DOWN, count=0),
+        row(host, 300, UP, count=size - 1),
+        row(host, 700, UP, count=size),
+        row(host, 1000, DOWN, count=0),
+        row(host, 5000, UP, count=size),
+    ]
+    found = capacity_metrics(plan, log_of(rows), 100, 1100)
+    assert found["count"] == 2
+    lost = size * 100 + 400 + size * 100
+    assert found["available_gpu_share"] == pytest.approx(1 - lost / (1000 * every))
+    assert capacity_metrics(plan, log_of([]), 100, 1100) == {"count": 0, "available_gpu_share": 1.0}
