@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 IN_ROW, IN_ROWS = 16, 32
 """Switches in a row of one network, and of several; more share a symbol."""
 
-HOST, SWITCH, CIRCUIT = "#444444", "#F4F1EA", "#E69F00"
+HOST, SWITCH, CIRCUIT = "#444444", "#F4F1EA", style.ORANGE
 ROW_IN, UNIT_IN = 1.05, 0.28
 """Height of a tier and width of a symbol, in inches."""
 

@@ -129,10 +129,10 @@ def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) 
 
 
 OUTCOMES = {
-    "drop": ("dropped", "x", "#D55E00"),
-    "lost": ("lost on the wire", "X", "#D55E00"),
-    "trim": ("trimmed", "v", "#CC79A7"),
-    "mark": ("marked", "^", "#E69F00"),
+    "drop": ("dropped", "x", style.VERMILION),
+    "lost": ("lost on the wire", "X", style.VERMILION),
+    "trim": ("trimmed", "v", style.PINK),
+    "mark": ("marked", "^", style.ORANGE),
 }
 """Event -> (label, marker, color)."""
 

@@ -22,11 +22,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
-# Okabe and Ito's colors, safe for red-green color blindness, and three more.
-COLORS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
-    "#8C510A", "#5E3C99", "#7A7A00",
-)  # fmt: skip
+BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, BLACK, YELLOW, GRAY = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
+    *("#F0E442", "#999999"),
+)
+BROWN, PURPLE, OLIVE = "#8C510A", "#5E3C99", "#7A7A00"
+"""The palette of plots and reports: Okabe and Ito's colors, safe for red-green color blindness, and
+some more."""
+
+COLORS = (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, BLACK, BROWN, PURPLE, OLIVE)
+"""Colors of curves, in order."""
+
 LINES = ("-", "--", ":", "-.")
 MARKERS = ("", "o", "s", "^", "D", "v", "x")
 COLOR_OF = {

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
+from netsim.plots import style
 from netsim.plots.layout import per_link
 from netsim.tracing.causes import CAUSES
 from netsim.tracing.record import Replay
@@ -34,9 +35,9 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 CATEGORIES = (
-    ("alone in the network", "#009E73"),
-    ("other flows on its busiest link", "#D55E00"),
-    ("stopped, waiting or repeating", "#999999"),
+    ("alone in the network", style.GREEN),
+    ("other flows on its busiest link", style.VERMILION),
+    ("stopped, waiting or repeating", style.GRAY),
 )
 MAX_SHARERS, MAX_PAUSED = 4, 3
 
@@ -227,9 +228,10 @@ def of_point(report: Report, point: Point) -> Iterator[Section]:
 
 
 COLORS = (
-    "#009E73", "#D55E00", "#E69F00", "#CC79A7", "#0072B2", "#56B4E9", "#8C510A", "#5E3C99",
-    "#7A7A00", "#F0E442", "#000000", "#999999", "#A6CEE3", "#B2DF8A", "#FB9A99", "#CAB2D6",
-)  # fmt: skip
+    *(style.GREEN, style.VERMILION, style.ORANGE, style.PINK, style.BLUE, style.SKY, style.BROWN),
+    *(style.PURPLE, style.OLIVE, style.YELLOW, style.BLACK, style.GRAY, "#A6CEE3", "#B2DF8A"),
+)
+"""A color for each cause."""
 
 
 def _explained(report: Report, point: Point) -> Iterator[Section]:
@@ -250,7 +252,7 @@ def _explained(report: Report, point: Point) -> Iterator[Section]:
         )
         for one in found.values()
     ]
-    categories = [(CAUSES[c], COLORS[list(CAUSES).index(c) % len(COLORS)]) for c in causes]
+    categories = [(CAUSES[c], COLORS[list(CAUSES).index(c)]) for c in causes]
     text = "Simulated again with recording on, as by netsim why: every part is exact."
     part = parts.bars(categories, unit[0], rows)
     yield Section("explained", "Slowest flows, explained", (text,), (part,), EXPLAINED)

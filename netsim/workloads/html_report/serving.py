@@ -34,7 +34,7 @@ ALIKE = 0.05
 WORST = (("tbt_max_ps", 5, "longest gap"), ("ttft_ps", 3, "latest first token"))
 """Column of requests, how many of the worst are shown, and what they have."""
 
-COLORS = ("#999999", "#009E73", "#D55E00", "#E69F00", "#56B4E9", "#000000")
+COLORS = (style.GRAY, style.GREEN, style.VERMILION, style.ORANGE, style.SKY, style.BLACK)
 """Colors of the stages, as in LABELS."""
 
 

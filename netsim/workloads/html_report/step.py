@@ -15,6 +15,7 @@ from netsim.html_report import parts
 from netsim.html_report.overview import FEW_POINTS
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
+from netsim.plots import style
 from netsim.units import format_time
 from netsim.workloads.plots.timeline import (
     MAX_ROWS,
@@ -30,8 +31,11 @@ from netsim.workloads.tracing.critical_path import CriticalPath, critical_path
 
 ORDER, TIMELINE = 3, 20  # position of the steps, and of the timeline
 
-COMPUTE, BUBBLE, SKEW, OTHER = "#56B4E9", "#999999", "#CC79A7", "#000000"
-KINDS = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#8C510A", "#5E3C99", "#7A7A00", "#F0E442")
+COMPUTE, BUBBLE, SKEW, OTHER = style.SKY, style.GRAY, style.PINK, style.BLACK
+KINDS = (
+    *(style.VERMILION, style.ORANGE, style.GREEN, style.BLUE, style.BROWN),
+    *(style.PURPLE, style.OLIVE, style.YELLOW),
+)
 
 WAITS = {
     "bubble": "waiting for messages not yet sent (bubble)",

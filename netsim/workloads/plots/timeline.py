@@ -458,8 +458,8 @@ COMPUTES = ("#9CC3E6", "#1F5C99", "#D5DCE4", "#5B8DB8", "#0B2E4F", "#B7B7B7")
 """Colors of computes, alternately light and dark."""
 
 COMMUNICATION = (
-    ("#D55E00", ""), ("#E8C400", "////"), ("#009E73", "\\\\\\\\"), ("#CC79A7", "xxxx"),
-    ("#E69F00", "...."), ("#7A7A00", "----"), ("#8C510A", "++++"), ("#5E3C99", "||||"),
+    (style.VERMILION, ""), ("#E8C400", "////"), (style.GREEN, "\\\\\\\\"), (style.PINK, "xxxx"),
+    (style.ORANGE, "...."), (style.OLIVE, "----"), (style.BROWN, "++++"), (style.PURPLE, "||||"),
 )  # fmt: skip
 """Color and hatch of kinds of communication, distinct in gray."""
 
