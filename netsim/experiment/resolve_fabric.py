@@ -43,19 +43,10 @@ UNKNOWN = "unknown key"
 def fabric_defaults(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
     """Return the [fabric] table that a transport expects: `FABRIC` and `PRESET_FABRIC[preset]`.
 
-    A plugin given as a path is relative to the transport. Raises InputError if a table is not a
-    dict.
+    A plugin given as a path is relative to the transport.
     """
-    tables = getattr(module, "PRESET_FABRIC", {})
-    declared = {"FABRIC": getattr(module, "FABRIC", {}), "PRESET_FABRIC": tables}
-    if isinstance(tables, Mapping):
-        declared[f'PRESET_FABRIC["{preset}"]'] = tables.get(preset, {})
-    for key, table in declared.items():
-        if not isinstance(table, Mapping):
-            raise InputError(
-                "must be a dict", file=str(module.__file__), key=key, code="wrong_type"
-            )
-    defaults = merge(declared["FABRIC"], tables.get(preset, {}))
+    presets = getattr(module, "PRESET_FABRIC", {})
+    defaults = merge(getattr(module, "FABRIC", {}), presets.get(preset, {}))
     for key in FABRIC_PLUGINS:
         name = defaults.get(key)
         if isinstance(name, str) and registry.split_preset(name)[0].endswith(".py"):
