@@ -10,7 +10,7 @@ from statistics import mean
 
 import numpy as np
 
-from netsim.workloads.inference.validation import rows
+from netsim.workloads.validation.hardware import measured_iterations
 
 GROUPS = ("h100", "a100")
 """Groups with fitted rows."""
@@ -18,7 +18,7 @@ GROUPS = ("h100", "a100")
 
 def predicted(group, *, large=False):
     """Return a group's rows not used for fitting, with few or many tokens."""
-    chosen = [row for row in rows() if row.group == group and not row.fitted]
+    chosen = [row for row in measured_iterations() if row.group == group and not row.fitted]
     return [row for row in chosen if row.large is large]
 
 
@@ -48,7 +48,7 @@ MAX_STEPS = 50
 
 def fitted_overheads(group, **fixed):
     """Return a group's overheads, fitted, with other fixed values."""
-    chosen = [row for row in rows() if row.group == group and row.fitted]
+    chosen = [row for row in measured_iterations() if row.group == group and row.fitted]
     base = replace(chosen[0].deployment.overheads, **fixed)
 
     def errors(x):

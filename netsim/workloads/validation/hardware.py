@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.common.inputs import read_toml
 from netsim.validation.laws import Measured
-from netsim.workloads.inference import validation as served
+from netsim.workloads.inference import Deployment, load_deployment
+from netsim.workloads.inference.roofline import LONG_PROMPT, decode_ps, prefill_ps
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.step import StepTime, step_time
@@ -116,15 +118,80 @@ def memory() -> Measured:
                 }
 
 
+# --- iterations of served models ------------------------------------------------------------------
+
+ITERATIONS = Path(__file__).parents[1] / "inference/published.toml"
+PS_PER_MS = 1e9
+
+PROMPT = 512  # tokens of each prompt in phase "prefills"
+CONTEXT = PROMPT + 128 // 2  # mean context of a decoded token
+
+PHASES = {"prefill": "prompt tokens", "prefills": "prompts", "decode": "sequences"}
+"""Phases, and what the size of a measured iteration counts."""
+
+
+@dataclass(frozen=True)
+class MeasuredIteration:
+    """A measured time, and ours by formula."""
+
+    group: str
+    model: str
+    deployment: Deployment
+    fitted: bool
+    phase: str
+    size: int
+    measured_ms: float
+
+    @property
+    def large(self) -> bool:
+        """Whether its prompts have more than `LONG_PROMPT` tokens in total."""
+        tokens = {"prefill": self.size, "prefills": self.size * PROMPT, "decode": 0}[self.phase]
+        return tokens > LONG_PROMPT
+
+    @property
+    def ms(self) -> float:
+        """Our time, with the group's overheads."""
+        return _time_ms(self.deployment, self.phase, self.size)
+
+
+def _time_ms(deployment: Deployment, phase: str, size: int, context: int = CONTEXT) -> float:
+    """Return the time of an iteration; `context` is that of each decoding sequence."""
+    if phase == "decode":
+        return decode_ps(deployment, size, context) / PS_PER_MS
+    prompts, tokens = (1, size) if phase == "prefill" else (size, PROMPT)
+    return prefill_ps(deployment, tokens, prompts) / PS_PER_MS
+
+
+@cache
+def iteration_sources() -> dict[str, dict[str, Any]]:
+    """Return the source and setup of each group of measured iterations."""
+    return dict(read_toml(ITERATIONS)["group"])
+
+
+@cache
+def measured_iterations() -> tuple[MeasuredIteration, ...]:
+    return tuple(one for table in read_toml(ITERATIONS)["row"] for one in _iterations_of(table))
+
+
+def _iterations_of(table: dict[str, Any]) -> Iterator[MeasuredIteration]:
+    group = iteration_sources()[table["group"]]
+    parts = {name: group[name] for name in ("machine", "overheads", "formats")}
+    options = {"tp": table["tp"], "embeddings": True}
+    deployment = load_deployment({"model": table["model"], "options": options, **parts})
+    about = table["group"], table["model"], deployment, table.get("fitted", False)
+    for phase in PHASES:
+        for size, measured_ms in table.get(f"{phase}_ms", ()):
+            yield MeasuredIteration(*about, phase, size, measured_ms)
+
+
 def iterations(group: str, machine: str) -> Measured:
     """Predict iterations of one source that nothing was fitted to."""
-    counted = {"prefill": "prompt tokens", "prefills": "prompts", "decode": "sequences"}
-    about = served.groups()[group]
-    for row in served.rows():
+    about = iteration_sources()[group]
+    for row in measured_iterations():
         if row.group == group and not row.fitted:
             tp = row.deployment.tp
             yield {
-                "title": f"{row.model} on {tp} {machine}: {row.size:,} {counted[row.phase]}",
+                "title": f"{row.model} on {tp} {machine}: {row.size:,} {PHASES[row.phase]}",
                 "ours": row.ms,
                 "theirs": row.measured_ms,
                 "source": about["title"],
@@ -133,6 +200,18 @@ def iterations(group: str, machine: str) -> Measured:
 
 
 def formulas() -> Measured:
-    """Predict iterations of which llm-analysis has formulas."""
-    for row in served.formulas():
-        yield {"title": f"{row.name}: {row.phase}", "ours": row.ms, "theirs": row.stated_ms}
+    """Predict iterations of which llm-analysis has formulas: 16 bits, full attention."""
+    for table in read_toml(ITERATIONS)["formula"]:
+        deployment = load_deployment(
+            {
+                "model": table["model"],
+                "machine": table.get("machine", "a100_80gb"),
+                "formats": dict.fromkeys(("weights", "kv", "activations", "compute"), "fp16"),
+                "options": {"tp": table["tp"], "attention": "full", "embeddings": True},
+                "overheads": table.get("overheads", {}),
+            }
+        )
+        for phase, size in (("prefill", PROMPT), ("decode", 1)):
+            ours = _time_ms(deployment, phase, size, PROMPT)
+            title = f"{table['name']}: {phase}"
+            yield {"title": title, "ours": ours, "theirs": table[f"{phase}_ms"]}

@@ -13,8 +13,8 @@ from netsim.common.inputs import read_toml
 from netsim.workloads.cli import workload_inference as commands
 from netsim.workloads.inference.deployment import Overheads
 from netsim.workloads.inference.limits import comparison
-from netsim.workloads.inference.validation import groups, rows
 from netsim.workloads.job.load import presets
+from netsim.workloads.validation.hardware import iteration_sources, measured_iterations
 
 FITTED = (
     *("prefill_efficiency", "decode_efficiency"),
@@ -28,7 +28,7 @@ def bare(row):
 
 
 def fitted(group):
-    return [row for row in rows() if row.group == group and row.fitted]
+    return [row for row in measured_iterations() if row.group == group and row.fitted]
 
 
 def test_only_one_deployment_of_four_gpus_is_fitted():
@@ -45,7 +45,7 @@ def test_overhead_presets_equal_the_fit(group):
     overheads, refitted = fitted(group)[0].deployment.overheads, fitted_overheads(group)
     for name in FITTED:
         assert getattr(refitted, name) == pytest.approx(getattr(overheads, name), rel=1e-3)
-    stated = read_toml(presets("overheads")[groups()[group]["overheads"]])
+    stated = read_toml(presets("overheads")[iteration_sources()[group]["overheads"]])
     assert stated["step_latency"] == "3.4us"
 
 
@@ -74,11 +74,12 @@ def test_empirical_term_improves_only_long_prompts(group, us, largest):
         return with_overheads(row, overheads)
 
     assert errors([changed(row) for row in predicted(group, large=True)])[0] < largest
-    assert all(changed(row).ms == row.ms for row in rows() if row.group == group and not row.large)
+    others = [row for row in measured_iterations() if row.group == group and not row.large]
+    assert all(changed(row).ms == row.ms for row in others)
 
 
 def test_roofline_alone_is_up_to_eight_times_too_fast():
-    small = [row for row in rows() if not row.large]
+    small = [row for row in measured_iterations() if not row.large]
     assert all(bare(row) < -0.2 for row in small)
     decoding = min((row for row in small if row.phase == "decode"), key=bare)
     assert (decoding.deployment.tp, decoding.size) == (8, 64)
