@@ -11,7 +11,7 @@ paper. Nothing is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,7 @@ def lite(_: Sequence[Result]) -> PaperFigure:
     )
     figure.set_size_inches(wide, high)
     for axes, phase in zip(panels, PHASES, strict=True):
-        _draw(axes, {_place(row): row for row in rows if row.phase == phase}, assumptions)
+        _draw(axes, [row for row in rows if row.phase == phase], assumptions)
         axes.set_title(phase, fontsize="medium")
     _name_lines(panels[0])
     for axes in panels[1:]:
@@ -105,20 +105,13 @@ def lite(_: Sequence[Result]) -> PaperFigure:
     return PaperFigure(figure, _values(rows), _drawn(rows), about, _notes(rows), _options(rows))
 
 
-def _place(row: LiteRow) -> tuple[str, str, Assumption]:
-    return row.model, row.machine, row.assumption
-
-
-def _draw(
-    axes: Axes,
-    rows: Mapping[tuple[str, str, Assumption], LiteRow],
-    assumptions: Sequence[Assumption],
-) -> None:
+def _draw(axes: Axes, rows: Sequence[LiteRow], assumptions: Sequence[Assumption]) -> None:
     """Draw a cell per model and variant (rows) and set of assumptions (columns)."""
     import numpy as np
 
+    placed = {(row.model, row.machine, row.assumption): row for row in rows}
     lines = [
-        [rows[model, machine, one] for one in assumptions]
+        [placed[model, machine, one] for one in assumptions]
         for model, machine in product(MODELS, VARIANTS)
     ]
     # Without requests that meet the SLO there is no ratio and no color.
@@ -168,12 +161,7 @@ def _values(rows: Sequence[LiteRow]) -> list[Value]:
     return [
         Value(
             f"{row.phase}, {MODEL_NAMES[row.model]}, {VARIANT_NAMES[row.machine]}",
-            1.0,
-            round(row.ratio or 0.0, 2),
-            "",
-            SECTION,
-            AT_LEAST,
-            UNVERIFIED,
+            *(1.0, round(row.ratio or 0.0, 2), "", SECTION, AT_LEAST, UNVERIFIED),
         )
         for row in rows
         if row.assumption == ALL and claimed(row)
@@ -217,20 +205,16 @@ def _fewest(held: Sequence[frozenset[str]]) -> str:
 
 
 def _notes(rows: Sequence[LiteRow]) -> list[str]:
-    def count(chosen: Iterable[LiteRow]) -> str:
-        these = [row for row in chosen if claimed(row)]
-        return f"{sum(row.matches for row in these)} of {len(these)}"
+    def holds(assumption: Assumption) -> str:
+        told = []
+        for phase in PHASES:
+            of_phase = (row for row in rows if (row.phase, row.assumption) == (phase, assumption))
+            these = [row.matches for row in of_phase if claimed(row)]
+            told.append(f"{sum(these)} of {len(these)} ({phase})")
+        return " and ".join(told)
 
-    by_phase = {
-        (phase, assumption): count(
-            row for row in rows if (row.phase, row.assumption) == (phase, assumption)
-        )
-        for phase, assumption in product(PHASES, (ASSUMPTIONS[0], ALL, ONE_ROOFLINE, measured()))
-    }
     notes = [
-        "the claim holds, by variant and model, for "
-        + " and ".join(f"{by_phase[phase, assumption]} ({phase})" for phase in PHASES)
-        + f" {text}"
+        f"the claim holds, by variant and model, for {holds(assumption)} {text}"
         for assumption, text in (
             (ASSUMPTIONS[0], "with none of the three assumptions"),
             (ALL, "with all of them"),
