@@ -27,7 +27,7 @@ PLAIN = [
 OTHERS = [case.name for case in CASES["transport"] if case.name not in PLAIN]
 
 
-QUICK = ("ndp", "roce", "dcqcn", "smartt", "homa", "expresspass", "datagram")
+QUICK = ("ndp", "roce", "smartt", "homa", "expresspass", "datagram")
 """Transports of each kind: pulls, PFC, rates, windows, grants, credits, open loop."""
 
 

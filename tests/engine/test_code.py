@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cache_folders import no_compiler
-from engine_runs import DROP_TAIL, build, changed, fat_tree, flow_table, run
+from engine_runs import DROP_TAIL, TRIM, build, fat_tree, flow_table, run
 
 from netsim.engine.compiling import cache, specialize
 from netsim.engine.compiling.cache import cache_folder
@@ -30,7 +29,7 @@ def code_for(fabric: Fabric) -> Code:
 def test_second_engine_loads_nothing(monkeypatch):
     network = fat_tree(2, 2, "100Gbps")
     flows = flow_table([(0, 3, 50_000, 0)])
-    first = run(build(network, flows, "datagram", DROP_TAIL)).digest()
+    first = run(build(network, flows, "ndp", TRIM)).digest()
 
     def fail(*_: object) -> None:
         raise AssertionError("loaded again")
@@ -38,24 +37,8 @@ def test_second_engine_loads_nothing(monkeypatch):
     monkeypatch.setattr(cache, "load", fail)
     with no_compiler(monkeypatch):
         for threads in (1, 2):
-            again = run(build(network, flows, "datagram", DROP_TAIL, threads=threads))
+            again = run(build(network, flows, "ndp", TRIM, threads=threads))
             assert again.digest() == first
-
-
-def test_process_keeps_the_most_recently_used_code(monkeypatch):
-    loaded: OrderedDict[str, object] = OrderedDict()
-    monkeypatch.setattr(specialize, "_loaded", loaded)
-    monkeypatch.setattr(specialize, "LOADED", 2)
-    codes = [code_for(replace(DROP_TAIL, n_traffic_classes=n)) for n in (1, 2, 3)]
-    keys = [each.key for each in codes]
-    assert len(set(keys)) == 3
-    for each in (codes[0], codes[1], codes[0], codes[2]):
-        each.entries()
-    assert list(loaded) == [keys[0], keys[2]]
-
-
-def test_queue_size_is_not_compiled_in():
-    assert code_for(DROP_TAIL).key == code_for(changed(DROP_TAIL, queue_bytes=10**6)).key
 
 
 def key(letter: str) -> str:

@@ -1,5 +1,4 @@
-"""A fuzzer: run netsim on mutated experiments and files, and judge the outcome.
+"""Mutated experiments and files, and what netsim must never do with them (`tests/test_fuzz.py`).
 
-Every case follows from its kind and its number alone, so a finding is repeated by its number.
-`README.md` says how to run many; `test_fuzz.py` runs a fixed few of each kind.
+Hypothesis draws every choice, so that it repeats a finding and makes it smaller.
 """

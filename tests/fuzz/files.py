@@ -1,28 +1,33 @@
-"""Mutated input files: flow lists, topologies, sizes, requests, files of other tools."""
+"""Input files of every format, damaged or with false counts, and the experiments that name them."""
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 import random
+import re
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 import netsim.experiments
 
-from . import toml_text
-from .corpus import Tree
+from . import values
+from .experiments import Tree, text_of
 
-FOREIGN = {
-    "goal": ("goal", "all_reduce_8.goal"),
-    "et": ("chakra", "step_8.3.et"),
-    "aicb": ("simai", "pipeline_8.txt"),
-    "ns3": ("ns3_flows", "incast_8.flow.txt"),
-}
-"""Formats of other tools: the traffic pattern, and a built-in file to start from."""
-
-KINDS = ("csv", "parquet", "cm", "topo", "sizes", "requests", *FOREIGN)
 TRACES = Path(netsim.experiments.__file__).parent / "training" / "traces"
+
+COUNTS = (
+    10**5, 10**6, 10**7, 10**8, 9 * 10**8, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 10**12, 2**50,
+    2**62, 2**63 - 1, 2**63, 2**64 - 1, 10**18, 10**30, int("9" * 400), int("9" * 4000),
+)  # fmt: skip
+"""Counts far beyond what a small file contains."""
 
 ODD_CELLS = (
     "", " ", "-1", "0", "1", "7", "8", "255", "256", "65535", "2147483648", "4611686018427387904",
@@ -69,138 +74,320 @@ REQUESTS_OF_CLOCKS = (
     "# a trace\nTIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
     "2023-11-16 18:15:50.9951690,396,0\n2023-11-16 18:15:51.2225670,879,55\n"
 )
-TEXTS = {"csv": (CSV, CSV_TEXT), "cm": (CM,), "topo": (TOPO,), "sizes": (SIZES,)}
-TEXTS["requests"] = (REQUESTS, REQUESTS_OF_CLOCKS)
 
+LETTERS = "abcdefgh"
+
+HPCC = "5 1 4\n4\n" + "".join(f"{host} 4 100Gbps 0.001ms 0\n" for host in range(4))
+SIMAI = """8 2 2 2 9 H100
+4 5 6 7
+0 4 2880Gbps 0.000025ms 0
+1 4 2880Gbps 0.000025ms 0
+2 5 2880Gbps 0.000025ms 0
+3 5 2880Gbps 0.000025ms 0
+0 6 400Gbps 0.0005ms 0
+1 7 400Gbps 0.0005ms 0
+2 6 400Gbps 0.0005ms 0
+3 7 400Gbps 0.0005ms 0
+6 7 400Gbps 0.0005ms 0
+"""
+JSON = json.dumps(
+    {
+        "nodes": [{"id": 9, "kind": "switch"}, *({"id": k, "kind": "host"} for k in range(4))],
+        "links": [{"source": 9, "target": k, "rate_bps": 10**10, "nic": 0} for k in range(4)],
+    }
+)
+GRAPHML = (
+    '<graphml><key id="n" for="edge" attr.name="nic" attr.type="long"/><graph edgedefault='
+    '"undirected"><node id="s"/>'
+    + "".join(
+        f'<node id="{one}"/><edge source="{one}" target="s"><data key="n">0</data></edge>'
+        for one in LETTERS
+    )
+    + "</graph></graphml>"
+)
+EDGES = "".join(f"{one} s 100Gbps 1us nic=0\n" for one in LETTERS)
+MSCCL = (
+    '<algo name="pair" ngpus="2" nchunksperloop="2" coll="allreduce">'
+    '<gpu id="0"><tb id="0" send="1" recv="1" chan="0"><step s="0" type="s" cnt="2" depid="-1" '
+    'deps="-1"/><step s="1" type="r" cnt="2" depid="-1" deps="-1"/></tb></gpu>'
+    '<gpu id="1"><tb id="0" send="0" recv="0" chan="0"><step s="0" type="r" cnt="2" depid="-1" '
+    'deps="-1"/><step s="1" type="s" cnt="2" depid="-1" deps="-1"/></tb></gpu></algo>'
+)
+TASKS = json.dumps(
+    [
+        {"kind": "send", "host": 0, "to": 1, "size": 4096, "name": "a"},
+        {"kind": "receive", "host": 1, "of": "a", "name": "b"},
+    ]
+)
+AICB = """[rank0 ~ rank3]
+comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time
+CommType.all_reduce,CommGroup.tp_group,2,8192,a,None,None,,None
+CommType.all_gather,CommGroup.dp_group,2,8192,a,None,None,,None
+"""
+ASTRA = (
+    "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50, 25 ]\nlatency: [ 5, 9 ]\n"
+)
+OPERA = "0 1 4096 0\n1 2 20000 1000\n2 3 1 0\n"
 SERVED: Tree = {
+    "kind": "serving",
+    "arrival_process": "trace",
     "length_distribution": "trace",
     "prefill_instances": 1,
     "decode_instances": 1,
     "deployment": {"model": "llama3_8b", "machine": "h100", "options": {"tp": 2}},
 }
 
-STRANGE = (
-    b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b"\r\n", b",", b",,,,,", b'"', b"\n\n\n", b"\t",
-    b"#", b" " * 5000, b"9" * 5000, b"->", b"0->0", b"trigger", b"\n" * 3000, b"e", b"-", b"=",
-    b"\x1b[2J",
-)  # fmt: skip
+
+def _traffic(kind: str, name: str = "flows.txt", **more: Any) -> Tree:
+    return {"traffic": {"kind": kind, "file": name, **more}}
+
+
+def _graph(name: str) -> Tree:
+    return {"topology": {"kind": "graph", "file": name}}
+
+
+FOREIGN: dict[str, tuple[str, Tree]] = {
+    "all_reduce_8.goal": ("", _traffic("goal", "all_reduce_8.goal")),
+    "pipeline_8.txt": ("", _traffic("simai", "pipeline_8.txt")),
+    "incast_8.flow.txt": ("", _traffic("ns3_flows", "incast_8.flow.txt")),
+    "step_8.3.et": ("", _traffic("chakra", "step_8", groups="step_8_groups.json")),
+}
+"""Built-in files of other tools."""
+
+FILES: dict[str, tuple[str, Tree]] = {
+    **{
+        name: ((TRACES / name).read_bytes().decode("latin-1"), tree)
+        for name, (_, tree) in FOREIGN.items()
+    },
+    "flows.csv": (CSV, _traffic("flow_list", "flows.csv")),
+    "more.csv": (CSV_TEXT, _traffic("flow_list", "more.csv")),
+    "flows.cm": (CM, _traffic("htsim_cm", "flows.cm")),
+    "opera.txt": (OPERA, _traffic("opera_flows", "opera.txt")),
+    "pair.xml": (MSCCL, _traffic("msccl", "pair.xml", size="1MB")),
+    "aicb.csv": (AICB, _traffic("aicb", "aicb.csv")),
+    "tasks.json": (TASKS, _traffic("task_graph", "tasks.json")),
+    "tree.topo": (TOPO, {"topology": {"kind": "fat_tree", "topo_file": "tree.topo"}}),
+    "astra.yml": (ASTRA, {"topology": {"kind": "astra", "file": "astra.yml"}}),
+    "hpcc.txt": (HPCC, _graph("hpcc.txt")),
+    "simai.txt": (SIMAI, _graph("simai.txt")),
+    "graph.json": (JSON, _graph("graph.json")),
+    "graph.graphml": (GRAPHML, _graph("graph.graphml")),
+    "edges.txt": (EDGES, _graph("edges.txt")),
+    "sizes.txt": (
+        SIZES,
+        {"traffic": {"kind": "poisson", "sizes": "sizes.txt", "load": 0.3, "n_flows": 4}},
+    ),
+    "requests.csv": (REQUESTS, {"traffic": SERVED | {"trace": "requests.csv"}}),
+    "clocks.csv": (REQUESTS_OF_CLOCKS, {"traffic": SERVED | {"trace": "clocks.csv"}}),
+}
+"""Name of a file -> its valid content and the sections that name it."""
+
+TOPOLOGIES: tuple[Tree, ...] = (
+    {"kind": "multi_plane", "planes": 2, "plane": {"kind": "dumbbell", "hosts": 2}},
+    {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 2, "spines": 2, "planes": 2},
+    {"kind": "fat_tree", "tiers": 3, "radix": 4},
+    {"kind": "multi_rail", "gpus_per_rack": 2, "rail": {"kind": "dumbbell", "hosts": 2}},
+    {"kind": "dumbbell", "hosts": 2},
+    {"kind": "wan", "datacenter": {"kind": "dumbbell", "hosts": 2}, "links": 2},
+    {"kind": "ocs", "racks": 4, "hosts_per_rack": 2, "circuit_switches": 2},
+)
 
 
 @dataclass
 class Case:
-    """An input file, the experiment that names it, and files needed next to it."""
+    """An input file and the experiment that names it."""
 
-    kind: str
     name: str
     content: bytes
     experiment: str
-    what: str
-    beside: tuple[Path, ...] = ()
+
+    @property
+    def beside(self) -> list[Path]:
+        """Return the files needed next to it."""
+        is_part = self.name.endswith(".et")
+        return [path for path in TRACES.glob("step_8*") if is_part and path.name != self.name]
 
 
-def case(number: int) -> Case:
-    """Return file `number`."""
-    rng = random.Random(f"file {number}")
-    kind = rng.choice(KINDS)
-    name = {"sizes": "sizes.txt"}.get(kind, f"flows.{kind}")
-    beside: tuple[Path, ...] = ()
-    if kind in FOREIGN:
-        name = FOREIGN[kind][1]
-        content, what = (TRACES / name).read_bytes(), kind
-        if kind == "et":
-            beside = tuple(path for path in TRACES.glob("step_8*") if path.name != name)
-            content = _bytes(rng, content)
-        else:
-            content, what = _text(rng, content.decode())
-    elif kind == "parquet":
-        content, what = _parquet(rng)
-    else:
-        content, what = _text(rng, rng.choice(TEXTS[kind]))
-    if rng.random() < 0.15:
-        content, what = _bytes(rng, content), what + ", bytes"
-    return Case(kind, name, content, toml_text.write(_experiment(rng, kind, name)), what, beside)
-
-
-def _experiment(rng: random.Random, kind: str, name: str) -> Tree:
-    tree: Tree = {
-        "transport": rng.choice(["ndp", "dctcp", "ideal"]),
+def _case(name: str, content: bytes, tree: Tree) -> Case:
+    base: Tree = {
+        "transport": "dctcp",
         "topology": {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 2},
-        "traffic": {"kind": "flow_list", "file": name},
+        "traffic": {"kind": "permutation", "size": "4KB"},
     }
-    if kind == "cm":
-        tree["traffic"] = {"kind": "htsim_cm", "file": name, "start_unit": rng.choice(["ps", "us"])}
-    elif kind == "topo":
-        tree["topology"] = {"kind": "fat_tree", "topo_file": name}
-        tree["traffic"] = {"kind": "permutation", "size": "4KB"}
-    elif kind == "sizes":
-        tree["traffic"] = {"kind": "poisson", "sizes": name, "load": 0.3, "n_flows": 4}
-    elif kind == "requests":
-        tree["transport"] = rng.choice(["ndp", "dctcp"])
-        tree["traffic"] = {"kind": "serving", "arrival_process": "trace", "trace": name, **SERVED}
-    elif kind in FOREIGN:
-        tree["transport"] = rng.choice(["ndp", "dctcp"])
-        tree["traffic"] = {"kind": FOREIGN[kind][0], "file": name}
-        if kind == "et":
-            tree["traffic"] |= {"file": "step_8", "groups": "step_8_groups.json"}
-    return tree
+    return Case(name, content, text_of(base | tree))
 
 
-def _text(rng: random.Random, text: str) -> tuple[bytes, str]:
+def damaged(rng: random.Random) -> Case:
+    """Return a file with words, lines or bytes changed."""
+    name = rng.choice([*FILES, "flows.parquet"])
+    if name == "flows.parquet":
+        content, tree = _parquet(rng), _traffic("flow_list", name)
+    else:
+        text, tree = FILES[name]
+        content = text.encode("latin-1")
+        if not name.endswith(".et"):
+            content = _other_words(rng, text)
+    if name.endswith(".et") or rng.random() < 0.15:
+        content = _other_bytes(rng, content)
+    return _case(name, content, tree)
+
+
+def hostile(rng: random.Random) -> Case:
+    """Return a small file, or a topology, with counts that would need much memory."""
+    way = rng.choice(["text", "text", "raw", "topology", "bomb"])
+    if way == "bomb":
+        return _case(*rng.choice(BOMBS)(rng))
+    if way == "topology":
+        return _case("none", b"", {"topology": _swollen(rng, rng.choice(TOPOLOGIES))})
+    name = rng.choice([name for name in FILES if name.endswith(".et") == (way == "raw")])
+    text, tree = FILES[name]
+    content = text.encode("latin-1")
+    if way == "text":
+        return _case(name, _inflated(rng, content), tree)
+    if rng.random() < 0.5:
+        name, content, tree = "flows.bin", _binary(2, 3), _traffic("goal", "flows.bin")
+    return _case(name, _raw(rng, content), tree)
+
+
+def _other_words(rng: random.Random, text: str) -> bytes:
     """Return the text with words replaced, or lines removed, repeated or swapped."""
     lines = text.split("\n")
-    what = []
     for _ in range(rng.choice([1, 1, 2, 3])):
-        at = rng.randrange(len(lines))
-        change = rng.choice(["cell", "cell", "cell", "lose", "double", "swap", "append", "word"])
-        if change == "cell":
-            lines[at] = _other_cell(rng, lines[at])
-        elif change == "lose":
-            del lines[at]
-            lines = lines or [""]
-        elif change == "double":
-            lines.insert(at, lines[at])
-        elif change == "swap":
-            other = rng.randrange(len(lines))
-            lines[at], lines[other] = lines[other], lines[at]
-        elif change == "append":
-            lines[at] += rng.choice([",1", " 1", ",", "#", " x", ",x", " size 5"])
-        else:
-            words = text.replace(",", " ").split()
-            lines[at] = lines[at].replace(rng.choice(words), rng.choice(words))
-        what.append(change)
-    return "\n".join(lines).encode("utf-8", "surrogatepass"), " ".join(what)
+        at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+        separator = "," if "," in lines[at] else " "
+        cells = lines[at].split(separator)
+        cells[rng.randrange(len(cells))] = rng.choice(ODD_CELLS)
+        lines[at : at + 1] = rng.choice([
+            *[[separator.join(cells)]] * 4, [], [lines[at]] * 2, [lines[other]],
+            [lines[at] + rng.choice([",1", " 1", "#", ",x", " size 5"])],
+        ])  # fmt: skip
+        lines = lines or [""]
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
-def _other_cell(rng: random.Random, line: str) -> str:
-    separator = "," if "," in line else " "
-    cells = line.split(separator)
-    cells[rng.randrange(len(cells))] = rng.choice(ODD_CELLS)
-    return separator.join(cells)
+def _other_bytes(rng: random.Random, content: bytes) -> bytes:
+    at, flipped = rng.randrange(len(content) + 1), bytearray(content)
+    for _ in range(rng.choice([1, 4, 30]) if content else 0):
+        flipped[rng.randrange(len(flipped))] = rng.randrange(256)
+    inserted = content[:at] + rng.choice(values.STRANGE) + content[at:]
+    return rng.choice([content[:at], content[at:], inserted, bytes(flipped), b"", content * 3])
 
 
-def _bytes(rng: random.Random, content: bytes) -> bytes:
-    at = rng.randrange(len(content) + 1)
+_NUMBER = re.compile(rb"(?<![\w.])[0-9]+(?![\w.])")
+
+
+def _inflated(rng: random.Random, content: bytes) -> bytes:
+    """Replace one to three whole numbers of a text by large ones."""
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        found = list(_NUMBER.finditer(content))
+        place = found[rng.randrange(min(len(found), rng.choice([3, 12, len(found)])))]
+        number = str(rng.choice(COUNTS))
+        content = content[: place.start()] + number.encode() + content[place.end() :]
+    return content
+
+
+def _raw(rng: random.Random, content: bytes) -> bytes:
+    """Overwrite one or two counts of 1, 2, 4 or 8 bytes with large ones."""
     flipped = bytearray(content)
-    for _ in range(rng.choice([1, 4, 30])):
-        if flipped:
-            flipped[rng.randrange(len(flipped))] = rng.randrange(256)
-    return rng.choice(
-        [
-            content[:at],
-            content[at:],
-            content[:at] + rng.choice(STRANGE) + content[at:],
-            bytes(flipped),
-            b"",
-            content * 3,
-            content.decode("utf-8", "replace").encode("utf-16"),
-        ]
-    )
+    for _ in range(rng.choice([1, 1, 2])):
+        width = rng.choice([1, 2, 4, 8])
+        at = rng.randrange(max(len(flipped) - width, 1))
+        number = rng.choice([2 ** (8 * width) - 1, 2 ** (8 * width - 1), 2 ** (4 * width)])
+        flipped[at : at + width] = number.to_bytes(width, "little")
+    return bytes(flipped)
 
 
-def _parquet(rng: random.Random) -> tuple[bytes, str]:
-    """Return a Parquet file of flows whose columns may have any type."""
-    import polars as pl
+def _swollen(rng: random.Random, tree: Tree) -> Tree:
+    """Return a topology with one count, or one of an inner topology, made large."""
+    own = dict(tree)
+    name = rng.choice([key for key in own if key != "kind"])
+    if isinstance(own[name], dict):
+        own[name] = _swollen(rng, own[name])
+        return own
+    own[name] = rng.choice([count for count in COUNTS if count < 2**62])
+    return own
 
+
+def _binary(n_ranks: int, n_nodes: int, *, edges: int = 0, same: bool = False) -> bytes:
+    """Return a binary GOAL schedule of calculations that each depend on the same `edges` others.
+
+    With `same`, all ranks share one part of the file.
+    """
+    record = struct.pack("<IbIQIBBIIII", 0, 3, 0, 5, 0, 0, 0, edges, 0, 0, 0)
+    part = struct.pack(f"<II{n_nodes}I", n_nodes, n_nodes, *range(n_nodes)) + record * n_nodes
+    part += struct.pack(f"<{edges}I", *[0] * edges)
+    begin = 6 + 16 * n_ranks
+    starts = [begin + (0 if same else rank * len(part)) for rank in range(n_ranks)]
+    table = b"".join(struct.pack("<QQ", one, one + len(part)) for one in starts)
+    head = struct.pack("<QIBB", 4223, n_ranks, 0, 0)
+    return head + table + part * (1 if same else n_ranks)
+
+
+Bomb = tuple[str, bytes, Tree]
+
+
+def _of_edges(rng: random.Random) -> Bomb:
+    content = _binary(1, 10_000, edges=rng.choice([1000, 40_000]))
+    return "flows.bin", content, _traffic("goal", "flows.bin")
+
+
+def _of_ranks(rng: random.Random) -> Bomb:
+    content = _binary(rng.choice([1000, 20_000]), 5_000, same=True)
+    return "flows.bin", content, _traffic("goal", "flows.bin")
+
+
+@cache
+def _zeros(size: int) -> bytes:
+    return gzip.compress(bytes(size), 1)
+
+
+def _of_gzip(rng: random.Random) -> Bomb:
+    content = _zeros(rng.choice([10**8, 4 * 10**8]))
+    return "step_8.3.et", content, FOREIGN["step_8.3.et"][1]
+
+
+def _of_dependencies(rng: random.Random) -> Bomb:
+    """Return a trace in which a node lists one dependency 200,000 times, packed or not."""
+    n = 200_000
+    field = b"\x28\x01" * n if rng.random() < 0.5 else b"\x2a\xc0\x9a\x0c" + b"\x01" * n
+    node = b"\x08\x02\x18\x04" + field
+    length = bytes([len(node) & 0x7F | 0x80, len(node) >> 7 & 0x7F | 0x80, len(node) >> 14])
+    content = b"\x07\x0a\x051.0.0" + b"\x04\x08\x01\x18\x04" + length + node
+    return "step_8.3.et", content, FOREIGN["step_8.3.et"][1]
+
+
+def _of_triggers(rng: random.Random) -> Bomb:
+    n = rng.choice([2_000, 20_000])
+    lines = ["Nodes 8", f"Connections {2 * n}", "Triggers 1"]
+    lines += [f"0->1 id {k} start 0 size 10 send_done_trigger 1" for k in range(n)]
+    lines += [f"1->2 id {n + k} trigger 1 size 10" for k in range(n)]
+    content = "\n".join([*lines, f"trigger id 1 barrier count {n}"]).encode()
+    return "flows.cm", content, _traffic("htsim_cm", "flows.cm")
+
+
+def _of_keys(rng: random.Random) -> Bomb:
+    """Return JSON of objects with distinct keys, or of deeply nested lists."""
+    n = rng.choice([3_000, 60_000])
+    text = json.dumps([{f"k{k}": 1} for k in range(n)])
+    if rng.random() < 0.3:
+        text = "[" * n + "]" * n
+    name = rng.choice(["tasks.json", "graph.json"])
+    return name, text.encode(), FILES[name][1]
+
+
+BOMBS: tuple[Callable[[random.Random], Bomb], ...] = (
+    _of_edges,
+    _of_ranks,
+    _of_gzip,
+    _of_dependencies,
+    _of_triggers,
+    _of_keys,
+)
+"""Well-formed files that are small but expand when read."""
+
+
+def _parquet(rng: random.Random) -> bytes:
+    """Return a Parquet file of flows with a column of any type."""
     columns: dict[str, Any] = {
         "src": pl.Series([0, 1, 2, 3]),
         "dst": pl.Series([1, 2, 3, 0]),
@@ -228,32 +415,10 @@ def _parquet(rng: random.Random) -> tuple[bytes, str]:
         pl.Series([-1, -2, -3, -4]),
         pl.Series([1e300, 1e-300, float("inf"), -1.0]),
     ]
-    names = [
-        "src",
-        "dst",
-        "size_bytes",
-        "start_ps",
-        "size",
-        "start",
-        "class",
-        "after",
-        "start_s",
-        "x",
-        "",
-    ]
-    what = []
-    for _ in range(rng.choice([1, 1, 2])):
-        name = rng.choice(names)
-        if rng.random() < 0.15:
-            columns.pop(name, None)
-            what.append(f"without {name}")
-        else:
-            if name in ("size", "start", "start_s"):
-                columns.pop("size_bytes" if name == "size" else "start_ps", None)
-            columns[name] = rng.choice(odd)
-            what.append(f"{name} as {columns[name].dtype}")
-    if rng.random() < 0.05:
-        columns = {name: column[:0] for name, column in columns.items()}
+    name = rng.choice([*columns, "size", "start", "class", "after", "x", ""])
+    if name in ("size", "start"):
+        del columns["size_bytes" if name == "size" else "start_ps"]
+    columns[name] = rng.choice(odd)
     stream = io.BytesIO()
     pl.DataFrame(columns).write_parquet(stream)
-    return stream.getvalue(), ", ".join(what)
+    return stream.getvalue()

@@ -1,16 +1,27 @@
-"""Find errors in the outcome of a command."""
+"""Run `netsim` within limits, and find errors in what it says and writes."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
-from collections.abc import Iterable, Iterator
+import resource
+import signal
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from .command import Outcome
+import polars as pl
 
-MAX_MEMORY_BYTES = 1_500_000_000
-MAX_LINE = 2_000
-MAX_TEXT = 30_000
+SECONDS = 20.0
+"""Limit on the processor time of a command; all cases are small."""
+
+MAX_MEMORY_BYTES = 1_200_000_000
+ADDRESS_BYTES = 4 * 2**30
+MAX_LINE, MAX_TEXT = 2_000, 30_000
 
 PYTHONIC = re.compile(
     r"Traceback|object at 0x|NoneType|<class |<function|np\.(int|float|uint|bool|str)|\bdtype|"
@@ -25,69 +36,126 @@ PYTHONIC = re.compile(
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
+class OverTimeError(BaseException):
+    """A case has used up its time. Not an Exception, since the code under test could catch it."""
+
+
 @dataclass(frozen=True)
-class Finding:
-    """One error; findings with the same `kind` and `what` have the same cause."""
+class Outcome:
+    """The end of a command: its exit status and what it printed."""
 
-    kind: str
-    what: str
-    detail: str = ""
-
-
-def command(outcome: Outcome, statuses: Iterable[int]) -> Iterator[Finding]:
-    """Yield the findings of a command that should exit with one of `statuses`."""
-    if outcome.trouble.startswith("time: "):
-        yield Finding("hang", outcome.trouble)
-    elif outcome.trouble:
-        yield Finding("traceback", " ".join(outcome.trouble.split(":")[:3]), outcome.trouble)
-    elif outcome.status not in tuple(statuses):
-        yield Finding("status", f"exit status {outcome.status}", outcome.err[-300:])
-    if outcome.peak_bytes > MAX_MEMORY_BYTES:
-        yield Finding("memory", "too much", f"{outcome.peak_bytes / 1e9:.1f} GB")
-    if "Warning: " in outcome.err and ".py:" in outcome.err:
-        yield Finding("message", "a warning of Python's", outcome.err[:400])
-    if "Traceback (most recent" in outcome.err + outcome.out:
-        yield Finding("traceback", *_printed(outcome.err + outcome.out))
-    elif outcome.status in (1, 2):
-        yield from message(outcome.err)
+    status: int
+    out: str
+    err: str
 
 
-def _printed(text: str) -> tuple[str, str]:
-    """Return a printed traceback's exception with its innermost location, and the text's end."""
-    frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', text)
-    raised = re.findall(
-        r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b)", text, re.MULTILINE
-    )
-    path, line, name = frames[-1] if frames else ("?", "?", "?")
-    where = f"{'/'.join(path.split('/')[-2:])}:{line} {name}"
-    return f"{raised[-1] if raised else '?'} {where}", text[-600:]
+@contextlib.contextmanager
+def limits(seconds: float) -> Iterator[None]:
+    """Raise OverTimeError after these seconds of processor time, and limit new memory."""
+
+    def over(_signum: int, _frame: FrameType | None) -> None:
+        raise OverTimeError
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    before = signal.signal(signal.SIGPROF, over)
+    resource.setrlimit(resource.RLIMIT_AS, (_memory("VmSize") + ADDRESS_BYTES, hard))
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)  # repeated in case it is swallowed
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def message(text: str) -> Iterator[Finding]:
-    """Yield the findings of an error's text."""
-    if "error: " not in text and "Error: " not in text:
-        yield Finding("message", "none", text[-300:])
-    if PYTHONIC.search(text):
-        yield Finding("message", f"Python's words: {PYTHONIC.search(text)[0]}", text[:400])  # type: ignore[index]
-    if CONTROL.search(text):
-        yield Finding("message", f"control character {CONTROL.search(text)[0]!r}", text[:300])  # type: ignore[index]
-    if len(text) > MAX_TEXT or any(len(line) > MAX_LINE for line in text.splitlines()):
-        yield Finding("message", "too long", text[:200])
+def _memory(name: str) -> int:
+    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) * 1024
 
 
-def _escaped(control: re.Match[str]) -> str:
-    """Return a control character as messages write it."""
-    return f"\\x{ord(control[0]):02x}"
+def run(
+    arguments: Sequence[str], statuses: Sequence[int] = (0, 2), seconds: float = SECONDS
+) -> Outcome:
+    """Run `netsim ARGUMENTS`; check its end, its memory and its messages."""
+    from netsim.cli import main
+
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
+    held = _memory("VmRSS")
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), limits(seconds):
+        try:
+            main(list(arguments))
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except Exception:
+            err.write(traceback.format_exc())
+    text = err.getvalue()
+    assert "Traceback (most recent" not in text + out.getvalue(), text[-3000:]
+    assert status in statuses, text
+    assert _memory("VmHWM") - held < MAX_MEMORY_BYTES
+    assert not ("Warning: " in text and ".py:" in text), text
+    if status in (1, 2):
+        assert "error: " in text.lower(), text
+        assert not PYTHONIC.search(text), text
+        assert not CONTROL.search(text), repr(text)
+        assert len(text) <= MAX_TEXT
+        assert all(len(line) <= MAX_LINE for line in text.splitlines())
+    return Outcome(status, out.getvalue(), text)
 
 
-def names_place(text: str, key: str) -> Iterator[Finding]:
-    """Check that every error starts with a path or an option, and that one names the key."""
-    lines = [line for line in text.splitlines() if line.startswith("error: ")]
-    for line in lines:
-        if not re.match("error: (/|--)", line):
-            yield Finding("message", "names no file", line[:300])
-    words = [CONTROL.sub(_escaped, word) for word in key.split(".") if word]
-    if "invalid TOML" in text or "nested too deeply" in text:
+def assert_names(err: str, key: str) -> None:
+    """Check that every error begins with a path or an option, and that one names the key."""
+    lines = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert all(re.match("error: (/|--)", line) for line in lines), err
+    if "invalid TOML" in err or "nested too deeply" in err:
         return  # the file as a whole
-    if words and lines and not any(word in text for word in words):
-        yield Finding("message", "does not name the key", f"{key}: {text[:300]}")
+    words = [
+        CONTROL.sub(lambda it: f"\\x{ord(it[0]):02x}", word) for word in key.split(".") if word
+    ]
+    assert not words or any(word in err for word in words), f"{key} is not named: {err}"
+
+
+def assert_sound(result: Any) -> None:
+    """Check what the tables of any result fulfill."""
+    summary, flows = result.summary, result.flows
+    reliable = _is_reliable(result.experiment["resolved"])
+    assert summary["simulated_ps"] >= 0
+    assert summary["hash"] == result.experiment["hash"]
+    unstarted = summary.get("flows_unstarted", 0)  # flows that a program never started
+    if summary["complete"]:
+        assert summary["stop_reason"] == "finished" or not reliable
+        assert not reliable or summary["flows_finished"] + unstarted == summary["flows"]
+    wrong = {
+        "an FCT below the ideal": pl.col("fct_ps") < pl.col("ideal_ps"),
+        "a start in the past": pl.col("start_ps") < 0,
+        "done after the end": pl.col("start_ps") + pl.col("fct_ps") > summary["simulated_ps"],
+        "done, but not all was sent": pl.col("fct_ps").is_not_null()
+        & (pl.col("packets_sent") < pl.col("packets")),
+        "more retransmissions than packets": pl.col("retransmits") > pl.col("packets_sent"),
+        "negative counts": (pl.col("packets_sent") < 0) | (pl.col("retransmits") < 0),
+        "no size": (pl.col("size_bytes") < 1) | (pl.col("packets") < 1),
+    }
+    if reliable:  # other senders finish once everything is sent
+        wrong["acknowledged before it is done"] = pl.col("acked_ps") < pl.col("fct_ps")
+    for name, rule in wrong.items():
+        assert flows.filter(rule).is_empty(), f"{name}: {flows.filter(rule).row(0, named=True)}"
+    assert flows["fct_ps"].drop_nulls().len() == summary["flows_finished"]
+    if (result.path / "links.parquet").is_file() and "rate_bps" in result.links.columns:
+        counts = result.links.select(pl.selectors.integer()).min().row(0)
+        assert min(count for count in counts if count is not None) >= 0
+        bytes_, rate = pl.col("bytes").sum(), pl.col("rate_bps").first().cast(pl.Float64)
+        # A packet counts from its first bit, so one may still be in transmission at the end.
+        room = rate / 8e12 * summary["simulated_ps"] + 2**17
+        links = result.links.group_by("link").agg(over=bytes_ > room * 1.000001)
+        assert not links["over"].any()
+
+
+def _is_reliable(resolved: dict[str, Any]) -> bool:
+    """Return whether all transports of a result deliver every flow."""
+    from netsim.plugins import registry
+
+    uses = [resolved, *resolved.get("flow_classes", {}).values()]
+    names = [registry.split_preset(use["transport"]["kind"])[0] for use in uses]
+    modules = [registry.find("transport", name).module for name in names]
+    return all(getattr(module, "RELIABLE", True) for module in modules)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,11 +119,11 @@ WRONG_ANYWHERE = (Raw("1979-05-27"), Raw("1979-05-27T07:32:00Z"), Raw("07:32:00"
 """Values that no key allows; accepting one is a finding."""
 
 
-def of_unit(rng: random.Random, unit: str, choices: tuple[str, ...] = ()) -> Any:
+def of_unit(rng: random.Random, unit: str, choices: Sequence[str] = ()) -> Any:
     """Return a value for a key of this unit: mostly plausible, else odd."""
-    if unit == "choice":
-        return rng.choice(choices) if choices and rng.random() < 0.9 else rng.choice(ODD["choice"])
-    return rng.choice((PLAUSIBLE if rng.random() < 0.7 else ODD)[unit])
+    if choices:
+        return rng.choice(choices if rng.random() < 0.9 else ODD["choice"])
+    return rng.choice((PLAUSIBLE if rng.random() < 0.7 else ODD).get(unit, ANYTHING))
 
 
 def neighbor(rng: random.Random, value: Any) -> Any:
@@ -163,3 +164,12 @@ def misspelled(rng: random.Random, word: str) -> str:
             word[:at] + rng.choice("xq0_.é\x00 ") + word[at:],
         ]
     )
+
+
+STRANGE = (
+    b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b"\xed\xa0\x80", b'"', b"[", b"]]", b"=", b"#",
+    b",,,,", b"\n[topology]\n", b"a.b.c = 1\n", b"\nseed = 1\nseed = 2\n", b"'''", b"\\", b" " * 99,
+    b"\x1b[2J", b"[" * 20000, b"a." * 2000 + b"b = 1\n", b"x = " + b"{a=" * 2000, b"9" * 999, b"->",
+    b"\n[[topology]]\n", b"\n[" + b"a." * 3000 + b"a]\n",
+)  # fmt: skip
+"""Bytes to insert into files."""

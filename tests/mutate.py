@@ -1,0 +1,163 @@
+"""Change the product at random and report the share of changes that the quick tests catch.
+
+    python tests/mutate.py --count 60 --seed 1 --workers 16
+
+Each change (operator, constant, dropped statement) is made in a copy of the tree; the test files
+whose imports lead to the changed module most directly run there, without compiling.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).parents[1]
+MAPPED = ("transports", "topologies", "experiments", "plots")
+NEAREST_FILES, LIMIT_S = 8, 600
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq, ast.And: ast.Or, ast.Or: ast.And, ast.BitAnd: ast.BitOr,
+}  # fmt: skip
+
+
+def changes(source: str) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    """Yield nodes of a file and the text to put in their place."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.BinOp(op=op) | ast.BoolOp(op=op) | ast.Compare(ops=[op]) if type(op) in SWAPS:
+                other = SWAPS[type(op)]()
+                setattr(
+                    node, *(("ops", [other]) if isinstance(node, ast.Compare) else ("op", other))
+                )
+                yield node, f"({ast.unparse(node)})"
+            case ast.Constant(value=bool() | int() as value):
+                yield node, str(not value if isinstance(value, bool) else value + 1)
+            case ast.Assign() | ast.AugAssign() | ast.Expr(value=ast.Call()):
+                yield node, "pass"
+
+
+def changed(source: str, node: ast.expr | ast.stmt, text: str) -> str:
+    """Return the source with other text in place of a node."""
+    lines = source.encode().splitlines(keepends=True)
+    assert node.end_lineno is not None
+    head = b"".join(lines[: node.lineno - 1]) + lines[node.lineno - 1][: node.col_offset]
+    tail = lines[node.end_lineno - 1][node.end_col_offset :] + b"".join(lines[node.end_lineno :])
+    return (head + text.encode() + tail).decode()
+
+
+def module_of(path: Path) -> str:
+    """Return the dotted name under which tests and product import a file."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[1:] if parts[0] == "tests" else parts
+    return ".".join(("netsim", *parts) if parts[0] in MAPPED else parts).removesuffix(".__init__")
+
+
+def imports(path: Path) -> set[str]:
+    """Return the names of modules, and of what could be modules, that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def nearest_tests(target: Path, uses: dict[Path, set[str]]) -> list[Path]:
+    """Return the test files with the shortest chains of imports to a file."""
+    found: dict[Path, None] = {}
+    seen, level = {target}, [target]
+    while level and len(found) < NEAREST_FILES:
+        names = {module_of(path) for path in level}
+        level = [path for path in uses if path not in seen and uses[path] & names]
+        seen |= set(level)
+        found |= dict.fromkeys(path for path in level if path.name.startswith("test_"))
+    named = [path for path in uses if f'"{target.stem}"' in path.read_text("utf-8")]
+    found |= dict.fromkeys(path for path in named if path.name.startswith("test_"))  # plugins
+    return list(found)[:NEAREST_FILES]
+
+
+def is_caught(copy: Path, target: Path, text: str, tests: list[Path]) -> bool:
+    """Return whether a test fails, or does not end, with this text of a file."""
+    place = target.relative_to(ROOT)
+    file = copy / ("netsim" if place.parts[0] in MAPPED else "") / place
+    before = file.read_text("utf-8")
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{copy}:{copy}/tests"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-m",
+        "not slow",
+        "-p",
+        "no:cacheprovider",
+    ]
+    file.write_text(text, "utf-8")
+    try:
+        names = [str(path.relative_to(ROOT)) for path in tests]
+        run = subprocess.run(
+            [*command, *names], cwd=copy, env=environment, capture_output=True, timeout=LIMIT_S,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        file.write_text(before, "utf-8")
+    return run.returncode != 0
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, default in (("count", 60), ("seed", 1), ("workers", 2)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = parser.parse_args()
+    rng = random.Random(given.seed)
+    listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).split("\0")
+    files = [ROOT / name for name in listed if name.endswith(".py") and (ROOT / name).exists()]
+    uses = {path: imports(path) for path in files}
+    product = [path for path in files if path.relative_to(ROOT).parts[0] in ("netsim", *MAPPED)]
+    with tempfile.TemporaryDirectory() as scratch:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(given.workers):
+            copy = Path(scratch) / str(number)
+            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".venv", ".git", "results"))
+            for folder in MAPPED:
+                shutil.copytree(copy / folder, copy / "netsim" / folder, dirs_exist_ok=True)
+            copies.put(copy)
+
+        def tried(seed: int) -> bool | None:
+            own = random.Random(seed)
+            target = own.choices(product, [path.stat().st_size for path in product])[0]
+            source, tests = target.read_text("utf-8"), nearest_tests(target, uses)
+            node, text = own.choice(list(changes(source)) or [(None, "")])
+            if node is None or not tests:
+                return None
+            copy = copies.get()
+            caught = is_caught(copy, target, changed(source, node, text), tests)
+            copies.put(copy)
+            word = "caught" if caught else "missed"
+            print(f"{word}: {target.relative_to(ROOT)}:{node.lineno}: {text}", flush=True)
+            return caught
+
+        with ThreadPoolExecutor(given.workers) as pool:
+            seeds = [rng.randrange(2**32) for _ in range(given.count)]
+            results = [one for one in pool.map(tried, seeds) if one is not None]
+    print(f"{sum(results)} of {len(results)} changes were caught")
+
+
+if __name__ == "__main__":
+    main()
