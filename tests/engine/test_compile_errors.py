@@ -76,6 +76,11 @@ MISTAKES = [
     ("tx.n = now(3)", 0, "Invalid use of int64"),
     ("a, b = now", 0, "failed to unpack int64"),
     ("import math as m\n    tx.rate = m.sqrt(3.0)", 0, "unsupported: IMPORT_NAME"),
+    ("tx.m = 1", 0, "the record has no field m"),
+    ("x = 3 + tx.m", 0, "the record has no field m"),
+    ("x = undefined", 0, "name 'undefined' is not defined"),
+    ("beside.nothing(now)", 0, "module 'beside' has no attribute 'nothing'"),
+    ("beside.broken(now, 1)", 0, "too many positional arguments"),
     ("x = np.zeros(3)", 0, "No implementation of function Function(<built-in function zeros>)"),
 ]  # fmt: skip
 

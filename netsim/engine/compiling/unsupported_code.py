@@ -12,7 +12,7 @@ import inspect
 import linecache
 import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -87,6 +87,7 @@ QUOTES = ("During:", "[1]", "<source", "File ", "- ", "def ", "There are ")
 """First words of lines in which Numba quotes the source or its attempts."""
 
 PLAIN = (
+    (r"^'(\w+)'$", r"the record has no field \1, which the file must declare"),
     (r"NRT required", "lists, sets and arrays cannot be made in a handler"),
     (r"Cannot cast none to", "None is put where a number belongs"),
     (r"Cannot cast (.+?) to (\w+):", r"\1 is put where \2 belongs"),
@@ -137,11 +138,16 @@ def _place(error: Exception, text: str, plugins: Sequence[ModuleType]) -> tuple[
     files = source_files(plugins)
     names = {Path(str(plugin.__file__)).resolve() for plugin in plugins}
     own = [path for path in files if path in names or not path.is_relative_to(package_root())]
+    own.sort(key=lambda path: path not in names)
     for name, line in _named(error, text):
         for path in own:
             if str(path) == name or path.name == Path(name).name:
                 return path, line
-    return next(_with_statements(own), None) if "with (context" in text else None
+    missing = re.search(r"(?:^|has no attribute )'(\w+)'$", text)
+    if missing:  # Numba names no line
+        return next(_lines(own, lambda node: getattr(node, "attr", "") == missing[1]), None)
+    is_with = "with (context" in text
+    return next(_lines(own, lambda node: is_with and isinstance(node, ast.With)), None)
 
 
 def _named(error: Exception, text: str) -> Iterator[tuple[str, int]]:
@@ -153,9 +159,9 @@ def _named(error: Exception, text: str) -> Iterator[tuple[str, int]]:
         yield str(where.filename), int(where.line)
 
 
-def _with_statements(files: Sequence[Path]) -> Iterator[tuple[Path, int]]:
-    """Yield the lines of with statements, which Numba does not name."""
+def _lines(files: Sequence[Path], wanted: Callable[[ast.AST], bool]) -> Iterator[tuple[Path, int]]:
+    """Yield the lines of some nodes."""
     for path in files:
         for node in ast.walk(tree_of(str(path)) or ast.Module([], [])):
-            if isinstance(node, ast.With):
-                yield path, node.lineno
+            if wanted(node):
+                yield path, getattr(node, "lineno", 1)
