@@ -107,7 +107,7 @@ WRITES = ("write_text", "write_bytes", "touch", "symlink_to", "hardlink_to", "mk
 MAY_WRITE = {
     "netsim.common.writing": {"mkstemp", "O_CREAT", "open"},
     "netsim.results.destination": {"O_CREAT"},  # locks
-    "netsim.engine.compiling.cache": {"O_CREAT"},  # locks
+    "netsim.engine.compiling.cache": {"open"},  # locks
     "netsim.cli.streams": {"open"},  # /dev/null
     "netsim.running.mpi": {"open"},  # /dev/null
 }
