@@ -1,4 +1,4 @@
-"""Every transport passes the conformance suite; a broken one fails with the reason."""
+"""The testbed of transports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from raises_input import mentions, raises_input
 
 from netsim.cli import app
 from netsim.common.discovery import FOLDERS
-from netsim.conformance import CASES, Testbed, check, failures, kind_of, templates
+from netsim.conformance import CASES, Testbed, check, failures, handler_monitor, kind_of, templates
 from netsim.conformance.finding import COMPILED, FAIL, METRIC, PASS, SKIP, WARN
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
@@ -25,8 +25,6 @@ PLAIN = [
     if COMPILED not in case.needs and case.name not in LIKE_OTHERS
 ]
 OTHERS = [case.name for case in CASES["transport"] if case.name not in PLAIN]
-
-
 QUICK = ("ndp", "roce", "smartt", "homa", "expresspass", "datagram")
 """Transports of each kind: pulls, PFC, rates, windows, grants, credits, open loop."""
 
@@ -246,3 +244,33 @@ def test_wrong_units_windows_and_timeouts_are_found(
     (finding,) = check(file, cases=[case])
     assert finding.status == status, finding
     assert all(word in finding.detail for word in words), finding.detail
+
+
+FIRST = "    first = 0\n"
+NEXT = "    tx.next_seq += 1\n"
+
+
+@pytest.mark.parametrize("case", ["sizes", "windows"])
+def test_exception_is_reported_with_its_line(tmp_path: Path, case: str) -> None:
+    (finding,) = tried(tmp_path, [case], (NEXT, NEXT + "    tx.next_seq //= tx.acked\n")).values()
+    assert finding.failed
+    assert mentions(finding.detail, "build_packet")
+    assert mentions(finding.detail, "variant.py", "line 30", "tx.next_seq", "tx.acked")
+
+
+def test_exit_in_a_handler_does_not_end_the_suite(tmp_path: Path) -> None:
+    changes = (
+        (NEXT, NEXT + "    sys.exit(0)\n"),
+        ("from netsim.params", "import sys\nfrom netsim.params"),
+    )
+    found = tried(tmp_path, ["sizes", "windows"], *changes)
+    assert mentions(found["sizes"].detail, "build_packet", "0", "variant.py")
+    assert mentions(found["windows"].detail, "size")
+
+
+def test_endless_loop_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler_monitor, "TIMEOUT_S", 0.3)
+    change = ("    tx.next_seq = first\n", "    while first >= 0:\n        first += 1\n")
+    found = tried(tmp_path, ["sizes", "full queues", "windows"], change)
+    assert found["sizes"].status == found["windows"].status == PASS
+    assert mentions(found["full queues"].detail, "on_timer", "variant.py", "line 5")

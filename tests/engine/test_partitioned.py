@@ -1,14 +1,14 @@
-"""A run divided among ranks equals the run of one process, after any window and when resumed.
-
-The ranks are threads of this process; `tests/cli/test_mpi.py` uses processes of mpirun.
-"""
+"""Ranks, threads and a watchdog."""
 
 from __future__ import annotations
 
 import itertools
 import random
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
@@ -31,20 +31,24 @@ from reference.model import Case
 from series_case import equal, reading, sampled
 
 from netsim.engine import partition, partitioned
-from netsim.engine.engine import Engine
+from netsim.engine.division import divide
+from netsim.engine.engine import Engine, watched
 from netsim.engine.kernels import loop
 from netsim.engine.kernels.layout import INF
 from netsim.engine.partitioned import PartitionedEngine
+from netsim.engine.simulation import Options
 from netsim.engine.snapshot import Snapshot, entries_of
 from netsim.engine.state_views import Status
+from netsim.experiment import Experiment
+from netsim.experiment.scenario import prepare
 from netsim.flows import FlowTable
+from netsim.running.drive import drive
+from netsim.running.point import build_engine
 
 PLACES = ("block", "block_end", "off", "mask", "ctrl_off", "ctrl_mask")
 """Fields that say where packets are stored, which may differ between engines ..."""
-
 WORKING = ("worker", "handler", "next_done", "tx_origin")
 """... and temporary values of a step."""
-
 KEPT = ("ports", "readers", "queues", "nics", "host_ports", "tx", "rx", "tasks", "program_hosts")
 
 
@@ -227,3 +231,69 @@ def test_compiled_cases_agree_for_any_ranks_and_threads(
 
         for ranks, threads in itertools.product(range(1, 5), (1, 2)):
             with_ranks(ranks, divided(case, threads=threads, **given), compared)
+
+
+TREE = {"kind": "fat_tree", "host_rate": "400Gbps", "hosts_per_leaf": 4, "leaves": 4, "spines": 4}
+THREE_TIERS = {"kind": "fat_tree", "host_rate": "400Gbps", "tiers": 3, "radix": 4}
+PLANES = {"kind": "multi_plane", "planes": 2, "plane": TREE}
+RAILS = {"kind": "multi_rail", "gpus_per_rack": 4, "rail": TREE}
+TWO = {"kind": "wan", "datacenter": TREE, "link_rate": "400Gbps", "delay": "10us"}
+EVEN = {"kind": "permutation", "size": "100KB"}
+
+
+@pytest.mark.parametrize(
+    ("topology", "traffic", "n", "cut", "balance"),
+    [
+        (TREE, EVEN, 2, 8, 1.05),  # of 32 cables: 2 leaves to 2 spines, twice
+        (THREE_TIERS, EVEN, 2, 8, 1.1),  # of 48: pods to the core switches of others
+        (THREE_TIERS, EVEN, 4, 12, 1.15),
+        (PLANES, EVEN, 2, 16, 1.05),  # of 64: 8 in each plane
+        (RAILS, EVEN, 2, 32, 1.1),  # of 192: only between racks and rails
+        (TWO, EVEN, 2, 1, 1.05),  # of 73: the long one
+        (TWO, {**EVEN, "load": 0.8}, 2, 1, 1.1),
+        ({**THREE_TIERS, "radix": 8}, {**EVEN, "load": 0.3}, 4, 120, 1.1),  # of 384
+    ],
+)
+def test_ranks_have_equal_shares_and_cut_few_cables(
+    topology: dict[str, Any], traffic: dict[str, Any], n: int, cut: int, balance: float
+) -> None:
+    given = {"name": "x", "transport": "ndp", "topology": topology, "traffic": traffic}
+    [point] = Experiment.from_mapping(given).points()
+    scenario = prepare(point)
+    jit = False if topology in (PLANES, RAILS) else None  # the others share compiled code
+    engine = build_engine(point, scenario, Options(jit=jit))
+    drive(engine)
+    state, network = engine.state, scenario.network
+    parts = divide(state.net, network.port_delay_ps, scenario.flows, n)
+    here, there = parts[network.port_node], parts[network.port_node[network.port_peer]]
+    of_parts = np.bincount(here, weights=state.links.readers["head"], minlength=n)
+    found = int((here != there).sum()) // 2, float(of_parts.max() / of_parts.mean())
+    assert found[0] <= cut
+    assert found[1] <= balance
+
+
+def test_watchdog_ignores_a_run_that_progresses() -> None:
+    numbers, hung = count(), threading.Event()
+    with watched(lambda: next(numbers), hung.set, 0.1):
+        _work(0.3)
+    assert not hung.is_set()
+
+
+def test_watchdog_reports_a_busy_run_without_progress() -> None:
+    hung = threading.Event()
+    with watched(lambda: 0, hung.set, 0.1):
+        _work(0.5)
+        assert hung.is_set()
+
+
+def test_watchdog_ignores_a_process_that_is_not_running() -> None:
+    """A process that is suspended or swapped out makes no progress, but has not hung."""
+    hung = threading.Event()
+    with watched(lambda: 0, hung.set, 0.2):
+        assert not hung.wait(0.6)
+
+
+def _work(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass

@@ -1,11 +1,18 @@
-"""Views of an engine's state: progress, flows, links and packets."""
+"""State of the engine: views, snapshots, records, ids, constants."""
 
 from __future__ import annotations
 
+import operator
+import re
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
+from engine_case import kept
 from engine_runs import (
+    DROP_TAIL,
     LOSSLESS,
     NS,
     PACKET,
@@ -19,7 +26,23 @@ from engine_runs import (
 )
 from raises_input import raises
 
+import netsim.engine.kernels
 from netsim.engine.engine import Engine
+from netsim.engine.kernels import handlers, ports, specialization_constants
+from netsim.engine.kernels.handlers import (
+    ANY_HOST,
+    BEFORE,
+    HANDLERS,
+    NOTHING,
+    PROGRAM_HANDLERS,
+    QUEUE_HANDLERS,
+    ROUTING_HANDLERS,
+    SWITCH,
+)
+from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.specialization_constants import CONSTANTS, UnboundConstantError
+from netsim.engine.records import RecordArray, aligned_zeros, untouched_zeros
+from netsim.engine.snapshot import ForeignSnapshotError
 from netsim.engine.state_views import Status
 from netsim.model.fabric import Fabric
 from netsim.model.flows import FlowTable
@@ -146,3 +169,156 @@ def test_digest_distinguishes_states() -> None:
     assert run(other).digest() == one.digest() != before
     other.state.hosts.tx["credit"][2] += 1  # state of the transport
     assert other.digest() != one.digest()
+
+
+def small(transport: str = "datagram", **given: Any) -> Engine:
+    """Return an engine in plain Python whose flows have just started."""
+    network = fat_tree(2, 2, "100Gbps")
+    flows = flow_table([(0, 2, 50_000, 0), (1, 3, 50_000, 0), (2, 1, 9_000, 0)])
+    engine = build(network, flows, transport, **{"fabric": DROP_TAIL, "jit": False, **given})
+    engine.advance(3, INF)
+    return engine
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"transport": "roce", "fabric": LOSSLESS}, {"trace": [0]}],
+    ids=["other records", "one more group"],
+)
+def test_snapshot_of_another_kind_of_engine_is_rejected(given: dict[str, Any]) -> None:
+    engine, other = small(), small(**given)
+    before = engine.digest()
+    with pytest.raises(ForeignSnapshotError):
+        engine.restore(other.snapshot())
+    assert engine.digest() == before
+
+
+def test_snapshot_stores_packets_but_not_free_space() -> None:
+    engine = small()
+    pool, packets = engine.state.links.pool, engine.conservation().packets.in_flight
+    taken = engine.snapshot()["links.pool"]
+    assert packets > 0
+    assert taken.raw.size >= packets * pool.itemsize
+    assert taken.raw.size < pool.nbytes / 100
+
+
+def test_restored_snapshot_replaces_the_recorded_trace() -> None:
+    engine, other = small(trace=[0]), small(trace=[0])
+    recorded = kept(engine)
+    assert other.drain_trace().entries.size > 0
+    other.restore(recorded)
+    assert np.array_equal(other.drain_trace().entries, engine.drain_trace().entries)
+
+
+INNER = np.dtype([("count", "i8"), ("share", "f8")], align=True)
+FIELDS = [("small", "u1"), ("many", "i8", (3,)), ("first", INNER), ("second", INNER)]
+DTYPE = np.dtype(FIELDS, align=True)
+
+
+def records(n: int = 2) -> RecordArray:
+    return np.zeros(n, DTYPE).view(RecordArray)
+
+
+def test_assigning_a_field_changes_the_array():
+    array = records()
+    array[1].small = 7
+    array[1].many[2] = -5
+    assert array["small"].tolist() == [0, 7]
+    assert array["many"][1].tolist() == [0, 0, -5]
+
+
+def test_assigned_record_is_copied():
+    array = records()
+    array[0].small = 9
+    array[1] = array[0]
+    array[0].small = 1
+    assert array["small"].tolist() == [1, 9]
+
+
+def test_value_out_of_range_is_an_error():
+    with raises(ValueError, "format"):
+        records()[0].small = 300
+
+
+@pytest.mark.parametrize("zeros", [aligned_zeros, untouched_zeros])
+def test_zeroed_records_begin_on_a_cache_line(zeros) -> None:
+    records = zeros(1000, np.dtype([("a", "i8"), ("b", "i4")], align=True))
+    assert records.ctypes.data % 64 == 0
+    assert not records["a"].any()
+    assert not records["b"].any()
+    records["b"][999] = 7
+    assert records[999]["b"] == 7
+
+
+USES = (
+    bool,
+    int,
+    range,
+    lambda value: value + 1,
+    lambda value: 2 * value,
+    lambda value: value == 3,
+    lambda value: value < 3,
+    lambda value: 1 << value,
+    operator.index,
+)
+
+
+def test_unbound_constant_cannot_be_used():
+    for name, constant in CONSTANTS.items():
+        assert {**vars(handlers), **vars(specialization_constants)}[name] is constant
+        uses = (lambda value: value(1, 2, 3),) if callable(constant) else USES
+        for use in uses:
+            with raises(UnboundConstantError, name):
+                use(constant)
+
+
+def test_every_handler_has_a_constant():
+    programs = {f"program_{name}" for name in PROGRAM_HANDLERS}
+    expected = {*HANDLERS, *QUEUE_HANDLERS, *ROUTING_HANDLERS, *programs, "switch_step"}
+    assert {name for name in CONSTANTS if name.islower()} == expected
+
+
+def test_unspecialized_kernel_does_not_run():
+    with pytest.raises(UnboundConstantError):
+        ports.set_paused(None, None, 0, 0)
+
+
+PAGE = Path(__file__).parents[2] / "transports" / "README.md"
+
+
+def test_guide_contains_the_handler_table():
+    text = PAGE.read_text("utf-8").partition(
+        "| handler | runs on | called when |\n|---|---|---|\n"
+    )[2]
+    rows = [f"| `{h.form}` | {h.runs_on} | {h.called} |" for h in HANDLERS.values()]
+    assert text.partition("\n\n")[0].splitlines() == rows
+
+
+def test_handler_numbers_are_unique_and_map_to_names():
+    names = {}
+    for table in (HANDLERS, QUEUE_HANDLERS):
+        assert table.name_of(NOTHING) == ""
+        assert [table.name_of(h.number) for h in table.values()] == list(table)
+        names |= {h.number: h.name for h in table.values()}
+    assert len(names) == len(HANDLERS) + len(QUEUE_HANDLERS)
+
+
+def test_handler_arguments_match_where_it_runs():
+    for handler in HANDLERS.values():
+        has_env = handler.arguments[0] == "env"
+        assert has_env == (handler.runs_on != SWITCH)
+        if handler.runs_on not in (BEFORE, SWITCH, ANY_HOST):
+            assert handler.side == {"source": "tx", "destination": "rx"}[handler.runs_on]
+
+
+def test_engine_records_each_handler_that_it_calls():
+    """So that an error can name the handler."""
+    for name in [*HANDLERS, *QUEUE_HANDLERS]:
+        kernels = Path(netsim.engine.kernels.__file__).parent.glob("*.py")
+        texts = [path.read_text("utf-8") for path in kernels if path.stem != "handlers"]
+        call = re.compile(rf"(?<!def )\b{name}\(")
+        calling = [text for text in texts if call.search(text)]
+        assert calling
+        row = {**HANDLERS, **QUEUE_HANDLERS}[name]
+        node = "switch" if row.runs_on == SWITCH else "host"
+        assert any(f"{node}.handler = IN_{name.upper()}\n" in text for text in calling)

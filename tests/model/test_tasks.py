@@ -1,12 +1,15 @@
-"""Task tables: validation and its messages, dependencies, and joined workloads."""
+"""Tasks, queue pairs and plans of joined workloads."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from raises_input import raises_input
 
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.workloads.operations.table import JobSteps
+from netsim.workloads.serving.data import DECODE, PREFILL, Requests, ServingInstances, ServingPlan
 
 FLOWS = FlowTable([0, 1], [1, 0], 5000)
 
@@ -91,3 +94,44 @@ def test_joined_workloads_renumber_flows_tasks_and_streams() -> None:
     assert tasks.flow.tolist() == [-1, 0, -1, -1, 3]
     assert tasks.stream.tolist() == [2, 0, 3, 0, 0]  # streams of another job are renumbered
     assert [edge.tolist() for edge in tasks.edges()] == [[0, 2, 3], [1, 3, 4]]
+
+
+def plan() -> ServingPlan:
+    """Two prefill instances of two hosts, a decode instance of three, two requests."""
+    return ServingPlan(
+        instances=ServingInstances(
+            np.array([PREFILL, PREFILL, DECODE], np.int8),
+            np.array([0, 2, 4, 7]),
+            np.array([8, 9, 4, 5, 1, 2, 3], np.int32),
+        ),
+        requests=Requests(np.array([0, 5]), np.array([10, 20]), np.array([3, 1])),
+        prefill_instance=np.array([0, 1], np.int32),
+        decode_instance=np.array([2, -1], np.int32),
+        costs=(None, None, None),
+        ttft_ps=None,
+        tbt_ps=None,
+        kv_first_flow=np.array([0, 3]),
+        kv_flows=np.array([3, 0]),
+    )
+
+
+def test_joined_serving_plan_shifts_its_flow_numbers() -> None:
+    other = Workload(FlowTable([0, 1], [1, 0], 100))
+    served = Workload(FlowTable([8, 9, 8], [1, 2, 3], 50), TaskTable([3], [0]), parts=(plan(),))
+    joined = Workload.join([other, served]).part(ServingPlan)
+    assert joined is not None
+    assert joined.kv_first_flow.tolist() == [2, 5]
+    assert joined.kv_flows.tolist() == [3, 0]
+    alone = Workload.join([served]).part(ServingPlan)
+    assert alone is not None
+    assert alone.kv_first_flow.tolist() == [0, 3]
+
+
+def test_joined_workloads_without_steps_are_step_zero() -> None:
+    one = JobSteps(np.array([0, 1, 2], np.int32), 5e12, 1e15)
+    other = JobSteps(np.array([1, 0], np.int32), 2e12, 3e15)
+    both = JobSteps.join([(one, 3), (None, 2), (other, 2)])
+    assert both is not None
+    assert both.step.tolist() == [0, 1, 2, 0, 0, 1, 0]
+    assert both.n == 3
+    assert JobSteps.join([(None, 3), (None, 2)]) is None

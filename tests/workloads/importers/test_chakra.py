@@ -1,20 +1,26 @@
-"""Reading Chakra traces."""
+"""Files of other tools are read whole or rejected."""
 
 from __future__ import annotations
 
 import gzip
 from pathlib import Path
 
+import numpy as np
+import pytest
 from foreign_chakra import COLLECTIVE, COMP, FIXED, MEMBERS, RECV, SEND, Node, trace, varint
+from foreign_goal import CALC, Op, Rank, as_binary, as_text
+from foreign_goal import RECV as GOAL_RECV
+from foreign_goal import SEND as GOAL_SEND
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raises_input import mentions
+from traffic_cases import made
 
 from netsim.errors import InputError
 from netsim.workloads.importers.chakra import MISSING, ChakraTrace, read_trace
+from netsim.workloads.importers.matching import ANY, PostedMessages, match
 
 SAME_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-
 RANK_0 = bytes.fromhex(
     "070a05312e302e301712016318043805520e0a0969735f6370755f6f70d8010046080112017318052a01"
     "00520e0a0969735f6370755f6f70d80100520e0a09636f6d6d5f73697a65488020520c0a08636f6d6d5f"
@@ -177,3 +183,143 @@ def test_invalid_traces_are_rejected(tmp_path: Path) -> None:
         (b"\x05ab", "message 0: has 5 bytes, but 2 remain in the file"),
     ]:
         assert message in outcome(tmp_path, content)
+
+
+Row = tuple[int, int, int]
+
+
+def ends(rows: list[Row]) -> PostedMessages:
+    columns = np.array(rows, np.int64).reshape(-1, 3).T
+    return PostedMessages(columns[0], columns[1], columns[2])
+
+
+@st.composite
+def exchanges(draw) -> tuple[list[Row], list[Row]]:
+    """Draw sends (rank, peer, tag) and their receives in any order, some of them wildcards.
+
+    Tags are also negative or large: only ANY is special. A matching always exists: a rank that
+    receives any tag from a source has no other receives from it, and a rank that receives from any
+    source receives only with wildcards.
+    """
+    row = st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([-2, 0, 7, 2**40]))
+    sends = draw(st.lists(row, max_size=12))
+    loose = {rank: draw(st.sampled_from(["none", "tag", "both"])) for rank in range(3)}
+    receives = []
+    for src, dst, tag in draw(st.permutations(sends)):
+        how = loose[dst]
+        any_tag = how == "both" or (how == "tag" and src == 0)
+        receives.append((dst, ANY if how == "both" else src, ANY if any_tag else tag))
+    return sends, receives
+
+
+@given(exchanges())
+def test_every_receive_matches_a_message_in_fifo_order(rows: tuple[list[Row], ...]) -> None:
+    sends, receives = rows
+    taken = match(ends(sends), ends(receives)).tolist()
+    assert sorted(taken) == list(range(len(sends)))
+    for send, (dst, src, tag) in zip(taken, receives, strict=True):
+        assert sends[send][1] == dst
+        assert src in (ANY, sends[send][0])
+        assert tag in (ANY, sends[send][2])
+    for one in set(sends):
+        of_one = [send for send in taken if sends[send] == one]
+        assert of_one == sorted(of_one)
+
+
+def test_wildcard_receive_leaves_messages_for_specific_receives() -> None:
+    sends = ends([(1, 0, 5), (2, 0, 5), (1, 0, 6)])
+    receives = ends([(0, ANY, ANY), (0, 1, 5), (0, ANY, 6)])
+    assert match(sends, receives).tolist() == [1, 0, 2]
+
+
+def test_unmatched_messages_are_counted_in_the_error() -> None:
+    for sends, receives, message in [
+        ([(0, 1, 7)], [], "from 0 to 1 with tag 7: 1 sent, 0 received"),
+        ([], [(1, 0, 7)], "from 0 to 1 with tag 7: 0 sent, 1 received"),
+        (
+            [(0, 1, 7), (0, 1, 7)],
+            [(1, 0, 8), (1, 0, 7)],
+            "from 0 to 1 with tag 7: 2 sent, 1 received; from 0 to 1 with tag 8: 0 sent, 1 rec",
+        ),
+        ([(0, 1, 7)], [(1, 0, 7), (1, ANY, 7)], ": 1 wildcard receives take none"),
+        ([(0, 1, 7), (0, 1, 8)], [(1, 0, ANY)], "tag 8: 1 sent, 0 received"),
+        ([(0, 1, tag) for tag in range(9)], [], "; 5 more such"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            match(ends(sends), ends(receives))
+        assert message in str(caught.value)
+
+
+SAME_FOLDER = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=80
+)
+RANKS = [
+    Rank([Op(CALC, 5000), Op(GOAL_SEND, 4096, 1, 7)], [(0, 1, False)]),
+    Rank([Op(GOAL_RECV, 4096, 0, 7), Op(CALC, 2000)], [(0, 1, False)]),
+]
+SENDS = {"is_cpu_op": False, "comm_size": 4096, "comm_dst": 1, "comm_tag": 7}
+TAKES = {"is_cpu_op": False, "comm_size": 4096, "comm_src": 0, "comm_tag": 7}
+SIMAI = (
+    "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 "
+    "all_gpus: 4 checkpoints: 0 checkpoint_initiates: 0 pp_comm: 0\n1\n"
+    "layer0\t-1\t1000\tALLREDUCE\t4194304\t1000\tNONE\t0\t1000\tALLREDUCE\t8388608\t100"
+)
+AICB = (
+    "[rank0 ~ rank3]\ncomm_type,comm_group,comm_group_size,msg_size,stage,additional\n"
+    "CommType.all_reduce,CommGroup.tp_group,2,8192,step,\n"
+)
+MSCCL = '<algo name="mine" nchunksperloop="1" ngpus="2" coll="broadcast">' + "".join(
+    f'<gpu id="{gpu}"><tb id="0" send="{to}" recv="{of}" chan="0"><step s="0" type="{kind}" '
+    'cnt="1" depid="-1" deps="-1"/></tb></gpu>'
+    for gpu, to, of, kind in ((0, 1, -1, "s"), (1, -1, 0, "r"))
+)
+FILES = {
+    "goal": ("s.goal", as_text(RANKS).encode()),
+    "goal of txt2bin": ("s.goal", as_binary(RANKS)),
+    "chakra": ("t.0.et", trace([Node(0, COMP, {}, duration_us=5), Node(1, SEND, SENDS)])),
+    "simai": ("w.txt", SIMAI.encode()),
+    "aicb": ("w.csv", AICB.encode()),
+    "msccl": ("a.xml", (MSCCL + "</algo>").encode()),
+    "ns3_flows": ("flow.txt", b"2\n0 2 3 100 1000000 2.0\n1 2 3 100 1000000 2.0\n"),
+    "opera_flows": ("f.htsim", b"0 3 1000000 0\n3 1 24000 1500\n"),
+}
+"""Traffic pattern -> name and content of an input file."""
+
+
+def is_rejected(folder: Path, pattern: str, content: bytes) -> bool:
+    """Return whether the file is rejected; the error is one line naming the file or a parameter."""
+    kind, (name, _) = pattern.split(maxsplit=1)[0], FILES[pattern]
+    (folder / "t.1.et").write_bytes(trace([Node(0, RECV, TAKES)]))
+    (folder / name).write_bytes(content)
+    try:
+        made(kind, 4, directory=folder, file=name.removesuffix(".0.et"))
+    except InputError as error:
+        text = str(error)
+        where = (str(folder / name.removesuffix(".0.et")), "traffic", "the traffic")
+        assert text.startswith(where), (pattern, content, text)
+        assert "\n" not in text
+        return True
+    return False
+
+
+def test_intact_files_are_read(tmp_path: Path) -> None:
+    assert not [pattern for pattern in FILES if is_rejected(tmp_path, pattern, FILES[pattern][1])]
+
+
+def test_truncated_files_are_read_or_rejected_with_one_error(tmp_path: Path) -> None:
+    whole = {}
+    for pattern, (_, content) in FILES.items():
+        cuts = range(0, len(content), max(1, len(content) // 20))
+        whole[pattern] = [end for end in cuts if not is_rejected(tmp_path, pattern, content[:end])]
+    for pattern in ("goal", "goal of txt2bin", "msccl"):
+        assert not whole[pattern]
+
+
+@SAME_FOLDER
+@given(st.sampled_from(list(FILES)), st.floats(0, 1, exclude_max=True), st.binary(max_size=2))
+def test_altered_files_are_read_or_rejected_with_one_error(
+    tmp_path: Path, pattern: str, place: float, more: bytes
+) -> None:
+    content = FILES[pattern][1]
+    at = int(place * len(content))
+    is_rejected(tmp_path, pattern, content[:at] + more + content[at + 1 :])

@@ -1,13 +1,34 @@
-"""Parameters, memory, times and messages of jobs against published and hand-computed values."""
+"""Sizes, messages, schedules, steps and placements of jobs."""
 
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
 import pytest
+from pipeline_time import work_through
+from raises_input import raises_input
 
 from netsim.common.inputs import read_toml
 from netsim.params import read_table
 from netsim.workloads.job import group_sizes, load_job, messages, stage_memory, stage_times
 from netsim.workloads.job.load import presets as files_of
 from netsim.workloads.job.model import Model, parameters
+from netsim.workloads.job.placement import GROUPS, Ranks, place
+from netsim.workloads.job.schedules import (
+    BACKWARD,
+    BACKWARD_WEIGHT,
+    FORWARD,
+    SCHEDULES,
+    PipelineSchedule,
+    bubble_ps,
+    in_flight,
+    make_schedule,
+)
+from netsim.workloads.job.step import model_flops, step_time
 from netsim.workloads.job.work import head_kernels, layer_held, layer_kernels
+from netsim.workloads.validation import hardware
 
 
 def model(name):
@@ -186,3 +207,243 @@ def test_kv_heads_are_replicated_when_fewer_than_tp():
         assert layer_kernels(job, False)[2].forward.flops == 2 * 8192 * 8192 * width
     shared = 16 * (held[8] - 2 * 8192) / 2  # without the norms, which every rank holds
     assert 16 * (held[16] - 2 * 8192) == shared + 16 * 2 * 8192 * 128 / 2
+
+
+def laid_out(name, **changes):
+    job = load_job(name)
+    return replace(job, layout=replace(job.layout, **changes))
+
+
+def test_model_flops_match_closed_form():
+    """Narayanan et al. 2021, section 5.1, with factor 72, not 96: without recomputation."""
+    job = load_job("gpt3_175b")
+    shape, batch = job.model, job.layout.global_batch
+    s, h, n, v = shape.sequence, shape.hidden, shape.layers, shape.vocabulary
+    expected = 72 * batch * s * n * h**2 * (1 + s / (6 * h) + v / (12 * n * h))
+    assert model_flops(job) == pytest.approx(expected)
+    whole = replace(job, layout=replace(job.layout, recompute="full"))
+    assert model_flops(whole) == model_flops(job)
+
+
+def equal_stages(schedule, chunks=1):
+    """Return a job of equal stages; embedding, head, messages and optimizer are negligible."""
+    job = laid_out("gpt3_175b", schedule=schedule, virtual_stages=chunks, recompute="none")
+    machine = replace(
+        job.machine,
+        scale_up=replace(job.machine.scale_up, rate=10**15, launch=0),
+        scale_out=replace(job.machine.scale_out, rate=10**15, launch=0),
+    )
+    model = replace(job.model, vocabulary=1, dropout=False, tied_embeddings=False)
+    return replace(job, model=model, machine=machine)
+
+
+def test_pipeline_bubble_matches_formula():
+    for schedule, chunks in [("gpipe", 1), ("1f1b", 1), ("interleaved", 3)]:
+        job = equal_stages(schedule, chunks)
+        layer = stage_times(job).layer
+        once = 12 * (layer.forward_ps + layer.backward_ps)
+        assert step_time(job).bubble_ps == pytest.approx(7 / chunks * once, rel=0.01)
+
+
+def test_zb_h1_shortens_step_by_weight_gradient_time():
+    layer = stage_times(equal_stages("zb_h1")).layer
+    saved = 2 * 7 * 12 * layer.backward_weight_ps
+    shorter = step_time(equal_stages("1f1b")).total_ps - step_time(equal_stages("zb_h1")).total_ps
+    assert shorter == pytest.approx(saved, rel=0.01)
+
+
+def test_overlap_reduces_only_its_own_exposed_time():
+    for what in ["grad_reduce", "param_gather", "tp_comm", "p2p_comm"]:
+        job = laid_out("gpt3_175b", dp=8, global_batch=512, zero=1)
+        shown = step_time(job)
+        hidden = step_time(replace(job, overlap=replace(job.overlap, **{what: True})))
+        kind = {"grad_reduce": "dp", "param_gather": "dp", "tp_comm": "tp", "p2p_comm": "pp"}[what]
+        assert hidden.exposed.get(kind, 0) < shown.exposed[kind]
+        assert hidden.total_ps < shown.total_ps
+        assert hidden.compute_ps == shown.compute_ps
+        others = set(shown.exposed) - {kind}
+        assert {one: hidden.exposed[one] for one in others} == {
+            one: shown.exposed[one] for one in others
+        }
+
+
+def test_step_times_match_published_times():
+    """For comparison, Calculon's error on these rows is 3.65 % on average and 8.87 % at most."""
+    errors = [abs(row["ours"] / row["theirs"] - 1) for row in hardware.steps("megatron")]
+    assert sum(errors) / 8 <= 0.04
+    assert max(errors) <= 0.10
+    assert len(errors) == 8
+
+
+def test_memory_matches_published_memory():
+    rows = list(hardware.memory())
+    assert len(rows) == 12
+    for row in rows:
+        tolerance = 1e-3 if ": parameters" in row["title"] else 1e-9  # biases and norms
+        assert row["ours"] == pytest.approx(row["theirs"], rel=tolerance), row
+
+
+TIMES = [(10, 10, 10), (10, 12, 8), (10, 20, 5), (12, 10, 11), (8, 10, 12), (5, 10, 10)]
+"""Forward and backward for input and weights of a chunk (F, B, W); last, W is longer than F."""
+
+
+@pytest.mark.parametrize("p", [1, 3, 8])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_bubble_and_in_flight_match_formulas(name: str, p: int) -> None:
+    for v, batches in product((1, 2, 3) if name == "interleaved" else (1,), (p, 2 * p, 5 * p)):
+        m = max(batches, 2 * p - 1) if name == "zb_h2" else batches
+        schedule = make_schedule(name, p, m, v)
+        for f, b, w in TIMES:
+            ran = work_through(schedule, f, b, w)
+            work = m * v * (f + b + w)
+            assert ran.makespan - work == bubble_ps(name, p, v * f, v * b, v * w, v)
+            for stage in range(p):
+                assert ran.most_in_flight(stage) / v == in_flight(name, p, stage, m, v)
+
+
+def test_zb_h2_stages_have_no_idle_time() -> None:
+    for p in [2, 4, 8]:
+        for m in (2 * p - 1, 4 * p):
+            ran = work_through(make_schedule("zb_h2", p, m), 10, 10, 10)
+            assert [ran.span(stage) for stage in range(p)] == [m * 30] * p
+
+
+@pytest.mark.parametrize("name", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("m", [1, 2, 3, 5, 9, 11])
+def test_makespan_matches_formula_for_any_micro_batch_count(name: str, m: int) -> None:
+    ran = work_through(make_schedule(name, 4, m), 10, 12, 8)
+    assert ran.makespan == (m + 3) * 30
+
+
+def _places(schedule: PipelineSchedule) -> np.ndarray:
+    return schedule.position[schedule.stage, schedule.chunk]
+
+
+def test_operations_wait_for_the_adjacent_stage() -> None:
+    for name in SCHEDULES:
+        schedule = make_schedule(name, 3, 6, 2 if name == "interleaved" else 1)
+        place, kind = _places(schedule), schedule.kind
+        first, then = schedule.waits()
+        last = place.max()
+        assert (schedule.micro_batch[first] == schedule.micro_batch[then]).all()
+        forward = kind[then] == FORWARD
+        assert (kind[first[forward]] == FORWARD).all()
+        assert (
+            place[then] - place[first] == np.where(forward, 1, np.where(place[then] == last, 0, -1))
+        ).all()
+        # Each waits for one operation; forwards of the first stage and weight gradients for none.
+        waiting = (kind != BACKWARD_WEIGHT) & ~((kind == FORWARD) & (place == 0))
+        assert sorted(then) == np.flatnonzero(waiting).tolist()
+
+
+def test_interleaved_order_matches_published_example() -> None:
+    # Two stages, two chunks, four micro-batches: Narayanan et al., figure 4.
+    schedule = make_schedule("interleaved", 2, 4, 2)
+    of_first = schedule.stage == 0
+    order = zip(
+        schedule.kind[of_first],
+        schedule.micro_batch[of_first],
+        schedule.chunk[of_first],
+        strict=True,
+    )
+    f, b = FORWARD, BACKWARD
+    assert list(order) == [
+        *((f, 0, 0), (f, 1, 0), (f, 0, 1), (f, 1, 1)),
+        *((f, 2, 0), (b, 0, 1), (f, 3, 0), (b, 1, 1), (f, 2, 1), (b, 0, 0), (f, 3, 1), (b, 1, 0)),
+        *((b, 2, 1), (b, 3, 1), (b, 2, 0), (b, 3, 0)),
+    ]
+
+
+def test_invalid_schedules_are_rejected() -> None:
+    for given, message in [
+        (("1f2b", 4, 8), "1f2b"),
+        (("1f1b", 4, 8, 2), ("2", "1")),
+        (("interleaved", 4, 6, 2), ("6", "4")),
+        (("gpipe", 4, 0), "0"),
+    ]:
+        with raises_input(message):
+            make_schedule(*given)
+
+
+SMALL = Ranks(tp=2, cp=2, dp=8, pp=3, levels=(2, 2, 2), ep=4)
+
+
+def placed(name: str, ranks: Ranks, rack_hosts: int, n_hosts: int | None = None) -> np.ndarray:
+    return place(name, ranks, rack_hosts, n_hosts or len(ranks), np.random.default_rng(1))
+
+
+def test_groups_of_each_kind_partition_the_ranks() -> None:
+    for kind in GROUPS:
+        groups = SMALL.groups(kind)
+        assert sorted(groups.reshape(-1)) == list(range(len(SMALL)))
+        assert (np.diff(groups, axis=1) > 0).all()
+
+
+def test_ranks_of_a_group_differ_only_along_its_axis() -> None:
+    coordinates = SMALL.coordinates()
+    for kind, axes in (("tp", "tp"), ("cp", "cp"), ("pp", "pp"), ("dp", "dp cp"), ("ep", "dp")):
+        for axis, values in coordinates.items():
+            of_groups = values[SMALL.groups(kind)]
+            alike = (of_groups == of_groups[:, :1]).all()
+            assert alike == (axis not in axes.split())
+
+
+def test_data_parallel_levels_together_reach_the_whole_group() -> None:
+    # From any rank, S1, then S2, then S3 reach every rank of its data-parallel group.
+    reached = {0}
+    for kind in ("s1", "s2", "s3"):
+        of_rank = {rank: group for group in SMALL.groups(kind).tolist() for rank in group}
+        reached = {other for rank in reached for other in of_rank[rank]}
+    assert sorted(reached) == SMALL.groups("dp")[0].tolist()
+    dp = SMALL.coordinates()["dp"]
+    assert sorted(set(dp[SMALL.groups("s1")[0]])) == [0, 1]
+    assert dp[SMALL.groups("s2")[0]].tolist() == [0, 2]
+    assert dp[SMALL.groups("s3")[0]].tolist() == [0, 4]
+
+
+def test_paper_placement_fills_racks_with_replicas_of_one_stage() -> None:
+    # Four replicas of 18 tensor ranks, 5 racks per site and stage, two sites, 3 stages.
+    ranks = Ranks(tp=18, dp=40, pp=3, levels=(4, 5, 2))
+    hosts = placed("paper", ranks, 72)
+    assert sorted(hosts) == list(range(len(ranks)))
+    rack, number = np.divmod(hosts, 72)
+    at = ranks.coordinates()
+    for one in np.unique(rack):
+        assert np.unique(at["pp"][rack == one]).size == 1
+        assert np.unique(at["dp"][rack == one]).size == 4
+    for kind in ("pp", "s2", "s3"):  # all on one rail
+        on = number[ranks.groups(kind)]
+        assert (on == on[:, :1]).all()
+    for kind in ("tp", "s1"):  # all in one rack
+        on = rack[ranks.groups(kind)]
+        assert (on == on[:, :1]).all()
+    assert set(rack[at["dp"] < 20]) == set(range(15))  # the first site
+
+
+def test_rail_aligned_placement_puts_dp_groups_on_rails() -> None:
+    ranks = Ranks(tp=4, dp=6, pp=4)
+    rack, number = np.divmod(placed("rail_aligned", ranks, 8), 8)
+    on = number[ranks.groups("dp")]
+    assert (on == on[:, :1]).all()
+    assert (np.diff(rack[ranks.groups("dp")]) == 2).all()
+    on = rack[ranks.groups("tp")]
+    assert (on == on[:, :1]).all()
+
+
+def test_impossible_placements_are_rejected() -> None:
+    for name, ranks, message in [
+        ("paper", Ranks(tp=4, dp=4, levels=(4, 1, 1)), "4"),
+        ("rail_aligned", Ranks(tp=4, dp=4), ("4", "8")),
+        ("consecutive", Ranks(tp=4, dp=8), ("32", "16")),
+        ("random", Ranks(tp=4, dp=8), "32"),
+        ("near", Ranks(tp=4, dp=4), "near"),
+    ]:
+        with raises_input(message):
+            placed(name, ranks, 8, 16)
+
+
+def test_indivisible_group_sizes_are_rejected() -> None:
+    with raises_input("2", "1", "8", key="layout.dp_levels"):
+        Ranks(dp=8, levels=(2, 2, 1))
+    with raises_input("8", "3", key="layout.ep"):
+        Ranks(dp=8, ep=3)

@@ -1,4 +1,4 @@
-"""Iterations of instances: batches, their times, and failures."""
+"""Instances in plain Python: iterations, failures, KV caches, memory pools, all-reduces."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from netsim.workloads.inference.roofline import weight_bytes
 from netsim.workloads.serving.data import ServingPlan
 from netsim.workloads.serving.failures import Outages, transitions_of
 from netsim.workloads.serving.instance import DOWN, SHRUNK, WHOLE
+from netsim.workloads.serving.workload import flows_between, partition
 
 COST = cost()
 
@@ -226,3 +227,148 @@ def test_failures_are_independent_of_dispatch_and_lengths() -> None:
     for column in ("arrival_ps", "prompt_tokens", "output_tokens"):
         assert np.array_equal(getattr(lengths.requests, column), getattr(both.requests, column))
     assert np.array_equal(router.prefill_instance, both.prefill_instance)
+
+
+HALVES = {"prefill_instances": 1, "decode_instances": 1}
+CONTROL = 2 * (256 + 64) * 80 + 2 * US
+"""Time of a 256-byte message in an idle network: one switch, 100 Gbps, links of 1 us."""
+
+
+def idle_ps(*n_bytes: int) -> int:
+    """Return the time of one host's flows: all packets on its link, a full one on the next."""
+    packets = sum(-(-size // 4096) for size in n_bytes)
+    return (sum(n_bytes) + 64 * packets + min(max(n_bytes), 4096) + 64) * 80 + 2 * US
+
+
+def test_kv_partition_balances_sources_and_sinks() -> None:
+    for sources, sinks in [(1, 1), (2, 2), (4, 1), (1, 3), (8, 32), (3, 2), (6, 4)]:
+        flows = partition(sources, sinks)
+        assert len(flows) == flows_between(sources, sinks)
+        whole = 12 * sources * sinks
+        sizes = flows.sizes(np.array([whole]), 2)[0]
+        assert sizes.sum() == whole
+        sent = np.bincount(flows.source, weights=sizes.sum(0))
+        came = np.bincount(flows.sink, weights=sizes.sum(0))
+        assert set(sent.tolist()) == {whole / sources}
+        assert set(came.tolist()) == {whole / sinks}
+        # Source and sink of a flow both own the part that it carries.
+        part = flows.bounds[:-1] + 0.5
+        assert (part * sources // flows.bounds[-1] == flows.source).all()
+        assert (part * sinks // flows.bounds[-1] == flows.sink).all()
+
+
+def test_kv_transfer_between_single_gpus_matches_hand_calculation(tmp_path: Path) -> None:
+    run = Served(tmp_path, [(3, 100, 3)], deployment=deployment(1), **HALVES)
+    one = cost(1)
+    first = 3 * US + prefill_ps(one, 100)
+    there = first + idle_ps(100 * 256)
+    second = there + decode_ps(one, 101)
+    assert run.times("first token") == {0: first}
+    assert run.times("kv transfer end") == run.times("decode start") == {0: there}
+    assert run.iterations(1) == [
+        (there, second, 0, 1),
+        (second, second + decode_ps(one, 102), 0, 1),
+    ]
+    assert run.load.flows.size_bytes.tolist() == [100 * 256]
+    assert (run.plan.kv_first_flow.tolist(), run.plan.kv_flows.tolist()) == ([0], [1])
+    all_served_once(run.plan, run)
+
+
+def test_layerwise_kv_transfer_overlaps_prefill(tmp_path: Path) -> None:
+    table = deployment(1)
+    given: dict[str, Any] = {"deployment": table, **HALVES}
+    requests = [(0, 4000, 2), (0, 2000, 2)]
+    after = Served(tmp_path, requests, token_budget=8000, **given)
+    layers = Served(
+        tmp_path, requests, token_budget=8000, kv_transfer="layerwise", kv_layer_groups=4, **given
+    )
+    end = layers.times("first token")[0]
+    assert end == after.times("first token")[0]
+    # The two caches share the link; the last quarter of both is sent when the prefill ends.
+    assert max(layers.times("kv transfer end").values()) - end == idle_ps(4000 * 64, 2000 * 64)
+    assert max(after.times("kv transfer end").values()) - end == idle_ps(4000 * 256, 2000 * 256)
+    starts = layers.engine.flow_states().start_ps.reshape(2, 4)
+    begin, length = layers.iterations()[0][0], layers.iterations()[0][1]
+    assert (starts == [begin + length // 4 * k for k in (1, 2, 3)] + [length]).all()
+    all_served_once(layers.plan, layers)
+
+
+def test_kv_transfer_between_instances_of_different_sizes(tmp_path: Path) -> None:
+    run = Served(
+        tmp_path,
+        [(20 * k, 100 + k, 1 + k % 4) for k in range(6)],
+        deployment=deployment(3, options={"kv_replicated": False}),
+        decode_deployment=deployment(2),
+        prefill_instances=1,
+        decode_instances=2,
+        kv_transfer="layerwise",
+        kv_layer_groups=3,
+    )
+    # Four requests have more than one token; each has 3 layer groups of 4 flows.
+    assert run.plan.kv_flows.tolist() == [0, 12, 12, 12, 0, 12]
+    assert run.plan.decode_instance.tolist() == [-1, 1, 2, 1, -1, 2]
+    caches = run.load.flows.size_bytes[run.load.flows.kind == 0].sum()
+    assert caches == 256 * sum(100 + k for k in (1, 2, 3, 5))
+    all_served_once(run.plan, run)
+
+
+PACKETS: dict[str, Any] = {
+    "all_reduces": "packets",
+    "all_reduces_per_iteration": 2,
+    "max_iterations": 6,
+}
+TOKEN = 128
+"""Bytes of a token's KV cache at each of two GPUs."""
+
+
+def at_rate(n_bytes: float, mbps: int) -> int:
+    """Return the picoseconds that this many bytes take at a rate in Mbps."""
+    return int(n_bytes * 8 * 10**6 / mbps)
+
+
+def test_kv_reads_by_formula_extend_decode_iterations(tmp_path: Path) -> None:
+    given = {"instances": 1, "pooled": "kv", "pooled_fraction": 0.5, "pool_read_rate": "100Mbps"}
+    run = Served(tmp_path, [(0, 100, 4)], **given)
+    first = prefill_ps(cost(), 100)
+    took = [end - begin for begin, end, _, _ in run.iterations()]
+    reads = [at_rate(TOKEN / 2 * context, 100) for context in (101, 102, 103)]
+    added = [decode_ps(cost(), 101 + k) - 100 * US for k in range(3)]
+    assert took[0] == first
+    # Reads take about 500 us; all-reduces add less than 1 us.
+    assert took[1:] == pytest.approx(reads, abs=max(added))
+    assert all(one >= read for one, read in zip(took[1:], reads, strict=True))
+    fast = Served(tmp_path, [(0, 100, 4)], **{**given, "pool_read_rate": "100Gbps"})
+    assert fast.iterations()[1][1] - first == decode_ps(cost(), 101)
+
+
+@pytest.mark.parametrize("pool", [1, 3])
+def test_pooled_kv_cache_is_sent_as_flows(tmp_path: Path, pool: int) -> None:
+    run = Served(tmp_path, [(0, 400, 4)], instances=1, pool_hosts=pool, pooled="kv", **PACKETS)
+    flows, states = run.load.flows, run.engine.flow_states()
+    reads = (flows.kind == flows.kinds.index("pool")).reshape(-1)
+    assert set(flows.src[reads].tolist()) == set(range(2, 2 + pool))
+    assert set(flows.dst[reads].tolist()) == {0, 1}
+    size = np.asarray(states.size_bytes)[reads].reshape(6, -1)
+    there = np.asarray(states.done_ps)[reads].reshape(6, -1) >= 0
+    assert there[:4].all()
+    assert not there[4:].any()
+    # A prefill reads nothing; decode reads are quantized to 1/65,536 of the longest, 404 tokens.
+    assert (size[0] == 1).all()
+    for slot, context in enumerate((401, 402, 403), start=1):
+        assert size[slot].sum() == pytest.approx(2 * TOKEN * context, abs=8)
+    all_served_once(run.plan, run)
+
+
+def test_iteration_waits_for_pooled_weights(tmp_path: Path) -> None:
+    # Sending 10 MB of weights from one host to two GPUs takes longer than everything else.
+    table = deployment(model={"feed_forward": 200_000})
+    given = {"deployment": table, "instances": 1, "pooled": "weights", **PACKETS}
+    run = Served(tmp_path, [(0, 1, 2)], pool_hosts=1, pooled_fraction=0.1, **given)
+    n_bytes = weight_bytes(load_deployment(table)) * 2 * 0.1
+    alone = n_bytes * (4160 / 4096) * 80
+    assert alone > 300 * US
+    took = [end - begin for begin, end, _, _ in run.iterations()]
+    assert took == pytest.approx([alone + 10 * US] * 2, abs=10 * US)
+    both = Served(tmp_path, [(0, 1, 2)], pool_hosts=2, pooled_fraction=0.1, **given)
+    took = [end - begin for begin, end, _, _ in both.iterations()]
+    assert took == pytest.approx([alone / 2 + 10 * US] * 2, abs=10 * US)

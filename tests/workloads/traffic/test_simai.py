@@ -1,4 +1,4 @@
-"""Traffic from SimAI workloads: rows, groups, and the pipeline that SimAI does not simulate."""
+"""Workloads and flow lists of SimAI, AICB, MSCCL, ns-3 and Opera as traffic."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from engine_runs import US
 from pipeline_time import work_through
 from raises_input import mentions, raises_input
 from task_times import simulated
-from traffic_cases import GBPS, made
+from traffic_cases import GBPS, made, make, pairs
 
+from netsim.errors import InputError
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
 from netsim.workloads.job.schedules import make_schedule
@@ -142,3 +144,187 @@ def test_conflicting_parameters_are_rejected(tmp_path: Path) -> None:
         row = "a -1 1 ALLREDUCE 8192 1 NONE 0 1 NONE 0 1"
         with raises_input(message):
             simai(tmp_path, text([row], **header), **given)
+
+
+def step(number: int, kind: str, count: int = 1, after: tuple[int, int] = (-1, -1)) -> str:
+    return (
+        f'<step s="{number}" type="{kind}" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" '
+        f'cnt="{count}" depid="{after[0]}" deps="{after[1]}" hasdep="0"/>'
+    )
+
+
+def block(number: int, send: int, receive: int, *steps: str) -> str:
+    inner = "\n".join(steps)
+    return f'<tb id="{number}" send="{send}" recv="{receive}" chan="0">\n{inner}\n</tb>'
+
+
+def algo(gpus: list[list[str]], chunks: int, coll: str = "allreduce") -> str:
+    inner = "".join(f'<gpu id="{k}">{"".join(blocks)}</gpu>\n' for k, blocks in enumerate(gpus))
+    head = f'<algo name="mine" nchunksperloop="{chunks}" ngpus="{len(gpus)}" coll="{coll}">'
+    return f"{head}\n{inner}</algo>"
+
+
+def ring(n: int) -> str:
+    """Return a ring all-reduce as msccl-tools writes it: one thread block sends and reduces."""
+    kinds = ["s", *["rrc", "s"] * (n - 1), *["r", "s"] * (n - 2), "r"]
+    steps = [step(k, kind) for k, kind in enumerate(kinds)]
+    return algo([[block(0, (k + 1) % n, (k - 1) % n, *steps)] for k in range(n)], n)
+
+
+def msccl(directory: Path, text: str, n_hosts: int = 4, **given: Any) -> Workload:
+    (directory / "a.xml").write_text(text)
+    return made("msccl", n_hosts, directory=directory, file="a.xml", **given)
+
+
+def test_ring_duration_equals_its_closed_form(tmp_path: Path) -> None:
+    for n in [2, 4, 8]:
+        load = msccl(tmp_path, ring(n), n, size=f"{n * 8192}B")
+        assert len(load.flows) == n * 2 * (n - 1)
+        assert simulated(load, n).makespan == closed_form_ps(
+            "all_reduce", n, n * 8192, WIRE, CollectiveOptions("ring")
+        )
+        assert mentions(load.notes, "a.xml", "mine", len(load.flows))
+
+
+def test_thread_blocks_run_in_parallel_and_honor_dependencies(
+    tmp_path: Path,
+) -> None:
+    """GPU 1 copies the data from GPU 0, then forwards it to GPU 2 in another thread block."""
+    gpus = [
+        [block(0, 1, -1, step(0, "s", 2))],
+        [
+            block(0, -1, 0, step(0, "r", 2), step(1, "cpy")),
+            block(1, 2, -1, step(0, "nop", 0, (0, 1)), step(1, "s")),
+            block(2, 3, -1, step(0, "s")),
+        ],
+        [block(0, -1, 1, step(0, "r"))],
+        [block(0, -1, 1, step(0, "r"))],
+    ]
+    load = msccl(tmp_path, algo(gpus, 2), size="8192B")
+    assert load.flows.size_bytes.tolist() == [8192, 4096, 4096]
+    assert simulated(load, 4).makespan == PACKET_PS + 2 * ONE_PACKET
+
+
+def test_receive_copy_send_step_forwards_its_data(tmp_path: Path) -> None:
+    gpus = [
+        [block(0, 1, -1, step(0, "s"))],
+        [block(0, 2, 0, step(0, "rcs"))],
+        [block(0, -1, 1, step(0, "r"))],
+    ]
+    load = msccl(tmp_path, algo(gpus, 1, "broadcast"), size="4096B")
+    assert simulated(load, 4).makespan == 2 * ONE_PACKET
+
+
+RING = ring(2)
+
+
+def test_invalid_files_are_rejected(tmp_path: Path) -> None:
+    for text, message in [
+        ("", "a.xml: is not XML: no element found"),
+        (RING[:200], "a.xml: is not XML"),
+        ("<ring/>", "a.xml: starts with <ring>"),
+        (RING.replace('ngpus="2"', 'ngpus="3"'), "a.xml: has 2 of 3 GPUs (ngpus)"),
+        (RING.replace('ngpus="2"', 'ngpus="1"'), "a.xml: gpu 0, tb 0: invalid peer GPU 1"),
+        (RING.replace('ngpus="2"', 'ngpus="two"'), 'a.xml: ngpus of <algo>: "two"'),
+        (RING.replace('nchunksperloop="2"', ""), "a.xml: <algo> has no nchunksperloop"),
+        (RING.replace('gpu id="1"', 'gpu id="0"'), "a.xml: gpu 0 is duplicate"),
+        (RING.replace("tb", "threadblock"), "a.xml: <threadblock> in <gpu> (<tb>)"),
+        (RING.replace('send="1"', 'send="0"'), "a.xml: gpu 0, tb 0: invalid peer GPU 0"),
+        (RING.replace('send="1"', 'send="-1"'), "a.xml: gpu 0, tb 0: step 0 (s) has no peer"),
+        (
+            RING.replace('type="rrc"', 'type="rrx"'),
+            'gpu 0, tb 0: step 1: "rrx" is not a type (s, rcs',
+        ),
+        (RING.replace('s="1"', 's="4"'), "gpu 0, tb 0: steps must be numbered from 0"),
+        (
+            RING.replace('depid="-1" deps="-1"', 'depid="1" deps="0"', 1),
+            "a.xml: gpu 0, tb 0: step 0 waits for step 0 of tb 1, which does not exist",
+        ),
+        (
+            RING.replace('cnt="1"', 'cnt="2"', 1),
+            "a.xml: message 0 from GPU 0 to 1 on channel 0: 2 chunks sent, 1 chunks received",
+        ),
+        (
+            algo([[block(0, 1, -1, step(0, "s"))], [block(0, -1, 0)]], 1),
+            "a.xml: message 0 from GPU 0 to 1 on channel 0: 1 chunks sent, nothing received",
+        ),
+        (
+            algo([[block(k, 1 - k, 1 - k, step(0, "r"), step(1, "s"))] for k in range(2)], 1),
+            "a.xml: dependency cycle: receive allreduce o",
+        ),
+    ]:
+        with pytest.raises(InputError) as caught:
+            msccl(tmp_path, text, size="4096B")
+        assert message in str(caught.value)
+        assert "a.xml" in str(caught.value)
+
+
+def test_size_below_one_byte_per_chunk_is_rejected(tmp_path: Path) -> None:
+    with raises_input(key="traffic.size"):
+        msccl(tmp_path, ring(4), size="3B")
+
+
+NS3 = "2\n0 2 3 100 1000000 2.000000000\n1 2 3 100 1000000 2.000000000\n"
+
+
+def ns3(directory: Path, text: str, n_hosts: int = 4, **given: object) -> Workload:
+    (directory / "flow.txt").write_text(text)
+    return made(
+        "ns3_flows", n_hosts, directory=directory, n_traffic_classes=2, file="flow.txt", **given
+    )
+
+
+def test_flow_txt_is_read(tmp_path: Path) -> None:
+    load = ns3(tmp_path, NS3)
+    assert pairs(load.flows) == [(0, 2), (1, 2)]
+    assert load.flows.size_bytes.tolist() == [10**6, 10**6]
+    assert load.flows.start_ps.tolist() == [2 * 10**12] * 2
+    assert load.notes == ()
+    assert ns3(tmp_path, NS3, start_times="from_zero").flows.start_ps.tolist() == [0, 0]
+
+
+def test_out_of_order_lines_keep_their_start_times_and_are_reported(tmp_path: Path) -> None:
+    load = ns3(tmp_path, "3\n0 1 3 1 9 0.2\n1 2 3 1 9 0.1\n2 3 3 1 9 0.2\n")
+    assert load.flows.start_ps.tolist() == [2 * 10**11, 10**11, 2 * 10**11]
+    assert mentions(load.notes, "flow.txt", "1", "3")
+
+
+def test_invalid_flow_txt_is_rejected(tmp_path: Path) -> None:
+    for text, message in [
+        ("", "flow.txt"),
+        ("0\n", ("flow.txt:1", "0")),
+        ("two\n0 1 3 1 9 0\n", "flow.txt:1"),
+        ("1\n", "flow.txt"),
+        ("2\n0 1 3 1 9 0\n", ("flow.txt:1", "2", "1")),
+        ("1\n0 1 3 1 9 0\n0 1 3 1 9 0\n", ("flow.txt:1", "1", "2")),
+        ("1\n0 1 3 1 9 0 7\n", ("flow.txt:2", "priority_group")),
+        ("2\n0 1 3 1 9 0\n0 1 3 9 0\n", "flow.txt:3"),
+        ("1\n0 1 3 1 9.5 0\n", "flow.txt:2"),
+        ("1\n0 1 3 1 9 soon\n", "flow.txt:2"),
+        ("1\n0 1 3 1 9 nan\n", ("flow.txt:2", "flow 0", "20")),
+        ("1\n0 1 3 1 9 -1\n", ("flow.txt:2", "flow 0", "20")),
+        ("1\n0 1 3 1 9 1e300\n", ("flow.txt:2", "flow 0", "20")),
+        ("1\n0 1 3 1 0 0\n", ("flow.txt:2", "flow 0", "1")),
+        ("1\n1 1 3 1 9 0\n", ("flow.txt:2", "flow 0")),
+        ("1\n1 4 3 1 9 0\n", ("flow.txt:2", "4", "0", "3")),
+        ("1\n-1 2 3 1 9 0\n", ("flow.txt:2", "-1")),
+        ("1\n9" + "9" * 30 + " 2 3 1 9 0\n", "flow.txt:2"),
+    ]:
+        with raises_input(message):
+            ns3(tmp_path, text)
+
+
+def test_opera_flow_list_is_read(tmp_path: Path) -> None:
+    (tmp_path / "f.htsim").write_text("0 3 1000000 0\n3 1 24000 1500\n")
+    flows = make("opera_flows", 4, directory=tmp_path, file="f.htsim")
+    assert pairs(flows) == [(0, 3), (3, 1)]
+    assert flows.size_bytes.tolist() == [1_000_000, 24_000]
+    assert flows.start_ps.tolist() == [0, 1_500_000]
+    for text, message in (
+        ("", ("f.htsim", "start_ns")),
+        ("0 3 1 0\n0 3 1\n", ("f.htsim:2", "0", "3", "1")),
+        ("0 4 1 0\n", ("f.htsim:1", "4")),
+    ):
+        (tmp_path / "f.htsim").write_text(text)
+        with raises_input(message):
+            make("opera_flows", 4, directory=tmp_path, file="f.htsim")

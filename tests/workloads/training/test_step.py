@@ -1,20 +1,25 @@
-"""Simulated step operations against closed forms: bubbles, collectives, overlap, weights."""
+"""Simulated training steps: against formulas, and of samples."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from part_of_load import operations_of as table_of
+from raises_input import mentions, raises_input
 from small_job import small_job
 from task_times import Times, run_alone
 
+from netsim.errors import InputError
+from netsim.workloads.job import load_job
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
+from netsim.workloads.job.step import step_time
 from netsim.workloads.job.work import stage_times
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.training.sample import JobSample, SampleSize, sample_job
+from netsim.workloads.training.sample import KINDS, JobSample, SampleSize, sample_job, sample_notes
 from netsim.workloads.training.step import operations_of
 
 GBPS = 10**9
@@ -188,3 +193,141 @@ def test_hierarchical_groups_reduce_inside_racks_first() -> None:
     assert took.max() == pytest.approx(expected, rel=1e-3)
     apart = sample_job(job, SampleSize(), rack=np.arange(16) % 2)
     assert apart.neighbors(part.ranks.groups("dp")) == 1
+
+
+LEVELS = {"tp": 2, "pp": 4, "dp_levels": [4, 3, 2], "global_batch": 48}
+
+
+def test_sample_has_requested_ranks_and_groups() -> None:
+    part = sample_job(small_job(LEVELS), SampleSize(stages=2, racks=2, sites=1, micro_batches=1))
+    assert (part.ranks.pp, part.ranks.dp, part.ranks.dp_levels) == (2, 8, (4, 2, 1))
+    assert part.positions == (0, 1)
+    assert (part.schedule.stages, part.schedule.micro_batches) == (2, 1)
+    kinds = {one.kind: one.n for one in part.messages}
+    assert kinds == {"tp": 2, "pp": 2, "dp_s1": 4, "dp_s2": 2, "dp_s4": 2, "dp_s5": 4}
+
+
+def test_sample_of_one_rail_keeps_formula_group_sizes() -> None:
+    cut = SampleSize(tensor_ranks=1, rack_replicas=1, sites=1)
+    part = sample_job(small_job(LEVELS), cut, formula=frozenset({"tp", "dp_s1", "dp_s5"}))
+    assert part.ranks.dp_levels == (1, 3, 1)
+    assert len(part.ranks) == 4 * 3
+    sent = {one.kind: one.n for one in part.messages if one.kind not in part.formula}
+    assert sent == {"pp": 4, "dp_s2": 3, "dp_s4": 3}
+    assert {one.n for one in part.messages if one.kind == "dp_s1"} == {4}
+    assert mentions(sample_notes(part, 1), "1", "4")
+
+
+def test_model_flops_scale_with_sampled_ranks() -> None:
+    job = small_job({"tp": 2, "pp": 4, "dp": 2})
+    whole = sample_job(job, SampleSize())
+    # Matrices: 72 B s L h^2 (1 + s / 6h + V / 12Lh): Narayanan et al. (SC 2021), section 3.
+    h, s, layers, v = 256, 128, 8, 1024
+    flops = 72 * 8 * s * layers * h**2 * (1 + s / (6 * h) + v / (12 * layers * h))
+    assert whole.model_flops == pytest.approx(flops)
+    one = sample_job(job, SampleSize(replicas=1)).model_flops
+    assert one == pytest.approx(flops / 2)
+    # The first stage has a quarter of the layers and no head.
+    first = sample_job(job, SampleSize(stages=1)).model_flops
+    assert first == pytest.approx(72 * 8 * s * 2 * h**2 * (1 + s / (6 * h)))
+
+
+def notes(part: JobSample) -> str:
+    return " ".join(sample_notes(part, 1))
+
+
+def test_sample_notes_state_full_and_sampled_sizes() -> None:
+    cut = SampleSize(stages=2, racks=2, sites=1, tensor_ranks=1, micro_batches=1)
+    formula = frozenset({"tp", "dp_s5"})
+    text = notes(sample_job(small_job(LEVELS), cut, scale=0.01, formula=formula))
+    for words in (
+        "192 GPUs (tp 2, pp 4, dp 24), 2 micro-batches",
+        "16 GPUs (pp 2, dp 8), 1 micro-batch.",
+        "0.01",
+        "100 times",
+        "tp, dp_s5",
+        "75.0%",
+    ):
+        assert words in text
+    assert "dp_s1 " not in text
+
+
+def test_invalid_sample_sizes_are_rejected() -> None:
+    for layout, size, key, number in [
+        (LEVELS, SampleSize(stages=5), "stages", "4"),
+        (LEVELS, SampleSize(replicas=4), "replicas", "[4, 3, 2]"),
+        (LEVELS, SampleSize(rack_replicas=5), "rack_replicas", "4"),
+        ({"dp": 4}, SampleSize(racks=1), "racks", ""),
+        ({"dp": 4}, SampleSize(replicas=8), "replicas", "4"),
+        ({"tp": 4}, SampleSize(tensor_ranks=1), "tensor_ranks", "4"),
+        ({"dp": 4}, SampleSize(micro_batches=3), "micro_batches", "2"),
+        (
+            {"pp": 4, "schedule": "interleaved", "virtual_stages": 2},
+            SampleSize(micro_batches=6),
+            "micro_batches",
+            "6",
+        ),
+    ]:
+        with pytest.raises(InputError) as caught:
+            sample_job(small_job(layout), size)
+        assert number in str(caught.value)
+        assert caught.value.key == key
+
+
+def test_sample_replicas_must_be_whole_expert_groups() -> None:
+    model = {"experts": 8, "active_experts": 2}
+    job = small_job({"dp": 8, "ep": 4}, **model)
+    with raises_input("6", "4", key="replicas"):
+        sample_job(job, SampleSize(replicas=6))
+    assert sample_job(job, SampleSize(replicas=4)).ranks.ep == 4
+
+
+TIMED = frozenset(KINDS) - {"pp"}
+"""Kinds timed by formula; pipeline transfers are simulated as flows."""
+PLAIN = {"schedule": "1f1b", "virtual_stages": 1}
+REPLICAS = {"dp": 8, "global_batch": 128}
+HIDDEN = {"grad_reduce": True, "param_gather": True}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "interleaved": ("gpt3_175b", {"global_batch": 16}),
+    "1f1b, full": ("gpt3_175b", {**PLAIN, "global_batch": 16, "recompute": "full", "sp": False}),
+    "gpipe": ("gpt3_175b", {**PLAIN, "global_batch": 16, "schedule": "gpipe"}),
+    "zb_h1": ("gpt3_175b", {**PLAIN, "global_batch": 16, "schedule": "zb_h1"}),
+    "transfers hidden": ("gpt3_175b", {"global_batch": 16, "p2p_comm": True}),
+    "tp hidden": ("gpt3_175b", {"global_batch": 16, "tp_comm": True}),
+    "replicas": ("gpt3_175b", REPLICAS),
+    "gradients hidden": ("gpt3_175b", {**REPLICAS, "grad_reduce": True}),
+    "gradients hidden, 1f1b": ("gpt3_175b", {**PLAIN, **REPLICAS, "grad_reduce": True}),
+    "gradients hidden, zb_h1": (
+        "gpt3_175b",
+        {**PLAIN, **REPLICAS, "schedule": "zb_h1", "zero": 1, "grad_reduce": True},
+    ),
+    "weights hidden": ("gpt3_175b", {**PLAIN, **REPLICAS, "zero": 1, **HIDDEN}),
+    "no pipeline": ("megatron_22b", {}),
+    "no tp": ("llama3_8b", {}),
+    "experts": ("mixtral_8x7b", {}),
+}
+
+
+@pytest.mark.parametrize(("name", "changes"), CASES.values(), ids=CASES)
+def test_simulated_step_time_matches_formula(name: str, changes: dict[str, Any]) -> None:
+    """Both agree within 1 %, because no flows of the simulated part share a link."""
+    job = load_job(name)
+    # Simulated transfers have the port rate, so measured rates must not apply to the formula.
+    up, out = (replace(link, measured=()) for link in (job.machine.scale_up, job.machine.scale_out))
+    machine = replace(job.machine, scale_up=up, scale_out=out)
+    layout = {key: value for key, value in changes.items() if hasattr(job.layout, key)}
+    overlap = {key: value for key, value in changes.items() if hasattr(job.overlap, key)}
+    job = replace(
+        job,
+        machine=machine,
+        layout=replace(job.layout, **layout),
+        overlap=replace(job.overlap, **overlap),
+    )
+    part = sample_job(job, SampleSize(tensor_ranks=1, replicas=job.layout.ep), formula=TIMED)
+    rate = round(out.rate * out.efficiency.at(1e7))
+    ends = [0]
+    # Weights gathered during the next step lengthen that one, so the second step is measured.
+    for steps in (1, 2) if job.overlap.param_gather else (1,):
+        load = operations_of(part, steps).lower(np.arange(len(part.ranks)))
+        ends.append(run_alone(load, rate_bps=lambda *_: rate).makespan)
+    assert ends[-1] - ends[-2] == pytest.approx(step_time(job).total_ps, rel=0.01)
