@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,8 +16,6 @@ from pathlib import Path
 
 from netsim.errors import InputError
 
-MAX_OUTPUT = 2**28
-MAX_LINE = 2**16
 MAX_QUOTED = 400
 LIMITED = (
     "a stock csg-htsim asserts at most 96 and 64 ports per switch, too few for 8,192 hosts: raise "
@@ -64,7 +62,7 @@ def run(
     """Run a program in `directory`, on these cores (none: all), for at most `limit_s`.
 
     `read` gets each line with the time when it came. Raises InputError, with the program as its
-    file, if the program cannot run, fails, takes or prints too much, or if `read` does.
+    file, if the program cannot run, fails or takes too long, or if `read` does.
     """
     heard, report = os.pipe()
     arguments = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(report), json.dumps([*cores])]
@@ -78,52 +76,42 @@ def run(
         start_new_session=True,
     )
     os.close(report)
+    assert process.stdout is not None
+    late, last = threading.Event(), b""
+
+    def stop() -> None:
+        late.set()
+        _kill(process)
+
+    timer = threading.Timer(limit_s, stop)
+    timer.start()
     try:
-        last = _listen(process, time.monotonic() + limit_s, read)
+        for line in process.stdout:
+            read(time.monotonic(), line.rstrip(b"\n"))
+            last = line.strip() or last
         figures = os.read(heard, 1000)
-    except TimeoutError:
-        message = f"did not end within {limit_s:g} s"
-        raise InputError(message, file=argv[0], hint="--time-limit") from None
     except InputError as error:
         raise error.at(file=argv[0]) from None
     finally:
+        timer.cancel()
         os.close(heard)
-        _end(process)
+        _kill(process)
+        process.wait()
+        process.stdout.close()
+    if late.is_set():
+        message = f"did not end within {limit_s:g} s"
+        raise InputError(message, file=argv[0], hint="--time-limit")
     code, whole_s, processor_s, peak = json.loads(figures) if figures else (1, 0.0, 0.0, 0)
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else "failed"
-        hint = LIMITED if "ssertion" in last else None
-        message = f"{how}: {last[:MAX_QUOTED] or 'it printed nothing'}"
+        said = last.decode("utf-8", "replace")
+        hint = LIMITED if "ssertion" in said else None
+        message = f"{how}: {said[:MAX_QUOTED] or 'it printed nothing'}"
         raise InputError(message, file=argv[0], hint=hint)
     return Usage(whole_s, processor_s, peak * (1 if sys.platform == "darwin" else 1024))
 
 
-def _listen(
-    process: subprocess.Popen[bytes], end_s: float, read: Callable[[float, bytes], None]
-) -> str:
-    """Pass the lines of a process on until it ends. Return the last one that is not empty."""
-    assert process.stdout is not None
-    stream, rest, last, size = process.stdout.fileno(), b"", b"", 0
-    while True:
-        left_s = end_s - time.monotonic()
-        if left_s <= 0 or not select.select([stream], [], [], left_s)[0]:
-            raise TimeoutError
-        part, now_s = os.read(stream, MAX_LINE), time.monotonic()
-        size += len(part)
-        *lines, rest = (rest + part).split(b"\n")
-        if size > MAX_OUTPUT or max(map(len, (*lines, rest))) > MAX_LINE:
-            raise InputError("prints too much")
-        for line in lines:
-            read(now_s, line)
-            last = line.strip() or last
-        if not part:
-            return (rest.strip() or last).decode("utf-8", "replace")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started."""
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
