@@ -182,18 +182,15 @@ def stated_table(values: Sequence[Value]) -> Wide:
     def with_unit(text: str, value: Value) -> str:
         return f"{text} {value.unit}".strip()
 
+    differences = [(one.within and "within") or f"{one.difference:+.1f} %" for one in values]
     ours = [with_unit(format_number(value.ours), value) for value in values]
     columns = [
         Column("value", [value.what for value in values], left=True),
         Column("paper", [with_unit(value.stated, value) for value in values]),
         Column("ours", ours),
-        Column("difference", [_difference(value) for value in values]),
+        Column("difference", differences),
         Column("section", [value.section for value in values], rank=1, left=True),
     ]
     if any(value.standing for value in values):
         columns.append(Column("status", [value.standing for value in values], left=True))
     return Wide(columns, elsewhere="FIGURE_stated.csv has all")
-
-
-def _difference(value: Value) -> str:
-    return "within" if value.within else f"{value.difference:+.1f} %"

@@ -99,6 +99,9 @@ def stage_table(breakdown: LatencyBreakdown) -> Wide:
 
     rows = list(_joined_rows(breakdown.rows))
     unit, scale = common_unit([row["end_ps"] for row in rows])
+    batches = [
+        row["decode_batch"] / row["iterations"] if row["iterations"] else None for row in rows
+    ]
     columns = [
         Column(f"start\n{unit}", [number(row["start_ps"], scale) for row in rows]),
         Column(f"time\n{unit}", [number(row["end_ps"] - row["start_ps"], scale) for row in rows]),
@@ -106,7 +109,7 @@ def stage_table(breakdown: LatencyBreakdown) -> Wide:
         Column("instance", [str(row["instance"]) for row in rows]),
         Column("iterations", [count(row["iterations"]) for row in rows], rank=1),
         Column("prompt\ntokens", [count(row["prompt_tokens"]) for row in rows], rank=2),
-        Column("mean\nbatch", [_mean(row, "decode_batch") for row in rows], rank=3),
+        Column("mean\nbatch", [number(batch) for batch in batches], rank=3),
         Column(f"network\n{unit}", [number(row["network_ps"], scale) for row in rows], rank=4),
     ]
     if any(row["down_ps"] for row in rows):
@@ -123,10 +126,6 @@ def _joined_rows(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
         sums = ("iterations", "decode_batch", "prompt_tokens", "network_ps", "down_ps")
         joined = {name: sum(row[name] for row in rows) for name in sums}
         yield {**rows[0], "end_ps": rows[-1]["end_ps"], **joined}
-
-
-def _mean(row: Mapping[str, Any], name: str) -> str:
-    return number(row[name] / row["iterations"]) if row["iterations"] else "-"
 
 
 def gap_table(gaps: pl.DataFrame, limit: int = GAPS) -> Wide:

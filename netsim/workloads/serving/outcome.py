@@ -326,8 +326,7 @@ def _network(plan: ServingPlan, table: Table, gpus: Ints) -> Ints:
     ]
     whole = table["end_ps"] - table["start_ps"]
     took = np.array(computing, np.int64) * size // np.maximum(gpus, 1)
-    found: Ints = np.maximum(0, whole - took)
-    return found
+    return np.asarray(np.maximum(0, whole - took))
 
 
 BEFORE_END = (PREFILL_START, FIRST_TOKEN, DECODE_START, LOST)
@@ -398,7 +397,8 @@ def serving_metrics(plan: ServingPlan, found: ServingTables, log: Log) -> dict[s
     """
     table = found.requests
     done = table["end_ps"] >= 0
-    first = int(table["arrival_ps"][0])
+    arrival_ps = table["arrival_ps"]
+    first, arriving_ps = int(arrival_ps[0]), int(arrival_ps[-1] - arrival_ps[0])
     last = int(table["end_ps"].max(initial=first))
     last = max(last, int(found.iterations["end_ps"].max(initial=first)))  # of a run that was cut
     seconds = max(last - first, 1) / 1e12
@@ -410,33 +410,22 @@ def serving_metrics(plan: ServingPlan, found: ServingTables, log: Log) -> dict[s
         "span_ps": last - first,
         "requests_per_s": float(done.sum() / seconds),
         "tokens_per_s": float(table["generated_tokens"].sum() / seconds),
-        "offered_per_s": _offered(table["arrival_ps"]),
+        "offered_per_s": (done.size - 1) / (arriving_ps / 1e12) if arriving_ps else None,
     }
     for name in ("queueing_ps", "ttft_ps", "second_token_ps"):
         figures[name] = distribution(table[name][table[name] >= 0])
     figures["tbt_ps"] = distribution(*found.gaps)
     mean = table["tpot_ps"]
     figures["tpot_ps"] = distribution(np.rint(mean[~np.isnan(mean)]).astype(np.int64))
-    latency = table["end_ps"] - table["arrival_ps"]
-    figures["latency_ps"] = distribution(latency[done])
-    figures["kv_ps"] = distribution(_between(table["first_token_ps"], table["kv_transfer_end_ps"]))
+    figures["latency_ps"] = distribution((table["end_ps"] - arrival_ps)[done])
+    begin, end = table["first_token_ps"], table["kv_transfer_end_ps"]
+    figures["kv_ps"] = distribution((end - begin)[(begin >= 0) & (end >= 0)])
     came = figures["offered_per_s"] or done.size / seconds
     figures["slo"] = _slo(plan, table, came)
     figures["roles"] = _roles(plan, found.iterations, last - first)
     figures["network"] = _network_shares(table, found.iterations)
     figures["failures"] = capacity_metrics(plan, log, first, last)
     return figures
-
-
-def _offered(arrival_ps: Ints) -> float | None:
-    """Requests that arrived per second; None if all arrived at once."""
-    length = int(arrival_ps[-1] - arrival_ps[0])
-    return (arrival_ps.size - 1) / (length / 1e12) if length else None
-
-
-def _between(begin: Ints, end: Ints) -> Ints:
-    """Return the differences where both times are known."""
-    return (end - begin)[(begin >= 0) & (end >= 0)]
 
 
 def met(plan: ServingPlan, table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -478,7 +467,7 @@ def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict
     found = {}
     for role in np.unique(plan.instances.role).tolist():
         these, instances = iterations["role"] == ROLES[role], plan.instances.role == role
-        time = int(length[these].sum())
+        time, batch = int(length[these].sum()), iterations["decode_batch"][these]
         used = busy[instances] / max(1, span_ps)
         found[ROLES[role]] = {
             "instances": int(instances.sum()),
@@ -486,17 +475,12 @@ def _roles(plan: ServingPlan, iterations: Table, span_ps: int) -> dict[str, dict
             "iterations": int(these.sum()),
             "iteration_ps": distribution(length[these]),
             "prompt_tokens": int(iterations["prompt_tokens"][these].sum()),
-            "batch_mean": _mean(iterations["decode_batch"][these], length[these]),
+            "batch_mean": float(np.average(batch, weights=length[these])) if time else None,
             "utilization_mean": float(used.mean()),
             "utilization_max": float(used.max()),
             "network_share": int(iterations["network_ps"][these].sum()) / time if time else None,
         }
     return found
-
-
-def _mean(values: Ints, weights: Ints) -> float | None:
-    """Time-weighted mean; None without any time."""
-    return float(np.average(values, weights=weights)) if weights.any() else None
 
 
 def _network_shares(table: Table, iterations: Table) -> dict[str, float | None]:

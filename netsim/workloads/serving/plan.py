@@ -246,8 +246,7 @@ def _prompt_work(group: Group, requests: Requests) -> Ints:
     """int64[n]: duration of each prefill alone."""
     lengths, which = np.unique(requests.prompt_tokens, return_inverse=True)
     takes = [prefill_ps(group.deployment, tokens) for tokens in lengths.tolist()]
-    found: Ints = np.array(takes, np.int64)[which]
-    return found
+    return np.asarray(np.array(takes, np.int64)[which])
 
 
 def _decode_work(group: Group, requests: Requests, max_batch: int) -> Ints:

@@ -269,8 +269,7 @@ def _in_time(times: NDArray[np.float64]) -> NDArray[np.int64]:
         hours = times[-1] / 3.6e15
         message = f"the last of {times.size:,} requests would arrive after {hours:.3g} hours"
         raise InputError(message, key="traffic.rate", hint=HORIZON)
-    found: NDArray[np.int64] = np.rint(times).astype(np.int64)
-    return found
+    return np.asarray(np.rint(times).astype(np.int64))
 
 
 def _tokens(
@@ -286,7 +285,10 @@ def _tokens(
     if kind == TRACE and trace is not None:
         return np.resize(getattr(trace, f"{part}_tokens"), n)
     if kind == TABLE:
-        return _of_table(user_path(params[f"{part}_table"], directory), n, rng)
+        tokens, below = read_table(user_path(params[f"{part}_table"], directory))
+        if tokens.size == 1:
+            return np.full(n, int(tokens[0]), np.int64)
+        return _rounded(np.interp(rng.random(n), below, tokens))
     mean = params[part] or DEFAULTS[part]
     if kind == FIXED:
         return np.full(n, mean, np.int64)
@@ -306,16 +308,7 @@ def _tokens(
     weights = np.arange(1, most - least + 2) ** -float(exponent)
     chances = np.cumsum(weights)
     above = np.searchsorted(chances, rng.random(n) * chances[-1], side="right")
-    found: NDArray[np.int64] = (least + above).astype(np.int64)
-    return found
-
-
-def _of_table(path: Path, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """int64[n]: tokens drawn from a file's distribution."""
-    tokens, below = read_table(path)
-    if tokens.size == 1:
-        return np.full(n, int(tokens[0]), np.int64)
-    return _rounded(np.interp(rng.random(n), below, tokens))
+    return np.asarray((least + above).astype(np.int64))
 
 
 def _rounded(drawn: NDArray[np.float64]) -> NDArray[np.int64]:

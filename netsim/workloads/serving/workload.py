@@ -93,8 +93,7 @@ class KvPartition:
         # n_bytes * bounds / whole, without overflow of the product.
         ends = n_bytes // whole * self.bounds + n_bytes % whole * self.bounds // whole
         ends = np.diff(ends)[:, None, :] * np.arange(parts + 1)[:, None] // parts
-        found: Ints = np.maximum(np.diff(ends, axis=1), 1)
-        return found
+        return np.asarray(np.maximum(np.diff(ends, axis=1), 1))
 
 
 def flows_between(sources: int, sinks: int) -> int:
