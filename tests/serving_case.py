@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.workloads.inference import IterationCost, iteration_cost, load_deployment
+from netsim.workloads.inference.load import load_deployment
+from netsim.workloads.inference.roofline import IterationCost, iteration_cost
 from netsim.workloads.serving.data import (
     DECODE,
     DECODE_START,

@@ -9,11 +9,11 @@ import pytest
 from netsim.experiment import Experiment, Point, built_in
 from netsim.running.point import simulate
 from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
-from netsim.workloads.inference import (
+from netsim.workloads.inference.load import load_deployment
+from netsim.workloads.inference.roofline import (
     all_reduce_bytes,
     compute_ps,
     iteration_cost,
-    load_deployment,
     network_ps,
     prompt_pairs,
 )

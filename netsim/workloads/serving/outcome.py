@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import RunError
 from netsim.workloads.cost.compare import goodput_of_groups, up_shares_cold
-from netsim.workloads.inference import compute_ps
+from netsim.workloads.inference.roofline import compute_ps
 from netsim.workloads.serving.data import (
     DECODE_START,
     DONE,

@@ -28,14 +28,17 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.flows import TrafficContext
 from netsim.limits import COUNT, HORIZON_PS, PS_BITS
-from netsim.workloads.inference import (
-    Deployment,
+from netsim.workloads.inference.deployment import Deployment
+from netsim.workloads.inference.load import load_deployment
+from netsim.workloads.inference.roofline import (
     IterationCost,
+    decode_ps,
     iteration_cost,
     kv_bytes_of_token,
-    load_deployment,
+    kv_room_tokens,
+    prefill_ps,
+    weight_bytes,
 )
-from netsim.workloads.inference.roofline import decode_ps, kv_room_tokens, prefill_ps, weight_bytes
 from netsim.workloads.serving.data import (
     DECODE,
     MIXED,

@@ -31,7 +31,12 @@ from netsim.errors import InputError
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, TaskTable, Workload
 from netsim.limits import COUNT
 from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
-from netsim.workloads.inference import all_reduce_bytes, compute_ps, kv_bytes_of_token, prompt_pairs
+from netsim.workloads.inference.roofline import (
+    all_reduce_bytes,
+    compute_ps,
+    kv_bytes_of_token,
+    prompt_pairs,
+)
 from netsim.workloads.operations import Operations
 from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.serving.data import PREFILL, ROLES, Requests, ServingPlan, check_used

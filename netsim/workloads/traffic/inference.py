@@ -46,7 +46,7 @@ from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_time
 from netsim.workloads.collectives.steps import cut
-from netsim.workloads.inference import Deployment, kv_capacity_tokens
+from netsim.workloads.inference.deployment import Deployment
 from netsim.workloads.inference.roofline import (
     IterationCost,
     all_reduce_bytes,
@@ -54,6 +54,7 @@ from netsim.workloads.inference.roofline import (
     gpu_parameters,
     iteration_cost,
     kv_bytes_of_token,
+    kv_capacity_tokens,
     network_ps,
     prompt_pairs,
 )

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from netsim.common.inputs import read_toml
 from netsim.validation.laws import Measured
-from netsim.workloads.inference import Deployment, load_deployment
+from netsim.workloads.inference.deployment import Deployment
+from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.inference.roofline import LONG_PROMPT, decode_ps, prefill_ps
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job

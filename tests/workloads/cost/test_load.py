@@ -14,8 +14,8 @@ from netsim.common.inputs import read_toml
 from netsim.common.terminal import Wide
 from netsim.errors import InputError
 from netsim.workloads.cli.cost import tables
-from netsim.workloads.cost import compare, load_cost_tables
-from netsim.workloads.cost.cost_tables import cost_tables_from
+from netsim.workloads.cost.compare import compare
+from netsim.workloads.cost.cost_tables import cost_tables_from, load_cost_tables
 from netsim.workloads.job.load import load_machine, presets
 
 

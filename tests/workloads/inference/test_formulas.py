@@ -13,21 +13,20 @@ from netsim.common.inputs import read_toml
 from netsim.errors import InputError
 from netsim.limits import INT64
 from netsim.params import keys_of
-from netsim.workloads.inference import (
+from netsim.workloads.inference import roofline as module
+from netsim.workloads.inference.limits import PHASES, best_batch, best_size
+from netsim.workloads.inference.load import PARTS, load_deployment, with_tp
+from netsim.workloads.inference.roofline import (
     all_reduce_bytes,
     compute_ps,
     iteration_cost,
     iteration_ps,
     kv_bytes_of_token,
     kv_capacity_tokens,
-    load_deployment,
+    layer_counts,
     network_ps,
     prompt_pairs,
 )
-from netsim.workloads.inference import roofline as module
-from netsim.workloads.inference.limits import PHASES, best_batch, best_size
-from netsim.workloads.inference.load import PARTS, with_tp
-from netsim.workloads.inference.roofline import layer_counts
 from netsim.workloads.job import load_job
 from netsim.workloads.job.load import WITH_PRESETS, presets
 from netsim.workloads.job.machine import Efficiency, Link

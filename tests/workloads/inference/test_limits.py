@@ -7,7 +7,6 @@ from functools import cache
 
 import pytest
 
-from netsim.workloads.inference import iteration_cost, iteration_ps, load_deployment, prompt_pairs
 from netsim.workloads.inference.limits import (
     ALL,
     ASSUMPTIONS,
@@ -22,7 +21,8 @@ from netsim.workloads.inference.limits import (
     phase_time,
     sizes,
 )
-from netsim.workloads.inference.load import with_tp
+from netsim.workloads.inference.load import load_deployment, with_tp
+from netsim.workloads.inference.roofline import iteration_cost, iteration_ps, prompt_pairs
 
 
 def deployment(model="llama3_70b", machine="lite", limits=None, **options):

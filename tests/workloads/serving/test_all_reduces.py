@@ -17,7 +17,7 @@ from netsim.workloads.collectives import (
     CollectiveOptions,
     closed_form_ps,
 )
-from netsim.workloads.inference import all_reduce_bytes, compute_ps, prompt_pairs
+from netsim.workloads.inference.roofline import all_reduce_bytes, compute_ps, prompt_pairs
 from netsim.workloads.operations import Wires
 
 HALVES = {"prefill_instances": 1, "decode_instances": 1}

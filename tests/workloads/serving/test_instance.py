@@ -10,8 +10,8 @@ import pytest
 from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
 from traffic_cases import made
 
-from netsim.workloads.inference import iteration_cost, kv_bytes_of_token, load_deployment
-from netsim.workloads.inference.roofline import weight_bytes
+from netsim.workloads.inference.load import load_deployment
+from netsim.workloads.inference.roofline import iteration_cost, kv_bytes_of_token, weight_bytes
 from netsim.workloads.serving.data import ServingPlan
 from netsim.workloads.serving.failures import Outages, transitions_of
 from netsim.workloads.serving.instance import DOWN, SHRUNK, WHOLE

@@ -14,12 +14,12 @@ from traffic_cases import GBPS, made
 
 from netsim.flows import Workload
 from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
-from netsim.workloads.inference import (
+from netsim.workloads.inference.load import load_deployment
+from netsim.workloads.inference.roofline import (
     all_reduce_bytes,
     compute_ps,
     iteration_cost,
     kv_bytes_of_token,
-    load_deployment,
     network_ps,
     prompt_pairs,
 )
