@@ -112,13 +112,14 @@ PRESETS = {
     "w5": {},
 }
 
-# Lost packets wait for a timeout, so queues must hold the unscheduled packets of an incast.
+# Lost packets wait for a timeout, so queues must hold the unscheduled packets of an incast: those of
+# 133 senders are 200 products at any rate.
 FABRIC = {
     "queue_discipline": "drop_tail",
     "routing": "spray_permutation",
     "plane_balancing": "permutation",
     "n_traffic_classes": 8,
-    "queue_bytes": "10000pkt",
+    "queue_bytes": "200bdp+10000pkt",
 }
 
 HIGHEST = 0
