@@ -45,14 +45,17 @@ class Measured:
         return float(self.sent.sum()) ** 2 / (len(self.sent) * float((self.sent**2).sum()))
 
 
-def measure(engine: Engine, port: int, start_ps: int, end_ps: int, step_ps: int) -> Measured:
-    """Run to ``end_ps``; from ``start_ps`` on, sample the port every ``step_ps``."""
+def measure(
+    engine: Engine, port: int, start_ps: int, end_ps: int, step_ps: int, traffic_class: int = 0
+) -> Measured:
+    """Run to ``end_ps``; from ``start_ps`` on, sample the port's class every ``step_ps``."""
     _run_to(engine, start_ps)
     before = np.array(engine.flow_states().received_bytes)
+    queue = port * engine.fabric.n_traffic_classes + traffic_class
     held = []
     for t in range(start_ps + step_ps, end_ps + 1, step_ps):
         _run_to(engine, t)
-        held.append(int(engine.link_counters().queue_bytes[port * engine.fabric.n_traffic_classes]))
+        held.append(int(engine.link_counters().queue_bytes[queue]))
     payload = np.array(engine.flow_states().received_bytes) - before
     par = engine.state.hosts.pars["transport0"][0]
     full, header = int(par["payload_bytes"]), int(par["header_bytes"])

@@ -19,7 +19,7 @@ from engine_runs import (
     resolve,
     run,
 )
-from numpy.typing import NDArray
+from shared_link import measure
 
 from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options, Simulation
@@ -82,26 +82,6 @@ def build(
     uses = (PluginSpec(plugin, given),)
     simulation = Simulation(network, flow_table(flows), fabric, packets, uses, seed=1)
     return Engine(simulation, Options(**options))
-
-
-def queue_bytes(engine: Engine, host: int) -> int:
-    """Bytes of the data class queued at the switch's port to a host."""
-    port = int(engine.network.port_peer[engine.network.node_first_port[host]])
-    return int(engine.link_counters().queue_bytes[port * engine.fabric.n_traffic_classes + 1])
-
-
-def mean_queue(engine: Engine, host: int, until_ps: int, every_ps: int) -> float:
-    """Run to `until_ps` and return the mean queue to `host`, sampled once in `every_ps`."""
-    queue = []
-    for t in range(engine.now_ps + every_ps, until_ps + 1, every_ps):
-        run(engine, t)
-        queue.append(queue_bytes(engine, host))
-    return float(np.mean(queue))
-
-
-def jain(rates: NDArray[Any]) -> float:
-    """Jain's fairness index: 1 if all rates are equal, 1/n if one flow has everything."""
-    return float(rates.sum() ** 2 / (rates.size * (rates.astype(float) ** 2).sum()))
 
 
 # -- reaction point, step by step ----------------------------------------------------------------
@@ -355,18 +335,14 @@ def test_long_flows_share_fairly_at_the_modeled_queue() -> None:
             preset="paper-40g",
         )
         run(engine, 60 * MS)
-        pauses, before = (
-            counter(engine, "pfc_pauses"),
-            np.array(engine.flow_states().received_bytes),
-        )
-        mean = mean_queue(engine, 0, 120 * MS, 20 * US)
-        rates = engine.flow_states().received_bytes - before
-        assert jain(rates) > 0.95
-        goodput = rates.sum() * 8 / (60 * MS * 1e-12) / (40 * G)
-        assert goodput > 0.94 * 1000 / 1048
-        assert PAPER_ECN.kmin_bytes < mean < PAPER_ECN.kmax_bytes
+        pauses = counter(engine, "pfc_pauses")
+        to_host = int(engine.network.port_peer[0])
+        seen = measure(engine, to_host, 60 * MS, 120 * MS, 20 * US, traffic_class=1)
+        assert seen.jain > 0.95
+        assert seen.rate_bps > 0.94 * 40 * G
+        assert PAPER_ECN.kmin_bytes < seen.held.mean() < PAPER_ECN.kmax_bytes
         if n <= 4:
-            assert mean == pytest.approx(fixed_point_bytes(n, 40 * G, 1048), rel=0.3)
+            assert seen.held.mean() == pytest.approx(fixed_point_bytes(n, 40 * G, 1048), rel=0.3)
         assert counter(engine, "pfc_pauses") == pauses
         assert counter(engine, "drops") == 0
         assert_conserved(engine)

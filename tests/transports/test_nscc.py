@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from engine_runs import (
     PACKET,
@@ -17,15 +16,13 @@ from engine_runs import (
     resolve,
     run,
 )
+from shared_link import measure
 
 from netsim.blocks import ultra_ethernet
-from netsim.engine.engine import Engine
 from netsim.plugins import registry
 
 PAYLOAD = 4096
 FLOW_BYTES = 489 * PAYLOAD
-PACKET_US = 0.3328
-"""Transmission time of a full packet at 100 Gbps."""
 
 
 # -- single flow and incast ----------------------------------------------------------------------
@@ -61,10 +58,6 @@ def test_given_base_rtt_sets_only_the_first_window() -> None:
     assert int(tx["largest_bytes"][0]) == pytest.approx(1.5 * int(tx["bdp_bytes"][0]), abs=20)
 
 
-def received(engine: Engine) -> np.ndarray:
-    return np.array(engine.flow_states().received_bytes, float)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "queue", "n"), [("100Gbps", (29, 6, 24), 8), ("800Gbps", (197, 40, 158), 32)]
@@ -79,16 +72,10 @@ def test_incast_fills_the_link_near_the_target_queue(
     flows = flow_table([(8 + i * 119 // n, 0, 48000 // n * PAYLOAD, i * 1000) for i in range(n)])
     engine = build(fat_tree(8, 16, rate), flows, "nscc", bdp_queues(*queue))
     last_hop = int(engine.network.port_peer[0])
-    run(engine, 500 * US)
-    before, queued = received(engine), []
-    for step in range(1, 101):
-        run(engine, (500 + 10 * step) * US)
-        queued.append(int(engine.link_counters().queue_bytes[2 * last_hop + 1]) / PACKET)
-    got = received(engine) - before
-    line_rate_packets = 1000 / (PACKET_US * 100 / int(rate[:3]))
-    assert got.sum() / PAYLOAD == pytest.approx(line_rate_packets, rel=0.005)
-    assert got.sum() ** 2 / (n * (got**2).sum()) > 0.9
-    assert np.mean(queued) == pytest.approx(0.75 * queue[0], rel=0.2)
+    seen = measure(engine, last_hop, 500 * US, 1500 * US, 10 * US, traffic_class=1)
+    assert seen.rate_bps == pytest.approx(int(rate[:3]) * 1e9, rel=0.005)
+    assert seen.jain > 0.9
+    assert seen.held.mean() / PACKET == pytest.approx(0.75 * queue[0], rel=0.2)
 
 
 # -- window rules --------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from engine_runs import (
     run,
 )
 from several_ports import rails
+from shared_link import measure
 
 from netsim.engine.engine import Engine
 from netsim.limits import INT64
@@ -87,10 +88,6 @@ def incast(n: int, packets: int, faults: LinkFaults | None = None) -> Engine:
     return engine_of(network, flows, faults=faults)
 
 
-def received(engine: Engine) -> np.ndarray:
-    return np.array(engine.flow_states().received_bytes, float)
-
-
 @pytest.mark.slow
 def test_incast_fills_the_link_near_the_target_queue() -> None:
     """The receiver's link is full, shares are equal, and the queue is near the target.
@@ -102,20 +99,12 @@ def test_incast_fills_the_link_near_the_target_queue() -> None:
     """
     for n in [3, 8, 15]:
         engine = incast(n, 6000 // n)
-        network = engine.network
-        last_hop = int(network.port_peer[0])
-        run(engine, 500 * US)
-        before = received(engine)
-        queued = []
-        for step in range(100):
-            run(engine, (500 + 10 * step) * US)
-            queued.append(int(engine.link_counters().queue_bytes[2 * last_hop + 1]) / PACKET)
-        got = received(engine) - before
-        full = 990 / PACKET_US * PAYLOAD
-        assert got.sum() == pytest.approx(full, rel=0.01)
-        assert got.sum() ** 2 / (n * (got**2).sum()) > 0.95
-        assert 3 < np.mean(queued) < 20
-        assert max(queued) < 29
+        last_hop = int(engine.network.port_peer[0])
+        seen = measure(engine, last_hop, 500 * US, 1490 * US, 10 * US, traffic_class=1)
+        assert seen.rate_bps == pytest.approx(100e9, rel=0.01)
+        assert seen.jain > 0.95
+        assert 3 * PACKET < seen.held.mean() < 20 * PACKET
+        assert seen.held.max() < 29 * PACKET
 
 
 @pytest.mark.slow
