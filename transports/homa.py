@@ -112,8 +112,8 @@ PRESETS = {
     "w5": {},
 }
 
-# Lost packets wait for a timeout, so queues must hold the unscheduled packets of an incast: those of
-# 133 senders are 200 products at any rate.
+# Lost packets wait for a timeout, so queues must hold the unscheduled packets of an incast: at any
+# rate those of 133 senders are 200 products.
 FABRIC = {
     "queue_discipline": "drop_tail",
     "routing": "spray_permutation",
