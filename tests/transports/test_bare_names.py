@@ -10,6 +10,7 @@ from experiment_text import load
 
 from netsim.plugins import registry
 from netsim.running.point import simulate
+from netsim.units import parse_port_size
 
 RATES = ("10Gbps", "100Gbps", "400Gbps", "800Gbps", "1.6Tbps")
 NAMES = [
@@ -56,6 +57,20 @@ def excess(
         for transport in (name, *(f"{name}:{p}" for p in registry.find("transport", name).presets))
     )
     return bare / min(presets) - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "packet_bytes", "n_senders"),
+    [("ndp", "header_queue_bytes", 64, 300), ("homa", "queue_bytes", 4160, 133)],
+)
+def test_queue_holds_the_first_windows_of_an_incast(
+    name: str, key: str, packet_bytes: int, n_senders: int
+) -> None:
+    """In too short a queue, 127 senders at 800 Gbps lost 13,025 headers and waited for timeouts."""
+    size = parse_port_size(registry.find("transport", name).module.FABRIC[key], packet_bytes)
+    for gbps in (10, 100, 400, 800, 1600):
+        window_packets = 1.5 * gbps * 1000 * 8.1 / 8 / 4160
+        assert size.at(gbps * 10**9, 8_100_000) > n_senders * window_packets * packet_bytes
 
 
 @pytest.mark.parametrize("name", ["ndp", "roce"])

@@ -12,8 +12,6 @@ from netsim.engine.compiling.specialize import Specializer
 from netsim.engine.kernels.handlers import env_of
 from netsim.model.faults import LinkFault, combine
 from netsim.transport import ACK, BLOCKED, NACK, PULL
-from netsim.transports import ndp
-from netsim.units import parse_port_size
 
 
 def test_pull_that_overtakes_its_nack_is_not_lost():
@@ -59,11 +57,3 @@ def test_timeout_resends_the_lost_window_at_line_rate():
     rto_ps, last_ps = 4000 * US, 10 * 332_800
     assert states.retransmits.tolist() == [10]
     assert rto_ps + last_ps < states.done_ps[0] < rto_ps + last_ps + 10 * US
-
-
-def test_header_queue_holds_the_first_windows_of_300_senders() -> None:
-    """With 1 MB, 127 senders at 800 Gbps lost 13,025 headers and waited for timeouts."""
-    size = parse_port_size(ndp.FABRIC["header_queue_bytes"], 64)
-    for gbps in (10, 100, 400, 800, 1600):
-        window_packets = 1.5 * gbps * 1000 * 8.1 / 8 / 4160
-        assert size.at(gbps * 10**9, 8_100_000) > 300 * window_packets * 64
