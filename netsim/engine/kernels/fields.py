@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 Constant = TypeVar("Constant")
 Fixed = Annotated[Constant, "fixed"]
-"""A field or an array that no run changes: a snapshot must have what the engine has."""
+"""A field or an array that no run changes."""
 
 if TYPE_CHECKING:
     from typing import SupportsIndex, SupportsInt
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         """A port of a host by one routing table: a packet's destination."""
 
     class QueueId(int):
-        """The queue of one class at one port (`indexing.queue_of`)."""
+        """The queue of one class at one port (`layout.queue_of`)."""
 
     class Slot(int):
         """A packet's slot in the pool."""
