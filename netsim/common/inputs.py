@@ -290,3 +290,26 @@ def bounded(what: str, word: str, least: int = 0, below: int = 1 << 31) -> int:
         hint = f"a whole number from {least} to {below - 1:,}"
         raise InputError(f"{what}: {written(word)}", hint=hint)
     return number
+
+
+def read_distribution(path: Path, what: str, most: int) -> list[tuple[int, float]]:
+    """Read a cumulative distribution: a number up to `most` and a probability on each line.
+
+    Neither decreases. Probabilities end at 1, or at 100 if they are percentages.
+    """
+    points: list[tuple[int, float]] = []
+    number = 0
+    for number, line in read_lines(path):
+        words = line.replace(",", " ").split()
+        try:
+            value, probability = whole(words[0]), float(words[1])
+        except (ValueError, IndexError):
+            value, probability = -1, -1.0
+        if len(words) != 2 or not (0 <= value <= most and 0 <= probability <= 100):
+            raise at_line(path, number, f"{written(line)} is not a {what} and a probability")
+        if points and (value < points[-1][0] or probability < points[-1][1]):
+            raise at_line(path, number, "numbers and probabilities must not decrease")
+        points.append((value, probability))
+    if not points or points[-1][1] not in (1.0, 100.0):
+        raise at_line(path, number, "the last cumulative probability must be 1 or 100")
+    return [(value, probability / points[-1][1]) for value, probability in points]

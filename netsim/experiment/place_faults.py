@@ -15,7 +15,14 @@ from netsim.experiment.document import FAULTS
 from netsim.experiment.schema import LINK_PATTERN, FaultSection
 from netsim.limits import HORIZON_PS
 from netsim.model import checks
-from netsim.model.faults import OUTAGE_BYTES, LinkFault, LinkFaults, combine, follow_failures
+from netsim.model.faults import (
+    OUTAGE_BYTES,
+    LinkFault,
+    LinkFaults,
+    combine,
+    follow_failures,
+    outages_of,
+)
 from netsim.model.network import Network
 from netsim.model.routing import NEVER
 
@@ -224,10 +231,7 @@ def _random_outages(name: str, use: FaultSection, parts: list[Ints], point: Poin
         entropy = [point.seed, FAILURE_STREAM, zlib.crc32(name.encode()), int(part.min())]
         rng = np.random.Generator(np.random.Philox(entropy))
         times = _history(rng, (use.mtbf, use.mttr), use.at, end_ps)
-        block = np.empty((part.size * len(times), 3), np.int64)
-        block[:, 0] = np.repeat(part, len(times))
-        block[:, 1:] = np.tile(times, (part.size, 1))
-        rows.append(block)
+        rows.append(outages_of(part, times))
     return np.concatenate(rows)
 
 

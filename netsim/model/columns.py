@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,23 @@ def rank_of_each(owner: NDArray[np.integer], counts: Ints) -> Ints:
 def indices(first: Ints, some: Ints) -> Ints:
     """Return the indices first[k] .. first[k + 1] - 1 of each k in `some`, concatenated."""
     return rows_of(first[some], first[some + 1] - first[some])
+
+
+def flattened(lists: Sequence[Iterable[int]]) -> tuple[Ints, Ints]:
+    """Return `offsets` of some lists, and their numbers, concatenated."""
+    kept = [list(one) for one in lists]
+    return offsets([len(one) for one in kept]), np.array([k for one in kept for k in one], np.int64)
+
+
+def distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Ints]:
+    """Return distinct columns of a boolean matrix, bool[k, rows], and the index of each
+    column's."""
+    rows = matrix.shape[0]
+    packed = np.ascontiguousarray(np.packbits(matrix, axis=0).T)
+    keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    distinct = np.unpackbits(packed[first], axis=1, count=rows).view(bool)
+    return distinct, which.reshape(-1).astype(np.int64)
 
 
 def longest_chains(n: int, first: Ints, then: Ints, length: Ints) -> Ints:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import INT64
-from netsim.model.columns import offsets, rows_of
+from netsim.model.columns import distinct_columns, offsets, rows_of
 from netsim.model.network import Network
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, RoutingTable, TableWriter
 
@@ -125,7 +125,9 @@ def combine(
     n_outages += 0 if outages is None else len(outages)
     require_room(n_outages * OUTAGE_BYTES, what=f"{n_outages:,} outages", key="faults")
     rows = [np.zeros((0, 3), np.int64) if outages is None else outages]
-    rows += [_outages(fault) for fault in faults]
+    for fault in faults:
+        times = np.array(fault.outages_ps, np.int64).reshape(-1, 2)
+        rows.append(outages_of(np.unique(fault.ports), times))
     table = np.concatenate(rows)
     table = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
     changing = [fault for fault in faults if fault.changes_links]
@@ -152,9 +154,8 @@ def combine(
     )
 
 
-def _outages(fault: LinkFault) -> np.ndarray:
-    """Return the outages of a fault as rows of (port, start, end)."""
-    ports, times = np.unique(fault.ports), np.array(fault.outages_ps, np.int64).reshape(-1, 2)
+def outages_of(ports: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return outages of all `ports` at `times`, int64[n, 2], as rows of (port, start, end)."""
     rows = np.empty((ports.size * len(times), 3), np.int64)
     rows[:, 0] = np.repeat(ports, len(times))
     rows[:, 1:] = np.tile(times, (ports.size, 1))
@@ -172,14 +173,8 @@ def _schedules(faults: Sequence[LinkFault], n_ports: int) -> tuple[list[Schedule
         row[fault.ports] = True
     if not faults:
         return [_schedule([])], np.zeros(n_ports, np.int64)
-    packed = np.ascontiguousarray(np.packbits(hit, axis=0).T)
-    keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    found = [
-        _schedule([fault for fault, here in zip(faults, hit[:, port], strict=True) if here])
-        for port in first.tolist()
-    ]
-    return found, which.reshape(-1)
+    kinds, which = distinct_columns(hit)
+    return [_schedule(list(compress(faults, kind))) for kind in kinds], which
 
 
 def _schedule(faults: Sequence[LinkFault]) -> Schedule:

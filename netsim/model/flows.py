@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.model.columns import column_of, find_cycle, first_of, join_names, offsets
+from netsim.model.columns import column_of, find_cycle, first_of, flattened, join_names
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -236,10 +236,7 @@ class FlowTable:
         """Make flow f wait for the flows `after[f]`; one entry for each flow."""
         if len(after) != len(self):
             raise InputError(f"{len(after)} lists of dependencies for {len(self)} flows")
-        lists = [list(flows) for flows in after]
-        counts = np.array([len(flows) for flows in lists], np.int64)
-        self.after_ptr = offsets(counts)
-        self.after_flow = np.array([f for flows in lists for f in flows], np.int64)
+        self.after_ptr, self.after_flow = flattened(after)
 
     def validate(self, n_hosts: int) -> None:
         """Raise InputError for the first flow that is invalid in a network of n_hosts hosts."""

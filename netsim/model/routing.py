@@ -22,7 +22,7 @@ from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS, INT64
 from netsim.model.circuits import Circuits
-from netsim.model.columns import ranks_within, rows_of
+from netsim.model.columns import distinct_columns, ranks_within, rows_of
 
 Ints = NDArray[np.int64]
 
@@ -517,7 +517,7 @@ def _rows(wiring: Wiring, network: int, writer: TableWriter, first: Ints, at: in
                 if wiring.dimension is not None:
                     dimension = np.where(leads, wiring.dimension[own, None], INT64)
                     leads &= dimension == dimension.min(axis=0)
-                lists, which = _distinct_columns(leads)
+                lists, which = distinct_columns(leads)
                 entries = np.array([writer.entry(ports[column]) for column in lists], np.int64)
                 row = entries[which]
             row[row_distance < 0] = NO_ROUTE
@@ -597,14 +597,3 @@ def _hops(wiring: Wiring, network: int) -> NDArray[np.int16]:
         distance[new] = hops
         seen |= frontier
     return distance
-
-
-def _distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Ints]:
-    """Return distinct columns of a boolean matrix, bool[k, rows], and the index of each
-    column's."""
-    rows = matrix.shape[0]
-    packed = np.ascontiguousarray(np.packbits(matrix, axis=0).T)
-    keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    distinct = np.unpackbits(packed[first], axis=1, count=rows).view(bool)
-    return distinct, which.reshape(-1).astype(np.int64)

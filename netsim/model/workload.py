@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import COUNT, HORIZON_PS
-from netsim.model.columns import column_of, find_cycle, first_of, offsets, rank_of_each
+from netsim.model.columns import column_of, find_cycle, first_of, flattened, offsets, rank_of_each
 from netsim.model.flows import FlowTable
 from netsim.plugins.registry import PluginSpec
 
@@ -98,10 +98,7 @@ class TaskTable:
         """Make each task k wait for the tasks `after[k]`; one entry for each task."""
         if len(after) != len(self):
             raise InputError(f"{len(after)} lists of dependencies for {len(self)} tasks")
-        lists = [list(tasks) for tasks in after]
-        counts = np.array([len(tasks) for tasks in lists], np.int64)
-        self.after_ptr = offsets(counts)
-        self.after_task = np.array([k for tasks in lists for k in tasks], np.int64)
+        self.after_ptr, self.after_task = flattened(after)
 
     def wait_for_pairs(self, first: ArrayLike, then: ArrayLike) -> None:
         """Make each task `then[i]` wait for `first[i]`, replacing all dependencies."""

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.inputs import at_line, read_lines, user_path, whole
+from netsim.common.inputs import read_distribution, user_path
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import SIZE_BYTES
 from netsim.units import written
@@ -183,27 +183,4 @@ def _points(given: str | Points, directory: Path) -> Points:
         raise InputError(
             f"{written(given)} is neither a distribution nor a file", key="traffic.sizes", hint=hint
         )
-    return _read_points(path)
-
-
-def _read_points(path: Path) -> Points:
-    """Read a file with a size in bytes and a probability on each line.
-
-    Probabilities end at 1, or at 100 if they are percentages.
-    """
-    points: list[tuple[int, float]] = []
-    number = 0
-    for number, line in read_lines(path):
-        words = line.replace(",", " ").split()
-        try:
-            size, probability = whole(words[0]), float(words[1])
-        except (ValueError, IndexError):
-            size, probability = -1, -1.0
-        if len(words) != 2 or not (0 <= size < SIZE_BYTES and 0 <= probability <= 100):
-            raise at_line(path, number, f"{written(line)} must be a size and a probability")
-        if points and (size < points[-1][0] or probability < points[-1][1]):
-            raise at_line(path, number, "sizes and cumulative probabilities must not decrease")
-        points.append((size, probability))
-    if not points or points[-1][1] not in (1.0, 100.0):
-        raise at_line(path, number, "the last cumulative probability must be 1 or 100")
-    return tuple((size, probability / points[-1][1]) for size, probability in points)
+    return tuple(read_distribution(path, "size", SIZE_BYTES - 1))

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.inputs import at_line, read_lines, user_path, whole
+from netsim.common.inputs import read_distribution, user_path
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import COUNT, HORIZON_PS
@@ -285,7 +285,9 @@ def _tokens(
     if kind == TRACE and trace is not None:
         return np.resize(getattr(trace, f"{part}_tokens"), n)
     if kind == TABLE:
-        tokens, below = read_table(user_path(params[f"{part}_table"], directory))
+        path = user_path(params[f"{part}_table"], directory)
+        points = read_distribution(path, "number of tokens", COUNT)
+        tokens, below = np.array(points, np.float64).T
         if tokens.size == 1:
             return np.full(n, int(tokens[0]), np.int64)
         return _rounded(np.interp(rng.random(n), below, tokens))
@@ -313,30 +315,3 @@ def _tokens(
 
 def _rounded(drawn: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.maximum(1, np.rint(drawn)).astype(np.int64)
-
-
-def read_table(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read a cumulative distribution: tokens and probabilities, float64[k], not decreasing.
-
-    Tokens are uniform between two points; two points with equal tokens make a step. The last
-    probability is 1, or 100 for percentages.
-    """
-    points: list[tuple[int, float]] = []
-    number = 0
-    for number, line in read_lines(path):
-        words = line.replace(",", " ").split()
-        try:
-            tokens, probability = whole(words[0]), float(words[1])
-        except (ValueError, IndexError):
-            tokens, probability = -1, -1.0
-        if len(words) != 2 or not (0 <= tokens <= COUNT and 0 <= probability <= 100):
-            raise at_line(
-                path, number, f"{written(line)} is not a number of tokens and a probability"
-            )
-        if points and (tokens < points[-1][0] or probability < points[-1][1]):
-            raise at_line(path, number, "tokens and cumulative probabilities must not decrease")
-        points.append((tokens, probability))
-    if not points or points[-1][1] not in (1.0, 100.0):
-        raise at_line(path, number, "the last cumulative probability must be 1 or 100")
-    found = np.array(points, np.float64)
-    return found[:, 0], found[:, 1] / found[-1, 1]
