@@ -78,19 +78,9 @@ class TestRun:
 
 
 class TestInvalidInput:
-    @pytest.mark.parametrize(
-        ("change", "texts"),
-        [
-            ("topology.kind='torus_of_doom'", ["topology", "torus_of_doom"]),
-            ("transport.kind='npd'", ["transport", "npd", '"ndp"']),
-            ("topology.leafs=3", ["topology.leafs", '"leaves"']),
-            ("traffic.size=5", ["traffic.size", "unit"]),
-            ("topology.host_rate='0Gbps'", ["topology.host_rate", "host_rate"]),
-            ("nonsense", ["nonsense"]),
-        ],
-    )
-    def test_errors_name_file_and_key(self, netsim, fake, change, texts):
-        assert fails(netsim("run", "small.toml", "--set", change), 2, *texts)
+    def test_errors_name_file_and_key(self, netsim, fake):
+        result = netsim("run", "small.toml", "--set", "topology.leafs=3", "--set", "traffic.size=5")
+        assert fails(result, 2, "--set: topology.leafs", '"leaves"', "--set: traffic.size")
         assert not fake.seen
 
     def test_missing_experiment_is_rejected(self, netsim):
