@@ -18,11 +18,13 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from topology_of import topology_of
 from traffic_cases import made
 
 from netsim.errors import InputError
 from netsim.experiment import Experiment
 from netsim.experiment.document import apply_overrides
+from netsim.experiment.scenario import prepare
 from netsim.model.inventory import read_prices
 from netsim.plugins import registry
 from netsim.workloads.cost.cost_tables import cost_tables_from, load_cost_tables
@@ -53,6 +55,12 @@ def _traffic(tree: Any, directory: Path, _: Any) -> None:
     made(directory=directory, **tree)
 
 
+def _prepared(tree: Any, directory: Path, overrides: list[str]) -> None:
+    apply_overrides(tree, overrides)
+    for point in Experiment.from_tree(tree, "e.toml", directory).points():
+        prepare(point)
+
+
 def _plugin_reader(kind: str) -> Callable[[Any, Path, list[str]], Any]:
     return lambda file, directory, _: registry.find(kind, file.name, relative_to=directory)
 
@@ -64,6 +72,9 @@ READERS: dict[str, Callable[[Any, Path, list[str]], Any]] = {
     "deployment": lambda tree, directory, _: load_deployment(tree, directory),
     "cost": _cost,
     "prices": lambda file, *_: read_prices(file),
+    "prepared": _prepared,
+    "network": lambda tree, *_: topology_of(tree),
+    "flows": _traffic,
     "serving": _traffic,
     "inference": _traffic,
     **{kind: _plugin_reader(kind) for kind in registry.KINDS},

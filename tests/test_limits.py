@@ -94,30 +94,12 @@ def test_limits_fit_the_fields_they_protect():
 # --- links ----------------------------------------------------------------------------------------
 
 
-def test_too_slow_links_are_rejected(tmp_path):
-    for rate in ["3kbps", "1kbps", "10bps", "1bps"]:
-        assert mentions(
-            rejection(tmp_path, text(), f"topology.host_rate={rate}"),
-            "e.toml",
-            "topology.host_rate",
-            "h0:0",
-            rate,
-            "4160",
-            "7.567kbps",
-        )
-
-
 def test_slowest_allowed_rate_depends_on_packet_size(tmp_path):
     small = text(packets='payload_bytes = "100B"\nheader_bytes = "0B"\ncontrol_bytes = "1B"')
     slow = 'topology.host_rate="7.567kbps"'
     accepted(tmp_path, text(), slow, "traffic.size=1MB")
     accepted(tmp_path, small, "topology.host_rate=182bps", "traffic.size=1KB")
     assert mentions(rejection(tmp_path, small, "topology.host_rate=181bps"), "182bps")
-
-
-def test_too_slow_switch_link_is_rejected(tmp_path):
-    message = rejection(tmp_path, text(topology=DUMBBELL), "topology.bottleneck_rate=1kbps")
-    assert mentions(message, "e.toml", "topology.bottleneck_rate", "left:2", "1kbps")
 
 
 def test_too_fast_links_are_rejected(tmp_path):
@@ -133,11 +115,6 @@ def test_too_fast_links_are_rejected(tmp_path):
     accepted(tmp_path, text(), "topology.host_rate=512Tbps")
     tiny = text(packets='control_bytes = "1B"')
     assert mentions(rejection(tmp_path, tiny, "topology.host_rate=9Tbps"), "8Tbps")
-
-
-def test_links_with_too_many_bytes_in_flight_are_rejected(tmp_path):
-    message = rejection(tmp_path, text(), "topology.link_latency=100s", "traffic.size=1KB")
-    assert mentions(message, "e.toml", "h0:0", "800Gbps", "200s", "20TB", "1TiB")
 
 
 def test_topology_values_have_bounds(tmp_path):
@@ -170,20 +147,6 @@ def test_packet_sizes_beyond_16_bits_are_rejected(tmp_path):
         assert mentions(caught.value, message)
 
 
-def test_flow_with_too_many_packets_is_rejected(tmp_path):
-    packets = text(packets='payload_bytes = "1B"\nheader_bytes = "63B"')
-    assert mentions(
-        rejection(tmp_path, packets, "traffic.size=2147483648B"),
-        "e.toml",
-        "flow 0",
-        "2.147GB",
-        "2147483648",
-        "1",
-        "2",
-        "31",
-    )
-
-
 def test_run_with_too_many_total_bytes_is_rejected(tmp_path):
     content = text(packets='payload_bytes = "1B"\nheader_bytes = "65534B"', topology=DUMBBELL)
     more = 'kind = "all_to_all"\nsize = "2GB"'
@@ -192,21 +155,6 @@ def test_run_with_too_many_total_bytes_is_rejected(tmp_path):
     accepted(tmp_path, content, *rate, "traffic.size=1GB")
     message = rejection(tmp_path, content, *rate, "topology.hosts=100")
     assert mentions(message, "7.96e", "13", "65.535KB", "2", "60")
-
-
-@pytest.mark.parametrize(
-    ("rate", "size", "flow"),
-    [("10kbps", "1GB", "flow 0 of 1GB"), ("100bps", "10MB", "flow 0 of 10MB")],
-)
-def test_flow_beyond_the_time_horizon_is_rejected(tmp_path, rate, size, flow):
-    content = text(
-        packets='payload_bytes = "40B"\nheader_bytes = "10B"\ncontrol_bytes = "10B"',
-        topology=DUMBBELL,
-    )
-    overrides = [f"topology.bottleneck_rate={rate}", f"traffic.size={size}"]
-    message = rejection(tmp_path, content, *overrides)
-    assert flow in message
-    assert mentions(message, "20")
 
 
 def test_serialization_on_slow_links_does_not_overflow(tmp_path):
@@ -272,29 +220,6 @@ def test_traffic_classes_of_custom_patterns_are_checked(tmp_path):
 # --- times, rates and other numbers ---------------------------------------------------------------
 
 
-def test_too_large_values_are_rejected(tmp_path):
-    for override, message in [
-        (
-            "stop.max_time=80000s",
-            'stop.max_time: "80000s" is too large (less than 2^56 ps, 20 hours)',
-        ),
-        ("stop.flow_timeout=1e3s", "stop.flow_timeout"),
-        ("faults.x={links='all', down='80000s'}", "faults.x.down: "),
-        ("fabric.queue_bytes=99999999999999999999pkt", "fabric.queue_bytes: "),
-        ("fabric.queue_bytes=1024TiB", "fabric.queue_bytes: "),
-        ("fabric.ecn={kmin_bytes='1GB', kmax_bytes='1500TiB'}", "fabric.ecn.kmax_bytes: "),
-        ("fabric.header_ratio=4294967296", "fabric.header_ratio: "),
-        ("fabric.alpha=1e9", "fabric.alpha: 1000000000.0 is too large (at most 1024)"),
-        ("transport.rto=300s", "transport.rto: 300s is too long (less than 281s)"),
-        ("transport.initial_window=3000000000", "transport.initial_window: 3000000000 is too"),
-        ("traffic.size=9999TB", "traffic.size: "),
-    ]:
-        content = text(top="", transport='kind = "dctcp"')
-        if "alpha" in override:
-            content = text(fabric='queue_discipline = "lossless"\nshared_buffer_bytes = "1MB"')
-        assert message in rejection(tmp_path, content, override)
-
-
 def test_too_small_transport_values_are_rejected(tmp_path):
     """A timeout of zero would fire forever at one instant; a zero `eta` would divide by zero."""
     for transport, parameter, value in [
@@ -306,13 +231,6 @@ def test_too_small_transport_values_are_rejected(tmp_path):
         message = rejection(tmp_path, content, f"transport.{parameter}={value}")
         assert f"transport.{parameter}: " in message
         assert "at least" in message
-
-
-def test_too_slow_transport_rate_is_rejected(tmp_path):
-    content = text(top="", transport='kind = "datagram"\nrate = "3kbps"')
-    assert mentions(
-        rejection(tmp_path, content), "e.toml", "transport.rate", "3kbps", "4160", "7.567kbps"
-    )
 
 
 # --- memory ---------------------------------------------------------------------------------------

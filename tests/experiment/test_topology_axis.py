@@ -66,16 +66,6 @@ def test_overrides_set_a_value_in_every_table(tmp_path):
     assert [point.topology.params["leaves"] for point in points] == [2, 2]
 
 
-def test_fault_on_the_wrong_topology_is_rejected(tmp_path):
-    rest = REST + '[faults.worn]\nlinks = "leaf0 - spine0"\nloss_rate = 0.1\n'
-    tree, dumbbell = load(tmp_path, experiment(TREE, DUMBBELL, rest=rest)).points()
-    assert prepare(tree).faults is not None
-    with pytest.raises(InputError) as caught:
-        prepare(dumbbell)
-    message = str(caught.value).replace(f"{tmp_path}/", "")
-    assert mentions(message, "e.toml", "faults.worn.links", "leaf0", "spine0", "dumbbell")
-
-
 JOB = '''
 """A job of sixteen ranks: all-reduces of pairs, then messages."""
 

@@ -152,13 +152,6 @@ def test_inner_topology_errors_are_reported(tmp_path: Path) -> None:
     assert mentions(wrong('kind = "multi_plane"\nplanes = 2')[0], "topology.plane")
 
 
-def test_build_errors_name_the_inner_table() -> None:
-    with raises_input("3", key="topology.plane.plane.oversubscription"):
-        planes(2, {"kind": "multi_plane", "planes": 2, "plane": {**TREE, "oversubscription": 3}})
-    with raises_input(key="topology.plane.leaves"):
-        planes(2, {"kind": "fat_tree", "hosts_per_leaf": 2})
-
-
 def test_expresspass_rejects_asymmetric_plane_balancing(tmp_path: Path) -> None:
     """ExpressPass credits reserve capacity on their plane, so data must use the same plane."""
     content = text(top='transport = "expresspass"', topology=TOML)

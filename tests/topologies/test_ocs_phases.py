@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from experiment_text import load, text
-from raises_input import raises_input
 
-from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.network import Network
 from netsim.results.run_result import RunResult
@@ -109,24 +107,3 @@ def test_flows_without_a_circuit_in_their_phase_use_packets(tmp_path: Path) -> N
     result = simulate(other)
     assert result.complete
     assert result.flows["routing_table"].tolist() == ["slot 0", "packets", "slot 1", "slot 0"]
-
-
-@pytest.mark.parametrize(
-    ("given", "key", "message"),
-    [
-        ({"algorithm": "max_weight"}, "reconfigure", 'no effect with algorithm = "max_weight"'),
-        ({"schedule": "rotor"}, "reconfigure", 'no effect with schedule = "rotor"'),
-    ],
-)
-def test_invalid_parameters_are_rejected(
-    tmp_path: Path, given: dict[str, Any], key: str, message: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        prepare(point_of(tmp_path, reconfigure="per_phase", **given))
-    assert message in str(caught.value)
-    assert caught.value.key == f"topology.{key}"
-
-
-def test_too_short_control_delay_is_rejected(tmp_path: Path) -> None:
-    with raises_input("1us", key="topology"):
-        prepare(point_of(tmp_path, reconfigure="per_phase", control_delay="1us"))

@@ -11,10 +11,8 @@ import pytest
 from experiment_text import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raises_input import raises_input
 from topology_of import check_routes, topology_of
 
-from netsim.experiment.scenario import prepare
 from netsim.network import Network
 from netsim.running.point import simulate
 
@@ -74,27 +72,6 @@ def test_capacity_per_host_sets_the_link_rate() -> None:
     assert network.port_rate_bps[long_links(network)].tolist() == [20 * GBPS] * 2
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"link_rate": "none"}, ("topology.link_rate", "link_rate", "capacity_per_host")),
-        ({"other_datacenter": {**TREE, "leaves": 0}}, ("topology.other_datacenter.leaves", "0")),
-        (
-            {"other_datacenter": {**TREE, "planes": 2}},
-            "topology.other_datacenter",
-        ),
-        (
-            {"other_datacenter": {"kind": "multi_rail", "gpus_per_rack": 1, "rail": TREE}},
-            "topology.other_datacenter",
-        ),
-        ({"datacenters": 1}, ("topology.datacenters", "1")),
-    ],
-)
-def test_invalid_parameters_are_rejected(given: dict[str, Any], message: str) -> None:
-    with raises_input(message):
-        wan(TREE, **given)
-
-
 DEEP = """
 transport = "datagram"
 [topology]
@@ -132,15 +109,3 @@ def test_deep_border_queue_prevents_drops(tmp_path: Path, monkeypatch: pytest.Mo
     shallow, deep = drops('"none"'), drops('"1MB"')
     assert shallow[0] > 0
     assert deep == (0, 0)
-
-
-def test_invalid_border_queues_are_rejected(tmp_path: Path) -> None:
-    (point,) = load(tmp_path, DEEP.format(queue='"1MB"'), "transport=roce").points()
-    with raises_input("dc0.border0", "1MB", "lossless", "queue_bytes"):
-        prepare(point)
-    (point,) = load(tmp_path, DEEP.format(queue='"1KB"')).points()
-    with raises_input(key="fabric.queue_bytes", code="out_of_range"):
-        prepare(point)
-    part = {"kind": "wan", "datacenter": TREE, "link_rate": "10Gbps", "border_queue": "1MB"}
-    with raises_input("queue"):
-        topology_of({"kind": "multi_plane", "planes": 2, "plane": part})

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
-from raises_input import raises_input
 from traffic_cases import made, star
 
 from netsim.engine.engine import Engine
@@ -115,10 +114,3 @@ def test_batch_size_of_one_gives_an_m_d_1_queue(load: float) -> None:
     waited = (found["replied"] - found["arrived"] - service)[order]
     assert (waited == queue_wait(found["arrived"][order], service)).all()
     assert waited.mean() == pytest.approx(load / (1 - load) / 2 * service, rel=0.03)
-
-
-def test_invalid_parameters_are_rejected() -> None:
-    with raises_input("host", key="traffic.servers"):
-        made("batch_server", 2, servers=2)
-    with raises_input(key="traffic.interval"):
-        made("batch_server", 2, requests=10, interval="9000s")

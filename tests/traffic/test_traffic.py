@@ -45,11 +45,6 @@ def test_pipeline_stages_placement_keeps_blocks_together() -> None:
     assert blocks != {(block, (block + 1) % 10) for block in range(10)}
 
 
-def test_pipelines_that_do_not_fill_the_hosts_are_rejected() -> None:
-    with raises_input("3", "4", key="traffic.stages"):
-        make("pipeline", 16, stage_hosts=4, stages=3)
-
-
 @given(st.integers(2, 200), st.floats(0, 1), st.integers(0, 5))
 def test_permutation_has_one_sender_per_receiver(n_hosts: int, load: float, seed: int) -> None:
     taking_part = round(load * n_hosts)
@@ -105,11 +100,6 @@ def test_all_to_all_one_by_one_waits_for_the_previous_send() -> None:
         assert all(flows.src[before] == flows.src[flow] for before in waits)
 
 
-def test_all_to_all_groups_that_do_not_fill_the_hosts_are_rejected() -> None:
-    with raises_input("5", "12", key="traffic.group_size"):
-        make("all_to_all", 12, group_size=5)
-
-
 def test_poisson_offers_the_given_load() -> None:
     flows = make("poisson", 20, sizes="8192B", load=0.4, duration="20ms")
     wire_bits = (flows.total_bytes + 2 * 64 * len(flows)) * 8
@@ -137,25 +127,6 @@ def test_poisson_between_racks_excludes_only_the_own_rack() -> None:
     # Chi squared with 107 degrees of freedom exceeds 157 once in a thousand.
     expected = 50_000 / 108
     assert ((counts[~own] - expected) ** 2 / expected).sum() < 157
-
-
-def test_poisson_rejects_invalid_parameters() -> None:
-    for given_, message in [
-        ({"load": 0.5}, "traffic.duration"),
-        ({"duration": "1ms"}, "traffic.load"),
-        ({"load": 0.5, "rate": 1.0, "duration": "1ms"}, "traffic.load"),
-        ({"load": 0.0, "n_flows": 5}, "traffic.load"),
-        ({"rate": 0.0, "n_flows": 5}, "traffic.rate"),
-        ({"rate": 1e-3, "duration": "1ns"}, "flow"),
-        ({"load": 0.5, "n_flows": 2 * 10**9}, ("traffic.n_flows", "2,000,000,000")),
-        ({"rate": 1e11, "duration": "1s"}, ("traffic.duration", "400,000,000,000")),
-        ({"rate": 1e-300, "n_flows": 9}, ("traffic.n_flows", "9")),
-        ({"rate": 1.0, "n_flows": 5, "rack_hosts": 3}, ("4", "3")),
-        ({"rate": 1.0, "n_flows": 5, "rack_hosts": 4}, "4"),
-        ({"load": 0.5, "n_flows": 5, "sizes": "web_serch"}, "web_search"),
-    ]:
-        with raises_input(message):
-            make("poisson", 4, **({"sizes": "1KB"} | given_))
 
 
 def test_data_mining_mean_matches_the_published_value() -> None:
