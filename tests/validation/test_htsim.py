@@ -14,7 +14,7 @@ from traffic_cases import made
 from netsim.experiment import Experiment, Point
 from netsim.experiment.scenario import prepare
 from netsim.model.trees import Tree, format_topo, read_topo
-from netsim.validation import child
+from netsim.validation import against
 from netsim.validation.htsim import PEERS, PeerOutput, peer_input
 
 TEXT = """
@@ -152,9 +152,9 @@ HOG = "import time; x = bytearray(50_000_000); end = time.process_time() + 0.2"
 BUSY = f"{HOG}\nwhile time.process_time() < end: pass\nprint('done', flush=True)"
 
 
-def run(directory: Path, code: str, limit_s: float = 60.0, **given: object) -> child.Usage:
+def run(directory: Path, code: str, limit_s: float = 60.0, **given: object) -> against.Usage:
     argv = [sys.executable, "-I", "-S", "-c", code]
-    return child.run(argv, directory, [], limit_s, **given)  # type: ignore[arg-type]
+    return against.run(argv, directory, [], limit_s, **given)  # type: ignore[arg-type]
 
 
 def test_failing_programs_are_reported(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from raises_input import raises_input
 
 from netsim.cli.app import app
 from netsim.validation import cases as cases_module
-from netsim.validation import congestion, reference
+from netsim.validation import congestion, outcomes
 from netsim.validation.cases import GROUPS, Case, Row, Verdict, cases
 from netsim.validation.page import page_text, write_page
 from netsim.workloads.validation.measured_collectives import CHANGE
@@ -98,7 +98,7 @@ def test_every_case_is_described() -> None:
 def test_reference_case_that_differs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the difference the group passes, with equal departures in both simulators."""
     # An installed package does not know where the tests are.
-    monkeypatch.setattr(reference, "TESTS", Path(__file__).parents[1])
+    monkeypatch.setattr(outcomes, "TESTS", Path(__file__).parents[1])
     (row,) = cases("reference")["trees"].rows(None)
     assert row.verdict == Verdict.PASS
     assert row.theirs is not None
