@@ -71,20 +71,13 @@ TABLES = {
 CHANGE = "another algorithm or protocol"
 
 
-class Times(NamedTuple):
-    """Measured rows, and their times in place in us."""
-
-    rows: list[Measurement]
-    in_place: dict[Measurement, float]
-
-
 def left_out_sizes(path: Path, name: str) -> Measured:
     """Predict sizes that were left out of a fit, one by one, and by median."""
-    table, times = TABLES[name], read(name, path)
+    table, in_place = TABLES[name], read(name, path)
     source = f"nccl-tests, {table.source}; this size left out of the calibration"
-    neighbors = _neighbors(times.rows)
-    for what, found in without_sizes(times.rows, table.rates).items():
-        reasons = [_reason(residual, times, neighbors[residual.row]) for residual in found]
+    neighbors = _neighbors(in_place)
+    for what, found in without_sizes(list(in_place), table.rates).items():
+        reasons = [_reason(residual, in_place, neighbors[residual.row]) for residual in found]
         changes = sum(CHANGE in reason for reason in reasons)
         why = f"{changes} of {len(found)} sizes are next to {CHANGE}" if changes else ""
         for band, medians in _medians(f"{name}: {what}, sizes left out", found):
@@ -103,15 +96,15 @@ def left_out_sizes(path: Path, name: str) -> Measured:
 
 def next_node_counts(path: Path, name: str) -> Measured:
     """Predict the next number of nodes by a fit to one number."""
-    table, times = TABLES[name], read(name, path)
+    table, rows = TABLES[name], read(name, path)
     shapes: dict[tuple[str, int], set[Shape]] = defaultdict(set)
-    for row in times.rows:
+    for row in rows:
         if row.shape.nodes > 1:
             shapes[row.what, row.shape.per_node].add(row.shape)
     for (what, _), some in sorted(shapes.items()):
         for shape, further in pairwise(sorted(some)):
-            known = [row for row in times.rows if (row.what, row.shape) == (what, shape)]
-            asked = [row for row in times.rows if (row.what, row.shape) == (what, further)]
+            known = [row for row in rows if (row.what, row.shape) == (what, shape)]
+            asked = [row for row in rows if (row.what, row.shape) == (what, further)]
             found = residuals(fitted(known, table.rates), asked, table.rates)
             title = f"{name}: {what}, {shape.nodes} to {further.nodes} nodes"
             for _, medians in _medians(title, found):
@@ -121,8 +114,8 @@ def next_node_counts(path: Path, name: str) -> Measured:
 def other_networks(path: Path, known_path: Path, name: str, known: str) -> Measured:
     """Predict the same GPU on another network by a fit to one machine, above 1 MiB."""
     table = TABLES[name]
-    fits = fitted(read(known, known_path).rows, TABLES[known].rates)
-    asked = [row for row in read(name, path).rows if row.shape.nodes > 1 and row.size_bytes > BAND]
+    fits = fitted(list(read(known, known_path)), TABLES[known].rates)
+    asked = [row for row in read(name, path) if row.shape.nodes > 1 and row.size_bytes > BAND]
     found = residuals(fits, asked, replace(TABLES[known].rates, port_bps=table.rates.port_bps))
     for _, row in _medians(f"{name}: {known} predicts it", found):
         yield {**row, "source": f"nccl-tests, {table.source}"}
@@ -167,7 +160,9 @@ def _neighbors(rows: Iterable[Measurement]) -> dict[Measurement, list[Measuremen
     return found
 
 
-def _reason(found: Residual, times: Times, neighbors: Sequence[Measurement]) -> str:
+def _reason(
+    found: Residual, in_place: Mapping[Measurement, float], neighbors: Sequence[Measurement]
+) -> str:
     """Return what the table itself says of a size that is not predicted, or "".
 
     Within one algorithm and protocol, the time neither falls with the size nor grows faster, and
@@ -175,7 +170,7 @@ def _reason(found: Residual, times: Times, neighbors: Sequence[Measurement]) -> 
     """
     row, error = found
     for one in (row, *neighbors):
-        spread = times.in_place[one] / one.time_us - 1
+        spread = in_place[one] / one.time_us - 1
         if abs(spread) > abs(error) / 2:
             size = format_bytes(one.size_bytes)
             return f"the machine's own spread: {size} took {spread:+.0%} in place"
@@ -196,27 +191,21 @@ def _reason(found: Residual, times: Times, neighbors: Sequence[Measurement]) -> 
     return ""
 
 
-def read(name: str, path: Path) -> Times:
-    """Read a table; scale-up networks of several nodes are its nodes."""
-    times = Times([], {})
+def read(name: str, path: Path) -> dict[Measurement, float]:
+    """Return measured rows and their times in place in us; domains of several nodes are a node."""
+    found = {}
     try:
         for row in csv.DictReader(read_text(path).splitlines()):
-            found = _measurement(row, TABLES[name].nodes_per_domain, path.name)
-            if found:
-                times.rows.append(found)
-                times.in_place[found] = float(row["ip_time_us"])
+            nodes, per_node = int(row["nodes"]), int(row["gpus_per_node"])
+            together = min(nodes, TABLES[name].nodes_per_domain)
+            size, took_us = int(row["size_bytes"]), float(row["oop_time_us"])
+            what = NAMES.get(row["collective"].replace("_", ""))
+            if what and size > 0:
+                if nodes % together or not 0 < took_us < math.inf or per_node < 1:
+                    raise ValueError
+                shape = Shape(nodes // together, per_node * together)
+                measured = Measurement(what, shape, size, took_us, path.name)
+                found[measured] = float(row["ip_time_us"])
     except (KeyError, TypeError, ValueError, ArithmeticError, csv.Error):
         raise InputError("not a table of collectives", file=str(path)) from None
-    return times
-
-
-def _measurement(row: Mapping[str, str], nodes_per_domain: int, file: str) -> Measurement | None:
-    nodes, per_node = int(row["nodes"]), int(row["gpus_per_node"])
-    together = min(nodes, nodes_per_domain)
-    size, took_us = int(row["size_bytes"]), float(row["oop_time_us"])
-    what = NAMES.get(row["collective"].replace("_", ""))
-    if not what or size <= 0:
-        return None
-    if nodes % together or not 0 < took_us < math.inf or per_node < 1:
-        raise ValueError
-    return Measurement(what, Shape(nodes // together, per_node * together), size, took_us, file)
+    return found
