@@ -55,24 +55,28 @@ def _steps_told(report: Report) -> Iterator[str | parts.Part]:
     if len(report.simulated) > FEW_POINTS:
         yield from _last_steps(report)
         return
+    for point, job, whose in _jobs(report):
+        step = _shown(job)
+        named = _parts(step)
+        order = sorted(named, key=lambda name: -named[name])
+        told = [f"{name} {100 * named[name] / step['time_ps']:.1f} %" for name in order[:5]]
+        of = f"{point.label}: a" if len(report.simulated) > 1 else "A"
+        time = format_time(int(step["time_ps"]), 4)
+        if found := job.get("forecast"):
+            yield f"{of} step of the whole job{whose}: {forecast_text(found)}."
+            time += " by forecast"
+        yield f"{of} step{whose} takes {time}: {', '.join(told)}."
+        if named and not order[0].startswith("compute"):
+            yield f"Ranks wait for communication for {_waiting(step)}."
+
+
+def _jobs(report: Report) -> Iterator[tuple[Point, Mapping[str, Any], str]]:
+    """Yield each job with a step, its point, and " of NAME" if the point has several jobs."""
     for point in report.simulated:
         jobs = jobs_of(point.result.summary)
         for job in jobs:
-            if not job["steps"]:
-                continue
-            step = _shown(job)
-            named = _parts(step)
-            order = sorted(named, key=lambda name: -named[name])
-            told = [f"{name} {100 * named[name] / step['time_ps']:.1f} %" for name in order[:5]]
-            of = f"{point.label}: a" if len(report.simulated) > 1 else "A"
-            whose = f" of {job['name']}" if len(jobs) > 1 else ""
-            time = format_time(int(step["time_ps"]), 4)
-            if found := job.get("forecast"):
-                yield f"{of} step of the whole job{whose}: {forecast_text(found)}."
-                time += " by forecast"
-            yield f"{of} step{whose} takes {time}: {', '.join(told)}."
-            if named and not order[0].startswith("compute"):
-                yield f"Ranks wait for communication for {_waiting(step)}."
+            if job["steps"]:
+                yield point, job, f" of {job['name']}" if len(jobs) > 1 else ""
 
 
 def _shown(job: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -83,12 +87,7 @@ def _shown(job: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _last_steps(report: Report) -> Iterator[parts.Part]:
     """Yield a table of the last step of each job of each point, if there are jobs."""
-    found = [
-        (point.label, job, _shown(job))
-        for point in report.simulated
-        for job in jobs_of(point.result.summary)
-        if job["steps"]
-    ]
+    found = [(point.label, job, _shown(job)) for point, job, _ in _jobs(report)]
     if not found:
         return
     unit, scale = unit_of([step["time_ps"] for _, _, step in found])
@@ -120,35 +119,29 @@ def _parts(step: Mapping[str, Any]) -> dict[str, float]:
 
 def comparison(report: Report) -> Iterator[Section]:
     """Yield a bar per step and point, if the results are of a job."""
-    rows: list[tuple[str, dict[str, float], list[str]]] = []
-    for point in report.simulated:
-        jobs = jobs_of(point.result.summary)
-        for job in jobs:
-            whose = f" of {job['name']}" if len(jobs) > 1 else ""
-            steps = [(f"step {k}", one) for k, one in enumerate(job["steps"][:MAX_STEPS])]
-            if found := job.get("forecast"):
-                # Parts of a scaled sample would be invisible beside the job's.
-                whole = [("forecast", found), ("formula", found["formula"])]
-                steps = [(name, {**one, "time_ps": one["step_ps"]}) for name, one in whole]
-            for name, step in steps:
-                time = format_time(int(step["time_ps"]), 4)
-                base = job.get("mfu_base") or "peak"
-                mfu = (
-                    f", MFU {100 * step['mfu']:.1f} % of {base}" if step["mfu"] is not None else ""
-                )
-                title = f"{point.label}, {name}{whose}: {time}{mfu}"
-                rows.append((title, _parts(step), []))
+    rows: list[tuple[str, dict[str, float]]] = []
+    for point, job, whose in _jobs(report):
+        steps = [(f"step {k}", one) for k, one in enumerate(job["steps"][:MAX_STEPS])]
+        if found := job.get("forecast"):
+            # Parts of a scaled sample would be invisible beside the job's.
+            whole = [("forecast", found), ("formula", found["formula"])]
+            steps = [(name, {**one, "time_ps": one["step_ps"]}) for name, one in whole]
+        for name, step in steps:
+            mfu, base = step["mfu"], job.get("mfu_base") or "peak"
+            time = format_time(int(step["time_ps"]), 4)
+            time += "" if mfu is None else f", MFU {100 * mfu:.1f} % of {base}"
+            rows.append((f"{point.label}, {name}{whose}: {time}", _parts(step)))
     if not rows:
         return
-    names = list(dict.fromkeys(name for _, step, _ in rows for name in step))
+    names = list(dict.fromkeys(name for _, step in rows for name in step))
     names.sort(key=lambda name: (name in WAITS.values(), name != "compute"))
     kinds = iter(KINDS * (1 + len(names) // len(KINDS)))
     fixed = {"compute": COMPUTE, **dict(zip(WAITS.values(), (BUBBLE, SKEW, OTHER), strict=True))}
     categories = [(name, fixed.get(name) or next(kinds)) for name in names]
-    unit, scale = unit_of([max(sum(step.values()) for _, step, _ in rows)])
+    unit, scale = unit_of([max(sum(step.values()) for _, step in rows)])
     made = [
-        parts.bar_row(title, [step.get(name, 0) / scale for name in names], text)
-        for title, step, text in rows
+        parts.bar_row(title, [step.get(name, 0) / scale for name in names], [])
+        for title, step in rows
     ]
     text = (
         "Means of the ranks. Exposed: time in which ranks wait for this communication, over the "
