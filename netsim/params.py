@@ -18,7 +18,7 @@ import keyword
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -259,17 +259,22 @@ def declared(
     return {"key": Param(name or "_", unit, default, doc, **rules)}
 
 
-@lru_cache
-def keys_by_field(table: Any) -> dict[str, Param]:
+_KEYS: dict[type[Any], dict[str, Param]] = {}
+
+
+def keys_by_field(table: type[Any]) -> dict[str, Param]:
     """Return the keys of a table by the names of its fields, in order."""
-    found = {}
-    for field in dataclasses.fields(table):
-        param = field.metadata.get("key")
-        if param is not None:
+    if table not in _KEYS:
+        found = {
+            field.name: field.metadata["key"]
+            for field in dataclasses.fields(table)
+            if "key" in field.metadata
+        }
+        for name, param in found.items():
             if param.name == "_":
-                object.__setattr__(param, "name", field.name)
-            found[field.name] = param
-    return found
+                object.__setattr__(param, "name", name)
+        _KEYS[table] = found
+    return _KEYS[table]
 
 
 def keys_of(table: type[Any]) -> dict[str, Param]:

@@ -312,7 +312,7 @@ class CostTables:
         return self.gpus[self.fleet.reference]
 
 
-PARTS = {
+PARTS: dict[str, type[Any] | Unit] = {
     "wafer": Wafer,
     "memory": Memory,
     "package": Package,
