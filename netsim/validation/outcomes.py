@@ -237,10 +237,11 @@ def uec_outcomes(plans: Path, *files: Path, pattern: str) -> Measured:
     retransmissions and ACKs.
 
     Repository ultraethernet/uet-htsim, htsim/sim/datacenter: validate_outputs has the outcomes of
-    its plans of 2025-08, connection_matrices and topologies their inputs. A line for each plan: case, options, first_us, last_us, new_pkts, rtx_pkts, acks and more. Its rules are
-    taken as they are: base round trip of the network, all arrivals counted in ACKs, queues of one
-    bandwidth-delay product, also on slow links, paths that are good if packets are trimmed at the
-    last hop, and no marks there if receivers give credits.
+    its plans of 2025-08, connection_matrices and topologies their inputs. A line for each plan:
+    case, options, first_us, last_us, new_pkts, rtx_pkts, acks and more. Its rules are taken as they
+    are: base round trip of the network, all arrivals counted in ACKs, queues of one bandwidth-delay
+    product, also on slow links, paths that are good if packets are trimmed at the last hop, and no
+    marks there if receivers give credits.
     """
     with plans.open(newline="", encoding="utf-8") as lines:
         rows = [row for row in csv.DictReader(lines) if pattern in row["case"]]
