@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from netsim.results.comparison import Comparison
-    from netsim.running.point import PointOutcome, RunOptions
+    from netsim.running.executor import PointOutcome, RunOptions
     from netsim.tracing import FlowTrace
     from netsim.tracing.why import Explanation
 
@@ -224,7 +224,7 @@ def run(
     Raises InputError for wrong input, and KeyboardInterrupt after Ctrl-C, when finished points are
     written.
     """
-    from netsim.running.point import RunOptions
+    from netsim.running.executor import RunOptions
 
     if checkpoint_s is not None and out is None:
         raise InputError("checkpoint_s requires a directory", hint='out="results/mine"')
@@ -319,7 +319,7 @@ def saturate(
     """
     import polars as pl
 
-    from netsim.running.point import RunOptions
+    from netsim.running.executor import RunOptions
     from netsim.running.saturation_search import SUFFIX, SaturationSearch
     from netsim.running.sweep import kept_outcomes
 
@@ -345,7 +345,7 @@ def _simulated(
     progress: bool | None,
 ) -> list[PointOutcome]:
     """Run points; return their outcomes, including partial ones and failures."""
-    from netsim.cli.points import simulate_points
+    from netsim.cli.progress import simulate_points
     from netsim.running.sweep import executor_of, in_order, run_points
 
     executor = executor_of(jobs, options.threads)

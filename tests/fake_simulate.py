@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from fakes import FakeResult, fake_result
 
-from netsim.engine.simulation import FeatureSet
+from netsim.engine.simulation import FeatureSet, Options
 from netsim.errors import RunError
 from netsim.running import estimate, executor, point
 from netsim.running.estimate import Code, Memory
+from netsim.running.point import NO_OPTIONS
 
 MEMORY = Memory(held=10**6, state=8 * 10**6, results=10**6)
 
@@ -40,6 +41,7 @@ class FakeEstimate:
     far: tuple[str, ...] = ()
     memory: Memory = MEMORY
     advice: tuple[str, ...] = ()
+    scenario: None = None
 
     def seconds_with(self, _: int) -> float:
         """Return a time so short that one process runs all points."""
@@ -88,7 +90,8 @@ class FakeSimulate:
         )
         for module in (estimate, executor):
             monkeypatch.setattr(module, "estimate_each", estimate_each)
-        monkeypatch.setattr(point, "simulate", self.simulate)
+        for module in (point, executor):
+            monkeypatch.setattr(module, "simulate", self.simulate)
 
     def estimate(self, point: Any, budget_s: float | None = None) -> FakeEstimate:  # noqa: ARG002
         """Return an estimate; `assumptions` maps the name of a point to its assumptions."""
@@ -102,15 +105,14 @@ class FakeSimulate:
         threads: int | None,
         progress: Callable[[Any], None] | None,
         should_stop: Callable[[], bool] | None,
-        on_hang: Callable[[str], None] | None = None,
-        checked: bool = False,
         checkpointer: Any = None,
+        options: Options = NO_OPTIONS,
         **_: Any,
     ) -> FakeResult:
         """Replace netsim.running.point.simulate; the result does not depend on the point."""
         self.seen.append(point)
         self.threads.append(threads)
-        self.checked.append(checked)
+        self.checked.append(options.checked)
         self.keepers.append(checkpointer)
         if progress:
             progress(FakeProgress(phase="compile"))
@@ -123,8 +125,8 @@ class FakeSimulate:
         if fate == "failed":
             raise RunError("the ring of link 3 cannot grow")
         if fate == "hung":
-            assert on_hang is not None
-            on_hang("build_packet does not come back")
+            assert options.on_hang is not None
+            options.on_hang("build_packet does not come back")
         if fate in ("SIGINT", "SIGTERM"):
             os.kill(os.getpid(), signal.Signals[fate])
             assert should_stop is not None

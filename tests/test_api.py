@@ -196,7 +196,7 @@ def test_saturate_finds_the_saturation_load(tmp_path, monkeypatch):
     summary = tmp_path / "s" / f"load={row['above']}" / "summary.json"
     content = json.loads(summary.read_text())
     summary.write_text(json.dumps(content | {"stop_reason": "stalled", "complete": False}))
-    monkeypatch.setattr("netsim.running.point.simulate", None)
+    monkeypatch.setattr("netsim.running.executor.simulate", None)
     assert netsim.saturate(experiment, **asked).table.equals(found.table)
     with raises_input("two different loads"):
         netsim.saturate(experiment, loads=[0.7])

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import sys
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.app import FAILED, FailedRun
+from netsim.cli.interrupt import end_now
 from netsim.cli.names import PLURAL, Name, complete, complete_name, lines_of
 from netsim.cli.options import (
     change_options,
@@ -26,6 +31,7 @@ from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
 if TYPE_CHECKING:
+    from netsim.conformance import Finding, Testbed
     from netsim.experiment import Point
     from netsim.running.estimate import Code, Estimate
 
@@ -34,6 +40,9 @@ START_S = 1.0
 
 BUILD_S = 5.0
 """Processor time after which no further point is built."""
+
+MIN_DETAIL = 20
+"""Minimum width of the last column of findings on a terminal."""
 
 NAMED_POINTS = 2
 """Named points per assumption; more are counted."""
@@ -96,7 +105,6 @@ def command(kind: str, name: str | None, **options: Any) -> None:
         del options["cases"], options["long"]
         check_experiment(name, **options)
         return
-    from netsim.cli.check_plugin import check_plugin
     from netsim.conformance import load_testbed
     from netsim.experiment.document import apply_overrides
 
@@ -128,6 +136,55 @@ def _kind_of(name: str) -> str:
     every = [one for kind in FOLDERS for one in registry.names(kind)]
     hint = did_you_mean(base, [*built_in(), *every])
     raise InputError(f"no experiment or plugin is named {written(name)}", hint=hint)
+
+
+def check_plugin(
+    subject: str, testbed: Testbed, cases: Sequence[str] | None, *, as_json: bool
+) -> None:
+    """Run the cases and print each finding when it is known, or all as JSON.
+
+    Raises FailedRun if `subject`, a file or a name, fails a case.
+    """
+    from netsim.conformance import each, failures
+
+    def hung(finding: Finding) -> None:
+        click.echo(_row(finding.case, finding.status, finding.detail))
+        click.echo(f"error: {finding.detail}; remaining cases are skipped", err=True)
+        end_now(FAILED)
+
+    findings: list[Finding] = []
+    with Steps():
+        for finding in each(
+            testbed,
+            cases,
+            starting=lambda case: click.echo(f"{case.name}: {case.about}", err=True),
+            on_hang=hung,
+        ):
+            if not findings and not as_json:
+                click.echo(_row("case", "result", "detail"))
+            findings.append(finding)
+            if not as_json:
+                click.echo(_row(finding.case, finding.status, finding.detail))
+    if as_json:
+        rows = [asdict(finding) for finding in findings]
+        print_json({"plugin": subject, "kind": testbed.KIND, "findings": rows})
+    failed = failures(findings)
+    if failed:
+        raise FailedRun(f"{subject} fails {len(failed)} of {len(findings)} cases")
+
+
+def _row(case: str, status: str, detail: str) -> str:
+    """Format a row in aligned columns, wrapped on a terminal."""
+    from netsim.conformance import CASES, STATUSES
+
+    first = max(len(known.name) for cases in CASES.values() for known in cases)
+    second = max(map(len, STATUSES))
+    start = f"{case:{first}}  {status:{second}}  "
+    if not sys.stdout.isatty():
+        return start + " ".join(detail.split())
+    width = max(shutil.get_terminal_size().columns, len(start) + MIN_DETAIL)
+    indent = " " * len(start)
+    return textwrap.fill(detail, width, initial_indent=start, subsequent_indent=indent)
 
 
 def _plugin_seed(given: str | None) -> int:
@@ -269,7 +326,7 @@ PREDICTED = ("seconds", "setup_seconds", "memory_bytes")
 def described(point: Point, estimate: Estimate) -> dict[str, Any]:
     """Return a point and its prediction as JSON."""
     figures = {field.name: getattr(estimate, field.name) for field in fields(estimate)}
-    del figures["feature_set"], figures["memory"]
+    del figures["feature_set"], figures["memory"], figures["scenario"]
     figures |= {name: getattr(estimate, name) for name in PREDICTED}
     return {"point": point.name, "axes": point.axes, **figures, "experiment": point.resolved}
 

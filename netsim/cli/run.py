@@ -23,15 +23,14 @@ from netsim.cli.options import (
     threads_and_jobs,
     trust_option,
 )
-from netsim.cli.points import simulate_points
+from netsim.cli.progress import simulate_points
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment
     from netsim.results.shard import Shard
-    from netsim.running.executor import Executor
+    from netsim.running.executor import Executor, PointOutcome, RunOptions
     from netsim.running.mpi import MpiRanks
-    from netsim.running.point import PointOutcome, RunOptions
     from netsim.running.worker_process import WorkerProcess
 
 DRAWS = True
@@ -95,7 +94,7 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, **opt
         executor = _executor(ranks, options, started, scheduler, options["partition"])
         from netsim.results import files
         from netsim.results.shard import Shard, read_shard
-        from netsim.running.point import RunOptions
+        from netsim.running.executor import RunOptions
         from netsim.running.sweep import experiment_in, output_directory
 
         shard = None if options["shard"] is None else Shard.parse(options["shard"])

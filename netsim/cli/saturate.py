@@ -78,8 +78,8 @@ def command(
 
     Repeat the command after Ctrl-C: it keeps all points that are done.
     """
-    from netsim.cli.points import simulate_points
-    from netsim.running.point import RunOptions
+    from netsim.cli.progress import simulate_points
+    from netsim.running.executor import RunOptions
     from netsim.running.saturation_search import SUFFIX, SaturationSearch
     from netsim.running.sweep import executor_of, kept_outcomes, output_directory
 

@@ -45,21 +45,12 @@ CIRCUIT_SLOTS = TableSpec.of(
 TABLES = (CIRCUIT_SLOTS,)
 ORDER = 60
 
-SWEEP = (
-    Metric(
-        "no_circuit_drops",
-        "packets",
-        "packets lost because no circuit was up; included in lost",
-        path="circuits.no_circuit_drops",
-    ),
-    Metric(
-        "circuit_duty_cycle",
-        "1",
-        "mean share of the time for which circuits were up",
-        path="circuits.circuit_duty_cycle",
-        share=True,
-    ),
-)
+SWEEP = Metric.each("""
+no_circuit_drops     packets  circuits.no_circuit_drops    packets lost because no circuit was up;
+    included in lost
+circuit_duty_cycle%  1        circuits.circuit_duty_cycle  mean share of the time for which circuits
+    were up
+""")
 
 
 def report(run: Run) -> dict[str, Any]:

@@ -74,31 +74,26 @@ CONTROL = "control"
 TABLES = (FLOWS, RELAY_SEGMENTS)
 ORDER = 10
 
-SWEEP = (
-    Metric("flows", "flows", "number of flows"),
-    Metric("flows_finished", "flows", "flows whose receiver has every byte"),
-    Metric("control_flows", "flows", "flows of kind control, which no statistics include"),
-    Metric("control_flows_finished", "flows", "those of them whose receiver has every byte"),
-    Metric(
-        "fct_mean_ps", "ps", "mean flow completion time of the finished flows", path="fct_ps.mean"
-    ),
-    Metric("fct_p50_ps", "ps", "median flow completion time", path="fct_ps.p50"),
-    Metric("fct_p99_ps", "ps", "99th percentile of the flow completion time", path="fct_ps.p99"),
-    Metric("fct_max_ps", "ps", "longest flow completion time", path="fct_ps.max"),
-    Metric("slowdown_mean", "1", "mean slowdown of the finished flows", path="slowdown.mean"),
-    Metric("slowdown_p50", "1", "median slowdown", path="slowdown.p50"),
-    Metric("slowdown_p99", "1", "99th percentile of the slowdown", path="slowdown.p99"),
-    Metric("slowdown_max", "1", "largest slowdown", path="slowdown.max"),
-    Metric("ideal_max_ps", "ps", "longest ideal completion time", whole=True),
-    Metric(
-        "fair_max_ps",
-        "ps",
-        "longest completion time with max-min fair shares of all links; for ecmp with one path per "
-        "flow, and flows of one size that start together",
-        path="fair_ps.max",
-    ),
-    Metric("retransmits", "packets", "data packets retransmitted"),
-)
+SWEEP = Metric.each("""
+flows                   flows    flows                   number of flows
+flows_finished          flows    flows_finished          flows whose receiver has every byte
+control_flows           flows    control_flows           flows of kind control, which no statistics
+    include
+control_flows_finished  flows    control_flows_finished  those of them whose receiver has every byte
+fct_mean_ps             ps       fct_ps.mean             mean flow completion time of the finished
+    flows
+fct_p50_ps              ps       fct_ps.p50              median flow completion time
+fct_p99_ps              ps       fct_ps.p99              99th percentile of the flow completion time
+fct_max_ps              ps       fct_ps.max              longest flow completion time
+slowdown_mean           1        slowdown.mean           mean slowdown of the finished flows
+slowdown_p50            1        slowdown.p50            median slowdown
+slowdown_p99            1        slowdown.p99            99th percentile of the slowdown
+slowdown_max            1        slowdown.max            largest slowdown
+ideal_max_ps#           ps       ideal_max_ps            longest ideal completion time
+fair_max_ps             ps       fair_ps.max             longest completion time with max-min fair
+    shares of all links; for ecmp with one path per flow, and flows of one size that start together
+retransmits             packets  retransmits             data packets retransmitted
+""")
 
 
 def simulated_flows(

@@ -16,25 +16,12 @@ from netsim.results.run_result import Run
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
 
-SWEEP = (
-    Metric(
-        "silent_flows",
-        "flows",
-        "sampled flows that retransmitted, and received nothing for longer than a round "
-        "trip after a link went down",
-        path="recovery.flows",
-    ),
-    Metric(
-        "recovery_p50_ps",
-        "ps",
-        "median over these flows of their longest silence",
-        path="recovery.p50_ps",
-        whole=True,
-    ),
-    Metric(
-        "recovery_max_ps", "ps", "longest of these silences", path="recovery.max_ps", whole=True
-    ),
-)
+SWEEP = Metric.each("""
+silent_flows      flows  recovery.flows   sampled flows that retransmitted, and received nothing for
+    longer than a round trip after a link went down
+recovery_p50_ps#  ps     recovery.p50_ps  median over these flows of their longest silence
+recovery_max_ps#  ps     recovery.max_ps  longest of these silences
+""")
 ORDER = 85
 
 

@@ -13,6 +13,7 @@ import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -55,7 +56,7 @@ class Provenance:
     `run_inputs` is everything that decides the result, as JSON: experiment values, and hashes of
     code and files. `fingerprint` is its hash. `plugins` describes plugins as in `experiment.json`:
     kind, name, file, SHA-256, and the `sources` of those outside netsim, by path relative to their
-    folder. `inputs` are all files read. `git` lists the commits of the code, which do not affect
+    folder. `inputs` are all files read. `git` returns the commits of the code, which do not affect
     the fingerprint.
     """
 
@@ -63,7 +64,7 @@ class Provenance:
     run_inputs: dict[str, Any]
     plugins: tuple[dict[str, Any], ...]
     inputs: tuple[Path, ...]
-    git: tuple[dict[str, Any], ...]
+    git: Callable[[], Sequence[Mapping[str, Any]]]
 
     def changed_since(self, earlier: Mapping[str, Any]) -> str:
         """Return what differs from an `experiment.json` with another fingerprint."""
@@ -80,7 +81,8 @@ def provenances(points: Sequence[Point]) -> list[Provenance]:
     """Return the provenance of each point; each file is read once."""
     read = cache(_sha256)
     sources = cache(_Sources)
-    known = cache(lambda files: tuple(commits(files)))
+    pool = ThreadPoolExecutor(1)  # git runs while the first point is built
+    known = cache(lambda files: pool.submit(commits, files).result)
     return [_provenance(point, sources, read, known) for point in points]
 
 

@@ -115,7 +115,7 @@ def _experiment(point: Point, result: RunResult, provenance: Provenance) -> dict
         "seed": point.seed,
         "hash": result.hash,
         "versions": dict(versions()),
-        "git": list(provenance.git),
+        "git": provenance.git(),
         "fingerprint": provenance.fingerprint,
         "plugins": list(provenance.plugins),
         "directory": str(point.directory),

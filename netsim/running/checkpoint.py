@@ -44,6 +44,11 @@ READINGS = "readings."
 MAX_NAMED = 4
 """Maximum number of differences in a message."""
 
+NOT_SET = "not set"
+
+HASH_DIGITS = 8
+"""Digits of a hash in messages."""
+
 START_OVER = "`netsim run --force` starts over"
 
 
@@ -77,11 +82,12 @@ class Checkpoint:
 
     def require(self, run_inputs: Mapping[str, Any]) -> None:
         """Raise InputError with the differences if its run had other inputs."""
-        then, file = self.header.run_inputs, str(self.path)
-        if other := _changed_values(then, run_inputs):
-            what = "; ".join(other[:MAX_NAMED]) + ("; and more" if len(other) > MAX_NAMED else "")
+        file, version = str(self.path), self.header.version
+        values, code = differences(self.header.run_inputs, run_inputs, version)
+        if values:
+            what = "; ".join(values[:MAX_NAMED]) + ("; and more" if len(values) > MAX_NAMED else "")
             raise InputError(f"from another experiment: {what}", file=file, hint=START_OVER)
-        if code := _changed_code(then, run_inputs, self.header.version):
+        if code:
             message = f"written by other code: {', '.join(code[:MAX_NAMED])}"
             hint = f"resume with the code that wrote it; {START_OVER}"
             raise InputError(message, file=file, hint=hint)
@@ -131,45 +137,37 @@ def read(path: Path) -> Checkpoint:
     return Checkpoint(path, header, snapshot)
 
 
-def _changed_values(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return how the experiment differs from that of the checkpoint."""
-    old, new = dict(_flat(then["experiment"])), dict(_flat(now["experiment"]))
-    found = [
-        f"{key} was {_value(old, key)}, now {_value(new, key)}"
+def differences(
+    then: Mapping[str, Any], now: Mapping[str, Any], version: str
+) -> tuple[list[str], list[str]]:
+    """Return how the values and data of a run's inputs differ from those `then`, and how its code
+    does; `version` is netsim's then."""
+    old, new = (dict(_flat(inputs["experiment"])) for inputs in (then, now))
+    values = [
+        f"{key} was {old.get(key, NOT_SET)}, now {new.get(key, NOT_SET)}"
         for key in dict.fromkeys((*new, *old))
-        if key not in old or key not in new or old[key] != new[key]
+        if old.get(key) != new.get(key)
     ]
-    return found or [f"{name} has changed" for name, _ in _changed(then, now, "data")]
-
-
-def _changed_code(then: Mapping[str, Any], now: Mapping[str, Any], version: str) -> list[str]:
-    """Return how the code differs from that of the checkpoint."""
-    found = [f"{name} has changed" for name, *_ in _changed(then, now, "plugins")]
+    data, code = (
+        [f"{name} has changed" for name, *of in now[part] if [name, *of] not in then[part]]
+        for part in ("data", "plugins")
+    )
     for name, present in now["libraries"].items():
-        if (old := then["libraries"].get(name)) != present:
-            found.append(f"{name} was {old}, now {present}")
+        if (old_version := then["libraries"].get(name)) != present:
+            code.append(f"{name} was {old_version}, now {present}")
     if then["netsim"] != now["netsim"]:
-        same = version == __version__
-        what = "itself has changed" if same else f"was {version}, now {__version__}"
-        found.append(f"netsim {what}")
-    return found
+        hashes = [inputs["netsim"][:HASH_DIGITS] for inputs in (then, now)]
+        code.append(f"netsim was {version} (code {hashes[0]}), now {__version__} ({hashes[1]})")
+    return values + data, code
 
 
-def _changed(then: Mapping[str, Any], now: Mapping[str, Any], part: str) -> list[Any]:
-    return [one for one in now[part] if one not in then[part]]
-
-
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values in nested tables with their dotted paths."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _flat(inner, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, value
-
-
-def _value(values: Mapping[str, Any], key: str) -> str:
-    return json.dumps(values[key]) if key in values else "not set"
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the values of nested tables as JSON, by dotted key."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", json.dumps(value)
 
 
 def _ints(one: Stored) -> Any:

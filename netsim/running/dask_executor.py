@@ -14,8 +14,7 @@ from netsim.common.memory import available_bytes, available_cores
 from netsim.errors import InputError, RunError
 from netsim.running import point_spec
 from netsim.running.estimate import Estimate, require_memory
-from netsim.running.executor import Batch, Executor
-from netsim.running.point import PointOutcome, PointRun
+from netsim.running.executor import Batch, Executor, PointOutcome, PointRun
 
 if TYPE_CHECKING:
     from distributed import Client, Future

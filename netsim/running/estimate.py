@@ -187,6 +187,8 @@ class Estimate:
     far: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     feature_set: FeatureSet = NO_FEATURES
+    scenario: Scenario | None = None
+    """What was built, if it is kept for the run."""
 
     @property
     def memory_bytes(self) -> int:
@@ -220,11 +222,19 @@ class Estimate:
         return self.simulation_s(threads) + self.setup_seconds
 
 
-def estimate(point: Point, budget_s: float | None = None, last: Built | None = None) -> Estimate:
+def estimate(
+    point: Point,
+    budget_s: float | None = None,
+    last: Built | None = None,
+    *,
+    keep: bool = False,
+) -> Estimate:
     """Predict a run of `point`, which may share what was built `last`, with advice for a budget of
-    time. Raises InputError if it cannot be built."""
+    time; `keep` the scenario for the run. Raises InputError if it cannot be built."""
     scenario = prepare(point, last)
     found = estimate_scenario(point, scenario)
+    if keep:
+        found = replace(found, scenario=scenario)
     if budget_s is None:
         return found
     told = (part.advice(budget_s, found.seconds) for part in scenario.load.parts)
@@ -243,13 +253,13 @@ def estimate_each(
     places: dict[str, int] = {}
     order = {point.index: places.setdefault(key_of(point), len(places)) for point in points}
     known: dict[str, Estimate] = {}
-    last = Built()
+    last, keep = Built(), len(points) == 1
     try:
         for done, point in enumerate(sorted(points, key=lambda point: order[point.index])):
             step(f"building and predicting {point.name}", done, len(points))
             key = repr({**point.resolved, "seed": point.seed if every_seed else 0})
             if key not in known:
-                known[key] = estimate(point, None if done else budget_s, last)
+                known[key] = estimate(point, None if done else budget_s, last, keep=keep)
             yield point, known[key]
     finally:
         step("")

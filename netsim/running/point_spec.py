@@ -31,14 +31,12 @@ from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.results import files
 from netsim.results.destination import exclusive
 from netsim.results.files import plain
-from netsim.results.provenance import Provenance, code_inputs, fingerprint_of, run_inputs
-from netsim.running.point import PointRun, RunOptions
+from netsim.results.provenance import Provenance, code_inputs, run_inputs
+from netsim.running.checkpoint import differences
+from netsim.running.executor import PointRun, RunOptions
 from netsim.running.worker_process import Reply, Workers
 from netsim.units import written
 from netsim.version import __version__
-
-HASH_DIGITS = 8
-"""Digits of a hash in messages."""
 
 EXTRACTED = "netsim-stored-"
 """Prefix of the temporary directory for stored plugin sources."""
@@ -66,7 +64,7 @@ def point_spec(run: PointRun, options: RunOptions) -> dict[str, Any]:
             "fingerprint": provenance.fingerprint,
             "run_inputs": provenance.run_inputs,
             "plugins": provenance.plugins,
-            "git": provenance.git,
+            "git": provenance.git(),
         },
         "threads": options.threads,
         "checked": options.checked,
@@ -86,11 +84,15 @@ def rebuild(spec: Mapping[str, Any]) -> tuple[PointRun, RunOptions]:
     """
     known = spec["provenance"]
     provenance = Provenance(
-        known["fingerprint"], known["run_inputs"], tuple(known["plugins"]), (), tuple(known["git"])
+        known["fingerprint"],
+        known["run_inputs"],
+        plugins=tuple(known["plugins"]),
+        inputs=(),
+        git=lambda: known["git"],
     )
     names = ("threads", "checked", "force", "checkpoint_s", "must_fit", "origin")
     options = RunOptions(**{name: spec[name] for name in names})
-    _require_code(spec)
+    _require_same(code_inputs(), spec)
     point = _point(spec)
     _require_same(run_inputs(point), spec)
     return PointRun(point, Path(spec["folder"]), provenance), options
@@ -139,33 +141,14 @@ def _with_names(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
-def _require_code(spec: Mapping[str, Any]) -> None:
-    """Raise InputError, with both, unless this process has the code and libraries of a spec."""
-    here, there = code_inputs(), spec["provenance"]["run_inputs"]
-    if all(there[key] == value for key, value in here.items()):
-        return
-    ours, theirs = _code(__version__, here), _code(spec["version"], there)
-    message = f"worker {socket.gethostname()} has {ours}, this run {theirs}"
-    raise InputError(message, hint="install the same on both")
-
-
 def _require_same(here: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
     """Raise InputError that says what differs from the inputs of a spec."""
     there = spec["provenance"]["run_inputs"]
-    if fingerprint_of(here) == spec["provenance"]["fingerprint"]:
-        return
-    for kind in ("plugins", "data"):
-        before = {one[0]: one[1:] for one in there[kind]}
-        for name, *hashes in here[kind]:
-            if before.get(name) != hashes:
-                raise InputError(f"{name} has changed since the run began", file=spec["file"])
-    message = f"{spec['name']} differs in worker {socket.gethostname()}"
-    raise InputError(message, file=spec["file"])
-
-
-def _code(version: str, inputs: Mapping[str, Any]) -> str:
-    libraries = ", ".join(f"{name} {number}" for name, number in inputs["libraries"].items())
-    return f"netsim {version} (code {inputs['netsim'][:HASH_DIGITS]}, {libraries})"
+    values, code = differences(there, {**there, **here}, spec["version"])
+    if values or code:
+        message = f"differs in worker {socket.gethostname()}: {', '.join([*code, *values])}"
+        hint = "a worker needs the code and files with which the run began"
+        raise InputError(message, file=spec["file"], hint=hint)
 
 
 def plugin_files_of(tree: Mapping[str, Any]) -> list[str]:

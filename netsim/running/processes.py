@@ -18,8 +18,17 @@ from netsim.common.memory import available_bytes, available_cores
 from netsim.common.steps import step
 from netsim.errors import warn_once
 from netsim.running.estimate import BASE_BYTES, NO_FEATURES, Estimate, Memory, require_memory
-from netsim.running.executor import Batch, Executor, Serial, input_error
-from netsim.running.point import PointOutcome, PointRun, Progress, Report, RunOptions
+from netsim.running.executor import (
+    Batch,
+    Executor,
+    PointOutcome,
+    PointRun,
+    Report,
+    RunOptions,
+    Serial,
+    input_error,
+)
+from netsim.running.point import Progress
 from netsim.running.point_spec import point_spec
 from netsim.running.worker_process import POLL_S, Reply, WorkerProcess, Workers
 

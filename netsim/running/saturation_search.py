@@ -11,7 +11,7 @@ from netsim.results.saturation import LOAD, Saturation, next_loads, rounds_left,
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point
-    from netsim.running.point import PointOutcome
+    from netsim.running.executor import PointOutcome
 
 Axes = tuple[tuple[str, Any], ...]
 

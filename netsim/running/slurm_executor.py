@@ -11,8 +11,7 @@ from typing import Any
 
 from netsim.errors import InputError
 from netsim.running import point_spec
-from netsim.running.executor import Batch, Executor
-from netsim.running.point import PointRun
+from netsim.running.executor import Batch, Executor, PointRun
 from netsim.running.worker_process import Reply
 
 INSTALL = "pip install 'netsim[slurm]'"

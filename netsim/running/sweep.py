@@ -27,8 +27,15 @@ from netsim.results.provenance import provenances
 from netsim.results.shard import Shard
 from netsim.results.write import point_directory, sweep_row
 from netsim.running import checkpoint
-from netsim.running.executor import Batch, Executor, Serial
-from netsim.running.point import Callbacks, PointOutcome, PointRun, RunOptions
+from netsim.running.executor import (
+    Batch,
+    Callbacks,
+    Executor,
+    PointOutcome,
+    PointRun,
+    RunOptions,
+    Serial,
+)
 from netsim.units import written
 
 if TYPE_CHECKING:
@@ -42,48 +49,6 @@ DASK, SLURM, ADDRESSES = "dask", "slurm", ("tcp://", "tls://")
 
 DEFAULTS = RunOptions()
 SILENT = Callbacks()
-
-
-def executor_of(
-    jobs: int | None,
-    threads: int | None,
-    started: Sequence[WorkerProcess] = (),
-    scheduler: str | None = None,
-    partition: str | None = None,
-) -> Executor:
-    """Return the executor for the options of `netsim run`; it uses processes that have been started
-    already.
-
-    Raises InputError if a library is missing.
-    """
-    if scheduler == SLURM:
-        from netsim.running.slurm_executor import Slurm
-
-        return Slurm(jobs, threads, partition)
-    if partition is not None:
-        raise InputError("requires --scheduler slurm", file="--partition")
-    if scheduler is not None:
-        if scheduler != DASK and not scheduler.startswith(ADDRESSES):
-            hint = f'"{DASK}", "{SLURM}" or the address of a scheduler of dask, such as tcp://host:8786'
-            raise InputError(f"{written(scheduler)} is unknown", file="--scheduler", hint=hint)
-        from netsim.running.dask_executor import Dask
-
-        return Dask(None if scheduler == DASK else scheduler, jobs, threads, started)
-    if jobs == 1:
-        return Serial()
-    from netsim.running.processes import Processes
-
-    return Processes(jobs, threads, started)
-
-
-def in_order(outcomes: Iterable[PointOutcome]) -> list[PointOutcome]:
-    """Return outcomes in the order of the experiment."""
-    return sorted(outcomes, key=lambda outcome: outcome.point.index)
-
-
-def output_directory(points: Sequence[Point]) -> Path:
-    """Return the directory that the experiment names for its results."""
-    return Path(points[0].outputs.directory)
 
 
 def run_points(
@@ -146,53 +111,6 @@ def _kept(run: PointRun, options: RunOptions) -> PointOutcome | None:
     return None if options.force else run.kept(stalled=options.keep_stalled)
 
 
-def experiment_in(directory: Path, *, trust: bool = False) -> Experiment:
-    """Load the experiment whose results or checkpoint are in `directory`, as it was last run.
-
-    Raises InputError if there is none, or if it names code that is not part of netsim and `trust`
-    is false: anybody may have written the files.
-    """
-    origin, path = _last_origin(directory)
-    with nullcontext() if trust else plugin_files.untrusted():
-        try:
-            with chdir(origin["directory"]) if origin["overrides"] else nullcontext():
-                loaded = Experiment.load(origin["experiment"], origin["overrides"])
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot enter the directory: {error}", file=str(path)) from None
-    if path.parent == directory and len(loaded.points()) > 1:
-        hint = "give the directory of the sweep"
-        raise InputError(f"{directory} is a point of a sweep", hint=hint)
-    return loaded
-
-
-def _last_origin(directory: Path) -> tuple[Mapping[str, Any], Path]:
-    """Return the newest origin in a directory or its folders, and its file."""
-    places = [
-        *(directory.glob(files.EXPERIMENT), directory.glob(f"[!.]*/{files.EXPERIMENT}")),
-        *(directory.glob(files.CHECKPOINT), directory.glob(f"[!.]*/{files.CHECKPOINT}")),
-    ]
-    for path in sorted(chain(*places), key=lambda path: -path.lstat().st_mtime):
-        origin = None
-        if path.name == files.CHECKPOINT:
-            origin = checkpoint.read(path).header.origin
-        else:
-            with suppress(InputError):  # its point runs again
-                origin = read_object(path, documents.EXPERIMENT).get("origin")
-        if origin is not None:
-            return origin, path
-    hint = "`netsim run EXPERIMENT` runs what is missing"
-    raise InputError(f"no run to continue in {directory}", hint=hint)
-
-
-def kept_outcomes(
-    points: Sequence[Point], directory: Path, options: RunOptions
-) -> list[PointOutcome]:
-    """Return the outcomes of points that are done already in a sweep's directory. Raises InputError
-    if none can be written there."""
-    kept = [_kept(run, options) for run in _plan(points, real(directory), sweep=True)]
-    return [outcome for outcome in kept if outcome is not None]
-
-
 def _plan(points: Sequence[Point], target: Path, *, sweep: bool) -> list[PointRun]:
     """Return the runs of points, after checking that their results can be written."""
     folders = [point_directory(target, point, sweep=sweep) for point in points]
@@ -247,3 +165,92 @@ class _SweepTable:
         if not self._is_written:
             write_sweep(self.directory, [row for row in self._rows.values() if row is not None])
             self._is_written, self._written_s = True, time.monotonic()
+
+
+def executor_of(
+    jobs: int | None,
+    threads: int | None,
+    started: Sequence[WorkerProcess] = (),
+    scheduler: str | None = None,
+    partition: str | None = None,
+) -> Executor:
+    """Return the executor for the options of `netsim run`; it uses processes that have been started
+    already.
+
+    Raises InputError if a library is missing.
+    """
+    if scheduler == SLURM:
+        from netsim.running.slurm_executor import Slurm
+
+        return Slurm(jobs, threads, partition)
+    if partition is not None:
+        raise InputError("requires --scheduler slurm", file="--partition")
+    if scheduler is not None:
+        if scheduler != DASK and not scheduler.startswith(ADDRESSES):
+            hint = f'"{DASK}", "{SLURM}" or the address of a scheduler of dask, such as tcp://host:8786'
+            raise InputError(f"{written(scheduler)} is unknown", file="--scheduler", hint=hint)
+        from netsim.running.dask_executor import Dask
+
+        return Dask(None if scheduler == DASK else scheduler, jobs, threads, started)
+    if jobs == 1:
+        return Serial()
+    from netsim.running.processes import Processes
+
+    return Processes(jobs, threads, started)
+
+
+def in_order(outcomes: Iterable[PointOutcome]) -> list[PointOutcome]:
+    """Return outcomes in the order of the experiment."""
+    return sorted(outcomes, key=lambda outcome: outcome.point.index)
+
+
+def output_directory(points: Sequence[Point]) -> Path:
+    """Return the directory that the experiment names for its results."""
+    return Path(points[0].outputs.directory)
+
+
+def kept_outcomes(
+    points: Sequence[Point], directory: Path, options: RunOptions
+) -> list[PointOutcome]:
+    """Return the outcomes of points that are done already in a sweep's directory. Raises InputError
+    if none can be written there."""
+    kept = [_kept(run, options) for run in _plan(points, real(directory), sweep=True)]
+    return [outcome for outcome in kept if outcome is not None]
+
+
+def experiment_in(directory: Path, *, trust: bool = False) -> Experiment:
+    """Load the experiment whose results or checkpoint are in `directory`, as it was last run.
+
+    Raises InputError if there is none, or if it names code that is not part of netsim and `trust`
+    is false: anybody may have written the files.
+    """
+    origin, path = _last_origin(directory)
+    with nullcontext() if trust else plugin_files.untrusted():
+        try:
+            with chdir(origin["directory"]) if origin["overrides"] else nullcontext():
+                loaded = Experiment.load(origin["experiment"], origin["overrides"])
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot enter the directory: {error}", file=str(path)) from None
+    if path.parent == directory and len(loaded.points()) > 1:
+        hint = "give the directory of the sweep"
+        raise InputError(f"{directory} is a point of a sweep", hint=hint)
+    return loaded
+
+
+def _last_origin(directory: Path) -> tuple[Mapping[str, Any], Path]:
+    """Return the newest origin in a directory or its folders, and its file."""
+    places = [
+        *(directory.glob(files.EXPERIMENT), directory.glob(f"[!.]*/{files.EXPERIMENT}")),
+        *(directory.glob(files.CHECKPOINT), directory.glob(f"[!.]*/{files.CHECKPOINT}")),
+    ]
+    for path in sorted(chain(*places), key=lambda path: -path.lstat().st_mtime):
+        origin = None
+        if path.name == files.CHECKPOINT:
+            origin = checkpoint.read(path).header.origin
+        else:
+            with suppress(InputError):  # its point runs again
+                origin = read_object(path, documents.EXPERIMENT).get("origin")
+        if origin is not None:
+            return origin, path
+    hint = "`netsim run EXPERIMENT` runs what is missing"
+    raise InputError(f"no run to continue in {directory}", hint=hint)

@@ -25,7 +25,8 @@ from netsim import errors
 from netsim.errors import InputError
 from netsim.results.files import plain
 from netsim.running.estimate import NO_FEATURES, estimate
-from netsim.running.point import Callbacks, PointOutcome, Progress
+from netsim.running.executor import Callbacks, PointOutcome
+from netsim.running.point import Progress
 from netsim.running.point_spec import rebuild
 from netsim.running.worker_process import MAX_BYTES
 

@@ -1,15 +1,14 @@
 """Progress and tables in terminals."""
 
 import io
-from types import SimpleNamespace
 
 import pytest
 from fake_simulate import FakeEstimate, FakeProgress
 from raises_input import mentions, raises_input
 
-from netsim.cli.points import Forecast
 from netsim.cli.progress import (
     BarReporter,
+    Overview,
     PlainReporter,
     Speed,
     describe,
@@ -20,7 +19,7 @@ from netsim.cli.tables import result_table, sweep_table
 from netsim.common.memory import available_bytes
 from netsim.common.steps import Steps, step
 from netsim.common.terminal import Column, Wide, common_unit, needed_width, number, show, wide_lines
-from netsim.running.estimate import Code, require_memory
+from netsim.running.estimate import require_memory
 
 
 def test_progress_line_has_time_flows_speed_and_eta():
@@ -43,18 +42,18 @@ def test_progress_follows_requests_if_any():
 
 
 def test_remaining_time_adapts_to_measured_points():
-    points = [SimpleNamespace(name=name) for name in "abc"]
     now = 0.0
-    forecast = Forecast(points, lambda: now)
-    seconds = {"a": 1.0, "b": 400.0, "c": 200.0}
-    estimates = {n: FakeEstimate(seconds=s, setup_seconds=0.0) for n, s in seconds.items()}
-    forecast.predict(estimates, lambda *_: Code(0, 0))
-    assert forecast.begin(points[0]) == pytest.approx(600, rel=0.1)
+    overview = Overview({"a": 1.0, "b": 400.0, "c": 200.0}, clock=lambda: now)
+    overview.begin("a")
+    assert overview.rest_s == pytest.approx(600, rel=0.1)
     now = 1.0
-    assert forecast.begin(points[1]) == pytest.approx(200, rel=0.1)
+    overview.finish("a")
+    overview.begin("b")
+    assert overview.rest_s == pytest.approx(200, rel=0.1)
     now += 800.0
-    assert forecast.begin(points[2]) == 0
-    assert Forecast(points[:1], lambda: now).begin(points[0]) is None
+    overview.finish("b")
+    overview.begin("c")
+    assert overview.rest_s == 0
 
 
 def test_plain_reporter_prints_few_lines():
@@ -65,7 +64,7 @@ def test_plain_reporter_prints_few_lines():
         report(FakeProgress(wall_s=float(now), bytes_done=50 * now))
     lines = stream.getvalue().splitlines()
     assert len(lines) == 4
-    assert lines[0].startswith("p2p: 25% simulated 0ps")
+    assert lines[0].startswith("p2p: 25% 15 s left, simulated 0ps")
 
 
 def test_silent_steps_become_lines_with_a_time_left():

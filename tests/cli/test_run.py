@@ -106,7 +106,7 @@ class TestFailures:
         assert len(sweep.points) == 1
 
     def test_hung_handler_fails_its_point(self, netsim, fake, monkeypatch):
-        monkeypatch.setattr("netsim.cli.points.end_now", sys.exit)
+        monkeypatch.setattr("netsim.cli.progress.end_now", sys.exit)
         fake.fate["seed=2"] = "hung"
         assert fails(netsim("run", "sweep.toml"), 1, "seed=2", "build_packet")
         assert load_sweep("here/small").table["status"].to_list() == ["finished", "failed"]

@@ -102,7 +102,9 @@ def test_interrupted_search_resumes_from_finished_points(saturate, monkeypatch) 
     assert loads == sorted(load("r").table["traffic.load"].to_list())
     assert not (Path("r") / "stale_points").exists()
     with monkeypatch.context() as patch:
-        patch.setattr("netsim.running.point.simulate", None)  # fails if a point is simulated again
+        patch.setattr(
+            "netsim.running.executor.simulate", None
+        )  # fails if a point is simulated again
         again = saturate(*arguments, "--tolerance", "0.03", "--json", **few)
     assert again.stdout == whole.stdout
 

@@ -143,6 +143,7 @@ def test_error_in_any_worker_thread_ends_the_run(folder: Path) -> None:
 HANG = """
 import sys
 from netsim.engine import engine
+from netsim.engine.simulation import Options
 from netsim.cli.interrupt import Interruption
 from netsim.experiment import Experiment
 from netsim.running.point import simulate
@@ -153,7 +154,8 @@ with Interruption() as interruption:
     print("compiling", flush=True)
     progress = interruption.watching()
     on_hang = lambda text: print(text, flush=True)
-    simulate(point, threads=2, should_stop=interruption, progress=progress, on_hang=on_hang)
+    options = Options(on_hang=on_hang)
+    simulate(point, threads=2, should_stop=interruption, progress=progress, options=options)
 """
 
 

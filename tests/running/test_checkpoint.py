@@ -22,6 +22,7 @@ from netsim.plugins import registry
 from netsim.results import files, load
 from netsim.running import checkpoint
 from netsim.running.checkpoint import CheckpointHeader
+from netsim.version import __version__
 
 EXPERIMENT = """
 name = "e"
@@ -37,6 +38,7 @@ kind = "permutation"
 size = "400KB"
 """
 
+VERSION = __version__
 RUN_INPUTS = {
     "netsim": "a hash",
     "libraries": {"numba": "0.68.1", "numpy": "2.0"},
@@ -115,7 +117,11 @@ def test_checkpoint_of_another_format_is_rejected(
             [["flows.csv", "other"]],
             "from another experiment: flows.csv has changed",
         ),
-        ("netsim", "other", "written by other code: netsim itself has changed"),
+        (
+            "netsim",
+            "other",
+            f"written by other code: netsim was {VERSION} (code a hash), now {VERSION} (other)",
+        ),
         (
             "libraries",
             {"numba": "0.68.1", "numpy": "2.1"},

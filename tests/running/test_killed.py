@@ -44,7 +44,7 @@ def hook(event, arguments):
             if seen == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(hook)
-from netsim.running import drive, point as module
+from netsim.running import drive, executor as module
 drive.CHUNK_S = 0.02
 simulate = module.simulate
 def logged(point, **options):

@@ -23,7 +23,7 @@ from netsim.results import load
 from netsim.results.provenance import provenances
 from netsim.running import processes
 from netsim.running.estimate import BASE_BYTES
-from netsim.running.point import PointRun, RunOptions
+from netsim.running.executor import PointRun, RunOptions
 from netsim.running.point_spec import point_spec, rebuild
 from netsim.running.processes import Processes
 from netsim.running.sweep import run_points
@@ -138,7 +138,7 @@ def test_concurrent_points_fit_in_available_memory(sweep, monkeypatch):
 
 def test_sweep_overview_reports_progress_and_eta():
     now = 0.0
-    overview = Overview({"a": 100.0, "b": 100.0, "c": 200.0}, 2, 3, lambda: now)
+    overview = Overview({"a": 100.0, "b": 100.0, "c": 200.0}, 3, 2, lambda: now)
     assert overview.eta_s == pytest.approx(200)
     for name in "ac":
         overview.begin(name)

@@ -125,11 +125,11 @@ class TestKept:
             Path("mine.py").write_text(Path("mine.py").read_text() + "# edited\n")
             return fake.simulate(point, **options)
 
-        monkeypatch.setattr("netsim.running.point.simulate", edited_meanwhile)
+        monkeypatch.setattr("netsim.running.executor.simulate", edited_meanwhile)
         transport = ("--seed", "1", "--set", "transport=./mine.py")
         assert run(*transport) == (0, [1])
         assert "# edited" not in load("r").experiment["plugins"][1]["sources"]["mine.py"]
-        monkeypatch.setattr("netsim.running.point.simulate", fake.simulate)
+        monkeypatch.setattr("netsim.running.executor.simulate", fake.simulate)
         assert run(*transport) == (0, [1])
         assert run(*transport) == (0, [])
 

@@ -19,8 +19,7 @@ from netsim.cli import app
 from netsim.results.provenance import provenances
 from netsim.results.shard import Shard, merge
 from netsim.running import point_spec
-from netsim.running.executor import outcome_of
-from netsim.running.point import PointRun
+from netsim.running.executor import PointRun, outcome_of
 from netsim.running.processes import Processes
 from netsim.running.sweep import run_points
 

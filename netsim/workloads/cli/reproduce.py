@@ -138,10 +138,10 @@ def _simulated(
     sweep: Sweep, form: str, out: Path, settings: Settings, jobs: int | None
 ) -> tuple[list[Result], bool]:
     """Return the complete results of a sweep, simulated if missing, and whether a point failed."""
-    from netsim.cli.points import simulate_points
+    from netsim.cli.progress import simulate_points
     from netsim.experiment import Experiment, locate
     from netsim.results import load_result
-    from netsim.running.point import RunOptions
+    from netsim.running.executor import RunOptions
     from netsim.running.sweep import executor_of
 
     loaded = Experiment.load(locate(sweep.experiment), getattr(sweep, form))
