@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 from engine_runs import (
-    PACKET,
     TRIM,
-    US,
     build,
-    changed,
     fat_tree,
     fct_ps,
     flow_table,
@@ -18,11 +15,9 @@ from engine_runs import (
 )
 from experiment_text import load, messages, text
 from raises_input import raises_input
-from series_case import equal, reading
 
 from netsim.experiment.scenario import prepare
 from netsim.model.flows import FlowTable
-from netsim.model.sampling import Sampling
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 from netsim.running.point import simulate
@@ -32,8 +27,6 @@ from netsim.tracing.segments import order_trace
 NETWORK = fat_tree(4, 2, "100Gbps")
 # Each flow stays in its leaf and each host has one flow, so that no two share a link.
 APART = [(0, 1, 200_000, 0), (4, 5, 300_000, 0)]
-MEET = [(i, (i + 3) % 8, 100_000, 0) for i in range(8)]
-CROWD = [(i, 7, 100_000, 1000 * i) for i in range(6)]
 
 
 def use(name: str, **params: object) -> PluginSpec:
@@ -88,55 +81,6 @@ def test_fields_of_the_same_name_are_kept_apart():
     )
     windows = table["tx.cwnd_bytes"].drop_nulls()
     assert (windows.dtype, windows.min()) == (pl.Int64, both.state.hosts.tx["largest_bytes"][1])
-
-
-def test_compiled_and_plain_agree_with_series_and_trace():
-    """The fields and parameters of one of the two transports are renamed internally.
-
-    Array bounds are checked, and no other test compiles a trace or a series.
-    """
-    n = len(MEET + CROWD)
-    sampling = Sampling(
-        US, np.arange(NETWORK.n_ports), np.arange(8), np.arange(n), queues=True,
-        sample_budget_bytes=300_000,
-    )  # fmt: skip
-
-    def ran(**options):
-        return run(
-            build(
-                NETWORK,
-                flow_table(MEET + CROWD),
-                "smartt",
-                changed(TRIM, queue_bytes=8 * PACKET),
-                beside=[use("nscc")],
-                transport_of_flow=np.arange(n) % 2,
-                sampling=sampling,
-                trace=(1, n - 1),
-                **options,
-            )
-        )
-
-    def trace_of(engine):
-        return event_table(
-            NETWORK,
-            order_trace(NETWORK, engine.drain_trace()),
-            engine.protocol.modules[0],
-            engine.own_names(0),
-        )[0]
-
-    plain = ran(jit=False)
-    rows, levels = trace_of(plain), plain.queue_levels()
-    assert (fct_ps(plain) > 0).all()
-    assert reading(plain).interval_ps > US  # thinned
-    assert reading(plain).trims.any()
-    assert {"trim", "send"} <= set(rows["event"])
-    for threads in (1, 2):
-        compiled = ran(threads=threads, checked=True)
-        assert compiled.digest() == plain.digest()
-        equal(reading(compiled), reading(plain))
-        assert compiled.queue_levels().mean_bytes.tolist() == levels.mean_bytes.tolist()
-        assert compiled.queue_levels().p99_bytes.tolist() == levels.p99_bytes.tolist()
-        assert trace_of(compiled).equals(rows)
 
 
 def test_same_transport_may_run_twice_with_other_parameters():

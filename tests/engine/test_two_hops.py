@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from engine_runs import (
     DROP_TAIL,
@@ -15,13 +17,21 @@ from engine_runs import (
     flow_table,
     keep_sent,
     packets_sent,
+    resolve,
     run,
 )
+from series_case import equal, reading
 
 from netsim.engine.engine import Engine
+from netsim.errors import RunError
 from netsim.model.fabric import CircuitRules, PacketFormat
 from netsim.model.network import Network
+from netsim.model.sampling import Sampling
 from netsim.network import NetworkBuilder, Schedule, round_robin_matchings
+from netsim.plugins import registry
+from netsim.plugins.registry import PluginSpec
+from netsim.tracing.flow_trace import event_table
+from netsim.tracing.segments import order_trace
 
 GBPS = 10**9
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
@@ -153,14 +163,58 @@ def test_mean_wait_over_two_circuits_equals_that_over_one() -> None:
     assert (opportunistic < direct).any()
 
 
+def with_everything(indirect: str, **options: Any) -> Engine:
+    """Return an engine with two transports on indirect circuits, with series and a trace."""
+    network, (permutation, uniform) = rotor(6), patterns(6, 60)
+    table = flow_table(permutation + uniform)
+    rules = CircuitRules(100 * NS, 300 * NS, indirect=indirect)
+    datagram = registry.find("transport", "datagram")
+    return build(
+        network,
+        table,
+        "datagram",
+        replace(DROP_TAIL, n_traffic_classes=2, circuits=rules),
+        params={"data_class": 1},
+        packets=PACKETS,
+        beside=[PluginSpec(datagram, resolve(datagram, {"data_class": 1, "rate": "50Gbps"}))],
+        transport_of_flow=np.arange(len(table)) % 2,
+        sampling=Sampling(
+            US,
+            np.arange(network.n_ports),
+            np.arange(6),
+            np.arange(len(table)),
+            queues=True,
+            sample_budget_bytes=300_000,
+        ),
+        trace=(1, len(table) - 1),
+        **options,
+    )
+
+
 @pytest.mark.parametrize("indirect", ["opportunistic", pytest.param("vlb", marks=pytest.mark.slow)])
 def test_compiled_and_threaded_runs_agree_with_plain(indirect: str) -> None:
-    permutation, uniform = patterns(6, 60)
-    rules = CircuitRules(100 * NS, 300 * NS, indirect=indirect)
-    fabric = replace(DROP_TAIL, n_traffic_classes=2, circuits=rules)
-    given = (rotor(6), flow_table(permutation + uniform), "datagram", fabric)
-    engines = [
-        run(build(*given, params={"data_class": 1}, packets=PACKETS, jit=jit, threads=threads))
-        for jit, threads in ((False, 1), (True, 1), (True, 2))
-    ]
-    assert len({engine.digest() for engine in engines}) == 1
+    """Array bounds are checked; no other quick test compiles a trace, series or two transports."""
+
+    def trace_of(engine: Engine) -> pl.DataFrame:
+        rows = order_trace(engine.network, engine.drain_trace())
+        return event_table(engine.network, rows, engine.protocol.modules[0], engine.own_names(0))[0]
+
+    plain = run(with_everything(indirect, jit=False))
+    rows, levels = trace_of(plain), plain.queue_levels()
+    assert {"indirect", "send"} <= set(rows["event"])
+    for threads in (1, 2):
+        compiled = run(with_everything(indirect, threads=threads, checked=True))
+        assert compiled.digest() == plain.digest()
+        equal(reading(compiled), reading(plain))
+        assert compiled.queue_levels().mean_bytes.tolist() == levels.mean_bytes.tolist()
+        assert compiled.queue_levels().p99_bytes.tolist() == levels.p99_bytes.tolist()
+        assert trace_of(compiled).equals(rows)
+
+
+def test_checked_run_detects_access_beyond_an_array() -> None:
+    """An array of the engine is replaced by one that is too short."""
+    engine = with_everything("opportunistic", checked=True)
+    engine.state.scratch = engine.state.scratch._replace(outs=np.zeros((1, 1), np.int32))
+    with pytest.raises(RunError) as raised:
+        run(engine)
+    assert isinstance(raised.value.__cause__, IndexError)

@@ -199,7 +199,7 @@ def test_ctrl_c_keeps_finished_points(sweep, start):
 
 
 def test_sweep_survives_kills_of_client_and_worker(sweep, start):
-    """No point is lost or repeated. `test_kills.py` does this more often."""
+    """No point is lost or repeated. `test_killed.py` kills before every change of files."""
     sweep()
     Path("traffic.py").write_text(TRAFFIC.format(when="True", then="time.sleep(0.1)"))
     text = EXPERIMENT.replace('"permutation"', '"./traffic.py"').replace("1..6", "1..12")

@@ -523,7 +523,7 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
     size = Bytes(pkt.size_bytes)
     if HAS_SERIES:
         close_until(links, source.number, now)
-        change(links, source.number, cls, -int(size), now)
+        change(links, source.number, cls, 0 - int(size), now)  # -size would be unsigned
         close_until(links, port.number, now)
     if TRACE:
         trace_packet(links, SENT_INDIRECT, source.number, pkt, now, queue.bytes)
