@@ -1,12 +1,15 @@
-"""The first lines of the page: what was simulated, how it ended, and what cost time."""
+"""The first lines of the page: what was simulated, how it ended, and what cost time. The last
+section of a point: versions, commits, hash, and the experiment as TOML to copy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from netsim.common.discovery import FOLDERS, modules, summary
+from netsim.common.writing import toml_text
 from netsim.html_report import parts
 from netsim.html_report.network import busiest_links, longest_pause
 from netsim.html_report.parts import Section
@@ -18,7 +21,7 @@ from netsim.plots.words import for_people
 from netsim.results.statistics import ONE_SEED
 from netsim.units import format_bytes, format_number, format_rate, format_time
 
-ORDER = 1
+ORDER, PROVENANCE = 1, 90
 FEW_POINTS = 4
 """Points whose completion times are told in a sentence; of more, in a table."""
 
@@ -81,10 +84,11 @@ def _endings(points: Sequence[Point]) -> parts.Part:
 
 
 def of_point(report: Report, point: Point) -> Iterator[Section]:
-    """Yield what cost this point's flows time, if the headlines do not."""
+    """Yield what cost this point's flows time, if the headlines do not, and its provenance."""
     text = [] if point.is_ideal or point in _explained(report) else list(causes(point))
     if text:
         yield Section("causes", "In short", tuple(text))
+    yield _provenance(point)
 
 
 def _networks(report: Report) -> str:
@@ -259,3 +263,34 @@ def _losses(point: Point) -> Iterator[str]:
         share = again / max(1, int(point.result.flows["packets"].to_numpy().sum()))
         told.append(f"{again:,} sent again ({100 * share:.1f} % of all)")
         yield f"packets: {', '.join(told)}."
+
+
+def _provenance(point: Point) -> Section:
+    """Return versions and the resolved experiment."""
+    experiment, summary = point.result.experiment, point.result.summary
+    rows: list[list[Any]] = [
+        [
+            "status",
+            point.result.status + (f": {point.result.reason}" if point.result.reason else ""),
+        ],
+        ["simulated time", format_time(int(summary["simulated_ps"]), 5)],
+        ["wall time", f"{format_number(float(summary.get('wall_s') or 0))} s"],
+        ["packet-hops", f"{int(summary.get('packet_hops') or 0):,}"],
+        ["hash of the tables", experiment["hash"]],
+    ]
+    rows += [[name, text] for name, text in _texts(experiment.get("versions"))]
+    for one in experiment.get("git") or []:
+        if isinstance(one, dict):
+            state = {True: " and changes", None: ", changes unknown"}.get(one.get("dirty"), "")
+            rows.append(["commit", f"{one.get('commit')}{state}"])
+    for plugin in experiment["plugins"]:
+        rows.append([plugin["kind"], f"{plugin['name']} (SHA-256 {plugin['sha256'][:16]})"])
+    for note in summary.get("traffic") or []:
+        rows.append(["note", note])
+    text = toml_text(experiment["resolved"])
+    made = (parts.table(["", ""], rows), parts.code("The experiment as TOML", text))
+    return Section("provenance", "Provenance", (), made, PROVENANCE)
+
+
+def _texts(table: Any) -> list[tuple[str, str]]:
+    return [(str(k), str(v)) for k, v in table.items()] if isinstance(table, dict) else []
