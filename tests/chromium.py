@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -86,13 +85,6 @@ class Page:
         for kind, x in steps:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1,
                       buttons=1)  # fmt: skip
-
-    def screenshot(self, path: Path, height: int = 0) -> None:
-        """Save what is visible, or the page's first `height` pixels."""
-        clip = {"clip": {"x": 0, "y": 0, "width": 1300, "height": height, "scale": 1}}
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=bool(height),
-                          **(clip if height else {}))  # fmt: skip
-        path.write_bytes(base64.b64decode(found["data"]))
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self.rest:

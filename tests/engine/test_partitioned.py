@@ -24,13 +24,13 @@ from engine_case import (
     slot_begins,
     task_results,
 )
-from engine_runs import US, build, dumbbell, fabric_with, fat_tree, flow_table
+from engine_runs import build, fabric_with, fat_tree
 from ranks_case import Meeting, ThreadRanks, with_ranks
 from reference.cases import random_case
 from reference.model import Case
 from series_case import equal, reading, sampled
 
-from netsim.engine import partition, partitioned
+from netsim.engine import partitioned
 from netsim.engine.division import divide
 from netsim.engine.engine import Engine, watched
 from netsim.engine.kernels import loop
@@ -165,41 +165,6 @@ def test_ranks_agree_with_one_process(seed: int) -> None:
 
 def test_ranks_agree_with_phase_driven_circuits() -> None:
     check(1, racks=True)
-
-
-def test_long_cable_between_ranks_needs_few_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both sides are always busy; one exchange per cable delay, 1 ms, would suffice."""
-    network = dumbbell(hosts=3, host_delay="1us", bottleneck_delay="1ms")
-    near = [(a, b, 4096, 20 * US * k) for k in range(200) for a, b in ((0, 1), (1, 2), (4, 3))]
-    flows = flow_table([*near, (0, 5, 9000, 0), (3, 2, 9000, 1500 * US)])
-    given: dict[str, Any] = {"params": {"rto": "1s"}, "jit": False}
-
-    def rank_engine(ranks: ThreadRanks) -> Engine:
-        return build(
-            network, flows, "ndp", fabric_with("trim", n_traffic_classes=2), ranks=ranks, **given
-        )
-
-    def finished(engine: Engine) -> tuple[Any, ...]:
-        assert engine.advance(10_000, INF, stop_when_done=True) is Status.DONE
-        return engine.digest(), replace(engine.counts, windows=0)
-
-    exchanges = 0
-
-    def swapped(ranks: ThreadRanks, out: Any) -> Any:
-        nonlocal exchanges
-        exchanges += ranks.rank == 0
-        return swap(ranks, out)
-
-    swap = ThreadRanks.swap
-    monkeypatch.setattr(ThreadRanks, "swap", swapped)
-    for module in (partition, partitioned):  # plain Python is slow
-        monkeypatch.setattr(module, "LONG_S", 1e9)
-    monkeypatch.setattr(partition, "SHORT_S", 1e9)
-    found = with_ranks(2, rank_engine, finished)
-    whole = build(network, flows, "ndp", fabric_with("trim", n_traffic_classes=2), **given)
-    assert found == finished(whole)
-    assert whole.counts.windows > 500
-    assert exchanges < 40
 
 
 @pytest.mark.slow

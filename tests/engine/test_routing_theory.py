@@ -355,23 +355,6 @@ def choose_plane(env, now, side, n):
 """
 
 
-def test_choose_plane_can_reproduce_least_loaded(tmp_path: Path) -> None:
-    network = fat_tree(2, 4, "100Gbps", planes=4)
-    ended = []
-    for planes in ("least_loaded", "routing"):
-        algorithm_ = algorithm(tmp_path, FIRST + PLANES)
-        queue = fabric_with(queue_bytes=10**9).queue
-        fabric = Fabric(queue, algorithm_, plane_balancing=planes, n_traffic_classes=2)
-        ended.append(run(build(network, flow_table(FLOWS), "ndp", fabric, jit=False)))
-    times = [one.flow_states().done_ps for one in ended]
-    assert np.array_equal(*times)
-    taken = np.asarray(ended[1].state.hosts.port_choices)["taken"].reshape(2, -1)
-    assert (taken[0] >= ended[1].state.hosts.tx["sent_packets"]).all()
-    with raises_input(key="fabric.plane_balancing"):
-        fabric = Fabric(fabric.queue, plane_balancing="routing")
-        build(network, flow_table(FLOWS), "ndp", fabric, jit=False)
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -414,49 +397,3 @@ def test_lint_finds_errors_before_the_run(
 ) -> None:
     with raises_input("mine.py", *words):
         lint.check(algorithm(tmp_path, text).plugin, {})
-
-
-def test_published_value_is_one_to_two_periods_old(tmp_path: Path) -> None:
-    """A packet every 500 ns: leaf 0 publishes each departure, other switches record the value."""
-    text = """
-PARAMS = TIMES
-COUPLED = True
-PUBLISHED = 1
-SWITCH_STATE = ("n", ("at", 64), ("seen", 64))
-
-
-def choose(env, now, port, pkt, first, n):
-    return 0
-
-
-def at_switch(env, now, port, pkt):
-    env.switch.at[env.switch.n] = now
-    env.switch.seen[env.switch.n] = published(env, now, 0, 0)
-    env.switch.n += 1
-
-
-def on_depart(env, now, port, pkt):
-    publish(env, now, 0, now)
-"""
-    flows = [(0, 7, 4096, 500_000 * k) for k in range(40)]
-    spec = algorithm(tmp_path, text, tick=3 * US, publish_delay=3 * US)
-    ended = []
-    for options in ({}, {"window_ps": 200_000}):
-        fabric = Fabric(fabric_with(queue_bytes=10**9).queue, spec)
-        ended.append(
-            run(build(NETWORK, flow_table(flows), "datagram", fabric, jit=False, **options))
-        )
-    assert ended[0].digest() == ended[1].digest()
-    routers = np.asarray(ended[0].state.links.routers)
-    far = routers[routers["n"] > 0][-1]
-    at, seen = (far[name][: far["n"]] for name in ("at", "seen"))
-    begin = (at // (3 * US) - 1) * 3 * US
-    leaves = np.unique(seen[seen > 0])
-    assert leaves.size > 2
-    for now, value in zip(begin.tolist(), seen.tolist(), strict=True):
-        before = leaves[leaves < now]
-        assert value == (before.max() if before.size else 0)
-        assert value == 0 or now - value <= 500_000
-    fabric = Fabric(fabric.queue, algorithm(tmp_path, text, tick=1, publish_delay=US // 2))
-    with raises_input("smallest delay", key="fabric.publish_delay"):
-        build(NETWORK, flow_table(flows), "datagram", fabric, jit=False)

@@ -34,7 +34,7 @@ from netsim.model.inventory import (
     read_prices,
 )
 from netsim.model.network import Network
-from netsim.model.paths import MAX_FLOW, Failure, bisection, failure, kinds_of_networks, middle_of
+from netsim.model.paths import MAX_FLOW, Failure, bisection, failure, middle_of
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.network import Schedule
@@ -117,34 +117,6 @@ def test_three_tier_inventory_counts_switches_cables_and_paths() -> None:
         (4, 4),
         (6, 16),
     ]
-
-
-def test_rail_inventory_separates_rail_and_rack_networks() -> None:
-    racks, gpus, planes = 8, 3, 2
-    counted = inventory(rail_racks(racks, gpus, planes))
-    assert [(nic.nic, nic.ports, nic.hosts) for nic in counted.nics] == [(0, 1, 24), (1, 2, 24)]
-    rail, up = counted.networks
-    assert (up.name, rail.name) == ("rack0", "rail0.plane0")
-    assert (up.count, up.hosts, up.tiers, up.switches) == (racks, gpus, 1, 1)
-    assert (rail.count, rail.hosts, rail.tiers, rail.switches) == (gpus * planes, racks, 2, 6)
-    # A rack's own network reaches no other rack.
-    assert up.across.rate_bps == 0
-    assert counted.bisection.rate_bps == rail.count * rail.bisection.rate_bps
-    assert rail.bisection.rate_bps == racks // 2 * 200 * GBPS
-    assert counted.oversubscription == 1
-
-
-def test_identical_networks_are_grouped() -> None:
-    def kinds(rates: list[int]) -> list[list[int]]:
-        builder = NetworkBuilder()
-        hosts = builder.add_hosts(4)
-        for rate in rates:
-            switch = builder.add_switch()
-            builder.cables(np.array(hosts), np.full(4, switch), rate * GBPS, METER_PS)
-        return [these.tolist() for these in kinds_of_networks(builder.build("planes"))]
-
-    assert kinds([100, 100, 100]) == [[0, 1, 2]]
-    assert kinds([100, 50, 100]) == [[0, 2], [1]]
 
 
 def test_rotor_fibers_are_counted_and_circuits_are_not() -> None:

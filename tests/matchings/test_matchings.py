@@ -15,7 +15,6 @@ from netsim.model.demand import (
     Submatching,
     Table,
     birkhoff,
-    decompose_demand,
     greedy,
     heaviest,
     heaviest_pairs,
@@ -195,18 +194,3 @@ def test_greedy_serves_one_permutation_per_switch_completely(
     )
     for row, column in ((row, column) for row, one in enumerate(whole) for column in one):
         assert circuits[row].get(column, 0) >= whole[row][column]
-
-
-@pytest.mark.parametrize("algorithm", ["bvn", "solstice"])
-@given(table=tables(), most=st.integers(1, 60))
-def test_decomposition_keeps_the_longest_parts_and_demanded_pairs(
-    algorithm: str, table: Table, most: int
-) -> None:
-    every = decompose_demand(table, algorithm, 10_000)
-    kept = decompose_demand(table, algorithm, most)
-    amounts = sorted((part.amount for part in every), reverse=True)
-    assert sorted((part.amount for part in kept), reverse=True) == amounts[:most]
-    carried = sum_of(every, len(table))
-    for row, entries in enumerate(table):
-        assert set(carried[row]) - {FREE} == set(entries)
-        assert all(carried[row][column] >= amount for column, amount in entries.items())

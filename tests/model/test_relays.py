@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
-from raises_input import mentions, raises_input
+from raises_input import raises_input
 
 from netsim.engine.engine import Engine
-from netsim.errors import InputError
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
@@ -123,63 +122,6 @@ def random_load(rng: random.Random, n_hosts: int, wait: bool) -> Workload:
     flows = FlowTable(*(np.array(column) for column in zip(*rows, strict=True)))
     flows.set_dependencies(after)
     return Workload(flows)
-
-
-def test_dependent_flows_wait_for_all_relayed_chunks() -> None:
-    for chunk_bytes in [None, 8192, 5000]:
-        rng, chunked, refused = random.Random(chunk_bytes), 0, 0
-        network = rails(2, 3)
-        for _ in range(60):
-            load = random_load(rng, 6, wait=True)
-            rule = RelayRule(3, 1, rng.choice((SOURCE, DESTINATION)), chunk_bytes)
-            try:
-                engine, segments = go(network, load, rule)
-            except InputError as error:
-                assert mentions(str(error), "host")  # noqa: PT017
-                refused += 1
-                continue
-            states = engine.flow_states()
-            assert (states.finished == 1).all()
-            if segments is None:
-                continue
-            chunked += int(segments.chunk.max() > 0)
-            done = segments.latest(states.done_ps)
-            for f in range(len(load.flows)):
-                waits = load.flows.waits_for(f)
-                ends = [int(done[g]) for g in waits]
-                away = any(load.flows.dst[g] != load.flows.src[f] for g in waits)
-                begin = max(ends, default=0) + away * network.lookahead_ps
-                assert states.start_ps[f] == begin + load.flows.start_ps[f]
-            check_segments(engine, segments)
-        assert (chunked > 10) == (chunk_bytes is not None)
-        assert (refused > 0) == (chunk_bytes is not None)
-
-
-def check_segments(engine: Engine, segments: RelaySegments) -> None:
-    """Check that the peer forwards a chunk once it has it and has sent the previous one."""
-    states, n = engine.flow_states(), len(segments.flows)
-    at = {
-        key: i
-        for i, key in enumerate(
-            zip(
-                segments.message.tolist(),
-                segments.segment.tolist(),
-                segments.chunk.tolist(),
-                strict=True,
-            )
-        )
-    }
-    for m in np.flatnonzero(segments.peer >= 0).tolist():
-        chunks = 1 + int(segments.chunk[segments.message == m].max())
-        for k in range(chunks):
-            one, two = at[m, 1, k], at[m, 2, k]
-            assert states.start_ps[two] >= states.done_ps[one]
-            if k == 0:
-                assert one == m < n
-                assert states.start_ps[two] == states.done_ps[one]
-            else:
-                assert states.start_ps[one] > states.start_ps[at[m, 1, k - 1]]
-                assert states.start_ps[two] > states.start_ps[at[m, 2, k - 1]]
 
 
 @pytest.mark.parametrize("done_when", ["sent", "acked"])

@@ -99,16 +99,6 @@ def test_rerouted_tables_are_shortest_paths_of_the_remaining_links(
                 assert candidates(routes, switch, group, time) == expected
 
 
-def test_each_switch_converges_after_its_own_delay() -> None:
-    down = LinkFault(ports_between(NETWORK, "leaf0", "spine0"), outages_ps=((10, 20),))
-    routes = faults_with_routes(NETWORK, [down], np.array([3, 5, NEVER, 3])).routes
-    assert routes is not None
-    assert [candidates(routes, 0, 1, t) for t in (12, 13, 22, 23)] == [[2, 3], [3], [3], [2, 3]]
-    assert [candidates(routes, 1, 0, t) for t in (14, 15, 24, 25)] == [[2, 3], [3], [3], [2, 3]]
-    assert candidates(routes, 2, 0, 15) == [0]  # this spine never converges
-    assert routes.n_changes == 4  # the other spine has nothing to change
-
-
 def datagrams(n: int, faults: LinkFaults | None) -> Engine:
     """Run a flow whose packets alternate between the two spines."""
     fabric = replace(DROP_TAIL, routing=routing_spec("spray_round_robin"))

@@ -6,7 +6,6 @@ from matplotlib.text import Text
 from plot_points import curve, make, point, varied
 from raises_input import raises_input
 
-from netsim import InputError
 from netsim.plots import by_axis, fit_for_print, flows, links, save, seed_curves, style, sweeps
 from netsim.plots.style import OUTSIDE, legend, new_figure
 from netsim.plots.words import for_people, metric_name
@@ -200,32 +199,6 @@ class TestSweepXY:
             for fan_in in (4, 16, 64)
             for seed in (1, 2)
         ]
-
-    def test_reference_is_drawn_and_adds_two_table_columns(self, incast):
-        table = {
-            "axis": "traffic.fan_in",
-            "column": "fct_mean",
-            "label": "theory",
-            "source": "a book",
-            "values": [[4, "2us"], [30, "3us"], [64, "5us"]],
-        }
-        for result in incast:
-            result.experiment["resolved"]["reference"] = table
-        comparison = by_axis.against_axis(incast, "fan_in", "fct_mean")
-        x, y = curve(by_axis.draw_against_axis(comparison), "theory")
-        assert list(x) == [4, 30, 64]
-        assert list(y) == pytest.approx([2, 3, 5])
-        rows = comparison.table.rows
-        assert [row[-2] for row in rows[:3]] == ["2", "-", "5"]
-        ours = comparison.lines["ndp"][4].mean
-        assert float(rows[0][-1]) == pytest.approx(100 * (ours / 2e6 - 1), abs=0.05)
-        assert comparison.table.notes
-        assert by_axis.against_axis(incast, "fan_in", "fct_p99").reference is None
-        table["values"] = [[4, 2]]
-        with pytest.raises(InputError) as caught:
-            by_axis.against_axis(incast, "fan_in", "fct_mean")
-        assert caught.value.file
-        assert caught.value.key == "reference.values"
 
     def test_columns_of_a_flow_class_are_accepted(self, incast):
         for result in incast:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from forged import forge
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raises_input import mentions, raises_input
@@ -91,16 +90,6 @@ def test_damaged_checkpoint_is_rejected_or_read_whole(file: Path, data: st.DataO
         return
     assert found.header == HEADER
     assert all(np.array_equal(one.raw, SNAPSHOT[name].raw) for name, one in found.snapshot.items())
-
-
-def test_checkpoint_of_another_format_is_rejected(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("netsim.running.checkpoint.FORMAT", 7)
-        checkpoint.write(file, HEADER, SNAPSHOT)
-    with raises_input("unknown format 7"):
-        checkpoint.read(file)
 
 
 @pytest.mark.parametrize(
@@ -218,14 +207,6 @@ def test_sweep_resumes_in_the_middle_of_a_point(runs: Runs) -> None:
     code, output = runs.netsim("run", "r")
     assert (code, output.count("finished, kept")) == (0, 3)
     assert "is a point of a sweep" in runs.netsim("run", "r/seed=1")[1]
-
-
-def test_forged_checkpoint_with_bad_offset_is_rejected(runs: Runs) -> None:
-    runs.netsim(*RUN, "1000s", stop_after=4)
-    forge(Path("r") / files.CHECKPOINT)
-    code, output = runs.netsim("run", "r")
-    assert code == 2
-    assert mentions(output, "hosts.heap")
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_outcome import fails
-from click.testing import CliRunner
 from sweep_case import SweepCase, done, until
 
-from netsim.cli import app
 from netsim.results.provenance import provenances
 from netsim.results.shard import Shard, merge
 from netsim.running import point_spec
@@ -159,13 +156,3 @@ def test_invalid_transferred_results_are_rejected(sweep):
         assert not outcome.written
         assert outcome.error
     assert not Path("r").exists()
-
-
-def test_missing_scheduler_libraries_are_reported(sweep, monkeypatch):
-    sweep()
-    for name, module in (("dask", "distributed"), ("slurm", "submitit")):
-        monkeypatch.setitem(sys.modules, module, None)
-        run = CliRunner().invoke(app, ["run", "e.toml", "--scheduler", name])
-        assert fails(run, 2, "not installed", f"netsim[{name}]")
-    assert fails(CliRunner().invoke(app, ["run", "e.toml", "--scheduler", "x"]), 2, "tcp://")
-    assert fails(CliRunner().invoke(app, ["run", "e.toml", "--partition", "x"]), 2, "slurm")

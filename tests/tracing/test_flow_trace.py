@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -11,7 +10,6 @@ from engine_runs import PACKET, US
 from raises_input import mentions, raises_input
 from small_runs import fat_tree
 
-from netsim.cli.options import flow_number
 from netsim.plugins import registry
 from netsim.results import COLUMNS, load
 from netsim.tracing import record, trace_flow
@@ -76,11 +74,6 @@ class TestCommand:
             assert sum(lengths) == sum(one["time_ps"] for one in found["time"]) == found["fct_ps"]
             assert all(known in COLUMNS["segments"] for known in found["segments"][0])
             assert found["events"][0]["time_ps"] == found["start_ps"]
-
-    def test_ranks_count_by_completion_time_or_slowdown(self):
-        rows = {"flow": [0, 1, 2], "fct_ps": [9, 5, 1], "slowdown": [1.0, 3.0, 2.0]}
-        mixed = SimpleNamespace(flows=pl.DataFrame(rows))
-        assert [flow_number(mixed, name) for name in ("p99", "p99:slowdown", "p0")] == [0, 1, 2]
 
     def test_csv_and_parquet_hold_the_same_events(self, netsim, result):
         outcome = netsim(

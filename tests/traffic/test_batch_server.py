@@ -70,21 +70,6 @@ def test_batch_contains_the_requests_that_have_arrived() -> None:
     assert states.busy_ps[14] == (11 + 14 + 12) * US
 
 
-def test_requests_are_answered_once_in_order_of_arrival() -> None:
-    engine = served(9, servers=3, requests=200, interval="4us", max_batch=4, base="5us")
-    assert engine.counts.delivered == engine.counts.finished == 400
-    found, states = times(engine, 200, servers=3), engine.task_states()
-    for server in range(3):
-        arrived, replied = found["arrived"][server::3], found["replied"][server::3]
-        order = np.argsort(arrived, kind="stable")
-        assert (np.diff(replied[order]) >= 0).all()
-        _, sizes = np.unique(replied, return_counts=True)
-        assert len(set(sizes.tolist())) > 1
-        assert sizes.max() <= 4
-        assert states.runs[400 + server] == sizes.size
-        assert states.busy_ps[400 + server] == (sizes.size + arrived.size) * 5 * US
-
-
 def queue_wait(arrived: np.ndarray, service_ps: int) -> np.ndarray:
     """Return the waiting time of each arrival at a single server, by Lindley's recursion."""
     waits = np.zeros(arrived.size, np.int64)

@@ -21,7 +21,6 @@ from netsim.flows import COMPUTE, Workload
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
 from netsim.model.relays import RelayRule, relayed
-from netsim.workloads.collectives import schedule
 from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.operations.table import WHATS
 
@@ -144,24 +143,6 @@ def test_reduction_takes_time_at_reduce_bps() -> None:
 
     # Each rank reduces one shard of 4096 bytes and forwards the other.
     assert last(8 * 10**9) - last(None) == 4096 * 1000
-
-
-def test_late_rank_reduces_and_forwards_only_after_it_starts() -> None:
-    late, took = 100 * US, 3 * US
-    ops = Operations(2)
-    ops.compute(0, late)
-    summed = ops.collective(
-        "reduce", [0, 1], 4096, CollectiveOptions("direct", reduce_bps=8 * 10**9), stream=0
-    )
-    assert times(ops.lower([0, 1]), 2)[1][summed].max() == late + 4096 * 1000
-    ops, how = Operations(8), CollectiveOptions("binomial_tree", latency_ps=took)
-    ops.compute(np.arange(1, 8), late)
-    made = ops.collective("broadcast", np.arange(8), 4096, how, stream=0)
-    _, end = times(ops.lower(range(8)), 8)
-    steps = schedule("broadcast", 8, 4096, how)
-    sent_on = steps.dst[steps.src != 0]
-    assert (end[made][sent_on] > late + took).all()
-    assert end[made][steps.dst[steps.src == 0]].min() == late  # a leaf next to the root
 
 
 def error_of(note: Callable[[Operations], object], hosts: Sequence[int] = (0, 1, 2)) -> str:
