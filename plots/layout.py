@@ -94,6 +94,14 @@ def per_link(links: pl.DataFrame, column: str) -> Floats:
     return found
 
 
+def failed_links(faults: pl.DataFrame | None) -> Ints:
+    """Return the numbers of the links that faults of a result name."""
+    if faults is None:
+        return np.zeros(0, np.int64)
+    links = faults.filter(faults["event"] != "reroute")["link"].drop_nulls()
+    return np.unique(links.to_numpy()).astype(np.int64)
+
+
 def links_of_table(links: pl.DataFrame) -> Links:
     """Return the links of a result's table: nothing is built and no plugin runs. Raises InputError
     for numbers of links or nodes that no network of this size has."""

@@ -13,6 +13,7 @@ import numpy as np
 from netsim.errors import InputError, did_you_mean, warn_once
 from netsim.model.inventory import stem
 from netsim.plots import seed_curves, style
+from netsim.plots.layout import failed_links, per_link
 from netsim.plots.networks import Drawing, draw_structure, drawing_of
 from netsim.plots.sweeps import Picture
 from netsim.results import files
@@ -160,14 +161,13 @@ def topology(results: Sequence[Result], y: str | None = None, *, trust: bool = F
             code="out_of_range",
         )
     networks = [_network_of(result, trust) for result in shown]
-    values = [
-        _values(result, network, quantity) for result, network in zip(shown, networks, strict=True)
-    ]
+    column, divisor = COLUMN.get(quantity, quantity), QUANTITIES[quantity][1]
+    values = [per_link(result.links, column) / divisor for result in shown]
     norm = _norm(quantity, values)
     figure = Figure(figsize=(7.6 * len(shown), 7.4), layout="constrained")
     grid = figure.add_gridspec(2, len(shown), height_ratios=[3.2, 1.4])
     for at, (result, network) in enumerate(zip(shown, networks, strict=True)):
-        failed = _failed(result)
+        failed = failed_links(result.faults)
         drawing = drawing_of(network)
         axes = figure.add_subplot(grid[0, at])
         draw_structure(axes, drawing)
@@ -200,15 +200,6 @@ def _network_of(result: Result, trust: bool) -> Network:
     return network
 
 
-def _values(result: Result, network: Network, quantity: str) -> np.ndarray:
-    """Return float64[n_ports], the value of each link summed over traffic classes."""
-    links = result.links
-    column = COLUMN.get(quantity, quantity)
-    values = np.zeros(network.n_ports)
-    np.add.at(values, links["link"].to_numpy(), links[column].to_numpy().astype(float))
-    return values / QUANTITIES[quantity][1]
-
-
 def _norm(quantity: str, values: Sequence[np.ndarray]) -> Normalize:
     """Return the color scale of all panels: to 1 for utilization, else to the largest value."""
     from matplotlib.colors import Normalize, PowerNorm
@@ -217,15 +208,6 @@ def _norm(quantity: str, values: Sequence[np.ndarray]) -> Normalize:
         return Normalize(0, 1)
     top = max(float(one.max(initial=0)) for one in values)
     return PowerNorm(0.5, 0, top or 1.0)
-
-
-def _failed(result: Result) -> np.ndarray:
-    """Return the ports of links with faults."""
-    faults = result.faults
-    if faults is None:
-        return np.zeros(0, np.int64)
-    links = faults.filter(faults["event"] != "reroute")["link"].drop_nulls()
-    return np.unique(links.to_numpy()).astype(np.int64)
 
 
 def _colors() -> Colormap:

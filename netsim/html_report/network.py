@@ -15,7 +15,7 @@ from netsim.errors import InputError
 from netsim.html_report import parts
 from netsim.html_report.parts import USED, Section
 from netsim.html_report.report import Point, Report, unit_of
-from netsim.plots.layout import Graph, natural, per_link
+from netsim.plots.layout import Graph, failed_links, natural, per_link
 from netsim.units import format_number, format_time
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ def _network(point: Point) -> Iterator[Section]:
         return
     values = dict(_values(point))
     drawing = _drawing(point, graph, values)
-    failed = _failed(point, graph)
+    halves = graph.line_of[failed_links(point.result.faults)]
     text = [
         "Each half of a line is the link that starts at its end. Move over it for values; click a "
         "row below to find its link.",
         *_busiest(values, graph),
     ]
-    drawing["failed"] = parts.array(failed, "i4")
+    drawing["failed"] = parts.array(np.unique(halves[halves >= 0] // 2), "i4")
     yield Section("network", "Network", tuple(text), (drawing, _worst(values, graph)))
 
 
@@ -118,16 +118,6 @@ def _drawing(point: Point, graph: Graph, values: dict[str, tuple[Floats, str]]) 
             "cells": parts.array(np.round(np.clip(most, 0, 1) * 255), "u1"),
         }
     return drawing
-
-
-def _failed(point: Point, graph: Graph) -> NDArray[np.int64]:
-    """Return the lines with failed links."""
-    faults = point.result.faults
-    if faults is None:
-        return np.zeros(0, np.int64)
-    links = faults.filter(faults["event"] != "reroute")["link"].drop_nulls().to_numpy()
-    halves = graph.line_of[links[links < len(graph.line_of)]]
-    return np.unique(halves[halves >= 0] // 2)
 
 
 def _busiest(values: dict[str, tuple[Floats, str]], graph: Graph) -> Iterator[str]:
