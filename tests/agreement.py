@@ -3,8 +3,6 @@
 The engine runs as plain Python, since every fabric would otherwise need compiling.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 from typing import Any

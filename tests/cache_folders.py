@@ -1,7 +1,5 @@
 """Helpers for tests of the compiled-code cache."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A working transport, and ways to change lines of its handlers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

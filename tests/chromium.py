@@ -1,7 +1,5 @@
 """Control a headless Chromium on one page through pipes, without driver, package or network."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

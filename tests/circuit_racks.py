@@ -1,7 +1,5 @@
 """Racks of one host at each port of a circuit switch, with uneven delays."""
 
-from __future__ import annotations
-
 from engine_runs import NS, US
 
 from netsim.model.fabric import PacketFormat

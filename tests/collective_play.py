@@ -1,7 +1,5 @@
 """Execute a collective's sends on contributions instead of bytes, in any allowed order."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """A transport that passes the conformance suite, variants of it, and their findings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from netsim.conformance import Finding, check

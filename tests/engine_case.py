@@ -1,7 +1,5 @@
 """Run a case of the reference simulator on the engine."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import fields, replace

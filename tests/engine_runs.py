@@ -1,7 +1,5 @@
 """Build and run engines on netsim's topologies, and read their results."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Small experiment files for tests, and loading them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from textwrap import dedent
 

@@ -1,7 +1,5 @@
 """Stand-ins for modules of netsim.running: tests of the command line need no engine."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Small made-up points and results for code that only passes them on."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path

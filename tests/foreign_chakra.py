@@ -1,7 +1,5 @@
 """Write Chakra traces from the schema, independently of netsim's reader."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path

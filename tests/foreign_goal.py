@@ -1,7 +1,5 @@
 """Write GOAL schedules as text, and in the binary format of `txt2bin`."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 python tests/generated.py     # updates the pages
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -9,8 +9,6 @@ Its errors are "file: key: code: message (hint)". After changing a message:
 and review the difference: file, key, wrong value and right value must stay.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ data/pictures.json.
 `NETSIM_GOLDEN=write pytest FILE` writes those of a test file again; look at the diff.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Racks connected by circuits and by a packet switch or an expander."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

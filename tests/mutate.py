@@ -6,8 +6,6 @@ Each change (operator, constant, dropped statement) is made in a copy of the tre
 whose imports lead to the changed module most directly run there, without compiling.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os

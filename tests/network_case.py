@@ -1,7 +1,5 @@
 """The network of a case of the reference simulator, and its routes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import pairwise
 

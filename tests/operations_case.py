@@ -1,7 +1,5 @@
 """Convert random calls to `Operations` and to the plan of the reference executor."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

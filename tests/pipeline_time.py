@@ -1,7 +1,5 @@
 """A slow and obvious pipeline timing: stages follow their order, transfers delay the next stage."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from netsim.workloads.job.schedules import (

@@ -1,7 +1,5 @@
 """Small programs: six tasks on two hosts, with handlers that a test writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

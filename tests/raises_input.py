@@ -1,7 +1,5 @@
 """Expect an error by location, code and named values, not by its wording."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

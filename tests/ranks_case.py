@@ -1,7 +1,5 @@
 """Run the ranks of one simulation as threads of this process."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Sample series of a case, and compare them with the reference."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small serving runs, compiled only if `options` say so, and their logs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Hand-written serving runs: a plan, and a log that a run of it could have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small networks whose hosts have several ports, for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from netsim.model.builder import NetworkBuilder

@@ -1,7 +1,5 @@
 """Measure long flows that share one link."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A small training job with round times, on a fully specified machine."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from netsim.workloads.job.job import Job

@@ -1,7 +1,5 @@
 """Networks of known shape, for tests of inventories and drawings."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from netsim.model.builder import NetworkBuilder

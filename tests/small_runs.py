@@ -1,7 +1,5 @@
 """Small experiments, and a fixture that runs commands on them as plain Python."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

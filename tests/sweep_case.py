@@ -1,7 +1,5 @@
 """A sweep with slow points for worker processes, and its results from a serial run."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

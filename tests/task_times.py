@@ -3,8 +3,6 @@
 Every flow takes its bytes at one rate plus a delay; a host sends any number of flows at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -9,8 +9,6 @@ The engine runs as plain Python here, since every fabric would otherwise need co
 ``engine/test_compiled.py`` tests that compiled code with any number of threads does the same.
 """
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 

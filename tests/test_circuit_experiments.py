@@ -1,7 +1,5 @@
 """Circuit experiments give the results that their comments state. Compiled and slow."""
 
-from __future__ import annotations
-
 import pytest
 
 from netsim.experiment import Experiment, Point, built_in

@@ -1,7 +1,5 @@
 """Properties of every network, traffic and fabric, with the engine as plain Python."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

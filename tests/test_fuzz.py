@@ -4,8 +4,6 @@ The cases are always the same ones. `FUZZ=10000 pytest tests/test_fuzz.py -k exp
 many others of a kind.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Every bad input raises the errors in the golden file, all at once, each on one line."""
 
-from __future__ import annotations
-
 import pytest
 from golden_errors import READERS, errors_of, read_golden
 

@@ -1,7 +1,5 @@
 """No command touches files outside its output directory and netsim's own cache."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

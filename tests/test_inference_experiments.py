@@ -1,7 +1,5 @@
 """Shipped inference experiments give the results that their comments state. Compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

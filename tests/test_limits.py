@@ -1,7 +1,5 @@
 """Values beyond the engine's arithmetic are rejected before the run, with the limit."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from unittest.mock import patch
 

@@ -7,8 +7,6 @@ an executor without tasks (`reference/operations.py`) is given when messages wer
 delivered, and must compute the times of all operations and the starts of all messages.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import dataclass, replace

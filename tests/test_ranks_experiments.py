@@ -5,8 +5,6 @@ The ranks are threads of this process; with `mpirun`, this file runs the experim
     mpirun -n 2 python tests/test_ranks_experiments.py incast rotor_two_hops
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Iterator

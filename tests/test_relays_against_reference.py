@@ -1,8 +1,6 @@
 """Relayed messages and queue pairs in random racks: the engine matches MODEL.md in every
 departure."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -5,8 +5,6 @@ reference takes from the network when KV caches arrived or were given up, and co
 were sent.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Shipped serving experiments give the results that their comments state."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

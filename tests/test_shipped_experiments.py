@@ -6,8 +6,6 @@ the affected experiments and record new digests:
     python tests/test_shipped_experiments.py
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

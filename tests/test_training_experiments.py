@@ -1,7 +1,5 @@
 """Shipped training experiments give the results that their comments state."""
 
-from __future__ import annotations
-
 import pytest
 
 from netsim.experiment import Experiment, built_in

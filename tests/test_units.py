@@ -1,7 +1,5 @@
 """Quantities with units: exact parsing and formatting, and errors for invalid ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Files are written whole and never through a link, whichever function writes them."""
 
-from __future__ import annotations
-
 import ast
 import os
 from collections.abc import Callable

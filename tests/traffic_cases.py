@@ -1,7 +1,5 @@
 """Build the flows of a traffic pattern on a small network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

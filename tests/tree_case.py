@@ -1,7 +1,5 @@
 """Build fat trees from parameters as a user writes them, and list their ports."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from netsim.model.network import Network

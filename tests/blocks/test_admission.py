@@ -1,7 +1,5 @@
 """Building blocks: admission, order, erasure codes, reports."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Building blocks: paths, rates, round trips, timeouts, pacing."""
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 from types import SimpleNamespace

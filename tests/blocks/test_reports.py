@@ -3,8 +3,6 @@
 The reference simulator covers the other rules, in RCCC (``tests/reference/rccc.py``).
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Lower bounds: ideal times, fair shares, chains."""
 
-from __future__ import annotations
-
 import itertools
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """`mpirun netsim run --mpi` with real processes, in plain Python."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A user's own plugin, from `netsim new` through the commands that it suggests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`netsim saturate`: known saturation points, resumed searches, and errors."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The testbed of transports."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The testbeds of queues, routing, topologies and traffic."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every routing algorithm passes the suite; a broken one fails with the reason."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every traffic pattern passes the suite; a broken one fails with the reason."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from raises_input import mentions, raises_input

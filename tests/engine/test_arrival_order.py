@@ -3,8 +3,6 @@
 With a fixed order of ports one sender would lose every tie, however long the run.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

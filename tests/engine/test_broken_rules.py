@@ -1,7 +1,5 @@
 """A handler that breaks a rule of the engine ends the run before it touches other memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Circuits against closed forms: waiting times, packets per day, and losses at circuit ends."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

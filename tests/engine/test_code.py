@@ -1,7 +1,5 @@
 """Compiled code on disk: kept, found, damaged."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import resource

@@ -3,8 +3,6 @@
 Sources are edited in a copy of the package; nothing is compiled.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A handler that does not compile is reported with its line and the text of that line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

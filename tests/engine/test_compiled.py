@@ -1,7 +1,5 @@
 """The compiled engine gives the results of plain Python, with any number of threads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ Every case compiles code of its own, which is slow; its variants, with other see
 share the code.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -3,8 +3,6 @@
 One transport contains all errors and its parameter chooses one, so it is compiled once.
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

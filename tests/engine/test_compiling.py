@@ -1,7 +1,5 @@
 """Patches of Numba's internals save time and do not change results."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

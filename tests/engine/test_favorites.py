@@ -1,7 +1,5 @@
 """No sender, flow or port is favored by its number (MODEL.md, "No favorites")."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

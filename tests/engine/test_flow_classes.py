@@ -1,7 +1,5 @@
 """Several transports in one run, by flow class."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 from engine_runs import (

@@ -1,7 +1,5 @@
 """Confused indices and units in a kernel are type errors in mypy; at run time all are int."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

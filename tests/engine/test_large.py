@@ -1,7 +1,5 @@
 """A few flows in a three-tier network of 65,536 hosts and 64-port switches."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, fct_ps, run

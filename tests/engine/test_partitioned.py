@@ -1,7 +1,5 @@
 """Ranks, threads and a watchdog."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import threading

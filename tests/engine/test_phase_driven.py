@@ -1,7 +1,5 @@
 """Phase-driven circuit switches against closed forms and against timed schedules."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

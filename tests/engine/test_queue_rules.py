@@ -1,7 +1,5 @@
 """Broken rules of queue disciplines are reported by discipline, handler and switch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

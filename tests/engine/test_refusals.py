@@ -1,7 +1,5 @@
 """Code of a handler that cannot be compiled is rejected in one message, with file and line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

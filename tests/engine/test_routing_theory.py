@@ -1,7 +1,5 @@
 """Routing algorithms against theory, and their rules."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace

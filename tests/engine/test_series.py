@@ -1,7 +1,5 @@
 """Sampled series and traces."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

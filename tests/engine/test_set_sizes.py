@@ -1,7 +1,5 @@
 """Flow sizes set by a program act as if the flow table had contained them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

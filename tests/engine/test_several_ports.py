@@ -1,7 +1,5 @@
 """Hosts with several ports against closed forms; random cases run against the reference."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """State of the engine: views, snapshots, records, ids, constants."""
 
-from __future__ import annotations
-
 import operator
 import re
 from dataclasses import asdict

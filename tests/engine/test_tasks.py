@@ -1,7 +1,5 @@
 """Times of tasks against closed forms, to the picosecond; with threads, and compiled."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The engine against closed forms and queueing theory."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

@@ -1,7 +1,5 @@
 """Training in packets on a non-blocking network: stages and bubbles follow their formulas."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run

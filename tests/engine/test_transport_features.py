@@ -1,7 +1,5 @@
 """Optional features of transports: packet fields, arrays and floats, rank, telemetry."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

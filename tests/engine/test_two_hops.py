@@ -1,7 +1,5 @@
 """Indirect routes over two circuits against closed forms: throughput and waiting time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Worker threads that are not scheduled neither delay a run nor change its result."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

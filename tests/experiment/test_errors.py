@@ -1,7 +1,5 @@
 """Files and overrides are read or rejected."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Experiment files: defaults, sweeps, overrides, the fabric, and the resolved point."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

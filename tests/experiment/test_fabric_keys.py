@@ -1,7 +1,5 @@
 """Keys of [fabric]: the fields of the kernels' record, and the keys written back."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import pytest

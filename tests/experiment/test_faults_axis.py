@@ -1,7 +1,5 @@
 """An axis of [[faults]] tables: points, labels, overrides and errors."""
 
-from __future__ import annotations
-
 from textwrap import dedent
 
 import numpy as np

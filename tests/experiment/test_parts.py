@@ -1,7 +1,5 @@
 """Parameters with a value per part, such as a tree's tiers: read, written, swept, invalid."""
 
-from __future__ import annotations
-
 import pytest
 from experiment_text import load, text
 from raises_input import mentions, raises_input

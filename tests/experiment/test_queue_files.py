@@ -1,7 +1,5 @@
 """Queue disciplines from plugin files: named in [fabric], with their own keys and checks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Routing algorithms from plugin files, named in [fabric] next to the queue discipline."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

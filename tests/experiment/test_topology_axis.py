@@ -1,7 +1,5 @@
 """Axes of topologies and faults, kinds of flows, values by part, starts, sizes in BDP."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 from textwrap import dedent

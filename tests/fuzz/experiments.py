@@ -1,7 +1,5 @@
 """Experiments to mutate, their mutations, and a tree as TOML."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

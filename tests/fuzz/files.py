@@ -1,7 +1,5 @@
 """Input files of every format, damaged or with false counts, and the experiments that name them."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

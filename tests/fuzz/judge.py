@@ -1,7 +1,5 @@
 """Run `netsim` within limits, and find errors in what it says and writes."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Values of every type and at every limit, which are likely to reveal errors."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

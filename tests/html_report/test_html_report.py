@@ -1,7 +1,5 @@
 """The HTML report is one self-contained file, escapes text and shows the results' values."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Inventory of networks: size, bisection, paths, failures, prices."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from dataclasses import astuple

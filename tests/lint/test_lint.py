@@ -1,7 +1,5 @@
 """A plugin that breaks a rule is rejected with the line when it is loaded for use."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

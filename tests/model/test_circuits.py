@@ -1,7 +1,5 @@
 """Circuit switches: schedule validation, the days of each pair, and the circuit ports."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import networkx

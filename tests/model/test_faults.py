@@ -1,7 +1,5 @@
 """Link faults: loss rates, outages to the picosecond, and the [faults] section."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import numpy as np

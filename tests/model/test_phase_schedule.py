@@ -1,7 +1,5 @@
 """Phase-driven circuit switches: validation, days in slots, and circuit up time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Port pairs, sizes of single ports, and demand between switches."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

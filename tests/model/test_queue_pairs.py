@@ -1,7 +1,5 @@
 """Messages over several queue pairs: results are those of messages, and the path of tasks holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import polars as pl

@@ -1,7 +1,5 @@
 """In-network reduction units: their place in the network, and the traffic that uses them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Relayed messages: closed forms to the picosecond, and dependencies in random workloads."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Rerouting after failures: the routing tables over time, and the packets lost meanwhile."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import networkx as nx

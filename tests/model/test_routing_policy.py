@@ -1,7 +1,5 @@
 """Routing policies: the table of each packet, its routes, and validation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

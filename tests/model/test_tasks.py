@@ -1,7 +1,5 @@
 """Tasks, queue pairs and plans of joined workloads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

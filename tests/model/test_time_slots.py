@@ -1,7 +1,5 @@
 """Time-slotted routes: over circuits that stay up, so that small flows never wait."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, counter, fct_ps, flow_table, run

@@ -1,7 +1,5 @@
 """Trees of any size against closed forms."""
 
-from __future__ import annotations
-
 from math import prod
 
 import networkx

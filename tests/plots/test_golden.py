@@ -1,7 +1,5 @@
 """Every kind of plot of made-up results has its golden description."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The topology figure colors links by a column of the result and marks failures."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any

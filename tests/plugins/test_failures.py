@@ -1,7 +1,5 @@
 """Whatever a plugin's code does, a failure ends in one message that names the plugin."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Declared parameters: conversion, defaults, presets, and complete messages."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -1,7 +1,5 @@
 """A custom transport, topology and traffic pattern need one file each."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

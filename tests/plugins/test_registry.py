@@ -1,7 +1,5 @@
 """Finding plugins: built in, installed, and single files, reloaded when they change."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import sys

@@ -1,7 +1,5 @@
 """CoDel: its control law, and its behavior under overload."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

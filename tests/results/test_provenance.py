@@ -1,7 +1,5 @@
 """The files of netsim that every fingerprint contains: all those that can affect a run."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from functools import cache

@@ -1,7 +1,5 @@
 """Results: writing, reading, merging."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Runs with outages, slow links, losses and random failures: how they end, what they report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

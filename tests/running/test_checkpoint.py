@@ -1,7 +1,5 @@
 """Checkpoints: a valid one of the same run resumes it; any other is rejected with the reason."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 from typing import Any

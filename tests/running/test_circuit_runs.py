@@ -1,7 +1,5 @@
 """Experiments with circuits: rejected settings, links selected by faults, reported statistics."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How runs end: the stop reason, and when a run counts as complete."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Fair completion times: reported for flows on single paths only."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

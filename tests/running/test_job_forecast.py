@@ -1,7 +1,5 @@
 """Forecasts of whole training steps from samples, against the whole steps."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A job of four ranks, from the experiment to its output, tables and plots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Peak memory of runs against the estimate of `netsim check`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

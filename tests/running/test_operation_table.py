@@ -1,7 +1,5 @@
 """The operations table and the step metrics of simulated jobs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Circuit switches that follow the phases of a workload: rejected settings, reported figures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Running a point: the loop, its threads, its profile, and its prediction."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from itertools import pairwise
 from pathlib import Path

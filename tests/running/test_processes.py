@@ -1,7 +1,5 @@
 """Points in worker processes: killed processes, errors, number of jobs, memory, interruption."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

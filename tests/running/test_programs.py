@@ -1,7 +1,5 @@
 """Traffic programs, from the experiment file to the result."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

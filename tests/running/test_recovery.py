@@ -1,7 +1,5 @@
 """Recovery: how long flows receive nothing after a link goes down, from their series."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Points in processes, on Dask, in submitit jobs and in shards give the same results."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

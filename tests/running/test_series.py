@@ -1,7 +1,5 @@
 """Sampled series, from the experiment file to the result and its plot; invalid settings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

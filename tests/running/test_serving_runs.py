@@ -1,7 +1,5 @@
 """A serving run, from the experiment to its output, tables and plots."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import polars as pl

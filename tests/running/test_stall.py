@@ -1,7 +1,5 @@
 """Deadlocks, timeouts and livelocks end a run and are reported with their cause."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Step times: the components of each rank's time, in cases by hand and as a sum."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

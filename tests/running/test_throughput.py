@@ -1,7 +1,5 @@
 """[measure]: what the measurement window counts, also in resumed and distributed runs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from raises_input import raises_input

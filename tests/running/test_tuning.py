@@ -1,7 +1,5 @@
 """The tuner's choice of worker count and length of engine calls."""
 
-from __future__ import annotations
-
 from netsim.running.drive import Tuner
 
 HOPS = 10_000

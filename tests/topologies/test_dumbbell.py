@@ -1,7 +1,5 @@
 """The dumbbell: shape, packet times and invalid parameters."""
 
-from __future__ import annotations
-
 from engine_runs import (
     acked_ps,
     build,

@@ -1,7 +1,5 @@
 """The two-tier fat tree: shape, ports, topo files and rejected parameters."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unittest.mock import patch
 

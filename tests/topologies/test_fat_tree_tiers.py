@@ -1,7 +1,5 @@
 """Fat trees of three and four tiers: shape, derived parameters and rejected ones."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

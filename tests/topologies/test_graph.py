@@ -1,7 +1,5 @@
 """Graph topologies: several file formats, networkx graphs and weighted routing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from textwrap import dedent

@@ -1,7 +1,5 @@
 """Multi-plane networks: each plane equals a separate network; the last may be slower or failed."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 from typing import Any

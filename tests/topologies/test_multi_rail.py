@@ -1,7 +1,5 @@
 """Multi-rail networks: connectivity, relays, and relayed messages from experiment to results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

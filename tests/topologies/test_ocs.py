@@ -1,7 +1,5 @@
 """Circuit switches: schedules, static patterns, routing and invalid parameters."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

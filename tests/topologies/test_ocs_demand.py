@@ -1,7 +1,5 @@
 """Demand-aware circuits: which racks they connect, for how long, and the resulting FCTs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

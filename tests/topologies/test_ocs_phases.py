@@ -1,7 +1,5 @@
 """Circuits of `ocs` that are reconfigured for each phase of the traffic."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

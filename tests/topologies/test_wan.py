@@ -1,7 +1,5 @@
 """Datacenters connected by long links: wiring, rates, delays and border queues."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The latency breakdown of a request."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

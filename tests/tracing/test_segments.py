@@ -1,7 +1,5 @@
 """Segments of flows and critical paths."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Batch server: closed forms, queueing theory, and exactly one reply per request."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

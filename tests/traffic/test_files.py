@@ -1,7 +1,5 @@
 """Flow lists and task graphs from files."""
 
-from __future__ import annotations
-
 import os
 from datetime import datetime
 from decimal import Decimal

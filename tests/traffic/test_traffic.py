@@ -1,7 +1,5 @@
 """Traffic patterns and size distributions."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

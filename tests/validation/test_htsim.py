@@ -1,7 +1,5 @@
 """htsim's files, options and output; other programs as children."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cases of netsim validate."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands of jobs, deployments and costs."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Collectives: schedules, closed forms, reduction in switches, files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

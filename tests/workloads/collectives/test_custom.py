@@ -1,7 +1,5 @@
 """Algorithms from files: sends are read and checked; errors name the line and what is missing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from collective_play import at_last, play, waits_of

@@ -1,7 +1,5 @@
 """In-network reduction: sends to and from the reduction unit of a switch, and their time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run

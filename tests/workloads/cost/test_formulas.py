@@ -1,7 +1,5 @@
 """Dies, yield, cost, availability and spares match exact sums, counts, limits and simulations."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from fractions import Fraction

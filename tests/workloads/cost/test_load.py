@@ -1,7 +1,5 @@
 """Cost tables: the preset, rejected values, computed rows, and the page's numbers."""
 
-from __future__ import annotations
-
 import copy
 import math
 import random

@@ -1,7 +1,5 @@
 """Reading SimAI workload files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of other tools are read whole or rejected."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

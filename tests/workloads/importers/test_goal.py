@@ -1,7 +1,5 @@
 """Reading GOAL schedules from text and binary files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from foreign_goal import CALC, RECV, SEND, Op, Rank, as_binary, as_text

@@ -1,7 +1,5 @@
 """Reading traces of inference requests."""
 
-from __future__ import annotations
-
 import gzip
 import tempfile
 from pathlib import Path

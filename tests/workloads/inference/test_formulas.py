@@ -1,7 +1,5 @@
 """Formulas of prefill and decode, and deployments."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 

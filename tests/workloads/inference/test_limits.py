@@ -1,7 +1,5 @@
 """Largest batches within memory and latency limits; Lite-GPUs against H100."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Published measurements: one deployment is fitted, others are predicted; numbers of the pages."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

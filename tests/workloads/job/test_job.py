@@ -1,7 +1,5 @@
 """Sizes, messages, schedules, steps and placements of jobs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Operations as tasks and flows; relays; the guide."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import indent

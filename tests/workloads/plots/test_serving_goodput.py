@@ -1,7 +1,5 @@
 """Serving goodput: bars are means of the summaries; the formula gives each policy's capacity."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Latency figures of serving runs: distributions at one rate and curves over the rate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

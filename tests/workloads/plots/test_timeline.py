@@ -1,7 +1,5 @@
 """Timelines of synthetic tasks and operations: rows, bars, ranges, the critical path, traces."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """All-reduces of iterations sent as packets: time, sizes set during the run, and iterations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ An instance that computes one prompt at a time is a single server. The transport
 those of `serving_small`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

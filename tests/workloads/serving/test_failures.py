@@ -1,7 +1,5 @@
 """Outages of instances: drawn from a policy, or read from a failure trace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

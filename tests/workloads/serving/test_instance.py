@@ -1,7 +1,5 @@
 """Instances in plain Python: iterations, failures, KV caches, memory pools, all-reduces."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

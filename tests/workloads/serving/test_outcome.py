@@ -1,7 +1,5 @@
 """Tables and metrics built from the log of a run; capacity under failures."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import defaultdict

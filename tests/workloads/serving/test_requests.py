@@ -1,7 +1,5 @@
 """Requests of a serving run: arrivals, lengths and their instances."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

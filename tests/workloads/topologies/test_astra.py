@@ -1,7 +1,5 @@
 """Networks from ASTRA-sim's YAML files, and its system files for Chakra traffic."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Traffic from AICB's CSV files: collectives of each row and messages between pipeline stages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Traffic from Chakra traces: dependencies, and closed forms of the common microbenchmarks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Collectives as traffic."""
 
-from __future__ import annotations
-
 import time
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """Traffic from GOAL schedules: dependencies, simulated without compiling."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

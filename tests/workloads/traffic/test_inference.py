@@ -1,7 +1,5 @@
 """Inference steps: closed forms of single steps, dependencies and errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

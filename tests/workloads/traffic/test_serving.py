@@ -1,7 +1,5 @@
 """The traffic pattern `serving`: parameter errors, instance placement and memory use."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Workloads and flow lists of SimAI, AICB, MSCCL, ns-3 and Opera as traffic."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """Training traffic: parameters, files, and the flows and tasks built from them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

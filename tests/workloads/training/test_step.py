@@ -1,7 +1,5 @@
 """Simulated training steps: against formulas, and of samples."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
