@@ -298,7 +298,6 @@ def grow_scratch(state: State, network: Network, threads: int) -> None:
         state.scratch = build_scratch(network, threads, 1 << (need - 1).bit_length())
 
 
-DEFAULT = Options()
 NO_FEATURES = FeatureSet()
 
 
@@ -306,7 +305,7 @@ class Engine(StateViews):
     """A run: state and compiled code. Raises InputError if its transports conflict. ``state`` is
     for the engine and its tests; others use the methods."""
 
-    def __init__(self, simulation: Simulation, options: Options = DEFAULT) -> None:
+    def __init__(self, simulation: Simulation, options: Options) -> None:
         self.network = simulation.network
         self.flows, self.tasks = simulation.flows, simulation.tasks
         self.has_program = simulation.program is not None

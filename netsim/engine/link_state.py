@@ -60,7 +60,7 @@ from netsim.model.arithmetic import (
 from netsim.model.checks import heights
 from netsim.model.circuit_times import light_times, start_times
 from netsim.model.circuits import NONE, Circuits, PhaseSchedule
-from netsim.model.columns import offsets, rows_of
+from netsim.model.columns import Ints, offsets, rows_of
 from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.faults import NOMINAL, LinkFaults, combine
 from netsim.model.network import Network
@@ -172,8 +172,6 @@ def circuit_memory_bytes(network: Network, n_traffic_classes: int) -> int:
     per_port = CIRCUIT.itemsize + n_traffic_classes * LOSS.itemsize
     return network.n_ports * per_port + 2 * 2 * network.circuits.days_ps.nbytes
 
-
-Ints = NDArray[np.int64]
 
 INDIRECT = {
     rules_of.DIRECT: DIRECT,

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.declarations import (
@@ -26,12 +25,11 @@ from netsim.engine.link_state import build_routing
 from netsim.engine.simulation import Simulation
 from netsim.engine.state import build_net
 from netsim.errors import InputError
+from netsim.model.columns import Ints
 from netsim.model.deadlock import Choices
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-
-Ints = NDArray[np.int64]
 
 AT_SOURCE, AT_SWITCH, ON_ROUTE = FOLLOWED = ("at_source", "at_switch", "on_route")
 """Handlers that may set levels, called for every packet that they concern."""

@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.engine.compiling.declarations import Protocol
 from netsim.engine.kernels.layout import INF, LEVEL, SAMPLE, SERIES_CLOCK, LinkState
 from netsim.engine.kernels.series import BINS_APART, NIC, RECEIVER, SENDER
 from netsim.engine.records import aligned_zeros
 from netsim.errors import InputError
-from netsim.model.columns import offsets
+from netsim.model.columns import Ints, offsets
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.sampling import MIN_INTERVALS, Sampling
 from netsim.units import format_bytes
-
-Ints = NDArray[np.int64]
 
 NIC_WORDS = ("sent_bytes", "received_bytes", "payload_bytes")
 TX_WORDS = ("sent_bytes",)

@@ -46,7 +46,7 @@ def in_queues(state: State, which: Rows = ALL) -> Array:
     return _slots(queues["off"], queues["mask"], queues["head"], queues["tail"])
 
 
-def in_hosts(state: State, ports: Rows = ALL) -> Array:
+def in_hosts(state: State, ports: Rows) -> Array:
     """Return the slots of control packets that hosts have yet to send by some ports."""
     host_ports = np.asarray(state.hosts.host_ports)[ports]
     ends = host_ports["ctrl_head"], host_ports["ctrl_tail"]

@@ -37,12 +37,11 @@ from netsim.engine.series import RX_WORDS, TX_WORDS
 from netsim.engine.snapshot import in_queues, on_links, rows_written
 from netsim.engine.state import State
 from netsim.limits import CLASSES, HORIZON_PS
+from netsim.model.columns import Ints
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.sampling import Sampling
 from netsim.model.workload import TaskTable
-
-Ints = NDArray[np.int64]
 
 
 class Status(IntEnum):

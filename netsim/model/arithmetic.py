@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.limits import PS_BITS, RATE_SHIFT
-
-Ints = NDArray[np.int64]
+from netsim.model.columns import Ints
 
 PURPOSE_ECMP = 1
 PURPOSE_SPRAY = 2

@@ -24,7 +24,7 @@ from netsim.model.circuits import (
     cables_of,
     circuits_of,
 )
-from netsim.model.columns import offsets
+from netsim.model.columns import Ints, offsets
 from netsim.model.network import HOST_TIER, Network, Plan, Reduction
 from netsim.model.routing import (
     COUNT_MASK,
@@ -42,7 +42,6 @@ from netsim.plugins.calls import call
 from netsim.plugins.registry import PluginSpec
 from netsim.units import format_time, shortened, written
 
-Ints = NDArray[np.int64]
 Numbers = NDArray[np.integer]
 
 MAX_SWITCH_PORTS = COUNT_MASK

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.limits import (
@@ -23,6 +22,7 @@ from netsim.limits import (
     slowest_rate_bps,
 )
 from netsim.model.arithmetic import byte_quotient
+from netsim.model.columns import Ints
 from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
 from netsim.model.network import Network
 from netsim.model.port_pairs import ENTROPY, HASH, port_pairs_of, walk
@@ -149,8 +149,6 @@ def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, k
             hint=HORIZON,
         )
 
-
-Ints = NDArray[np.int64]
 
 KEY = "fabric.routing"
 BOTH_WAYS = (HASH, ENTROPY)

@@ -11,15 +11,13 @@ from netsim.errors import InputError
 from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import PURPOSE_CLOCK, below, byte_quotient, mix, salt, send_time
 from netsim.model.circuits import NONE, Circuits, PhaseSchedule
-from netsim.model.columns import offsets, rows_of
+from netsim.model.columns import Ints, offsets, rows_of
 from netsim.model.fabric import DIRECT, VLB, WAIT, CircuitRules, PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import PortPairs
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 from netsim.units import format_time
-
-Ints = NDArray[np.int64]
 
 RULES_KEY = "fabric.circuits"
 

@@ -17,10 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS, HORIZON_PS
-from netsim.model.columns import offsets
+from netsim.model.columns import Flags, Ints, offsets
 from netsim.units import format_rate, format_time
-
-Ints = NDArray[np.int64]
 
 END_PS = 2 * HORIZON_PS
 """End of the last slot of a schedule that does not repeat: after the end of all runs."""
@@ -381,9 +379,6 @@ def phase_schedule_of(
     assert one.control_delay_ps is not None
     night_ps = max(schedule.night_ps for _, schedule in phase_driven)
     return PhaseSchedule(len(one.matchings), one.control_delay_ps, night_ps, slots)
-
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass

@@ -10,6 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
 
 def column_of(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
     """Return `values` as a contiguous array of n integers of `dtype`; repeat a single number."""
@@ -42,8 +46,6 @@ def join_names(
     ]
     return np.concatenate(parts), names
 
-
-Ints = NDArray[np.int64]
 
 NARROW = 48
 """Largest round that is processed item by item; larger ones are processed as arrays."""

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common.memory import require_room
-from netsim.model.columns import find_cycle, indices
+from netsim.model.columns import Ints, find_cycle, indices
 from netsim.model.faults import constant_routes
 from netsim.model.network import Network
 from netsim.model.routing import COUNT_BITS, COUNT_MASK, RouteChanges, shortest_paths, tree_of
 
-Ints = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 
 BLOCK_BYTES = 1 << 21

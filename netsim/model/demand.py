@@ -17,13 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.columns import longest_chains
+from netsim.model.columns import Ints, longest_chains
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.workload import RECEIVE, SEND, TaskTable, Workload
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import INT64
-from netsim.model.columns import distinct_columns, offsets, rows_of
+from netsim.model.columns import Flags, Ints, distinct_columns, offsets, rows_of
 from netsim.model.network import Network
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, RoutingTable, TableWriter
-
-Ints = NDArray[np.int64]
 
 MAX_SIZE_BYTES = 1 << 16
 OUTAGE_BYTES = 60
@@ -234,8 +231,6 @@ def times_without_carrier(
     first = np.searchsorted(table[:, 0], np.arange(n + 1)).astype(np.int64)
     return first, np.ascontiguousarray(table[:, 1:])
 
-
-Flags = NDArray[np.bool_]
 
 MAX_CHANGES = 20_000
 """Limit on link changes, each of which recomputes all routes: 20 ms each for 8,192 hosts."""

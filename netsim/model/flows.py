@@ -13,10 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.model.columns import column_of, find_cycle, first_of, flattened, join_names
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from netsim.model.columns import Flags, Ints, column_of, find_cycle, first_of, flattened, join_names
 
 FLOW_BYTES = 200
 """Memory per flow while its table is built: six columns and the arrays they come from."""

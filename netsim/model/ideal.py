@@ -28,11 +28,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, byte_quotient, mix, salt, send_time
-from netsim.model.columns import longest_chains
+from netsim.model.columns import Floats, Ints, longest_chains
 from netsim.model.fabric import packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.port_pairs import port_pairs_of, walk
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 
 # Flows per block, so that their arrays stay in the processor's cache.
 BLOCK = 1 << 15
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,8 +370,6 @@ def _links(
     first, then, takes_ps = (np.concatenate(side) for side in zip(*links, strict=True))
     return origin + 1, first, then, takes_ps
 
-
-Floats = NDArray[np.float64]
 
 Choice = Callable[[Ints, Ints, Ints], Ints]
 """(flow, node, number of ports) -> selected port."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError, raise_all
+from netsim.model.columns import Ints
 from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -49,8 +50,6 @@ from netsim.params import (
     require_table,
     unknown_keys,
 )
-
-Ints = NDArray[np.int64]
 
 PS_PER_METER = 5_000
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 from netsim.model.circuits import CABLE_COLUMNS, NONE, Circuits
-from netsim.model.columns import offsets
+from netsim.model.columns import Flags, Ints, offsets
 from netsim.model.relays import RelayRule
 from netsim.model.routing import (
     COUNT_BITS,
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 
 from netsim.model.circuits import CircuitSwitch
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.model.circuits import END_PS, Circuits, pairs_by_circuits
-from netsim.model.columns import offsets, rows_of
+from netsim.model.columns import Flags, Floats, Ints, offsets, rows_of
 from netsim.model.faults import cut_off, never_joined
 from netsim.model.network import Network
 from netsim.model.patterns import Destinations, uniform
@@ -123,9 +123,6 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
     )
 
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 # --- path diversity -------------------------------------------------------------------------------
 
 MAX_STEPS = 3_000_000
@@ -157,16 +154,15 @@ class PathCounts(NamedTuple):
     paths: Floats
 
 
-def path_counts(
-    network: Network, number: int, most: int = MAX_STEPS, table_number: int = 0
-) -> PathCounts:
-    """Return a network's paths in one routing table, to as many edge switches as `most` allows."""
+def path_counts(network: Network, number: int, table_number: int = 0) -> PathCounts:
+    """Return a network's paths in one routing table, to as many edge switches as `MAX_STEPS`
+    allows."""
     n_groups = int(np.diff(network.first_group)[number])
     switches = np.flatnonzero(network.switch_network == number)
     first = network.route_first[switches] + table_number * n_groups
     before = offsets(_counts(network.route))
     steps = int((before[first + n_groups] - before[first]).sum())
-    n_chosen = min(n_groups, max(1, n_groups * most // max(steps, 1)))
+    n_chosen = min(n_groups, max(1, n_groups * MAX_STEPS // max(steps, 1)))
     groups = np.unique(np.linspace(0, n_groups - 1, n_chosen).round().astype(np.int64))
     return reach_by(network, number, network.table, groups, table_number)
 
@@ -516,9 +512,6 @@ def pattern_saturation(
         demand = legs(demand)
     received = float((to.received(rates) / rates).max())
     return min(1.0, 1 / received, saturation(network, demand, number))
-
-
-Flags = NDArray[np.bool_]
 
 
 # --- failures -------------------------------------------------------------------------------------

@@ -16,16 +16,14 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError, did_you_mean
+from netsim.model.columns import Floats, Ints
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.params import Param
 from netsim.units import parse_shape, written
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 MAX_HOT = 64
 
 BLOCK = 64

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError, did_you_mean
 from netsim.model.arithmetic import PURPOSE_PLANE, mix, salt
-from netsim.model.columns import column_of, first_of, offsets, rows_of
+from netsim.model.columns import Flags, Ints, column_of, first_of, offsets, rows_of
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 from netsim.units import written
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from netsim.model.flows import FlowTable
     from netsim.model.network import Network
     from netsim.model.routing_policy import RoutingPolicy
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 ANY_NIC = -1
 """NIC number for the fastest NIC that reaches the destination."""

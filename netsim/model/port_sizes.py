@@ -8,17 +8,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.limits import SIZE_BYTES
 from netsim.model.arithmetic import byte_quotient, send_time
+from netsim.model.columns import Ints
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.model.network import Network
 from netsim.model.routing import COUNT_MASK, NO_ROUTE
 from netsim.units import Bdp, format_bytes
-
-Ints = NDArray[np.int64]
 
 AT_ONCE = 1 << 20
 """Pairs of edge switches whose paths are followed together."""

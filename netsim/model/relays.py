@@ -37,11 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.model.columns import offsets, ranks_within, rows_of
+from netsim.model.columns import Ints, offsets, ranks_within, rows_of
 from netsim.model.flows import FlowTable
 from netsim.model.workload import JOIN, RECEIVE, SEND, SENT, TaskTable, Workload
-
-Ints = NDArray[np.int64]
 
 SOURCE, DESTINATION = AT = ("source", "destination")
 """Rack of the peer."""

@@ -22,9 +22,7 @@ from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS, INT64
 from netsim.model.circuits import Circuits
-from netsim.model.columns import distinct_columns, ranks_within, rows_of
-
-Ints = NDArray[np.int64]
+from netsim.model.columns import Ints, distinct_columns, ranks_within, rows_of
 
 COUNT_BITS = 16
 COUNT_MASK = (1 << COUNT_BITS) - 1

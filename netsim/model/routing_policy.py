@@ -22,7 +22,7 @@ from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import HORIZON_PS
 from netsim.model.circuits import NONE, Circuits
-from netsim.model.columns import ranks_within
+from netsim.model.columns import Flags, Ints, ranks_within
 from netsim.model.flows import FlowTable
 from netsim.model.routing import (
     COUNT_BITS,
@@ -174,10 +174,6 @@ def _check_joined(wiring: Wiring, table: RoutingTable, when: str) -> None:
             message = f"no circuits connect edge switches {a} and {b} {when}"
             hint = "use more staggered circuit switches, other matchings, or a shorter drain"
             raise InputError(message, hint=hint)
-
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 def circuit_routes(wiring: Wiring) -> RoutingTable:

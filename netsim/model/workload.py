@@ -17,12 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import COUNT, HORIZON_PS
-from netsim.model.columns import column_of, find_cycle, first_of, flattened, offsets, rank_of_each
+from netsim.model.columns import (
+    Flags,
+    Ints,
+    column_of,
+    find_cycle,
+    first_of,
+    flattened,
+    offsets,
+    rank_of_each,
+)
 from netsim.model.flows import FlowTable
 from netsim.plugins.registry import PluginSpec
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 COMPUTE, SEND, RECEIVE, JOIN = range(4)
 KINDS = ("compute", "send", "receive", "join")

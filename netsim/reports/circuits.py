@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from netsim.engine.engine import Engine
-    from netsim.engine.state_views import Ints
     from netsim.model.circuits import Circuits
+    from netsim.model.columns import Ints
     from netsim.results.run_result import Table
 
 NAMED = 5

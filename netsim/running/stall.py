@@ -20,7 +20,8 @@ from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.engine.state_views import Counts, Ints
+    from netsim.engine.state_views import Counts
+    from netsim.model.columns import Ints
     from netsim.model.workload import TaskTable
 
 MAX_NAMED = 5

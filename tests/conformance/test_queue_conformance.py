@@ -1,6 +1,7 @@
 """The testbeds of queues, routing, topologies and traffic."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from raises_input import mentions
@@ -130,7 +131,7 @@ def test_idle_port_fails_unless_the_queue_is_a_shaper(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(source)
     (finding,) = check(tmp_path / "mine.py", "queue", cases=["busy"])
     assert finding.status == "not applicable"
-    monkeypatch.setattr(QueueTestbed, "features", {"IS_SHAPED": False})
+    monkeypatch.setattr(QueueTestbed, "discipline", SimpleNamespace(is_shaped=False))
     assert mentions(failure_detail(tmp_path, source, "busy"), "port")
 
 

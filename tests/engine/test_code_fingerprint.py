@@ -75,7 +75,7 @@ print(json.dumps(keys))
 NO_MATTER = {
     "a plot": ("plots/links.py", "import", "import json\nimport"),
     "the command line": ("cli/show.py", "import", "import json\nimport"),
-    "engine.py": ("engine/engine.py", "DEFAULT = ", "SPARE = 1\nDEFAULT = "),
+    "engine.py": ("engine/engine.py", "NO_FEATURES = ", "SPARE = 1\nNO_FEATURES = "),
     "a comment in a handler": ("transports/ndp.py", "def ready(", "# A comment.\n\n\ndef ready("),
     "a docstring in a kernel": (
         "engine/kernels/host.py",
