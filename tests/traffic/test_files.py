@@ -12,7 +12,6 @@ import pytest
 from raises_input import mentions, raises_input
 from traffic_cases import made, make, pairs
 
-from netsim.errors import InputError
 from netsim.flows import COMPUTE, JOIN, RECEIVE, SEND
 from netsim.model.flows import FlowTable
 from netsim.model.workload import Workload
@@ -40,47 +39,6 @@ def test_flow_list_values_may_have_units(tmp_path: Path) -> None:
     flows = flow_list(tmp_path, "src,dst,size,start\n0,1,2MB,1.5us\n1,0,64KiB,0ns\n")
     assert flows.size_bytes.tolist() == [2_000_000, 65_536]
     assert flows.start_ps.tolist() == [1_500_000, 0]
-
-
-def test_invalid_flow_list_error_names_the_line(tmp_path: Path) -> None:
-    for text, message in [
-        ("", ""),
-        ("src,dst,size_bytes\n", "flow"),
-        ("src,dest,size_bytes\n0,1,5\n", ("dest", "dst")),
-        ("src,src,dst,size_bytes\n0,0,1,1\n", "csv:1"),
-        ("src,dst,size_bytes\n0,1,5\n0,1\n", ("csv:3", "2", "3")),
-        ("src,dst,size_bytes\n# x\n0,1,many\n", ("csv:3", "size_bytes", "many")),
-        (
-            "src,dst,size_bytes\n0,1,99999999999999999999\n",
-            ("csv:2", "size_bytes"),
-        ),
-        (f"src,dst,size_bytes\n0,1,{'9' * 5000}\n", ("csv:2", "size_bytes", "9")),
-        ("src,dst,size_bytes,class\n0,1,9,0\n0,1,9,2\n", ("csv:3", "class 2")),
-        (
-            "src,dst,size_bytes,start_ps\n0,1,9,72057594037927936\n",
-            ("csv:2", "start_ps"),
-        ),
-        ("src,dst,size_bytes,start_s\n0,1,9,nan\n", ("csv:2", "start_s")),
-        ("src,dst,size_bytes\n0,1," + "9" * 200_000, ("csv:2", "CSV")),
-        ("src,dst,size_bytes\n0,1,0\n", ("csv:2", "0")),
-        ("src,dst,size_bytes\n0,1,5\n\n0,4,5\n", ("csv:4", "4", "0", "3")),
-        ("src,dst,size_bytes\n2,2,5\n", ("csv:2", "host 2")),
-        ("src,dst,size_bytes,start_s\n0,1,5,-1\n", ("csv:2", "start_s", "-1")),
-        ("src,dst,size_bytes,start_s,start\n0,1,5,0,0ns\n", "column"),
-        ("src,dst,size_bytes,after\n0,1,5,3\n", ("csv:2", "flow 3")),
-    ]:
-        with raises_input(message):
-            flow_list(tmp_path, text)
-
-
-def test_all_invalid_lines_are_reported_up_to_a_limit(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as found:
-        flow_list(tmp_path, "src,dst,size\n0,9,1KB\n2,2,1KB\n0,1,x\n8,1,y\n" + "0,7,1KB\n" * 50)
-    messages = str(found.value).splitlines()
-    for line in ("csv:2: dst 9", "csv:4: size", "csv:5: src 8", "csv:5: size", "csv:6: dst 7"):
-        assert sum(line in one for one in messages) == 1
-    assert 20 < len(messages) < 30
-    assert "31 more" in str(found.value)
 
 
 def test_flow_list_parquet_is_read(tmp_path: Path) -> None:
@@ -178,35 +136,6 @@ def test_htsim_matrix_is_read(tmp_path: Path) -> None:
     assert [flows.waits_for(flow) for flow in range(4)] == [[], [], [0, 1], [2]]
 
 
-def test_invalid_matrix_error_names_the_line(tmp_path: Path) -> None:
-    for old, new, message in [
-        ("Nodes 4", "Nodes 5", ("cm:1", "5", "4")),
-        ("Nodes 4", "Nodes 3", ("cm:8", "host 3", "0", "2")),
-        ("Connections 4", "Connections 5", ("cm:2", "5", "4")),
-        ("Triggers 2", "Failures 1", "cm:3"),
-        ("# a", "nonsense", ("cm:4", "nonsense")),
-        ("0->1", "0->0", ("cm:5", "host 0")),
-        ("0->1", "a->1", ("cm:5", "a")),
-        ("size 2000000", "size 2MB", ("cm:5", "2MB")),
-        ("size 2000000", "size 0", "cm:5"),
-        ("id 1 start 0", "id 1 begin 0", ("cm:5", "begin")),
-        ("trigger 7 size", "start 1 trigger 7 size", "cm:8"),
-        ("id 2 start", "id start", ("cm:6", "7")),
-        ("start 2500000", "start 1e999999999", ("cm:6", "1e999999999")),
-        ("start 2500000", f"start {'9' * 5000}", ("cm:6", "9")),
-        ("start 2500000", "start -1", ("cm:6", "-1")),
-        ("start 2500000", "start 1e-3", ("cm:6", "1", "3")),
-        ("count 2", "count 3", ("cm:10", "trigger 7", "2", "3")),
-        ("trigger id 8 oneshot", "trigger id 8", "cm:11"),
-        ("trigger id 8 oneshot", "trigger id 7 oneshot", ("cm:11", "line 10")),
-        (" send_done_trigger 7", "", ("cm:10", "trigger 7", "1", "2")),
-        ("3->0 id 4 trigger 8", "3->0 id 4 trigger 9", ("cm:9", "trigger 9")),
-    ]:
-        assert old in MATRIX
-        with raises_input(message):
-            matrix(tmp_path, MATRIX.replace(old, new, 1))
-
-
 def test_multishot_trigger_starts_one_flow_per_event(tmp_path: Path) -> None:
     text = (
         "0->1 id 1 start 0 size 9 send_done_trigger 1\n1->2 id 2 trigger 1 size 9\n"
@@ -252,48 +181,6 @@ def test_csv_file_is_read(tmp_path: Path) -> None:
     assert mentions(tasks.name(0), "task 0", "host 0")
 
 
-def test_invalid_csv_error_names_the_line(tmp_path: Path) -> None:
-    for old, new, message in [
-        ("compute,0", "think,0", ("tasks.csv:3", "think")),
-        ("compute,0,10us", "compute,4,10us", ("tasks.csv:3", "host 4", "0..3")),
-        ("compute,0,10us", "compute,,10us", ("tasks.csv:3", "-1")),
-        ("compute,0,10us", "compute,0,", "tasks.csv:3"),
-        ("compute,0,10us", "compute,0,10", "tasks.csv:3"),
-        ("compute,0,10us,1", "compute,0,10us,x", ("tasks.csv:3", "x")),
-        ("send,0,1us,,2,", "send,0,1us,,9,", ("tasks.csv:4", "9")),
-        ("send,0,1us,,2,", "send,0,1us,,,", "tasks.csv:4"),
-        ("send,0,1us,,2,", "send,0,1us,,0,", ("tasks.csv:4", "host 0")),
-        ("2MB", "0B", ("tasks.csv:4", "1")),
-        ("acked", "soon", ("tasks.csv:4", "done_when", "soon")),
-        ("receive,2,,,,,1", "receive,2,,,,,2", ("tasks.csv:6", "task 2")),
-        ("receive,2,,,,,1", "receive,2,,,,,", "tasks.csv:6"),
-        ("receive,2,,,,,1", "receive,2,,,,,77", ("tasks.csv:6", "77", "0..5")),
-        ("receive,2,,,,,1,", "receive,2,,,,,3,", ("tasks.csv:6", "task 3", "host 0")),
-        ("join,2,", "join,2,1us", "tasks.csv:8"),
-        ("2 3,,", "2 5,,", ("tasks.csv:8", "task 5", "host 0", "host 2")),
-        ("2 3,,", "2 6,,", ("tasks.csv:8", "task 6")),
-        ("2 3,,", "2 4,,", "tasks.csv:8"),
-        ("join,2,,,,,,2 3", "receive,2,,,,,1,2 3", ("tasks.csv:8", "task 1")),
-        ("stream", "steam", "steam"),
-        ("kind,", "of_kind,", "column"),
-    ]:
-        assert old in GOOD
-        with raises_input(message):
-            graph(tmp_path, GOOD.replace(old, new, 1))
-
-
-def test_csv_without_tasks_is_rejected(tmp_path: Path) -> None:
-    for text, message in [
-        ("", ""),
-        ("kind,host\n", "task"),
-        ("kind\njoin\n", "column"),
-        ("kind,host\njoin,0\n", "task"),
-        ("kind,host\njoin\n", ("tasks.csv:2", "1", "2")),
-    ]:
-        with raises_input(message):
-            graph(tmp_path, text)
-
-
 JSON = """[
 {"kind": "compute", "host": 0, "duration": "10us", "stream": 1, "label": "forward"},
 {"kind": "send", "host": 0, "duration": "1us", "to": 2, "size": "2MB", "after": [0],
@@ -322,59 +209,15 @@ def test_json_and_csv_files_give_the_same_tasks(tmp_path: Path) -> None:
         assert list(getattr(one.flows, name)) == list(getattr(other.flows, name))
 
 
-def test_invalid_json_is_rejected(tmp_path: Path) -> None:
-    for old, new, message in [
-        ('"compute", "host": 0', '"compute", "host": 4', ("tasks.json", "0", "host 4")),
-        ('"compute", "host": 0', '"compute", "host": 0.5', ("0", "0.5")),
-        (
-            '"compute", "host": 0',
-            '"compute", "host": true',
-            "0",
-        ),
-        ('"compute", "host": 0', '"compute"', ("0", "-1")),
-        ('"stream": 1', '"stream": 1, "stream": 2', "0"),
-        ('"stream": 1', '"steam": 1', "steam"),
-        (
-            '"after": [2, 3]',
-            '"after": [[2], 3]',
-            "4",
-        ),
-        ('"after": [2, 3]', '"after": [2, 4]', "4"),
-        ('"after": [2, 3]', '"after": {}', "4"),
-        ('"duration": "10us"', '"duration": 10', "0"),
-        ('"10us", ', '"10us" ', ("tasks.json:2", "JSON", ",")),
-        (JSON, "", ("tasks.json:1", "JSON")),
-        (JSON, "[]", "task"),
-        (JSON, "{}", ""),
-        (JSON, "[3]", ""),
-        (JSON, "[" * 100_000, ""),
-        (
-            JSON,
-            '[{"kind": "join", "host": 1' + "0" * 5000 + "}]",
-            "0",
-        ),
-    ]:
-        assert old in JSON
-        with raises_input(message):
-            json_graph(tmp_path, JSON.replace(old, new, 1))
+@pytest.mark.parametrize("size", ["9" * 5000, "9" * 200_000], ids=len)
+def test_number_of_thousands_of_digits_is_rejected(tmp_path: Path, size: str) -> None:
+    with raises_input("csv:2"):
+        flow_list(tmp_path, f"src,dst,size_bytes\n0,1,{size}\n")
+    with raises_input("cm:6"):
+        matrix(tmp_path, MATRIX.replace("start 2500000", f"start {size}"))
 
 
-def test_dependency_cycle_across_hosts_is_rejected(tmp_path: Path) -> None:
-    text = """\
-kind,host,to,size,of,after
-receive,0,,,3,
-send,0,1,1KB,,0
-receive,1,,,1,
-send,1,0,1KB,,2
-"""
-    with raises_input("tasks.csv"):
-        graph(tmp_path, text)
-
-
-def test_invalid_ring_and_pipeline_parameters_are_rejected() -> None:
-    for kind, given, message in [
-        ("collective", {"group_size": 3}, ("3", "4")),
-        ("pipeline_1f1b", {"stages": 3}, ("3", "4")),
-    ]:
-        with raises_input(message):
-            made(kind, 4, **given)  # type: ignore[arg-type]
+@pytest.mark.parametrize("text", ["[" * 100_000, '[{"kind": "join", "host": 1' + "0" * 5000 + "}]"])
+def test_json_too_deep_or_too_long_is_rejected(tmp_path: Path, text: str) -> None:
+    with raises_input():
+        json_graph(tmp_path, text)

@@ -92,21 +92,3 @@ def test_pipeline_stages_exchange_messages(tmp_path: Path) -> None:
     one_stage = [line for line in lines[:4] if not line.startswith("[")]
     with raises_input("w.csv:2"):
         aicb(tmp_path, *one_stage)
-
-
-def test_invalid_files_are_rejected(tmp_path: Path) -> None:
-    fine = row("all_reduce", "tp_group", 2, 8)
-    for lines, message in (
-        ([COLUMNS], "w.csv"),
-        (["comm_type,comm_group", fine], ("w.csv:1", "msg_size")),
-        ([COLUMNS, fine + ",1"], ("w.csv:2", "11", "10")),
-        ([COLUMNS, row("send", "tp_group")], ("w.csv:2", "send", "comm_type")),
-        ([COLUMNS, row("all_reduce", "xp_group")], ("w.csv:2", "xp_group", "comm_group")),
-        ([COLUMNS, row("all_reduce", "tp_group", 2, -1)], ("w.csv:2", "msg_size", "-1")),
-        ([COLUMNS, fine, row("all_reduce", "tp_group", 4, 8)], ("w.csv:3", "tp_group", "4")),
-        (["[rank1 ~ rank9]", COLUMNS, fine], "w.csv:1"),
-        (["[rank0 ~ rank6]", COLUMNS, fine], ("w.csv", "7", "2", "3", "1")),
-        ([COLUMNS, row("isend", "pp_group", 1, 8, "up")], ("w.csv:2", "up")),
-    ):
-        with raises_input(message):
-            aicb(tmp_path, *lines)

@@ -11,7 +11,6 @@ from part_of_load import operations_of
 from raises_input import mentions
 from traffic_cases import made, star
 
-from netsim.errors import InputError
 from netsim.flows import COMPUTE
 from netsim.model.workload import Workload
 from netsim.workloads.operations.table import WHATS
@@ -120,34 +119,6 @@ def test_deviations_from_the_file_are_reported(tmp_path: Path) -> None:
     load = goal(tmp_path, text)
     assert len(load.flows) == 1
     assert mentions(load.notes, "s.goal", "2", "0", "1", "NIC")
-
-
-def test_deadlocks_and_unmatched_messages_are_rejected(tmp_path: Path) -> None:
-    for lines, message in [
-        (("send 8b to 1 tag 3", "|"), "s.goal: sends and receives do not match: from 0 to 1 with"),
-        (
-            ("calc 8", "|", "recv 8b from -1"),
-            "sends and receives do not match: 1 wildcard receives ta",
-        ),
-        (
-            (
-                *("a: recv 8b from 1", "b: send 8b to 1", "b requires a", "|"),
-                *("a: recv 8b from 0", "b: send 8b to 0", "b requires a"),
-            ),
-            "receive message (line 4 to 8) of rank 1 -> send message (line 9 to 3) of rank 1",
-        ),
-        (
-            (
-                *("a: calc 1", "b: calc 1", "b requires a", "a requires b", "send 1b to 1", "|"),
-                "recv 1b from 0",
-            ),
-            "compute (line 4) of rank 0 -> compute (line 3) of rank 0 -> compute (line 4)",
-        ),
-    ]:
-        with pytest.raises(InputError) as caught:
-            goal(tmp_path, two(*lines))
-        assert message in str(caught.value)
-        assert "s.goal" in str(caught.value)
 
 
 def random_schedule(seed: int, n_ranks: int = 3) -> list[Rank]:

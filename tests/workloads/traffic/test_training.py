@@ -10,7 +10,6 @@ from raises_input import mentions
 from small_job import MACHINE
 from traffic_cases import made
 
-from netsim.errors import InputError
 from netsim.model.workload import Workload
 
 MODEL = {"layers": 4, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 64}
@@ -116,65 +115,3 @@ def test_combine_traffic_is_the_transpose_of_dispatch(dispatch: str) -> None:
     whole = {matrix.tobytes() for matrix in sent}
     there = [m for m in sent if (factor * m.T).tobytes() in whole and m.tobytes() != m.T.tobytes()]
     assert len(there) == (8 if factor == 1 else 4)
-
-
-@pytest.mark.parametrize(
-    ("given", "key"),
-    [
-        ({"job": "no such job"}, "no such job"),
-        ({"job": {"model": MODEL, "machine": MACHINE}}, "traffic.job.layout"),
-        ({"stages": 3}, "traffic.stages"),
-        ({"placement": "file"}, "traffic.placement_file"),
-        ({"placement_file": "x.csv"}, "traffic.placement_file"),
-        ({"routing_file": "x.csv"}, "traffic.routing_file"),
-        ({"routing": "zipf"}, "traffic.routing"),
-        (
-            {"job": job(MOE, dp=8, ep=2), "routing": "zipf", "fidelity": {"ep": "formula"}},
-            "traffic.routing",
-        ),
-        ({"placement": "rail_aligned"}, "traffic.placement"),
-        ({"n_hosts": 4}, "traffic.placement"),
-        ({"fidelity": "formula"}, "traffic.fidelity"),
-        (
-            {"job": job(MOE, dp=8, ep=2), "algorithm": "ring"},
-            "traffic.algorithm",
-        ),
-        ({"fidelity": {"pp": "formula"}}, "traffic.fidelity.pp"),
-    ],
-)
-def test_invalid_parameters_are_rejected(given: dict[str, Any], key: str) -> None:
-    given = {"job": job(dp=8), "n_hosts": 8} | given
-    with pytest.raises(InputError) as caught:
-        made("training", **given)
-    assert key in str(caught.value)
-
-
-def test_invalid_placement_files_are_rejected(tmp_path: Path) -> None:
-    for lines, message in [
-        ("host,rank\n0,0\n0,1", "x.csv:3: "),
-        ("host,rank\n0,0\n1,0", "x.csv:3: "),
-        ("host,rank\n0,0\n9,1", "x.csv:3: "),
-        ("host,rank\n0,0", "rank 1"),
-        ("host,tp\n0,0", "column dp"),
-        ("host,rank,rack\n0,0,0", 'column "rack"'),
-        ("host,rank", "x.csv: "),
-    ]:
-        (tmp_path / "x.csv").write_text(lines)
-        given = {"placement": "file", "placement_file": "x.csv", "directory": tmp_path}
-        with pytest.raises(InputError) as caught:
-            made("training", 8, job=job(dp=8), **given)
-        assert message in str(caught.value)
-
-
-def test_invalid_routing_files_are_rejected(tmp_path: Path) -> None:
-    for lines, message in [
-        ("expert,tokens\n8,1", "x.csv:2: "),
-        ("expert,tokens\n1,-1", "x.csv:2: "),
-        ("source,expert,tokens\n1,0,3", "source 0 of layer 0 sends no tokens"),
-        ("source,tokens\n1,3", "column expert"),
-    ]:
-        (tmp_path / "x.csv").write_text(lines)
-        given = {"routing": "recorded", "routing_file": "x.csv", "directory": tmp_path}
-        with pytest.raises(InputError) as caught:
-            training(4, {"dp": 4, "ep": 4, "global_batch": 4}, model=MOE, **given)
-        assert message in str(caught.value)
