@@ -37,8 +37,7 @@ from netsim.workloads.inference.deployment import Formats, LatencyLimits, Option
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Link, Machine, Unit
 from netsim.workloads.job.model import Model
-from netsim.workloads.job.paper import Infrastructure
-from netsim.workloads.job.plan import TrainingTarget
+from netsim.workloads.job.paper import Infrastructure, TrainingTarget
 from netsim.workloads.validation import hardware
 
 ROOT = Path(__file__).parent.parent

@@ -29,7 +29,7 @@ from netsim.plugins import registry
 from netsim.workloads.cost.cost_tables import cost_tables_from, load_cost_tables
 from netsim.workloads.inference.load import load_deployment
 from netsim.workloads.job import load_job
-from netsim.workloads.job.plan import make_plan
+from netsim.workloads.job.paper import make_plan
 
 GOLDEN = Path(__file__).parent / "golden" / "errors.json"
 

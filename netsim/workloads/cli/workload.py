@@ -16,7 +16,7 @@ from netsim.workloads.cli.options import set_option, show_found, show_lines
 if TYPE_CHECKING:
     from netsim.workloads.inference.deployment import Deployment
     from netsim.workloads.job.job import Job
-    from netsim.workloads.job.plan import JobPlan
+    from netsim.workloads.job.paper import JobPlan
 
 DRAWS = True
 
@@ -161,7 +161,7 @@ def search(
 def paper(as_json: bool) -> None:
     """Compare the 86 numbers of "I've Got 99 Problems But FLOPS Ain't One" with netsim's."""
     from netsim.workloads.cli.workload_job import paper_json, paper_tables
-    from netsim.workloads.job.metrics import figures
+    from netsim.workloads.job.paper import figures
 
     show_found(figures(), as_json, paper_tables, paper_json)
 
@@ -204,7 +204,7 @@ def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> JobPlan:
     """Return the plan of a file, or the paper's, with overrides."""
     from netsim.common.inputs import locate, read_toml
     from netsim.workloads.job.load import changed
-    from netsim.workloads.job.plan import is_plan, make_plan
+    from netsim.workloads.job.paper import is_plan, make_plan
 
     path = None if name == PLAN else locate(name, directory, {}, "file")
     tree = read_toml(path) if path else {}
@@ -224,7 +224,7 @@ def find(
     from netsim.experiment import built_in
     from netsim.workloads.inference.load import deployment_from
     from netsim.workloads.job.load import changed, job_from, presets
-    from netsim.workloads.job.plan import is_plan
+    from netsim.workloads.job.paper import is_plan
 
     known = {**presets(), **presets("deployments"), **built_in()}
     path = locate(name, directory, known, "job")

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from netsim.workloads.job.job import Job
-    from netsim.workloads.job.metrics import Figure
-    from netsim.workloads.job.plan import JobPlan
+    from netsim.workloads.job.paper import Figure, JobPlan
 
 STEP_PARTS = ("compute", "recompute", "bubble", "optimizer")
 """Parts of a step besides exposed communication."""
@@ -294,7 +293,7 @@ def _stages(plan: JobPlan) -> Table:
 
 def paper_tables(found: Sequence[Figure]) -> Iterator[Table | Wide | str]:
     """Yield the paper's numbers and ours."""
-    from netsim.workloads.job.metrics import AGREEMENTS
+    from netsim.workloads.job.paper import AGREEMENTS
 
     yield Wide(
         [

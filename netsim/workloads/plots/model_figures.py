@@ -14,16 +14,19 @@ from netsim.experiment.scenario import network_of
 from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.plots import style
 from netsim.plots.networks import Panel, draw_networks
-from netsim.workloads.job.metrics import HOSTS, RAIL_HOSTS
 from netsim.workloads.job.paper import (
+    HOSTS,
+    LAWS,
+    RAIL_HOSTS,
+    YEAR_S,
     Infrastructure,
     PaperNetwork,
     exposed_fraction,
+    optimal_parameters,
     paper_job,
     stage_seconds,
     wan_needed_bps,
 )
-from netsim.workloads.job.plan import LAWS, YEAR_S, optimal_parameters
 from netsim.workloads.plots.paper_figure import (
     JOBS,
     POST_HOC,
@@ -75,7 +78,7 @@ def fig1(_: Sequence[Result]) -> PaperFigure:
     style.finish(figure, axes, f"Figure 1: {about}", "upper left")
     notes = [
         f"{POST_HOC}: the law, its start and the duration were chosen to give these sizes",
-        "constants of the laws: netsim/workloads/job/plan.py",
+        "constants of the laws: netsim/workloads/job/paper.py",
     ]
     drawn = columns(("law", "years", "trillion_parameters"), rows)
     return PaperFigure(figure, values, drawn, about, notes)

@@ -96,11 +96,11 @@ class Value(NamedTuple):
 def stated(
     name: str, what: str, ours: float | None = None, *, standing: str | None = None
 ) -> Value:
-    """Return a value of `netsim.workloads.job.metrics` by name, with the model's result or another.
+    """Return a value of `netsim.workloads.job.paper` by name, with the model's result or another.
 
     `standing` defaults to the model's. Raises KeyError for an unknown name.
     """
-    from netsim.workloads.job.metrics import figures
+    from netsim.workloads.job.paper import figures
 
     one = {figure.name: figure for figure in figures()}[name]
     assert one.number is not None

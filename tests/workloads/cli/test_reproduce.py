@@ -5,7 +5,7 @@ import csv
 import pytest
 from raises_input import mentions
 
-from netsim.workloads.job.metrics import figures
+from netsim.workloads.job.paper import figures
 from netsim.workloads.plots import paper_figure, simulated_figures
 from netsim.workloads.plots.paper_figure import Sweep
 

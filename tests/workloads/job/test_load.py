@@ -13,24 +13,25 @@ from netsim.errors import InputError
 from netsim.params import keys_of
 from netsim.workloads.job import load_job, messages, presets, stage_memory
 from netsim.workloads.job.load import PARTS, WITH_PRESETS
-from netsim.workloads.job.metrics import AGREEMENTS, computed, figures, fullest_link
 from netsim.workloads.job.paper import (
+    AGREEMENTS,
     BASE,
     JOBS,
-    WAN_DELAY_S,
-    exposed_seconds,
-    paper_job,
-    stage_seconds,
-    wan_needed_bps,
-)
-from netsim.workloads.job.plan import (
     LOSS_A,
     LOSS_ALPHA,
     LOSS_B,
     LOSS_BETA,
+    WAN_DELAY_S,
+    computed,
+    exposed_seconds,
+    figures,
+    fullest_link,
     ideal_layers,
     make_plan,
     optimal_parameters,
+    paper_job,
+    stage_seconds,
+    wan_needed_bps,
     width,
 )
 from netsim.workloads.job.step import step_time
