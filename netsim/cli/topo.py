@@ -218,7 +218,18 @@ def as_dict(one: NetworkSummary) -> Any:
         "bill": [asdict(row) for row in one.bill],
         "failures": [asdict(row) for row in one.failures],
     }
-    return plain(figures)
+    return plain(_with_names(figures))
+
+
+def _with_names(value: Any) -> Any:
+    """Convert named tuples to tables, at any depth."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key: _with_names(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_names(item) for item in value]
+    return value
 
 
 PARTS = ("hosts", "switches", "cables", "all", "network", "circuit", "cost", "without")

@@ -61,10 +61,7 @@ def tables() -> set[str]:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON-compatible types, named tuples as tables; NaN and infinity become
-    null."""
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
+    """Return `value` as JSON-compatible types; NaN and infinity become null."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
