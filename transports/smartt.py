@@ -113,6 +113,7 @@ PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 
 CONTROL, DATA_CLASS = 0, 1
 MARKED_GAIN = 0.125  # weight of the newest packet in the average of marks
+PORT_HOLDS = 2  # packets in a host's port that entropies choose
 QUEUE_SEEN = 3  # packet times above the base round trip that indicate a queue
 
 TX_STATE = (
@@ -138,7 +139,7 @@ RX_BITMAPS = selective.RX_BITMAPS
 def setup(env, tx, rx):
     tx.prio = DATA_CLASS
     tx.rto_ps = rto.of_path(env.par.rto, RTO_PS, tx, RTO_ROUND_TRIPS)
-    tx.cwnd_bytes = max(env.par.initial_window * tx.bdp_bytes, float(full_packet_bytes(env)))
+    tx.cwnd_bytes = largest_window(env, tx)
     tx.window_then = int(tx.cwnd_bytes)
 
 
@@ -229,8 +230,14 @@ def waits(env, tx):
 
 
 def set_window(env, tx, cwnd_bytes):
-    largest = max(env.par.initial_window * tx.bdp_bytes, float(full_packet_bytes(env)))
-    tx.cwnd_bytes = min(max(cwnd_bytes, float(full_packet_bytes(env))), largest)
+    tx.cwnd_bytes = min(max(cwnd_bytes, float(full_packet_bytes(env))), largest_window(env, tx))
+
+
+def largest_window(env, tx):
+    """Return the largest window: it also covers packets in ports that entropies choose."""
+    packet = full_packet_bytes(env)
+    held = PORT_HOLDS * env.par.pair_by_entropy * packet
+    return max(env.par.initial_window * tx.bdp_bytes + held, float(packet))
 
 
 def after_loss(env, now, tx):
