@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import engine_runs
 import numpy as np
 import pytest
 from engine_runs import (
@@ -16,19 +17,16 @@ from engine_runs import (
     fat_tree,
     fct_ps,
     flow_table,
-    resolve,
     run,
 )
 from shared_link import measure
 
 from netsim.engine.engine import Engine
-from netsim.engine.simulation import Options, Simulation
 from netsim.experiment.resolve_fabric import fabric_defaults, resolve_fabric
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn, Fabric, PacketFormat
 from netsim.model.network import Network
 from netsim.plugins import registry
-from netsim.plugins.registry import PluginSpec
 from netsim.transports import dcqcn
 
 G = 10**9
@@ -71,17 +69,13 @@ def build(
     transport: str = "dcqcn",
     preset: str | None = None,
     params: Mapping[str, Any] | None = None,
-    packets: PacketFormat = KB,
-    **options: Any,
+    jit: bool = True,
 ) -> Engine:
-    plugin = registry.find("transport", transport)
-    chosen = dict(plugin.presets[preset]) if preset else {}
+    chosen = registry.find("transport", transport).presets[preset] if preset else {}
     paper = {"window": 0.0} if transport == "dcqcn" else {}
-    given = resolve(plugin, {**paper, **chosen, **(params or {})})
-    fabric = fabric.for_network(network, packets)
-    uses = (PluginSpec(plugin, given),)
-    simulation = Simulation(network, flow_table(flows), fabric, packets, uses, seed=1)
-    return Engine(simulation, Options(**options))
+    given = {**paper, **chosen, **(params or {})}
+    table = flow_table(flows)
+    return engine_runs.build(network, table, transport, fabric, params=given, packets=KB, jit=jit)
 
 
 # -- reaction point, step by step ----------------------------------------------------------------
