@@ -9,9 +9,10 @@ parameter ``paths`` selects one of these methods:
   congestion mark are put in a ring and used again, oldest first; if the ring is empty, a random
   one is tried. After a timeout only the ring's entropies are used, repeatedly (freezing), since
   a dead path returns no acknowledgment. After ``freeze`` the ring is emptied, and ``EXPLORE``
-  packets take random paths. Where entropies select the host's port, a packet goes to the least
-  loaded port with the oldest recycled entropy of that port. Ports in the order of acknowledgments
-  would make a flow wait for a busy port while others idle, for a quarter of the time with eight;
+  packets take random paths. Where entropies select the host's port, ``KEPT``
+  entropies stay in the ring, and the one of the next port in turn is used. In the order of
+  acknowledgments a flow would wait for a busy port while others idle, a quarter of the time on
+  eight ports;
 - ``bitmap``: oblivious, but with a penalty for each entropy: a mark adds 1, a trim 4, a timeout all
   of ``WORST``, which is also the most. Entropies with a penalty are skipped, at most a round of
   them for a packet, and the first one skipped loses 1;
@@ -64,6 +65,7 @@ PARAMS = [
 
 ECMP, OBLIVIOUS, REPS, BITMAP, MIXED = 0, 1, 2, 3, 4
 RING = 8
+KEPT = RING // 2
 EXPLORE = 16
 MARK, TRIM, WORST = 1, 4, 15
 """Penalties."""
@@ -93,30 +95,12 @@ def next_entropy(env, tx):
     """Return the entropy of the packet being sent.
 
     If entropies also choose the host's port, the port was fixed when the previous packet was sent.
-    Then this returns that choice, or with REPS a recycled entropy of that port, and draws the next
-    one; a random one takes the least loaded port.
+    Then this returns that choice and draws the next one; a random one takes the least loaded port.
     """
     if env.par.pair_by_entropy == 0:
         return _chosen(env, tx)
     entropy = tx.entropy
-    if env.par.paths == REPS and tx.frozen_until_ps == 0 and tx.explore_left == 0:
-        entropy = _recycled(env, tx, entropy)
     tx.entropy = _chosen(env, tx)
-    return entropy
-
-
-def _recycled(env, tx, entropy):
-    """Return the oldest recycled entropy of the same port, otherwise this one."""
-    n_ports = env.par.pair_by_entropy
-    oldest = (tx.ring_next - tx.ring_fresh) & (RING - 1)
-    for i in range(tx.ring_fresh):
-        slot = (oldest + i) & (RING - 1)
-        if tx.ring[slot] % n_ports == entropy % n_ports:
-            entropy = tx.ring[slot]
-            tx.ring[slot] = tx.ring[oldest]
-            tx.ring[oldest] = entropy
-            tx.ring_fresh -= 1
-            break
     return entropy
 
 
@@ -136,11 +120,26 @@ def _chosen(env, tx):
         slot = tx.ring_turn % tx.ring_used
         tx.ring_turn = slot + 1
         return tx.ring[slot]
-    if env.par.pair_by_entropy == 0 and tx.frozen_until_ps == 0 and tx.ring_fresh > 0:
-        slot = (tx.ring_next - tx.ring_fresh) & (RING - 1)
-        tx.ring_fresh -= 1
-        return tx.ring[slot]
+    if tx.frozen_until_ps == 0 and tx.ring_fresh > (KEPT if env.par.pair_by_entropy > 0 else 0):
+        return _recycled(env, tx)
     return _any(env, tx)
+
+
+def _recycled(env, tx):
+    """Return the oldest fresh entropy, or with several ports the one of the next port in turn."""
+    oldest = (tx.ring_next - tx.ring_fresh) & (RING - 1)
+    chosen = oldest
+    n_ports = nearest = env.par.pair_by_entropy
+    for i in range(tx.ring_fresh if n_ports > 0 else 0):
+        slot = (oldest + i) & (RING - 1)
+        turn = (tx.ring[slot] - tx.entropy - 1) % n_ports
+        if turn < nearest:
+            nearest, chosen = turn, slot
+    entropy = tx.ring[chosen]
+    tx.ring[chosen] = tx.ring[oldest]
+    tx.ring[oldest] = entropy
+    tx.ring_fresh -= 1
+    return entropy
 
 
 def _entropies(env):

@@ -94,17 +94,17 @@ def test_reps_ring_keeps_the_newest_entropies() -> None:
     assert draw(flow, 8) == list(range(103, 111))
 
 
-def test_reps_recycles_entropies_of_the_port_that_the_next_packet_takes() -> None:
-    """The engine turns a negative entropy into one of the least loaded port."""
+def test_reps_recycles_entropies_of_ports_in_turn() -> None:
+    """It keeps four for a choice, and after that draws one, which gets the least loaded port."""
     flow = chooser(paths.REPS, 60000)
     flow.env.par.pair_by_entropy = 4
-    acknowledge(flow, [100, 201, 304, 401])
-    sent = []
-    for port in (0, 1, 1, 2, 0, 0):
-        flow.tx.entropy = 4000 + port
-        sent += draw(flow, 1)
-        assert flow.tx.entropy < 0
-    assert sent == [100, 201, 401, 4002, 304, 4000]
+    flow.tx.entropy = 4000
+    acknowledge(flow, [100, 201, 304, 401, 502, 603])
+    assert draw(flow, 3) == [4000, 201, 502]
+    assert flow.tx.entropy < 0
+    acknowledge(flow, [700])
+    flow.tx.entropy = 4002
+    assert draw(flow, 2) == [4002, 603]
 
 
 def test_reps_does_not_recycle_marked_entropies() -> None:

@@ -140,14 +140,15 @@ def test_entropy_decides_the_port_pair_of_each_packet(transport: str) -> None:
     assert min(sent(engine, range(4))) > 50
 
 
-@pytest.mark.parametrize("transport", ["nscc", "smartt"])
-def test_one_flow_fills_eight_port_pairs_chosen_by_entropy(transport: str) -> None:
-    """No packet waits at a busy port while other ports idle, whichever entropies REPS reuses."""
+@pytest.mark.parametrize(("transport", "slower"), [("nscc", 1.12), ("smartt", 1.01)])
+def test_one_flow_fills_eight_port_pairs_chosen_by_entropy(transport: str, slower: float) -> None:
+    """No packet waits long at a busy port while other ports idle. NSCC's receivers acknowledge, and
+    REPS reuses, one entropy of four packets, at first of few ports."""
     n = 800
     network, flows = rails(2, (100,) * 8), flow_table([(0, 1, n * 4096, 0)])
     fabric = replace(bdp_queues(), plane_balancing="entropy")
     engine = run(build(network, flows, transport, fabric, jit=False))
-    assert int(fct_ps(engine)[0]) < 1.01 * (n // 8 * SER + SER + 2 * US)
+    assert int(fct_ps(engine)[0]) < slower * (n // 8 * SER + SER + 2 * US)
 
 
 def test_window_is_the_shortest_delay_of_used_cables() -> None:
