@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.common import documents
 from netsim.common.documents import DAMAGED, read_object
 from netsim.common.inputs import file_size, is_file, path_problem
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
 from netsim.results import files
 from netsim.results.columns import columns, specs
 from netsim.units import written
@@ -145,7 +145,7 @@ def load_result(path: Path | str) -> Result:
     """Load the result in `path`. Raises InputError if there is none or it is damaged."""
     path = Path(path)
     if is_sweep(path):
-        raise InputError(f"{path} contains a sweep", hint="give the folder of one of its points")
+        raise InputError(f"{path} contains a sweep", hint=f"name a point; {_points(path)}")
     if problem := path_problem(str(path)):
         raise InputError(f"{written(str(path))} {problem}")
     if not (path / files.SUMMARY).is_file():
@@ -191,9 +191,18 @@ def _check_format(path: Path) -> None:
         raise InputError(message, file=str(path), key="format", hint=hint)
 
 
+def _points(sweep: Path, word: str = "") -> str:
+    """Say which points a sweep has, or which one `word` may mean."""
+    names = sorted(folder.name for folder in sweep.iterdir() if folder.is_dir())
+    hint = did_you_mean(word, names)
+    many = len(names) > 8 and "did you mean" not in hint
+    return f"there are {len(names)}, such as {names[0]}" if many else hint
+
+
 def _why_none(path: Path) -> str:
     if not path.exists():
-        return "no such directory"
+        sweep = path.parent
+        return _points(sweep, path.name) if is_sweep(sweep) else "no such directory"
     if (path / files.CHECKPOINT).is_file():
         return f"unfinished: `netsim run {path}` continues the run"
     return f"{files.SUMMARY} is missing" if path.is_dir() else "it is a file"

@@ -203,8 +203,9 @@ class TestSweep:
         one = write_sweep(tmp_path, [failed_row(points[0])])
         assert len(pl.concat([sweep.table, pl.read_parquet(one)])) == 3
         assert load(tmp_path / "sweep").table.equals(sweep.table)
-        with raises_input("sweep"):
-            load_result(tmp_path / "sweep")
+        for wrong, hints in {"sweep": ("seed-1", "seed-2"), "sweep/seed-22": ("seed-2",)}.items():
+            with raises_input(wrong, *hints):
+                load_result(tmp_path / wrong)
 
     def test_failed_point_has_a_row_but_no_result(self, tmp_path, points):
         prepare_sweep(tmp_path)
