@@ -23,7 +23,7 @@ PLAIN = [
     if COMPILED not in case.needs and case.name not in LIKE_OTHERS
 ]
 OTHERS = [case.name for case in CASES["transport"] if case.name not in PLAIN]
-QUICK = ("ndp", "roce", "smartt", "homa", "expresspass", "datagram")
+QUICK = ("ndp", "roce", "smartt", "homa", "datagram")
 """Transports of each kind: pulls, PFC, rates, windows, grants, credits, open loop."""
 
 

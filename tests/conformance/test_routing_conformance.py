@@ -42,7 +42,7 @@ def choose(env, now, port, pkt, first, n):
 '''
 
 
-QUICK = ("ecmp", "spray_round_robin", "conga", "letflow", "dateline", "ugal_l", "valiant")
+QUICK = ("ecmp", "conga", "letflow", "dateline", "ugal_l")
 """Algorithms of each kind: hashed, in turn, by load, by gap, by dimension, by detours."""
 
 

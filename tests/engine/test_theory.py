@@ -271,7 +271,9 @@ def test_pipeline_transfer_matches_formula() -> None:
     against_formula(job, ("pp",))
 
 
-@pytest.mark.parametrize("accounting", ["hierarchical", "paper"])
+@pytest.mark.parametrize(
+    "accounting", ["hierarchical", pytest.param("paper", marks=pytest.mark.slow)]
+)
 def test_data_parallel_stages_match_formulas(accounting: str) -> None:
     layout = {"dp_levels": [2, 3, 2], "accounting": accounting, "global_batch": 12}
     job = small_job(layout, machine=FAST, layers=1, hidden=608, vocabulary=8)
