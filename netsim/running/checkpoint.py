@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -190,7 +190,8 @@ class Checkpointer:
     every_s: float | None
     origin: Mapping[str, Any] | None = None
     since: Checkpoint | None = None
-    _written: float = field(default_factory=time.monotonic)
+    _run: tuple[Engine, StallDetector, Readings | None] | None = None
+    _written: float = 0.0
 
     def find(self) -> None:
         """Resume from the checkpoint at `path`, and write others as often as its run did unless
@@ -213,11 +214,12 @@ class Checkpointer:
     def restore(
         self, engine: Engine, stall_detector: StallDetector, readings: Readings | None
     ) -> None:
-        """Restore the engine, the stall detector and the readings from the checkpoint, if any.
+        """Restore the engine, the stall detector and the readings from the checkpoint, if any;
+        further ones hold their state.
 
         Raises InputError if the engine or the readings have another layout.
         """
-        self._written = time.monotonic()
+        self._run, self._written = (engine, stall_detector, readings), time.monotonic()
         if self.since is None:
             return
         from netsim.engine.snapshot import ForeignSnapshotError
@@ -235,29 +237,18 @@ class Checkpointer:
         stall_detector.restore(header.stall)
         self.since = replace(self.since, snapshot={})  # frees its memory
 
-    def write_if_due(
-        self,
-        engine: Engine,
-        wall_s: float,
-        stall_detector: StallDetector,
-        readings: Readings | None,
-    ) -> None:
+    def write_if_due(self, wall_s: float) -> None:
         """Write a checkpoint if the interval has passed."""
         if self.every_s is not None and time.monotonic() - self._written >= self.every_s:
-            self.write(engine, wall_s, stall_detector, readings)
+            self.write(wall_s)
 
-    def write(
-        self,
-        engine: Engine,
-        wall_s: float,
-        stall_detector: StallDetector,
-        readings: Readings | None,
-    ) -> None:
+    def write(self, wall_s: float) -> None:
         """Write a checkpoint if the run writes any; warn if that fails."""
-        if self.every_s is None:
+        if self.every_s is None or self._run is None:
             return
         from netsim.engine.snapshot import stored
 
+        engine, stall_detector, readings = self._run
         header = CheckpointHeader(
             point=self.point,
             run_inputs=self.run_inputs,

@@ -233,7 +233,7 @@ class _Simulation:
         for note in filter(None, notes):
             warn_once(f"{self.point.name}: {note}")
         if reason == INTERRUPTED and self.checkpointer is not None:
-            self.checkpointer.write(self.engine, self.wall_s, self.stall_detector, self.readings)
+            self.checkpointer.write(self.wall_s)
         if reason == TIME_LIMIT:
             return self._ended(
                 TIME_LIMIT, "stopped by stop.max_time", stall.undelivered(self.engine)
@@ -276,9 +276,7 @@ class _Simulation:
         no_progress = self.stall_detector.is_stalled(report.counts, moved)
         stalled = self._stall(no_progress) if report.is_running else None
         if report.is_running and not stalled and self.checkpointer is not None:
-            self.checkpointer.write_if_due(
-                self.engine, self.wall_s, self.stall_detector, self.readings
-            )
+            self.checkpointer.write_if_due(self.wall_s)
         return stalled
 
     def _check_retransmissions(self, hops: int) -> None:
