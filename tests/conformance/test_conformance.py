@@ -24,7 +24,7 @@ PLAIN = [
 ]
 OTHERS = [case.name for case in CASES["transport"] if case.name not in PLAIN]
 QUICK = ("ndp", "roce", "smartt", "homa", "datagram")
-"""Transports of each kind: pulls, PFC, rates, windows, grants, credits, open loop."""
+"""Transports of each kind: pulls, PFC, windows, grants, open loop."""
 
 
 @pytest.mark.parametrize(
