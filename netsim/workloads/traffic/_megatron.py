@@ -158,6 +158,8 @@ def workload_of(
     try:
         made = fitting(part, IN_A_RUN)
     except InputError as error:
+        if error.file is not None:  # a row is wrong
+            raise
         hint = None
         for text, one in part.smaller():
             with suppress(InputError):
