@@ -41,12 +41,7 @@ from netsim.workloads.importers.request_trace import UNITS_PS, RequestTrace, rea
 from netsim.workloads.serving.data import Requests, check_used
 
 FIXED, UNIFORM, LOGNORMAL, ZIPF, TABLE, TRACE = LENGTHS = (
-    "fixed",
-    "uniform",
-    "lognormal",
-    "zipf",
-    "table",
-    "trace",
+    *("fixed", "uniform", "lognormal", "zipf", "table", "trace"),
 )
 
 MAX_TOKENS = 1 << 24  # largest number of tokens drawn: no model has a context of 16 million tokens
