@@ -14,6 +14,10 @@ Bonato et al., "SMaRTT: Sender-based Marked Rapidly-adapting Trimmed & Timed Tra
 2404.01630; the rules are those of its simulator, repository spcl/HTSIM, sim/uec.cpp, except that
 timeouts count as feedback and a late end of a period is allowed for.
 
+On hosts with several ports, queues hold fewer packets, and random paths fill them more often: a
+permutation of 16 MB ends 11 % later on eight ports of 100 Gbps than on one of 800 Gbps, and 15 %
+later with ``paths = "oblivious"``.
+
 Presets 100g and 800g have the authors' gains, and queues of one bandwidth-delay product of four
 links of 1 us at these rates, 29 and 197 packets, marked from 20 % to 80 %.
 """
