@@ -186,7 +186,7 @@ def _fabric_items(fabric: Mapping[str, object], section: str = "") -> list[str]:
 
 def _print_param(param: Param, values: Mapping[str, Any]) -> None:
     """Print a parameter, with its value in the preset if it has one."""
-    unit = ", ".join(param.choices) if param.choices else param.unit
+    unit = ", ".join(param.choices) if param.choices else str(param.unit)
     unit += f", or a table of {', '.join(param.each)}" if param.each else ""
     value = _written(values.get(param.name, param.default), param.none)
     default = f" (default {_written(param.default, param.none)})" if param.name in values else ""

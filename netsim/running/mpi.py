@@ -26,9 +26,11 @@ from netsim.limits import INT64
 from netsim.units import format_bytes
 
 if TYPE_CHECKING:
-    from netsim.engine.simulation import Array, Led, Options
+    from netsim.engine.simulation import Led, Options
     from netsim.experiment import Point
     from netsim.running.estimate import Estimate
+
+Array = np.ndarray[Any, Any]
 
 INSTALL = "pip install 'netsim[mpi]', with mpich or another MPI for mpirun"
 
