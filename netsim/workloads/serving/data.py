@@ -66,7 +66,7 @@ class ServingInstances:
     def of(self, instances: NDArray[Any]) -> NDArray[np.int64]:
         """int64[n, tp]: the hosts of instances of equal size."""
         gpus = np.arange(self.size[instances[0]])
-        return self.hosts[self.hosts_ptr[instances][:, None] + gpus].astype(np.int64)
+        return np.asarray(self.hosts[self.hosts_ptr[instances][:, None] + gpus], np.int64)
 
     def led_by(self, hosts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the instance that each of these leaders leads."""

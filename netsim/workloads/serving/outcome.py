@@ -125,7 +125,7 @@ def tokens(n_requests: int, log: Log, found: Stays, at_once: int = AT_ONCE) -> I
 def _ranges(first: Ints, many: Ints) -> Ints:
     """Return `many` numbers from each `first` on, one range after the other."""
     before = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    return np.repeat(first, many) + before
+    return np.asarray(np.repeat(first, many) + before)
 
 
 def gaps_of(n: int, log: Log) -> tuple[Ints, Ints]:

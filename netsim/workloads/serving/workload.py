@@ -176,13 +176,13 @@ class ServingTasks:
         flows = FlowTable(src, dst, size_bytes, cls=np.asarray(classes)[kinds])
         flows.use_kinds(kinds, KINDS)
         places = tasks.local_indices()
-        state: tuple[dict[str, NDArray[Any]], ...] = {}, {}
+        state: list[dict[str, NDArray[Any]]] = [{}, {}]
         for of_hosts, local, name, rows, values in self.fields:
             n = n_hosts if of_hosts else self.n_tasks
             dtype = np.float64 if values.dtype.kind == "f" else np.int64
             column = state[of_hosts].setdefault(name, np.zeros(n, dtype))
             column[rows] = places[values] if local else values
-        return Workload(flows, tasks, *state)
+        return Workload(flows, tasks, state[False], state[True])
 
 
 def _flat(*columns: ArrayLike) -> Iterator[Any]:
