@@ -64,7 +64,7 @@ def try_values(plugin: Plugin, attempt: Callable[[dict[str, Any]], Any]) -> str:
     """
     n_tried = refused = 0
     for param in plugin.params:
-        values = param.choices if param.unit == "choice" else TRIED.get(param.unit, ())
+        values = param.choices if param.unit == "choice" else TRIED.get(str(param.unit), ())
         for written in (*values, *([param.none] if param.optional else [])):
             try:
                 value = param.convert(written)

@@ -243,7 +243,7 @@ def does_not_trim(testbed: Testbed) -> str:
     return "" if _declares_trimming(testbed) else "the fabric does not trim"
 
 
-LOST = {"happens": "lost_packets"}
+LOST: dict[str, Any] = {"happens": "lost_packets"}
 for _name, _about, _play in (
     ("sizes", "1 byte, 1 packet, odd sizes", Play(odd_sizes)),
     ("permutation", "every host sends to another", Play(packets(permutation_of, 20))),

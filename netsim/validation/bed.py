@@ -78,7 +78,7 @@ class Bed:
         if not isinstance(flows, FlowTable):
             src, dst, size, start = (np.array(one, np.int64) for one in zip(*flows, strict=True))
             flows = FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)
-        options = {"jit": self.jit, "checked": False, "tasks": tasks}
+        options: dict[str, Any] = {"jit": self.jit, "checked": False, "tasks": tasks}
         return self.testbed.engine(flows, self.network, self.fabric, **options)
 
 
