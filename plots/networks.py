@@ -134,18 +134,19 @@ def draw_structure(axes: Axes, drawing: Drawing) -> None:
     circuits = drawing.is_circuit(np.arange(len(graph.names)))
     size = min(90.0, 4000 / max(1, (~graph.is_host).sum())) if graph.is_round else 90.0
     look: dict[str, Any] = {"edgecolor": HOST, "zorder": 3}
-    axes.scatter(*spots[graph.is_host].T, s=14, color=HOST, zorder=3)
-    switches = ~graph.is_host & ~circuits
-    axes.scatter(*spots[switches].T, s=size, marker="s", facecolor=SWITCH, **look)
-    axes.scatter(*spots[circuits].T, s=150, marker="D", facecolor=CIRCUIT, **look)
+    x, y = spots.T
+    hosts, switches = graph.is_host, ~graph.is_host & ~circuits
+    axes.scatter(x[hosts], y[hosts], s=14, color=HOST, zorder=3)
+    axes.scatter(x[switches], y[switches], s=size, marker="s", facecolor=SWITCH, **look)
+    axes.scatter(x[circuits], y[circuits], s=150, marker="D", facecolor=CIRCUIT, **look)
     low, high = spots[:, 0].min(), spots[:, 0].max()
     for height, text in _row_labels(drawing):
         place = low - 0.03 * (high - low) - 0.6, height
         axes.text(*place, text, ha="right", va="center", fontsize="small")
     names = _network_names(drawing)
     top = spots[:, 1].max()
-    for x, name in names:
-        axes.text(x, top + 0.35, name, ha="center", fontsize="small")
+    for place_x, name in names:
+        axes.text(place_x, top + 0.35, name, ha="center", fontsize="small")
     axes.set_xlim(low - 0.06 * (high - low) - 1, high + 0.02 * (high - low) + 1)
     room = 0.08 * CIRCLE if graph.is_round else 0.5
     axes.set_ylim(spots[:, 1].min() - room, top + room + (0.25 if names else 0))
