@@ -188,3 +188,10 @@ def test_requests_are_selected_by_number_or_rank() -> None:
     result.requests = None
     with raises_input("request"):
         request_latency(result, 0)
+
+
+def test_log_without_a_column_is_an_error():
+    result = result_of(*split_run())
+    result.log = result.log.drop("event")
+    with raises_input("column", key="event"):
+        request_latency(result, 0)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import RunError
+from netsim.errors import InputError, RunError
 from netsim.workloads.cost.compare import goodput_of_groups, up_shares_cold
 from netsim.workloads.inference.roofline import compute_ps
 from netsim.workloads.serving.data import (
@@ -52,7 +52,12 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def log_of(table: Any) -> Log:
-    return {name: table[name].fill_null(-1).to_numpy() for name in ("host", "time_ps", *LOG)}
+    """Return the columns of a log. Raises InputError if one is missing or has no integers."""
+    names = ("host", "time_ps", *LOG)
+    for name in names:
+        if name not in table.columns or not table[name].dtype.is_integer():
+            raise InputError("the log has no integer column of this name", key=name)
+    return {name: table[name].fill_null(-1).to_numpy() for name in names}
 
 
 # --- times of tokens ------------------------------------------------------------------------------
