@@ -98,7 +98,8 @@ def _line(
         return np.stack([here, there])
     share = np.linspace(0, 1, ARC_POINTS)[:, None]
     rise = min(0.4, 0.05 * abs(there[0] - here[0])) * 4 * share * (1 - share)
-    return here + share * (there - here) + rise * np.array([0.0, 1.0])
+    arc: NDArray[np.float64] = here + share * (there - here) + rise * np.array([0.0, 1.0])
+    return arc
 
 
 def draw_networks(panels: Sequence[Panel]) -> Figure:

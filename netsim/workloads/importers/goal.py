@@ -319,8 +319,8 @@ def read_goal_text(path: Path) -> GoalSchedule:
     )
     named = ((ops, "kind"), (edges, "then"))  # a group that every match has
     others = [part.filter(pl.col(name).is_null()) for part, name in named]
-    others = pl.concat([one.select("at", "line", "text") for one in others]).sort("at")
-    n_ranks, ranks = _ranks(path, others.rows(), 1 + text.removesuffix("\n").count("\n"))
+    unlike = pl.concat([part.select("at", "line", "text") for part in others]).sort("at")
+    n_ranks, ranks = _ranks(path, unlike.rows(), 1 + text.removesuffix("\n").count("\n"))
     ops, edges = (part.drop_nulls(name) for part, name in named)
     for part in (ops, edges):
         for k in np.flatnonzero(ranks(part["at"]) < 0)[:1].tolist():
@@ -333,13 +333,14 @@ def read_goal_text(path: Path) -> GoalSchedule:
     )
     for k in wrong.arg_true()[:1].to_list():
         raise at_line(path, int(place[k]), "is not an operation", HINT)
+    numbers: dict[str, Any] = {name: _numbers(path, place, ops[name]) for name in COLUMNS}
     first, then, at_start = _dependencies(path, ops, rank, edges, ranks(edges["at"]))
     return GoalSchedule(
         path=path,
         n_ranks=n_ranks,
         rank=rank.astype(np.int32),
         kind=kind.to_numpy(),
-        **{name: _numbers(path, place, ops[name]) for name in COLUMNS},
+        **numbers,
         first=first,
         then=then,
         at_start=at_start,

@@ -206,7 +206,7 @@ def _objects(path: Path) -> Rows:
         lines += [number] * (1 if lines else 2)  # the first one is the header too
         values = (found.get(name) for name in names)
         rows.append([one if isinstance(one, str) else "" for one in values])
-    columns = dict(zip(names, zip(*rows, strict=True), strict=False))
+    columns: dict[str, Sequence[str]] = dict(zip(names, zip(*rows, strict=True), strict=False))
     return Rows(
         path, columns, len(rows), lambda row, text: at_line(path, lines[row + 1], text), lines
     )

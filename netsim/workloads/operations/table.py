@@ -172,7 +172,9 @@ class OperationTable(WorkloadPart):
             np.where(table.group >= 0, table.group + first, -1)
             for table, first in zip(tables, first_group.tolist(), strict=False)
         ]
-        columns = {name: np.concatenate([getattr(t, name) for t in tables]) for name in COLUMNS}
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(t, name) for t in tables]) for name in COLUMNS
+        }
         columns |= {"kind": kind, "group": np.concatenate(group)}
         return OperationTable(
             **columns,
