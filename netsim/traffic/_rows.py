@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -33,7 +33,7 @@ class Rows:
     """
 
     path: Path
-    columns: dict[str, Cells]
+    columns: Mapping[str, Cells]
     n_rows: int
     error: Callable[[int, str], InputError]
     lines: Sequence[int] = ()
