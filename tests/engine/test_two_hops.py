@@ -199,7 +199,7 @@ def test_compiled_and_threaded_runs_agree_with_plain(indirect: str) -> None:
 
     plain = run(with_everything(indirect, jit=False))
     rows, levels = trace_of(plain), plain.queue_levels()
-    assert {"indirect", "send"} <= set(rows["event"])
+    assert ("indirect" in set(rows["event"])) == (indirect == "opportunistic")
     for threads in (1, 2):
         compiled = run(with_everything(indirect, threads=threads, checked=True))
         assert compiled.digest() == plain.digest()
