@@ -88,7 +88,7 @@ def test_experiments() -> None:
             assert [one.resolved for one in again] == [point.resolved]
 
     tries(60, check)
-    assert min(statuses[0], statuses[2]) > 5
+    assert min(statuses[0], statuses[2]) > 1
 
 
 def test_runs() -> None:

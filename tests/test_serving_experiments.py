@@ -57,10 +57,10 @@ def test_tbt_tail_comes_from_kv_transfers_on_shared_paths() -> None:
     assert worst == 94
     assert table["second_token_ps"][worst] == table["tbt_max_ps"][worst]
     kv = table["kv_transfer_end_ps"][worst] - table["first_token_ps"][worst]
-    assert kv / table["second_token_ps"][worst] > 0.96
+    assert kv / table["second_token_ps"][worst] > 0.95
     flows = found["roce"].flows
     first, many = table["kv_first_flow"][worst], table["kv_flows"][worst]
     end = (flows["start_ps"] + flows["fct_ps"])[first : first + many]
     last = first + int(end.argmax())
     assert (last, many) == (754, 8)
-    assert flows["slowdown"][last] == pytest.approx(8.775, abs=0.001)
+    assert flows["slowdown"][last] == pytest.approx(8.530, abs=0.001)

@@ -95,9 +95,10 @@ def check_folders(folders: Sequence[Path], inputs: Sequence[Path]) -> None:
     file.
     """
     for folder in folders:
-        for path in (folder, previous_directory(folder)):
-            if path is folder or os.path.lexists(path):
-                check_destination(path)
+        check_destination(folder)
+        previous = previous_directory(folder)
+        if os.path.lexists(folder) and os.path.lexists(previous):
+            check_destination(previous)
     replaced = {real(folder) for folder in folders}
     for file in dict.fromkeys(inputs):
         if replaced & set(real(file).parents):

@@ -247,7 +247,7 @@ WRITE_AND_READ = """
 import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[1].split(":")
-from test_cache_damage import compiled
+from test_code import compiled
 for n in range(8):
     for file in Path(sys.argv[2]).glob("*.code"):
         if n % 2 == int(sys.argv[3]):

@@ -333,7 +333,7 @@ def test_why_prints_the_cause_and_rejects_invalid_input(netsim, run_experiment):
         outcome = netsim("why", "--quiet", "r", *arguments)
         assert (outcome.exit_code, message in outcome.stderr) == (2, True), outcome.stderr
     run_experiment(experiment("roce", more='[stop]\nmax_time = "5us"\n'), f_csv=listed(INCAST))
-    outcome = netsim("why", "--quiet", "r.partial", "--flow", "0")
+    outcome = netsim("why", "--quiet", "r", "--flow", "0")
     assert (outcome.exit_code, "did not finish" in outcome.stderr) == (2, True), outcome.output
 
 
