@@ -278,7 +278,7 @@ def keys_by_field(table: type[Any]) -> dict[str, Param]:
 
 
 def keys_of(table: type[Any]) -> dict[str, Param]:
-    """Return the keys of a table by name, in order."""
+    """Return the declared keys of a table by name, in the order of declaration."""
     return {param.name: param for param in keys_by_field(table).values()}
 
 
@@ -444,7 +444,7 @@ def _out_of_range(value: object, problem: str, hint: str) -> InputError:
 
 
 def _bare(declared: object, of_unit: object) -> str:
-    """Return a bound as a user writes it, without quotes."""
+    """Return a bound as it is written in a file, without quotes."""
     bound = of_unit if declared is None else declared
     return bound if isinstance(bound, str) else written(bound)
 

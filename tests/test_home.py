@@ -59,7 +59,7 @@ COMMAND_LINES = """
 2 trace out/r --flow 1 --csv docs/pipe
 0 why out/mine --flow 1 --trust
 0 compare out/r out/r --plot out/thesis.png
-2 run out/r
+0 run out/r
 0 topo e.toml --plot --out out/topo.png
 0 workload lite-gpu
 0 cost

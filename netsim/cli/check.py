@@ -320,7 +320,7 @@ def seconds(estimates: Sequence[Estimate], code: Code) -> float:
 
 
 PREDICTED = ("seconds", "setup_seconds", "memory_bytes")
-"""Predictions from the parts of an estimate."""
+"""Properties of `Estimate` that are printed along with its fields."""
 
 
 def described(point: Point, estimate: Estimate) -> dict[str, Any]:

@@ -292,7 +292,7 @@ def constant_routes(network: Network) -> RouteChanges:
 def follow_failures(
     network: Network, faults: LinkFaults, convergence_delay_ps: Ints
 ) -> RouteChanges:
-    """Return the rows of every switch as links go down and come back.
+    """Return how the routing table of every switch changes as links fail and recover.
 
     `convergence_delay_ps` (int64[n_switches]) is the time from a change to a switch's new row. A
     link that is down in one direction is not used in that direction. Links to hosts are in no

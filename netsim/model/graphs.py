@@ -184,7 +184,7 @@ def _require_connected(graph: networkx.Graph[Any]) -> None:
 # --- files ----------------------------------------------------------------------------------------
 
 SCALE_UP = 1
-"""NIC of cables to NVSwitches; all others are on NIC 0."""
+"""The NIC that connects to NVSwitches; all other cables are on NIC 0."""
 
 HPCC_WORDS, SIMAI_WORDS = 3, 6
 LINK_WORDS = 5

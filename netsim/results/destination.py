@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,7 +38,7 @@ KEYS = {
     files.EXPERIMENT: {"format", "versions", "resolved"},
     files.SHARD: {"format", "number", "count", "sweep", "points"},
 }
-"""Keys that identify the JSON files of netsim."""
+"""JSON file -> keys by which netsim recognizes a file of its own."""
 
 
 def real(directory: Path | str) -> Path:
@@ -90,16 +90,16 @@ def _check_writable(directory: Path) -> None:
             return
 
 
-def check_folders(folders: Sequence[Path], inputs: Sequence[Path]) -> None:
-    """Raise InputError if a result cannot be written to a folder, or would replace an input
-    file.
+def check_folders(fingerprints: Mapping[Path, str], inputs: Sequence[Path]) -> None:
+    """Raise InputError if a result with the given fingerprint cannot be written to its folder, or
+    would replace an input file.
     """
-    for folder in folders:
+    for folder, fingerprint in fingerprints.items():
         check_destination(folder)
         previous = previous_directory(folder)
-        if os.path.lexists(folder) and os.path.lexists(previous):
+        if os.path.lexists(previous) and other_result(folder, fingerprint) is not None:
             check_destination(previous)
-    replaced = {real(folder) for folder in folders}
+    replaced = {real(folder) for folder in fingerprints}
     for file in dict.fromkeys(inputs):
         if replaced & set(real(file).parents):
             hint = "choose another --out, or move the file"

@@ -193,7 +193,7 @@ def _merge_point(folder: Path, name: str, target: Path) -> Mapping[str, Any]:
     if result.complete and len(result.flows) != result.summary["flows"]:
         raise InputError("has other flows than the summary", file=str(folder / files.FLOWS))
     if destination.done_result(target, result.fingerprint, links=False) is None:
-        destination.check_folders([target], [])
+        destination.check_folders({target: result.fingerprint}, [])
         with replacing(target, result.fingerprint) as scratch:
             for path in sorted(folder.iterdir()):
                 if path.name != files.CHECKPOINT:

@@ -52,7 +52,7 @@ def write_result(
     """
     directory = Path(directory)
     target, provenance = real(directory), provenance or provenances([point])[0]
-    destination.check_folders([target], [])
+    destination.check_folders({target: provenance.fingerprint}, [])
     tables = {**result.tables}
     if not point.outputs.links:
         del tables["links"]
@@ -74,7 +74,7 @@ def receive(directory: Path, contents: Mapping[str, bytes], fingerprint: str) ->
     Raises InputError, and changes nothing, unless it is a result with this fingerprint.
     """
     target = real(directory)
-    destination.check_folders([target], [])
+    destination.check_folders({target: fingerprint}, [])
     with destination.replacing(target, fingerprint) as scratch:
         for name, content in contents.items():
             if name not in (*files.tables(), files.SUMMARY, files.EXPERIMENT):

@@ -107,7 +107,7 @@ ROW_BYTES = 280
 """A row of the links table while it is built."""
 
 RESULT_FLOW_BYTES, HELD_FLOW_BYTES, SET_UP_FLOW_BYTES = 125, 150, 700
-"""A flow's rows in results, in traffic, and its records on a rank that sets it up."""
+"""A flow's rows in results and traffic, and its records on the rank that sets it up."""
 
 HELD_PORT_BYTES, HELD_HOST_BYTES = 80, 140
 """What every rank of a run over MPI has of each port and each host of the whole network."""
@@ -229,8 +229,9 @@ def estimate(
     *,
     keep: bool = False,
 ) -> Estimate:
-    """Predict a run of `point`, which may share what was built `last`, with advice for a budget of
-    time; `keep` the scenario for the run. Raises InputError if it cannot be built."""
+    """Predict a run of `point`. It reuses the network and traffic of the `last` point where they
+    are the same, adds advice for a budget of time, and with `keep` keeps the scenario for the run.
+    Raises InputError if the point cannot be built."""
     scenario = prepare(point, last)
     found = estimate_scenario(point, scenario)
     if keep:

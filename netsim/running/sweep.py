@@ -116,7 +116,9 @@ def _plan(points: Sequence[Point], target: Path, *, sweep: bool) -> list[PointRu
     folders = [point_directory(target, point, sweep=sweep) for point in points]
     sources = provenances(points)
     check_destination(target, sweep=sweep)
-    destination.check_folders(folders, [file for one in sources for file in one.inputs])
+    fingerprints = (source.fingerprint for source in sources)
+    inputs = [file for source in sources for file in source.inputs]
+    destination.check_folders(dict(zip(folders, fingerprints, strict=True)), inputs)
     return [PointRun(*parts) for parts in zip(points, folders, sources, strict=True)]
 
 

@@ -199,7 +199,9 @@ def test_compiled_and_threaded_runs_agree_with_plain(indirect: str) -> None:
 
     plain = run(with_everything(indirect, jit=False))
     rows, levels = trace_of(plain), plain.queue_levels()
-    assert ("indirect" in set(rows["event"])) == (indirect == "opportunistic")
+    events = set(rows["event"])
+    assert "send" in events
+    assert ("indirect" in events) == (indirect == "opportunistic")
     for threads in (1, 2):
         compiled = run(with_everything(indirect, threads=threads, checked=True))
         assert compiled.digest() == plain.digest()

@@ -338,7 +338,7 @@ def test_error_in_an_imported_module_is_reported_there(tmp_path):
 
 
 def with_ready(body: str) -> str:
-    """Return the transport with another body of `ready`."""
+    """Return the transport with a different body of `ready`."""
     before, _, after = SOUND.partition("def ready(env, now, tx):\n")
     after = after[after.index("def build_packet") :]
     return f"{before}def ready(env, now, tx):\n    {body}\n\n\n{after}"

@@ -203,9 +203,17 @@ class TestRejectedBeforeTheRun:
         run()
         Path(place).parent.mkdir(exist_ok=True)
         Path(place).write_text("mine")
-        assert run("--force") == (2, [])
+        assert run("--force", "--set", "traffic.size=2MB") == (2, [])  # moves results to .previous
         assert "thesis.txt" in run.output
         assert Path(place).read_text() == "mine"
+
+    def test_foreign_file_where_no_result_moves_stays(self, run):
+        run()
+        place = Path("r/seed=3.previous/thesis.txt")
+        place.parent.mkdir()
+        place.write_text("mine")
+        assert run("--force") == (0, [1, 2, 3])
+        assert place.read_text() == "mine"
 
     def test_file_in_place_of_a_point_is_rejected(self, run):
         run("--seed", "1..2")

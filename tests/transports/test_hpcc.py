@@ -190,7 +190,7 @@ def test_single_flow_settles_at_eta(rate_gbps: int) -> None:
 
 @pytest.mark.slow
 def test_staggered_flows_with_small_packets_share_fairly() -> None:
-    """Flows start one after the other; W_AI and packets of 1000 bytes are the authors'."""
+    """Flows start one after another, with the authors' W_AI and packets of 1,000 bytes."""
     n = 8
     network = even_dumbbell(n, "100Gbps")
     flows = flow_table([(i, n + i, 10**9, i * 50 * US) for i in range(n)])

@@ -663,7 +663,7 @@ def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
 
 
 def wait_until(env: QueueEnv, now: Ps, port: PortRecord, time: Ps) -> None:
-    """Request another `choose_class` call at ``time``, or at an earlier event at the port."""
+    """Call `choose_class` again at ``time``, or earlier if something happens at the port."""
     if env.switch.handler != IN_CHOOSE_CLASS:
         broken(env.switch, ONLY_IN_CHOOSE_CLASS, 0)
     elif time <= now:

@@ -362,7 +362,7 @@ ONE_WAY = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), WHOLE_PAC
 """From position 0 to position 1."""
 
 MAX_SHIFTS = 16
-"""Largest number of distances measured in all-to-all exchanges."""
+"""In an all-to-all, the number of hops is measured for at most this many distances in rank."""
 
 
 def shifted(n: int, away: Sequence[int]) -> HopRow:

@@ -249,8 +249,8 @@ DOUBLE_BINARY_TREE = Algorithm(("all_reduce",), _two_trees, _two_trees_hops, _tw
 class _Message(NamedTuple):
     """A message of an all-gather that each position sends `away` positions ahead.
 
-    It carries the `shards` of the positions `behind`, `behind` + `stride`, ... behind the sender,
-    and waits for the messages `after`.
+    It carries `shards` shards, those of the positions that are `behind`, `behind` + `stride`, ...
+    behind the sender, and starts when the messages `after` have arrived.
     """
 
     away: int

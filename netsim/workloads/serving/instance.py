@@ -343,7 +343,7 @@ def release_request(env):
 
 
 def announce_iteration(env, now):
-    """At a leader: begin an iteration and announce it to the other GPUs."""
+    """Begin an iteration at its leader, which announces it to the other GPUs."""
     host = env.host
     if host.iteration == host.n_iterations:
         raise IndexError("out of declared iterations: raise traffic.max_iterations")
@@ -361,7 +361,7 @@ def announce_iteration(env, now):
 
 
 def request_pool_reads(env, now):
-    """At a leader: request the iteration's reads from the pool's hosts."""
+    """Request the iteration's reads from the pool's hosts; the leader does this."""
     host = env.host
     amount = TICKS
     if host.max_context > 0:
@@ -372,7 +372,7 @@ def request_pool_reads(env, now):
 
 
 def answer_pool_read(env, now, task):
-    """At a pool host: send the requested amount to each GPU of the instance."""
+    """Send the requested amount from a pool host to each GPU of the instance."""
     amount = flow_bytes(env, task) - env.par.control_message_size
     for place in range(task.of, task.of + task.parts):
         answer = task_at(env, place)
@@ -388,7 +388,7 @@ def send_size(env, now, place, more):
 
 
 def iteration_announced(env, now):
-    """At another GPU: an iteration has been announced."""
+    """Note at a GPU other than the leader that an iteration has been announced."""
     host = env.host
     host.n_announced += 1
     if host.busy == 0:
@@ -396,7 +396,7 @@ def iteration_announced(env, now):
 
 
 def begin_next(env, now):
-    """At another GPU: begin the next iteration."""
+    """Begin the next iteration at a GPU other than the leader."""
     host = env.host
     host.busy = 1
     rows = (

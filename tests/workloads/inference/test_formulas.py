@@ -1,4 +1,4 @@
-"""Formulas of prefill and decode, and deployments."""
+"""Prefill and decode times by formula, and deployments."""
 
 import random
 from dataclasses import dataclass, replace
