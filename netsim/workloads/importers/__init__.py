@@ -1,5 +1,5 @@
-"""Readers of other tools' files, one module per format: bytes in, columns out.
+"""Readers of other tools' files that several use: bytes in, columns out.
 
-A reader validates its file and knows nothing of networks, hosts and tasks; what is simulated, and
-how, is up to the traffic pattern.
+A reader validates its file and knows nothing of networks, hosts and tasks. The reader of a format
+of one traffic pattern is in the pattern's file.
 """

@@ -9,37 +9,37 @@ A file with a pipeline has the rows of each stage: the k-th `send_next` of a sta
 `recv_prev` of the next one, and groups of several stages run the k-th row of each together. A
 computation takes the ns of `_elapsed_time`; one with only a shape takes no time. Measured times of
 collectives are ignored.
+
+    [ pp_stage0: [rank0, rank1] ]
+    comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,algbw,...
+    CommType.all_reduce,CommGroup.tp_group,2,8192,forward_step,None,None,,None,None,None,1
+    CommType.isend,CommGroup.pp_group,1,4096,forward_step,None,None,send_next,None,None,None,1
+
+The line of ranks and comm_group_size are optional. A file with a pipeline has such a line, the
+column names, and rows for each stage.
+
+Source: aliyun/aicb, workload_applyer.py, log_analyzer/log.py.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.inputs import at_line, user_path
+from netsim.common.inputs import at_line, bounded, read_text, reading, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
-from netsim.workloads.importers.aicb import (
-    ALL,
-    COMPUTE,
-    CSV_COLLECTIVES,
-    EMBEDDING,
-    NEXT,
-    PP,
-    RECEIVE,
-    SEND,
-    AicbJob,
-    CsvRow,
-    read_aicb_csv,
-)
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic._megatron import PARAMS as OF_JOBS
 from netsim.workloads.traffic._megatron import (
@@ -49,6 +49,160 @@ from netsim.workloads.traffic._megatron import (
     replicas_of,
     workload_of,
 )
+
+COLLECTIVES = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "all_gather_into_tensor": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "all_to_all": "all_to_all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "barrier": "barrier",
+}
+"""Names of collectives in files and in netsim."""
+
+COMPUTE, SEND, RECEIVE, EPOCH = "computation", "isend", "irecv", "epoch_end"
+PP, EMBEDDING, ALL = "pp_group", "embedding_group", "all"
+GROUPS = (
+    *("tp_group", "dp_group", "ep_group", "ep_dp_group", "ep_tp_group"),
+    *(PP, EMBEDDING, ALL),
+)
+"""Groups of ranks; "all_nodes" is an alias of the last one."""
+
+NEXT, PREVIOUS = "next", "prev"
+NEEDED = ("comm_type", "comm_group", "msg_size", "additional")
+MAX_NS = HORIZON_PS // PS_PER_NS
+
+_RANKS = re.compile(r"\[\s*rank(\d{1,9})\s*~\s*rank(\d{1,9})\s*\]", re.ASCII)
+_STAGE = re.compile(r"\[\s*pp_stage(\d{1,9})\s*:\s*\[(.*)\]\s*\]", re.ASCII)
+
+
+@dataclass(frozen=True)
+class AicbRow:
+    """A row, at `line`: a collective (or COMPUTE, SEND, RECEIVE) of a group.
+
+    `n` is the stated size of the group, 0 if missing; `size` is in bytes, or ns for computations;
+    `to` is NEXT or PREVIOUS stage, for messages.
+    """
+
+    line: int
+    what: str
+    group: str
+    n: int
+    size: int
+    label: str
+    to: str = ""
+
+
+@dataclass(frozen=True)
+class AicbJob:
+    """A job: the rows of each pipeline stage, and the number of ranks if known.
+
+    `shapes` counts computations with a shape but no time.
+    """
+
+    path: Path
+    stages: Sequence[Sequence[AicbRow]] = field(repr=False)
+    n_ranks: int
+    shapes: int
+
+    def size_of(self, group: str) -> int:
+        """Return the size of a group, which all of its rows must agree on; 0 if missing."""
+        found = 0
+        for row in (row for stage in self.stages for row in stage if row.group == group and row.n):
+            if row.to:
+                continue  # always 1 for messages
+            if found not in (0, row.n):
+                what = f"{group} has {row.n} ranks here and {found} above"
+                raise at_line(self.path, row.line, what)
+            found = row.n
+        return found
+
+
+def read_aicb(path: Path) -> AicbJob:
+    """Read a job. Raises InputError with the line."""
+    stages: list[list[AicbRow]] = []
+    columns: dict[str, int] = {}
+    n_ranks = shapes = 0
+    for line, text in enumerate(read_text(path).splitlines(), 1):
+        if not text.strip():
+            continue
+        with reading(path, line):
+            if text.lstrip().startswith("["):
+                n_ranks += _ranks(text.strip(), len(stages))
+                columns = {}
+                continue
+            cells = text.split(",")
+            if not columns:
+                columns = _columns(cells)
+                stages.append([])
+                continue
+            if len(cells) != len(columns):
+                raise InputError(f"has {len(cells)} cells for {len(columns)} columns")
+            row = _row(line, {name: cells[k].strip() for name, k in columns.items()})
+        if row is not None:
+            shapes += row.what == COMPUTE and not row.size
+            stages[-1].append(row)
+    if not any(stages):
+        raise InputError("has no rows", file=str(path), hint=f"columns {', '.join(NEEDED)}, ...")
+    return AicbJob(path, stages, n_ranks, shapes)
+
+
+def _ranks(text: str, n_stages: int) -> int:
+    """Return the number of ranks in a line before column names."""
+    if match := _RANKS.fullmatch(text):
+        first, last = int(match[1]), int(match[2])
+        if first == 0 and not n_stages:
+            return last + 1
+    elif (match := _STAGE.fullmatch(text)) and int(match[1]) == n_stages:
+        return match[2].count("rank")
+    hint = "[rank0 ~ rank127], or [ pp_stage0: [rank0, rank1] ] for each stage in order"
+    raise InputError(f"{written(text)} does not list ranks", hint=hint)
+
+
+def _columns(cells: Sequence[str]) -> dict[str, int]:
+    found = {name.strip(): k for k, name in enumerate(cells)}
+    missing = [name for name in NEEDED if name not in found]
+    if missing or len(found) < len(cells):
+        what = f"has no column {missing[0]}" if missing else "names a column twice"
+        raise InputError(what, hint="comm_type,comm_group,comm_group_size,msg_size,...")
+    return found
+
+
+def _row(line: int, cell: dict[str, str]) -> AicbRow | None:
+    """Return one row; None for rows without effect."""
+    what = cell["comm_type"].removeprefix("CommType.")
+    label = f"{what} {cell.get('stage', '')}".strip()
+    if what == EPOCH:
+        return None
+    if what == COMPUTE:
+        time = cell.get("_elapsed_time", "None")
+        ns = (
+            0
+            if time in ("None", "")
+            else bounded("_elapsed_time", time.partition(".")[0], below=MAX_NS)
+        )
+        return AicbRow(line, what, "", 0, ns, label)
+    if what not in (*COLLECTIVES, SEND, RECEIVE):
+        hint = ", ".join([*COLLECTIVES, COMPUTE, SEND, RECEIVE, EPOCH])
+        raise InputError(f"{written(what)} is not a supported comm_type", hint=hint)
+    group = cell["comm_group"].removeprefix("CommGroup.")
+    group = ALL if group == "all_nodes" else group
+    if group not in GROUPS:
+        raise InputError(f"{written(group)} is not a comm_group", hint=", ".join(GROUPS))
+    given = cell.get("comm_group_size", "None")
+    n = 0 if given == "None" else bounded("comm_group_size", given)
+    size = bounded("msg_size", cell["msg_size"], below=SIZE_BYTES)
+    if what in COLLECTIVES:
+        return AicbRow(line, COLLECTIVES[what], group, n, size, label)
+    way, _, to = cell["additional"].partition("_")
+    if way != {SEND: "send", RECEIVE: "recv"}[what] or to not in (NEXT, PREVIOUS):
+        hint = "send_next, send_prev, recv_next or recv_prev"
+        raise InputError(f"{what} and {written(cell['additional'])}", hint=hint)
+    return AicbRow(line, what, group, n, size, label, to)
+
 
 Ints = NDArray[np.int64]
 
@@ -80,7 +234,7 @@ class AicbPart(JobPart):
     def rows_of_rank(self) -> int:
         return self.n_rows
 
-    def rows(self) -> Iterator[tuple[int, int, CsvRow]]:
+    def rows(self) -> Iterator[tuple[int, int, AicbRow]]:
         """Yield the rows with their stage and their place there."""
         for stage, rows in enumerate(self.job.stages):
             for place, row in enumerate(rows[: self.n_rows]):
@@ -122,7 +276,7 @@ class AicbOperations(JobOperations):
         for rows_of in self._shared():
             self._across(rows_of)
 
-    def _row(self, stage: int, place: int, row: CsvRow) -> None:
+    def _row(self, stage: int, place: int, row: AicbRow) -> None:
         if row.what == COMPUTE:
             ranks = self.part.ranks[stage].reshape(-1)
             if row.size:
@@ -132,16 +286,16 @@ class AicbOperations(JobOperations):
         groups = self.part.groups_of(row.group, stage)
         self._collective(row, groups, np.full(groups.shape, place))
 
-    def _collective(self, row: CsvRow, groups: Ints, place: Ints) -> None:
+    def _collective(self, row: AicbRow, groups: Ints, place: Ints) -> None:
         if groups.shape[1] > 1 and (row.size or row.what == "barrier"):
             made = self.ops.collective(
                 row.what, groups, row.size, self.hows[row.what], STREAM, row.group, label=row.label
             )
             self.ops.set_order(made, place)
 
-    def _shared(self) -> list[list[tuple[int, int, CsvRow]]]:
+    def _shared(self) -> list[list[tuple[int, int, AicbRow]]]:
         """Return rows shared by stages, the k-th of each together: lists of (stage, index, row)."""
-        found: dict[tuple[str, int], list[tuple[int, int, CsvRow]]] = defaultdict(list)
+        found: dict[tuple[str, int], list[tuple[int, int, AicbRow]]] = defaultdict(list)
         count: dict[tuple[str, int], int] = defaultdict(int)
         for stage, place, row in self.part.rows():
             if row.group in OVER_STAGES and row.what not in (SEND, RECEIVE):
@@ -149,7 +303,7 @@ class AicbOperations(JobOperations):
                 count[row.group, stage] += 1
         return list(found.values())
 
-    def _across(self, rows: Sequence[tuple[int, int, CsvRow]]) -> None:
+    def _across(self, rows: Sequence[tuple[int, int, AicbRow]]) -> None:
         """Add a collective across stages."""
         group, first = rows[0][2].group, rows[0][2]
         last = self.part.pp - 1
@@ -166,7 +320,7 @@ class AicbOperations(JobOperations):
 
     def _messages(self) -> None:
         """Add messages between stages, matching the k-th send with the k-th receive."""
-        ends: dict[tuple[int, int, str], list[tuple[int, CsvRow]]] = defaultdict(list)
+        ends: dict[tuple[int, int, str], list[tuple[int, AicbRow]]] = defaultdict(list)
         for stage, place, row in self.part.rows():
             if row.what not in (SEND, RECEIVE):
                 continue
@@ -216,8 +370,6 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    job = read_aicb_csv(user_path(params["file"], context.directory))
+    job = read_aicb(user_path(params["file"], context.directory))
     part = part_of(job, params["replicas"], params["rows"], network.n_hosts)
-    return workload_of(
-        part, AicbOperations, CSV_COLLECTIVES.values(), params, network, rng, context
-    )
+    return workload_of(part, AicbOperations, COLLECTIVES.values(), params, network, rng, context)

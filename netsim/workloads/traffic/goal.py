@@ -19,34 +19,41 @@ Of LogGOPS, the network determines L, g and G; `overhead` is o, which each end o
 from its CPU; O is not modeled. A send of at most `eager_threshold` bytes (S) ends when it begins. A
 larger one starts when its receiver has posted the receive and sent a message of `control` bytes,
 and ends when it has left. NIC numbers are ignored.
+
+A binary file, by `txt2bin`, is little-endian and packed:
+
+    u64 magic, u32 ranks, u8 cpus, u8 nics, ranks x (u64 start, u64 end)
+
+and for each rank at its start, counted from after the magic,
+
+    u32 nodes, u32 roots, roots x u32, nodes x record, u32 ...
+
+A record ends with its ranges of the numbers after all records: the nodes that wait for its end, and
+those that wait for its start.
+
+Source: spcl/LogGOPSim, src/LogGOPSim/txt2bin.re and Parser.hpp; Hoefler, Siebert, Lumsdaine, "Group
+Operation Assembly Language", ICPP 2009.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.inputs import user_path
+from netsim.common.inputs import at_line, read_text, require_file, unreadable, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
-from netsim.limits import PS_BITS
+from netsim.limits import COUNT, HORIZON_PS, PS_BITS, SIZE_BYTES
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.units import written
-from netsim.workloads.importers.goal import (
-    CALC,
-    PS_PER_NS,
-    RECV,
-    SEND,
-    GoalSchedule,
-    is_binary,
-    read_goal_binary,
-    read_goal_text,
-)
+from netsim.units import shortened, written
 from netsim.workloads.importers.matching import (
     PostedMessages,
     is_chain,
@@ -57,7 +64,423 @@ from netsim.workloads.importers.matching import (
 from netsim.workloads.operations import Operations
 from netsim.workloads.traffic._options import PLACEMENT_PARAMS, hosts_of
 
+SEND, RECV, CALC = KINDS = (1, 2, 3)
+NAMES = {SEND: "send", RECV: "recv", CALC: "calc"}
+"""Kinds of operations, as numbered in binary files."""
+
+ANY = -1
+"""Wildcard source or tag of a receive."""
+
+PS_PER_NS = 1000
+
+MAGIC = 4223
+SPOILED = 2342
+"""Magic of a file modified by LogGOPSim (--save-mem), which cannot be read again."""
+
+HEAD = 6
+"""Bytes between the magic and the table of ranks."""
+
+UNKNOWN = (1 << 32) - 1
+"""Wildcard in files."""
+
+RECORD = np.dtype(
+    [
+        ("waits", "<u4"),
+        ("kind", "i1"),
+        ("peer", "<u4"),
+        ("size", "<u8"),
+        ("tag", "<u4"),
+        ("cpu", "u1"),
+        ("nic", "u1"),
+        ("n_then", "<u4"),
+        ("then", "<u4"),
+        ("n_start", "<u4"),
+        ("start", "<u4"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class GoalSchedule:
+    """The n operations of a schedule, by rank in file order, and its m dependencies.
+
+    Attributes:
+        rank: int32[n].
+        kind: int8[n], SEND, RECV or CALC.
+        peer: int64[n], the other rank; ANY for wildcard receives and calculations.
+        size: int64[n], bytes, or nanoseconds of calculations.
+        tag: int64[n]; ANY for wildcard receives.
+        cpu, nic: int16[n].
+        first, then: int64[m], operations of one rank: `then[i]` waits for `first[i]`.
+        at_start: bool[m], whether it waits for its start instead of its end.
+        place: int64[n], the line, or in a binary file the index of the node.
+        unread_bytes: bytes of a binary file that belong to no rank.
+    """
+
+    path: Path
+    n_ranks: int
+    rank: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    peer: NDArray[np.int64]
+    size: NDArray[np.int64]
+    tag: NDArray[np.int64]
+    cpu: NDArray[np.int16]
+    nic: NDArray[np.int16]
+    first: NDArray[np.int64]
+    then: NDArray[np.int64]
+    at_start: NDArray[np.bool_]
+    place: NDArray[np.int64]
+    binary: bool
+    unread_bytes: int = 0
+
+    def __len__(self) -> int:
+        return int(self.rank.size)
+
+    def error(self, op: int, message: str, hint: str | None = None) -> InputError:
+        return InputError(f"{self.name(op)}: {message}", file=str(self.path), hint=hint)
+
+    def name(self, op: int) -> str:
+        """Return the name for messages, such as "line 17 (send of rank 3)"."""
+        what = "node" if self.binary else "line"
+        return f"{what} {self.place[op]} ({NAMES[int(self.kind[op])]} of rank {self.rank[op]})"
+
+    def check(self) -> GoalSchedule:
+        """Return the schedule. Raises InputError for the first invalid operation."""
+        talks, sends = self.kind != CALC, self.kind == SEND
+        here = self.n_ranks
+        too_long = self.size >= HORIZON_PS // PS_PER_NS
+        wrong = [
+            (talks & (self.peer >= here), f"unknown peer: ranks are 0..{here - 1}"),
+            (sends & (self.peer == ANY), "a send needs a destination"),
+            (sends & (self.tag == ANY), "a send needs a tag"),
+            (talks & ((self.size < 0) | (self.size >= SIZE_BYTES)), "has 1 PiB or more"),
+            (~talks & ((self.size < 0) | too_long), "takes 20 h or more"),
+        ]
+        for bad, what in wrong:
+            for op in np.flatnonzero(bad)[:1].tolist():
+                raise self.error(op, what)
+        return self
+
+
+def check_ranks(path: Path, n_ranks: int, n_bytes: int) -> None:
+    """Raise InputError for a number of ranks that cannot fit in a file of `n_bytes`."""
+    if not 1 <= n_ranks <= min(COUNT, n_bytes):
+        raise InputError(f"{n_ranks} ranks in a file of {n_bytes} bytes", file=str(path))
+
+
+Edges = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Nodes, and those that wait for them."""
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """The records of a rank, and its dependencies on ends and on starts."""
+
+    nodes: NDArray[np.void]
+    after_end: Edges
+    after_start: Edges
+
+
+def is_binary(path: Path) -> bool:
+    """Return whether a file starts like a binary schedule."""
+    require_file(path)
+    try:
+        with path.open("rb") as file:
+            begin = file.read(8)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    return len(begin) == 8 and int.from_bytes(begin, "little") in (MAGIC, SPOILED)
+
+
+def read_goal_binary(path: Path) -> GoalSchedule:
+    """Read a binary schedule. Raises InputError with the node."""
+    data = np.asarray(np.memmap(path, np.uint8, "r"))
+    if int(data[:8].view("<u8")[0]) == SPOILED:
+        raise InputError(
+            "was modified by LogGOPSim with --save-mem",
+            file=str(path),
+            hint="convert it again with txt2bin",
+        )
+    n_ranks = int(data[8:12].view("<u4")[0]) if data.size >= 8 + HEAD else 0
+    check_ranks(path, n_ranks, data.size)
+    table = data[8 + HEAD : 8 + HEAD + 16 * n_ranks]
+    if table.size < 16 * n_ranks:
+        raise InputError(f"ends within the table of its {n_ranks} ranks", file=str(path))
+    ranks: list[_Rank] = []
+    parts = table.view("<u8").reshape(-1, 2).tolist()
+    here, named = data.size - 8 - HEAD - table.size, sum(end - start for start, end in parts)
+    if named > here:
+        what = f"its ranks claim {named:,} bytes of {here:,}"
+        raise InputError(what, file=str(path), hint="one part of the file per rank")
+    for rank, (start, end) in enumerate(parts):
+        try:
+            ranks.append(_rank(data, start, end))
+        except InputError as error:
+            raise InputError(f"rank {rank}: {error.message}", file=str(path)) from None
+    return replace(_joined(path, ranks), unread_bytes=here - named)
+
+
+def _rank(data: NDArray[np.uint8], start: int, end: int) -> _Rank:
+    """Read one rank's part of the file. Raises InputError without a file."""
+    part = data[8 + start : 8 + end] if start < end else data[:0]
+    if part.size != end - start or part.size < 8:
+        raise InputError("its part exceeds the file, which may be truncated")
+    n_nodes, n_roots = part[:8].view("<u4").tolist()
+    at = 8 + 4 * n_roots
+    behind = at + n_nodes * RECORD.itemsize
+    if behind > part.size or (part.size - behind) % 4:
+        raise InputError(f"{n_nodes} nodes and {n_roots} roots do not fill {part.size} bytes")
+    nodes = part[at:behind].view(RECORD)
+    waiting = part[behind:].view("<u4").astype(np.int64)
+    for node in np.flatnonzero(~np.isin(nodes["kind"], KINDS))[:1].tolist():
+        raise InputError(f"node {node} is of kind {nodes['kind'][node]}", hint="1, 2 or 3")
+    named = sum(int(nodes[f"n_{which}"].sum(dtype=np.int64)) for which in ("then", "start"))
+    if named != waiting.size:
+        raise InputError(f"{waiting.size:,} dependencies, but records claim {named:,}")
+    ends, starts = (_edges(nodes, which, waiting) for which in ("then", "start"))
+    waits = np.bincount(np.concatenate([ends[1], starts[1]]), minlength=n_nodes)
+    for node in np.flatnonzero(waits != nodes["waits"])[:1].tolist():
+        says = nodes["waits"][node]
+        raise InputError(f"node {node} should wait for {says} others, but {waits[node]} name it")
+    roots = np.sort(part[8:at].view("<u4"))
+    if not np.array_equal(roots, np.flatnonzero(waits == 0)):
+        raise InputError(f"its {n_roots} roots are not the nodes without dependencies")
+    return _Rank(nodes, ends, starts)
+
+
+def _edges(nodes: NDArray[np.void], which: str, waiting: NDArray[np.int64]) -> Edges:
+    counts = nodes[f"n_{which}"].astype(np.int64)
+    begin = nodes[which].astype(np.int64)
+    for node in np.flatnonzero((counts > 0) & (begin + counts > waiting.size))[:1].tolist():
+        raise InputError(f"the {counts[node]} dependents of node {node} exceed its rank's part")
+    first = np.repeat(np.arange(counts.size), counts)
+    place = np.arange(first.size) - np.repeat(np.cumsum(counts) - counts - begin, counts)
+    then = waiting[place]
+    for edge in np.flatnonzero(then >= counts.size)[:1].tolist():
+        raise InputError(f"unknown node {then[edge]} waits for node {first[edge]}")
+    return first, then
+
+
+def _joined(path: Path, ranks: list[_Rank]) -> GoalSchedule:
+    counts = [one.nodes.size for one in ranks]
+    nodes = np.concatenate([one.nodes for one in ranks])
+    firsts = np.cumsum([0, *counts[:-1]]).tolist()
+    edges = [
+        (side[0] + at, side[1] + at, np.full(side[0].size, k == 1))
+        for at, one in zip(firsts, ranks, strict=True)
+        for k, side in enumerate((one.after_end, one.after_start))
+    ]
+    first, then, at_start = (np.concatenate(column) for column in zip(*edges, strict=True))
+    calc, recv = nodes["kind"] == CALC, nodes["kind"] == RECV
+    peer, tag = nodes["peer"].astype(np.int64), nodes["tag"].astype(np.int64)
+    return GoalSchedule(
+        path=path,
+        n_ranks=len(ranks),
+        rank=np.repeat(np.arange(len(ranks), dtype=np.int32), counts),
+        kind=nodes["kind"].astype(np.int8),
+        peer=np.where(calc | (recv & (peer == UNKNOWN)), ANY, peer),
+        size=nodes["size"].astype(np.int64),
+        tag=np.where(calc, 0, np.where(recv & (tag == UNKNOWN), ANY, tag)),
+        cpu=nodes["cpu"].astype(np.int16),
+        nic=nodes["nic"].astype(np.int16),
+        first=first,
+        then=then,
+        at_start=at_start,
+        place=np.arange(len(nodes)) - np.repeat(firsts, counts),
+        binary=True,
+    ).check()
+
+
 Ints = NDArray[np.int64]
+
+_LABEL = "[a-zA-Z][a-zA-Z0-9_]*"
+_B = "[ \t]*"
+OPERATION = (
+    rf"^(?:(?P<label>{_LABEL}){_B}:{_B})?(?P<kind>send|recv|calc){_B}(?P<size>[0-9]+){_B}"
+    rf"(?:b{_B}(?P<way>to|from){_B}(?P<peer>-1|[0-9]+){_B}(?:tag{_B}(?P<tag>-1|[0-9]+){_B})?)?"
+    rf"(?:cpu{_B}(?P<cpu>[0-9]+){_B})?(?:nic{_B}(?P<nic>[0-9]+))?$"
+)
+EDGE = rf"^(?P<then>{_LABEL})[ \t]+(?P<what>i?requires){_B}(?P<first>{_LABEL})$"
+
+_RANKS = re.compile(rf"num_ranks{_B}([0-9]{{1,18}})", re.ASCII)
+_OPEN = re.compile(rf"rank{_B}([0-9]{{1,18}}){_B}\{{", re.ASCII)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_PARTS = rf"(num_ranks{_B}[0-9]+|rank{_B}[0-9]+{_B}\{{|\}})"
+"""Starts and ends of ranks, which may share a line with other statements."""
+
+COLUMNS: dict[str, tuple[type[np.integer[Any]], int]] = {
+    "size": (np.int64, 0),
+    "peer": (np.int64, ANY),
+    "tag": (np.int64, 0),
+    "cpu": (np.int16, 0),
+    "nic": (np.int16, 0),
+}
+"""Type and default of an operation's numbers."""
+
+MANY = 18
+"""Numbers with more digits may exceed int64."""
+
+MAX_CPU = 255
+"""Largest index of a CPU or NIC."""
+
+HINT = (
+    'such as "l1: send 4096b to 1 tag 7", "l2: recv 4096b from 0 tag 7", "l3: calc 1000", '
+    '"l3 requires l2", "rank 0 {" or "}"'
+)
+
+
+def read_goal_text(path: Path) -> GoalSchedule:
+    """Read a schedule as text. Raises InputError with the line."""
+    import polars as pl
+
+    text = read_text(path)
+    if "//" in text or "/*" in text:
+        text = _COMMENT.sub(partial(_blank, path), text)
+    lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n")).explode("text")
+    parts = pl.col("text").str.replace_all(_PARTS, "\n$1\n").str.split("\n")
+    rows = lines.with_row_index("line", 1).with_columns(parts).explode("text")
+    rows = rows.with_columns(pl.col("text").str.strip_chars(" \t\r")).filter(pl.col("text") != "")
+    rows = rows.with_row_index("at").cast({"at": pl.Int64, "line": pl.Int64})
+    edge = pl.col("text").str.contains("requires", literal=True)
+    ops, edges = (
+        rows.filter(which)
+        .with_columns(pl.col("text").str.extract_groups(pattern).alias("groups"))
+        .unnest("groups")
+        for which, pattern in ((~edge, OPERATION), (edge, EDGE))
+    )
+    named = ((ops, "kind"), (edges, "then"))  # a group that every match has
+    others = [part.filter(pl.col(name).is_null()) for part, name in named]
+    unlike = pl.concat([part.select("at", "line", "text") for part in others]).sort("at")
+    n_ranks, ranks = _ranks(path, unlike.rows(), 1 + text.removesuffix("\n").count("\n"))
+    ops, edges = (part.drop_nulls(name) for part, name in named)
+    for part in (ops, edges):
+        for k in np.flatnonzero(ranks(part["at"]) < 0)[:1].tolist():
+            raise at_line(path, part["line"][k], "is outside of a rank")
+    place, rank = ops["line"].to_numpy(), ranks(ops["at"])
+    kind = ops["kind"].replace_strict({name: k for k, name in NAMES.items()}, return_dtype=pl.Int8)
+    way = ops["way"].replace_strict({"to": SEND, "from": RECV}, default=0, return_dtype=pl.Int8)
+    wrong = ((kind == CALC) & ((way > 0) | ops["nic"].is_not_null())) | (
+        (kind != CALC) & (way != kind)
+    )
+    for k in wrong.arg_true()[:1].to_list():
+        raise at_line(path, int(place[k]), "is not an operation", HINT)
+    numbers: dict[str, Any] = {name: _numbers(path, place, ops[name]) for name in COLUMNS}
+    first, then, at_start = _dependencies(path, ops, rank, edges, ranks(edges["at"]))
+    return GoalSchedule(
+        path=path,
+        n_ranks=n_ranks,
+        rank=rank.astype(np.int32),
+        kind=kind.to_numpy(),
+        **numbers,
+        first=first,
+        then=then,
+        at_start=at_start,
+        place=place,
+        binary=False,
+    ).check()
+
+
+def _blank(path: Path, comment: re.Match[str]) -> str:
+    """Return the lines of a comment without their text."""
+    if comment[0].startswith("/*") and not comment[0][2:].endswith("*/"):
+        line = 1 + comment.string.count("\n", 0, comment.start())
+        raise at_line(path, line, "unterminated comment")
+    return " " + "\n" * comment[0].count("\n")
+
+
+def _ranks(
+    path: Path, others: Sequence[tuple[int, int, str]], last_line: int
+) -> tuple[int, Callable[[Any], Ints]]:
+    """Return the number of ranks, and a function from rows to their ranks, -1 outside.
+
+    `others` are rows that are neither operations nor dependencies, with their lines and texts.
+    """
+    n_ranks, rank, is_open = 0, -1, False
+    rows, of = [-1], [-1]
+    for at, line, text in others:
+        if match := _RANKS.fullmatch(text):
+            if n_ranks or rank >= 0:
+                raise at_line(path, line, "num_ranks must appear once, before all ranks")
+            n_ranks = int(match[1])
+            check_ranks(path, n_ranks, path.stat().st_size)
+        elif match := _OPEN.fullmatch(text):
+            if is_open:
+                raise at_line(path, line, f"missing }} of rank {rank}", "}")
+            if int(match[1]) != rank + 1 or rank + 1 >= n_ranks:
+                right = f"rank {rank + 1}" if rank + 1 < n_ranks else "none"
+                what = f"rank {int(match[1])} of {n_ranks}, expected {right}"
+                raise at_line(path, line, what, "num_ranks, then ranks in order from 0")
+            rank, is_open = rank + 1, True
+        elif text != "}":
+            raise at_line(path, line, f"{written(text)} is not understood", HINT)
+        elif not is_open:
+            raise at_line(path, line, "} without an open rank")
+        else:
+            is_open = False
+        rows.append(at)
+        of.append(rank if is_open else -1)
+    if not n_ranks:
+        raise InputError("must begin with num_ranks", file=str(path))
+    if is_open:
+        raise at_line(path, last_line, f"missing }} of rank {rank}", "}")
+    if rank + 1 < n_ranks:
+        raise at_line(path, last_line, f"ends after {rank + 1} of {n_ranks} ranks")
+    return n_ranks, lambda at: np.array(of)[np.searchsorted(rows, at.to_numpy(), "right") - 1]
+
+
+def _dependencies(
+    path: Path, ops: Any, rank: Ints, edges: Any, ranks: Ints
+) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Return the operations waited for, those that wait, and which wait for a start.
+
+    Raises InputError, with the line, for a duplicate, unknown or not yet defined label.
+    """
+    import polars as pl
+
+    named = ops["label"].is_not_null().arg_true().to_numpy()
+    labels, defined_at, lines = (
+        ops["label"].drop_nulls(),
+        ops["line"].to_numpy()[named],
+        edges["line"],
+    )
+    texts = pl.concat([one.alias("") for one in (labels, edges["then"], edges["first"])])
+    codes = texts.rank("dense").to_numpy().astype(np.int64)
+    codes += np.concatenate([rank[named], ranks, ranks]) * (len(texts) + 1)
+    defined, waits, awaited = np.split(codes, [named.size, named.size + len(edges)])
+    order = np.argsort(defined, kind="stable")
+    twice = np.flatnonzero(defined[order[1:]] == defined[order[:-1]])[:1]
+    for one, other in zip(order[twice].tolist(), order[twice + 1].tolist(), strict=True):
+        what = f"duplicate label {written(labels[other])} (line {defined_at[one]})"
+        raise at_line(path, int(defined_at[other]), what)
+    ends = []
+    for name, codes in (("then", waits), ("first", awaited)):
+        at = np.append(order, -1)[np.searchsorted(defined[order], codes)]
+        there = (at >= 0) & (np.append(defined, -1)[at] == codes)
+        above = there & (np.append(defined_at, 0)[at] <= lines.to_numpy())
+        for k in np.flatnonzero(~above)[:1].tolist():
+            where = f", defined below on line {defined_at[at[k]]}" if there[k] else ""
+            raise at_line(path, lines[k], f"unknown label {written(edges[name][k])}{where}")
+        ends.append(named[at])
+    for k in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
+        raise at_line(path, lines[k], "waits for itself")
+    return ends[1], ends[0], (edges["what"] == "irequires").to_numpy()
+
+
+def _numbers(path: Path, lines: Ints, texts: Any) -> NDArray[Any]:
+    """Return a column of numbers, its default where missing."""
+    import polars as pl
+
+    kind, default = COLUMNS[texts.name]
+    for k in (texts.str.len_bytes() > MANY).arg_true()[:1].to_list():
+        what = f"{texts.name} {shortened(texts[k])} is too large"
+        raise at_line(path, int(lines[k]), what)
+    numbers = texts.cast(pl.Int64).fill_null(default)
+    if kind == np.int16:
+        for k in (numbers > MAX_CPU).arg_true()[:1].to_list():
+            raise at_line(path, int(lines[k]), f"{texts.name} {numbers[k]} exceeds {MAX_CPU}")
+    made: NDArray[Any] = numbers.to_numpy().astype(kind)
+    return made
+
 
 LABELED = 100_000
 """Largest number of operations that get labels with their lines."""

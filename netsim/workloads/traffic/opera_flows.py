@@ -3,7 +3,7 @@
     0 5 1000000 0
     3 1 24000 1500
 
-Node k is host k. Times are nanoseconds.
+Node k is host k. Times are nanoseconds. Source: TritonNetworking/opera-sim.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from netsim.common.inputs import user_path
 from netsim.flows import FlowTable, TrafficContext
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.workloads.importers.flow_text import read_opera_flows
-from netsim.workloads.traffic.ns3_flows import START_TIMES, flow_table
+from netsim.workloads.traffic.ns3_flows import START_TIMES, flow_table, read_opera_flows
 
 PARAMS = [Param("file", "file", REQUIRED, "flow list, such as flows.htsim"), START_TIMES]
 

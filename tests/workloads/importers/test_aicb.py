@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from netsim.errors import InputError
-from netsim.workloads.importers.aicb import AicbRow, AicbWorkload, Phase, read_aicb
+from netsim.workloads.traffic.simai import Phase, SimaiRow, SimaiWorkload, read_simai
 
 POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
 HEADER = (
@@ -16,10 +16,10 @@ LAYER = "layer0\t-1\t1000\tALLREDUCE\t4194304\t1000\tNONE\t0\t1000\tALLREDUCE\t8
 MINIMAL = f"{HEADER}\n1\n{LAYER}"
 
 
-def read(directory: Path, text: str | bytes) -> AicbWorkload:
+def read(directory: Path, text: str | bytes) -> SimaiWorkload:
     path = directory / "w.txt"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return read_aicb(path)
+    return read_simai(path)
 
 
 def test_minimal_workload_is_read(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_minimal_workload_is_read(tmp_path: Path) -> None:
     assert work.left_out == ()
     reduce = Phase(1000, "all_reduce", "", 4194304)
     weights = Phase(1000, "all_reduce", "", 8388608)
-    row = AicbRow(3, "layer0", reduce, Phase(1000, "", "", 0), weights, 100)
+    row = SimaiRow(3, "layer0", reduce, Phase(1000, "", "", 0), weights, 100)
     assert work.rows == [row]
     assert work.micro_batches == [[row]]
 

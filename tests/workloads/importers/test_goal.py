@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from raises_input import mentions
 
 from netsim.errors import InputError
-from netsim.workloads.importers.goal import (
+from netsim.workloads.traffic.goal import (
     GoalSchedule,
     is_binary,
     read_goal_binary,
