@@ -190,7 +190,6 @@ class Checkpointer:
     every_s: float | None
     origin: Mapping[str, Any] | None = None
     since: Checkpoint | None = None
-    _run: tuple[Engine, StallDetector, Readings | None] | None = None
     _written: float = 0.0
 
     def find(self) -> None:
@@ -214,12 +213,11 @@ class Checkpointer:
     def restore(
         self, engine: Engine, stall_detector: StallDetector, readings: Readings | None
     ) -> None:
-        """Restore the engine, the stall detector and the readings from the checkpoint, if any;
-        further ones hold their state.
+        """Restore the engine, the stall detector and the readings from the checkpoint, if any.
 
         Raises InputError if the engine or the readings have another layout.
         """
-        self._run, self._written = (engine, stall_detector, readings), time.monotonic()
+        self._written = time.monotonic()
         if self.since is None:
             return
         from netsim.engine.snapshot import ForeignSnapshotError
@@ -237,25 +235,26 @@ class Checkpointer:
         stall_detector.restore(header.stall)
         self.since = replace(self.since, snapshot={})  # frees its memory
 
-    def write_if_due(self, wall_s: float) -> None:
-        """Write a checkpoint if the interval has passed."""
-        if self.every_s is not None and time.monotonic() - self._written >= self.every_s:
-            self.write(wall_s)
+    @property
+    def is_due(self) -> bool:
+        """Whether the interval has passed."""
+        return self.every_s is not None and time.monotonic() - self._written >= self.every_s
 
-    def write(self, wall_s: float) -> None:
+    def write(
+        self, wall_s: float, engine: Engine, detector: StallDetector, readings: Readings | None
+    ) -> None:
         """Write a checkpoint if the run writes any; warn if that fails."""
-        if self.every_s is None or self._run is None:
+        if self.every_s is None:
             return
         from netsim.engine.snapshot import stored
 
-        engine, stall_detector, readings = self._run
         header = CheckpointHeader(
             point=self.point,
             run_inputs=self.run_inputs,
             now_ps=engine.now_ps,
             wall_s=wall_s,
             every_s=self.every_s,
-            stall=stall_detector.state(),
+            stall=detector.state(),
             digest=engine.digest(),
             origin=self.origin,
         )

@@ -85,8 +85,9 @@ BLOCK = 1 << 16
 PATHS_SEED = 1
 
 
-WAITING, WAITING_PAUSING = 0, 40
-"""Slots per port for packets that wait in queues, without and with PFC."""
+SLOTS_PER_XOFF, SLOTS_PER_PACKET = 2.4, 1.25
+"""Slots of the packets that wait at a lossless port: per packet of XOFF, but at most per packet of
+the run and port. Rings are powers of two, which explains both (fitted to permutations)."""
 
 MIN_RESENT = 1.01
 """Transmissions per data packet above which retransmissions are mentioned."""
@@ -632,8 +633,18 @@ def _pool_bytes(scenario: Scenario, point: Point, found: Estimate) -> int:
     flying = float(per_delay.mean()) * (1 + found.control_per_data)
     rest = BLOCK_SLOTS + FIRST_RING * fabric.n_link_classes
     per_port = min(flying, found.packet_hops / found.path_ports) + rest
-    waiting = WAITING_PAUSING if fabric.coupled else WAITING
+    waiting = _waiting_slots(scenario, point, found)
     return int(found.path_ports * (waiting + per_port) * slot_bytes)
+
+
+def _waiting_slots(scenario: Scenario, point: Point, found: Estimate) -> float:
+    """Return the slots per port of packets that PFC holds; without PFC, `_pool_bytes` has room."""
+    sizes = scenario.sizes
+    fabrics = (scenario.fabric,) if sizes is None else sizes.fabrics
+    n_ports = [1] if sizes is None else np.bincount(sizes.kind, minlength=len(fabrics))
+    xoff_bytes = [fabric.queue.params.get("xoff_bytes", 0) for fabric in fabrics]
+    held = SLOTS_PER_XOFF * np.average(xoff_bytes, weights=n_ports) / point.packets.data_bytes
+    return float(min(held, SLOTS_PER_PACKET * found.packets / found.path_ports))
 
 
 def _bitmap_bytes(scenario: Scenario, point: Point) -> int:

@@ -232,8 +232,8 @@ class _Simulation:
         )
         for note in filter(None, notes):
             warn_once(f"{self.point.name}: {note}")
-        if reason == INTERRUPTED and self.checkpointer is not None:
-            self.checkpointer.write(self.wall_s)
+        if reason == INTERRUPTED:
+            self._write_checkpoint()
         if reason == TIME_LIMIT:
             return self._ended(
                 TIME_LIMIT, "stopped by stop.max_time", stall.undelivered(self.engine)
@@ -275,9 +275,15 @@ class _Simulation:
         moved = report.counts.payload_bytes + report.counts.tasks_done
         no_progress = self.stall_detector.is_stalled(report.counts, moved)
         stalled = self._stall(no_progress) if report.is_running else None
-        if report.is_running and not stalled and self.checkpointer is not None:
-            self.checkpointer.write_if_due(self.wall_s)
+        due = self.checkpointer is not None and self.checkpointer.is_due
+        if due and report.is_running and not stalled:
+            self._write_checkpoint()
         return stalled
+
+    def _write_checkpoint(self) -> None:
+        if self.checkpointer is not None:
+            detector = self.stall_detector
+            self.checkpointer.write(self.wall_s, self.engine, detector, self.readings)
 
     def _check_retransmissions(self, hops: int) -> None:
         """Warn once if nearly all packets are retransmissions: the run may never end."""

@@ -1,6 +1,8 @@
 """Checkpoints: a valid one of the same run resumes it; any other is rejected with the reason."""
 
 import errno
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,12 @@ from netsim import InputError
 from netsim.api import run
 from netsim.cli import app
 from netsim.engine.snapshot import Stored
+from netsim.experiment import Experiment
 from netsim.plugins import registry
 from netsim.results import files, load
 from netsim.running import checkpoint
-from netsim.running.checkpoint import CheckpointHeader
+from netsim.running.checkpoint import Checkpointer, CheckpointHeader
+from netsim.running.point import ready_engine, simulate
 from netsim.version import __version__
 
 EXPERIMENT = """
@@ -279,3 +283,21 @@ def test_python_api_writes_checkpoints_and_resumes(
     assert "e resumes at " in capsys.readouterr().err
     assert len(written) > 3
     assert result.summary["hash"] == run("e.toml", out="whole")[0].summary["hash"]
+
+
+@pytest.mark.usefixtures("plain_python")
+def test_the_memory_of_a_run_is_free_before_its_result_is_written(tmp_path, monkeypatch) -> None:
+    engines = []
+
+    def ready(*arguments):
+        engine = ready_engine(*arguments)
+        engines.append(weakref.ref(engine))
+        return engine
+
+    monkeypatch.setattr("netsim.running.point.ready_engine", ready)
+    (tmp_path / "e.toml").write_text(EXPERIMENT)
+    (point,) = Experiment.load(tmp_path / "e.toml").points()
+    checkpointer = Checkpointer("e", tmp_path / "c", RUN_INPUTS, 1000.0)
+    simulate(point, threads=1, checkpointer=checkpointer)
+    gc.collect()
+    assert [engine() for engine in engines] == [None]
