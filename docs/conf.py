@@ -38,7 +38,7 @@ BELOW = {
         *("transports/README", "netsim/queues/README", "netsim/routing_algorithms/README"),
         *("topologies/README", "netsim/traffic/README"),
     ],
-    "docs/reproduce": ["docs/roce-figure-5", "docs/lite-gpu"],
+    "docs/reproduce": ["docs/lite-gpu"],
     "docs/accuracy": ["docs/comparisons"],
     "CONTRIBUTING": [
         *("netsim/README", "netsim/engine/README", "netsim/SECURITY"),

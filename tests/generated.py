@@ -16,6 +16,13 @@ import click
 from netsim.cli import bench
 from netsim.cli.app import app, groups
 from netsim.common.discovery import GROUPS, stated_time
+from netsim.common.terminal import Wide
+from netsim.engine.kernels.handlers import (
+    HANDLERS,
+    PROGRAM_HANDLERS,
+    QUEUE_HANDLERS,
+    ROUTING_HANDLERS,
+)
 from netsim.experiment import built_in, schema
 from netsim.experiment.reference import Reference
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
@@ -24,6 +31,8 @@ from netsim.params import Param, keys_of
 from netsim.plugins import registry
 from netsim.results import COLUMNS
 from netsim.validation.page import percent, rows_of
+from netsim.workloads.cli import cost, workload_inference
+from netsim.workloads.cost.compare import compare
 from netsim.workloads.cost.cost_tables import (
     FailureRates,
     Fleet,
@@ -32,8 +41,11 @@ from netsim.workloads.cost.cost_tables import (
     Memory,
     Package,
     Wafer,
+    load_cost_tables,
 )
 from netsim.workloads.inference.deployment import Formats, LatencyLimits, Options, Overheads
+from netsim.workloads.inference.limits import comparison
+from netsim.workloads.job import load as files
 from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Link, Machine, Unit
 from netsim.workloads.job.model import Model
@@ -46,9 +58,8 @@ MARKED = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- /generated -->)"
 
 def pages() -> list[Path]:
     """Return the pages with generated tables."""
-    found = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "experiments" / "README.md"]
-    found += [ROOT / "netsim" / "traffic" / "README.md"]
-    found += (ROOT / "netsim" / "workloads").glob("*/README.md")
+    folders = ("docs", "experiments", "netsim", "topologies", "transports")
+    found = [ROOT / "README.md", *(page for one in folders for page in (ROOT / one).rglob("*.md"))]
     return sorted(page for page in found if MARKED.search(page.read_text("utf-8")))
 
 
@@ -251,6 +262,45 @@ def _command(name: str, parent: click.Context) -> Iterator[str]:
         yield ""
 
 
+def handlers(kind: str) -> Iterator[str]:
+    """Yield when the engine calls each handler of a kind of plugin."""
+    if kind == "transport":
+        rows = [[f"`{row.form}`", row.runs_on, row.called] for row in HANDLERS.values()]
+        return _table(("handler", "runs on", "called when"), rows)
+    others = {"queue": QUEUE_HANDLERS, "routing": ROUTING_HANDLERS, "program": PROGRAM_HANDLERS}
+    rows = [[f"`{row.form}`", row.called] for row in others[kind].values()]
+    return _table(("handler", "called"), rows)
+
+
+def presets(*kinds: str) -> Iterator[str]:
+    """Yield the names of the presets of each kind of file."""
+    rows = ([kind, ", ".join(f"`{name}`" for name in files.presets(kind))] for kind in kinds)
+    return _table(("presets of", ""), rows)
+
+
+def _wide(table: Wide) -> Iterator[str]:
+    rows = zip(*(column.cells for column in table.columns), strict=True)
+    return _table([column.name for column in table.columns], rows)
+
+
+def costs() -> Iterator[str]:
+    """Yield the tables of `netsim cost`, each with its note."""
+    book = load_cost_tables("lite")
+    for table in cost.tables(book, compare(book)):
+        yield from [table] if isinstance(table, str) else _wide(table)
+        yield ""
+
+
+def counts() -> Iterator[str]:
+    """Yield the operations and bytes of a layer of the compared models."""
+    return _wide(workload_inference.count_table(comparison()))
+
+
+def claims() -> Iterator[str]:
+    """Yield which Lite-GPUs match an H100 for all models, by the assumptions."""
+    return _wide(workload_inference.claim_table(workload_inference.lite_rows(comparison())))
+
+
 COMPARED = {
     "closed_forms": "closed forms: latency, incast, ring all-reduce, fair shares",
     "reference": "a slow simulator written from the model's definition, every departure",
@@ -342,6 +392,11 @@ TABLES: dict[str, Any] = {
     "cli": cli,
     "steps": steps,
     "patterns": patterns,
+    "handlers": handlers,
+    "presets": presets,
+    "costs": costs,
+    "counts": counts,
+    "claims": claims,
     "speed": speed,
     "speed_history": speed_history,
 }

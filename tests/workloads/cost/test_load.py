@@ -9,9 +9,7 @@ import pytest
 from marked import values
 
 from netsim.common.inputs import read_toml
-from netsim.common.terminal import Wide
 from netsim.errors import InputError
-from netsim.workloads.cli.cost import tables
 from netsim.workloads.cost.compare import compare
 from netsim.workloads.cost.cost_tables import cost_tables_from, load_cost_tables
 from netsim.workloads.job.load import load_machine, presets
@@ -104,16 +102,6 @@ def test_random_changes_are_rejected_or_give_rows(tree):
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "netsim" / "workloads" / "cost" / "README.md").read_text("utf-8")
-
-
-def test_page_tables_equal_command_output():
-    costs = load_cost_tables("lite")
-    made = [table for table in tables(costs, compare(costs)) if isinstance(table, Wide)]
-    assert len(made) == 4
-    for table in made:
-        lines = [[column.name for column in table.columns]]
-        lines += [list(row) for row in zip(*(one.cells for one in table.columns), strict=True)]
-        assert [line for line in lines if f"| {' | '.join(line)} |" not in PAGE] == []
 
 
 def test_numbers_in_page_text_are_current():

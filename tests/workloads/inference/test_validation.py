@@ -8,9 +8,7 @@ from marked import values
 from measured_rows import GROUPS, error, errors, fitted_overheads, predicted, with_overheads
 
 from netsim.common.inputs import read_toml
-from netsim.workloads.cli import workload_inference as commands
 from netsim.workloads.inference.deployment import Overheads
-from netsim.workloads.inference.limits import comparison
 from netsim.workloads.job.load import presets
 from netsim.workloads.validation.hardware import iteration_sources, measured_iterations
 
@@ -86,24 +84,6 @@ def test_roofline_alone_is_up_to_eight_times_too_fast():
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "netsim" / "workloads" / "inference" / "README.md").read_text("utf-8")
-LITE = (ROOT / "docs" / "lite-gpu.md").read_text("utf-8")
-
-
-def missing(wide, page):
-    """Return the rows of a table that a page lacks."""
-    rows = zip(*(column.cells for column in wide.columns), strict=True)
-    return [row for row in (f"| {' | '.join(one)} |" for one in rows) if row not in page]
-
-
-def test_page_tables_equal_command_output():
-    models = comparison()
-    assert missing(commands.count_table(models), PAGE) == []
-    assert missing(commands.claim_table(commands.lite_rows(models)), LITE) == []
-
-
-@pytest.mark.parametrize("kind", ["deployments", "overheads"])
-def test_page_names_every_preset(kind):
-    assert [name for name in presets(kind) if f"`{name}`" not in PAGE] == []
 
 
 def test_error_values_in_page_text_are_current():

@@ -247,11 +247,3 @@ def test_figures_agree_with_independent_calculations():
     assert ours["devices_per_dc"] * 2 == paper_job("dense").layout.gpus
     # The paper's 7 ms on a single path are about 7 times the 0.974 ms of an idle path.
     assert 6 < fullest_link(trials=20, seed=5) < 8
-
-
-PAGE = Path(__file__).parents[3] / "netsim" / "workloads" / "job" / "README.md"
-
-
-def test_page_names_every_preset():
-    for kind in ["jobs", "models", "machines"]:
-        assert [name for name in presets(kind) if f"`{name}`" not in PAGE.read_text("utf-8")] == []
