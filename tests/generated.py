@@ -3,26 +3,39 @@
 python tests/generated.py     # updates the pages
 """
 
+import ast
+import inspect
 import json
+import pkgutil
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from statistics import mean, median
+from types import ModuleType
 from typing import Any
 
 import click
 
+import netsim.blocks
+import netsim.network
+import netsim.program
+import netsim.queue
+import netsim.routing
+import netsim.transport
 from netsim.cli import bench
 from netsim.cli.app import app, groups
 from netsim.common.discovery import GROUPS, stated_time
 from netsim.common.terminal import Wide
+from netsim.engine.kernels import fields, ports, routing, services, tasks
 from netsim.engine.kernels.handlers import (
     HANDLERS,
     PROGRAM_HANDLERS,
     QUEUE_HANDLERS,
     ROUTING_HANDLERS,
 )
+from netsim.engine.kernels.layout import annotated
 from netsim.experiment import built_in, schema
 from netsim.experiment.reference import Reference
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
@@ -53,7 +66,7 @@ from netsim.workloads.job.paper import Infrastructure, TrainingTarget
 from netsim.workloads.validation import hardware
 
 ROOT = Path(__file__).parent.parent
-MARKED = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- generated: ([\w. -]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
 
 
 def pages() -> list[Path]:
@@ -272,6 +285,94 @@ def handlers(kind: str) -> Iterator[str]:
     return _table(("handler", "called"), rows)
 
 
+def _doc(node: object) -> str:
+    """Return the first paragraph of a module's, class's or function's docstring."""
+    text = inspect.getdoc(node) or ""
+    return _line(text.partition("\n\n")[0]).replace("``", "`")
+
+
+def _functions(module: ModuleType, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the form and effect of the functions that a module defines, in its order."""
+    tree = ast.parse(inspect.getsource(module))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name in names:
+            rest = node.args.vararg
+            arguments = [one.arg for one in node.args.args] + ([f"*{rest.arg}"] if rest else [])
+            effect = _line((ast.get_docstring(node) or "").partition("\n\n")[0])
+            yield f"`{node.name}({', '.join(arguments)})`", effect.replace("``", "`")
+
+
+def functions(kind: str) -> Iterator[str]:
+    """Yield the functions that the handlers of a kind of plugin may call."""
+    module, front = {
+        "transport": (services, netsim.transport),
+        "queue": (ports, netsim.queue),
+        "routing": (routing, netsim.routing),
+        "program": (tasks, netsim.program),
+    }[kind]
+    return _table(("function", "effect"), _functions(module, front.__all__))
+
+
+def builder() -> Iterator[str]:
+    """Yield the methods of NetworkBuilder."""
+    rows = []
+    for name, method in vars(netsim.network.NetworkBuilder).items():
+        if name[0] != "_":
+            arguments = list(inspect.signature(method).parameters)[1:]
+            rows.append((f"`{name}({', '.join(arguments)})`", _doc(method)))
+    return _table(("call", "effect"), rows)
+
+
+def blocks() -> Iterator[str]:
+    """Yield the building blocks of transports."""
+    found = pkgutil.iter_modules(netsim.blocks.__path__)
+    rows = ((f"`{one.name}`", _doc(import_module(f"netsim.blocks.{one.name}"))) for one in found)
+    return _table(("block", "provides"), rows)
+
+
+def reserved() -> Iterator[str]:
+    """Yield the fields of the engine's records, which a transport cannot declare."""
+    sides = [set(annotated(one)) for one in (fields.TxRecord, fields.RxRecord)]
+    common = [name for name in annotated(fields.TxRecord) if name in set.intersection(*sides)]
+    rows = [("both sides", common)]
+    for state, record in {
+        "TX_STATE": fields.TxRecord,
+        "RX_STATE": fields.RxRecord,
+        "HOST_STATE": fields.HostRecord,
+        "PACKET_FIELDS": fields.PacketRecord,
+    }.items():
+        own = [name for name in annotated(record) if name not in common or "HOST" in state]
+        rows.append((f"`{state}`", annotated(record) if "PACKET" in state else own))
+    return _table(("state", "names"), ((a, ", ".join(f"`{name}`" for name in b)) for a, b in rows))
+
+
+def modules(folder: str) -> Iterator[str]:
+    """Yield the modules of a folder of netsim."""
+    package = import_module(folder)
+    rows = []
+    for found in pkgutil.iter_modules(package.__path__):
+        if not found.ispkg:
+            source = Path(package.__path__[0], f"{found.name}.py").read_text("utf-8")
+            effect = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")[0]
+            rows.append((f"`{found.name}.py`", _line(effect)))
+    return _table(("file", "contents"), rows)
+
+
+def folders() -> Iterator[str]:
+    """Yield the folders of netsim, the packages above `netsim` first."""
+    mapped = ("plots", "topologies", "transports")
+    found = [(f"../{name}/", ROOT / name) for name in mapped]
+    for path in sorted((ROOT / "netsim").rglob("__init__.py")):
+        name = path.parent.relative_to(ROOT / "netsim").as_posix()
+        if name not in (".", "workloads") and not name.startswith(("engine/", "conformance/")):
+            found.append((f"{name}/", path.parent))
+    rows = []
+    for name, path in found:
+        text = ast.get_docstring(ast.parse((path / "__init__.py").read_text("utf-8"))) or ""
+        rows.append((f"`{name}`", _line(text.partition("\n\n")[0])))
+    return _table(("folder", "contents"), rows)
+
+
 def presets(*kinds: str) -> Iterator[str]:
     """Yield the names of the presets of each kind of file."""
     rows = ([kind, ", ".join(f"`{name}`" for name in files.presets(kind))] for kind in kinds)
@@ -393,6 +494,12 @@ TABLES: dict[str, Any] = {
     "steps": steps,
     "patterns": patterns,
     "handlers": handlers,
+    "functions": functions,
+    "builder": builder,
+    "blocks": blocks,
+    "reserved": reserved,
+    "modules": modules,
+    "folders": folders,
     "presets": presets,
     "costs": costs,
     "counts": counts,

@@ -281,17 +281,6 @@ def test_unspecialized_kernel_does_not_run():
         ports.set_paused(None, None, 0, 0)
 
 
-PAGE = Path(__file__).parents[2] / "transports" / "README.md"
-
-
-def test_guide_contains_the_handler_table():
-    text = PAGE.read_text("utf-8").partition(
-        "| handler | runs on | called when |\n|---|---|---|\n"
-    )[2]
-    rows = [f"| `{h.form}` | {h.runs_on} | {h.called} |" for h in HANDLERS.values()]
-    assert text.partition("\n\n")[0].splitlines() == rows
-
-
 def test_handler_numbers_are_unique_and_map_to_names():
     names = {}
     for table in (HANDLERS, QUEUE_HANDLERS):
