@@ -1,4 +1,4 @@
-"""Plots, by subject: `flows.py`, `by_axis.py` (sweeps), `links.py`, `over_time.py`; `networks.py`.
+"""Plots, by subject: flows, sweeps by axis, links, values over time; drawings of networks.
 
 `PLOTS` of a file names its kinds of `netsim plot --kind`, with a line each. A kind is a function of
 that name: it takes results (`netsim.results.Result`) and returns a `sweeps.Picture`: a figure, and
