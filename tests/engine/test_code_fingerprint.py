@@ -3,10 +3,13 @@
 Sources are edited in a copy of the package; nothing is compiled.
 """
 
+import dis
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
 
 import pytest
 from cache_folders import copy_of_package
@@ -303,3 +306,19 @@ def test_line_of_compiled_code_is_found_in_the_edited_file(tmp_path):
     path = str(tmp_path / "mine.py")
     assert present_place(path, line + 1, then, lines_of(now.codes)) == (path, line + 3)
     assert present_place(path, 1, then, lines_of(now.codes)) == (path, 1)
+
+
+def test_global_names_are_those_that_the_disassembler_finds() -> None:
+    """A function with over 256 names has extended arguments."""
+    many = "\n".join(f"    print(name_{n}, name_{n}.part)" for n in range(300))
+    scope: dict[str, Any] = {}
+    exec(f"def long():\n{many}\n    return lambda: inner", scope)
+    functions = [value for value in vars(bindings).values() if isinstance(value, FunctionType)]
+    for function in (scope["long"], *functions):
+        assert set(bindings.global_names(function.__code__)) == _loaded(function.__code__)
+
+
+def _loaded(code: CodeType) -> set[str]:
+    loads = {load.argval for load in dis.get_instructions(code) if load.opname == "LOAD_GLOBAL"}
+    within = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return loads.union(*map(_loaded, within))
