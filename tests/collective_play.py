@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.workloads.collectives import Steps
+from netsim.workloads.collectives.steps import Steps
 
 Held = NDArray[np.int64]
 """int64[n, pieces, ranks]: how often position i has each rank's contribution to a piece."""

@@ -45,8 +45,7 @@ from netsim.plugins import registry
 from netsim.results import COLUMNS
 from netsim.validation.page import percent, rows_of
 from netsim.workloads.cli import cost, workload_inference
-from netsim.workloads.cost.compare import compare
-from netsim.workloads.cost.cost_tables import (
+from netsim.workloads.cost.costs import (
     FailureRates,
     Fleet,
     Gpu,
@@ -54,14 +53,14 @@ from netsim.workloads.cost.cost_tables import (
     Memory,
     Package,
     Wafer,
+    compare,
     load_cost_tables,
 )
 from netsim.workloads.inference.deployment import Formats, LatencyLimits, Options, Overheads
 from netsim.workloads.inference.limits import comparison
 from netsim.workloads.job import load as files
-from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
+from netsim.workloads.job.job import Layout, Model, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Link, Machine, Unit
-from netsim.workloads.job.model import Model
 from netsim.workloads.job.paper import Infrastructure, TrainingTarget
 from netsim.workloads.validation import hardware
 

@@ -26,9 +26,9 @@ from netsim.experiment.document import apply_overrides
 from netsim.experiment.scenario import prepare
 from netsim.model.inventory import read_prices
 from netsim.plugins import registry
-from netsim.workloads.cost.cost_tables import cost_tables_from, load_cost_tables
-from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.job import load_job
+from netsim.workloads.cost.costs import cost_tables_from, load_cost_tables
+from netsim.workloads.inference.deployment import load_deployment
+from netsim.workloads.job.load import load_job
 from netsim.workloads.job.paper import make_plan
 
 GOLDEN = Path(__file__).parent / "golden" / "errors.json"

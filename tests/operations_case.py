@@ -9,7 +9,8 @@ from reference.operations import Message, Operation, Plan
 from reference.random_operations import Call, Calls
 
 from netsim.model.workload import KINDS, Workload
-from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, schedule
+from netsim.workloads.collectives import ALGORITHMS, schedule
+from netsim.workloads.collectives.steps import COLLECTIVES
 from netsim.workloads.operations import CollectiveOptions, Operations
 
 KNOWN = {

@@ -9,10 +9,14 @@ from traffic_cases import made, star
 
 from netsim.engine.engine import Engine
 from netsim.running.drive import FINISHED, drive
-from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.inference.roofline import IterationCost, iteration_cost, iteration_ps
-from netsim.workloads.inference.roofline import prompt_pairs as pairs_of
-from netsim.workloads.serving.data import EVENTS, LOG, ServingPlan
+from netsim.workloads.inference.deployment import (
+    IterationCost,
+    iteration_cost,
+    iteration_ps,
+    load_deployment,
+)
+from netsim.workloads.inference.deployment import prompt_pairs as pairs_of
+from netsim.workloads.serving.plan import EVENTS, LOG, ServingPlan
 
 US, MS = 10**6, 10**9
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.inference.roofline import IterationCost, iteration_cost
-from netsim.workloads.serving.data import (
+from netsim.workloads.inference.deployment import IterationCost, iteration_cost, load_deployment
+from netsim.workloads.serving.failures import Outages
+from netsim.workloads.serving.plan import (
     DECODE,
     DECODE_START,
     DONE,
@@ -22,7 +22,6 @@ from netsim.workloads.serving.data import (
     ServingInstances,
     ServingPlan,
 )
-from netsim.workloads.serving.failures import Outages
 
 Row = dict[str, int]
 

@@ -6,12 +6,13 @@ import pytest
 
 from netsim.experiment import Experiment, Point, built_in
 from netsim.running.point import simulate
-from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
-from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.inference.roofline import (
+from netsim.workloads.collectives import closed_form_ps
+from netsim.workloads.collectives.steps import CollectiveOptions, Wire
+from netsim.workloads.inference.deployment import (
     all_reduce_bytes,
     compute_ps,
     iteration_cost,
+    load_deployment,
     network_ps,
     prompt_pairs,
 )

@@ -22,16 +22,15 @@ from traffic_cases import star
 
 from netsim.limits import HORIZON_PS
 from netsim.running.drive import FINISHED, drive
-from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.inference.roofline import (
+from netsim.workloads.inference.deployment import (
     iteration_ps,
     kv_bytes_of_token,
+    load_deployment,
     prompt_pairs,
     weight_bytes,
 )
-from netsim.workloads.serving.data import DECODE, EVENTS, ROLES
 from netsim.workloads.serving.instance import KV_SENT, REQUEST
-from netsim.workloads.serving.plan import Group
+from netsim.workloads.serving.plan import DECODE, EVENTS, ROLES, Group
 
 CASES = 40
 MORE_CASES = 2040

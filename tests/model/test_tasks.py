@@ -7,7 +7,7 @@ from raises_input import raises_input
 
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.workloads.operations.table import JobSteps
-from netsim.workloads.serving.data import DECODE, PREFILL, Requests, ServingInstances, ServingPlan
+from netsim.workloads.serving.plan import DECODE, PREFILL, Requests, ServingInstances, ServingPlan
 
 FLOWS = FlowTable([0, 1], [1, 0], 5000)
 

@@ -13,7 +13,7 @@ from raises_input import mentions
 from netsim.cli import app
 from netsim.experiment import built_in
 from netsim.results import load_result
-from netsim.workloads.job import load_job
+from netsim.workloads.job.load import load_job
 from netsim.workloads.training.forecast import by_formula, distortion_of, shares
 from netsim.workloads.training.sample import SampleSize, sample_job
 

@@ -11,8 +11,14 @@ from traffic_cases import star
 
 from netsim.flows import Workload
 from netsim.workloads.operations import CollectiveOptions, Operations
-from netsim.workloads.operations.measures import factors, job_metrics, operation_table, step_times
-from netsim.workloads.operations.table import JobRows, JobSteps
+from netsim.workloads.operations.table import (
+    JobRows,
+    JobSteps,
+    factors,
+    job_metrics,
+    operation_table,
+    step_times,
+)
 
 US = 10**6
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.workloads.operations.measures import MeasuredStep, step_times
+from netsim.workloads.operations.table import MeasuredStep, step_times
 
 COLUMNS = (
     "rank",

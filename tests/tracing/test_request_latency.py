@@ -13,7 +13,7 @@ from netsim.results.columns import Column
 from netsim.results.files import _series
 from netsim.workloads.cli.request import headlines, request_number
 from netsim.workloads.reports.serving import serving_result
-from netsim.workloads.serving.data import (
+from netsim.workloads.serving.plan import (
     DECODE_START,
     DONE,
     DOWN,

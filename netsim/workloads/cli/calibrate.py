@@ -16,7 +16,7 @@ from netsim.units import format_time, parse_bytes
 from netsim.workloads.cli.options import set_option, show_lines
 
 if TYPE_CHECKING:
-    from netsim.workloads.calibration.fit import Prediction, Summary
+    from netsim.workloads.job.calibration import Prediction, Summary
 
 DRAWS = True
 
@@ -78,7 +78,7 @@ def command(
     from netsim.common.writing import write_text
     from netsim.params import read_table
     from netsim.plots import save
-    from netsim.workloads.calibration.fit import (
+    from netsim.workloads.job.calibration import (
         MAX_ROWS,
         Measurement,
         Rates,
@@ -174,7 +174,7 @@ def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any
 
 def _in_domains(row: Any, nodes_per_domain: int) -> Any:
     """Return a measurement with scale-up networks of several nodes as its nodes."""
-    from netsim.workloads.job.curves import Shape
+    from netsim.workloads.job.machine import Shape
 
     nodes, per_node = row.shape
     together = min(nodes, nodes_per_domain)
@@ -185,7 +185,7 @@ def _in_domains(row: Any, nodes_per_domain: int) -> Any:
 
 
 def _table(found: Sequence[Summary]) -> Wide:
-    from netsim.workloads.calibration.fit import BANDS
+    from netsim.workloads.job.calibration import BANDS
 
     columns = [Column("errors", [one.name for one in found], left=True)]
     for k, (_, name) in enumerate(BANDS):

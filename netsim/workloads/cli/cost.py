@@ -15,8 +15,7 @@ from netsim.units import format_number
 from netsim.workloads.cli.options import set_option, show_lines
 
 if TYPE_CHECKING:
-    from netsim.workloads.cost.compare import GpuCost
-    from netsim.workloads.cost.cost_tables import CostTables
+    from netsim.workloads.cost.costs import CostTables, GpuCost
 
 DRAWS = True
 
@@ -39,8 +38,7 @@ def command(file: str, overrides: tuple[str, ...], as_json: bool) -> None:
     netsim cost --set failures.rate_by=gpu --set gpu.lite.link=pluggable
     netsim cost mine.toml --json
     """
-    from netsim.workloads.cost.compare import compare
-    from netsim.workloads.cost.cost_tables import load_cost_tables
+    from netsim.workloads.cost.costs import compare, load_cost_tables
 
     costs = load_cost_tables(file, overrides=overrides)
     rows = compare(costs)

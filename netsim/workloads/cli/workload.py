@@ -67,7 +67,7 @@ def show_job(
     netsim workload show moe --placement paper --out racks.png
     """
     from netsim.workloads.cli import workload_inference, workload_job
-    from netsim.workloads.job import Job
+    from netsim.workloads.job.job import Job
 
     if out and not placement:
         raise InputError("--out requires --placement", code="conflict")
@@ -130,8 +130,8 @@ def search(
     from netsim.cli.options import print_json
     from netsim.common.writing import write_text
     from netsim.workloads.cli import workload_job as tables
-    from netsim.workloads.job import Job
-    from netsim.workloads.job.search import search_layouts
+    from netsim.workloads.job.job import Job
+    from netsim.workloads.job.step import search_layouts
 
     found = find(job, Path.cwd(), overrides, fits=False)
     if not isinstance(found, Job):
@@ -222,7 +222,7 @@ def find(
     """Return the job or deployment of a file, a preset, or an experiment that has one."""
     from netsim.common.inputs import locate, read_toml
     from netsim.experiment import built_in
-    from netsim.workloads.inference.load import deployment_from
+    from netsim.workloads.inference.deployment import deployment_from
     from netsim.workloads.job.load import changed, job_from, presets
     from netsim.workloads.job.paper import is_plan
 

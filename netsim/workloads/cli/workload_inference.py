@@ -11,7 +11,20 @@ from netsim.errors import InputError, raise_all
 from netsim.params import unknown_keys
 from netsim.units import format_bytes, format_number, format_time, written
 from netsim.workloads.cli.workload_job import count_text, duration, pairs_table
-from netsim.workloads.inference.deployment import on_gpus
+from netsim.workloads.inference.deployment import (
+    compute_parts,
+    compute_ps,
+    iteration_cost,
+    iteration_ps,
+    kv_bytes_of_token,
+    kv_capacity_tokens,
+    layer_counts,
+    network_ps,
+    on_gpus,
+    prompt_pairs,
+    reduce_share,
+    weight_bytes,
+)
 from netsim.workloads.inference.limits import (
     ALL,
     ASSUMPTIONS,
@@ -28,20 +41,7 @@ from netsim.workloads.inference.limits import (
     sizes,
     true_of,
 )
-from netsim.workloads.inference.roofline import (
-    compute_parts,
-    compute_ps,
-    iteration_cost,
-    iteration_ps,
-    kv_bytes_of_token,
-    kv_capacity_tokens,
-    layer_counts,
-    network_ps,
-    prompt_pairs,
-    reduce_share,
-    weight_bytes,
-)
-from netsim.workloads.job.model import parameters
+from netsim.workloads.job.job import parameters
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -15,12 +15,11 @@ import numpy as np
 from netsim.common.terminal import UNITS, Column, Wide, common_unit, plain_table
 from netsim.errors import InputError
 from netsim.units import format_bytes, format_number, written
-from netsim.workloads.job import group_sizes, messages, stage_memory, stage_times
-from netsim.workloads.job.messages import networks_of_kinds
-from netsim.workloads.job.model import parameters
+from netsim.workloads.job.job import parameters
+from netsim.workloads.job.messages import group_sizes, messages, networks_of_kinds
 from netsim.workloads.job.paper import stage_seconds
-from netsim.workloads.job.search import AXES, LayoutRow, LayoutSearch, layout_keys
-from netsim.workloads.job.step import step_time
+from netsim.workloads.job.step import AXES, LayoutRow, LayoutSearch, layout_keys, step_time
+from netsim.workloads.job.work import stage_memory, stage_times
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -191,7 +190,7 @@ def _step(job: Job) -> Table:
 
 def placement_tables(job: Job, placement: str, out: Path | None) -> Iterator[Table | str]:
     """Yield the ranks of a job by rack, and the path of the plot."""
-    from netsim.workloads.job.placement import Ranks, describe, place
+    from netsim.workloads.job.messages import Ranks, describe, place
 
     layout, rack_hosts = job.layout, job.machine.domain_gpus
     ranks = Ranks(layout.tp, layout.cp, layout.replicas, layout.pp, layout.dp_levels, layout.ep)

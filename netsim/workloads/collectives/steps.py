@@ -253,7 +253,7 @@ class CollectiveOptions:
     Attributes:
         algorithm: a name; "auto", the shortest closed form, on the network if known
             (`Operations.lower`), else on wires of `rate_bps`; or the path of a file of sends
-            (`netsim.workloads.collectives.custom`), which determines everything except
+            (`netsim.workloads.collectives`), which determines everything except
             `latency_ps`, `reduce_bps` and `root`.
         chunk_bytes: largest unit of forwarding: each chunk is forwarded when it has arrived; None:
             not chunked. For `pat`, the largest message.

@@ -15,13 +15,15 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from netsim.workloads.inference.deployment import Deployment, Overheads
-from netsim.workloads.inference.load import load_deployment, with_tp
-from netsim.workloads.inference.roofline import (
+from netsim.workloads.inference.deployment import (
+    Deployment,
+    Overheads,
     decode_ps,
     kv_capacity_tokens,
+    load_deployment,
     prefill_ps,
     weight_bytes,
+    with_tp,
 )
 from netsim.workloads.job.machine import PS_PER_S
 

@@ -14,10 +14,8 @@ from netsim.common.inputs import is_file, locate, read_toml, user_path
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.params import Unit, keys_of, read_each, read_table, unknown_keys
 from netsim.units import format_bytes, written
-from netsim.workloads.job.job import Job
-from netsim.workloads.job.layout import Layout, Optimizer, Overlap, Precision
+from netsim.workloads.job.job import Job, Layout, Model, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import Machine
-from netsim.workloads.job.model import Model
 from netsim.workloads.job.work import stage_memory
 
 

@@ -15,9 +15,9 @@ from functools import lru_cache
 from operator import add
 
 from netsim.workloads.job import schedules
-from netsim.workloads.job.job import Job
-from netsim.workloads.job.model import (
+from netsim.workloads.job.job import (
     Held,
+    Job,
     Model,
     embedding_parameters,
     head_parameters,

@@ -10,7 +10,7 @@ load = ops.lower(hosts=[0, 8])
 
 from __future__ import annotations
 
-from netsim.workloads.collectives import CollectiveOptions
+from netsim.workloads.collectives.steps import CollectiveOptions
 from netsim.workloads.operations.operations import Operations
 from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.operations.wires import Wires

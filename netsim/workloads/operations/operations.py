@@ -21,14 +21,8 @@ from netsim.model.columns import column_of, first_of
 from netsim.model.flows import FlowTable
 from netsim.model.network import Reduction
 from netsim.model.workload import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable, Workload
-from netsim.workloads.collectives import (
-    CollectiveOptions,
-    Steps,
-    algorithm_of,
-    check_algorithm,
-    schedule,
-)
-from netsim.workloads.collectives.choose import most_sends
+from netsim.workloads.collectives import algorithm_of, check_algorithm, most_sends, schedule
+from netsim.workloads.collectives.steps import CollectiveOptions, Steps
 from netsim.workloads.operations.table import WHATS, OperationTable
 from netsim.workloads.operations.wires import Wires
 

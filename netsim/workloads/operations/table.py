@@ -1,21 +1,50 @@
-"""The table of operations of ranks, and their steps.
+"""The table of operations of ranks, metrics of a job, and where each step's time went.
 
 A rank computes, sends, receives, and takes part in collectives. Each of these is an operation per
 rank, with a first and a last task at the rank's host, which may be the same.
+
+A step ends when its last operation ends, and begins when the previous step ends (the first at 0).
+Within it a rank computes, in any stream, or is idle. An idle interval ends when a compute of the
+rank begins, or with its last operation of the step; the rest of the step is bubble. An idle
+interval is divided along the chain of dependencies at this rank that ends with it: the compute
+waited last for some operation, that one for another, and so on, back to the interval's start:
+
+- a received message is **exposed** communication of its kind from when the rank was ready for it
+  and its sender had begun it (including software latency) until delivery; the time before, when the
+  rank was ready, is **bubble**: the sender was not ready;
+- a collective is exposed from its last rank's start until its end at this rank; the time before,
+  from this rank's start, is **skew**: others were late;
+- a sent message is exposed until it has left, as are computes of a kind that messages or
+  collectives share, such as the launch of one;
+- time without any operation is **other**.
+
+Communication of the rank that is in progress during bubble or skew also counts as exposed, even if
+nothing at this rank waits for it: a layer's all-reduce, for instance, that the next stage waits
+for.
+
+So compute + exposed + bubble + skew + other is the step's time at every rank, to the picosecond.
+Communication hidden behind compute is in none of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.model.columns import join_names
-from netsim.model.workload import Workload, WorkloadPart
+from netsim.model.workload import COMPUTE, TaskTable, Workload, WorkloadPart
 from netsim.workloads.collectives.steps import COLLECTIVES
+
+if TYPE_CHECKING:
+    from netsim.engine.state_views import TaskStates
+    from netsim.model.network import Network
+    from netsim.results.run_result import Table
+
 
 WHATS = ("compute", "join", "send", "receive", *COLLECTIVES)
 """Types of operations."""
@@ -187,3 +216,493 @@ class OperationTable(WorkloadPart):
 
 COLUMNS = tuple(one.name for one in fields(OperationTable) if str(one.type).startswith("NDArray"))
 """Columns with a value per operation."""
+
+Ints = NDArray[np.int64]
+
+INF = np.iinfo(np.int64).max
+
+OTHERS = -2
+"""Marks operations of other ranks that end an idle interval."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredStep:
+    """A step and the breakdown of its time at each of n ranks.
+
+    Attributes:
+        ranks: int64[n], indices of the ranks.
+        compute_ps, bubble_ps, skew_ps, other_ps: int64[n].
+        kinds, exposed_ps: names of kinds, and int64[n, n_kinds].
+    """
+
+    start_ps: int
+    end_ps: int
+    ranks: Ints
+    compute_ps: Ints
+    bubble_ps: Ints
+    skew_ps: Ints
+    other_ps: Ints
+    kinds: tuple[str, ...]
+    exposed_ps: Ints
+
+
+def step_times(table: Table) -> list[MeasuredStep]:
+    """Return the complete steps of a table of operations, in order."""
+    found: list[MeasuredStep] = []
+    chains = _Chains(table)
+    for step in range(int(table["step"].max(initial=-1)) + 1):
+        its = table["end_ps"][table["step"] == step]
+        if not its.size or its.min() < 0:
+            break
+        begin = found[-1].end_ps if found else 0
+        found.append(chains.step(step, begin, int(its.max())))
+    return found
+
+
+class _Idle(NamedTuple):
+    """Idle intervals: rank, start, end, and the operations that ended them; -1: unknown."""
+
+    rank: Ints
+    start_ps: Ints
+    end_ps: Ints
+    ended_by: Ints
+
+
+class _Busy(NamedTuple):
+    """Sorted intervals without overlap."""
+
+    start_ps: Ints
+    end_ps: Ints
+
+    def until(self, times_ps: Ints) -> Ints:
+        """Return how much of the intervals lies before each time."""
+        sums = np.append(0, np.cumsum(self.end_ps - self.start_ps))
+        place = np.searchsorted(self.end_ps, times_ps)
+        begin = np.append(self.start_ps, INF)[place]
+        found: Ints = sums[place] + np.maximum(0, times_ps - begin)
+        return found
+
+
+class _Chains:
+    """Data shared by all steps of a table."""
+
+    def __init__(self, table: Table) -> None:
+        self.begin, self.end, self.ready = (
+            table[name] for name in ("start_ps", "end_ps", "ready_ps")
+        )
+        self.before = table["blocked_by"]
+        self.kinds, self.kind = np.unique(table["kind"], return_inverse=True)
+        self.ranks, self.rank = np.unique(table["rank"], return_inverse=True)
+        self.step_of, what, group = table["step"], table["operation_type"], table["group"]
+        of_messages = np.setdiff1d(self.kinds[self.kind[group >= 0]], [""])
+        self.computes = (what == "compute") & ~np.isin(table["kind"], of_messages)
+        self.receives = what == "receive"
+        self.first = self._under_way(what, group, table["is_analytic"])
+        self.communication = self._communication()
+        self.idle = self._idle()
+
+    def _under_way(self, what: NDArray[np.str_], group: Ints, formula: NDArray[np.bool_]) -> Ints:
+        """int64[n], in ps: when each operation was in progress at both or all ends.
+
+        A collective: since its last rank started, or since this rank did if it ended here before
+        that, as at the root of a broadcast. A message: since it was sent and its receive was ready.
+        """
+        found = self.begin.copy()
+        its = np.flatnonzero(np.isin(what, COLLECTIVES) & ~formula)
+        if its.size:
+            latest = np.zeros(int(group[its].max()) + 1, np.int64)
+            np.maximum.at(latest, group[its], self.begin[its])
+            late = latest[group[its]]
+            found[its] = np.where(late <= self.end[its], late, self.begin[its])
+        sends, receives = np.flatnonzero(what == "send"), np.flatnonzero(self.receives)
+        if sends.size:
+            sent = np.zeros(int(group[sends].max()) + 1, np.int64)
+            sent[group[sends]] = self.begin[sends]
+            found[receives] = np.maximum(sent[group[receives]], self.ready[receives])
+        return found
+
+    def _communication(self) -> list[tuple[Ints, Ints, Ints]]:
+        """Return each rank's communication intervals: starts, ends, kinds.
+
+        Intervals are sorted and do not overlap; among simultaneous ones the first counts.
+        """
+        its = np.flatnonzero(~self.computes & (self.end > self.first) & (self.first >= 0))
+        its = its[np.lexsort((self.first[its], self.rank[its]))]
+        bounds = np.searchsorted(self.rank[its], np.arange(self.ranks.size + 1))
+        found = []
+        for begin, end in pairwise(bounds.tolist()):
+            those = its[begin:end]
+            latest = np.maximum.accumulate(self.end[those])
+            since = np.maximum(self.first[those], np.append(0, latest[:-1])[: those.size])
+            new = since < self.end[those]
+            found.append((since[new], self.end[those][new], self.kind[those][new]))
+        return found
+
+    def _waiting(self, waits: list[tuple[Ints, Ints, Ints]], exposed: Ints) -> Ints:
+        """int64[n], each rank's waiting time in intervals of (rank, start, end), without the
+        communication in progress, which is added to `exposed` instead."""
+        rank, since, until = (np.concatenate(parts) for parts in zip(*waits, strict=True))
+        found = np.zeros(self.ranks.size, np.int64)
+        np.add.at(found, rank, until - since)
+        order = np.argsort(rank, kind="stable")
+        bounds = np.searchsorted(rank[order], np.arange(self.ranks.size + 1))
+        for r, (begin, end) in enumerate(pairwise(bounds.tolist())):
+            those = order[begin:end]
+            for kind in np.unique(self.communication[r][2]).tolist():
+                its = self.communication[r][2] == kind
+                busy = _Busy(*(side[its] for side in self.communication[r][:2]))
+                covered = int((busy.until(until[those]) - busy.until(since[those])).sum())
+                exposed[r, kind] += covered
+                found[r] -= covered
+        return found
+
+    def _idle(self) -> _Idle:
+        """Return the idle intervals that end with a compute."""
+        computes = np.flatnonzero(self.computes & (self.begin >= 0))
+        computes = computes[np.lexsort((self.begin[computes], self.rank[computes]))]
+        n, rank, end = computes.size, self.rank[computes], self.end[computes]
+        end = np.where(end < 0, INF, end)  # unfinished when the run stopped
+        # The latest end so far within each rank: a running maximum of ordinals, offset by rank.
+        by_end = np.argsort(end, kind="stable")
+        place = np.empty(n, np.int64)
+        place[by_end] = np.arange(n)
+        latest = end[by_end[np.maximum.accumulate(place + rank * n) - rank * n]]
+        is_last = np.append(rank[1:] != rank[:-1], True)[:n]
+        free = np.append(0, latest[:-1])[:n]
+        free[np.append(True, is_last[:-1])[:n]] = 0
+        self.free = np.zeros(self.ranks.size, np.int64)  # after its last compute
+        self.free[rank[is_last]] = latest[is_last]
+        gap = np.flatnonzero(self.begin[computes] > free)
+        ended_by = self.before[computes[gap]]
+        return _Idle(rank[gap], free[gap], self.begin[computes[gap]], ended_by)
+
+    def _in_step(self, step: int, start_ps: int, end_ps: int) -> _Idle:
+        """Return the idle intervals within a step, including those after the last compute.
+
+        A rank's last operation ends an interval, and so does the step's end.
+        """
+        idle, n = self.idle, self.ranks.size
+        some = np.flatnonzero((idle.start_ps < end_ps) & (idle.end_ps > start_ps))
+        whole = idle.end_ps[some] <= end_ps
+        cut = some[~whole]
+        free = self.free.copy()
+        free[idle.rank[cut]] = idle.start_ps[cut]
+        rest = np.flatnonzero(free < end_ps)
+        its = np.flatnonzero(self.step_of == step)
+        its = its[np.lexsort((self.end[its], self.rank[its]))]
+        own = np.full(n, -1, np.int64)
+        own[self.rank[its]] = its
+        done = np.where(own[rest] >= 0, self.end[own[rest]], 0)
+        middle = np.maximum(done, free[rest])
+        inside = some[whole]
+        rank, begin, end, ended_by = (
+            np.concatenate(parts)
+            for parts in (
+                (idle.rank[inside], rest, rest),
+                (idle.start_ps[inside], free[rest], middle),
+                (idle.end_ps[inside], middle, np.full(rest.size, end_ps)),
+                (idle.ended_by[inside], own[rest], np.full(rest.size, OTHERS)),
+            )
+        )
+        begin = np.maximum(begin, start_ps)
+        return _Idle(rank, begin, np.maximum(begin, end), ended_by)
+
+    def step(self, step: int, start_ps: int, end_ps: int) -> MeasuredStep:
+        n = self.ranks.size
+        idle = self._in_step(step, start_ps, end_ps)
+        length = np.zeros(n, np.int64)
+        np.add.at(length, idle.rank, idle.end_ps - idle.start_ps)
+        exposed = np.zeros((n, self.kinds.size), np.int64)
+        at, until, floor, of = idle.ended_by, idle.end_ps, idle.start_ps, idle.rank
+        others = at == OTHERS
+        bubble = [(of[others], floor[others], until[others])]
+        skew = [(of[:0], floor[:0], until[:0])]
+        while True:
+            open_ = np.flatnonzero((at >= 0) & (until > floor))
+            if not open_.size:
+                break
+            at, until, floor, of = at[open_], until[open_], floor[open_], of[open_]
+            receives = self.receives[at]
+            here = np.where(receives, self.ready[at], self.begin[at])
+            since = np.clip(self.first[at], floor, until)
+            begun = np.clip(here, floor, since)
+            np.add.at(exposed, (of, self.kind[at]), until - since)
+            for waits, those in ((bubble, receives), (skew, ~receives)):
+                waits.append((of[those], begun[those], since[those]))
+            at, until = self.before[at], begun
+        waited, late = (self._waiting(waits, exposed) for waits in (bubble, skew))
+        compute = (end_ps - start_ps) - length
+        other = length - waited - late - exposed.sum(1)
+        used = exposed.any(0)
+        kinds = tuple(self.kinds[used].tolist())
+        parts = (compute, waited, late, other)
+        return MeasuredStep(start_ps, end_ps, self.ranks, *parts, kinds, exposed[:, used])
+
+
+RECEIVE = WHATS.index("receive")
+
+SCALE_UP, SCALE_OUT = "scale-up", "scale-out"
+
+SHARED = ("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter")
+"""Collectives in which a rank initially has, or finally keeps, its share of the buffer."""
+
+
+def operation_table(
+    operations: OperationTable,
+    tasks: TaskTable,
+    states: TaskStates,
+    flow_start_ps: Ints,
+    step: NDArray[np.int32] | None = None,
+) -> Table:
+    """Return one row per operation, with the columns of `netsim.results.columns`.
+
+    `flow_start_ps` is int64[n_flows], -1 for flows that have not started.
+    """
+    begin, end = operations.begin_task, operations.end_task
+    receive = operations.what == RECEIVE
+    flow = tasks.flow[end]
+    start_ps = np.where(receive, flow_start_ps[np.maximum(flow, 0)], states.start_ps[begin])
+    table: Table = {
+        "operation": np.arange(len(operations)),
+        "rank": operations.rank,
+        "host": operations.host,
+        "stream": operations.stream,
+        "step": np.zeros(len(operations), np.int32) if step is None else step,
+        "kind": np.array(operations.kinds or ("",))[operations.kind],
+        "operation_type": np.array(WHATS)[operations.what],
+        "size_bytes": operations.size_bytes,
+        "group": operations.group,
+        "ranks": operations.n,
+        "ready_ps": states.ready_ps[begin],
+        "start_ps": start_ps,
+        "end_ps": states.end_ps[end],
+        "blocked_by": blocked_by(operations, tasks, states),
+        "is_analytic": (tasks.kind[end] == COMPUTE) & (operations.what > RECEIVE),
+    }
+    table |= bandwidths(table)
+    if operations.label is not None:
+        table["label"] = np.array(operations.label)
+    return table
+
+
+def blocked_by(operations: OperationTable, tasks: TaskTable, states: TaskStates) -> Ints:
+    """int64[n]: the operation of the same rank that made each one ready by ending last; -1: none.
+
+    Among simultaneous ends, the highest index.
+    """
+    n = len(operations)
+    begin = operations.begin_task
+    last = _last_before(tasks, states.end_ps)[begin]
+    ends, begins = (np.full(len(tasks), -1, np.int64) for _ in range(2))
+    ends[operations.end_task] = begins[begin] = np.arange(n)
+    found = np.where(last < 0, -1, ends[last])
+    # Depending on a start means depending on that operation's last dependency.
+    via = np.where((last >= 0) & (found < 0), begins[last], -1)
+    while (via >= 0).any():
+        open_ = np.flatnonzero(via >= 0)
+        found[open_], via[open_] = found[via[open_]], via[via[open_]]
+    return found
+
+
+def _last_before(tasks: TaskTable, end_ps: Ints) -> Ints:
+    """int64[n_tasks]: the dependency of each task that ended last; -1: none."""
+    found, latest = (np.full(len(tasks), -1, np.int64) for _ in range(2))
+    ptr = tasks.after_ptr
+    if ptr is not None:
+        first, then = tasks.edges()
+        done = end_ps[first]
+        waits = np.flatnonzero(np.diff(ptr))
+        latest[waits] = np.maximum.reduceat(done, ptr[waits]) if waits.size else -1
+        last = (done == latest[then]) & (done >= 0)
+        np.maximum.at(found, then[last], first[last])
+    first, then = tasks.stream_edges()
+    done = end_ps[first]
+    later = (done > latest[then]) | ((done == latest[then]) & (first > found[then]))
+    later &= done >= 0
+    found[then[later]] = first[later]
+    return found
+
+
+def bandwidths(table: Table) -> Table:
+    """Algorithm and bus bandwidth of messages and collectives, in bit/s; NaN for other
+    operations and for those that are not done, took no time, or are analytic."""
+    n = table["group"].size
+    algorithm, bus = (np.full(n, np.nan) for _ in range(2))
+    found = collective_instances(table)
+    timed = (found.length_ps > 0) & (found.size_bytes > 0) & ~table["is_analytic"][found.first]
+    rate = np.where(timed, 8e12 * found.size_bytes / np.where(timed, found.length_ps, 1), np.nan)
+    rows = found.rows
+    algorithm[rows] = rate[found.of_row]
+    bus[rows] = algorithm[rows] * factors(table["operation_type"][rows], table["ranks"][rows])
+    return {"algbw_bps": algorithm, "busbw_bps": bus}
+
+
+class CollectiveInstances(NamedTuple):
+    """The g messages and collectives of a table of operations.
+
+    `rows` and `of_row`, int64[m], are their operations and the index of their collective. Per
+    collective: `first`, int64[g], one of its operations; `size_bytes`, float64[g], the mean over
+        ranks;
+    `length_ps`, int64[g], from the last rank's start to the last end; -1: not done.
+    """
+
+    rows: Ints
+    of_row: Ints
+    first: Ints
+    size_bytes: NDArray[np.float64]
+    length_ps: Ints
+
+
+def collective_instances(table: Table) -> CollectiveInstances:
+    rows = np.flatnonzero(table["group"] >= 0)
+    group, first, of_row = np.unique(table["group"][rows], return_index=True, return_inverse=True)
+    begin, end = np.zeros((2, group.size), np.int64)
+    np.maximum.at(begin, of_row, table["start_ps"][rows])
+    np.maximum.at(end, of_row, table["end_ps"][rows])
+    undone = np.bincount(of_row[table["end_ps"][rows] < 0], minlength=group.size) > 0
+    size = np.bincount(of_row, table["size_bytes"][rows], group.size)
+    return CollectiveInstances(
+        rows,
+        of_row,
+        rows[first],
+        size / np.maximum(1, np.bincount(of_row, minlength=group.size)),
+        np.where(undone, -1, np.maximum(0, end - begin)),
+    )
+
+
+def factors(what: NDArray[np.str_], ranks: NDArray[np.int32]) -> NDArray[np.float64]:
+    """float64[n]: bus bandwidth over algorithm bandwidth: the bytes a rank must send per byte of
+    the stated size, so that results are comparable with link rates. As in NVIDIA's nccl-tests
+    (doc/PERFORMANCE.md)."""
+    share = (ranks - 1) / ranks
+    found = np.ones(what.size)
+    found = np.where(np.isin(what, SHARED), share, found)
+    return np.where(what == "all_reduce", 2 * share, found)
+
+
+def rows_of_jobs(table: Table, jobs: Sequence[JobRows]) -> list[Table]:
+    """Return each job's rows of a table of operations, which count operations from 0."""
+    found, first = [], 0
+    for job in jobs:
+        its = {name: column[first : first + job.n] for name, column in table.items()}
+        its["blocked_by"] = np.where(its["blocked_by"] < 0, -1, its["blocked_by"] - first)
+        found.append(its)
+        first += job.n
+    return found
+
+
+def with_networks(table: Table, network: Network, steps: JobSteps | None) -> Table:
+    """Return a job's table whose kinds of communication follow their network: "scale-up tp".
+
+    A message or collective is scale-up if one scale-up network joins the hosts of all its ranks,
+    and scale-out otherwise; if a formula times it, it is of the network that the formula assumes. A
+    launch has the network of what its rank launches.
+    """
+    port = np.flatnonzero(network.is_scale_up[network.port_network])
+    domain = np.full(network.n_hosts, -1, np.int64)
+    domain[network.port_node[port]] = network.port_network[port]
+    group, kind, rank = (table[name] for name in ("group", "kind", "rank"))
+    its = np.flatnonzero(group >= 0)
+    least, most = np.full((2, int(group.max(initial=-1)) + 1), -1, np.int64)
+    least[group[its]] = domain[table["host"][its]]
+    np.minimum.at(least, group[its], domain[table["host"][its]])
+    np.maximum.at(most, group[its], domain[table["host"][its]])
+    is_up = np.zeros(group.size, bool)
+    is_up[its] = ((least == most) & (least >= 0))[group[its]]
+    for name, assumed in (steps.formula_networks if steps else {}).items():
+        is_up[table["is_analytic"] & (kind == name)] = assumed == SCALE_UP
+    sent, which = np.unique(kind[its], return_inverse=True)
+    launches = np.flatnonzero((group < 0) & np.isin(kind, sent) & (kind != ""))
+    key = int(rank.max(initial=0)) + 1
+    at, first = np.unique(which * key + rank[its], return_index=True)
+    of_launch = np.searchsorted(sent, kind[launches]) * key + rank[launches]
+    found = first[np.minimum(np.searchsorted(at, of_launch), at.size - 1)]
+    is_up[launches] = is_up[its[found]]
+    named = np.char.rstrip(np.char.add(np.where(is_up, f"{SCALE_UP} ", f"{SCALE_OUT} "), kind))
+    communicates = group >= 0
+    communicates[launches] = True
+    return {**table, "kind": np.where(communicates, named, kind)}
+
+
+def job_metrics(table: Table, job: JobRows, network: Network) -> dict[str, Any]:
+    """Return the metrics of a job, whose table is `table`.
+
+    They have, for each complete step ("steps") and in total, the time and its mean breakdown over
+    ranks (`step_times`): compute, exposed communication by network and kind, bubble and skew; the
+    model FLOPs utilization if FLOPs and peak are known, with the number format of that peak
+    ("mfu_base"); and the bandwidths of messages and collectives ("collectives").
+    """
+    steps = job.steps
+    found = step_times(with_networks(table, network, steps))
+    entries = [step_entry(one, steps) for one in found]
+    metrics: dict[str, Any] = {"name": job.name, "steps": entries, "step_ps": None, "mfu": None}
+    if entries:
+        total = sum(one["time_ps"] for one in entries)
+        metrics["step_ps"] = total / len(entries)
+        metrics["mfu"] = _utilization(metrics["step_ps"], steps)
+        metrics["mfu_base"] = "" if metrics["mfu"] is None or steps is None else steps.peak_format
+        metrics["exposed"] = sum(sum(one["exposed_ps"].values()) for one in entries) / total
+        for name in ("bubble", "skew"):
+            metrics[name] = sum(one[f"{name}_ps"] for one in entries) / total
+    metrics["collectives"] = collectives = _collectives(table)
+    if len(collectives) == 1 and not any(one["compute_ps"] for one in entries):
+        metrics["busbw_bps"] = collectives[0]["busbw_bps"]
+    return metrics
+
+
+def step_entry(found: MeasuredStep, steps: JobSteps | None) -> dict[str, Any]:
+    """Return a step's time and parts, means of the ranks."""
+    time_ps = found.end_ps - found.start_ps
+    exposed = zip(found.kinds, found.exposed_ps.mean(0).tolist(), strict=True)
+    return {
+        "time_ps": time_ps,
+        "compute_ps": float(found.compute_ps.mean()),
+        "exposed_ps": dict(sorted(exposed, key=lambda pair: -pair[1])),
+        "bubble_ps": float(found.bubble_ps.mean()),
+        "skew_ps": float(found.skew_ps.mean()),
+        "other_ps": float(found.other_ps.mean()),
+        "mfu": _utilization(time_ps, steps),
+    }
+
+
+def _utilization(time_ps: float, steps: JobSteps | None) -> float | None:
+    if steps is None or not steps.model_flops or not steps.peak_flops or time_ps <= 0:
+        return None
+    return steps.model_flops / (time_ps / 1e12 * steps.peak_flops)
+
+
+def _collectives(table: Table) -> list[dict[str, Any]]:
+    """Return messages and collectives by kind, operation type and number of ranks.
+
+    A bandwidth is the sum of sizes over the sum of times; None if the times are analytic.
+    """
+    found = collective_instances(table)
+    timed = np.flatnonzero((found.length_ps > 0) & (found.size_bytes > 0))
+    rows = found.first[timed]
+    what = np.where(
+        table["operation_type"][rows] == "receive", "send", table["operation_type"][rows]
+    )
+    keys = np.array([table["kind"][rows], what, table["ranks"][rows].astype(str)])
+    _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    which = which.reshape(-1)
+    entries = []
+    for k, row in enumerate(rows[first].tolist()):
+        these = timed[which == k]
+        size, length = found.size_bytes[these], found.length_ps[these]
+        formula = bool(table["is_analytic"][row])
+        rate = 8e12 * size.sum() / length.sum()
+        factor = factors(what[first[k] :][:1], table["ranks"][row : row + 1])[0]
+        entries.append(
+            {
+                "kind": str(table["kind"][row]),
+                "operation_type": str(what[first[k]]),
+                "ranks": int(table["ranks"][row]),
+                "count": these.size,
+                "size_bytes": float(size.mean()),
+                "time_ps": float(length.mean()),
+                "time_max_ps": int(length.max()),
+                "algbw_bps": None if formula else float(rate),
+                "busbw_bps": None if formula else float(rate * factor),
+            }
+        )
+    return entries

@@ -19,7 +19,8 @@ from netsim.model.flows import FlowTable
 from netsim.model.ideal import PathTimes
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of, walk
-from netsim.workloads.collectives import CollectiveOptions, Hops, Wire, fastest
+from netsim.workloads.collectives import fastest
+from netsim.workloads.collectives.steps import CollectiveOptions, Hops, Wire
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.plots import style
-from netsim.workloads.job.placement import AXES, Ranks
+from netsim.workloads.job.messages import AXES, Ranks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from netsim.workloads.calibration.fit import Residual
+    from netsim.workloads.job.calibration import Residual
 
 MARKERS = "os^Dvx"
 

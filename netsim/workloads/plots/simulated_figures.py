@@ -13,7 +13,8 @@ from netsim.plots import by_axis, seed_curves, style, sweeps
 from netsim.plots.by_axis import FAIR, STATISTICS
 from netsim.plots.seed_curves import resolved
 from netsim.units import format_bytes, format_number, parse_bytes, parse_rate_bps
-from netsim.workloads.job import Job, Message, messages
+from netsim.workloads.job.job import Job
+from netsim.workloads.job.messages import Message, messages
 from netsim.workloads.job.paper import PaperNetwork, paper_job
 from netsim.workloads.job.work import Kernel, kernels_ps, layer_kernels
 from netsim.workloads.plots.model_figures import IN_PAPER, exposed_percent

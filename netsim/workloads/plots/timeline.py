@@ -34,7 +34,7 @@ from netsim.errors import InputError, warn_once
 from netsim.plots import seed_curves, style
 from netsim.plots.sweeps import Picture
 from netsim.units import parse_time_ps, written
-from netsim.workloads.job.placement import Ranks
+from netsim.workloads.job.messages import Ranks
 
 if TYPE_CHECKING:
     import polars as pl

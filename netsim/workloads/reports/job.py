@@ -122,8 +122,12 @@ def report(run: Run) -> dict[str, Any]:
     """Add the table of operations; return metrics of steps and collectives by job."""
     if not run.scenario.load.parts:
         return {}
-    from netsim.workloads.operations.measures import job_metrics, operation_table, rows_of_jobs
-    from netsim.workloads.operations.table import OperationTable
+    from netsim.workloads.operations.table import (
+        OperationTable,
+        job_metrics,
+        operation_table,
+        rows_of_jobs,
+    )
 
     operations = run.scenario.load.part(OperationTable)
     if operations is None or run.engine is None or run.engine.tasks is None:

@@ -18,7 +18,7 @@ from netsim.common.terminal import (
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.units import format_time
-from netsim.workloads.serving.data import ServingPlan
+from netsim.workloads.serving.plan import ServingPlan
 
 if TYPE_CHECKING:
     from netsim.results.run_result import Table

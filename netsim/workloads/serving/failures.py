@@ -28,9 +28,8 @@ from netsim.errors import InputError
 from netsim.limits import HORIZON_PS
 from netsim.params import Param
 from netsim.units import format_time, parse_time_ps, written
-from netsim.workloads.serving.data import check_used
 from netsim.workloads.serving.instance import DOWN, SHRUNK, WHOLE
-from netsim.workloads.serving.plan import Group
+from netsim.workloads.serving.plan import Group, check_used
 
 Ints = NDArray[np.int64]
 

@@ -18,13 +18,13 @@ from netsim.program import (
     start,
     task_at,
 )
-from netsim.workloads.inference.roofline import (
+from netsim.workloads.inference.deployment import (
     IterationCost,
     compute_ps,
     iteration_ps,
     prompt_pairs,
 )
-from netsim.workloads.serving.data import (
+from netsim.workloads.serving.plan import (
     DECODE_START,
     DONE,
     FIRST_TOKEN,
@@ -35,7 +35,7 @@ from netsim.workloads.serving.data import (
     PREFILL_START,
     UP,
 )
-from netsim.workloads.serving.data import DOWN as GOES_DOWN
+from netsim.workloads.serving.plan import DOWN as GOES_DOWN
 
 REQUEST, KV_SENT, TRANSITION, ANNOUNCED, REDUCED, POOL_REQUEST, POOL_READ = range(1, 8)
 """The field `role` of a task; 0 for other tasks. At a leader: a request (done on arrival), a sent

@@ -1,6 +1,6 @@
 """Tables of requests and iterations, times of tokens, and metrics, from the log of a serving run.
 
-The log (`LOG` of `data.py`) has the iterations, and when a request entered and left the decode
+The log (`LOG` of `plan.py`) has the iterations, and when a request entered and left the decode
 batch of an instance: it got a token at the end of each iteration in between. A FIRST_TOKEN row
 adds the token at the end of a prefill.
 
@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError, RunError
-from netsim.workloads.cost.compare import goodput_of_groups, up_shares_cold
-from netsim.workloads.inference.roofline import compute_ps
-from netsim.workloads.serving.data import (
+from netsim.workloads.cost.costs import goodput_of_groups, up_shares_cold
+from netsim.workloads.inference.deployment import compute_ps
+from netsim.workloads.serving.failures import SHRINK, Policy
+from netsim.workloads.serving.plan import (
     DECODE_START,
     DONE,
     DOWN,
@@ -37,7 +38,6 @@ from netsim.workloads.serving.data import (
     UP,
     ServingPlan,
 )
-from netsim.workloads.serving.failures import SHRINK, Policy
 
 Ints = NDArray[np.int64]
 Table = dict[str, NDArray[Any]]

@@ -30,8 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, TaskTable, Workload
 from netsim.limits import COUNT
-from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
-from netsim.workloads.inference.roofline import (
+from netsim.workloads.collectives import closed_form_ps
+from netsim.workloads.collectives.steps import CollectiveOptions, Wire
+from netsim.workloads.inference.deployment import (
     all_reduce_bytes,
     compute_ps,
     kv_bytes_of_token,
@@ -39,7 +40,6 @@ from netsim.workloads.inference.roofline import (
 )
 from netsim.workloads.operations import Operations
 from netsim.workloads.operations.table import OperationTable
-from netsim.workloads.serving.data import PREFILL, ROLES, Requests, ServingPlan, check_used
 from netsim.workloads.serving.failures import Transitions
 from netsim.workloads.serving.instance import (
     ANNOUNCED,
@@ -53,7 +53,7 @@ from netsim.workloads.serving.instance import (
     TRANSITION,
     WHOLE,
 )
-from netsim.workloads.serving.plan import Group
+from netsim.workloads.serving.plan import PREFILL, ROLES, Group, Requests, ServingPlan, check_used
 
 Ints = NDArray[np.int64]
 

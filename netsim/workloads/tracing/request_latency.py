@@ -11,7 +11,8 @@ import polars as pl
 
 from netsim.errors import InputError
 from netsim.workloads.reports.traces import REQUEST_LATENCY
-from netsim.workloads.serving.data import (
+from netsim.workloads.serving.outcome import Log, log_of
+from netsim.workloads.serving.plan import (
     DECODE_START,
     DONE,
     DOWN,
@@ -21,7 +22,6 @@ from netsim.workloads.serving.data import (
     PREFILL_START,
     UP,
 )
-from netsim.workloads.serving.outcome import Log, log_of
 
 if TYPE_CHECKING:
     from netsim.results import Result

@@ -17,8 +17,8 @@ from netsim.tracing.causes import CAUSES
 from netsim.tracing.critical_path_search import PathSegment, Program, path_segments
 from netsim.tracing.record import Replay
 from netsim.tracing.why import SENTENCES, Explanation, budget_table, explain_windows, joined_rows
-from netsim.workloads.serving.data import ServingPlan
 from netsim.workloads.serving.instance import ANNOUNCED, POOL_READ, POOL_REQUEST, REDUCED, REQUEST
+from netsim.workloads.serving.plan import ServingPlan
 from netsim.workloads.tracing.critical_path import critical_path, recorded_times
 from netsim.workloads.tracing.request_latency import (
     BY_ITERATION,

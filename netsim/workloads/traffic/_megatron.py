@@ -17,7 +17,7 @@ from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.network import Network
 from netsim.params import Param
-from netsim.workloads.collectives import CollectiveOptions
+from netsim.workloads.collectives.steps import CollectiveOptions
 from netsim.workloads.operations import Operations
 from netsim.workloads.operations.operations import TASK_BYTES
 from netsim.workloads.traffic._options import (

@@ -17,11 +17,12 @@ from netsim.flows import TrafficContext
 from netsim.network import Network
 from netsim.params import Param
 from netsim.traffic._rows import Rows, each, fail_at, read_csv
-from netsim.workloads.collectives import ALGORITHMS, COLLECTIVES, RING_ORDERS
+from netsim.workloads.collectives import ALGORITHMS
+from netsim.workloads.collectives.steps import COLLECTIVES, RING_ORDERS
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.placement import AXES, Ranks
+from netsim.workloads.job.messages import AXES, Ranks
 from netsim.workloads.operations import CollectiveOptions, Wires
-from netsim.workloads.serving.data import check_used
+from netsim.workloads.serving.plan import check_used
 from netsim.workloads.training.sample import Routing, recorded
 
 CHOICES = ("auto", *ALGORITHMS)

@@ -54,16 +54,18 @@ from netsim.params import Param
 from netsim.units import format_rate, format_time
 from netsim.workloads.collectives import (
     ALGORITHMS,
+    check_algorithm,
+    closed_form_ps,
+    hops_of,
+    most_sends,
+)
+from netsim.workloads.collectives.steps import (
     COLLECTIVES,
     ONE_WAY,
     RING_ORDERS,
     CollectiveOptions,
     Wire,
-    check_algorithm,
-    closed_form_ps,
-    hops_of,
 )
-from netsim.workloads.collectives.choose import most_sends
 from netsim.workloads.operations import Operations, Wires
 from netsim.workloads.traffic._options import group_size_of, wires_of
 

@@ -23,7 +23,8 @@ from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext
 from netsim.network import Network
 from netsim.params import Param
-from netsim.workloads.collectives import CollectiveOptions, schedule
+from netsim.workloads.collectives import schedule
+from netsim.workloads.collectives.steps import CollectiveOptions
 from netsim.workloads.traffic._options import group_size_of
 
 PARAMS = [

@@ -46,8 +46,8 @@ from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_time
 from netsim.workloads.collectives.steps import cut
-from netsim.workloads.inference.deployment import Deployment
-from netsim.workloads.inference.roofline import (
+from netsim.workloads.inference.deployment import (
+    Deployment,
     IterationCost,
     all_reduce_bytes,
     compute_ps,
@@ -58,11 +58,10 @@ from netsim.workloads.inference.roofline import (
     network_ps,
     prompt_pairs,
 )
-from netsim.workloads.job.model import parameters
+from netsim.workloads.job.job import parameters
 from netsim.workloads.operations import CollectiveOptions, Operations
 from netsim.workloads.operations.table import JobSteps
-from netsim.workloads.serving.data import check_used
-from netsim.workloads.serving.plan import check_same_cache, deployment_of
+from netsim.workloads.serving.plan import check_same_cache, check_used, deployment_of
 from netsim.workloads.serving.workload import partition
 from netsim.workloads.traffic._options import CHOICES, PLACEMENT_PARAMS, hosts_of, wires_of
 

@@ -22,19 +22,10 @@ from netsim.flows import TrafficContext, Workload
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_bytes, format_time
-from netsim.workloads.collectives import ALGORITHMS, WHOLE_PACKETS, CollectiveOptions, hops_of
-from netsim.workloads.inference.roofline import weight_bytes
+from netsim.workloads.collectives import ALGORITHMS, hops_of
+from netsim.workloads.collectives.steps import WHOLE_PACKETS, CollectiveOptions
+from netsim.workloads.inference.deployment import weight_bytes
 from netsim.workloads.serving import instance
-from netsim.workloads.serving.data import (
-    DECODE,
-    LOG,
-    MIXED,
-    PREFILL,
-    ROLES,
-    Requests,
-    ServingInstances,
-    check_used,
-)
 from netsim.workloads.serving.failures import (
     FAILURE_PARAMS,
     check_shrunk,
@@ -57,18 +48,27 @@ from netsim.workloads.serving.instance import (
     TRANSITION_TIMER,
 )
 from netsim.workloads.serving.plan import (
+    DECODE,
     DISPATCH,
+    LOG,
+    MIXED,
     POOLED,
+    PREFILL,
+    REQUEST_PARAMS,
+    ROLES,
     WEIGHTS,
     Group,
     Pool,
+    Requests,
+    ServingInstances,
     check_same_cache,
+    check_used,
     deployment_of,
+    draw_requests,
     place_instances,
     plan_of,
     strided,
 )
-from netsim.workloads.serving.requests import REQUEST_PARAMS, draw_requests
 from netsim.workloads.serving.workload import (
     AFTER_PREFILL,
     KINDS,

@@ -33,10 +33,10 @@ from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job
-from netsim.workloads.job.placement import PLACEMENTS, place
+from netsim.workloads.job.messages import PLACEMENTS, place
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.operations.table import OperationTable
-from netsim.workloads.serving.data import check_used
+from netsim.workloads.serving.plan import check_used
 from netsim.workloads.traffic._options import params_of, placement_of, routing_of, wires_of
 from netsim.workloads.training.forecast import forecast, proposal
 from netsim.workloads.training.sample import (

@@ -33,22 +33,21 @@ from netsim.engine.state_views import TaskStates
 from netsim.errors import InputError
 from netsim.model.ideal import task_times
 from netsim.model.workload import SEND
-from netsim.workloads.collectives import ONE_WAY, Hops, Wire, closed_form_ps, hops_of
-from netsim.workloads.collectives.steps import HopRow
+from netsim.workloads.collectives import closed_form_ps, hops_of
+from netsim.workloads.collectives.steps import ONE_WAY, HopRow, Hops, Wire
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.messages import Message, link_of, messages
-from netsim.workloads.job.placement import Ranks
+from netsim.workloads.job.messages import Message, Ranks, link_of, messages
 from netsim.workloads.job.step import StepTime, step_time
 from netsim.workloads.operations import Operations, Wires
-from netsim.workloads.operations.measures import (
+from netsim.workloads.operations.table import (
     SCALE_OUT,
     SCALE_UP,
+    OperationTable,
     collective_instances,
     operation_table,
     step_entry,
     step_times,
 )
-from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.training.sample import (
     ALWAYS_PACKETS,
     KINDS,

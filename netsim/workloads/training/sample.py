@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.messages import Message, group_sizes, messages
-from netsim.workloads.job.placement import Ranks
+from netsim.workloads.job.messages import Message, Ranks, group_sizes, messages
 from netsim.workloads.job.schedules import PipelineSchedule, check_schedule, make_schedule
 from netsim.workloads.job.step import matrix_flops
 from netsim.workloads.job.work import head_kernels, layer_kernels, sizes_of

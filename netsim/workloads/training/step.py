@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.workloads.job.machine import Link
-from netsim.workloads.job.messages import Message, link_of, networks_of_kinds
-from netsim.workloads.job.placement import Ranks
+from netsim.workloads.job.messages import Message, Ranks, link_of, networks_of_kinds
 from netsim.workloads.job.schedules import (
     BACKWARD,
     BACKWARD_INPUT,

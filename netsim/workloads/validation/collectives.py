@@ -7,7 +7,8 @@ import numpy as np
 from netsim.conformance.networks import star
 from netsim.validation.bed import GBPS, US, simulated
 from netsim.validation.laws import CONTROL, PAYLOAD, Measured
-from netsim.workloads.collectives import ALGORITHMS, CollectiveOptions, Wire, closed_form_ps
+from netsim.workloads.collectives import ALGORITHMS, closed_form_ps
+from netsim.workloads.collectives.steps import CollectiveOptions, Wire
 from netsim.workloads.operations import Operations
 
 RATE_BPS = 100 * GBPS

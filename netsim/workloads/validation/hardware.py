@@ -10,9 +10,13 @@ from typing import Any, NamedTuple
 
 from netsim.common.inputs import read_toml
 from netsim.validation.laws import Measured
-from netsim.workloads.inference.deployment import Deployment
-from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.inference.roofline import LONG_PROMPT, decode_ps, prefill_ps
+from netsim.workloads.inference.deployment import (
+    LONG_PROMPT,
+    Deployment,
+    decode_ps,
+    load_deployment,
+    prefill_ps,
+)
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.step import StepTime, step_time

@@ -17,7 +17,7 @@ from netsim.common.inputs import read_text
 from netsim.errors import InputError
 from netsim.units import format_bytes
 from netsim.validation.laws import Measured
-from netsim.workloads.calibration.fit import (
+from netsim.workloads.job.calibration import (
     NAMES,
     Measurement,
     Rates,
@@ -26,8 +26,8 @@ from netsim.workloads.calibration.fit import (
     residuals,
     without_sizes,
 )
-from netsim.workloads.job.curves import Shape
 from netsim.workloads.job.load import load_machine
+from netsim.workloads.job.machine import Shape
 
 GBPS = 10**9
 BAND = 1 << 20

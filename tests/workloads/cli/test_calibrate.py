@@ -7,15 +7,15 @@ import pytest
 from cli_outcome import fails
 from raises_input import raises_input
 
-from netsim.workloads.calibration.fit import (
+from netsim.workloads.job.calibration import (
     Measurement,
     Rates,
     fitted,
     read_measured,
     summaries,
 )
-from netsim.workloads.job.curves import CollectiveCurves, Curve, Shape, read_curves
 from netsim.workloads.job.load import load_job
+from netsim.workloads.job.machine import CollectiveCurves, Curve, Shape, read_curves
 from netsim.workloads.job.messages import messages
 
 RANK = "#  Rank {0} Group 0 Pid 7{0} on  host{1} device  {2} [0x1b] NVIDIA H100 80GB HBM3\n"

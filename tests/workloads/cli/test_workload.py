@@ -15,10 +15,9 @@ from netsim.cli.tables import sweep_table
 from netsim.common.terminal import Wide
 from netsim.units import parse_time_ps
 from netsim.workloads.cli.workload_inference import iteration_table
-from netsim.workloads.inference.load import load_deployment
+from netsim.workloads.inference.deployment import load_deployment
 from netsim.workloads.job.load import job_errors, load_job
-from netsim.workloads.job.search import search_layouts
-from netsim.workloads.job.step import step_time
+from netsim.workloads.job.step import search_layouts, step_time
 from netsim.workloads.reports.serving import SWEEP, sections, serving_result
 
 JOB = """

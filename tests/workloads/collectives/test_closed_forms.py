@@ -17,15 +17,13 @@ from netsim.model.network import Network
 from netsim.model.relays import relayed
 from netsim.workloads.collectives import (
     ALGORITHMS,
-    COLLECTIVES,
-    CollectiveOptions,
-    Wire,
     algorithm_of,
     closed_form_ps,
     hops_of,
+    most_sends,
     schedule,
 )
-from netsim.workloads.collectives.choose import most_sends
+from netsim.workloads.collectives.steps import COLLECTIVES, CollectiveOptions, Wire
 from netsim.workloads.collectives.trees import parents
 from netsim.workloads.operations import Operations, Wires
 

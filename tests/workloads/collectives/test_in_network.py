@@ -9,13 +9,8 @@ from topology_of import topology_of
 
 from netsim.model.workload import Workload
 from netsim.network import Network
-from netsim.workloads.collectives import (
-    ALGORITHMS,
-    CollectiveOptions,
-    Wire,
-    closed_form_ps,
-    schedule,
-)
+from netsim.workloads.collectives import ALGORITHMS, closed_form_ps, schedule
+from netsim.workloads.collectives.steps import CollectiveOptions, Wire
 from netsim.workloads.operations import Operations
 
 US = 10**6

@@ -8,20 +8,18 @@ from math import comb
 import numpy as np
 import pytest
 
-from netsim.workloads.cost.compare import (
+from netsim.workloads.cost.costs import (
     availability,
+    cost_of_good_die_usd,
+    die_yield,
+    dies_per_wafer,
     full_capacity,
     goodput_of_groups,
+    salvaged_yield,
     spares_for_capacity,
     spares_for_goodput,
     up_shares,
     up_shares_cold,
-)
-from netsim.workloads.cost.cost_tables import (
-    cost_of_good_die_usd,
-    die_yield,
-    dies_per_wafer,
-    salvaged_yield,
 )
 
 H100_MM2 = 814.0

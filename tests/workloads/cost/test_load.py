@@ -10,8 +10,7 @@ from marked import values
 
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
-from netsim.workloads.cost.compare import compare
-from netsim.workloads.cost.cost_tables import cost_tables_from, load_cost_tables
+from netsim.workloads.cost.costs import compare, cost_tables_from, load_cost_tables
 from netsim.workloads.job.load import load_machine, presets
 
 

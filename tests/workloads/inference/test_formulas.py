@@ -11,10 +11,9 @@ from netsim.common.inputs import read_toml
 from netsim.errors import InputError
 from netsim.limits import INT64
 from netsim.params import keys_of
-from netsim.workloads.inference import roofline as module
-from netsim.workloads.inference.limits import PHASES, best_batch, best_size
-from netsim.workloads.inference.load import PARTS, load_deployment, with_tp
-from netsim.workloads.inference.roofline import (
+from netsim.workloads.inference import deployment as module
+from netsim.workloads.inference.deployment import (
+    PARTS,
     all_reduce_bytes,
     compute_ps,
     iteration_cost,
@@ -22,11 +21,13 @@ from netsim.workloads.inference.roofline import (
     kv_bytes_of_token,
     kv_capacity_tokens,
     layer_counts,
+    load_deployment,
     network_ps,
     prompt_pairs,
+    with_tp,
 )
-from netsim.workloads.job import load_job
-from netsim.workloads.job.load import WITH_PRESETS, presets
+from netsim.workloads.inference.limits import PHASES, best_batch, best_size
+from netsim.workloads.job.load import WITH_PRESETS, load_job, presets
 from netsim.workloads.job.machine import Efficiency, Link
 from netsim.workloads.job.work import layer_kernels
 

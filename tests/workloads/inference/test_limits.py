@@ -5,6 +5,13 @@ from functools import cache
 
 import pytest
 
+from netsim.workloads.inference.deployment import (
+    iteration_cost,
+    iteration_ps,
+    load_deployment,
+    prompt_pairs,
+    with_tp,
+)
 from netsim.workloads.inference.limits import (
     ALL,
     ASSUMPTIONS,
@@ -19,8 +26,6 @@ from netsim.workloads.inference.limits import (
     phase_time,
     sizes,
 )
-from netsim.workloads.inference.load import load_deployment, with_tp
-from netsim.workloads.inference.roofline import iteration_cost, iteration_ps, prompt_pairs
 
 
 def deployment(model="llama3_70b", machine="lite", limits=None, **options):

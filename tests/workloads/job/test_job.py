@@ -10,10 +10,10 @@ from raises_input import raises_input
 
 from netsim.common.inputs import read_toml
 from netsim.params import read_table
-from netsim.workloads.job import group_sizes, load_job, messages, stage_memory, stage_times
+from netsim.workloads.job.job import Model, parameters
+from netsim.workloads.job.load import load_job
 from netsim.workloads.job.load import presets as files_of
-from netsim.workloads.job.model import Model, parameters
-from netsim.workloads.job.placement import GROUPS, Ranks, place
+from netsim.workloads.job.messages import GROUPS, Ranks, group_sizes, messages, place
 from netsim.workloads.job.schedules import (
     BACKWARD,
     BACKWARD_WEIGHT,
@@ -25,7 +25,13 @@ from netsim.workloads.job.schedules import (
     make_schedule,
 )
 from netsim.workloads.job.step import model_flops, step_time
-from netsim.workloads.job.work import head_kernels, layer_held, layer_kernels
+from netsim.workloads.job.work import (
+    head_kernels,
+    layer_held,
+    layer_kernels,
+    stage_memory,
+    stage_times,
+)
 from netsim.workloads.validation import hardware
 
 

@@ -11,8 +11,8 @@ from raises_input import raises_input
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
 from netsim.params import keys_of
-from netsim.workloads.job import load_job, messages, presets, stage_memory
-from netsim.workloads.job.load import PARTS, WITH_PRESETS
+from netsim.workloads.job.load import PARTS, WITH_PRESETS, load_job, presets
+from netsim.workloads.job.messages import messages
 from netsim.workloads.job.paper import (
     AGREEMENTS,
     BASE,
@@ -35,6 +35,7 @@ from netsim.workloads.job.paper import (
     width,
 )
 from netsim.workloads.job.step import step_time
+from netsim.workloads.job.work import stage_memory
 
 SMALL = {
     "model": {"layers": 4, "hidden": 512, "heads": 8, "sequence": 1024, "vocabulary": 1000},

@@ -10,12 +10,9 @@ from served import US, Served, all_served_once, cost, deployment
 from traffic_cases import star
 
 from netsim.units import format_time
-from netsim.workloads.collectives import (
-    ONE_WAY,
-    CollectiveOptions,
-    closed_form_ps,
-)
-from netsim.workloads.inference.roofline import all_reduce_bytes, compute_ps, prompt_pairs
+from netsim.workloads.collectives import closed_form_ps
+from netsim.workloads.collectives.steps import ONE_WAY, CollectiveOptions
+from netsim.workloads.inference.deployment import all_reduce_bytes, compute_ps, prompt_pairs
 from netsim.workloads.operations import Wires
 
 HALVES = {"prefill_instances": 1, "decode_instances": 1}

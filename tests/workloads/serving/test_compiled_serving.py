@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 
 from netsim.experiment import Experiment, Point
 from netsim.running.point import simulate
-from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.inference.roofline import iteration_cost, iteration_ps, prompt_pairs
-from netsim.workloads.serving.data import LOST, PREFILL_START
+from netsim.workloads.inference.deployment import (
+    iteration_cost,
+    iteration_ps,
+    load_deployment,
+    prompt_pairs,
+)
+from netsim.workloads.serving.plan import LOST, PREFILL_START
 
 LOAD = 0.6
 REQUESTS = 100_000

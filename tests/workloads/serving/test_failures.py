@@ -11,7 +11,7 @@ from raises_input import raises_input
 from serving_case import lost_shares
 
 from netsim.params import resolve_params
-from netsim.workloads.cost.compare import (
+from netsim.workloads.cost.costs import (
     availability,
     goodput_of_groups,
     up_shares_cold,

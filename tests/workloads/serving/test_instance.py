@@ -8,11 +8,15 @@ import pytest
 from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
 from traffic_cases import made
 
-from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.inference.roofline import iteration_cost, kv_bytes_of_token, weight_bytes
-from netsim.workloads.serving.data import ServingPlan
+from netsim.workloads.inference.deployment import (
+    iteration_cost,
+    kv_bytes_of_token,
+    load_deployment,
+    weight_bytes,
+)
 from netsim.workloads.serving.failures import Outages, transitions_of
 from netsim.workloads.serving.instance import DOWN, SHRUNK, WHOLE
+from netsim.workloads.serving.plan import ServingPlan
 from netsim.workloads.serving.workload import flows_between, partition
 
 COST = cost()

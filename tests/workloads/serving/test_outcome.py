@@ -12,17 +12,6 @@ import pytest
 from serving_case import Row, log_of, lost_shares, mixed_plan, row, split_run
 
 from netsim.errors import RunError
-from netsim.workloads.serving.data import (
-    DECODE_START,
-    DONE,
-    DOWN,
-    FIRST_TOKEN,
-    ITERATION,
-    LOST,
-    PREFILL_START,
-    UP,
-    ServingPlan,
-)
 from netsim.workloads.serving.failures import Policy, draw_outages
 from netsim.workloads.serving.outcome import (
     ServingTables,
@@ -36,6 +25,17 @@ from netsim.workloads.serving.outcome import (
     serving_metrics,
     stays,
     tokens,
+)
+from netsim.workloads.serving.plan import (
+    DECODE_START,
+    DONE,
+    DOWN,
+    FIRST_TOKEN,
+    ITERATION,
+    LOST,
+    PREFILL_START,
+    UP,
+    ServingPlan,
 )
 
 FLOW_STARTS = np.array([300, 310, 420, 400])

@@ -9,8 +9,7 @@ from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
 from netsim.params import resolve_params
-from netsim.workloads.serving.plan import DISPATCH, dispatch
-from netsim.workloads.serving.requests import REQUEST_PARAMS, Drawn, draw_requests
+from netsim.workloads.serving.plan import DISPATCH, REQUEST_PARAMS, Drawn, dispatch, draw_requests
 
 TRACE = "arrival_s,prompt_tokens,output_tokens\n1,374,44\n1.5,396,0\n4,879,55\n5,20,3\n"
 

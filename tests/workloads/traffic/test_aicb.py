@@ -10,7 +10,8 @@ from task_times import simulated
 from traffic_cases import GBPS, made
 
 from netsim.model.workload import Workload
-from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
+from netsim.workloads.collectives import closed_form_ps
+from netsim.workloads.collectives.steps import CollectiveOptions, Wire
 
 COLUMNS = "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,x"
 RINGS = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), "ring")

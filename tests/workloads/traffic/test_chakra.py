@@ -26,7 +26,8 @@ from traffic_cases import GBPS, made
 from netsim.errors import InputError
 from netsim.model.fabric import PacketFormat
 from netsim.model.workload import Workload
-from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
+from netsim.workloads.collectives import closed_form_ps
+from netsim.workloads.collectives.steps import CollectiveOptions, Wire
 
 PACKET_PS = 4160 * 80
 ONE_PACKET = 2 * (PACKET_PS + 1 * US)

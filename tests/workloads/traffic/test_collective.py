@@ -8,7 +8,8 @@ from part_of_load import operations_of
 from raises_input import mentions, raises_input
 from traffic_cases import made, make, star
 
-from netsim.workloads.collectives import CollectiveOptions, schedule
+from netsim.workloads.collectives import schedule
+from netsim.workloads.collectives.steps import CollectiveOptions
 
 US = 10**6
 

@@ -11,13 +11,14 @@ from task_times import run_alone, simulated
 from traffic_cases import GBPS, made
 
 from netsim.flows import Workload
-from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
-from netsim.workloads.inference.load import load_deployment
-from netsim.workloads.inference.roofline import (
+from netsim.workloads.collectives import closed_form_ps
+from netsim.workloads.collectives.steps import CollectiveOptions, Wire
+from netsim.workloads.inference.deployment import (
     all_reduce_bytes,
     compute_ps,
     iteration_cost,
     kv_bytes_of_token,
+    load_deployment,
     network_ps,
     prompt_pairs,
 )

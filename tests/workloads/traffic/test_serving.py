@@ -7,7 +7,7 @@ from raises_input import raises_input
 from served import deployment
 from traffic_cases import made
 
-from netsim.workloads.serving.data import DECODE, MIXED, PREFILL, ServingPlan
+from netsim.workloads.serving.plan import DECODE, MIXED, PREFILL, ServingPlan
 
 HALVES = {"prefill_instances": 1, "decode_instances": 1}
 LARGE = deployment(machine={"memory": "2GB"})

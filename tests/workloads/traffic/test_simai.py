@@ -12,7 +12,8 @@ from task_times import simulated
 from traffic_cases import GBPS, made, make, pairs
 
 from netsim.model.workload import Workload
-from netsim.workloads.collectives import CollectiveOptions, Wire, closed_form_ps
+from netsim.workloads.collectives import closed_form_ps
+from netsim.workloads.collectives.steps import CollectiveOptions, Wire
 from netsim.workloads.job.schedules import make_schedule
 
 PACKET_PS = 4160 * 80

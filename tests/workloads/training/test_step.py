@@ -11,8 +11,8 @@ from small_job import small_job
 from task_times import Times, run_alone
 
 from netsim.errors import InputError
-from netsim.workloads.job import load_job
 from netsim.workloads.job.job import Job
+from netsim.workloads.job.load import load_job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
 from netsim.workloads.job.step import step_time
 from netsim.workloads.job.work import stage_times

@@ -34,12 +34,13 @@ from netsim.errors import InputError, printable
 from netsim.limits import SIZE_BYTES
 from netsim.units import format_rate, format_time, shortened, written
 from netsim.version import __version__
-from netsim.workloads.job.curves import CollectiveCurves, Curve, Factors, Shape, part_count, terms
+from netsim.workloads.job.machine import CollectiveCurves, Curve, Factors, Shape, part_count, terms
 
 MAX_ROWS = 100_000
 """Most measurements of a file."""
 
 MAX_GPUS = 1 << 20
+
 MAX_US = 1e12
 
 NAMES = {
@@ -54,14 +55,18 @@ NAMES = {
 OTHERS = ("broadcast", "reduce", "gather", "scatter", "hypercube", "alltoallv")
 
 _JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\]])")
+
 _PREFIX = re.compile(
     r"\s*(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\s+)?(?:\[\d+,\d+\]<std(?:out|err)>:|\d+:)?\s*"
 )
+
 _RANK = re.compile(
     r"#\s+Rank\s+(\d{1,9})\s+(?:Group\s+(\d{1,9})\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+"
     r"\s+\[[^\]]*\]\s*(.*)"
 )
+
 _TEST = re.compile(r"\b([a-z_]{1,30})_perf\b")
+
 _VERSION = re.compile(r"\b(?:[NR]CCL version|nccl-tests version|rccl-tests: Version)\s*[\w.+:-]+")
 
 
@@ -308,6 +313,7 @@ NOISE = 0.3
 """Error of the curves on log t, before factors."""
 
 OWN = (0.2, 0.2, 0.2, 0.1, 0.1)
+
 COMMON = (("base", 0.4), ("latency", 1.0), ("latency", 1.0), ("inside", 0.4), ("between", 0.4))
 """Standard deviations of log base, step, hop, inside and between around their start: of each curve,
 and of what all have in common, by a name. Latencies per step and hop scale together."""

@@ -1,1 +1,0 @@
-"""Machines from measured collectives: read, fit, validate and write."""
