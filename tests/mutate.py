@@ -10,6 +10,7 @@ import argparse
 import ast
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,9 @@ from queue import SimpleQueue
 ROOT = Path(__file__).parents[1]
 MAPPED = ("transports", "topologies", "experiments", "plots")
 NEAREST_FILES, LIMIT_S = 8, 600
+ALSO = dict.fromkeys(("kernels", "queues", "routing_algorithms"), "test_against_reference.py")
+ALSO["transports"] = "conformance/test_conformance.py"
+"""Tests of files that nobody imports by name, by folder of the files."""
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult,
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -73,48 +77,62 @@ def imports(path: Path) -> set[str]:
 
 
 def nearest_tests(target: Path, uses: dict[Path, set[str]]) -> list[Path]:
-    """Return the test files with the shortest chains of imports to a file."""
-    found: dict[Path, None] = {}
-    seen, level = {target}, [target]
-    while level and len(found) < NEAREST_FILES:
+    """Return the test files most likely to cover a file: short chains of imports, similar names."""
+    levels: dict[Path, int] = {target: 0}
+    level, depth = [target], 0
+    while level and sum(map(is_test, levels)) < NEAREST_FILES:
         names = {module_of(path) for path in level}
-        level = [path for path in uses if path not in seen and uses[path] & names]
-        seen |= set(level)
-        found |= dict.fromkeys(path for path in level if path.name.startswith("test_"))
-    named = [path for path in uses if f'"{target.stem}"' in path.read_text("utf-8")]
-    found |= dict.fromkeys(path for path in named if path.name.startswith("test_"))  # plugins
-    return list(found)[:NEAREST_FILES]
+        level = [path for path in uses if path not in levels and uses[path] & names]
+        levels |= dict.fromkeys(level, depth := depth + 1)
+    for path in uses:  # a plugin is used by name
+        if f'"{target.stem}"' in path.read_text("utf-8"):
+            levels.setdefault(path, len(uses))
+
+    def order(test: Path) -> tuple[bool, int, bool, int]:
+        subject = test.stem.removeprefix("test_")
+        is_named = subject in target.stem or target.stem in subject
+        return not is_named, levels[test], test.parent.name not in target.parts, len(uses[test])
+
+    nearest = sorted(filter(is_test, levels), key=order)[:NEAREST_FILES]
+    also = [ROOT / "tests" / name for folder, name in ALSO.items() if target.parent.name == folder]
+    return [*nearest, *(path for path in also if path not in nearest)]
 
 
-def is_caught(copy: Path, target: Path, text: str, tests: list[Path]) -> bool:
-    """Return whether a test fails, or does not end, with this text of a file."""
+def is_test(path: Path) -> bool:
+    """Return whether pytest collects a file."""
+    return path.name.startswith("test_")
+
+
+def failure(copy: Path, tests: list[str]) -> str | None:
+    """Return the first test that fails, "" if none ends in time, None if all pass."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{copy}:{copy}/tests"}
+    command = [sys.executable, "-m", "pytest", "-qx", "-m", "not slow", "-p", "no:cacheprovider"]
+    try:
+        run = subprocess.run(
+            [*command, *tests], cwd=copy, env=environment, capture_output=True, timeout=LIMIT_S,
+            check=False, text=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+?\.py(?:::\w+)*)", run.stdout, re.MULTILINE)
+    return failed[1] if failed else None if run.returncode == 0 else ""
+
+
+def catcher(copy: Path, target: Path, text: str, tests: list[Path]) -> str | None:
+    """Return the test that fails only with this text of a file, or None."""
     place = target.relative_to(ROOT)
     file = copy / ("netsim" if place.parts[0] in MAPPED else "") / place
     before = file.read_text("utf-8")
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{copy}:{copy}/tests"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-m",
-        "not slow",
-        "-p",
-        "no:cacheprovider",
-    ]
-    file.write_text(text, "utf-8")
-    try:
-        names = [str(path.relative_to(ROOT)) for path in tests]
-        run = subprocess.run(
-            [*command, *names], cwd=copy, env=environment, capture_output=True, timeout=LIMIT_S,
-            check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return True
-    finally:
+    arguments = [str(path.relative_to(ROOT)) for path in tests]
+    while any(not name.startswith("--") for name in arguments):
+        file.write_text(text, "utf-8")
+        failed = failure(copy, arguments)
         file.write_text(before, "utf-8")
-    return run.returncode != 0
+        if not failed or not failure(copy, [failed]):
+            return failed
+        # It fails without compilation, whatever the text.
+        arguments = [*(name for name in arguments if name != failed), f"--deselect={failed}"]
+    return None
 
 
 def main() -> None:
@@ -125,14 +143,17 @@ def main() -> None:
     given = parser.parse_args()
     rng = random.Random(given.seed)
     listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).split("\0")
-    files = [ROOT / name for name in listed if name.endswith(".py") and (ROOT / name).exists()]
+    listed = [name for name in listed if name and (ROOT / name).exists()]
+    files = [ROOT / name for name in listed if name.endswith(".py")]
     uses = {path: imports(path) for path in files}
     product = [path for path in files if path.relative_to(ROOT).parts[0] in ("netsim", *MAPPED)]
     with tempfile.TemporaryDirectory() as scratch:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(given.workers):
             copy = Path(scratch) / str(number)
-            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".venv", ".git", "results"))
+            for name in listed:
+                (copy / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, copy / name)
             for folder in MAPPED:
                 shutil.copytree(copy / folder, copy / "netsim" / folder, dirs_exist_ok=True)
             copies.put(copy)
@@ -145,11 +166,11 @@ def main() -> None:
             if node is None or not tests:
                 return None
             copy = copies.get()
-            caught = is_caught(copy, target, changed(source, node, text), tests)
+            by = catcher(copy, target, changed(source, node, text), tests)
             copies.put(copy)
-            word = "caught" if caught else "missed"
-            print(f"{word}: {target.relative_to(ROOT)}:{node.lineno}: {text}", flush=True)
-            return caught
+            word = "missed" if by is None else f"caught by {by or 'the time limit'}"
+            print(f"{target.relative_to(ROOT)}:{node.lineno}: {text}: {word}", flush=True)
+            return by is not None
 
         with ThreadPoolExecutor(given.workers) as pool:
             seeds = [rng.randrange(2**32) for _ in range(given.count)]

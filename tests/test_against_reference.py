@@ -16,7 +16,7 @@ import pytest
 from agreement import Way, check, compare
 from engine_case import NARROW, engine_for
 from reference.cases import FEATURES, PAIRS, PLANE_BALANCING, ROUTING, random_case
-from reference.random_routing import VIA
+from reference.random_features import VIA
 from reference.small import FULL, PAYLOAD, cable, case, fabric
 
 from netsim.engine.kernels.layout import RUNNING

@@ -23,8 +23,7 @@ from reference.cases import random_case
 from reference.model import Case
 from reference.operations import NEVER, Plan, Time, play
 from reference.random_operations import KINDS, US, Calls, random_calls
-from reference.random_racks import racks
-from reference.relays import relay
+from reference.relays import racks, relay
 from reference.simulator import Simulator
 
 from netsim.engine.engine import Engine

@@ -5,10 +5,8 @@ import random
 
 import numpy as np
 from engine_case import departures, engine_for, flow_results, flows_of, run, tasks_of
-from reference.queue_pairs import stripe
-from reference.random_racks import racks
-from reference.random_tasks import with_tasks
-from reference.relays import relay
+from reference.random_features import with_tasks
+from reference.relays import racks, relay, stripe
 from reference.simulator import simulate
 from reference.small import NS, PAYLOAD
 

@@ -3,7 +3,7 @@
 One generator draws everything not given: a transport on a queue discipline (`PAIRS`), load
 balancing, hosts of one port or of several (`PLANE_BALANCING`), and `FEATURES`.
 
-To add a feature, write a function in its own file, such as `random_tasks.with_tasks`, which adds it
+To add a feature, write a function such as `random_features.with_tasks`, which adds it
 to a case, and a line of `FEATURES` with its probability. Its name is that of the field of `Case`
 that it fills. It has its own random generator, so that cases without it do not change; it returns
 the case unchanged if the feature does not fit. `agreement.py` runs cases on both simulators.
@@ -17,8 +17,19 @@ from typing import Any
 
 from .model import Case
 from .queues import PAUSING
-from .random_circuits import with_circuits
-from .random_faults import with_carrier, with_faults, with_reroutes
+from .random_features import (
+    WITH_PARAMETERS,
+    parameters,
+    with_carrier,
+    with_circuits,
+    with_faults,
+    with_phases,
+    with_policy,
+    with_port_sizes,
+    with_program,
+    with_reroutes,
+    with_tasks,
+)
 from .random_graphs import (
     NS,
     US,
@@ -29,13 +40,7 @@ from .random_graphs import (
     racks,
     several_networks,
 )
-from .random_phases import with_phases
-from .random_policies import with_policy
-from .random_port_sizes import with_port_sizes
-from .random_programs import with_program
-from .random_routing import WITH_PARAMETERS, parameters
-from .random_tasks import with_tasks
-from .routing_by_load import ALGORITHMS
+from .routing import ALGORITHMS
 
 CONTROL_BYTES = 64
 MAX_CLASSES = 8

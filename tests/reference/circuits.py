@@ -1,15 +1,16 @@
-"""Circuits: when two ports of a circuit switch are joined, and when a port may send."""
+"""Circuits: when ports of a circuit switch are joined, when a port may send; phase-driven slots."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from .model import CircuitSwitch, below, rand32, serialization_ps
+from .model import CircuitSwitch, Flow, below, rand32, serialization_ps
 
 if TYPE_CHECKING:
     from .port import Port
     from .simulator import Simulator
+
 
 CLOCK = 12
 """Purpose of the random draws for clock offsets."""
@@ -71,7 +72,6 @@ class Circuit:
 
     @property
     def is_ever_there(self) -> bool:
-        """Return whether the circuit is ever up."""
         return self.switch.ever_joins(self.near, self.far)
 
     @property
@@ -149,3 +149,46 @@ class Circuit:
         away = rules["clock_offset_ps"] + self.switch.fibers[self.near][1]
         reach += away // shortest
         return range(here - reach, here + reach)
+
+
+class PhaseSchedule:
+    """The slots of all phase-driven circuit switches."""
+
+    def __init__(self, sim: Simulator) -> None:
+        self.sim = sim
+        self.switches = [one for one in sim.case.circuits if one.control_delay_ps is not None]
+        self.begins_ps = [0]  # of the slots with a known start
+        self.last_ps: dict[int, int] = {}  # phase -> its last delivery
+        self.left = [0] * (len(self.switches[0].matchings) if self.switches else 0)
+        for phase in sim.case.phases:
+            if phase >= 0 and self.left:
+                self.left[phase] += 1
+        self._order()
+
+    def on_delivered(self, flow: Flow) -> None:
+        phase = self.sim.case.phases[flow.index] if self.left else -1
+        if phase >= 0:
+            self.left[phase] -= 1
+            self.last_ps[phase] = self.sim.now
+            self._order()
+
+    def begun(self) -> list[int]:
+        """Return the starts of slots that began before now."""
+        return [at for at in self.begins_ps if at < self.sim.now] if self.left else []
+
+    def _order(self) -> None:
+        """Set the start of slots whose previous phases have ended, and notify ports."""
+        while len(self.begins_ps) < len(self.left) and not self.left[len(self.begins_ps) - 1]:
+            phase = len(self.begins_ps) - 1
+            up_ps = self.begins_ps[-1]
+            if phase:
+                up_ps += max(
+                    one.reconfiguration_delay_ps + one.sync_delay_ps for one in self.switches
+                )
+            over_ps = max(up_ps, self.last_ps.get(phase, 0))
+            control_delay_ps = self.switches[0].control_delay_ps
+            assert control_delay_ps is not None
+            self.begins_ps.append(over_ps + control_delay_ps)
+            for switch in self.sim.switches:
+                for port in switch.ports:
+                    port.hear_of_order()

@@ -37,7 +37,6 @@ class Timer:
 
     @property
     def armed(self) -> bool:
-        """Return whether it is set."""
         return self.event is not None
 
     def set(self, deadline_ps: int) -> None:
@@ -48,7 +47,6 @@ class Timer:
         self.event = sim.at(when, self.host.index, TIMER, self.slot, self._fire)
 
     def cancel(self) -> None:
-        """Cancel the timer."""
         if self.event is not None:
             self.event.canceled = True
             self.event = None
@@ -158,11 +156,9 @@ class Nic:
 
     @property
     def rate_bps(self) -> int:
-        """Return the rate of all ports together."""
         return sum(port.rate_bps for port in self.ports)
 
     def timer(self, slot: tuple[int, int, int], action: Callable[[], None]) -> Timer:
-        """Return a timer of the NIC."""
         return Timer(self.host, (self.number, *slot), action)
 
     def join(self, sender: Sender) -> None:
@@ -202,7 +198,6 @@ class Host:
         self.receivers: dict[int, Receiver] = {}
 
     def add(self, port: HostPort, nic: int) -> None:
-        """Add a port of a NIC."""
         while len(self.nics) <= nic:
             self.nics.append(Nic(self, len(self.nics)))
         port.prepare(self.nics[nic])

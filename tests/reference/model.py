@@ -99,7 +99,6 @@ class LinkFault:
     outages: tuple[tuple[int, int], ...]
 
     def interval_at(self, time_ps: int) -> FaultInterval | None:
-        """Return the interval in force at a time."""
         return next((p for p in reversed(self.intervals) if p.start_ps <= time_ps), None)
 
 
@@ -308,7 +307,6 @@ class Tally:
     bytes: int = 0
 
     def add(self, size: int) -> None:
-        """Count one packet."""
         self.packets += 1
         self.bytes += size
 
@@ -327,7 +325,6 @@ class Balance:
     trimmed_bytes: int = 0
 
     def holds(self) -> bool:
-        """Return whether all packets are accounted for."""
         gone = (self.dropped, self.lost, self.unroutable)
         ends = (self.received, *gone, self.on_links, self.in_queues)
         packets = sum(end.packets for end in ends)

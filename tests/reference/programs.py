@@ -1,10 +1,11 @@
-"""Programs: start deferred tasks, and repeat others."""
+"""Programs, and a random one that uses every service."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from .host import BEGIN_TIMER, PROGRAM_TIMERS, Timer
+from .model import rand32
 
 if TYPE_CHECKING:
     from .tasks import Running, Tasks
@@ -57,11 +58,9 @@ class Program:
         return one.number - self.first_task
 
     def of_host(self, host: int) -> list[Running]:
-        """Return the program's tasks of a host."""
         return [one for one in self.tasks if one.task.host == host]
 
     def timer(self, host: int, k: int) -> Timer:
-        """Return a timer of the program."""
         return self._timers[host, k]
 
     def set_timer(self, host: int, k: int, at_ps: int) -> None:
@@ -85,7 +84,6 @@ class Program:
         return flow.size_bytes if one.task.kind == "send" or heard else flow.listed_bytes
 
     def log_row(self, host: int, *values: int) -> None:
-        """Add a row to the log."""
         self._log.append((host, self.sim.now, *values))
 
     @property
@@ -100,3 +98,71 @@ class Program:
             self.run.settle(one.task.host)
         else:
             self.run.start_again(one)
+
+
+CHANCE = 96
+N_TIMERS = 3
+TOLD, FIRED = 0, 1
+
+
+class Mixed(Program):
+    """Decides at random."""
+
+    def begin(self) -> None:
+        self.draws: dict[int, int] = {}
+        self.weight = {one.number: self.place_in_table(one) * 7 for one in self.tasks}
+        self.given = self.sim.case.program or {}
+
+    def _draw(self, host: int) -> int:
+        self.draws[host] = self.draws.get(host, 0) + 1
+        return rand32(self.sim.case.seed, CHANCE, host, self.draws[host])
+
+    def on_begin(self, host: int) -> None:
+        for one in self.of_host(host):
+            self._act(host, one)
+        k = self._draw(host) % N_TIMERS
+        self.set_timer(host, k, self._draw(host) % self.given["gap_ps"])
+
+    def on_task(self, host: int, one: Running) -> None:
+        self.log_row(host, TOLD, self.of_host(host).index(one), one.task.kind == "join")
+        self._act(host, one)
+        if self._draw(host) % 3 > 0:
+            self._act_on_any(host)
+
+    def on_timer(self, host: int, k: int) -> None:
+        self.log_row(host, FIRED, k, 0)
+        if self.draws[host] > self.given["most_draws"]:
+            return
+        self._act_on_any(host)
+        self._act_on_any(host)
+        chance = self._draw(host)
+        if chance % 4 > 0:
+            after = self._draw(host) % self.given["gap_ps"]
+            self.set_timer(host, (k + chance) % N_TIMERS, self.sim.now + after)
+        elif self.timer(host, chance % N_TIMERS).armed:
+            self.timer(host, chance % N_TIMERS).cancel()
+        else:
+            self.set_timer(host, k, self.sim.now - 1)
+
+    def _act_on_any(self, host: int) -> None:
+        tasks = self.of_host(host)
+        self._act(host, tasks[self._draw(host) % len(tasks)])
+
+    def _act(self, host: int, one: Running) -> None:
+        if self.draws.get(host, 0) > self.given["most_draws"]:
+            return
+        task, peer = one.task, -1
+        if task.flow >= 0:
+            src, dst, listed, _ = self.sim.case.flows[task.flow]
+            peer = dst if task.kind == "send" else src
+        chance = self._draw(host) + self.weight[one.number] + self.flow_bytes(one) + peer
+        self.weight[one.number] = chance % 1000 + 2
+        under_way = one.start_ps >= 0 and not one.done
+        if chance % 4 == 0 and task.kind != "join" and not under_way:
+            duration = (chance >> 4) % 3 // 2 * ((chance >> 6) % self.given["gap_ps"])
+            self.set_duration(one, duration)
+        if task.kind == "send" and one.start_ps < 0 and (chance >> 5) % 4 < self.given["resize"]:
+            self.set_size(one, 1 + (chance >> 7) % listed)
+        again = task.kind in ("compute", "join") and one.done and not one.to_be_told
+        if chance % 4 < 3 and (one.deferred or (again and one.runs < self.given["most_runs"])):
+            self.start(one)

@@ -30,7 +30,6 @@ class Discipline:
 
     @property
     def now(self) -> int:
-        """Return the time."""
         return self.switch.sim.now
 
     def on_arrival(self, _ingress: SwitchPort, _packet: Packet) -> bool:
@@ -59,7 +58,6 @@ class Discipline:
         """Handle the departure of a packet that arrived at a port."""
 
     def fits(self, out: SwitchPort, c: int, size: int, limit: str = "queue_bytes") -> bool:
-        """Return whether ``size`` more bytes fit in a class."""
         return bool(out.held[c] + size <= self.size_at(out, limit))
 
     def size_at(self, port: SwitchPort, name: str) -> int:
@@ -72,7 +70,6 @@ class DropTail(Discipline):
     """Drops what does not fit."""
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
-        """Return its own class, if there is room."""
         return packet.prio if self.fits(out, packet.prio, packet.size) else None
 
 
@@ -165,11 +162,9 @@ class Lossless(Discipline):
         return True
 
     def admit(self, _out: SwitchPort, packet: Packet) -> int | None:
-        """Return its own class."""
         return packet.prio
 
     def on_departure(self, ingress: SwitchPort, c: int, size: int) -> None:
-        """Discount the packet and decide on the end of a pause."""
         self.came_in[ingress.index, c] -= size
         if self._may_resume(ingress, self.came_in[ingress.index, c]):
             ingress.resume(c)
@@ -179,7 +174,6 @@ class Lossless(Discipline):
         return None not in limits
 
     def _xoff(self, ingress: SwitchPort) -> int:
-        """Return the current pause threshold."""
         if not self._dynamic():
             return self.size_at(ingress, "xoff_bytes")
         free = max(0, self.fabric["shared_buffer_bytes"] - sum(self.came_in.values()))

@@ -83,7 +83,7 @@ def one_network(rng: random.Random, n_hosts: int, trees: random.Random | None) -
 
 
 def racks(rng: random.Random, n_hosts: int) -> Graph:
-    """Return three to six switches without cables, for circuits (`random_circuits`)."""
+    """Return three to six switches without cables, for circuits (`with_circuits`)."""
     n_switches = rng.randint(3, 6)
     pairs = [(host, n_hosts + rng.randrange(n_switches)) for host in range(n_hosts)]
     reach = {pair: [0] for pair in permutations(range(n_hosts), 2)}

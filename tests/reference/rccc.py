@@ -50,7 +50,6 @@ class CreditSender(Sender):
 
     @property
     def full(self) -> int:
-        """Size of a full data packet."""
         return self.flow.payload_bytes + self.header_bytes
 
     def _size(self, seq: int) -> int:
@@ -58,7 +57,6 @@ class CreditSender(Sender):
 
     @property
     def is_ready(self) -> bool:
-        """Return whether there is credit, and a packet for it."""
         return self.credit > 0 and bool(self.rtx or self.next < self.n)
 
     def on_start(self) -> None:
@@ -230,11 +228,9 @@ class Credits:
 
     @property
     def n_ready(self) -> int:
-        """Number of flows that may send now."""
         return sum(sender.is_ready for sender in self.senders if not sender.finished)
 
     def want_pull(self, receiver: CreditReceiver) -> None:
-        """Append a flow to those that want a pull."""
         if receiver not in self.wanting:
             self.wanting.append(receiver)
         self.timer.set(max(self.sim.now, self.next_pull_ps))

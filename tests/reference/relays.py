@@ -1,10 +1,12 @@
-"""Relayed messages (MODEL.md): turn a case into one of their segments."""
+"""Relayed messages, messages over several queue pairs, and random racks that need relays."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
-from .model import Case, Task
+from .model import Cable, Case, Task
+from .small import FULL, NS, PAYLOAD, G, case, fabric
 
 
 def relay(case: Case, rack: int, rail: int, at: str, chunk: int) -> Case:
@@ -82,3 +84,76 @@ def relay(case: Case, rack: int, rail: int, at: str, chunk: int) -> Case:
         moved = tuple(instead.get(k, k) for k in tasks[n].after)
         tasks[n] = replace(tasks[n], after=moved)
     return replace(case, flows=flows, tasks=tasks, after=after, beside=beside)
+
+
+def stripe(case: Case, queue_pairs: int, payload: int) -> Case:
+    """Return the case with every flow sent over `queue_pairs`; `payload` is that of a packet."""
+    flows, tasks = list(case.flows), list(case.tasks)
+    beside, after = dict(case.beside), dict(case.after)
+    parts: dict[int, list[int]] = {}
+    for f, (src, dst, size, start) in enumerate(case.flows):
+        n = -(-size // payload)
+        k = min(queue_pairs, n)
+        sizes = [payload * (n // k + (one < n % k)) for one in range(k)]
+        sizes[-1] -= payload * n - size
+        parts[f] = [f, *range(len(flows), len(flows) + k - 1)]
+        flows[f] = (src, dst, sizes[0], start)
+        flows += [(src, dst, one, start) for one in sizes[1:]]
+        if f in beside:
+            beside |= dict.fromkeys(parts[f], beside[f])
+    for f, waits in case.after.items():
+        for part in parts[f]:
+            after[part] = tuple(g for w in waits for g in parts[w])
+
+    def several(kind: str) -> list[int]:
+        return [
+            number
+            for number, task in enumerate(case.tasks)
+            if task.kind == kind and len(parts[task.flow]) > 1
+        ]
+
+    sends: dict[int, list[int]] = {}
+    for number in several("send"):
+        task = case.tasks[number]
+        sends[number] = [number]
+        for part in parts[task.flow][1:]:
+            sends[number].append(len(tasks))
+            tasks.append(replace(task, flow=part))
+    for number in several("receive"):
+        task = case.tasks[number]
+        for part in parts[task.flow][1:]:
+            tasks[number] = replace(tasks[number], after=(*tasks[number].after, len(tasks)))
+            tasks.append(Task("receive", task.host, flow=part))
+    join = {number: len(tasks) + place for place, number in enumerate(sends)}
+    for number, task in enumerate(tasks):
+        tasks[number] = replace(task, after=tuple(join.get(k, k) for k in task.after))
+    for number, own in sends.items():
+        tasks.append(Task("join", case.tasks[number].host, after=tuple(own)))
+    return replace(case, flows=flows, tasks=tasks, after=after, beside=beside)
+
+
+def racks(rng: random.Random) -> tuple[Case, int, int]:
+    n_racks, rack = rng.randint(2, 3), rng.choice((2, 3, 4))
+    rail = 2 if rack == 4 and rng.random() < 0.5 else 1
+    n = n_racks * rack
+    rates = [rng.choice((10, 50, 100)) * G for _ in range(2)]
+    delays = [rng.randint(50, 2_000) * NS for _ in range(2)]
+    cables = [Cable(h, n + h // rack, rates[0], delays[0], delays[0]) for h in range(n)]
+    for h in range(n):
+        switch = n + n_racks + h % rack // rail
+        cables.append(Cable(h, switch, rates[1], delays[1], delays[1], nic=1))
+    flows = []
+    for _ in range(rng.randint(1, 9)):
+        src, dst = rng.sample(range(n), 2)
+        flows.append(
+            (src, dst, rng.randint(1, 12 * PAYLOAD), rng.choice((0, rng.randrange(10**7))))
+        )
+    queue = rng.choice((3, 10, 1000)) * FULL
+    kind = rng.choice(("datagram", "roce", "ndp"))
+    in_fabric = fabric("trim" if kind == "ndp" else "drop_tail", queue_bytes=queue)
+    made = case(n, cables, flows, kind, in_fabric=in_fabric, seed=rng.randrange(1000))
+    if kind == "roce":
+        made.params["rto_ps"] = 50_000 * NS
+    if kind == "ndp":
+        made.params["rto_ps"] = 80_000 * NS
+    return made, rack, rail

@@ -1,7 +1,8 @@
-"""The steps of routing at a switch, and algorithms without state of their own."""
+"""The steps of routing at a switch, and the algorithms."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,7 @@ from .model import (
 
 if TYPE_CHECKING:
     from .switch import Switch, SwitchPort
+
 
 Ports = list["SwitchPort"]
 
@@ -120,7 +122,6 @@ class Routing:
         return rand32(self.seed, RANDOM_SPRAY, ingress.index, self.count(ingress))
 
     def draw(self, ingress: SwitchPort, n: int) -> int:
-        """Return a random index."""
         return below(self.bits(ingress), n)
 
     def hashed(self, packet: Packet, n: int) -> int:
@@ -142,7 +143,6 @@ class Routing:
 
     @property
     def full_packet(self) -> int:
-        """The size of a full data packet."""
         packets = self.switch.sim.case.packets
         return packets["payload_bytes"] + packets["header_bytes"]
 
@@ -176,7 +176,6 @@ class SprayRandom(Routing):
     """A random port for each packet."""
 
     def choose(self, came: Arrival, ports: Ports) -> int:
-        """Return a draw."""
         return self.draw(came.ingress, len(ports))
 
 
@@ -214,7 +213,6 @@ class LeastLoaded(Routing):
     coupled = True
 
     def choose(self, came: Arrival, ports: Ports) -> int:
-        """Return the least held."""
         return self.least(came.ingress, ports)
 
 
@@ -224,7 +222,6 @@ class MinimalAdaptive(LeastLoaded):
     levels = 8
 
     def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
-        """Raise the level."""
         self.rise(ingress, packet)
 
 
@@ -232,7 +229,6 @@ class Wcmp(Routing):
     """Weighted rendezvous hashing."""
 
     def choose(self, came: Arrival, ports: Ports) -> int:
-        """Return the cheapest."""
         e = rand32(self.seed, ECMP, self.switch.index, direction_key(came.packet))
         costs = [
             logarithm(mix(e ^ port.local)) * (scaled_ps_per_byte(port.rate_bps) >> 10)
@@ -245,7 +241,6 @@ class LetFlow(Routing):
     """A random port for each flowlet."""
 
     def choose(self, came: Arrival, ports: Ports) -> int:
-        """Return the port of the flowlet."""
         row, now = self.row(came.ingress, came.packet), self.switch.sim.now
         k = row["index"]
         fits = row["made"] and k < len(ports) and ports[k].local == row["local"]
@@ -261,7 +256,6 @@ class EcmpLevels(Ecmp):
     levels = 4
 
     def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
-        """Raise the level."""
         self.rise(ingress, packet)
 
 
@@ -292,11 +286,9 @@ class Valiant(Routing):
     levels = 6
 
     def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
-        """Raise the level."""
         self.rise(ingress, packet)
 
     def at_source(self, came: Arrival) -> None:
-        """Choose the group."""
         groups, away = self.groups(), self.edge_of(came.packet)
         if away == self.switch.index:
             return
@@ -311,7 +303,6 @@ class Valiant(Routing):
         return below(rand32(self.seed, 128, direction_key(packet), 0), n)
 
     def choose(self, came: Arrival, ports: Ports) -> int:
-        """Return any port, or the flow's."""
         if self.fabric["valiant_unit"] == "packet":
             return self.draw(came.ingress, len(ports))
         return self.hashed(came.packet, len(ports))
@@ -340,3 +331,275 @@ def logarithm(u: int) -> int:
     f = (x - 2**32) >> 16
     g = f + ((((f * (65536 - f)) >> 16) * (29013 - ((10751 * f) >> 16))) >> 16)
     return 65536 * k - g
+
+
+class Measured(Routing):
+    """A discounting rate estimator of each port."""
+
+    coupled = True
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self._bytes: defaultdict[int, int] = defaultdict(int)
+        self._period: defaultdict[int, int] = defaultdict(int)
+
+    def _discount(self, port: SwitchPort) -> None:
+        """Apply all multiples of the period up to now."""
+        a = self.share
+        m = self.switch.sim.now // self.fabric["dre_period_ps"]
+        for _ in range(self._period[port.local], m):
+            before = self._bytes[port.local]
+            self._bytes[port.local] -= (before * a) >> 16
+            if self._bytes[port.local] == before:
+                break
+        self._period[port.local] = m
+
+    @property
+    def share(self) -> int:
+        """The discount, in units of 2**-16."""
+        alpha: float = self.fabric["dre_alpha"]
+        return math.floor(alpha * 65536 + 0.5)
+
+    def on_depart(self, out: SwitchPort, packet: Packet) -> None:
+        self._discount(out)
+        self._bytes[out.local] += packet.size
+
+    def level(self, port: SwitchPort, n: int) -> int:
+        """Return the utilization, one of n levels."""
+        self._discount(port)
+        q = scaled_ps_per_byte(port.rate_bps)
+        period_ps: int = self.fabric["dre_period_ps"]
+        w = max(1, (period_ps << 20) // q)
+        return min(n - 1, n * self._bytes[port.local] * self.share // (65536 * w))
+
+
+class Conga(Measured):
+    """Flowlets on the least congested path, as far as other leaves report it."""
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self._from: defaultdict[tuple[int, int], int] = defaultdict(int)
+        self._to: dict[tuple[int, int], tuple[int, int]] = {}  # level + 1, time
+        self._next: defaultdict[int, int] = defaultdict(int)
+        self._n: defaultdict[int, int] = defaultdict(int)
+
+    def at_source(self, came: Arrival) -> None:
+        """Say where the packet comes from, and report a path."""
+        away = self.edge_of(came.packet)
+        if away == self.switch.index:
+            return
+        groups = self.groups()
+        came.packet.carried["origin"] = groups.index(self.switch.index) + 1
+        leaf = groups.index(away) % 64
+        if self._n[leaf] > 0:
+            k = self._next[leaf]
+            self._next[leaf] = (k + 1) % self._n[leaf]
+            if self._from[leaf, k] > 0:
+                came.packet.carried["feedback"] = 8 * k + self._from[leaf, k]
+
+    def at_switch(self, came: Arrival) -> None:
+        """Keep what a packet says at its end."""
+        if self.edge_of(came.packet) != self.switch.index or came.packet.carried["origin"] == 0:
+            return
+        leaf = (came.packet.carried["origin"] - 1) % 64
+        if came.packet.carried["path"] > 0:
+            k = (came.packet.carried["path"] - 1) % 16
+            self._from[leaf, k] = came.packet.carried["congestion"] + 1
+            self._n[leaf] = max(self._n[leaf], k + 1)
+        if came.packet.carried["feedback"] > 0:
+            k, found = divmod(came.packet.carried["feedback"] - 1, 8)
+            self._to[leaf, k] = found + 1, self.switch.sim.now
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        if came.ingress.peer.node.index >= self.switch.sim.case.n_hosts:
+            return self.hashed(came.packet, len(ports))
+        row, now = self.row(came.ingress, came.packet), self.switch.sim.now
+        kept = row["index"] if row["made"] and row["index"] < len(ports) else None
+        if kept is None or now - row["at_ps"] > self.fabric["flowlet_gap_ps"]:
+            leaf = self.groups().index(self.edge_of(came.packet)) % 64
+            costs = [max(self.level(p, 8), self._reported(leaf, k)) for k, p in enumerate(ports)]
+            if kept is None or costs[kept] > min(costs):
+                first = self.draw(came.ingress, len(ports))
+                in_turn = [(first + k) % len(ports) for k in range(len(ports))]
+                kept = min(in_turn, key=costs.__getitem__)
+        row.update(made=1, index=kept, at_ps=now)
+        came.packet.carried["path"] = kept + 1
+        return kept
+
+    def _reported(self, leaf: int, path: int) -> int:
+        found, at_ps = self._to.get((leaf, path % 16), (0, 0))
+        late = self.switch.sim.now - at_ps > self.fabric["feedback_age_ps"]
+        return 0 if found == 0 or late else found - 1
+
+    def on_depart(self, out: SwitchPort, packet: Packet) -> None:
+        """Note the utilization in the packet, after it grew."""
+        super().on_depart(out, packet)
+        if out.peer.node.index >= self.switch.sim.case.n_hosts:
+            carried = packet.carried
+            carried["congestion"] = max(carried["congestion"], self.level(out, 8))
+
+
+class Drill(Routing):
+    """The least held of some random ports and the one taken last."""
+
+    coupled = True
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self._last: dict[int, tuple[int, int]] = {}  # index and local port, by ingress
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        n, d = len(ports), self.fabric["samples"]
+        if d >= n:
+            first = self.draw(came.ingress, n)
+            seen = [(first + k) % n for k in range(n)]
+        else:
+            seen = [self.draw(came.ingress, n) for _ in range(d)]
+        if self.fabric["remember"] and came.ingress.local in self._last:
+            index, local = self._last[came.ingress.local]
+            if index < n and ports[index].local == local:
+                seen.append(index)
+        best = min(seen, key=lambda k: sum(ports[k].held))  # the first of equals
+        self._last[came.ingress.local] = best, ports[best].local
+        return best
+
+
+class Adaptive(Measured):
+    """Any port of the best quality."""
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        gap, now = self.fabric["flowlet_gap_ps"], self.switch.sim.now
+        if gap == 0:
+            return self._best(came.ingress, ports)
+        row = self.row(came.ingress, came.packet)
+        k = row["index"]
+        fits = row["made"] and k < len(ports) and ports[k].local == row["local"]
+        if not fits or now - row["at_ps"] > gap:
+            k = self._best(came.ingress, ports)
+        row.update(made=1, index=k, local=ports[k].local, at_ps=now)
+        return k
+
+    def _best(self, ingress: SwitchPort, ports: Ports) -> int:
+        u = self.bits(ingress)
+        costs = [self._cost(port) for port in ports]
+        taken, equal = 0, 1
+        for k in range(1, len(ports)):
+            if costs[k] < costs[taken]:
+                taken, equal = k, 1
+            elif costs[k] == costs[taken]:
+                equal += 1
+                if below(mix(u ^ k), equal) == 0:
+                    taken = k
+        return taken
+
+    def _cost(self, port: SwitchPort) -> int:
+        once: int = self.fabric["queue_level"] * self.full_packet
+        reached = sum(sum(port.held) >= times * once for times in (1, 2, 4))
+        return 4 * reached + self.level(port, 4)
+
+
+class UgalL(LeastLoaded):
+    """Minimal, or over another group if its own queue is shorter."""
+
+    levels = 6
+
+    def at_source(self, came: Arrival) -> None:
+        away, here = self.edge_of(came.packet), self.switch.index
+        others = [one for one in self.groups() if one not in (away, here)]
+        if away == here or not others:
+            return
+        via = others[self.draw(came.ingress, len(others))]
+        if not self.switch.ports_to(via):
+            return
+        minimal = min(sum(port.held) for port in self.switch.candidates(came.packet))
+        other = min(sum(port.held) for port in self.switch.ports_to(via))
+        threshold = self.fabric["ugal_threshold"] * self.full_packet
+        if minimal > self.fabric["ugal_weight"] * other + threshold:
+            came.packet.via = via
+
+    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
+        self.rise(ingress, packet)
+
+
+class UgalG(UgalL):
+    """Minimal, or over another group if its whole way holds less, as switches publish it."""
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        # By local port: times and values.
+        self._published: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def at_source(self, came: Arrival) -> None:
+        away, here = self.edge_of(came.packet), self.switch.index
+        others = [one for one in self.groups() if one not in (away, here)]
+        if away == here or not others:
+            return
+        via = others[self.draw(came.ingress, len(others))]
+        threshold = self.fabric["ugal_threshold"] * self.full_packet
+        detour = self._way(here, via) + self._way(via, away)
+        if self._way(here, away) > detour + threshold:
+            came.packet.via = via
+
+    def _way(self, at: int, to: int) -> int:
+        """Return the bytes on the way between two edge switches."""
+        sim, total = self.switch.sim, 0
+        for _ in range(8):
+            if at == to or at not in self.groups():
+                break
+            switch = sim.switches[at - sim.case.n_hosts]
+            ports = switch.ports_to(to)
+            if not ports:
+                break
+            loads = [self._load(port) for port in ports]
+            total += min(loads)
+            at = ports[loads.index(min(loads))].peer.node.index
+        return total
+
+    def _load(self, port: SwitchPort) -> int:
+        """Return the bytes at a port of any switch, as this one knows them."""
+        if port.switch is self.switch:
+            return sum(port.held)
+        delay_ps = self.fabric["publish_delay_ps"]
+        before_ps = (self.switch.sim.now // delay_ps - 1) * delay_ps
+        algorithm = port.switch.routing
+        assert isinstance(algorithm, UgalG)
+        seen = [value for at, value in algorithm._published[port.local] if at < before_ps]
+        return seen[-1] if seen else 0
+
+    def on_depart(self, out: SwitchPort, packet: Packet) -> None:  # noqa: ARG002
+        self._published[out.local].append((self.switch.sim.now, sum(out.held)))
+
+
+class Par(UgalL):
+    """The second switch compares again."""
+
+    levels = 1
+
+    def at_switch(self, came: Arrival) -> None:
+        if came.packet.hops == 2 and came.packet.via is None:
+            self.at_source(came)
+
+    def on_route(self, ingress: SwitchPort, out: SwitchPort, packet: Packet) -> None:
+        """Nothing."""
+
+
+ALGORITHMS: dict[str, type[Routing]] = {
+    "ecmp": Ecmp,
+    "ecmp_symmetric": EcmpSymmetric,
+    "ecmp_levels": EcmpLevels,
+    "dateline": Dateline,
+    "minimal_adaptive": MinimalAdaptive,
+    "spray_random": SprayRandom,
+    "spray_round_robin": SprayRoundRobin,
+    "spray_permutation": SprayPermutation,
+    "least_loaded": LeastLoaded,
+    "wcmp": Wcmp,
+    "letflow": LetFlow,
+    "conga": Conga,
+    "drill": Drill,
+    "adaptive": Adaptive,
+    "valiant": Valiant,
+    "ugal_l": UgalL,
+    "ugal_g": UgalG,
+    "par": Par,
+}

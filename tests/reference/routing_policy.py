@@ -32,7 +32,6 @@ class RoutingPolicy:
     of_flow: dict[int, int] = field(default_factory=dict)
 
     def slot_at(self, time: int) -> int:
-        """Return the slot at a time."""
         left = (time - self.offset_ps) % sum(self.slots_ps)
         for slot, length in enumerate(self.slots_ps):
             if left < length:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .mixed_transport import MixedReceiver, MixedSender
+from .mixed import MixedReceiver, MixedSender
 from .model import Counters
 from .rccc import CreditReceiver, CreditSender
 from .sides import Receiver, Sender

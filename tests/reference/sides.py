@@ -54,7 +54,6 @@ class Sender:
         raise NotImplementedError
 
     def on_control(self, packet: Packet) -> None:
-        """Handle a control packet of the flow."""
         raise NotImplementedError
 
     def data_packet(self, seq: int) -> Packet:
@@ -77,7 +76,6 @@ class Sender:
 
     @property
     def all_sent(self) -> bool:
-        """Return whether every packet was sent at least once."""
         return len(self.seqs_sent) == self.n
 
     def finish(self) -> None:
@@ -107,13 +105,11 @@ class Receiver:
         raise NotImplementedError
 
     def send_control(self, kind: int, seq: int, aux: int = 0) -> Packet:
-        """Send a control packet to the flow's sender."""
         size = self.sim.case.packets["control_bytes"]
         packet = Packet(kind, self.flow.index, seq, self.flow.src, size, self.control_class, aux)
         return self.nic.send_control(packet, self.spread)
 
     def complete(self) -> None:
-        """Note that every byte has arrived."""
         self.fct_ps = self.sim.now - self.flow.start_ps
         self.sim.tasks.on_delivered(self.flow)
         self.sim.phase_schedule.on_delivered(self.flow)

@@ -6,13 +6,12 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 
-from .circuits import Circuit
+from .circuits import Circuit, PhaseSchedule
 from .host import Host, HostPort
 from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
-from .phase_schedule import PhaseSchedule
 from .port import Port
 from .queues import PAUSING
-from .routing_by_load import ALGORITHMS
+from .routing import ALGORITHMS
 from .series import Recorder
 from .sides import Sender
 from .switch import Switch, SwitchPort
@@ -70,7 +69,6 @@ class Simulator:
         self.sides.attach(flow)
 
     def start_flow(self, flow: Flow, at_ps: int) -> None:
-        """Start a flow that waited."""
         flow.start_ps = at_ps
         self.hosts[flow.src].senders[flow.index].pacing_timer.set(at_ps)
 
@@ -234,5 +232,4 @@ def _leads(port: Port, cables: frozenset[int]) -> bool:
 
 
 def simulate(case: Case) -> Outcome:
-    """Run a case."""
     return Simulator(case).run()

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .mixed import Mixed
-from .mixed_transport import on_forward
+from .mixed import Mixed, on_forward
 from .model import (
     DATA,
     ECN_DRAW,
@@ -23,7 +22,7 @@ from .model import (
 )
 from .port import COMPLETION, Port
 from .queues import DISCIPLINES
-from .routing_by_load import ALGORITHMS
+from .routing import ALGORITHMS
 from .series import Held
 from .two_hops import TwoHops
 
@@ -90,7 +89,6 @@ class SwitchPort(Port):
         return waiting
 
     def enqueue(self, c: int, waiting: Waiting) -> None:
-        """Append a packet to a FIFO."""
         self.switch.mark_by_ecn("enqueue", self, c, waiting.packet)
         self.fifos[c].append(waiting)
         self.hold(c, waiting.packet)
@@ -102,13 +100,11 @@ class SwitchPort(Port):
         counters.max_queue_bytes = max(counters.max_queue_bytes, self.held[c])
 
     def drop(self, c: int, packet: Packet) -> None:
-        """Count a dropped packet."""
         self.counters[c].drops += 1
         self.counters[c].drop_bytes += packet.size
         self.sim.balance.dropped.add(packet.size)
 
     def trim(self, c: int, packet: Packet) -> None:
-        """Trim a packet to its header."""
         self.counters[c].trims += 1
         control_bytes = self.sim.case.packets["control_bytes"]
         self.sim.balance.trimmed_bytes += packet.size - control_bytes
@@ -117,7 +113,6 @@ class SwitchPort(Port):
             packet.flags |= FLAG_TRIMMED_LAST
 
     def mark(self, c: int, packet: Packet) -> None:
-        """Set a packet's CE bit."""
         packet.flags |= FLAG_CE
         self.counters[c].ecn_marks += 1
 
@@ -141,21 +136,18 @@ class SwitchPort(Port):
                 self.wait_until(first)
 
     def cancel_wakeup(self) -> None:
-        """Cancel the wakeup."""
         self.without_day = False
         if self.look is not None:
             self.look.canceled = True
             self.look = None
 
     def pause(self, c: int) -> None:
-        """Pause a class of the neighbor."""
         if not self.holding_back[c]:
             self.holding_back[c] = True
             self.owes_frame = True
             self.counters[c].pfc_pauses_sent += 1
 
     def resume(self, c: int) -> None:
-        """Resume a class of the neighbor."""
         if self.holding_back[c]:
             self.holding_back[c] = False
             self.owes_frame = True

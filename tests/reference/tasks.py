@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .host import TASK_TIMERS, Timer
-from .mixed_program import Mixed
 from .model import Flow, Task, TaskResult
+from .programs import Mixed
 
 if TYPE_CHECKING:
     from .simulator import Simulator
@@ -37,7 +37,6 @@ class Running:
 
     @property
     def result(self) -> TaskResult:
-        """Return its times."""
         times = self.ready_ps, self.first_start_ps, self.end_ps
         return TaskResult(*times, self.runs, self.busy_ps)
 
@@ -61,7 +60,6 @@ class Tasks:
         self.program = None if given is None else Mixed(self, given["first"])
 
     def results(self) -> list[TaskResult]:
-        """Return the times of each task."""
         return [one.result for one in self.all]
 
     # -- events -----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from .host import HOST_TIMERS, SENDER_TIMERS, Nic
-from .mixed_transport import MixedReceiver, MixedSender, Pacer
+from .mixed import MixedReceiver, MixedSender, Pacer
 from .model import ACK, DATA, NACK, PULL, TRIMMED, Flow, Packet, serialization_ps
 from .port_pairs import Spread, port_pairs_of
 from .rccc import CreditReceiver, Credits, CreditSender
@@ -75,11 +75,9 @@ class RoceSender(Sender):
         self.rto_timer = nic.timer((SENDER_TIMERS, flow.index, 1), self._on_timeout)
 
     def ready(self) -> int | None:
-        """Return now while there is a packet."""
         return self.sim.now if self.next < self.n else None
 
     def build(self) -> Packet:
-        """Build packet ``next``."""
         packet = self.data_packet(self.next)
         self.next += 1
         if not self.rto_timer.armed:
@@ -158,7 +156,6 @@ class NdpSender(Sender):
         self.rto_timer = nic.timer((SENDER_TIMERS, flow.index, 1), self._on_timeout)
 
     def ready(self) -> int | None:
-        """Return now, with credit and a packet to send."""
         if self.credit > 0 and (self.rtx or self.next < self.n):
             return self.sim.now
         return None
@@ -249,7 +246,6 @@ class PullPacer:
         self.timer = nic.timer((HOST_TIMERS, 0, 0), self._on_timer)
 
     def join(self, receiver: NdpReceiver) -> None:
-        """Append a flow to the list unless it is in it."""
         if receiver not in self.receivers:
             self.receivers.append(receiver)
         if not self.timer.armed:
