@@ -1,7 +1,5 @@
 """Run commands as a user does, in a separate folder and process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

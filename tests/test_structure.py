@@ -3,8 +3,6 @@
 `netsim/README.md` says what each folder is for.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

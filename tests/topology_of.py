@@ -1,7 +1,5 @@
 """Build networks from [topology] tables, and check them with networkx."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Demand-aware schedules against their theoretical properties and networkx."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import networkx as nx

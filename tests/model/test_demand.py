@@ -1,7 +1,5 @@
 """Demand between edge switches and the dependency level of each flow."""
 
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Networks: candidates, wiring, symmetric paths."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterable

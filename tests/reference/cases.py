@@ -9,8 +9,6 @@ that it fills. It has its own random generator, so that cases without it do not 
 the case unchanged if the feature does not fit. `agreement.py` runs cases on both simulators.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

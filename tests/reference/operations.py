@@ -5,8 +5,6 @@ There are no tasks here. Given how the network handles each message, times are c
 further one can be.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Random features of a case, each a function that adds it: see `FEATURES` of `cases.py`."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Random small networks: cables, their rates and delays."""
 
-from __future__ import annotations
-
 import random
 from itertools import permutations
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Random calls of every kind of operation."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 from typing import Any

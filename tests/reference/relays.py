@@ -1,7 +1,5 @@
 """Relayed messages, messages over several queue pairs, and random racks that need relays."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ and has no hosts, tasks or flows. Its inputs are the duration of an iteration, t
 part of a prompt, when a KV cache is delivered, and when its source may free it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

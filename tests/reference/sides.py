@@ -1,7 +1,5 @@
 """The two sides of a flow, whatever the transport."""
 
-from __future__ import annotations
-
 from .host import SENDER_TIMERS, Nic
 from .model import DATA, Flow, Packet
 from .port_pairs import PortPair, Spread

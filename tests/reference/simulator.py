@@ -1,7 +1,5 @@
 """The event heap and the network."""
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Packets of 936 + 64 = 1000 bytes take 80 ns at 100 Gbps and 160 ns at 50 Gbps, c
 bytes 5.12 ns and 10.24 ns; cables have 100 ns.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .model import Cable, Case, Departure, Outcome

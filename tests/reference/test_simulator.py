@@ -4,8 +4,6 @@ Unless a test says otherwise packets have 936 + 64 = 1000 bytes, which take 80 n
 160 ns at 50 Gbps, and cables have 100 ns.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from itertools import pairwise

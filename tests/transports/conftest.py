@@ -1,7 +1,5 @@
 """Quick tests of transports run as plain Python, slow ones compiled: see `tests/conftest.py`."""
 
-from __future__ import annotations
-
 import pytest
 
 SHARED = "test_bare_names.py"

@@ -1,7 +1,5 @@
 """A transport's bare name suits any rate: its last flow is within 5 % of the best preset's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

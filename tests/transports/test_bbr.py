@@ -1,7 +1,5 @@
 """BBR on a dumbbell, compared with the BBR article and the IETF draft."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

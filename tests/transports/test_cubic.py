@@ -1,7 +1,5 @@
 """TCP CUBIC on a dumbbell: window and throughput compared with RFC 9438; loss recovery."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """DCQCN: rate changes step by step, the fixed point on one bottleneck, and the effect on PFC."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """DCTCP: the estimator, the queue's sawtooth, fair shares, and losses."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ExpressPass: the data rate that credits allow, and switches that never drop data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from engine_runs import (

@@ -1,7 +1,5 @@
 """Homa: exact times, service order, buffers, loss recovery, and the benefit of priorities."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """HPCC: the window compared with a second version of algorithm 1; one flow, many, incast."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any

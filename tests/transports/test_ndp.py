@@ -1,7 +1,5 @@
 """NDP: pulls and retransmissions that must not be lost."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

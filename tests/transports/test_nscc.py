@@ -1,7 +1,5 @@
 """NSCC: a single flow, an incast, and the window rules one by one."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """pFabric: short flows are not delayed by long ones, and lost packets are found."""
 
-from __future__ import annotations
-
 import numpy as np
 from engine_runs import (
     NS,

@@ -3,8 +3,6 @@
 The rules themselves are tested by the reference simulator (``tests/reference/rccc.py``).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """SMaRTT: a single flow, incasts, many paths, and the window rules."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

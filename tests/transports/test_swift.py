@@ -1,7 +1,5 @@
 """Swift: its formulas, a single flow, a shared link, and incast."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

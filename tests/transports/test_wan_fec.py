@@ -1,7 +1,5 @@
 """wan_fec: admission, pacing and forward error correction on wide-area links."""
 
-from __future__ import annotations
-
 from math import comb
 from typing import Any
 
