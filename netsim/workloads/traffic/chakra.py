@@ -36,28 +36,9 @@ from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
+from netsim.workloads.importers import chakra as et
 from netsim.workloads.importers.astra import System, read_system
-from netsim.workloads.importers.chakra import (
-    ALL,
-    BARRIER,
-    COLLECTIVE,
-    COLLECTIVES,
-    COMP,
-    MEM_LOAD,
-    MEM_STORE,
-    MISSING,
-    NUMBERS,
-    PS_PER_US,
-    RECV,
-    SEND,
-    SUFFIX,
-    ChakraTrace,
-    Groups,
-    groups_of,
-    read_groups,
-    read_trace,
-    trace_files,
-)
+from netsim.workloads.importers.chakra import ChakraTrace, Groups
 from netsim.workloads.importers.matching import PostedMessages, match, order_by_start, posted
 from netsim.workloads.operations import CollectiveOptions, Operations, Wires
 from netsim.workloads.traffic._options import (
@@ -84,14 +65,14 @@ PARAMS = [
 
 def reads(params: Mapping[str, Any], directory: Path) -> list[Path]:
     """Return the trace files, which no parameter names."""
-    return trace_files(_prefix(params, directory))
+    return et.trace_files(_prefix(params, directory))
 
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
     prefix = _prefix(params, context.directory)
-    traces = [read_trace(path) for path in trace_files(prefix)]
+    traces = [et.read_trace(path) for path in et.trace_files(prefix)]
     context.reserve(sum(map(len, traces)), key="traffic.file")
     hosts = hosts_of(params, len(traces), network.n_hosts, context.directory, rng)
     system = None
@@ -99,10 +80,10 @@ def flows(
         system = read_system(user_path(params["system"], context.directory))
     rates = _compute_rates(params, system, context)
     try:
-        known = groups_of((one for trace in traces for one in trace.tables), len(traces))
+        known = et.groups_of((one for trace in traces for one in trace.tables), len(traces))
         if params["groups"] is not None:
             path = user_path(params["groups"], context.directory)
-            known |= read_groups(path, len(traces))
+            known |= et.read_groups(path, len(traces))
         nodes = nodes_of(traces, known)
         hows = {one: _how(params, one, system) for one in WHATS.values()}
         load = ChakraOperations(nodes, rates, hows).lower(hosts, wires_of(network, context))
@@ -153,12 +134,12 @@ def _compute_rates(
 
 
 def _prefix(params: Mapping[str, Any], directory: Path) -> Path:
-    return user_path(params["file"].removesuffix(SUFFIX), directory)
+    return user_path(params["file"].removesuffix(et.SUFFIX), directory)
 
 
 Ints = NDArray[np.int64]
 
-WHATS = {name: name.lower().removesuffix("_block") for name in COLLECTIVES}
+WHATS = {name: name.lower().removesuffix("_block") for name in et.COLLECTIVES}
 """netsim's names of Chakra's collectives."""
 
 OF_SHARDS = ("ALL_GATHER", "GATHER")
@@ -240,11 +221,12 @@ def nodes_of(traces: Sequence[ChakraTrace], known: Groups) -> Nodes:
         rank=rank,
         local=np.concatenate(orders),
         kind=kind,
-        duration_ps=column([trace.duration_us for trace in traces]) * PS_PER_US,
+        duration_ps=column([trace.duration_us for trace in traces]) * et.PS_PER_US,
         numbers={
-            name: column([trace.attributes.numbers[name] for trace in traces]) for name in NUMBERS
+            name: column([trace.attributes.numbers[name] for trace in traces])
+            for name in et.NUMBERS
         },
-        group=np.where(kind == COLLECTIVE, group, -1),
+        group=np.where(kind == et.COLLECTIVE, group, -1),
         groups=tuple(_ranks(name, known, len(traces)) for name in names),
         group_names=names,
         first=first,
@@ -252,7 +234,7 @@ def nodes_of(traces: Sequence[ChakraTrace], known: Groups) -> Nodes:
         order=posted(rank, first, then),
     )
     partial = column([trace.attributes.partial for trace in traces])
-    _check(made, (kind == COLLECTIVE) & partial, known)
+    _check(made, (kind == et.COLLECTIVE) & partial, known)
     return made
 
 
@@ -267,7 +249,7 @@ def _groups(traces: Sequence[ChakraTrace], orders: Sequence[Ints]) -> tuple[Ints
 
 
 def _ranks(name: str, known: Groups, n_ranks: int) -> tuple[int, ...]:
-    return known.get(name, tuple(range(n_ranks)) if name in ALL else ())
+    return known.get(name, tuple(range(n_ranks)) if name in et.ALL else ())
 
 
 def _check(nodes: Nodes, partial: NDArray[np.bool_], known: Groups) -> None:
@@ -291,7 +273,7 @@ def instances(nodes: Nodes) -> list[Ints]:
 
     Raises InputError if ranks of a group differ in their collectives or order.
     """
-    issued = nodes.order[nodes.kind[nodes.order] == COLLECTIVE]
+    issued = nodes.order[nodes.kind[nodes.order] == et.COLLECTIVE]
     issued = issued[np.argsort(nodes.group[issued], kind="stable")]
     found = []
     bounds = np.searchsorted(nodes.group[issued], np.arange(len(nodes.groups) + 1))
@@ -328,26 +310,26 @@ def _agreed(nodes: Nodes, group: int, ranks: tuple[int, ...], issued: Ints) -> I
 def _collective_name(nodes: Nodes, row: Ints, at: int) -> str:
     if at >= row.size:
         return "none"
-    what = COLLECTIVES[nodes.numbers["comm_type"][row[at]]]
+    what = et.COLLECTIVES[nodes.numbers["comm_type"][row[at]]]
     return f"{what} of {sized(nodes)[row[at]]} B ({nodes.name(int(row[at]))})"
 
 
 def sized(nodes: Nodes) -> Ints:
     """int64[N]: comm_size, 0 for barriers."""
-    barrier = (nodes.kind == COLLECTIVE) & (nodes.numbers["comm_type"] == BARRIER)
+    barrier = (nodes.kind == et.COLLECTIVE) & (nodes.numbers["comm_type"] == et.BARRIER)
     return np.where(barrier, 0, nodes.numbers["comm_size"])
 
 
 def messages(nodes: Nodes) -> tuple[Ints, Ints]:
     """Return the send and the receive of each message. Raises InputError for mismatches."""
     numbers = nodes.numbers
-    sends, receives = nodes.kind == SEND, nodes.kind == RECV
+    sends, receives = nodes.kind == et.SEND, nodes.kind == et.RECV
     hint = "traces converted from PyTorch lack it"
-    nodes.fail(sends & (numbers["comm_dst"] == MISSING), "send and have no comm_dst", hint)
-    nodes.fail(receives & (numbers["comm_src"] == MISSING), "receive and have no comm_src", hint)
-    nodes.fail((sends | receives) & (numbers["comm_tag"] == MISSING), "have no comm_tag", hint)
+    nodes.fail(sends & (numbers["comm_dst"] == et.MISSING), "send and have no comm_dst", hint)
+    nodes.fail(receives & (numbers["comm_src"] == et.MISSING), "receive and have no comm_src", hint)
+    nodes.fail((sends | receives) & (numbers["comm_tag"] == et.MISSING), "have no comm_tag", hint)
     for name, which in (("comm_src", sends), ("comm_dst", receives)):
-        other = (numbers[name] != MISSING) & (numbers[name] != nodes.rank)
+        other = (numbers[name] != et.MISSING) & (numbers[name] != nodes.rank)
         nodes.fail(which & other, f"have a {name} that is not their own rank")
     n = len(nodes.traces)
     for name, which in (("comm_dst", sends), ("comm_src", receives)):
@@ -363,7 +345,7 @@ def messages(nodes: Nodes) -> tuple[Ints, Ints]:
     send = send[match(*ends)]
     size = numbers["comm_size"]
     other = np.zeros(len(nodes), np.bool_)
-    other[receive] = (size[receive] != MISSING) & (size[receive] != size[send])
+    other[receive] = (size[receive] != et.MISSING) & (size[receive] != size[send])
     nodes.fail(other, "receive sizes that differ from their sends")
     return send, receive
 
@@ -405,7 +387,7 @@ class ChakraOperations:
         self, nodes: Nodes, rates: ComputeRates, hows: Mapping[str, CollectiveOptions]
     ) -> None:
         self.nodes, self.rates, self.hows = nodes, rates, hows
-        self.name = written(nodes.traces[0].path.name.removesuffix(SUFFIX))
+        self.name = written(nodes.traces[0].path.name.removesuffix(et.SUFFIX))
         self.ops = Operations(len(nodes.traces))
         self.made = np.full(len(nodes), -1, np.int64)
         self.collectives = instances(nodes)
@@ -429,7 +411,7 @@ class ChakraOperations:
     def _durations(self) -> tuple[Ints, NDArray[np.bool_]]:
         """int64[N], compute times, and which of them come from the roofline."""
         of, rates = self.nodes, self.rates
-        compute = of.kind == COMP
+        compute = of.kind == et.COMP
         lasts = np.where(compute, of.duration_ps, 0)
         by_roofline = compute & (of.numbers["num_ops"] > 0)
         if rates.flops is None:
@@ -448,12 +430,12 @@ class ChakraOperations:
             return -1
         of = self.nodes
         on_cpu = of.numbers["is_cpu_op"][which] > 0
-        return np.where(on_cpu, CPU, np.where(of.kind[which] == COMP, GPU, COMMUNICATION))
+        return np.where(on_cpu, CPU, np.where(of.kind[which] == et.COMP, GPU, COMMUNICATION))
 
     def _compute(self) -> None:
         """Add nodes that compute, and those that only connect others."""
         of = self.nodes
-        alone = ~np.isin(of.kind, (SEND, RECV, COLLECTIVE))
+        alone = ~np.isin(of.kind, (et.SEND, et.RECV, et.COLLECTIVE))
         lasts = np.flatnonzero(alone & (self.duration_ps > 0))
         self.made[lasts] = self.ops.compute(
             of.rank[lasts], self.duration_ps[lasts], self._stream(lasts), self._label(lasts)
@@ -479,7 +461,7 @@ class ChakraOperations:
 
     def _communicate(self, rows: Ints) -> None:
         """Add the collectives of a process group: int64[g, n], each rank's node."""
-        of, names = self.nodes, np.array(COLLECTIVES)
+        of, names = self.nodes, np.array(et.COLLECTIVES)
         kinds = names[of.numbers["comm_type"][rows[:, 0]]]
         for kind in dict.fromkeys(kinds.tolist()):
             these = rows[kinds == kind]
@@ -531,20 +513,20 @@ class ChakraOperations:
     def _notes(self) -> Iterator[str]:
         """Yield notes on nodes that are simulated differently."""
         of, total = self.nodes, len(self.nodes)
+        computes, with_root = of.kind == et.COMP, [et.COLLECTIVES.index(name) for name in ROOTED]
+        rooted = (of.kind == et.COLLECTIVE) & np.isin(of.numbers["comm_type"], with_root)
         counts = {
-            "access memory, which takes no time": np.isin(of.kind, (MEM_LOAD, MEM_STORE)),
-            "compute on the GPU in no time (see traffic.tflops)": (of.kind == COMP)
+            "access memory, which takes no time": np.isin(of.kind, (et.MEM_LOAD, et.MEM_STORE)),
+            "compute on the GPU in no time (see traffic.tflops)": computes
             & (self.duration_ps == 0)
             & (of.numbers["is_cpu_op"] <= 0),
-            "send 0 bytes, simulated as 1 byte": (of.kind == SEND) & (self.size == 0),
-            "are collectives with a root, assumed to be the group's first": (of.kind == COLLECTIVE)
-            & np.isin(of.numbers["comm_type"], [COLLECTIVES.index(name) for name in ROOTED]),
+            "send 0 bytes, simulated as 1 byte": (of.kind == et.SEND) & (self.size == 0),
+            "are collectives with a root, assumed to be the group's first": rooted,
         }
         if self.rates.flops is not None:
-            has_none = of.numbers["num_ops"] == MISSING
-            counts["have no num_ops and take the time in the trace"] = (
-                (of.kind == COMP) & has_none & (of.duration_ps > 0)
-            )
+            has_none = of.numbers["num_ops"] == et.MISSING
+            timed = computes & has_none & (of.duration_ps > 0)
+            counts["have no num_ops and take the time in the trace"] = timed
         for what, which in counts.items():
             if which.any():
                 yield f"{self.name}: {int(which.sum()):,} of {total:,} nodes {what}"

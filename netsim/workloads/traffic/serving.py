@@ -25,28 +25,14 @@ from netsim.units import format_bytes, format_time
 from netsim.workloads.collectives import ALGORITHMS, hops_of
 from netsim.workloads.collectives.steps import WHOLE_PACKETS, CollectiveOptions
 from netsim.workloads.inference.deployment import weight_bytes
-from netsim.workloads.serving import instance
+from netsim.workloads.serving import instance, workload
 from netsim.workloads.serving.failures import (
     FAILURE_PARAMS,
     check_shrunk,
     failures_of,
     transitions_of,
 )
-from netsim.workloads.serving.instance import (
-    ANNOUNCED,
-    BEGIN,
-    END,
-    HOST_STATE,
-    KV_SENT,
-    PART,
-    POOL_READ,
-    POOL_REQUEST,
-    REDUCED,
-    REQUEST,
-    TASK_STATE,
-    TIMERS,
-    TRANSITION_TIMER,
-)
+from netsim.workloads.serving.instance import HOST_STATE, TASK_STATE, TIMERS
 from netsim.workloads.serving.plan import (
     DECODE,
     DISPATCH,
@@ -69,19 +55,7 @@ from netsim.workloads.serving.plan import (
     plan_of,
     strided,
 )
-from netsim.workloads.serving.workload import (
-    AFTER_PREFILL,
-    KINDS,
-    LAYERWISE,
-    ListedIterations,
-    check_iterations,
-    flows_between,
-    flows_of_iteration,
-    kv_parts_of,
-    left_out_ps,
-    reduces_merged,
-    workload_of,
-)
+from netsim.workloads.serving.workload import KINDS, ListedIterations
 from netsim.workloads.traffic._options import placement_of, wires_of
 
 __all__ = ["HOST_STATE", "LOG", "TASK_STATE", "TIMERS"]
@@ -115,9 +89,9 @@ PARAMS = [
     Param(
         "kv_transfer",
         "choice",
-        AFTER_PREFILL,
+        workload.AFTER_PREFILL,
         "when KV caches are sent: after the prompt, or layer by layer",
-        choices=(AFTER_PREFILL, LAYERWISE),
+        choices=(workload.AFTER_PREFILL, workload.LAYERWISE),
     ),
     Param("kv_layer_groups", "count", None, "layerwise: number of parts; default: 8", minimum=2),
     Param(
@@ -177,7 +151,7 @@ def flows(
     """
     of_router, of_failures = rng.spawn(2)
     groups = groups_of(params, context)
-    parts = kv_parts_of(params)
+    parts = workload.kv_parts_of(params)
     hosts, pool = hosts_of(params, groups, network, context)
     drawn = draw_requests(params, rng, context.directory)
     instances = place_instances(groups, hosts)
@@ -191,9 +165,9 @@ def flows(
     if listed and len(outages):
         message = "conflicts with failures"
         raise InputError(message, key="traffic.all_reduces", hint='"formula"')
-    check_iterations(plan, listed, params["token_budget"] if params["chunked"] else None)
+    workload.check_iterations(plan, listed, params["token_budget"] if params["chunked"] else None)
     transitions = transitions_of(outages)
-    load = workload_of(plan, groups, params, network.n_hosts, (listed, pool), transitions)
+    load = workload.workload_of(plan, groups, params, network.n_hosts, (listed, pool), transitions)
     return replace(load, notes=(*drawn.notes, *_notes(groups, listed)))
 
 
@@ -246,7 +220,7 @@ def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Gro
     if mixed is not None:
         split = (False, "prefill_instances and decode_instances")
         check_used(params, dict.fromkeys(("decode_deployment", "kv_layer_groups"), split))
-        if params["kv_transfer"] == LAYERWISE:
+        if params["kv_transfer"] == workload.LAYERWISE:
             check_used(params, {"kv_transfer": split})
         return {MIXED: Group(MIXED, both, mixed)}
     for name, given in (("prefill_instances", prefill), ("decode_instances", decode)):
@@ -321,8 +295,10 @@ def _slots(
             control_bytes=params["control_message_size"],
             ways=tuple(wires.wire(hops, own) for own in hosts),
         )
-        reduces_merged(group, found[role])
-        n_flows += group.n * found[role].n_iterations * flows_of_iteration(group, found[role])
+        workload.reduces_merged(group, found[role])
+        n_flows += (
+            group.n * found[role].n_iterations * workload.flows_of_iteration(group, found[role])
+        )
     context.reserve(WITH_TASKS * n_flows, key="traffic.max_iterations")
     return found
 
@@ -330,9 +306,9 @@ def _slots(
 def _notes(groups: Mapping[int, Group], listed: Mapping[int, ListedIterations]) -> list[str]:
     told = []
     for role, one in listed.items():
-        merged = reduces_merged(groups[role], one)
+        merged = workload.reduces_merged(groups[role], one)
         if merged > 1:
-            each = left_out_ps(groups[role], one)
+            each = workload.left_out_ps(groups[role], one)
             least, most = (format_time(int(time_ps), 3) for time_ps in (each.min(), each.max()))
             latency = least if least == most else f"{least} to {most}"
             told.append(
@@ -346,7 +322,7 @@ def _flows_of_request(groups: Mapping[int, Group], parts: int) -> int:
     if MIXED in groups:
         return 0
     tp, other = (groups[role].deployment.tp for role in (PREFILL, DECODE))
-    return parts * (flows_between(tp, other) + tp - 1) + other - 1
+    return parts * (workload.flows_between(tp, other) + tp - 1) + other - 1
 
 
 def on_begin(env, now):
@@ -357,30 +333,30 @@ def on_begin(env, now):
 
 def on_task(env, now, task):
     """Handle an arrival, a sent KV-cache part, or the end of an exchange between GPUs."""
-    if task.role == REQUEST:
+    if task.role == instance.REQUEST:
         instance.accept_request(env, now, task)
-    elif task.role == KV_SENT:
+    elif task.role == instance.KV_SENT:
         instance.end_kv_transfer(env, now, task)
-    elif task.role == REDUCED:
+    elif task.role == instance.REDUCED:
         instance.end_all_reduce(env, now)
-    elif task.role == ANNOUNCED:
+    elif task.role == instance.ANNOUNCED:
         instance.iteration_announced(env, now)
-    elif task.role == POOL_REQUEST:
+    elif task.role == instance.POOL_REQUEST:
         instance.answer_pool_read(env, now, task)
-    elif task.role == POOL_READ:
+    elif task.role == instance.POOL_READ:
         instance.end_pool_read(env, now)
 
 
 def on_timer(env, now, k):
     """Handle the begin or end of an iteration or of part of one, or a transition."""
-    if k == BEGIN:
+    if k == instance.BEGIN:
         instance.begin_iteration(env, now)
-    elif k == END:
+    elif k == instance.END:
         if env.host.n_groups > 0:
             instance.end_computation(env, now)
         else:
             instance.end_iteration(env, now)
-    elif k == PART:
+    elif k == instance.PART:
         instance.send_next_part(env, now)
-    elif k == TRANSITION_TIMER:
+    elif k == instance.TRANSITION_TIMER:
         instance.apply_transition(env, now)
