@@ -16,7 +16,7 @@ from matplotlib.colors import to_hex
 from matplotlib.ticker import FixedLocator
 
 from netsim.plots.sweeps import Picture
-from netsim.workloads.plots.paper_figure import PaperFigure
+from netsim.workloads.plots.paper_figures import PaperFigure
 
 GOLDEN = Path(__file__).with_name("data") / "pictures.json"
 

@@ -19,7 +19,7 @@ from netsim.results.destination import exclusive
 from netsim.results.files import write_json
 from netsim.running import checkpoint
 from netsim.running.checkpoint import CheckpointHeader
-from netsim.workloads.plots.paper_figure import _write_csv
+from netsim.workloads.plots.paper_figures import _write_csv
 
 TABLE = pl.DataFrame({"at_ps": [1]})
 

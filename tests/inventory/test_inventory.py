@@ -37,8 +37,8 @@ from netsim.model.port_pairs import port_pairs_of
 from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.network import Schedule
 from netsim.plugins import registry
-from netsim.workloads.plots.model_figures import TOPOLOGIES, counts
-from netsim.workloads.plots.paper_figure import stated as value
+from netsim.workloads.plots.paper_figures import TOPOLOGIES, counts
+from netsim.workloads.plots.paper_figures import stated as value
 
 
 def built(kind: str, **given: object) -> Network:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from netsim.common.terminal import Wide
     from netsim.results import Result
-    from netsim.workloads.plots.paper_figure import PaperFigure, Sweep, Value
+    from netsim.workloads.plots.paper_figures import PaperFigure, Sweep, Value
 
 DRAWS = True
 
-MODEL, SIMULATED = "model_figures", "simulated_figures"
+MODEL, SIMULATED = "paper_figures", "simulated_figures"
 FIGURES = {
     "fig1": MODEL, "fig2": SIMULATED, "fig3a": MODEL, "fig3b": MODEL, "fig3c": MODEL,
     "fig4": MODEL, "fig5": SIMULATED, "fig6": SIMULATED, "exposed": SIMULATED, "lite": "lite",
@@ -105,7 +105,7 @@ def command(
     done: dict[Sweep, list[Result]] = {}
     failed = False
     from netsim.results import results_in
-    from netsim.workloads.plots.paper_figure import write
+    from netsim.workloads.plots.paper_figures import write
 
     for name in chosen:
         module = import_module(f"netsim.workloads.plots.{FIGURES[name]}")

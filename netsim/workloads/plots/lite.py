@@ -32,7 +32,7 @@ from netsim.workloads.inference.limits import (
     lite_table,
     measured,
 )
-from netsim.workloads.plots.paper_figure import (
+from netsim.workloads.plots.paper_figures import (
     AT_LEAST,
     UNVERIFIED,
     PaperFigure,

@@ -17,9 +17,9 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.messages import Message, messages
 from netsim.workloads.job.paper import PaperNetwork, paper_job
 from netsim.workloads.job.work import Kernel, kernels_ps, layer_kernels
-from netsim.workloads.plots.model_figures import IN_PAPER, exposed_percent
-from netsim.workloads.plots.paper_figure import (
+from netsim.workloads.plots.paper_figures import (
     AT_MOST,
+    IN_PAPER,
     JOBS,
     MORE_THAN,
     POST_HOC,
@@ -28,6 +28,7 @@ from netsim.workloads.plots.paper_figure import (
     Sweep,
     Value,
     columns,
+    exposed_percent,
     stated,
 )
 

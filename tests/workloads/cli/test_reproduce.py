@@ -6,8 +6,8 @@ import pytest
 from raises_input import mentions
 
 from netsim.workloads.job.paper import figures
-from netsim.workloads.plots import paper_figure, simulated_figures
-from netsim.workloads.plots.paper_figure import Sweep
+from netsim.workloads.plots import paper_figures, simulated_figures
+from netsim.workloads.plots.paper_figures import Sweep
 
 TREE = ("topology.hosts_per_leaf=2", "topology.leaves=4", "topology.spines=2")
 SMALL = (*TREE, "traffic.stage_hosts=2", "traffic.size=0.9739MB")
@@ -25,7 +25,7 @@ def undrawn(monkeypatch):
         path.write_bytes(b"")
         return path
 
-    monkeypatch.setattr(paper_figure, "save", save)
+    monkeypatch.setattr(paper_figures, "save", save)
 
 
 @pytest.fixture

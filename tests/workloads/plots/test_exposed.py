@@ -6,7 +6,7 @@ from plot_points import point
 from raises_input import mentions, raises_input
 
 from netsim.workloads.plots import simulated_figures
-from netsim.workloads.plots.paper_figure import SMALLER
+from netsim.workloads.plots.paper_figures import SMALLER
 
 __all__ = ["point"]
 

@@ -9,7 +9,7 @@ from raises_input import mentions
 
 from netsim.workloads.inference.limits import VARIANTS
 from netsim.workloads.plots import lite
-from netsim.workloads.plots.paper_figure import UNVERIFIED
+from netsim.workloads.plots.paper_figures import UNVERIFIED
 
 
 @pytest.fixture(scope="module")

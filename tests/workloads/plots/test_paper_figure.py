@@ -14,12 +14,12 @@ from raises_input import raises_input
 from netsim.experiment import Experiment, locate
 from netsim.plots.style import new_figure
 from netsim.workloads.job.paper import PaperNetwork, paper_job, stage_seconds
-from netsim.workloads.plots import model_figures, simulated_figures
-from netsim.workloads.plots.model_figures import exposed_percent
-from netsim.workloads.plots.paper_figure import (
+from netsim.workloads.plots import paper_figures, simulated_figures
+from netsim.workloads.plots.paper_figures import (
     SMALLER,
     PaperFigure,
     Value,
+    exposed_percent,
     write,
 )
 
@@ -234,7 +234,7 @@ class TestFigure2:
 def test_figure_3_matches_independent_values_at_paper_points():
     found = {
         value.what: value
-        for fig in (model_figures.fig3a, model_figures.fig3b)
+        for fig in (paper_figures.fig3a, paper_figures.fig3b)
         for value in fig([]).values
     }
     # Our values, calculated with another program; "not reproduced" marks the missed bound.
@@ -248,7 +248,7 @@ def test_figure_3_matches_independent_values_at_paper_points():
     assert {what: value.ours for what, value in found.items()} == pytest.approx(ours, rel=2e-4)
     assert found["dense, 0.8 Tbps a GPU"].within
     # "More than 40 %" is a triangle that points up, not a diamond.
-    drawn = {one.get_label(): one for one in model_figures.fig3a([]).figure.axes[0].lines}
+    drawn = {one.get_label(): one for one in paper_figures.fig3a([]).figure.axes[0].lines}
     above = drawn["stated in the paper: more than"]
     assert (above.get_marker(), list(above.get_ydata())) == ("^", [40])
     assert drawn["stated in the paper"].get_marker() == "D"
@@ -258,7 +258,7 @@ def test_figure_3_matches_independent_values_at_paper_points():
 
 
 def test_figure_3c_falls_to_exposure_without_wan_delay():
-    made = model_figures.fig3c([])
+    made = paper_figures.fig3c([])
     rows = columns(made)
     for model, stages in (("dense", DENSE), ("MoE", MOE)):
         alone = [percent for name, _, percent in rows if name == model]
@@ -273,7 +273,7 @@ def test_figure_3c_falls_to_exposure_without_wan_delay():
 
 @pytest.mark.parametrize("name", ["fig1", "fig3a", "fig3b", "fig3c", "fig4"])
 def test_figure_is_the_golden_one(name):
-    assert_golden(f"paper {name}", getattr(model_figures, name)([]))
+    assert_golden(f"paper {name}", getattr(paper_figures, name)([]))
 
 
 def test_figure_2_is_the_golden_one():

@@ -1,50 +1,184 @@
-"""Figures 1, 3 and 4 of the paper, from formulas: nothing is simulated."""
+"""Reproduced figures of the paper: the paper's values, ours, and output files; figures 1, 3 and 4,
+which are from formulas.
+
+A figure is a function here, in `simulated_figures.py` or in `lite.py`, which takes results and
+returns a `PaperFigure`; `SWEEPS` of the file has its simulations, if any. The paper's values are in
+`netsim/workloads/job/paper.csv`, or beside the function if only simulation gives ours.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from netsim.common.writing import write_text
+from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in
 from netsim.experiment.scenario import network_of
 from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.plots import style
 from netsim.plots.networks import Panel, draw_networks
-from netsim.workloads.job.paper import (
-    HOSTS,
-    LAWS,
-    RAIL_HOSTS,
-    YEAR_S,
-    Infrastructure,
-    PaperNetwork,
-    exposed_fraction,
-    optimal_parameters,
-    paper_job,
-    stage_seconds,
-    wan_needed_bps,
-)
-from netsim.workloads.plots.paper_figure import (
-    JOBS,
-    POST_HOC,
-    PaperFigure,
-    Sweep,
-    Value,
-    columns,
-    stated,
-)
+from netsim.plots.style import save
+from netsim.units import format_number
+from netsim.workloads.job import paper
+from netsim.workloads.job.paper import HOSTS, RAIL_HOSTS
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from netsim.plots import sweeps
     from netsim.results import Result
+
+ENDINGS = ("png", "pdf")
+
+JOBS = {"dense": "dense", "MoE": "moe"}
+"""The paper's names of its models, and their jobs."""
+
+POST_HOC = "POST-HOC"
+"""Our input was chosen to give this value: no validation."""
+
+NOT_REPRODUCED = "not reproduced"
+"""The paper's inputs and formulas do not give its value."""
+
+SMALLER = "smaller"
+"""Simulated below the paper's size."""
+
+UNVERIFIED = "unverified"
+"""Our inputs, or the paper's value, are quoted from memory."""
+
+MORE_THAN, LESS_THAN, AT_MOST, AT_LEAST = "more than", "less than", "at most", "at least"
+
+
+class Sweep(NamedTuple):
+    """A shipped experiment and its changes for the quick and the full form.
+
+    `name` is the folder of its results. Figures with the same sweep share its points.
+    """
+
+    name: str
+    experiment: str
+    quick: tuple[str, ...] = ()
+    full: tuple[str, ...] = ()
+
+
+class Value(NamedTuple):
+    """A value of the paper, and ours; both in `unit`.
+
+    `bound` is "" or the paper's qualifier: `MORE_THAN`, `LESS_THAN`, `AT_MOST` or `AT_LEAST`.
+    `standing` is empty, or says why the two do not validate each other, such as `POST_HOC`.
+    """
+
+    what: str
+    paper: float
+    ours: float
+    unit: str
+    section: str
+    bound: str = ""
+    standing: str = ""
+
+    @property
+    def difference(self) -> float:
+        """Our deviation in percent of the paper's value."""
+        return 100 * (self.ours / self.paper - 1)
+
+    @property
+    def within(self) -> bool:
+        """Whether the paper's value is a bound that ours satisfies."""
+        bounds = {
+            MORE_THAN: self.ours > self.paper,
+            LESS_THAN: self.ours < self.paper,
+            AT_MOST: self.ours <= self.paper,
+            AT_LEAST: self.ours >= self.paper,
+        }
+        return bounds.get(self.bound, False)
+
+    @property
+    def stated(self) -> str:
+        return f"{self.bound} {format_number(self.paper)}".strip()
+
+
+def stated(
+    name: str, what: str, ours: float | None = None, *, standing: str | None = None
+) -> Value:
+    """Return a value of `netsim.workloads.job.paper` by name, with the model's result or another.
+
+    `standing` defaults to the model's. Raises KeyError for an unknown name.
+    """
+    one = {figure.name: figure for figure in paper.figures()}[name]
+    assert one.number is not None
+    bound = {">": MORE_THAN, "<": LESS_THAN}.get(one.stated[0], "")
+    if standing is None:
+        standing = POST_HOC if one.post_hoc else ""
+        standing = NOT_REPRODUCED if one.agreement == "no" else standing
+    value = one.ours if ours is None else ours
+    return Value(what, one.number, value, one.unit, one.section, bound, standing)
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure and its data.
+
+    `drawn` has every drawn value, in columns of equal length. `about` says in one line what was
+    computed or simulated; `notes` are caveats. `table` has more of our values than the paper
+    states.
+    """
+
+    figure: Figure
+    values: Sequence[Value]
+    drawn: Mapping[str, Sequence[Any]]
+    about: str
+    notes: Sequence[str] = ()
+    table: sweeps.Table | None = None
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    return {name: list(one) for name, one in zip(header, zip(*rows, strict=True), strict=True)}
+
+
+def write(made: PaperFigure, directory: Path, name: str) -> list[Path]:
+    """Write NAME.png, NAME.pdf, NAME.csv (drawn values) and NAME_stated.csv (comparison).
+
+    Returns their paths. Raises InputError if `directory` cannot be written to.
+    """
+    values, table = directory / f"{name}.csv", directory / f"{name}_stated.csv"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        pictures = [save(made.figure, directory / f"{name}.{ending}") for ending in ENDINGS]
+        _write_csv(values, list(made.drawn), list(zip(*made.drawn.values(), strict=True)))
+        _write_csv(
+            table,
+            ["what", "unit", "bound", "paper", "ours", "difference_percent", "standing", "section"],
+            [
+                (one.what, one.unit, one.bound, one.paper, one.ours, one.difference, one.standing,
+                 one.section)
+                for one in made.values
+            ],
+        )  # fmt: skip
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", file=str(directory)) from error
+    return [*pictures, values, table]
+
+
+def _write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
+
 
 SWEEPS: dict[str, tuple[Sweep, ...]] = {}
 IN_PAPER = "stated in the paper"
 
 LAW_NAMES = dict(
-    zip(LAWS, ("Kaplan", *(f"Hoffmann, approach {n}" for n in (1, 2, 3))), strict=True)
+    zip(paper.LAWS, ("Kaplan", *(f"Hoffmann, approach {n}" for n in (1, 2, 3))), strict=True)
 )
 LAW = "hoffmann2"
 """The law that the paper uses."""
@@ -56,7 +190,7 @@ SIZES = {"N_opt_hoffmann2": 4.0, "N_50T": 1.0}
 def fig1(_: Sequence[Result]) -> PaperFigure:
     """Draw compute-optimal model size against training time, for the FLOP/s of the paper's
     cluster."""
-    flops = Infrastructure().flops
+    flops = paper.Infrastructure().flops
     years = np.geomspace(0.1, 10, 81)
     figure, (axes,) = style.new_figure()
     rows: list[tuple[str, float, float]] = []
@@ -86,7 +220,7 @@ def fig1(_: Sequence[Result]) -> PaperFigure:
 
 def trillions(law: str, flops: float, years: float) -> float:
     """Parameters of the compute-optimal model, in trillions, after some years of training."""
-    return optimal_parameters(law, flops * years * YEAR_S) / 1e12
+    return paper.optimal_parameters(law, flops * years * paper.YEAR_S) / 1e12
 
 
 @dataclass(frozen=True)
@@ -102,14 +236,14 @@ class Sensitivity:
     axis: str
     unit: str
     ends: tuple[float, float]
-    networks: Mapping[str, Callable[[float], PaperNetwork]]
+    networks: Mapping[str, Callable[[float], paper.PaperNetwork]]
     stated: Sequence[tuple[str, str, float]] = ()
     named: float | None = None
 
 
-def exposed_percent(job: str, network: PaperNetwork) -> float:
+def exposed_percent(job: str, network: paper.PaperNetwork) -> float:
     """Return the exposed communication of a paper's job, in percent of a step."""
-    return 100 * exposed_fraction(stage_seconds(paper_job(job)), network)
+    return 100 * paper.exposed_fraction(paper.stage_seconds(paper.paper_job(job)), network)
 
 
 def _sensitivity(
@@ -149,7 +283,7 @@ def fig3a(_: Sequence[Result]) -> PaperFigure:
     return _sensitivity(
         Sensitivity(
             "3a", "scale-up speed", "Tbps a GPU", (0.2, 28.8),
-            {"": lambda tbps: PaperNetwork(scale_up_bps=tbps * 1e12)},
+            {"": lambda tbps: paper.PaperNetwork(scale_up_bps=tbps * 1e12)},
             [
                 ("exposed_dense", "dense", 14.4),
                 ("exposed_moe", "MoE", 14.4),
@@ -165,7 +299,7 @@ def fig3b(_: Sequence[Result]) -> PaperFigure:
     notes = ["at 1.6 Tbps the MoE's collectives of tensor parallelism alone expose more than 5 %"]
     speeds = Sensitivity(
         "3b", "scale-out speed", "Gbps a GPU", (50, 3200),
-        {"": lambda gbps: PaperNetwork(scale_out_bps=gbps * 1e9)},
+        {"": lambda gbps: paper.PaperNetwork(scale_out_bps=gbps * 1e9)},
         [
             ("exposed_dense", "dense", 800),
             ("exposed_moe", "MoE", 800),
@@ -190,7 +324,7 @@ def fig3c(_: Sequence[Result]) -> PaperFigure:
     values = [
         stated(
             ENOUGH, f"{model}{name}: the sufficient minimum",
-            wan_needed_bps(stage_seconds(paper_job(job)), n) / 1e9,
+            paper.wan_needed_bps(paper.stage_seconds(paper.paper_job(job)), n) / 1e9,
         )
         for model, job in JOBS.items()
         for n, name in enumerate(ROUND_TRIPS)
@@ -202,8 +336,8 @@ def fig3c(_: Sequence[Result]) -> PaperFigure:
     return _sensitivity(found, values, ["the paper calls 20 Gbps sufficient without saying why"])
 
 
-def _wide_area(round_trips: int, gbps: float) -> PaperNetwork:
-    return PaperNetwork(wan_bps=gbps * 1e9, wan_round_trips=round_trips)
+def _wide_area(round_trips: int, gbps: float) -> paper.PaperNetwork:
+    return paper.PaperNetwork(wan_bps=gbps * 1e9, wan_round_trips=round_trips)
 
 
 EXPERIMENT, DRAWN_HOSTS = "topologies", 128
