@@ -5,8 +5,8 @@ that name: it takes results (`netsim.results.Result`) and returns a `sweeps.Pict
 the table that is printed with it. Its other parameters are options of the command: `y`, `trust`,
 and those in `OPTIONS` of the file. `SUFFIXES` are further file formats, saved by `write`.
 
-Start with `figure, (axes,) = style.new_figure()`. `seed_curves.py` makes one curve of the seeds of
-a point, `sweeps.py` has statistics over seeds, lines, bars and tables.
+Start with `figure, (axes,) = style.new_figure()`. `sweeps.py` makes one curve of the seeds of a
+point, and has statistics over seeds, lines, bars and tables.
 """
 
 from netsim.plots.style import fit_for_print, save

@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.reference import Reference, is_time, resolve_reference
-from netsim.plots import seed_curves, style, sweeps
+from netsim.plots import style, sweeps
 from netsim.plots.flows import ALIKE
-from netsim.plots.seed_curves import resolved
-from netsim.plots.sweeps import Picture, Spread, by_place, positions, scale_x, side_by_side
-from netsim.plots.words import axis_name, for_people, metric_name
+from netsim.plots.style import axis_name, for_people, metric_name
+from netsim.plots.sweeps import (
+    Picture,
+    Spread,
+    by_place,
+    positions,
+    resolved,
+    scale_x,
+    side_by_side,
+)
 from netsim.results import saturation as saturating
 from netsim.results.columns import metrics
 from netsim.results.write import result_row
@@ -61,7 +68,7 @@ class Transports:
     """Completion times: `ours` in ps by statistic and transport, `ideal_ps`, and `fair_ps` (of
     max-min fair shares on hashed paths) by statistic, if known; `curves` by transport."""
 
-    curves: dict[str, seed_curves.Curve]
+    curves: dict[str, sweeps.Curve]
     ours: dict[str, dict[str, Spread]]
     ideal_ps: dict[str, float]
     fair_ps: dict[str, float]
@@ -125,7 +132,7 @@ def transports(results: Sequence[Result]) -> Transports:
     ideal_ps = {key: _ideal_ps(results[0], key) for key in STATISTICS}
     fair, note = sweeps.fair_shares(results)
     fair_ps = {key: point.mean for key, point in fair.items()}
-    return Transports(curves, ours, ideal_ps, fair_ps, seed_curves.title(results), note)
+    return Transports(curves, ours, ideal_ps, fair_ps, sweeps.title(results), note)
 
 
 def fct_by_transport(results: Sequence[Result]) -> Picture:
@@ -155,7 +162,7 @@ def draw_transports(
         points = {n: sweeps.scaled(found.ours[key][n], scale) for n in names}
         sweeps.bars(axes, points, [found.curves[n].curve_style.color for n in names])
         ideal: dict[str, Any] = {"color": style.IDEAL, "linestyle": "--"}
-        axes.axvline(found.ideal_ps[key] / scale, label=seed_curves.IDEAL, **ideal)
+        axes.axvline(found.ideal_ps[key] / scale, label=sweeps.IDEAL, **ideal)
         if key in found.fair_ps:
             axes.axvline(found.fair_ps[key] / scale, color="black", linestyle=":", label=FAIR)
         axes.set_xlim(0, 1.1 * axes.get_xlim()[1])
@@ -172,7 +179,7 @@ class Loads:
     """Completion times over the ideal: `ours` by statistic, transport and load, `fair` by statistic
     and load; `curves` by transport."""
 
-    curves: dict[str, seed_curves.Curve]
+    curves: dict[str, sweeps.Curve]
     ours: dict[str, dict[str, dict[float, Spread]]]
     fair: dict[str, dict[float, float]]
     note: str
@@ -223,11 +230,11 @@ def fct_vs_load(results: Sequence[Result]) -> Picture:
             sweeps.line(axes, points, look, name)
         if fair := found.fair[key]:
             axes.plot(list(fair), list(fair.values()), "k--", linewidth=1.2, label=FAIR)
-        axes.axhline(1, color=style.IDEAL, linestyle=":", linewidth=1.2, label=seed_curves.IDEAL)
+        axes.axhline(1, color=style.IDEAL, linestyle=":", linewidth=1.2, label=sweeps.IDEAL)
         axes.set(xlabel="load", ylabel=f"completion time / ideal, {label}")
         axes.set_ylim(bottom=0)
     seeds = [point for by_load in found.ours["max"].values() for point in by_load.values()]
-    title, caption = seed_curves.title(results), sweeps.caption(seeds)
+    title, caption = sweeps.title(results), sweeps.caption(seeds)
     figure = style.finish(figure, panels[0], title, style.OUTSIDE, caption)
     return Picture(figure, found.table)
 
@@ -274,7 +281,7 @@ def saturation(results: Sequence[Result]) -> Picture:
         raise InputError(message, hint=hint)
     lines = []
     rows: list[tuple[str, ...]] = []
-    for curve in seed_curves.curves(measured, apart=[LOAD]):
+    for curve in sweeps.curves(measured, apart=[LOAD]):
         by_load: dict[float, list[dict[str, Any]]] = {}
         for result in curve.results:
             by_load.setdefault(_load(result) or 0.0, []).append(result_row(result))
@@ -316,7 +323,7 @@ def saturation(results: Sequence[Result]) -> Picture:
     for axes in (left, right):
         axes.set(xlabel="offered load", xlim=(0, last * 1.02))
     caption = sweeps.caption([point for *_, accepted in lines for point in accepted.values()])
-    title = seed_curves.title(measured)
+    title = sweeps.title(measured)
     return Picture(style.finish(figure, left, title, style.OUTSIDE, caption), table)
 
 
@@ -360,7 +367,7 @@ class AgainstAxis:
         known = {} if reference is None else by_place(reference.values, places)
         if reference is not None:
             headers += [f"{reference.label}\n{unit}", f"over {reference.label}\n%"]
-        short = seed_curves.short_names(str(v) for line in self.lines.values() for v in line)
+        short = sweeps.short_names(str(v) for line in self.lines.values() for v in line)
         rows = []
         for label, line in self.lines.items():
             for value, point in line.items():
@@ -387,10 +394,10 @@ def against_axis(results: Sequence[Result], x: str, y: str) -> AgainstAxis:
     such as "fct_p99". Raises InputError if the axis, the column or its values are missing.
     """
     axis, name = _axis(results, x), _column(results, y)
-    chosen = seed_curves.without_ideal(results) or list(results)
+    chosen = sweeps.without_ideal(results) or list(results)
     # A transport implies its parameters and expected fabric.
-    apart = [axis, "fabric"] if axis == seed_curves.TRANSPORT else [axis]
-    every = seed_curves.curves(chosen, apart)
+    apart = [axis, "fabric"] if axis == sweeps.TRANSPORT else [axis]
+    every = sweeps.curves(chosen, apart)
     lines = {curve.label: _by_x(curve.results, axis, name) for curve in every}
     curves = [curve for curve in every if lines[curve.label]]
     if not curves:
@@ -398,7 +405,7 @@ def against_axis(results: Sequence[Result], x: str, y: str) -> AgainstAxis:
     names = {id(curve.results): curve.label for curve in curves}
     panels = {
         title: {names[id(one.results)]: (one.label, one.curve_style) for one in its}
-        for title, its in seed_curves.panels(curves, apart).items()
+        for title, its in sweeps.panels(curves, apart).items()
     }
     ideal = {}
     if _quantity_of(name) == "fct":
@@ -406,7 +413,7 @@ def against_axis(results: Sequence[Result], x: str, y: str) -> AgainstAxis:
             points = _by_x(curve.results, axis, name.replace("fct_", "ideal_"))
             ideal[curve.label] = {value: point.mean for value, point in points.items()}
     lines = {curve.label: lines[curve.label] for curve in curves}
-    reference, title = _reference(results, axis, name), seed_curves.title(results)
+    reference, title = _reference(results, axis, name), sweeps.title(results)
     return AgainstAxis(axis, name, lines, panels, ideal, reference, title)
 
 
@@ -494,7 +501,7 @@ def _named_ideals(ideals: dict[str, dict[Any, float]]) -> dict[str, dict[Any, fl
         elif any(ideal.values()):
             groups.append((ideal, [label]))
     if len(groups) == 1:
-        return {seed_curves.IDEAL: groups[0][0]}
+        return {sweeps.IDEAL: groups[0][0]}
     names = []
     for _, its in groups:
         others = [set(_parts(one)) for _, labels in groups if labels is not its for one in labels]

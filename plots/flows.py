@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.plots import seed_curves, style, sweeps
+from netsim.plots import style, sweeps
 from netsim.plots.sweeps import Picture
 from netsim.units import format_bytes, format_number
 
@@ -143,13 +143,13 @@ def fct_cdf(results: Sequence[Result]) -> Picture:
     Bands span the seeds; curves of runs with unfinished flows end below 1. Raises InputError if no
     flow is finished.
     """
-    curves = seed_curves.curves(seed_curves.without_ideal(results))
+    curves = sweeps.curves(sweeps.without_ideal(results))
     times = [pooled(curve.results, "fct_ps") for curve in curves]
     if curves and not any(map(len, times)):
         raise InputError("no flow is finished: no completion times to plot")
     ideals = distinct_ideals(results)
     unit, scale = style.unit_of_all([*times, *ideals])
-    groups = seed_curves.panels(curves)
+    groups = sweeps.panels(curves)
     figure, panels = style.new_panels(list(groups))
     for title, axes in panels.items():
         for curve in groups[title]:
@@ -159,18 +159,18 @@ def fct_cdf(results: Sequence[Result]) -> Picture:
             if len(curve.results) > 1:
                 _band(axes, curve, scale)
         for index, ideal in enumerate(ideals):
-            label = "" if index else seed_curves.IDEAL
+            label = "" if index else sweeps.IDEAL
             _steps(axes, *distribution(ideal / scale), label, style.IDEAL_LINE)
         axes.set(xlabel=f"flow completion time ({unit})", ylabel="share of flows", ylim=(0, 1.02))
         style.fit_axis(axes, "x", [*times, *ideals], scale)
     caption, title = (
-        seed_curves.caption(curves, "bands: range of the seeds"),
-        seed_curves.title(results),
+        sweeps.caption_of_seeds(curves, "bands: range of the seeds"),
+        sweeps.title(results),
     )
     return Picture(style.finish_panels(figure, list(panels.values()), title, "best", caption))
 
 
-def _band(axes: Axes, curve: seed_curves.Curve, scale: float) -> None:
+def _band(axes: Axes, curve: sweeps.Curve, scale: float) -> None:
     """Draw the band between the fastest and slowest seed at each share of flows."""
     seeds: list[tuple[Floats, int]] = [
         (np.sort(pooled([result], "fct_ps")) / scale, len(result.flows)) for result in curve.results
@@ -188,17 +188,17 @@ def throughput_cdf(results: Sequence[Result]) -> Picture:
     Raises InputError if no flow is finished.
     """
     figure, (axes,) = style.new_figure()
-    for curve in seed_curves.curves(seed_curves.without_ideal(results)):
+    for curve in sweeps.curves(sweeps.without_ideal(results)):
         rates = _rates_gbps(curve.results, "fct_ps")
         if rates.size:
             _steps(axes, *distribution(rates), curve.label, curve.curve_style)
-    ideal = [result for result in results if seed_curves.transport(result) == seed_curves.IDEAL]
+    ideal = [result for result in results if sweeps.transport(result) == sweeps.IDEAL]
     if not axes.lines and not ideal:
         raise InputError("no flow is finished: no throughput to plot")
     x, shares = distribution(_rates_gbps(ideal or results, "ideal_ps"))
-    _steps(axes, x, shares, seed_curves.IDEAL, style.IDEAL_LINE)
+    _steps(axes, x, shares, sweeps.IDEAL, style.IDEAL_LINE)
     axes.set(xlabel="throughput (Gbps)", ylabel="share of flows", ylim=(0, 1.02))
-    return Picture(style.finish(figure, axes, seed_curves.title(results), "lower right"))
+    return Picture(style.finish(figure, axes, sweeps.title(results), "lower right"))
 
 
 def _rates_gbps(results: Sequence[Result], column: str) -> Floats:
@@ -215,7 +215,7 @@ def slowdown(results: Sequence[Result]) -> Picture:
     table has a row per curve and decade of sizes, with 95 % intervals. Raises InputError if no flow
     is finished.
     """
-    curves = seed_curves.curves(seed_curves.without_ideal(results) or results)
+    curves = sweeps.curves(sweeps.without_ideal(results) or results)
     samples = {}
     for curve in curves:
         values = pooled(curve.results, "slowdown")
@@ -225,7 +225,7 @@ def slowdown(results: Sequence[Result]) -> Picture:
     if not curves:
         raise InputError("no flow is finished: no slowdown to plot")
     differ = len(np.unique(np.concatenate([sizes for sizes, _ in samples.values()]))) > 1
-    groups = seed_curves.panels(curves)
+    groups = sweeps.panels(curves)
     figure, panels = style.new_panels(list(groups))
     largest = max(float(values.max()) for _, values in samples.values())
     ideal: dict[str, Any] = {"color": style.IDEAL, "linestyle": "--", "linewidth": 1}
@@ -239,7 +239,7 @@ def slowdown(results: Sequence[Result]) -> Picture:
             else:  # the last flow is left out
                 shares = tail(*distribution(values))
                 _steps(axes, *shares, curve.label, curve.curve_style)
-        (axes.axhline if differ else axes.axvline)(1, label=seed_curves.IDEAL, **ideal)
+        (axes.axhline if differ else axes.axvline)(1, label=sweeps.IDEAL, **ideal)
         if differ:
             style.bytes_axis(axes)
         else:
@@ -249,7 +249,7 @@ def slowdown(results: Sequence[Result]) -> Picture:
         elif differ:
             axes.set_ylim(bottom=0)
         axes.set(xlabel=x, ylabel=y)
-    caption = seed_curves.caption(curves, "flows of all seeds pooled")
+    caption = sweeps.caption_of_seeds(curves, "flows of all seeds pooled")
     if differ:
         caption = "; ".join(filter(None, ("lines: median, thin: 99th percentile", caption)))
     rows = [
@@ -259,11 +259,11 @@ def slowdown(results: Sequence[Result]) -> Picture:
         if len(inside := value[(size >= low) & (size < high)])
     ]
     table = sweeps.Table(("", "flow size", "flows", "p50", "95 %", "p99", "95 %", "max"), rows)
-    axes_of, title = list(panels.values()), seed_curves.title(results)
+    axes_of, title = list(panels.values()), sweeps.title(results)
     return Picture(style.finish_panels(figure, axes_of, title, "best", caption), table)
 
 
-def _draw_by_size(axes: Axes, curve: seed_curves.Curve, sizes: Ints, slowdowns: Floats) -> None:
+def _draw_by_size(axes: Axes, curve: sweeps.Curve, sizes: Ints, slowdowns: Floats) -> None:
     chosen = style.thin(len(sizes))
     color = curve.curve_style.color
     dots: dict[str, Any] = {"color": color, "alpha": 0.2, "markersize": 2, "zorder": 1}

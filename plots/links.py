@@ -12,9 +12,8 @@ import numpy as np
 
 from netsim.errors import InputError, did_you_mean, warn_once
 from netsim.model.inventory import stem
-from netsim.plots import seed_curves, style
-from netsim.plots.layout import failed_links, per_link
-from netsim.plots.networks import Drawing, draw_structure, drawing_of
+from netsim.plots import style, sweeps
+from netsim.plots.networks import Drawing, draw_structure, drawing_of, failed_links, per_link
 from netsim.plots.sweeps import Picture
 from netsim.results import files
 from netsim.tracing.record import point_of
@@ -61,7 +60,7 @@ def links(results: Sequence[Result]) -> Picture:
     without links, or too many.
     """
     shown = with_links(results)
-    curves = seed_curves.curves(shown)
+    curves = sweeps.curves(shown)
     if len(curves) > len(style.LINES):
         raise InputError(
             f"{len(curves)} points exceed the {len(style.LINES)} line styles of a plot of links",
@@ -75,8 +74,8 @@ def links(results: Sequence[Result]) -> Picture:
     right.set_ylim(bottom=0)
     for axes in (left, right):
         axes.set_xlabel("share of the stage's links, highest first")
-    caption = seed_curves.caption(curves, "links of all seeds pooled")
-    return Picture(style.finish(figure, right, seed_curves.title(shown), style.OUTSIDE, caption))
+    caption = sweeps.caption_of_seeds(curves, "links of all seeds pooled")
+    return Picture(style.finish(figure, right, sweeps.title(shown), style.OUTSIDE, caption))
 
 
 def with_links(results: Sequence[Result]) -> list[Result]:
@@ -84,7 +83,7 @@ def with_links(results: Sequence[Result]) -> list[Result]:
     InputError if none has one."""
     shown = [one for one in results if (one.path / files.LINKS).is_file() and len(one.links)]
     if not shown:
-        is_ideal = seed_curves.transport(results[0]) == seed_curves.IDEAL
+        is_ideal = sweeps.transport(results[0]) == sweeps.IDEAL
         hint = "set links = true in [outputs] and run again"
         raise InputError(
             "the result has no links",
@@ -120,7 +119,7 @@ def node_kind(name: str) -> str:
     return "host" if name[:1] == "h" and name[1:].isdigit() else stem(name)
 
 
-def _draw_curve(left: Axes, right: Axes, curve: seed_curves.Curve, name: str, line: str) -> None:
+def _draw_curve(left: Axes, right: Axes, curve: sweeps.Curve, name: str, line: str) -> None:
     import polars as pl
 
     links = pl.concat([stages(result.links) for result in curve.results])
@@ -174,7 +173,7 @@ def topology(results: Sequence[Result], y: str | None = None, *, trust: bool = F
         _draw_links(axes, drawing, values[at], norm)
         _mark(axes, drawing, failed)
         axes.set_title(
-            seed_curves.title([result]) if len(shown) == 1 else result.name, fontsize="medium"
+            sweeps.title([result]) if len(shown) == 1 else result.name, fontsize="medium"
         )
         _draw_stages(figure.add_subplot(grid[1, at]), network, values[at], norm)
     scale = ScalarMappable(norm, _colors())

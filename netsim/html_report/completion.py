@@ -17,7 +17,7 @@ from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.model.ideal import hashed_times
 from netsim.model.port_pairs import DEALT_EVENLY
-from netsim.plots import by_axis, seed_curves, style, sweeps
+from netsim.plots import by_axis, style, sweeps
 from netsim.plots.flows import (
     Floats,
     by_size,
@@ -28,13 +28,12 @@ from netsim.plots.flows import (
     pooled,
     tail,
 )
-from netsim.plots.style import CurveStyle
+from netsim.plots.style import CurveStyle, axis_name, for_people, metric_name, value_text
 from netsim.plots.sweeps import are_names, places_of
-from netsim.plots.words import axis_name, for_people, metric_name, value_text
 from netsim.results.columns import Metric, metrics
 
 if TYPE_CHECKING:
-    from netsim.plots.seed_curves import Curve
+    from netsim.plots.sweeps import Curve
 
 ORDER, SWEEP, TABLE = 10, 5, 15
 """Position of completion times, of a sweep with charts, and of a table alone."""
@@ -177,7 +176,7 @@ def _sweep(report: Report) -> Iterator[Section]:
 
 def _axis(report: Report) -> str | None:
     """Return the axis with the most values, numbers first; transports are lines."""
-    axes = [axis for axis in report.axes if axis != seed_curves.TRANSPORT]
+    axes = [axis for axis in report.axes if axis != sweeps.TRANSPORT]
     values = {axis: [r.experiment["axes"].get(axis) for r in report.results] for axis in axes}
     ranked = sorted(axes, key=lambda a: (are_names(values[a]), -len({repr(v) for v in values[a]})))
     return ranked[0] if ranked else None
@@ -248,7 +247,7 @@ def _number(metric: Metric, point: Point) -> float | None:
 
 def _value(point: Point, axis: str) -> Any:
     found = point.result.experiment["axes"]
-    return found.get(axis, seed_curves.resolved(point.result, axis))
+    return found.get(axis, sweeps.resolved(point.result, axis))
 
 
 def _table(report: Report) -> parts.Part:

@@ -15,7 +15,7 @@ from netsim.errors import InputError
 from netsim.html_report import parts
 from netsim.html_report.parts import USED, Section
 from netsim.html_report.report import Point, Report, unit_of
-from netsim.plots.layout import Graph, failed_links, natural, per_link
+from netsim.plots.networks import Graph, failed_links, natural, per_link
 from netsim.units import format_number, format_time
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from netsim.html_report.network import busiest_links, longest_pause
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, slowness, unit_of
 from netsim.html_report.slowest import flows_of
-from netsim.plots import seed_curves
-from netsim.plots.layout import per_link
-from netsim.plots.words import for_people
+from netsim.plots import sweeps
+from netsim.plots.networks import per_link
+from netsim.plots.style import for_people
 from netsim.results.statistics import ONE_SEED
 from netsim.units import format_bytes, format_number, format_rate, format_time
 
@@ -119,7 +119,7 @@ def _network(point: Point) -> str:
 def _transports(report: Report) -> list[str]:
     """Return the first line of the documentation of each transport that is part of netsim."""
     known = modules(FOLDERS["transport"])
-    names = dict.fromkeys(seed_curves.transport(point.result) for point in report.simulated)
+    names = dict.fromkeys(sweeps.transport(point.result) for point in report.simulated)
     told = [(for_people([name])[0], summary(known[name])) for name in names if name in known]
     lines = [text if text.startswith(name) else f"{name}: {text}" for name, text in told]
     return lines[:FEW_POINTS]

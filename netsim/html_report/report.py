@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.model.fabric import ECMP
-from netsim.plots import seed_curves, style
-from netsim.plots.layout import Graph, graph_of, links_of_table
-from netsim.plots.words import axis_name, for_people, value_text
+from netsim.plots import style, sweeps
+from netsim.plots.networks import Graph, graph_of, links_of_table
+from netsim.plots.style import axis_name, for_people, value_text
 from netsim.results import Result, Sweep, load
 from netsim.results.files import LINKS
 from netsim.units import format_number
@@ -41,12 +41,12 @@ class Point:
 
     @property
     def is_ideal(self) -> bool:
-        return seed_curves.transport(self.result) == seed_curves.IDEAL
+        return sweeps.transport(self.result) == sweeps.IDEAL
 
     @property
     def transport(self) -> str:
         """The name of its transport, as people write it."""
-        return for_people([seed_curves.transport(self.result)])[0]
+        return for_people([sweeps.transport(self.result)])[0]
 
     @cached_property
     def finished(self) -> pl.DataFrame:
@@ -91,7 +91,7 @@ class Point:
         """
         from netsim.model.ideal import hashed_paths
 
-        if seed_curves.resolved(self.result, "fabric.routing") != ECMP:
+        if sweeps.resolved(self.result, "fabric.routing") != ECMP:
             return None
         if self.graph is None or self.scenario is None:
             return None
@@ -144,7 +144,7 @@ class Report:
     def __init__(self, paths: Sequence[Path], *, trust: bool = False, explain: int = 0) -> None:
         loaded = [load(path) for path in paths]
         results = [one for each in loaded for one in _points(each)]
-        curves = seed_curves.curves(results, named=True)
+        curves = sweeps.curves(results, named=True)
         self.title = str(results[0].experiment["resolved"].get("name", results[0].name))
         self.axes = _axes(results)
         labels = [self.axes_text(curve.results[0]) for curve in curves]
@@ -182,7 +182,7 @@ class Report:
                 text = axis_text(result.experiment["axes"][axis])
                 is_number = text[:1].isdigit() and "." in axis
                 found.append(f"{axis_name(axis)} {text}" if is_number else text)
-        return ", ".join(found) or seed_curves.transport(result)
+        return ", ".join(found) or sweeps.transport(result)
 
 
 def _axes(results: Sequence[Result]) -> list[str]:

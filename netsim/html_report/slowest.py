@@ -22,7 +22,7 @@ from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.plots import style
-from netsim.plots.layout import per_link
+from netsim.plots.networks import per_link
 from netsim.tracing.causes import CAUSES
 from netsim.tracing.record import Replay
 from netsim.tracing.why import explain_flows

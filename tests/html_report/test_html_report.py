@@ -20,7 +20,7 @@ from netsim import load
 from netsim.common.writing import toml_text
 from netsim.html_report import page, write_report
 from netsim.html_report.network import pause_tree
-from netsim.plots.layout import links_of_table
+from netsim.plots.networks import links_of_table
 
 TREE = '[topology]\nkind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\n'
 EXPERIMENTS = {

@@ -6,9 +6,8 @@ from matplotlib.text import Text
 from plot_points import curve, make, point, varied
 from raises_input import raises_input
 
-from netsim.plots import by_axis, fit_for_print, flows, links, save, seed_curves, style, sweeps
-from netsim.plots.style import OUTSIDE, legend, new_figure
-from netsim.plots.words import for_people, metric_name
+from netsim.plots import by_axis, fit_for_print, flows, links, save, style, sweeps
+from netsim.plots.style import OUTSIDE, for_people, legend, metric_name, new_figure
 
 __all__ = ["make", "point"]
 
@@ -159,18 +158,18 @@ class TestCurveStyles:
 
 
 def test_plugin_labels_are_the_shortest_unique_names(make):
-    short = seed_curves.short_names(["./mine.py", "b/mine.py:careful", "ndp:800g", "/x/y/other.py"])
+    short = sweeps.short_names(["./mine.py", "b/mine.py:careful", "ndp:800g", "/x/y/other.py"])
     assert list(short.values()) == ["mine", "mine:careful", "ndp:800g", "other"]
-    assert list(seed_curves.short_names(["a/mine.py", "b/mine.py"]).values()) == [
+    assert list(sweeps.short_names(["a/mine.py", "b/mine.py"]).values()) == [
         "a/mine",
         "b/mine",
     ]
-    assert list(seed_curves.short_names(["mine.py", "../mine.py"]).values()) == ["mine", "../mine"]
+    assert list(sweeps.short_names(["mine.py", "../mine.py"]).values()) == ["mine", "../mine"]
     results = [
         make("a", {"transport": "./deep/folder/mine.py:careful"}, transport="mine"),
         make("b", {"transport": "ndp"}),
     ]
-    assert [one.label for one in seed_curves.curves(results)] == ["mine:careful", "ndp"]
+    assert [one.label for one in sweeps.curves(results)] == ["mine:careful", "ndp"]
 
 
 def test_short_logarithmic_axis_has_labels_and_sizes_have_units():

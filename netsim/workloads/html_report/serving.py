@@ -14,7 +14,7 @@ from netsim.html_report.report import Point, Report, axis_text, unit_of
 from netsim.html_report.slowest import flows_of
 from netsim.plots import style
 from netsim.plots.flows import distribution, tail
-from netsim.plots.words import axis_name
+from netsim.plots.style import axis_name
 from netsim.results import Result
 from netsim.units import format_number, format_time
 from netsim.workloads.plots.serving import FIGURES, samples

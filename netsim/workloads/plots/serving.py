@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.plots import seed_curves, style, sweeps
+from netsim.plots import style, sweeps
 from netsim.plots.flows import Floats, Ints, distribution
-from netsim.plots.seed_curves import resolved
-from netsim.plots.sweeps import Picture, Spread
+from netsim.plots.sweeps import Picture, Spread, resolved
 from netsim.units import format_number, parse_time_ps
 from netsim.workloads.serving.failures import Policy
 from netsim.workloads.serving.outcome import expected_capacity, gaps_of, log_of
@@ -86,7 +85,7 @@ PATHS = (
 def goodput_bars(results: Sequence[Result]) -> list[GoodputBar]:
     """Return the bars, in the order of the sweep. Raises InputError for other runs."""
     _check(results)
-    curves = seed_curves.curves(results)
+    curves = sweeps.curves(results)
     several = len({curve.transport for curve in curves}) > 1
     return [
         GoodputBar(
@@ -172,7 +171,7 @@ def serving_goodput(results: Sequence[Result]) -> Picture:
     right.margins(x=0.15)
     right.set_xlabel(f"time to first token, 99th percentile ({unit})")
     caption = sweeps.caption([bar.met for bar in bars], "bars and rings", "dots: each")
-    title = seed_curves.title(results)
+    title = sweeps.title(results)
     return Picture(style.finish(figure, middle, title, style.OUTSIDE, caption), goodput_table(bars))
 
 
@@ -233,7 +232,7 @@ def samples(result: Result, name: str) -> tuple[Floats, Ints]:
 
 def _distributions(results: Sequence[Result]) -> Picture:
     """Draw times to first token, the gap after it (with the KV-cache transfer), and all gaps."""
-    curves = seed_curves.curves(results)
+    curves = sweeps.curves(results)
     figure, panels = style.new_figure(columns=3)
     for axes, name in zip(panels, FIGURES, strict=True):
         pairs = [[samples(result, name) for result in curve.results] for curve in curves]
@@ -255,7 +254,7 @@ def _distributions(results: Sequence[Result]) -> Picture:
         style.fit_axis(axes, "x", times, scale)
         _draw_limits(axes, "x", _limits(results, name), scale, unit)
     _name_limits(panels[0], results)
-    return Picture(style.finish(figure, panels[0], seed_curves.title(results), style.OUTSIDE))
+    return Picture(style.finish(figure, panels[0], sweeps.title(results), style.OUTSIDE))
 
 
 def _over_rate(results: Sequence[Result]) -> Picture:
@@ -263,7 +262,7 @@ def _over_rate(results: Sequence[Result]) -> Picture:
     meet the limits), and the share of stalled requests, if any."""
     curves = [
         (curve, style.distinct_in_grayscale(curve.curve_style, place))
-        for place, curve in enumerate(seed_curves.curves(results, apart=[RATE], named=True))
+        for place, curve in enumerate(sweeps.curves(results, apart=[RATE], named=True))
     ]
     stalls = any(_stalled_share(result.summary["serving"]) for result in results)
     figure, panels = style.new_figure(columns=3 if stalls else 2, rows=2)
@@ -307,7 +306,7 @@ def _over_rate(results: Sequence[Result]) -> Picture:
         axes.set_xlabel("request arrivals (1/s)")
         axes.set_xlim(left=0)
     last.set_ylim(bottom=0)
-    title = seed_curves.title(results)
+    title = sweeps.title(results)
     return Picture(style.finish(figure, last, title, style.OUTSIDE, sweeps.caption(every_point)))
 
 

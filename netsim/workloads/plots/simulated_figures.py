@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.plots import by_axis, seed_curves, style, sweeps
+from netsim.plots import by_axis, style, sweeps
 from netsim.plots.by_axis import FAIR, STATISTICS
-from netsim.plots.seed_curves import resolved
+from netsim.plots.sweeps import resolved
 from netsim.units import format_bytes, format_number, parse_bytes, parse_rate_bps
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.messages import Message, messages
@@ -346,7 +346,7 @@ def _transports_drawn(comparison: by_axis.Transports) -> dict[str, list[object]]
         for name, curve in comparison.curves.items()
         for result in curve.results
     ]
-    lines = {seed_curves.IDEAL: comparison.ideal_ps, FAIR: comparison.fair_ps}
+    lines = {sweeps.IDEAL: comparison.ideal_ps, FAIR: comparison.fair_ps}
     rows += [(name, "", *(line[key] for key in STATISTICS)) for name, line in lines.items() if line]
     return columns(("transport", "seed", "last_flow_ps", "mean_ps"), rows)
 
@@ -376,10 +376,10 @@ def is_papers(result: Result) -> bool:
 
 def stated_of(result: Result) -> StatedRatio | None:
     """Return the paper's value for the transport of a result; None if there is none."""
-    if seed_curves.transport(result) == "smartt":
+    if sweeps.transport(result) == "smartt":
         best_effort = StatedRatio("best effort, single path", stated(SINGLE_PATH, "").paper)
         return best_effort if sweeps.on_one_path(result) else None
-    return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(seed_curves.transport(result))
+    return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(sweeps.transport(result))
 
 
 def fig6(results: Sequence[Result]) -> PaperFigure:
@@ -452,7 +452,7 @@ class ExposedCase(NamedTuple):
     """A transport and model: extra times in ps by statistic."""
 
     model: str
-    curve: seed_curves.Curve
+    curve: sweeps.Curve
     extra_ps: Mapping[str, float]
 
     def exposed(self, statistic: str) -> float:

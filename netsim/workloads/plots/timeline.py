@@ -31,7 +31,7 @@ import numpy as np
 
 from netsim.common.writing import replacing_file
 from netsim.errors import InputError, warn_once
-from netsim.plots import seed_curves, style
+from netsim.plots import style, sweeps
 from netsim.plots.sweeps import Picture
 from netsim.units import parse_time_ps, written
 from netsim.workloads.job.messages import Ranks
@@ -141,7 +141,7 @@ def ranks_of(result: Result) -> Ranks | None:
     import polars as pl
 
     table = result.operations
-    if table is None or seed_curves.resolved(result, "traffic.kind") != "training":
+    if table is None or sweeps.resolved(result, "traffic.kind") != "training":
         return None
     kinds = table.select("rank", "group", "ranks", pl.col("kind").cast(pl.String))
     sent = kinds.filter((pl.col("kind") == "pp") & pl.col("group").is_not_null())
@@ -538,7 +538,7 @@ def draw(results: Sequence[Result], view: View) -> Picture:
     notes = list(_notes(results[0], found))
     if view.path is not None and not path_is_seen:
         notes.append("the critical path is in other rows or at other times")
-    title = seed_curves.title(results)
+    title = sweeps.title(results)
     return Picture(style.finish(figure, axes, title, style.OUTSIDE, "; ".join(notes)))
 
 
@@ -556,7 +556,7 @@ def _notes(result: Result, found: Timeline) -> Iterator[str]:
         named = ", ".join(f"h{host}" for host in hosts[:FEW_HOSTS])
         more = f" and {len(hosts) - FEW_HOSTS:,} more" if len(hosts) > FEW_HOSTS else ""
         yield f"hosts without tasks: {named}{more}"
-    scale = seed_curves.resolved(result, "traffic.message_scale")
+    scale = sweeps.resolved(result, "traffic.message_scale")
     if scale not in (None, 1):
         yield f"messages, compute and software are scaled by {scale:g}, delays of links are not"
 
