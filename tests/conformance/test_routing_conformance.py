@@ -64,11 +64,6 @@ def test_built_in_algorithms_pass_compiled(name):
 
 IN_THE_GUIDE = {
     "valiant": (("valiant",), "PARAMS = []", {}),
-    "ugal": (
-        ("valiant", "ugal"),
-        'COUPLED = True\nPARAMS = [Param("bias_bytes", "bytes", "12KB", "bias")]',
-        {"bias_bytes": "1KB"},
-    ),
     "tables": (("valiant", "tables"), "PARAMS = []", {}),
     "planes": (("valiant", "planes"), "PARAMS = []", {"plane_balancing": "routing"}),
     "utilization": (
