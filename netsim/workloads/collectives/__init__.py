@@ -59,17 +59,13 @@ ALGORITHMS: dict[str, Algorithm] = {
     "in_network": IN_NETWORK,
 }
 
-EQUAL = 0.98
-"""An algorithm is faster only if it takes less than this fraction of another's time."""
+EQUAL = 0.98  # an algorithm is faster only if it takes less than this fraction of another's time
 
-MAX_SENDS = 1 << 22
-"""Algorithms with more sends are selected only if all have more."""
+MAX_SENDS = 1 << 22  # algorithms with more sends are selected only if all have more
 
-SEND_BYTES = 200
-"""Memory of a send while its columns are built, in bytes."""
+SEND_BYTES = 200  # memory of a send while its columns are built, in bytes
 
-WAIT_BYTES = 64
-"""The same of a send's wait for a delivery."""
+WAIT_BYTES = 64  # the same of a send's wait for a delivery
 
 
 def algorithm_of(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> str:

@@ -33,35 +33,27 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The m sends of a group of n positions. A send depends only on earlier ones.
+    """The m sends of a group of n positions. A send depends only on earlier ones."""
 
-    Attributes:
-        n: positions of the group and its `units`.
-        src, dst: int32[m], positions.
-        first, count, stride: int64[m]; send k carries the pieces first[k] + i * stride[k], for i
-            below count[k], modulo the number of pieces.
-        adds: bool[m]; whether the receiver adds to its pieces or replaces them.
-        after_ptr, after: int64[m + 1], int64[...]; send k starts when the sends
-            `after[after_ptr[k]:after_ptr[k + 1]]`, all to src[k], have been delivered ...
-        follows: int64[m]; ... and send follows[k], also from src[k], has left; -1: none.
-        piece_bytes: int64[p], of each piece.
-        size_bytes: int64[m], of each send: the sum of its pieces, at least 1.
-        units: number of last positions that are reduction units of switches, without software
-            latency and reduction time.
-    """
-
-    n: int
+    n: int  # positions of the group and its `units`
+    # src, dst: int32[m], positions
     src: NDArray[np.int32]
     dst: NDArray[np.int32]
+    # first, count, stride: int64[m]; send k carries the pieces first[k] + i * stride[k], for i
+    # below count[k], modulo the number of pieces
     first: Ints
     count: Ints
     stride: Ints
-    adds: NDArray[np.bool_]
+    adds: NDArray[np.bool_]  # bool[m]; whether the receiver adds to its pieces or replaces them
+    # after_ptr, after: int64[m + 1], int64[...]; send k starts when the sends
+    # `after[after_ptr[k]:after_ptr[k + 1]]`, all to src[k], have been delivered,
     after_ptr: Ints
     after: Ints
-    follows: Ints
-    piece_bytes: Ints
-    size_bytes: Ints
+    follows: Ints  # int64[m]; and send follows[k], also from src[k], has left; -1: none
+    piece_bytes: Ints  # int64[p], of each piece
+    size_bytes: Ints  # int64[m], of each send: the sum of its pieces, at least 1
+    # number of last positions that are reduction units of switches, without software latency and
+    # reduction time
     units: int = 0
 
     def __len__(self) -> int:
@@ -285,26 +277,20 @@ class CollectiveOptions:
 
 @dataclass(frozen=True)
 class Wire:
-    """The path from one position to another, without other traffic.
+    """The path from one position to another, without other traffic."""
 
-    Attributes:
-        rate_bps: bits per second in each direction.
-        delay_ps: from the end of a message's transmission to its delivery: cables, switches, and
-            its last packet again for each switch.
-        payload_bytes, header_bytes: of a full packet; 0, 0: no headers.
-        busiest_bps: rate of the slowest hop of a chain with mean rate `rate_bps`; None: all are
-            equal.
-        far: the wire between nodes, for hierarchical algorithms; None: this one.
-        message_bps: mean rate of a single message on its hops; None: as `rate_bps`, which counts
-            what a position sends at the same time, by all its ports.
-    """
-
-    rate_bps: int
+    rate_bps: int  # bits per second in each direction
+    # from the end of a message's transmission to its delivery: cables, switches, and its last
+    # packet again for each switch
     delay_ps: int = 0
+    # payload_bytes, header_bytes: of a full packet; 0, 0: no headers
     payload_bytes: int = 0
     header_bytes: int = 0
+    # rate of the slowest hop of a chain with mean rate `rate_bps`; None: all are equal
     busiest_bps: int | None = None
-    far: Wire | None = None
+    far: Wire | None = None  # the wire between nodes, for hierarchical algorithms; None: this one
+    # mean rate of a single message on its hops; None: as `rate_bps`, which counts what a position
+    # sends at the same time, by all its ports
     message_bps: int | None = None
 
     def send_ps(self, n_bytes: int) -> int:
@@ -335,28 +321,20 @@ class HopRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Hops:
-    """The pairs of positions between which an algorithm sends, to be measured in a network.
+    """The pairs of positions between which an algorithm sends, to be measured in a network."""
 
-    Attributes:
-        rows: concurrent sends; rows are sequential unless `at_once`.
-        message_bytes: of a send.
-        weight: share of one send in what a position sends during a row, or during all of them.
-        at_once: whether all rows are concurrent.
-        chain: whether bytes pass the hops of a row in sequence, so that their mean counts instead
-            of the slowest.
-        far: hops between nodes, for hierarchical algorithms.
-    """
-
-    rows: tuple[HopRow, ...]
-    message_bytes: int
+    rows: tuple[HopRow, ...]  # concurrent sends; rows are sequential unless `at_once`
+    message_bytes: int  # of a send
+    # share of one send in what a position sends during a row, or during all of them
     weight: float = 1.0
-    at_once: bool = False
+    at_once: bool = False  # whether all rows are concurrent
+    # whether bytes pass the hops of a row in sequence, so that their mean counts instead of the
+    # slowest
     chain: bool = False
-    far: Hops | None = None
+    far: Hops | None = None  # hops between nodes, for hierarchical algorithms
 
 
-WHOLE_PACKETS = 1 << 30
-"""Bytes of a message whose packets are all full, for any group."""
+WHOLE_PACKETS = 1 << 30  # bytes of a message whose packets are all full, for any group
 
 ONE_WAY = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), WHOLE_PACKETS)
 """From position 0 to position 1."""

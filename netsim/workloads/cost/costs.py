@@ -32,13 +32,11 @@ from netsim.workloads.job.load import load, read_parts
 
 MM2_PER_CM2 = 100.0
 
-DIGITS = 40
-"""Digits of alternating sums, plus one per unit."""
+DIGITS = 40  # digits of alternating sums, plus one per unit
 
 POISSON, MURPHY, SEEDS, NEGATIVE_BINOMIAL = "poisson", "murphy", "seeds", "negative_binomial"
 
-YIELDS = (POISSON, MURPHY, SEEDS, NEGATIVE_BINOMIAL)
-"""Yield models; see `die_yield`."""
+YIELDS = (POISSON, MURPHY, SEEDS, NEGATIVE_BINOMIAL)  # yield models; see `die_yield`
 
 
 def dies_per_wafer(
@@ -131,14 +129,11 @@ AREA, GPU = "area", "gpu"
 
 FAIL_BY = (AREA, GPU)
 
-MIN_VALUE, MAX_VALUE = 1e-9, 1e9
-"""Bounds of numbers other than 0."""
+MIN_VALUE, MAX_VALUE = 1e-9, 1e9  # bounds of numbers other than 0
 
-MAX_UNITS = 200
-"""Largest number of units per die."""
+MAX_UNITS = 200  # largest number of units per die
 
-MAX_GPUS = 1 << 22
-"""Largest fleet."""
+MAX_GPUS = 1 << 22  # largest fleet
 
 
 def amount(unit: str) -> Unit:

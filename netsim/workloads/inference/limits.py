@@ -29,8 +29,7 @@ from netsim.workloads.job.machine import PS_PER_S
 
 PHASES = ("prefill", "decode")
 
-MAX_BATCH = 10**9
-"""Largest batch that is considered."""
+MAX_BATCH = 10**9  # largest batch that is considered
 
 
 @dataclass(frozen=True)

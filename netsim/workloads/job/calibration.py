@@ -36,8 +36,7 @@ from netsim.units import format_rate, format_time, shortened, written
 from netsim.version import __version__
 from netsim.workloads.job.machine import CollectiveCurves, Curve, Factors, Shape, part_count, terms
 
-MAX_ROWS = 100_000
-"""Most measurements of a file."""
+MAX_ROWS = 100_000  # most measurements of a file
 
 MAX_GPUS = 1 << 20
 
@@ -309,8 +308,7 @@ BY_COLLECTIVE = {
     "send": ("direct",),
 }
 
-NOISE = 0.3
-"""Error of the curves on log t, before factors."""
+NOISE = 0.3  # error of the curves on log t, before factors
 
 OWN = (0.2, 0.2, 0.2, 0.1, 0.1)
 
@@ -318,8 +316,7 @@ COMMON = (("base", 0.4), ("latency", 1.0), ("latency", 1.0), ("inside", 0.4), ("
 """Standard deviations of log base, step, hop, inside and between around their start: of each curve,
 and of what all have in common, by a name. Latencies per step and hop scale together."""
 
-SHARPNESS = (6.0, 60.0)
-"""Exponents of the smooth minimum over curves, one fit after the other."""
+SHARPNESS = (6.0, 60.0)  # exponents of the smooth minimum over curves, one fit after the other
 
 MAX_STEPS = 60
 
@@ -330,8 +327,7 @@ class Rates:
 
     inside_bps: int
     port_bps: int
-    reduces: bool = False
-    """Whether switches inside a node reduce."""
+    reduces: bool = False  # whether switches inside a node reduce
 
 
 def fit(rows: Sequence[Measurement], rates: Rates) -> CollectiveCurves:
@@ -467,8 +463,7 @@ def fitted(rows: Iterable[Measurement], rates: Rates) -> Fits:
 BANDS = ((64 << 10, "<= 64 KiB"), (16 << 20, "<= 16 MiB"), (1 << 60, "above"))
 """Largest size and name of each band."""
 
-MAX_NODE_COUNTS = 32
-"""Most numbers of nodes that are left out in turn."""
+MAX_NODE_COUNTS = 32  # most numbers of nodes that are left out in turn
 
 
 class Residual(NamedTuple):
@@ -587,8 +582,7 @@ def without_sizes(rows: Iterable[Measurement], rates: Rates) -> dict[str, list[R
     return found
 
 
-DIGITS = 4
-"""Significant digits of factors."""
+DIGITS = 4  # significant digits of factors
 
 
 def machine_toml(

@@ -21,8 +21,7 @@ NORMS = ("layer", "rms")
 
 POSITIONS = ("learned", "rotary")
 
-MAX_LAYERS = 10_000
-"""Largest number of layers, and of stages."""
+MAX_LAYERS = 10_000  # largest number of layers, and of stages
 
 
 def conflict(key: str, message: str, hint: str) -> InputError:
@@ -204,10 +203,8 @@ class Model:
 class Held:
     """Parameters at one GPU; fractions if the layout is uneven."""
 
-    dense: float = 0.0
-    """Parameters replicated over data parallelism."""
-    expert: float = 0.0
-    """Parameters of experts, sharded over `ep` GPUs."""
+    dense: float = 0.0  # parameters replicated over data parallelism
+    expert: float = 0.0  # parameters of experts, sharded over `ep` GPUs
 
     @property
     def total(self) -> float:
@@ -280,8 +277,7 @@ RECOMPUTE = ("none", "selective", "full")
 
 ACCOUNTINGS = ("hierarchical", "paper")
 
-MOMENTS = {"adam": 2, "momentum": 1, "sgd": 0}
-"""Optimizer states per parameter."""
+MOMENTS = {"adam": 2, "momentum": 1, "sgd": 0}  # optimizer states per parameter
 
 
 def _read_levels(value: Any) -> tuple[int, int, int]:

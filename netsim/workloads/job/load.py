@@ -163,8 +163,7 @@ PARTS: dict[str, type[Any]] = {
 
 WORDS = ("name", "description")
 
-MAX_DEPTH = 20
-"""Most files that extend one another."""
+MAX_DEPTH = 20  # most files that extend one another
 
 Tree = Mapping[str, Any]
 Loaded = TypeVar("Loaded")

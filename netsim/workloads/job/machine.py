@@ -43,8 +43,7 @@ ALGORITHMS = ("ring", "tree", "nvls", "direct")
 
 PROTOCOLS = ("ll", "ll128", "simple")
 
-MAX_ENTRIES = 1000
-"""Most curves, or sizes with factors, of a collective."""
+MAX_ENTRIES = 1000  # most curves, or sizes with factors, of a collective
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send")
 

@@ -116,8 +116,7 @@ def _range(values: NDArray[np.int64]) -> str:
     return ends if found.size == found[-1] - found[0] + 1 else f"{found.size} of {ends}"
 
 
-AXES = ("pp", "dp", "cp", "tp")
-"""Coordinates of a rank, slowest first."""
+AXES = ("pp", "dp", "cp", "tp")  # coordinates of a rank, slowest first
 
 GROUPS = ("tp", "cp", "pp", "dp", "ep", "expert_dp", "s1", "s2", "s3", "s4", "s5")
 """Kinds of groups of `Ranks.groups`."""
@@ -125,19 +124,15 @@ GROUPS = ("tp", "cp", "pp", "dp", "ep", "expert_dp", "s1", "s2", "s3", "s4", "s5
 
 @dataclass(frozen=True)
 class Ranks:
-    """tp x cp x dp x pp ranks, numbered as in Megatron: tp fastest, then cp, dp, pp.
-
-    Attributes:
-        levels: factors of dp: replicas per rack, racks, sites; the first fastest.
-        ep: replicas that share the experts of a layer.
-    """
+    """tp x cp x dp x pp ranks, numbered as in Megatron: tp fastest, then cp, dp, pp."""
 
     tp: int = 1
     cp: int = 1
     dp: int = 1
     pp: int = 1
+    # factors of dp: replicas per rack, racks, sites; the first fastest
     levels: tuple[int, int, int] | None = None
-    ep: int = 1
+    ep: int = 1  # replicas that share the experts of a layer
 
     def __post_init__(self) -> None:
         if math.prod(self.dp_levels) != self.dp:
@@ -196,25 +191,17 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Message:
-    """A collective or a send of one GPU.
-
-    Attributes:
-        size_bytes: the whole buffer at one GPU (all-to-all: its whole input), or the sent bytes.
-        when: its pass in each micro-batch, or "step": once at the end of a step.
-        per: layer, dense_layer, moe_layer, virtual_stage, embedding or head.
-        times: repetitions in sequence.
-        network: scale_up, scale_out or wan.
-    """
+    """A collective or a send of one GPU."""
 
     kind: str
     what: str
-    size_bytes: int
+    size_bytes: int  # the whole buffer at one GPU (all-to-all: its whole input), or the sent bytes
     group: str
     n: int
-    when: str
-    per: str
-    times: int = 1
-    network: str = "scale_out"
+    when: str  # its pass in each micro-batch, or "step": once at the end of a step
+    per: str  # layer, dense_layer, moe_layer, virtual_stage, embedding or head
+    times: int = 1  # repetitions in sequence
+    network: str = "scale_out"  # scale_up, scale_out or wan
 
     def time_ps(self, job: Job) -> float:
         """Return the time of one message on an idle network, in ps.

@@ -131,16 +131,12 @@ class PaperNetwork:
 
     scale_up_bps: float = 14.4e12
     scale_out_bps: float = 800e9
-    wan_bps: float = 20e9
-    """Rate of one GPU to the other datacenter."""
-    wan_round_trips: int = 0
-    """Round trips added by the transport for loss recovery."""
-    transfer_delay_s: float = 0.0
-    """Delay added by the transport to each pipeline transfer."""
+    wan_bps: float = 20e9  # rate of one GPU to the other datacenter
+    wan_round_trips: int = 0  # round trips added by the transport for loss recovery
+    transfer_delay_s: float = 0.0  # delay added by the transport to each pipeline transfer
 
 
-WAN_DELAY_S = 0.030
-"""One-way delay between the datacenters."""
+WAN_DELAY_S = 0.030  # one-way delay between the datacenters
 
 
 @lru_cache(maxsize=1024)
@@ -233,8 +229,7 @@ def wan_needed_bps(stages: StageSeconds, round_trips: int = 0) -> float:
 LAWS = ("kaplan", "hoffmann1", "hoffmann2", "hoffmann3")
 
 PF_DAY = 1e15 * 86_400
-GOPHER = 5.76e23
-"""FLOP of training Gopher."""
+GOPHER = 5.76e23  # FLOP of training Gopher
 
 YEAR_S = 365 * 86_400
 
@@ -287,8 +282,7 @@ def shape(n_parameters: float) -> tuple[int, int]:
     return even, HIDDEN_STEP * round(width(layers) / HIDDEN_STEP)
 
 
-BASE_JOB = "dense"
-"""Job that provides machine, formats and overlaps to files without a machine."""
+BASE_JOB = "dense"  # job that provides machine, formats and overlaps to files without a machine
 
 PARTS = ("machine", "precision", "optimizer", "overlap")
 HEADS = 256
@@ -312,8 +306,7 @@ class TrainingTarget:
     )
 
 
-MIN_PARAMETERS = 1e8
-"""Fewest parameters; the fit of widths is for large models."""
+MIN_PARAMETERS = 1e8  # fewest parameters; the fit of widths is for large models
 
 
 @dataclass(frozen=True)
@@ -322,8 +315,7 @@ class JobPlan:
 
     site: Infrastructure
     target: TrainingTarget
-    by_law: dict[str, float]
-    """Parameters by scaling law."""
+    by_law: dict[str, float]  # parameters by scaling law
     job: Job
     racks_of_layer: int
 

@@ -41,25 +41,17 @@ order; rounds may be negative."""
 
 @dataclass(frozen=True, eq=False)
 class PipelineSchedule:
-    """The n operations of a pipeline, in order, by stage.
+    """The n operations of a pipeline, in order, by stage."""
 
-    Attributes:
-        stages, micro_batches, chunks: p, m and v.
-        stage: int32[n], ascending.
-        kind: int8[n], FORWARD, BACKWARD, BACKWARD_INPUT or BACKWARD_WEIGHT.
-        micro_batch: int32[n].
-        chunk: int16[n], chunk of the stage.
-        position: int32[p, v], position of a stage's chunk in the model.
-    """
-
+    # stages, micro_batches, chunks: p, m and v
     stages: int
     micro_batches: int
     chunks: int
-    stage: NDArray[np.int32]
-    kind: NDArray[np.int8]
-    micro_batch: NDArray[np.int32]
-    chunk: NDArray[np.int16]
-    position: NDArray[np.int32]
+    stage: NDArray[np.int32]  # int32[n], ascending
+    kind: NDArray[np.int8]  # int8[n], FORWARD, BACKWARD, BACKWARD_INPUT or BACKWARD_WEIGHT
+    micro_batch: NDArray[np.int32]  # int32[n]
+    chunk: NDArray[np.int16]  # int16[n], chunk of the stage
+    position: NDArray[np.int32]  # int32[p, v], position of a stage's chunk in the model
 
     def __len__(self) -> int:
         return int(self.stage.size)

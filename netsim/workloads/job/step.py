@@ -43,8 +43,7 @@ from netsim.workloads.job.work import (
 
 PS_PER_S = 10**12
 
-SPLIT = ("zb_h1", "zb_h2")
-"""Schedules that defer weight gradients and end with them."""
+SPLIT = ("zb_h1", "zb_h2")  # schedules that defer weight gradients and end with them
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,7 @@ class StageStep:
     recompute_ps: float
     exposed: dict[str, float]
     fill_ps: float
-    tail: dict[str, float]
-    """Exposed gradient and weight messages at the end of the step, by kind."""
+    tail: dict[str, float]  # exposed gradient and weight messages at the end of the step, by kind
     optimizer_ps: float
 
     @property
@@ -368,14 +366,10 @@ class LayoutRow:
 
 @dataclass(frozen=True)
 class LayoutSearch:
-    """What a search found.
+    """What a search found."""
 
-    Attributes:
-        rows: layouts that fit, by step time.
-        refused: number of other layouts by key and reason, the reason of the first of each key.
-    """
-
-    rows: tuple[LayoutRow, ...]
+    rows: tuple[LayoutRow, ...]  # layouts that fit, by step time
+    # number of other layouts by key and reason, the reason of the first of each key
     refused: Mapping[tuple[str, str], int]
 
 

@@ -24,8 +24,7 @@ from netsim.workloads.job.job import (
     layer_parameters,
 )
 
-NORM = (9, 14, 7)
-"""FLOP per element: forward, input gradient, weight gradient."""
+NORM = (9, 14, 7)  # FLOP per element: forward, input gradient, weight gradient
 
 SOFTMAX, DROPOUT, RESIDUAL = (5, 8), (1, 1), (1, 2)
 GELU, GATED = (8, 13), (10, 17)
@@ -62,18 +61,13 @@ class Kernel:
 class LayerSizes:
     """Sizes at one GPU."""
 
-    tokens: float
-    """Tokens per micro-batch, of all tp ranks."""
-    own_tokens: float
-    """Tokens whose norms and residuals this GPU computes."""
+    tokens: float  # tokens per micro-batch, of all tp ranks
+    own_tokens: float  # tokens whose norms and residuals this GPU computes
     tp: int
-    activation: float
-    """Bytes per element."""
+    activation: float  # bytes per element
     weight: float
-    shared_inputs: bool
-    """Matrix inputs are kept sharded and gathered again (sequence parallelism)."""
-    gathers: bool
-    """tp ranks gather inputs and scatter outputs instead of all-reducing."""
+    shared_inputs: bool  # matrix inputs are kept sharded and gathered again (sequence parallelism)
+    gathers: bool  # tp ranks gather inputs and scatter outputs instead of all-reducing
 
 
 def sizes_of(job: Job) -> LayerSizes:
@@ -299,12 +293,9 @@ class StageMemory:
 
     weights: float
     gradients: float
-    optimizer: float
-    """Master weights and optimizer states."""
-    activations: float
-    """Activations of layers, for the micro-batches in flight."""
-    working: float
-    """Activations of one recomputed layer, of the embedding and of the head."""
+    optimizer: float  # master weights and optimizer states
+    activations: float  # activations of layers, for the micro-batches in flight
+    working: float  # activations of one recomputed layer, of the embedding and of the head
 
     @property
     def parameters(self) -> float:
@@ -446,8 +437,7 @@ class StageTimes:
     head: LayerTimes
     virtual_stages: tuple[LayerTimes, ...]
     optimizer_ps: tuple[int, ...]
-    dense_layers: int
-    """Number of layers before the first one with experts."""
+    dense_layers: int  # number of layers before the first one with experts
 
 
 @lru_cache(maxsize=1024)

@@ -28,11 +28,9 @@ from netsim.workloads.operations.wires import Wires
 
 Ints = NDArray[np.int64]
 
-UNIT = -1
-"""Rank of a reduction unit."""
+UNIT = -1  # rank of a reduction unit
 
-MAX_EXACT_SENDS = 300_000
-"""Larger schedules are estimated, not built, to count tasks."""
+MAX_EXACT_SENDS = 300_000  # larger schedules are estimated, not built, to count tasks
 
 COLUMNS = ("rank", "what", "kind", "stream", "duration_ps", "size_bytes", "group", "n", "label")
 
@@ -345,27 +343,18 @@ def _pairs(one: ArrayLike, other: ArrayLike) -> tuple[Ints, Ints]:
     return first.reshape(-1), then.reshape(-1)
 
 
-TASK_BYTES = 300
-"""Memory per task, with its share of flows and edges, while tables are built."""
+TASK_BYTES = 300  # memory per task, with its share of flows and edges, while tables are built
 
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """G collectives of n ranks with identical sends, from all calls.
+    """G collectives of n ranks with identical sends, from all calls."""
 
-    Attributes:
-        steps: the m sends of each.
-        how: its options.
-        size_bytes: int64[G, m], or int64[1, m] if equal for all; 0: no message.
-        first: int64[G], the first operation of each; a group's are consecutive.
-        task, flow: int64[G], the first of its send and receive tasks, two per send, and of its
-            flows.
-    """
-
-    steps: Steps
+    steps: Steps  # the m sends of each
     how: CollectiveOptions
-    size_bytes: Ints
-    first: Ints
+    size_bytes: Ints  # int64[G, m], or int64[1, m] if equal for all; 0: no message
+    first: Ints  # int64[G], the first operation of each; a group's are consecutive
+    # task, flow: int64[G], the first of its send and receive tasks, two per send, and of its flows
     task: Ints
     flow: Ints
 
@@ -681,8 +670,7 @@ def _place_among_equals(values: Ints) -> Ints:
     return found
 
 
-MAX_NAMED = 6
-"""Largest number of operations named in an error about a cycle."""
+MAX_NAMED = 6  # largest number of operations named in an error about a cycle
 
 
 def _operations(ops: Operations, columns: dict[str, Ints], hosts: ArrayLike) -> OperationTable:

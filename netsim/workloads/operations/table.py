@@ -46,34 +46,26 @@ if TYPE_CHECKING:
     from netsim.results.run_result import Table
 
 
-WHATS = ("compute", "join", "send", "receive", *COLLECTIVES)
-"""Types of operations."""
+WHATS = ("compute", "join", "send", "receive", *COLLECTIVES)  # types of operations
 
 
 @dataclass(frozen=True, eq=False)
 class JobSteps:
-    """The steps of a workload's operations, as in training.
+    """The steps of a workload's operations, as in training."""
 
-    Attributes:
-        step: int32[n_operations], the step of each operation, from 0.
-        model_flops: the model's floating-point operations per step (without recomputation) of all
-            simulated ranks; None: unknown.
-        peak_flops: peak FLOP/s of these ranks in total.
-        formula_networks: the network ("scale-up" or "scale-out") of each kind timed by a formula.
-        peak_format: number format of the peak, such as fp8.
-        forecast: for a sample of a job, returns the forecast of the whole job's step, as in
-            "job" of the summary, from the sample's table of operations, the network, the sizes of
-            packets and the sample's metrics; {} if there is none.
-        advice: as `WorkloadPart.advice`.
-    """
-
-    step: NDArray[np.int32]
+    step: NDArray[np.int32]  # int32[n_operations], the step of each operation, from 0
+    # the model's floating-point operations per step (without recomputation) of all simulated ranks;
+    # None: unknown
     model_flops: float | None = None
-    peak_flops: float | None = None
+    peak_flops: float | None = None  # peak FLOP/s of these ranks in total
+    # the network ("scale-up" or "scale-out") of each kind timed by a formula
     formula_networks: Mapping[str, str] = field(default_factory=dict)
-    peak_format: str = ""
+    peak_format: str = ""  # number format of the peak, such as fp8
+    # for a sample of a job, returns the forecast of the whole job's step, as in "job" of the
+    # summary, from the sample's table of operations, the network, the sizes of packets and the
+    # sample's metrics; {} if there is none
     forecast: Callable[[Any, Any, Any, Any], dict[str, Any]] | None = None
-    advice: Callable[[float, float], str | None] | None = None
+    advice: Callable[[float, float], str | None] | None = None  # as `WorkloadPart.advice`
 
     @property
     def n(self) -> int:
@@ -111,36 +103,27 @@ class JobRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OperationTable(WorkloadPart):
-    """A table of n operations; an operation is identified by its row.
+    """A table of n operations; an operation is identified by its row."""
 
-    Attributes:
-        rank, host: int32[n].
-        stream: int16[n]; operations of one stream of a rank run in sequence; -1: none.
-        kind, kinds: int16[n] and names, such as "tp"; operation k is of kind `kinds[kind[k]]`.
-        what: int8[n], index into WHATS.
-        size_bytes: int64[n], of a message or of a collective's buffer; else 0.
-        group: int64[n], index of its message or collective; -1: none.
-        n: int32[n], number of ranks taking part.
-        begin_task, end_task: int64[n], first and last task. (So a receive begins with its delivery,
-            unless other operations wait for its start: then with its last dependency.)
-        label: one text per operation, or None.
-        steps: the steps of the operations, or None.
-        title, joined: its name if it is a single job; else the jobs that it consists of.
-    """
-
+    # rank, host: int32[n]
     rank: NDArray[np.int32]
     host: NDArray[np.int32]
+    # int16[n]; operations of one stream of a rank run in sequence; -1: none
     stream: NDArray[np.int16]
+    # kind, kinds: int16[n] and names, such as "tp"; operation k is of kind `kinds[kind[k]]`
     kind: NDArray[np.int16]
     kinds: tuple[str, ...]
-    what: NDArray[np.int8]
-    size_bytes: NDArray[np.int64]
-    group: NDArray[np.int64]
-    n: NDArray[np.int32]
+    what: NDArray[np.int8]  # int8[n], index into WHATS
+    size_bytes: NDArray[np.int64]  # int64[n], of a message or of a collective's buffer; else 0
+    group: NDArray[np.int64]  # int64[n], index of its message or collective; -1: none
+    n: NDArray[np.int32]  # int32[n], number of ranks taking part
+    # begin_task, end_task: int64[n], first and last task. (So a receive begins with its delivery,
+    # unless other operations wait for its start: then with its last dependency.)
     begin_task: NDArray[np.int64]
     end_task: NDArray[np.int64]
-    label: Sequence[str] | None = None
-    steps: JobSteps | None = None
+    label: Sequence[str] | None = None  # one text per operation, or None
+    steps: JobSteps | None = None  # the steps of the operations, or None
+    # title, joined: its name if it is a single job; else the jobs that it consists of
     title: str = "traffic"
     joined: tuple[JobRows, ...] = ()
 
@@ -221,27 +204,22 @@ Ints = NDArray[np.int64]
 
 INF = np.iinfo(np.int64).max
 
-OTHERS = -2
-"""Marks operations of other ranks that end an idle interval."""
+OTHERS = -2  # marks operations of other ranks that end an idle interval
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredStep:
-    """A step and the breakdown of its time at each of n ranks.
-
-    Attributes:
-        ranks: int64[n], indices of the ranks.
-        compute_ps, bubble_ps, skew_ps, other_ps: int64[n].
-        kinds, exposed_ps: names of kinds, and int64[n, n_kinds].
-    """
+    """A step and the breakdown of its time at each of n ranks."""
 
     start_ps: int
     end_ps: int
-    ranks: Ints
+    ranks: Ints  # int64[n], indices of the ranks
+    # compute_ps, bubble_ps, skew_ps, other_ps: int64[n]
     compute_ps: Ints
     bubble_ps: Ints
     skew_ps: Ints
     other_ps: Ints
+    # kinds, exposed_ps: names of kinds, and int64[n, n_kinds]
     kinds: tuple[str, ...]
     exposed_ps: Ints
 

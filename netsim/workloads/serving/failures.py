@@ -36,8 +36,7 @@ Ints = NDArray[np.int64]
 STOP, SHRINK = ON_FAILURE = ("stop", "shrink")
 
 MAX_OUTAGES = 1_000_000
-BLOCK = 64
-"""Times to failure drawn at once for each instance."""
+BLOCK = 64  # times to failure drawn at once for each instance
 
 FAILURE_PARAMS = [
     Param("mtbf", "time", None, "mean time between failures of a GPU; none: no random failures"),

@@ -68,8 +68,7 @@ from netsim.workloads.inference.deployment import (
 
 MIXED, PREFILL, DECODE = range(3)
 
-ROLES = ("mixed", "prefill", "decode")
-"""Roles of instances, and their names."""
+ROLES = ("mixed", "prefill", "decode")  # roles of instances, and their names
 
 EVENTS: tuple[str, ...] = (
     *("iteration", "prefill start", "first token", "kv transfer end", "decode start"),
@@ -78,8 +77,7 @@ EVENTS: tuple[str, ...] = (
 
 ITERATION, PREFILL_START, FIRST_TOKEN, KV_TRANSFER_END, DECODE_START = range(5)
 
-DONE, LOST, DOWN, UP = range(5, 9)
-"""Values of the log's column `event`, and their names."""
+DONE, LOST, DOWN, UP = range(5, 9)  # values of the log's column `event`, and their names
 
 LOG: tuple[str, ...] = (
     *("event", "request", "start_ps", "decode_batch", "count"),

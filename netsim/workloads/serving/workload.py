@@ -60,8 +60,7 @@ Ints = NDArray[np.int64]
 AFTER_PREFILL, LAYERWISE = "after_prefill", "layerwise"  # when KV caches are sent
 
 KINDS = ("kv", "control", "all_reduce", "pool")
-KV, CONTROL, ALL_REDUCE, POOL = range(4)
-"""Kinds of flows."""
+KV, CONTROL, ALL_REDUCE, POOL = range(4)  # kinds of flows
 
 LISTS = ("waiting", "filling", "decoding", "fresh")
 """Leaders' fields that are heads of lists of requests, initially empty."""

@@ -71,23 +71,17 @@ take whole picoseconds."""
 PARTS = ("compute_ps", "bubble_ps", "skew_ps", "other_ps")
 """Parts of a step besides exposed communication."""
 
-MAX_REPLAYED = 2_000_000
-"""Most operations of a replayed job."""
+MAX_REPLAYED = 2_000_000  # most operations of a replayed job
 
 
 @dataclass(frozen=True, eq=False)
 class Replay(JobSample):
-    """A schedule at one rank per stage, where each message takes a given time.
+    """A schedule at one rank per stage, where each message takes a given time."""
 
-    Attributes:
-        took: returns a message's time in ps, before scaling.
-        sent: the messages.
-        measured: kinds of messages that the sample sent.
-    """
-
+    # returns a message's time in ps, before scaling
     took: Callable[[Message], float] = field(kw_only=True)
     sent: tuple[Message, ...] = field(kw_only=True)
-    measured: frozenset[str] = field(kw_only=True)
+    measured: frozenset[str] = field(kw_only=True)  # kinds of messages that the sample sent
 
     @property
     def timed(self) -> frozenset[str]:
@@ -352,8 +346,7 @@ def _played(
 
 SCALES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
-SMALL = 0.03
-"""Distortion for which no other sample is proposed."""
+SMALL = 0.03  # distortion for which no other sample is proposed
 
 
 class Distortion(NamedTuple):

@@ -37,18 +37,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Routing:
-    """Routing of a job's tokens.
+    """Routing of a job's tokens."""
 
-    Attributes:
-        shares: float64[layers, sources, ranks], share of a source's tokens to each rank of its
-            group. Higher layers and sources wrap around.
-        tokens: tokens drawn per source and micro-batch, k for each; 0: send exact shares.
-        seed: seed of the draws.
-    """
-
+    # float64[layers, sources, ranks], share of a source's tokens to each rank of its group. Higher
+    # layers and sources wrap around.
     shares: NDArray[np.float64]
-    tokens: int
-    seed: int
+    tokens: int  # tokens drawn per source and micro-batch, k for each; 0: send exact shares
+    seed: int  # seed of the draws
 
     def bytes_of(self, layer: Ints, micro_batch: Ints, groups: int, size_bytes: int) -> Ints:
         """int64[rows, groups, ranks, ranks]: bytes from each rank of a group to each other one.
@@ -95,56 +90,39 @@ KINDS = (
 )
 """Kinds of messages."""
 
-ALWAYS_PACKETS = "pp"
-"""Transfers between stages are always sent in packets."""
+ALWAYS_PACKETS = "pp"  # transfers between stages are always sent in packets
 
 
 @dataclass(frozen=True)
 class SampleSize:
-    """Sizes of the sample; None means all.
+    """Sizes of the sample; None means all."""
 
-    Attributes:
-        stages: the first stages of the pipeline.
-        replicas: for a job with flat data parallelism.
-        rack_replicas, racks, sites: for a job with data-parallel levels: replicas per rack, racks
-            per stage and site, and sites.
-        tensor_ranks: the first ranks of each tensor-parallel group.
-        micro_batches: per step.
-    """
-
-    stages: int | None = None
-    replicas: int | None = None
+    stages: int | None = None  # the first stages of the pipeline
+    replicas: int | None = None  # for a job with flat data parallelism
+    # rack_replicas, racks, sites: for a job with data-parallel levels: replicas per rack, racks per
+    # stage and site, and sites
     rack_replicas: int | None = None
     racks: int | None = None
     sites: int | None = None
-    tensor_ranks: int | None = None
-    micro_batches: int | None = None
+    tensor_ranks: int | None = None  # the first ranks of each tensor-parallel group
+    micro_batches: int | None = None  # per step
 
 
 @dataclass(frozen=True, eq=False)
 class JobSample:
-    """The simulated sample of a job.
+    """The simulated sample of a job."""
 
-    Attributes:
-        job: the whole job.
-        ranks: simulated ranks.
-        micro_batches: simulated micro-batches per step.
-        scale: factor for the bytes of all messages and all host times.
-        formula: kinds of messages that are timed by formula.
-        how: options of collectives by kind; the machine sets `latency_ps`.
-        buckets: buckets of each layer's gradient.
-        routing: routing of tokens to experts; None: uniform.
-        rack: int64[ranks], the scale-up network of each rank; None: there is none.
-    """
-
-    job: Job
-    ranks: Ranks
-    micro_batches: int
-    scale: float = 1.0
+    job: Job  # the whole job
+    ranks: Ranks  # simulated ranks
+    micro_batches: int  # simulated micro-batches per step
+    scale: float = 1.0  # factor for the bytes of all messages and all host times
+    # kinds of messages that are timed by formula
     formula: frozenset[str] = field(default_factory=frozenset)
+    # options of collectives by kind; the machine sets `latency_ps`
     how: Mapping[str, CollectiveOptions] = field(default_factory=dict)
-    buckets: int = 1
-    routing: Routing | None = None
+    buckets: int = 1  # buckets of each layer's gradient
+    routing: Routing | None = None  # routing of tokens to experts; None: uniform
+    # int64[ranks], the scale-up network of each rank; None: there is none
     rack: NDArray[np.int64] | None = None
 
     @cached_property

@@ -51,33 +51,24 @@ PASSES = {
 }
 """Passes of each kind of work, in order."""
 
-GRADIENTS = (BACKWARD, BACKWARD_WEIGHT)
-"""Kinds of work that produce weight gradients."""
+GRADIENTS = (BACKWARD, BACKWARD_WEIGHT)  # kinds of work that produce weight gradients
 
 DATA = ("dp", "expert_dp")
 """Kinds of messages between replicas, which ZeRO sends in every micro-batch."""
 
 NO_EVENT = -1
 
-Rows = list[tuple[int, int, int, int]]
-"""Duration, event, part and `awaits` of segments."""
+Rows = list[tuple[int, int, int, int]]  # duration, event, part and `awaits` of segments
 
 
 @dataclass(frozen=True)
 class Event:
-    """A collective of a stage.
-
-    Attributes:
-        message: the message.
-        times: number of repetitions in sequence.
-        at_start: starts with its segment's compute, not after it.
-        blocks: the next segment waits for it.
-    """
+    """A collective of a stage."""
 
     message: Message
-    times: int = 1
-    at_start: bool = False
-    blocks: bool = True
+    times: int = 1  # number of repetitions in sequence
+    at_start: bool = False  # starts with its segment's compute, not after it
+    blocks: bool = True  # the next segment waits for it
 
 
 @dataclass(frozen=True)
@@ -91,25 +82,15 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """n segments in schedule order: by stage, then by operation.
-
-    Attributes:
-        schedule: the schedule.
-        operation: int64[n], row of the schedule.
-        stage: int64[n], ascending.
-        duration_ps: int64[n].
-        event: int64[n], index into `events`, or NO_EVENT.
-        part: int64[n], the layer; `layers` is the embedding, `layers` + 1 the head.
-        awaits: int64[n], distance to an earlier segment whose event this one also waits for, or 0.
-        events: distinct events.
-    """
+    """n segments in schedule order: by stage, then by operation."""
 
     schedule: PipelineSchedule
-    operation: NDArray[np.int64]
-    stage: NDArray[np.int64]
-    duration_ps: NDArray[np.int64]
-    event: NDArray[np.int64]
-    part: NDArray[np.int64]
+    operation: NDArray[np.int64]  # int64[n], row of the schedule
+    stage: NDArray[np.int64]  # int64[n], ascending
+    duration_ps: NDArray[np.int64]  # int64[n]
+    event: NDArray[np.int64]  # int64[n], index into `events`, or NO_EVENT
+    part: NDArray[np.int64]  # int64[n], the layer; `layers` is the embedding, `layers` + 1 the head
+    # int64[n], distance to an earlier segment whose event this one also waits for, or 0
     awaits: NDArray[np.int64]
     events: tuple[Event, ...]
 
@@ -594,8 +575,7 @@ def add_transfers(
             ops.after(sent[waits], computed[after[waits]])
 
 
-COMPUTE = 0
-"""Stream of compute; `stream_of` gives those of messages."""
+COMPUTE = 0  # stream of compute; `stream_of` gives those of messages
 
 
 def stream_of(kind: str) -> int:
