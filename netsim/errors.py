@@ -81,8 +81,9 @@ class InputError(Exception):
         )
 
     def under(self, key: str) -> InputError:
-        """Return the error with its key inside a table."""
-        return self.replace(key=f"{key}.{self.key}" if self.key else key)
+        """Return the error with its key inside a table, or in a list, "[2].key"."""
+        dot = "." if self.key and not self.key.startswith("[") else ""
+        return self.replace(key=f"{key}{dot}{self.key or ''}")
 
 
 class CombinedInputError(InputError):

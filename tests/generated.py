@@ -60,7 +60,7 @@ from netsim.workloads.inference.deployment import Formats, LatencyLimits, Option
 from netsim.workloads.inference.limits import comparison
 from netsim.workloads.job import load as files
 from netsim.workloads.job.job import Layout, Model, Optimizer, Overlap, Precision
-from netsim.workloads.job.machine import Link, Machine, Unit
+from netsim.workloads.job.machine import ComputeUnit, Link, Machine
 from netsim.workloads.job.paper import Infrastructure, TrainingTarget
 from netsim.workloads.validation import hardware
 
@@ -158,7 +158,7 @@ PARTS: dict[str, Any] = {
             Model,
             Layout,
             Machine,
-            Unit,
+            ComputeUnit,
             Link,
             Precision,
             Optimizer,

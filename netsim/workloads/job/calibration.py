@@ -19,7 +19,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -32,7 +32,8 @@ from netsim.common.inputs import read_json, read_text
 from netsim.common.writing import toml_text
 from netsim.errors import InputError, printable
 from netsim.limits import SIZE_BYTES
-from netsim.units import format_rate, format_time, shortened, written
+from netsim.params import as_table
+from netsim.units import shortened, written
 from netsim.version import __version__
 from netsim.workloads.job.machine import CollectiveCurves, Curve, Factors, Shape, part_count, terms
 
@@ -376,7 +377,7 @@ def fit(rows: Sequence[Measurement], rates: Rates) -> CollectiveCurves:
             names, values.tolist(), strict=True
         )
     )
-    return _corrected(CollectiveCurves(what, curves), rows, rates)
+    return _corrected(CollectiveCurves(what=what, curves=curves), rows, rates)
 
 
 def _ps(time_us: float) -> int:
@@ -443,13 +444,14 @@ def _corrected(
     for row in rows:
         at = math.log2(max(1.0, row.size_bytes / part_count(row.what, row.shape.n)))
         took = bare.time_ps(row.shape, row.size_bytes, rates.port_bps)
-        by_size = found.setdefault(row.shape, defaultdict(list))
-        by_size[round(4 * at)].append((at, math.log(row.time_us * 1e6 / took)))
+        errors = found.setdefault(row.shape, defaultdict(list))
+        errors[round(4 * at)].append((at, math.log(row.time_us * 1e6 / took)))
     factors = []
-    for shape, by_size in sorted(found.items()):
-        means = [np.mean(by_size[k], axis=0).tolist() for k in sorted(by_size)]
-        factors.append(Factors(shape, tuple(at for at, _ in means), tuple(log for _, log in means)))
-    return CollectiveCurves(bare.what, bare.curves, tuple(factors))
+    for shape, errors in sorted(found.items()):
+        means = [np.mean(errors[k], axis=0).tolist() for k in sorted(errors)]
+        by_size = tuple((at, log) for at, log in means)
+        factors.append(Factors(nodes=shape.nodes, per_node=shape.per_node, by_size=by_size))
+    return replace(bare, factors=tuple(factors))
 
 
 def fitted(rows: Iterable[Measurement], rates: Rates) -> Fits:
@@ -582,9 +584,6 @@ def without_sizes(rows: Iterable[Measurement], rates: Rates) -> dict[str, list[R
     return found
 
 
-DIGITS = 4  # significant digits of factors
-
-
 def machine_toml(
     base: Mapping[str, Any], fits: Fits, files: Sequence[MeasuredFile], found: Iterable[Summary]
 ) -> str:
@@ -593,7 +592,7 @@ def machine_toml(
     """
     table = {**base, "source": _source(base, files)}
     for between, link in ((False, "scale_up"), (True, "scale_out")):
-        curves = {what: _curves(one) for (what, far), one in fits.items() if far == between}
+        curves = {what: as_table(one) for (what, far), one in fits.items() if far == between}
         if curves:
             table[link] = {**table[link], "measured": curves}
     comments = "\n".join("# " + printable(line) for line in _provenance(files, found))
@@ -620,31 +619,3 @@ def _provenance(files: Sequence[MeasuredFile], found: Iterable[Summary]) -> Iter
             "-" if not n else f"{100 * mid:.1f} % {100 * top:.1f} %" for n, mid, top in one.bands
         ]
         yield f"  {one.name}: {', '.join(errors)}"
-
-
-def _curves(one: CollectiveCurves) -> dict[str, Any]:
-    """Return the table of a collective's curves and factors."""
-    curves = [
-        {
-            "algorithm": curve.algorithm,
-            "protocol": curve.protocol,
-            "base": format_time(curve.base),
-            "step": format_time(curve.step),
-            "hop": format_time(curve.hop),
-            "inside": format_rate(curve.inside),
-            "efficiency": curve.efficiency,
-        }
-        for curve in one.curves
-    ]
-    factors = [
-        {
-            "nodes": factors.shape.nodes,
-            "per_node": factors.shape.per_node,
-            "by_size": [
-                [f"{round(2**size)}B", float(f"{math.exp(factor):.{DIGITS}g}")]
-                for size, factor in zip(factors.log_sizes, factors.log_factors, strict=True)
-            ],
-        }
-        for factors in one.factors
-    ]
-    return {"curves": curves, "factors": factors}

@@ -10,34 +10,31 @@ from __future__ import annotations
 
 import math
 from bisect import bisect, bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError
 from netsim.params import (
     NONBLANK,
     NUMBER,
     REQUIRED,
     Param,
+    Unit,
+    as_table,
     key,
     read_each,
     read_table,
-    require_table,
     table_of,
-)
-from netsim.params import (
-    Unit as KeyUnit,
+    unknown_keys,
 )
 from netsim.units import parse_bytes, written
 
 PS_PER_S = 10**12
-
-Part = TypeVar("Part")
 
 ALGORITHMS = ("ring", "tree", "nvls", "direct")
 
@@ -123,28 +120,73 @@ class Curve:
         return self.base + part.steps * self.step + part.hops * self.hop + wire
 
 
-@dataclass(frozen=True)
-class Factors:
-    """Factors of the time in one shape, as logarithms by log2 of the size."""
+def _pairs(
+    value: Any, size_of: Callable[[Any], float], convert: Callable[[Any], float], hint: str
+) -> tuple[tuple[float, float], ...]:
+    """Read pairs of a size and a value, by ascending size."""
+    are_pairs = isinstance(value, list) and all(isinstance(one, list) for one in value)
+    if not are_pairs or not 0 < len(value) <= MAX_ENTRIES or {len(one) for one in value} != {2}:
+        raise InputError(f"{written(value)} must be pairs", hint=hint)
+    found = tuple((size_of(size), convert(number)) for size, number in value)
+    if any(a >= b for (a, _), (b, _) in pairwise(found)):
+        raise InputError("sizes must ascend", hint=hint)
+    return found
 
-    shape: Shape
-    log_sizes: tuple[float, ...]
-    log_factors: tuple[float, ...]
+
+def _by_size(value: Any) -> tuple[tuple[float, float], ...]:
+    hint = '[["64KiB", 1.2], ["1MiB", 1.1]], in ascending order'
+    pairs = _pairs(value, lambda size: max(1, parse_bytes(size)), CURVE_FACTOR.convert, hint)
+    return tuple((math.log2(size), math.log(factor)) for size, factor in pairs)
+
+
+def _written_by_size(pairs: Iterable[tuple[float, float]]) -> list[list[Any]]:
+    return [[f"{round(2**size)}B", float(f"{math.exp(log):.4g}")] for size, log in pairs]
+
+
+CURVE_FACTOR = Param("factor", NUMBER, REQUIRED, "of a time", above=0, maximum=1000)
+
+
+def _list_of(table: type[Any]) -> Unit:
+    """Return the unit of a key that holds a list of tables, read as a tuple."""
+
+    def read(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) > MAX_ENTRIES:
+            hint = f"at most {MAX_ENTRIES:,} tables"
+            raise InputError(f"{written(value)} must be a list", hint=hint)
+        reads = {f"[{k}]": partial(read_table, table, one) for k, one in enumerate(value)}
+        return tuple(read_each(reads).values())
+
+    return Unit("tables", read, lambda tables: [as_table(one) for one in tables])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factors:
+    """Factors of the time in one shape: logarithms, by log2 of the size."""
+
+    nodes: int = key("count", REQUIRED, "nodes", minimum=1)
+    per_node: int = key("count", REQUIRED, "GPUs of a node", minimum=1)
+    by_size: tuple[tuple[float, float], ...] = key(
+        Unit("pairs", _by_size, _written_by_size), REQUIRED, "factors"
+    )
 
     def distance(self, shape: Shape) -> float:
         """Return how far another shape is, in powers of two."""
-        return sum(
-            abs(math.log2(ours / theirs)) for ours, theirs in zip(self.shape, shape, strict=True)
+        return abs(math.log2(self.nodes / shape.nodes)) + abs(
+            math.log2(self.per_node / shape.per_node)
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CollectiveCurves:
     """The curves of a collective, and factors of its time in the measured shapes."""
 
-    what: str
-    curves: tuple[Curve, ...]
-    factors: tuple[Factors, ...] = ()
+    what: str = ""
+    curves: tuple[Curve, ...] = key(_list_of(Curve), REQUIRED, "curves, one or more")
+    factors: tuple[Factors, ...] = key(_list_of(Factors), [], "factors by shape")
+
+    def conflicts(self, _: Mapping[str, Any]) -> Iterator[InputError]:
+        if not self.curves:
+            yield InputError("missing", key="curves", hint="one or more", code="missing")
 
     def time_ps(self, shape: Shape, size_bytes: float, port_bps: int) -> float:
         """Return the time of a collective.
@@ -154,17 +196,17 @@ class CollectiveCurves:
         """
         if not self.factors:
             return self._fastest(shape, size_bytes, port_bps)
-        near = min(self.factors, key=lambda one: one.distance(shape))
+        near = min(self.factors, key=lambda one: one.distance(shape)).by_size
         parts = part_count(self.what, shape.n)
         at = math.log2(max(1.0, size_bytes / parts))
-        k = bisect(near.log_sizes, at)
-        if k in (0, len(near.log_sizes)):
-            factor = math.exp(near.log_factors[min(k, len(near.log_sizes) - 1)])
+        k = bisect([size for size, _ in near], at)
+        if k in (0, len(near)):
+            factor = math.exp(near[min(k, len(near) - 1)][1])
             return self._fastest(shape, size_bytes, port_bps) * factor
-        sizes = [parts * 2**one for one in near.log_sizes[k - 1 : k + 1]]
+        sizes = [parts * 2**size for size, _ in near[k - 1 : k + 1]]
         times = [
-            self._fastest(shape, size, port_bps) * math.exp(factor)
-            for size, factor in zip(sizes, near.log_factors[k - 1 : k + 1], strict=True)
+            self._fastest(shape, size, port_bps) * math.exp(log)
+            for size, (_, log) in zip(sizes, near[k - 1 : k + 1], strict=True)
         ]
         return float(np.interp(size_bytes, sizes, times))
 
@@ -172,72 +214,21 @@ class CollectiveCurves:
         return min(curve.time_ps(self.what, shape, size_bytes, port_bps) for curve in self.curves)
 
 
-def _pairs(value: Any) -> tuple[tuple[int, float], ...]:
-    hint = '[["64KiB", 1.2], ["1MiB", 1.1]], in ascending order'
-    if not isinstance(value, list) or not 0 < len(value) <= MAX_ENTRIES:
-        raise InputError(f"{written(value)} must be pairs of size and factor", hint=hint)
-    found = []
-    for one in value:
-        if not isinstance(one, list) or len(one) != 2:
-            raise InputError(f"{written(one)} must be a pair of size and factor", hint=hint)
-        found.append((max(1, parse_bytes(one[0])), CURVE_FACTOR.convert(one[1])))
-    if any(a >= b for (a, _), (b, _) in pairwise(found)):
-        raise InputError("sizes must ascend", hint=hint)
-    return tuple(found)
-
-
-CURVE_FACTOR = Param("factor", NUMBER, REQUIRED, "of a time", above=0, maximum=1000)
-
-PAIRS = KeyUnit("pairs", _pairs)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FactorTable:
-    """Factors of one shape in a file."""
-
-    nodes: int = key("count", REQUIRED, "nodes", minimum=1)
-    per_node: int = key("count", REQUIRED, "GPUs of a node", minimum=1)
-    by_size: tuple[tuple[int, float], ...] = key(PAIRS, REQUIRED, "factors")
-
-    def factors(self) -> Factors:
-        sizes, factors = zip(*self.by_size, strict=True)
-        return Factors(
-            Shape(self.nodes, self.per_node),
-            tuple(math.log2(size) for size in sizes),
-            tuple(math.log(factor) for factor in factors),
-        )
+def _by_name(
+    value: Any, names: Collection[str], convert: Callable[[Any], Any], example: str
+) -> dict[str, Any]:
+    """Read a table with a value for some of the names."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{written(value)} must be a table", hint=example, code="wrong_type")
+    reads = {name: partial(convert, given) for name, given in value.items() if name in names}
+    return read_each(reads, unknown_keys(value, names, "unknown name"))
 
 
 def read_curves(value: Any) -> tuple[CollectiveCurves, ...]:
     """Read the curves of collectives: tables with `curves` and `factors`."""
-    require_table(value, "")
-    found = []
-    for what, table in value.items():
-        if what not in COLLECTIVES:
-            hint = "one of " + ", ".join(COLLECTIVES)
-            raise InputError("unknown collective", key=what, hint=hint, code="unknown_value")
-        if not isinstance(table, dict) or table.keys() - {"curves", "factors"}:
-            hint = "with curves and factors"
-            raise InputError(f"{written(table)} must be a table", key=what, hint=hint)
-        curves = _tables(Curve, table.get("curves"), f"{what}.curves")
-        factors = _tables(FactorTable, table.get("factors", []), f"{what}.factors")
-        if not curves:
-            raise InputError("missing", key=f"{what}.curves", hint="one or more", code="missing")
-        found.append(CollectiveCurves(what, curves, tuple(one.factors() for one in factors)))
-    return tuple(found)
-
-
-def _tables(part: type[Part], value: Any, where: str) -> tuple[Part, ...]:
-    if not isinstance(value, list) or len(value) > MAX_ENTRIES:
-        hint = f"at most {MAX_ENTRIES:,} tables"
-        raise InputError(f"{written(value)} must be a list", key=where, hint=hint)
-    reads = {f"{where}[{k}]": partial(read_table, part, one) for k, one in enumerate(value)}
-    return tuple(read_each(reads).values())
-
-
-def curves_of(measured: Sequence[CollectiveCurves], what: str) -> CollectiveCurves | None:
-    """Return the curves of a collective, or None if it was not measured."""
-    return next((one for one in measured if one.what == what), None)
+    read = partial(read_table, CollectiveCurves)
+    found = _by_name(value, COLLECTIVES, read, "all_reduce = { curves = [...] }")
+    return tuple(replace(one, what=what) for what, one in found.items())
 
 
 FORMATS = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp4": 0.5}
@@ -274,25 +265,19 @@ def _memory_rate(value: Any) -> float:
         found = parse_bytes(value.strip().removesuffix("/s"))
     except InputError as error:
         raise error.replace(hint=hint) from None
-    if found == 0:
-        raise InputError("must be positive", hint=hint)
     return float(found)
 
 
+FLOPS_RATE = Unit("FLOP/s", partial(parse_flops, ending="/s"), example='"720PFLOP/s"')
+
+PEAK = Param("peak", FLOPS_RATE, REQUIRED, "of a number format", above=0)
+
+
 def _peaks(value: Any) -> tuple[tuple[str, float], ...]:
-    if not isinstance(value, Mapping) or not value:
-        hint = '{ bf16 = "312TFLOP/s" }'
-        raise InputError(f"{written(value)} must be a table of rates", hint=hint)
-    found = []
-    for name, rate in value.items():
-        if name not in FORMATS:
-            hint = did_you_mean(name, FORMATS)
-            raise InputError("unknown number format", key=name, hint=hint)
-        rate_of = parse_flops(rate, "/s")
-        if rate_of == 0:
-            raise InputError("must be positive", key=name)
-        found.append((name, rate_of))
-    return tuple(found)
+    example = '{ bf16 = "312TFLOP/s" }'
+    if value == {}:
+        raise InputError("needs a rate", hint=example)
+    return tuple(_by_name(value, FORMATS, PEAK.convert, example).items())
 
 
 @dataclass(frozen=True)
@@ -307,40 +292,30 @@ class Efficiency:
         return self.shares[bisect_right(self.sizes, size) - 1]
 
 
-def _efficiency(size_of: Callable[[Any], float], unit: str) -> KeyUnit:
+SHARE = Param("share", NUMBER, REQUIRED, "of a peak", above=0, maximum=1)
+
+
+def _efficiency(size_of: Callable[[Any], float], unit: str) -> Unit:
     """Return the unit of an efficiency: a share, or pairs of size and share."""
+    hint = f'a number, or pairs from small to large: [[0, 0.1], ["{unit}", 0.9]]'
+
+    def start_of(size: Any) -> float:
+        return 0.0 if size == 0 and not isinstance(size, bool) else size_of(size)
 
     def read(value: Any) -> Efficiency:
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return Efficiency((0.0,), (_share(value),))
-        if not isinstance(value, list) or not value:
-            hint = f'a number, or pairs from small to large: [[0, 0.1], ["{unit}", 0.9]]'
-            raise InputError(f"{written(value)} is not an efficiency", hint=hint)
-        pairs = [_pair(pair, size_of) for pair in value]
-        sizes = tuple(size for size, _ in pairs)
-        if sizes[0] != 0 or any(a >= b for a, b in pairwise(sizes)):
+        if not isinstance(value, list):
+            return Efficiency((0.0,), (SHARE.convert(value),))
+        pairs = _pairs(value, start_of, SHARE.convert, hint)
+        if pairs[0][0] != 0:
             raise InputError("sizes must ascend from 0", hint="start with [0, share]")
-        return Efficiency(sizes, tuple(share for _, share in pairs))
+        return Efficiency(*zip(*pairs, strict=True))
 
-    return KeyUnit(f"share of the peak by size ({unit})", read, example="0.9")
-
-
-def _pair(value: Any, size_of: Callable[[Any], float]) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise InputError(f"{written(value)} must be a pair of size and share")
-    start = 0.0 if value[0] == 0 and not isinstance(value[0], (bool, str)) else size_of(value[0])
-    return start, _share(value[1])
+    return Unit(f"share of the peak by size ({unit})", read, example="0.9")
 
 
-def _share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise InputError(f"{written(value)} is out of range", hint="above 0, at most 1")
-    return float(value)
+PEAKS = Unit("FLOP/s by number format", _peaks, example='{ bf16 = "312TFLOP/s" }')
 
-
-PEAKS = KeyUnit("FLOP/s by number format", _peaks, example='{ bf16 = "312TFLOP/s" }')
-
-MEMORY_RATE = KeyUnit("memory rate", _memory_rate, example='"2048GB/s"')
+MEMORY_RATE = Unit("memory rate", _memory_rate, example='"2048GB/s"')
 
 BY_FLOPS = _efficiency(parse_flops, "GFLOP")
 
@@ -348,7 +323,7 @@ BY_BYTES = _efficiency(lambda value: float(parse_bytes(value)), "MB")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unit:
+class ComputeUnit:
     """Matrix units, fused attention on them, or all other (vector) units."""
 
     peak: tuple[tuple[str, float], ...] = key(PEAKS, REQUIRED, "FLOP/s without sparsity")
@@ -373,23 +348,14 @@ class Unit:
 
 
 def _read_factors(value: Any) -> tuple[tuple[str, float], ...]:
-    if not isinstance(value, Mapping):
-        hint = "{ all_gather = 1.5 }"
-        raise InputError(f"{written(value)} must be a table", hint=hint, code="wrong_type")
-    checked = []
-    for name, factor in value.items():
-        if name not in COLLECTIVES:
-            hint = "one of " + ", ".join(COLLECTIVES)
-            raise InputError("unknown collective", key=name, hint=hint, code="unknown_value")
-        checked.append((name, FACTOR.convert(factor)))
-    return tuple(checked)
+    return tuple(_by_name(value, COLLECTIVES, FACTOR.convert, "{ all_gather = 1.5 }").items())
 
 
 FACTOR = Param("factor", NUMBER, REQUIRED, "of a collective", above=0, maximum=100)
 
-FACTORS = KeyUnit("factor by collective", _read_factors, dict)
+FACTORS = Unit("factor by collective", _read_factors, dict)
 
-CURVES = KeyUnit("table", read_curves)
+CURVES = Unit("table", read_curves)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -412,7 +378,7 @@ class Link:
 
     def curves(self, what: str) -> CollectiveCurves | None:
         """Return the measured times of a collective, or None."""
-        return curves_of(self.measured, what)
+        return next((one for one in self.measured if one.what == what), None)
 
     def factor(self, what: str) -> float:
         """Return the factor on the closed-form bytes of a collective."""
@@ -450,18 +416,18 @@ class Machine:
     """
 
     memory: int = key("bytes", REQUIRED, "memory of a GPU")
-    matrix: Unit = key(table_of(Unit), REQUIRED, "matrix units")
+    matrix: ComputeUnit = key(table_of(ComputeUnit), REQUIRED, "matrix units")
     scale_up: Link = key(table_of(Link), REQUIRED, "network inside a domain")
     scale_out: Link = key(table_of(Link), REQUIRED, "network between domains")
     domain_gpus: int = key("count", REQUIRED, "GPUs of a scale-up network", minimum=1)
     sms: int = key("count", 0, "streaming multiprocessors of a GPU, to compare GPUs; 0: unknown")
-    vector: Unit | None = key(table_of(Unit), None, "all other units")
-    attention: Unit | None = key(
-        table_of(Unit),
+    vector: ComputeUnit | None = key(table_of(ComputeUnit), None, "all other units")
+    attention: ComputeUnit | None = key(
+        table_of(ComputeUnit),
         None,
         "fused attention, in the format of activations; without it, as other matrix products",
     )
-    memory_rate: float | None = key(MEMORY_RATE, None, "memory bandwidth")
+    memory_rate: float | None = key(MEMORY_RATE, None, "memory bandwidth", above=0)
     memory_efficiency: Efficiency = key(
         BY_BYTES, 1, "share of memory_rate, by the bytes of a kernel"
     )
@@ -482,7 +448,9 @@ class Machine:
             raise InputError("missing", key="machine.memory_rate", hint=hint, code="missing")
         return self.memory_rate
 
-    def kernel_ps(self, unit: Unit | None, number_format: str, flops: float, moved: float) -> float:
+    def kernel_ps(
+        self, unit: ComputeUnit | None, number_format: str, flops: float, moved: float
+    ) -> float:
         """Return the time of a kernel that reads and writes `moved` bytes, in ps."""
         computing = reading = 0.0
         if unit is not None and flops > 0:

@@ -35,17 +35,15 @@ import numpy as np
 from netsim.common.inputs import read_text, read_toml
 from netsim.errors import InputError
 from netsim.model.trees import fabric_cables_needed, switches_needed
-from netsim.params import NUMBER, Unit, key, read_each, read_table, unknown_keys
+from netsim.params import NUMBER, key, read_each, read_table, unknown_keys
 from netsim.workloads.job.job import ACCOUNTINGS, Job, parameters
 from netsim.workloads.job.load import job_from, load_job, presets
-from netsim.workloads.job.machine import parse_flops
+from netsim.workloads.job.machine import FLOPS_RATE
 from netsim.workloads.job.messages import Message, messages
 from netsim.workloads.job.work import bytes_of_parameter, layer_held, stage_times
 
 PS_PER_S = 10**12
 JOBS = ("dense", "moe")
-
-FLOPS_RATE = Unit("FLOP/s", partial(parse_flops, ending="/s"), example='"720PFLOP/s"')
 
 
 @dataclass(frozen=True, kw_only=True)

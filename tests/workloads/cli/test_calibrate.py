@@ -114,8 +114,8 @@ TRUE = {
     "efficiency": 0.9,
 }
 CURVES = CollectiveCurves(
-    "all_reduce",
-    (
+    what="all_reduce",
+    curves=(
         Curve(
             protocol="ll", base=9_000_000, step=500_000, hop=6_000_000, **TRUE | {"efficiency": 0.2}
         ),
