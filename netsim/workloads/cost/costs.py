@@ -17,16 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError, raise_all
-from netsim.params import (
-    NONBLANK,
-    NUMBER,
-    REQUIRED,
-    Param,
-    Unit,
-    key,
-    read_number,
-    tables_of,
-)
+from netsim.params import NONBLANK, NUMBER, REQUIRED, Param, Unit, key, read_number, tables_of
 from netsim.units import written
 from netsim.workloads.job.load import load, read_parts
 
