@@ -233,17 +233,10 @@ class LinkKind:
 class FailureRates:
     """[failures]: failure and repair of GPUs."""
 
-    mtbf_hours: float = key(
-        positive("hours"), REQUIRED, "mean time between failures of a reference GPU"
-    )
+    mtbf_hours: float = key(positive("hours"), REQUIRED, "mean time between failures of a GPU")
     repair_hours: float = key(positive("hours"), REQUIRED, "mean time to repair a GPU")
     swap_hours: float = key(amount("hours"), REQUIRED, "time until a spare GPU has taken over")
-    rate_by: str = key(
-        "choice",
-        REQUIRED,
-        "whether failures scale with die area, or are equal per GPU",
-        choices=FAIL_BY,
-    )
+    rate_by: str = key("choice", REQUIRED, "failures by die area, or by GPU", choices=FAIL_BY)
     source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
@@ -253,15 +246,9 @@ class Fleet:
 
     reference: str = key(NONBLANK, REQUIRED, "GPU that others are compared with")
     gpus: int = key(
-        "count",
-        REQUIRED,
-        "number of reference GPUs; others have the same total die area",
-        minimum=1,
-        maximum=MAX_GPUS,
+        "count", REQUIRED, "reference GPUs; others: the same area", minimum=1, maximum=MAX_GPUS
     )
-    goodput: tuple[float, ...] = key(
-        SHARES, REQUIRED, "goodput targets; spares are computed for each"
-    )
+    goodput: tuple[float, ...] = key(SHARES, REQUIRED, "goodput targets, each with its spares")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,17 +259,9 @@ class Gpu:
     memory: int = key("bytes", REQUIRED, "stacked memory")
     rate: int = key("rate", REQUIRED, "one-way rate of its scale-up links")
     link: str = key(NONBLANK, REQUIRED, "its kind of links: a [link.NAME]")
-    units: int = key(
-        "count",
-        1,
-        "equal parts of the die that can be disabled, such as SMs",
-        minimum=1,
-        maximum=MAX_UNITS,
-    )
+    units: int = key("count", 1, "parts that can be disabled", minimum=1, maximum=MAX_UNITS)
     units_needed: int = key("count", 1, "working parts of a sold GPU", minimum=1, maximum=MAX_UNITS)
-    units_share: float | None = key(
-        positive("share", 1), None, "share of the die area that these parts take"
-    )
+    units_share: float | None = key(positive("share", 1), None, "share of the die in these parts")
     watts: float = key(positive("W"), REQUIRED, "power, without optics")
     group: int = key("count", REQUIRED, "GPUs per copy of a model", minimum=1)
     source: str = key(NONBLANK, REQUIRED, SOURCE)

@@ -38,13 +38,9 @@ ROOFLINES = ("parts", "layer")
 class Formats:
     """Number format of each tensor."""
 
-    weights: str = key(
-        "choice", "fp8", "format in which weights are stored and read", choices=FORMAT_NAMES
-    )
+    weights: str = key("choice", "fp8", "format of stored weights", choices=FORMAT_NAMES)
     kv: str = key("choice", "fp8", "format of the KV cache", choices=FORMAT_NAMES)
-    activations: str = key(
-        "choice", "fp8", "format of activations and all-reduces", choices=FORMAT_NAMES
-    )
+    activations: str = key("choice", "fp8", "activations and all-reduces", choices=FORMAT_NAMES)
     compute: str = key("choice", "fp8", "format of matrix multiplication", choices=FORMAT_NAMES)
 
     def bytes_of(self, tensor: str) -> float:
@@ -58,14 +54,9 @@ class Options:
 
     tp: int = key("count", 0, "tensor-parallel GPUs; 0: the best, if searched")
     all_reduce: str = key(
-        "choice",
-        "ring",
-        "ring: 2 (tp - 1) steps; direct: 2 steps, all to all; equal bytes",
-        choices=ALL_REDUCES,
+        "choice", "ring", "ring: 2 (tp - 1) steps; direct: 2 steps, all to all", choices=ALL_REDUCES
     )
-    overlap: bool = key(
-        "bool", False, "all-reduces overlap everything else: the longer time counts, not the sum"
-    )
+    overlap: bool = key("bool", False, "all-reduces overlap everything else")
     kv_replicated: bool = key(
         "bool",
         True,
@@ -75,7 +66,7 @@ class Options:
     attention: str = key(
         "choice",
         "causal",
-        "attention of a prompt: half of the token pairs (causal), or all",
+        "attention of a prompt: half of all pairs, or all (full)",
         choices=ATTENTIONS,
     )
     roofline: str = key(
@@ -84,12 +75,8 @@ class Options:
         "parts: matrices, attention and head have a roofline each, in sequence; layer: one for all",
         choices=ROOFLINES,
     )
-    embeddings: bool = key(
-        "bool", False, "whether the embedding and the head take memory, and the head takes time"
-    )
-    memory_share: float = key(
-        NUMBER, 1, "share of a GPU's memory for weights and KV cache", above=0, maximum=1
-    )
+    embeddings: bool = key("bool", False, "embedding and head take memory, the head time")
+    memory_share: float = key(NUMBER, 1, "memory share of weights and KV cache", above=0, maximum=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,32 +90,20 @@ class Overheads:
         NUMBER, 1, "share of the peak FLOP/s in decode", above=0, maximum=1
     )
     memory_efficiency: float = key(NUMBER, 1, "share of the memory bandwidth", above=0, maximum=1)
-    network_efficiency: float = key(
-        NUMBER, 1, "share of the scale-up network's bandwidth", above=0, maximum=1
-    )
+    network_efficiency: float = key(NUMBER, 1, "share of the scale-up rate", above=0, maximum=1)
     step_latency: int = key("time", "0ps", "latency of a step of an all-reduce")
     layer_overhead: int = key("time", "0ps", "launch time per layer of an iteration")
     iteration_overhead: int = key("time", "0ps", "time per iteration")
-    sequence_overhead: int = key(
-        "time", "0ps", "time per sequence of an iteration; all its prompts count as one"
-    )
-    prefill_floor: int = key(
-        "time", "0ps", "shortest compute time of an iteration with prompts: launches"
-    )
+    sequence_overhead: int = key("time", "0ps", "time per sequence; prompts count as one")
+    prefill_floor: int = key("time", "0ps", "shortest compute of an iteration with prompts")
     empirical_long_prompt: int = key(
         "time",
         "0ps",
         "time per prompt token and doubling of GPUs beyond two, in iterations of more than 2,048 "
         "prompt tokens: fitted, its cause is not confirmed",
     )
-    async_launch: bool = key(
-        "bool", False, "launches overlap compute: the longer time counts, not the sum"
-    )
-    activation_passes: int = key(
-        "count",
-        0,
-        "reads and writes of a token's activations per layer, in addition to its matrices",
-    )
+    async_launch: bool = key("bool", False, "launches overlap compute: the longer counts")
+    activation_passes: int = key("count", 0, "more reads and writes of activations per layer")
     source: str = key(NONBLANK, "the roofline alone", "source of the values")
 
 

@@ -46,9 +46,7 @@ class Model:
     kv_heads: int = key("count", 0, "KV heads; 0: as many as heads")
     head_size: int = key("count", 0, "width of a head; 0: hidden / heads")
     feed_forward: int = key("count", 0, "feed-forward width; 0: 4 hidden")
-    feed_forward_matrices: int = key(
-        "count", 2, "2 (GELU), or 3 (with a gate, SwiGLU)", minimum=2, maximum=3
-    )
+    feed_forward_matrices: int = key("count", 2, "2 (GELU) or 3 (gated)", minimum=2, maximum=3)
     experts: int = key("count", 0, "experts per layer, without shared ones; 0: none")
     active_experts: int = key("count", 0, "experts per token")
     shared_experts: int = key("count", 0, "experts for every token")
@@ -67,26 +65,14 @@ class Model:
         above=0,
         maximum=16,
     )
-    fused_attention: bool = key(
-        "bool", False, "scores stay on the chip (FlashAttention), neither kept nor written"
-    )
+    fused_attention: bool = key("bool", False, "scores stay on the chip (FlashAttention)")
     attention_backward: float = key(
-        NUMBER,
-        0.0,
-        "ratio of backward to forward attention FLOP; 0: 2.5 if fused (scores are "
-        "recomputed), else 2",
-        maximum=16,
+        NUMBER, 0.0, "backward over forward attention FLOP; 0: 2.5 if fused, else 2", maximum=16
     )
-    norm: str = key(
-        "choice", "rms", "norm with mean and bias (layer) or without (rms)", choices=NORMS
-    )
-    positions: str = key(
-        "choice", "rotary", "position embeddings: a learned table, or rotary", choices=POSITIONS
-    )
+    norm: str = key("choice", "rms", "norm with mean and bias (layer) or not (rms)", choices=NORMS)
+    positions: str = key("choice", "rotary", "positions: learned, or rotary", choices=POSITIONS)
     biases: bool = key("bool", False, "whether matrices have biases")
-    dropout: bool = key(
-        "bool", False, "whether there is dropout; its masks are kept for the backward pass"
-    )
+    dropout: bool = key("bool", False, "dropout; its masks are kept for the backward pass")
     tied_embeddings: bool = key("bool", False, "whether embedding and head share a matrix")
     source: str = key(NONBLANK, "its own file", "source of the values")
 
@@ -300,25 +286,15 @@ class Layout:
     global_batch: int = key("count", REQUIRED, "sequences per step", minimum=1)
     tp: int = key("count", 1, "tensor parallelism: GPUs per matrix", minimum=1)
     sp: bool = key("bool", False, "sequence parallelism: tp ranks also split norms and dropout")
-    regather: bool = key(
-        "bool",
-        True,
-        "with sp, keep inputs of matrices split and gather them again for weight gradients",
-    )
+    regather: bool = key("bool", True, "with sp, keep matrix inputs split and gather them again")
     scatter_gather: bool = key(
-        "bool",
-        True,
-        "split pipeline transfers over tp ranks and gather them on arrival; always on with sp",
+        "bool", True, "split pipeline transfers over tp ranks; always with sp"
     )
     pp: int = key("count", 1, "pipeline stages", minimum=1, maximum=MAX_LAYERS)
     schedule: str = key("choice", "1f1b", "pipeline schedule", choices=tuple(SCHEDULES))
-    virtual_stages: int = key(
-        "count", 1, "interleaved chunks of layers per stage", minimum=1, maximum=MAX_LAYERS
-    )
+    virtual_stages: int = key("count", 1, "interleaved chunks", minimum=1, maximum=MAX_LAYERS)
     dp: int = key("count", 0, "data parallelism: replicas; 0: the product of dp_levels")
-    dp_levels: tuple[int, int, int] | None = key(
-        LEVELS, None, "replicas over racks and datacenters, for stages S1 to S5"
-    )
+    dp_levels: tuple[int, int, int] | None = key(LEVELS, None, "replicas by level, for S1 to S5")
     accounting: str = key(
         "choice",
         "hierarchical",
@@ -328,23 +304,17 @@ class Layout:
     )
     zero: int = key("count", 0, "ZeRO stage: 1 splits the optimizer, 2 gradients, 3 weights")
     ep: int = key("count", 1, "expert parallelism: GPUs per layer's experts", minimum=1)
-    ep_domains: int = key(
-        "count", 0, "most scale-up domains per token, each sent one copy; 0: one copy per expert"
-    )
+    ep_domains: int = key("count", 0, "most domains per token, each sent a copy; 0: one per expert")
     cp: int = key("count", 1, "context parallelism: GPUs per sequence", minimum=1)
     micro_batch: int = key("count", 1, "sequences per micro-batch", minimum=1)
     recompute: str = key(
         "choice",
         "none",
-        "recomputation of activations: none, scores (selective), or whole layers (full)",
+        "recomputation: none, of scores (selective), or all (full)",
         choices=RECOMPUTE,
     )
 
-    uneven: bool = key(
-        "bool",
-        False,
-        "allow fractions where values do not divide; the first stages get more layers",
-    )
+    uneven: bool = key("bool", False, "allow fractions; the first stages get more layers")
 
     def conflicts(self, _: Mapping[str, Any]) -> Iterator[InputError]:
         """Yield the conflicts between keys."""
@@ -389,25 +359,17 @@ class Precision:
     """Number format of each tensor."""
 
     weights: str = key("choice", "bf16", "format of weights in compute", choices=FORMAT_NAMES)
-    activations: str = key(
-        "choice", "bf16", "format of activations and their gradients", choices=FORMAT_NAMES
-    )
-    gradients: str = key(
-        "choice", "fp32", "format in which weight gradients are accumulated", choices=FORMAT_NAMES
-    )
+    activations: str = key("choice", "bf16", "format of activations", choices=FORMAT_NAMES)
+    gradients: str = key("choice", "fp32", "format of gradients added up", choices=FORMAT_NAMES)
     reduce: str = key("choice", "fp32", "format in which gradients are sent", choices=FORMAT_NAMES)
-    dispatch: str = key(
-        "choice", "bf16", "format in which tokens are sent to experts", choices=FORMAT_NAMES
-    )
-    master: str = key(
-        "choice", "fp32", "format of the optimizer's master weights", choices=(*FORMATS, "none")
-    )
+    dispatch: str = key("choice", "bf16", "format of tokens sent to experts", choices=FORMAT_NAMES)
+    master: str = key("choice", "fp32", "format of master weights", choices=(*FORMATS, "none"))
     optimizer: str = key("choice", "fp32", "format of optimizer states", choices=FORMAT_NAMES)
     compute: str = key("choice", "bf16", "format of matrix multiplication", choices=FORMAT_NAMES)
     logits: str = key(
         "choice",
         "compute",
-        "format of the last matrix multiplication; compute: as the others",
+        "format of logits; compute: that of matrices",
         choices=(*FORMATS, "compute"),
     )
     vector: str = key("choice", "bf16", "format of other operations", choices=FORMAT_NAMES)

@@ -108,9 +108,7 @@ class Curve:
     step: int = key("time", "0ps", "latency per step inside a node")
     hop: int = key("time", "0ps", "latency per step between nodes")
     inside: int = key("rate", REQUIRED, "rate of a GPU inside a node")
-    efficiency: float = key(
-        NUMBER, 1, "share of the ports' rate between nodes", above=0, maximum=100
-    )
+    efficiency: float = key(NUMBER, 1, "share of port rates between nodes", above=0, maximum=100)
 
     def time_ps(self, what: str, shape: Shape, size_bytes: float, port_bps: int) -> float:
         """Return the time of a collective; `port_bps` is a GPU's rate between nodes."""
@@ -328,9 +326,7 @@ class ComputeUnit:
 
     peak: tuple[tuple[str, float], ...] = key(PEAKS, REQUIRED, "FLOP/s without sparsity")
     efficiency: Efficiency = key(BY_FLOPS, 1, "share of the peak, by operations per kernel")
-    fp8_efficiency: Efficiency | None = key(
-        BY_FLOPS, None, "the same for fp8; without it, efficiency"
-    )
+    fp8_efficiency: Efficiency | None = key(BY_FLOPS, None, "same for fp8; else efficiency")
 
     def rate(self, number_format: str) -> float:
         """Return the peak FLOP/s of a number format. Raises InputError if it has none."""
@@ -366,12 +362,8 @@ class Link:
     efficiency: Efficiency = key(BY_BYTES, 1, "share of the rate, by message size")
     launch: int = key("time", "0ps", "software latency per collective or message")
     step_latency: int = key("time", "0ps", "software latency per step of a collective")
-    factors: tuple[tuple[str, float], ...] = key(
-        FACTORS, {}, "ratio of time to closed form, by collective"
-    )
-    in_network_reduction: bool = key(
-        "bool", False, "switches reduce: an all-reduce sends its buffer once"
-    )
+    factors: tuple[tuple[str, float], ...] = key(FACTORS, {}, "time over closed form by collective")
+    in_network_reduction: bool = key("bool", False, "switches reduce, buffers are sent once")
     measured: tuple[CollectiveCurves, ...] = key(
         CURVES, {}, "measured times by collective, which replace the closed form (netsim calibrate)"
     )
@@ -422,20 +414,10 @@ class Machine:
     domain_gpus: int = key("count", REQUIRED, "GPUs of a scale-up network", minimum=1)
     sms: int = key("count", 0, "streaming multiprocessors of a GPU, to compare GPUs; 0: unknown")
     vector: ComputeUnit | None = key(table_of(ComputeUnit), None, "all other units")
-    attention: ComputeUnit | None = key(
-        table_of(ComputeUnit),
-        None,
-        "fused attention, in the format of activations; without it, as other matrix products",
-    )
+    attention: ComputeUnit | None = key(table_of(ComputeUnit), None, "fused attention")
     memory_rate: float | None = key(MEMORY_RATE, None, "memory bandwidth", above=0)
-    memory_efficiency: Efficiency = key(
-        BY_BYTES, 1, "share of memory_rate, by the bytes of a kernel"
-    )
-    memory_overlap: bool = key(
-        "bool",
-        False,
-        "kernels overlap compute and memory access: the longer time counts, not the sum",
-    )
+    memory_efficiency: Efficiency = key(BY_BYTES, 1, "share of memory_rate, by bytes of a kernel")
+    memory_overlap: bool = key("bool", False, "kernels overlap compute and memory access")
     wan_rate: int = key("rate", "20Gbps", "rate of a GPU to another datacenter")
     wan_delay: int = key("time", "30ms", "one-way delay to another datacenter")
     source: str = key(NONBLANK, "its own file", "source of the values")

@@ -56,9 +56,7 @@ class Infrastructure:
     rack_gpus: int = key("count", 72, "GPUs of a rack", minimum=1)
     rack_flops: float = key(FLOPS_RATE, "720PFLOP/s", "FLOP/s of a rack, without sparsity")
     rack_watts: float = key(NUMBER, 130e3, "power of a rack", above=0)
-    it_share: float = key(
-        NUMBER, 1.2, "ratio of IT power (racks, storage, network) to rack power", above=0
-    )
+    it_share: float = key(NUMBER, 1.2, "IT power (with storage, network) over rack power", above=0)
     pue_low: float = key(NUMBER, 1.15, "power usage effectiveness, at best", above=0)
     pue_high: float = key(NUMBER, 1.30, "power usage effectiveness, at worst", above=0)
     datacenters: int = key("count", 2, "datacenters that the racks are divided between", minimum=1)
@@ -290,18 +288,12 @@ HEADS = 256
 class TrainingTarget:
     """Model size and training time to plan for."""
 
-    years: float = key(
-        NUMBER, 4.0, "years of training at the racks' full rate", above=0, maximum=1000
-    )
+    years: float = key(NUMBER, 4.0, "years of training at full rate", above=0, maximum=1000)
     law: str = key("choice", "hoffmann2", "scaling law for the model size", choices=LAWS)
-    parameters: float = key(
-        NUMBER, 0.0, "parameters of the model; 0: by the scaling law", maximum=1e18
-    )
+    parameters: float = key(NUMBER, 0.0, "model parameters; 0: by the scaling law", maximum=1e18)
     sequence: int = key("count", 32_000, "tokens per sequence", minimum=1)
     vocabulary: int = key("count", 256_000, "size of the vocabulary", minimum=1)
-    accounting: str = key(
-        "choice", "paper", "accounting of S1 to S5, as in [layout]", choices=ACCOUNTINGS
-    )
+    accounting: str = key("choice", "paper", "S1 to S5, as in [layout]", choices=ACCOUNTINGS)
 
 
 MIN_PARAMETERS = 1e8  # fewest parameters; the fit of widths is for large models

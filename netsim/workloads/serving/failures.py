@@ -42,22 +42,13 @@ FAILURE_PARAMS = [
     Param("mtbf", "time", None, "mean time between failures of a GPU; none: no random failures"),
     Param("failure_trace", "file", None, "CSV file of instance, down, up, whole; replaces mtbf"),
     Param(
-        "on_failure",
-        "choice",
-        STOP,
-        "whether an instance stops until its GPU is replaced, or runs with one less",
-        choices=ON_FAILURE,
+        "on_failure", "choice", STOP, "whether an instance stops, or shrinks", choices=ON_FAILURE
     ),
     Param("repair_time", "time", None, "mtbf: time to repair a GPU"),
     Param("spares", "count", None, "mtbf: spare GPUs; default: none", maximum=1_000_000),
     Param("swap_time", "time", None, "mtbf: time to swap a GPU; default: 0ps"),
     Param("restart_time", "time", None, "shrink: time until the instance runs without the GPU"),
-    Param(
-        "failures_until",
-        "time",
-        None,
-        "mtbf: no failures after this; default: twice the last arrival",
-    ),
+    Param("failures_until", "time", None, "mtbf: last failure; default: twice the last arrival"),
 ]
 
 

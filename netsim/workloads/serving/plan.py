@@ -216,39 +216,17 @@ SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 REQUEST_PARAMS = [
     Param("arrival_process", "choice", POISSON, "arrival process", choices=ARRIVALS),
+    Param("rate", "ratio", None, "requests per second; default: a trace's own", maximum=1e9),
     Param(
-        "rate",
-        "ratio",
-        None,
-        "requests per second in total; default for a trace: its own",
-        maximum=1e9,
+        "burstiness", "ratio", None, "gamma: CV of gaps; 1 is Poisson", minimum=0.01, maximum=100
     ),
-    Param(
-        "burstiness",
-        "ratio",
-        None,
-        "gamma: coefficient of variation of the gaps; 1 is Poisson",
-        minimum=0.01,
-        maximum=100,
-    ),
-    Param(
-        "requests", "count", None, "number of requests; default: 1000, or all of a trace", minimum=1
-    ),
+    Param("requests", "count", None, "requests; default: 1000, or all of a trace", minimum=1),
     Param("trace", "file", None, "CSV or JSONL file of arrivals and tokens"),
     Param(
-        "trace_time_unit",
-        "choice",
-        None,
-        "unit of the trace's arrivals, where their column does not tell it",
-        choices=tuple(UNITS_PS),
+        "trace_time_unit", "choice", None, "unit of the trace's arrivals", choices=tuple(UNITS_PS)
     ),
     Param(
-        "length_distribution",
-        "choice",
-        FIXED,
-        "distribution of prompt and output tokens",
-        choices=LENGTHS,
-        each=PARTS,
+        "length_distribution", "choice", FIXED, "tokens of requests", choices=LENGTHS, each=PARTS
     ),
     *(
         Param(
@@ -262,12 +240,7 @@ REQUEST_PARAMS = [
         for part, one in ONE_PART.items()
     ),
     Param(
-        "length_cv",
-        "ratio",
-        None,
-        "lognormal: coefficient of variation; default: 1",
-        maximum=100,
-        each=PARTS,
+        "length_cv", "ratio", None, "lognormal: CV of tokens; default: 1", maximum=100, each=PARTS
     ),
     *(
         Param(
@@ -283,12 +256,7 @@ REQUEST_PARAMS = [
     ),
     Param("zipf_exponent", "ratio", None, "zipf: exponent; 0 is uniform; default: 1", each=PARTS),
     *(
-        Param(
-            f"{part}_table",
-            "file",
-            None,
-            f"table: file of {part} tokens and cumulative probabilities",
-        )
+        Param(f"{part}_table", "file", None, f"table: file of {part} tokens and their CDF")
         for part in PARTS
     ),
 ]
