@@ -322,6 +322,14 @@ def builder() -> Iterator[str]:
     return _table(("call", "effect"), rows)
 
 
+def exports() -> Iterator[str]:
+    """Yield the names of netsim.network with the first sentence about each."""
+    values = {name: getattr(netsim.network, name) for name in netsim.network.__all__}
+    told = {name: _doc(value) for name, value in values.items() if inspect.getmodule(value)}
+    rows = ((f"`{name}`", re.split(r"(?<=\w\.) ", text)[0]) for name, text in told.items() if text)
+    return _table(("name", "meaning"), rows)
+
+
 def blocks() -> Iterator[str]:
     """Yield the building blocks of transports."""
     found = pkgutil.iter_modules(netsim.blocks.__path__)
@@ -496,6 +504,7 @@ TABLES: dict[str, Any] = {
     "functions": functions,
     "builder": builder,
     "blocks": blocks,
+    "exports": exports,
     "reserved": reserved,
     "modules": modules,
     "folders": folders,

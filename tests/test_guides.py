@@ -118,15 +118,6 @@ def test_guide_example_matches_the_scaffold(name, guide, least):
     assert [line for line in code if line not in lines] == []
 
 
-def test_topology_guide_lists_every_export():
-    rows = cells(TOPOLOGIES, "exports")
-    listed = {name for row in rows for name in re.findall(r"`(\w+)`", row[0])}
-    assert listed | {"NetworkBuilder"} == set(netsim.network.__all__)
-    (named,) = (row[1] for row in rows if row[0] == "`Network`")
-    offered = {*dir(netsim.network.Network), *dir(netsim.network.NetworkBuilder)}
-    assert set(re.findall(r"`(\w+)`", named)) <= offered
-
-
 def test_topology_guide_states_the_network_limits():
     limits = {"switch-ports": f"{MAX_SWITCH_PORTS:,}", "host-nics": f"{MAX_NICS}"}
     assert values(TOPOLOGIES) == limits

@@ -206,7 +206,7 @@ def routes_in_slot(slot: int, routing: Routing = circuit_routes) -> Routing:
 
 
 def packet_fabric_routes(wiring: Wiring) -> RoutingTable:
-    """Return all shortest paths over cables that are no circuits."""
+    """Return all shortest paths over cables that are not circuits."""
     return shortest_paths(wiring.only(~_by_circuit(wiring)))
 
 
