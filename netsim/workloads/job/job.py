@@ -401,10 +401,10 @@ class Optimizer:
 class Overlap:
     """Communication that overlaps compute, named as in Megatron."""
 
-    grad_reduce: bool = key("bool", False, "overlap gradients with the backward pass")
-    param_gather: bool = key("bool", False, "overlap weight gathering with the forward pass")
-    tp_comm: bool = key("bool", False, "overlap tensor-parallel collectives with matrix products")
-    p2p_comm: bool = key("bool", False, "overlap pipeline transfers with other micro-batches")
+    grad_reduce: bool = key("bool", False, "send gradients as soon as they exist, not at the end")
+    param_gather: bool = key("bool", False, "start the next step when its first weights are there")
+    tp_comm: bool = key("bool", False, "overlap tp and cp collectives with the compute before")
+    p2p_comm: bool = key("bool", False, "compute while a message to another stage is in flight")
     ep_comm: bool = key("bool", False, "overlap expert exchanges with other micro-batches")
 
 
