@@ -361,11 +361,14 @@ def unit_of_all(times_ps: Sequence[Any]) -> tuple[str, float]:
 def write_value(
     axes: Axes, place: tuple[float, float], value: float, offset_pt: tuple[float, float]
 ) -> None:
-    """Write a value above (or, if offset to the right, beside) its mark."""
+    """Write a value above (or, if offset to the right, beside) its mark, over what crosses it."""
+    from matplotlib.patheffects import withStroke
+
     ha, va = ("left", "center") if offset_pt[0] else ("center", "bottom")
     axes.annotate(
         format_number(value, 4), place, offset_pt, textcoords="offset points", ha=ha, va=va,
-        fontsize="x-small", color=CAPTION,
+        fontsize="x-small", color=CAPTION, zorder=10,
+        path_effects=[withStroke(linewidth=2, foreground="white")],
     )  # fmt: skip
 
 
