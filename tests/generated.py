@@ -322,6 +322,14 @@ def builder() -> Iterator[str]:
     return _table(("call", "effect"), rows)
 
 
+def template(kind: str) -> Iterator[str]:
+    """Yield the file that `netsim new KIND` writes."""
+    path = ROOT / "netsim" / "conformance" / "templates" / f"my_{kind}.py"
+    yield "```python"
+    yield path.read_text("utf-8").rstrip()
+    yield "```"
+
+
 def exports() -> Iterator[str]:
     """Yield the names of netsim.network with the first sentence about each."""
     values = {name: getattr(netsim.network, name) for name in netsim.network.__all__}
@@ -505,6 +513,7 @@ TABLES: dict[str, Any] = {
     "builder": builder,
     "blocks": blocks,
     "exports": exports,
+    "template": template,
     "reserved": reserved,
     "modules": modules,
     "folders": folders,

@@ -106,18 +106,6 @@ def test_routing_guide_lists_declarations_and_fields():
     assert named <= {*fields_of(RouterRecord), *fields_of(RoutingPortRecord)}
 
 
-@pytest.mark.parametrize(
-    ("name", "guide", "least"),
-    [("my_queue", QUEUES, 20), ("my_routing", ROUTING, 10), ("my_topology", TOPOLOGIES, 12)],
-)
-def test_guide_example_matches_the_scaffold(name, guide, least):
-    code = "".join(blocks(marked(guide, "example"), "python")).splitlines()
-    scaffold = (TEMPLATES / f"{name}.py").read_text("utf-8")
-    lines = {*(line.partition("  #")[0] for line in scaffold.splitlines()), "    ...", "    ...,"}
-    assert len(code) > least
-    assert [line for line in code if line not in lines] == []
-
-
 def test_topology_guide_states_the_network_limits():
     limits = {"switch-ports": f"{MAX_SWITCH_PORTS:,}", "host-nics": f"{MAX_NICS}"}
     assert values(TOPOLOGIES) == limits
