@@ -349,7 +349,6 @@ class AgainstAxis:
 
     @property
     def values(self) -> list[Any]:
-        """The values on x of all lines."""
         return list(dict.fromkeys(value for line in self.lines.values() for value in line))
 
     @property

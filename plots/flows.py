@@ -275,7 +275,6 @@ def _draw_by_size(axes: Axes, curve: sweeps.Curve, sizes: Ints, slowdowns: Float
 
 
 def _decades(size: Ints) -> list[tuple[int, int]]:
-    """Return the decades that sizes span."""
     first, last = (int(math.log10(max(1, int(end)))) for end in (size.min(), size.max()))
     return [(10**k, 10 ** (k + 1)) for k in range(first, last + 1)]
 

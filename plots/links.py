@@ -182,7 +182,6 @@ def topology(results: Sequence[Result], y: str | None = None, *, trust: bool = F
 
 
 def _network_of(result: Result, trust: bool) -> Network:
-    """Rebuild the network of a result."""
     from netsim.experiment.scenario import network_of
 
     network = network_of(point_of(result, trust=trust))
@@ -261,7 +260,6 @@ def _aside(axes: Axes, points: np.ndarray) -> np.ndarray:
 
 
 def _mark(axes: Axes, drawing: Drawing, failed: np.ndarray) -> None:
-    """Mark each failed line with a cross, and print the number of failed links."""
     if not failed.size:
         return
     lines, halves = drawing.lines(), drawing.graph.line_of[failed]

@@ -420,7 +420,6 @@ def draw_networks(panels: Sequence[Panel]) -> Figure:
 
 
 def draw_structure(axes: Axes, drawing: Drawing) -> None:
-    """Draw nodes and labels, but no cables."""
     graph, spots = drawing.graph, drawing.spots
     circuits = drawing.is_circuit(np.arange(len(graph.names)))
     size = min(90.0, 4000 / max(1, (~graph.is_host).sum())) if graph.is_round else 90.0
@@ -540,7 +539,6 @@ def _draw_cables(axes: Axes, drawing: Drawing) -> None:
 
 
 def _cables_of(network: Network, rate_bps: int) -> int:
-    """Return the number of cables and fibers of a rate."""
     these = network.port_rate_bps == rate_bps
     if network.circuits is None:
         return int(these.sum()) // 2

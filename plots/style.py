@@ -255,7 +255,6 @@ def _plain_axes(axes: Axes) -> Axes:
 
 
 def color(index: int) -> str:
-    """Return the color of curve `index`."""
     return COLORS[index % len(COLORS)]
 
 

@@ -116,7 +116,6 @@ def _on_its_own(found: Sequence[Curve], apart: Sequence[str]) -> list[Curve]:
 
 
 def transport(result: Result) -> str:
-    """Return the name of a result's transport."""
     for plugin in result.experiment["plugins"]:
         if plugin["kind"] == "transport":
             return str(plugin["name"]).partition(":")[0]
@@ -262,7 +261,6 @@ def _makeup(result: Result, apart: Sequence[str]) -> dict[str, Any]:
 
 
 def without_ideal(results: Sequence[Result]) -> list[Result]:
-    """Return the results of simulated transports."""
     return [result for result in results if transport(result) != IDEAL]
 
 
@@ -355,7 +353,6 @@ def line(
 
 
 def scaled(point: Spread, scale: float) -> Spread:
-    """Return the spread in another unit."""
     values = tuple(value / scale for value in point.values)
     return Spread(point.mean / scale, point.low / scale, point.high / scale, values)
 

@@ -91,7 +91,6 @@ def _completion(report: Report) -> Iterator[Section]:
 
 
 def _classes(report: Report, unit: str, scale: float) -> Iterator[parts.Part]:
-    """Yield a table of the flow classes, if there are any."""
     rows = []
     for point in report.points:
         for one in point.result.summary.get("flow_classes") or ():
@@ -117,7 +116,6 @@ def looks(colors: Sequence[str]) -> list[CurveStyle]:
 
 
 def _fair(report: Report) -> Iterator[tuple[str, Floats]]:
-    """Yield fair shares of the hashed paths, for points that have them."""
     found = [point for point in report.simulated if point.result.summary.get("fair_ps")]
     times = [(point, fair_times(point)) for point in found[:MAX_FAIR]]
     known = {id(values): point for point, values in times if values is not None}
@@ -141,7 +139,6 @@ def fair_times(point: Point) -> Floats | None:
 
 
 def _by_size(curves: list[Curve]) -> Iterator[parts.Part]:
-    """Yield the slowdown by size, if sizes differ."""
     flows = [(finished_sizes(curve.results), pooled(curve.results, "slowdown")) for curve in curves]
     if len(np.unique(np.concatenate([sizes for sizes, _ in flows]))) < 2:
         return

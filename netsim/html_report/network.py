@@ -121,7 +121,6 @@ def _drawing(point: Point, graph: Graph, values: dict[str, tuple[Floats, str]]) 
 
 
 def _busiest(values: dict[str, tuple[Floats, str]], graph: Graph) -> Iterator[str]:
-    """Yield how busy the links between switches are."""
     if USED in values:
         yield from busiest_links(values[USED][0] / 100, graph)
 
@@ -147,7 +146,6 @@ def percent(share: float) -> str:
 
 
 def _worst(values: dict[str, tuple[Floats, str]], graph: Graph) -> parts.Part:
-    """Return a table of the links with the highest values of any quantity."""
     found: dict[int, None] = {}
     for values_of, _ in values.values():
         order = np.argsort(-values_of, kind="stable")[:WORST]
@@ -175,7 +173,6 @@ SAMPLED = {
 
 
 def _over_time(point: Point) -> Iterator[Section]:
-    """Yield a heat map per kind of entity that was sampled."""
     maps = [one for entity in SAMPLED if (one := _map(point, entity)) is not None]
     if maps:
         text = "Click a row to see it as a line; choose what is shown above the map."
@@ -209,7 +206,6 @@ class Sampled:
 
     @property
     def used(self) -> Floats:
-        """The utilization of ports."""
         rates = dict(self.links.select("link", "rate_bps").rows())
         rate = np.array([rates.get(k, 0) for k in self.index.tolist()], float)
         used: Floats = 8e12 * self.cells["sent_bytes"] / np.maximum(rate[:, None] * self.lengths, 1)
@@ -293,7 +289,6 @@ def _pauses(point: Point) -> Iterator[Section]:
 
 
 def _deadlock(cycle: pl.DataFrame) -> Section:
-    """Return the links that wait for each other."""
     unit, scale = unit_of([cycle["paused_since_ps"].max()])
     rows = [
         [

@@ -39,7 +39,6 @@ SLOWEST = 12
 
 
 def setting(report: Report) -> Iterator[str]:
-    """Yield what was simulated."""
     yield _networks(report)
     yield from _transports(report)
 
@@ -71,7 +70,6 @@ def _explained(report: Report) -> list[Point]:
 
 
 def _endings(points: Sequence[Point]) -> parts.Part:
-    """Return when the last flow of each point ended."""
     unit, scale = unit_of(map(_last, points))
     rows = []
     for point in points:
@@ -92,7 +90,6 @@ def of_point(report: Report, point: Point) -> Iterator[Section]:
 
 
 def _networks(report: Report) -> str:
-    """Return networks, flows and their sizes."""
     points = report.simulated or report.points
     networks = list(dict.fromkeys(_network(point) for point in points[:MAX_NETWORKS]))
     first = points[0].result
@@ -131,7 +128,6 @@ def _last(point: Point) -> float:
 
 
 def _ended(point: Point) -> str:
-    """Return when a point's last flow ended."""
     found = point.result.summary
     unfinished = found["flows"] - found["flows_finished"]
     more = f", {unfinished:,} flows unfinished" if unfinished else ""
@@ -266,7 +262,6 @@ def _losses(point: Point) -> Iterator[str]:
 
 
 def _provenance(point: Point) -> Section:
-    """Return versions and the resolved experiment."""
     experiment, summary = point.result.experiment, point.result.summary
     rows: list[list[Any]] = [
         [

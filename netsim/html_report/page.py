@@ -65,7 +65,6 @@ def write_report(paths: Sequence[Path], out: Path, *, trust: bool = False, expla
 
 
 def page_of(report: Report) -> str:
-    """Return the page."""
     shell = _static("page.html")
     style = "\n".join(_static(name) for name in STYLES)
     script = "\n".join(_static(name) for name in SCRIPTS)

@@ -105,7 +105,6 @@ class Flows:
                 yield f"links {name} h{host}", rate, np.flatnonzero(end == host)
 
     def busiest(self, flow: int) -> Sharing | None:
-        """Return the most used link of a flow."""
         best, top = None, -1.0
         for name, rate, users in self._users(flow):
             others = users[users != flow]
@@ -129,7 +128,6 @@ class Flows:
         return [alone, shared, total - alone - shared]
 
     def story(self, flow: int, sharing: Sharing | None) -> Iterator[str]:
-        """Yield sentences about a flow's path and who shared it."""
         graph, path = self.point.graph, self.path(flow)
         if graph is not None and path:
             nodes = [graph.link_names[path[0]].partition(" → ")[0]]
@@ -185,7 +183,6 @@ def flows_of(point: Point) -> Flows:
 
 
 def flow_bars(flows: Flows, chosen: Sequence[int], unit: tuple[str, float]) -> dict[str, Any]:
-    """Return a bar per flow, its time divided, with its story."""
     rows = []
     for flow in chosen:
         sharing = flows.busiest(flow)

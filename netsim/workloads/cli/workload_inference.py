@@ -70,7 +70,6 @@ def deployment_tables(deployment: Deployment) -> Iterator[Table | Wide | str]:
 
 
 def deployment_json(deployment: Deployment) -> dict[str, Any]:
-    """Return the same for --json: bytes, picoseconds, tokens."""
     return {
         **asdict(deployment),
         "kv_bytes_of_token": kv_bytes_of_token(deployment),
@@ -248,7 +247,6 @@ def _unserved(model: str, machines: Mapping[str, Deployment]) -> str:
 
 
 def comparison_json(compared: Comparison) -> dict[str, Any]:
-    """Return the same for --json."""
     references = {model: machines[REFERENCE] for model, machines in compared.items()}
     return {
         "models": list(compared),

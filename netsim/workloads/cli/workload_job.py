@@ -53,7 +53,6 @@ def job_tables(job: Job) -> Iterator[Table | Wide | str]:
 
 
 def job_json(job: Job) -> dict[str, Any]:
-    """Return the same for --json: bytes, picoseconds, operations."""
     layout = job.layout
     memory = [stage_memory(job, stage) for stage in range(layout.pp)]
     return {
@@ -189,7 +188,6 @@ def _step(job: Job) -> Table:
 
 
 def placement_tables(job: Job, placement: str, out: Path | None) -> Iterator[Table | str]:
-    """Yield the ranks of a job by rack, and the path of the plot."""
     from netsim.workloads.job.messages import Ranks, describe, place
 
     layout, rack_hosts = job.layout, job.machine.domain_gpus
@@ -229,7 +227,6 @@ def plan_tables(plan: JobPlan) -> Iterator[Table | str]:
 
 
 def plan_json(plan: JobPlan) -> dict[str, Any]:
-    """Return the same for --json."""
     site = plan.site
     return {
         "site": asdict(site),
@@ -291,7 +288,6 @@ def _stages(plan: JobPlan) -> Table:
 
 
 def paper_tables(found: Sequence[Figure]) -> Iterator[Table | Wide | str]:
-    """Yield the paper's numbers and ours."""
     from netsim.workloads.job.paper import AGREEMENTS
 
     yield Wide(
@@ -314,7 +310,6 @@ def paper_tables(found: Sequence[Figure]) -> Iterator[Table | Wide | str]:
 
 
 def paper_json(found: Sequence[Figure]) -> list[dict[str, Any]]:
-    """Return the same for --json."""
     return [asdict(one) | {"difference": one.difference, "post_hoc": one.post_hoc} for one in found]
 
 
@@ -346,7 +341,6 @@ def count_text(n: float) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share in percent with its sign."""
     rounded = round(100 * share, digits)
     return f"{rounded:+.{digits}f} %" if rounded else f"{0:.{digits}f} %"
 
@@ -456,7 +450,6 @@ def _table(rows: Sequence[dict[str, Any]], first: LayoutRow) -> Wide:
 
 
 def search_csv(found: LayoutSearch, usd_per_gpu_hour: float | None) -> str:
-    """Return all layouts as CSV."""
     rows, text = search_rows(found, usd_per_gpu_hour), io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()

@@ -112,7 +112,6 @@ def _furthest(served: list[Point]) -> tuple[Point, Point | None]:
 
 
 def _worst_gap(point: Point) -> Iterator[str]:
-    """Yield the longest gap and the flow that it waited for."""
     for title, _, story in itertools.islice(_worst(point), 1):
         name = title.partition(" (")[0].capitalize()
         yield f"{name} of {point.label}: {' '.join(story[1:3])}"

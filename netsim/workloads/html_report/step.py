@@ -102,7 +102,6 @@ def _last_steps(report: Report) -> Iterator[parts.Part]:
 
 
 def _waiting(step: Mapping[str, Any]) -> str:
-    """Return how long ranks wait for communication, in total and over each network."""
     by: dict[str, float] = {}
     for named, time in step["exposed_ps"].items():
         network = named.partition(" ")[0]
@@ -179,7 +178,6 @@ def of_point(_report: Report, point: Point) -> Iterator[Section]:
 
 
 def _path_told(report: Report) -> Iterator[str]:
-    """Yield what the critical path of a single run consists of."""
     if len(report.simulated) != 1 or report.simulated[0].result.tasks is None:
         return
     path, _ = _path(report.simulated[0])

@@ -305,7 +305,6 @@ def trace_files(prefix: Path) -> list[Path]:
 
 
 def read_trace(path: Path) -> ChakraTrace:
-    """Read the trace of a rank."""
     content = unpacked(path, read_bytes(path))
     if content.lstrip()[:1] == b"{":
         hint = "files in the binary form of Protocol Buffers"
@@ -496,7 +495,6 @@ class Fields:
     end: Ints
 
     def of(self, chosen: NDArray[np.bool_] | Ints) -> Fields:
-        """Select fields by mask or index."""
         return Fields(
             self.message[chosen],
             self.number[chosen],

@@ -103,7 +103,6 @@ class RequestTrace:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on deviations from the file."""
         name, found = self.path.name, []
         if self.without_output:
             found.append(
@@ -213,7 +212,6 @@ def _objects(path: Path) -> Rows:
 
 
 def _column(names: list[str], known: Sequence[str], what: str) -> str:
-    """Return the column with one of the known names."""
     found = [name for name in names if name.lower() in known]
     if len(found) > 1:
         both = " and ".join(map(written, found[:2]))

@@ -132,7 +132,6 @@ def _draw(axes: Axes, rows: Sequence[LiteRow], assumptions: Sequence[Assumption]
 
 
 def _short(assumption: Assumption) -> str:
-    """Return the label of a set of assumptions, one per line."""
     made = [text for name, text in THREE.items() if getattr(assumption, name)]
     if len(made) == len(THREE):
         made = ["all three"]
@@ -169,7 +168,6 @@ def _values(rows: Sequence[LiteRow]) -> list[Value]:
 
 
 def claimed(row: LiteRow) -> bool:
-    """Whether the claim covers this variant, phase and model."""
     if row.machine == REFERENCE or row.model not in CLAIMED_MODELS:
         return False
     return (row.phase, row.machine) not in NOT_CLAIMED
@@ -193,7 +191,6 @@ def _options(rows: Sequence[LiteRow]) -> Table:
 
 
 def _made(assumption: Assumption) -> frozenset[str]:
-    """Return which of the three are assumed."""
     return frozenset(text for name, text in THREE.items() if getattr(assumption, name))
 
 

@@ -143,7 +143,6 @@ def fig2(results: Sequence[Result]) -> PaperFigure:
 
 
 def _part(by_job: Mapping[str, Result]) -> str:
-    """Describe the simulated samples of the jobs in one line."""
     (result, *_) = by_job.values()
     scale = resolved(result, "traffic.message_scale")
     pieces = _buckets(result)
@@ -159,7 +158,6 @@ def _part(by_job: Mapping[str, Result]) -> str:
 
 
 def _buckets(result: Result) -> int:
-    """Return the parts in which a simulated layer's gradients are sent."""
     return int(resolved(result, "traffic.buckets"))
 
 
@@ -551,7 +549,6 @@ def _exposed_values(cases: Sequence[ExposedCase], standing: str) -> Iterator[Val
 
 
 def _exposed_table(cases: Sequence[ExposedCase]) -> sweeps.Table:
-    """Exposed communication of each transport, by statistic."""
     headers = ["model", "transport"]
     headers += [f"extra ms\n{key}" for key in WAITS] + [f"exposed %\n{key}" for key in WAITS]
     rows = [

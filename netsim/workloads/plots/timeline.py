@@ -237,7 +237,6 @@ def _tasks(tasks: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _operations(table: pl.DataFrame) -> pl.LazyFrame:
-    """Return a bar per finished operation."""
     import polars as pl
 
     what, kind = pl.col("operation_type").cast(pl.String), pl.col("kind").cast(pl.String)
@@ -488,7 +487,6 @@ class BarStyle(NamedTuple):
 
     @property
     def is_dark(self) -> bool:
-        """Whether white text is more legible than black."""
         red, green, blue = (int(self.color[k : k + 2], 16) for k in (1, 3, 5))
         return 0.3 * red + 0.59 * green + 0.11 * blue < 128
 
@@ -543,12 +541,10 @@ def draw(results: Sequence[Result], view: View) -> Picture:
 
 
 def write(results: Sequence[Result], path: Path, **asked: Any) -> Path:
-    """Write the timeline as a Perfetto trace."""
     return write_trace(results, view_of(results, **asked), path)
 
 
 def _notes(result: Result, found: Timeline) -> Iterator[str]:
-    """Yield notes on hidden rows and hosts, and on scaled times."""
     if found.left_out:
         yield f"{found.left_out:,} more rows not shown"
     if found.without_rows:
@@ -582,7 +578,6 @@ def bar_styles(bars: pl.DataFrame) -> dict[str, BarStyle]:
 def _fill(
     axes: Axes, its: pl.DataFrame, category: str, bar_style: BarStyle, scale: float, thin_ps: float
 ) -> None:
-    """Draw the bars of a category as one collection."""
     from matplotlib.collections import PolyCollection
 
     x0, x1 = (its[name].to_numpy() / scale for name in ("start_ps", "end_ps"))
@@ -639,7 +634,6 @@ def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool
 
 
 def _part_ranks(axes: Axes, rows: pl.DataFrame) -> None:
-    """Draw thin lines between the rows of different ranks."""
     ranks = rows["rank"].to_list()
     for place in range(1, len(ranks)):
         if ranks[place] != ranks[place - 1]:

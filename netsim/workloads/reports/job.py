@@ -181,7 +181,6 @@ def jobs_of(summary: Mapping[str, Any]) -> list[Job]:
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the forecasts of whole jobs' steps."""
     jobs = jobs_of(summary)
     for job in jobs:
         if found := job.get("forecast"):
@@ -199,7 +198,6 @@ def forecast_text(found: Mapping[str, Any]) -> str:
 
 
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
-    """Yield parts of step times, and bandwidths, of each job."""
     jobs = jobs_of(summary)
     for job in jobs:
         of = f" of {job['name']}" if len(jobs) > 1 else ""

@@ -139,7 +139,6 @@ def serving_result(
 
 
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
-    """Yield the tables of a serving run."""
     serving = summary.get("serving")
     if serving is None:
         return

@@ -304,7 +304,6 @@ class AicbOperations(JobOperations):
         return list(found.values())
 
     def _across(self, rows: Sequence[tuple[int, int, AicbRow]]) -> None:
-        """Add a collective across stages."""
         group, first = rows[0][2].group, rows[0][2]
         last = self.part.pp - 1
         wanted = {0, last} if group == EMBEDDING else set(range(self.part.pp))

@@ -107,7 +107,6 @@ def _how(params: Mapping[str, Any], what: str, system: System | None) -> Collect
 
 
 def _notes(params: Mapping[str, Any], system: System) -> Iterator[str]:
-    """Yield notes on deviations from ASTRA-sim."""
     name = written(Path(params["system"]).name)
     if system.unread:
         yield f"{name}: {', '.join(system.unread)} are read past"
@@ -425,7 +424,6 @@ class ChakraOperations:
         return np.where(by_roofline, np.rint(took).astype(np.int64), lasts), by_roofline
 
     def _stream(self, which: Ints) -> Any:
-        """Return the stream of nodes that compute or communicate."""
         if not self.rates.one_at_a_time:
             return -1
         of = self.nodes
@@ -433,7 +431,6 @@ class ChakraOperations:
         return np.where(on_cpu, CPU, np.where(of.kind[which] == et.COMP, GPU, COMMUNICATION))
 
     def _compute(self) -> None:
-        """Add nodes that compute, and those that only connect others."""
         of = self.nodes
         alone = ~np.isin(of.kind, (et.SEND, et.RECV, et.COLLECTIVE))
         lasts = np.flatnonzero(alone & (self.duration_ps > 0))
@@ -511,7 +508,6 @@ class ChakraOperations:
         return "" if self.labels is None else [self.labels[node] for node in which.tolist()]
 
     def _notes(self) -> Iterator[str]:
-        """Yield notes on nodes that are simulated differently."""
         of, total = self.nodes, len(self.nodes)
         computes, with_root = of.kind == et.COMP, [et.COLLECTIVES.index(name) for name in ROOTED]
         rooted = (of.kind == et.COLLECTIVE) & np.isin(of.numbers["comm_type"], with_root)

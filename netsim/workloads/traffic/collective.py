@@ -138,7 +138,6 @@ def flows(
 def _note(
     what: str, groups: NDArray[np.int64], size: int, how: CollectiveOptions, wires: Wires
 ) -> str:
-    """Return a note with the algorithm and its closed form."""
     n = groups.shape[1]
     note = f"{what} of {n} hosts by {how.algorithm}"
     if how.algorithm not in ALGORITHMS:

@@ -539,7 +539,6 @@ class GoalOperations:
         return replace(load, notes=tuple(self._notes()))
 
     def _matched(self) -> _Messages:
-        """Match sends and receives."""
         one = self.schedule
         send, receive = (self.order[one.kind[self.order] == kind] for kind in (SEND, RECV))
         ends = (
@@ -622,7 +621,6 @@ class GoalOperations:
             self.ops.after_start(*pair)
 
     def _share_cpus(self) -> None:
-        """Set the order of operations that share a CPU."""
         one = self.schedule
         cpu = one.rank.astype(np.int64) << 8 | one.cpu
         computing = self.order
@@ -652,7 +650,6 @@ class GoalOperations:
         return order_by_start(n, edges)
 
     def _compute(self, of: Ints, duration_ps: Any) -> Any:
-        """Add computes on CPUs."""
         one = self.schedule
         made = self.ops.compute(
             one.rank[of], duration_ps, stream=one.cpu[of], label=self._labels(of)
@@ -678,7 +675,6 @@ class GoalOperations:
         ]
 
     def _notes(self) -> Iterator[str]:
-        """Yield notes on deviations from the file."""
         one, of = self.schedule, self.messages
         name, n = written(one.path.name), of.send.size
         empty = int((one.size[of.send] == 0).sum())

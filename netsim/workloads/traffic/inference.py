@@ -315,7 +315,6 @@ class InferenceSteps:
             self.ops.after(over[:-1], request)
 
     def job_steps(self) -> JobSteps:
-        """Return the step of each operation."""
         number, step = (np.concatenate(of) for of in zip(*self._recorded, strict=True))
         # In-network reduction adds operations in between, which the table omits.
         return JobSteps(
@@ -501,7 +500,6 @@ def _phases(params: Mapping[str, Any], context: TrafficContext) -> list[Phase]:
 
 
 def _rows(params: Mapping[str, Any], phase: str) -> NDArray[np.int64]:
-    """Return the batch of a phase, or its two halves."""
     rows = params["batch"][phase] or 1
     if params["overlap"] != HALVES:
         return np.array([rows])

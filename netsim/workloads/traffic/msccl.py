@@ -167,7 +167,6 @@ class Algorithm:
 
 
 def read_msccl(path: Path) -> Algorithm:
-    """Read an algorithm."""
     content = read_bytes(path)
     try:
         root = ElementTree.fromstring(content)
@@ -220,7 +219,6 @@ def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
 def _block(
     place: tuple[int, int, int], block: ElementTree.Element, n_gpus: int, n_chunks: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a thread block."""
     send, receive = _number(block, "send", NONE), _number(block, "recv", NONE)
     for peer in (send, receive):
         if peer >= n_gpus or peer == place[0]:
@@ -250,7 +248,6 @@ def _children(of: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
 
 
 def _number(of: ElementTree.Element, key: str, least: int = 0) -> int:
-    """Return an integer attribute."""
     if key not in of.attrib:
         raise InputError(f"<{of.tag}> has no {key}")
     return bounded(f"{key} of <{of.tag}>", of.attrib[key], least)

@@ -100,7 +100,6 @@ def _classes(given: str | None, listed: ListedFlows) -> NDArray[np.int64]:
 
 
 def _notes(params: Mapping[str, Any], listed: ListedFlows) -> Iterator[str]:
-    """Yield notes on deviations from the file and from ns-3."""
     name, groups = written(params["file"]), np.unique(listed.priority_group)
     if params["classes"] is None and groups.size > 1:
         found = ", ".join(map(str, groups[:8].tolist()))

@@ -98,7 +98,6 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """Return the steps of the sample."""
     uses = {
         "placement_file": (params["placement"] == "file", 'placement = "file"'),
         "routing_file": (params["routing"] == "recorded", 'routing = "recorded"'),
