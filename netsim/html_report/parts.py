@@ -74,7 +74,6 @@ def chart(
     *,
     log: str = "",
     names: Sequence[str] = (),
-    wide: bool = False,
 ) -> Part:
     """Return a chart with axes titled `x` and `y`; `log` has the letters of logarithmic axes.
 
@@ -82,7 +81,7 @@ def chart(
     """
     return {
         "kind": "chart", "title": title, "x": x, "y": y, "lines": list(lines), "log": log,
-        "names": list(names), "wide": wide,
+        "names": list(names),
     }  # fmt: skip
 
 

@@ -21,8 +21,6 @@ from netsim.results.files import LINKS
 from netsim.units import format_number
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from netsim.experiment import Point as Experimental
     from netsim.experiment.scenario import Scenario
     from netsim.model.fabric import PacketFormat
@@ -47,11 +45,6 @@ class Point:
     def transport(self) -> str:
         """The name of its transport, as people write it."""
         return for_people([sweeps.transport(self.result)])[0]
-
-    @cached_property
-    def finished(self) -> pl.DataFrame:
-        """The finished flows."""
-        return self.result.flows.drop_nulls("fct_ps")
 
     @cached_property
     def graph(self) -> Graph | None:

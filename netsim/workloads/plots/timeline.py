@@ -695,7 +695,7 @@ def _packets(
     Packets of equal time keep the order of the file, and an arrow must begin before it ends:
     receives come last.
     """
-    yield _packet(_number(SEQUENCE, 1) + _number(FLAGS, CLEARED))
+    yield _packet({FLAGS: CLEARED})
     tracks = _Tracks()
     if path is not None:
         yield from tracks.process("critical path")
@@ -780,32 +780,29 @@ class _Tracks:
         self.processes = 0
         self.rows = 0
 
-    def _new(self, fields: bytes) -> bytes:
+    def _new(self, name: str, fields: Mapping[int, Any]) -> bytes:
         self.n += 1
-        return _packet(_number(SEQUENCE, 1) + _message(DESCRIPTOR, _number(UUID, self.n) + fields))
+        return _packet({DESCRIPTOR: {UUID: self.n, **({NAME: name} if name else {}), **fields}})
 
     def process(self, name: str) -> Iterator[bytes]:
         """Start a process; its rows follow."""
         self.processes += 1
-        fields = _number(PROCESS_ID, self.processes) + _message(PROCESS_NAME, name.encode())
-        yield self._new(_message(PROCESS, fields) + _number(ORDERING, EXPLICIT))
+        process = {PROCESS_ID: self.processes, PROCESS_NAME: name}
+        yield self._new("", {PROCESS: process, ORDERING: EXPLICIT})
         self.parent, self.rows = self.n, 0
 
     def counter(self, name: str, values: Queue) -> Iterator[bytes]:
         """Write a counter; all of them have the same scale."""
-        unit = _number(UNIT, SIZE_BYTES) + _message(SHARED_AXIS, b"queue")
-        fields = _message(NAME, name.encode()) + _number(PARENT, self.parent)
-        yield self._new(fields + _message(COUNTER, unit))
+        unit = {UNIT: SIZE_BYTES, SHARED_AXIS: "queue"}
+        yield self._new(name, {PARENT: self.parent, COUNTER: unit})
         for time_ps, value in values:
-            fields = _number(TYPE, COUNTED) + _number(TRACK, self.n) + _number(VALUE, value)
-            yield _event(time_ps, fields)
+            yield _event(time_ps, {TYPE: COUNTED, TRACK: self.n, VALUE: value})
 
     def row(self, name: str, slices: Sequence[Slice]) -> Iterator[bytes]:
         """Write a row, in as many tracks as its slices need."""
         self.rows += 1
         for lane in lanes(slices):
-            fields = _message(NAME, name.encode()) + _number(PARENT, self.parent)
-            yield self._new(fields + _number(RANK, self.rows))
+            yield self._new(name, {PARENT: self.parent, RANK: self.rows})
             for one in lane:
                 yield from _slice(self.n, one)
 
@@ -829,24 +826,36 @@ def lanes(slices: Sequence[Slice]) -> list[list[Slice]]:
 
 def _slice(track: int, one: Slice) -> Iterator[bytes]:
     exact = {"start_ps": one.start_ps, "duration_ps": one.end_ps - one.start_ps, **one.arguments}
-    fields = _number(TYPE, SLICE_BEGIN) + _number(TRACK, track)
-    fields += _message(TITLE, one.name.encode()) + _message(CATEGORY, one.category.encode())
-    for name, value in exact.items():
-        annotation = _message(ANNOTATION_NAME, name.encode()) + _number(ANNOTATION_INT, value)
-        fields += _message(ANNOTATION, annotation)
+    notes = [{ANNOTATION_NAME: name, ANNOTATION_INT: value} for name, value in exact.items()]
+    fields: dict[int, Any] = {TYPE: SLICE_BEGIN, TRACK: track, TITLE: one.name}
+    fields |= {CATEGORY: one.category, ANNOTATION: notes}
     if one.message >= 0:
-        fields += _fixed64(LAST_OF_FLOW if one.receives else FLOW, one.message + 1)
+        fields[LAST_OF_FLOW if one.receives else FLOW] = np.uint64(one.message + 1)
     yield _event(one.start_ps, fields)
-    yield _event(one.end_ps, _number(TYPE, SLICE_END) + _number(TRACK, track))
+    yield _event(one.end_ps, {TYPE: SLICE_END, TRACK: track})
 
 
-def _event(time_ps: int, fields: bytes) -> bytes:
-    head = _number(TIMESTAMP, time_ps // 1000) + _number(SEQUENCE, 1)
-    return _packet(head + _message(EVENT, fields))
+def _event(time_ps: int, fields: Mapping[int, Any]) -> bytes:
+    return encoded({PACKET: {TIMESTAMP: time_ps // 1000, SEQUENCE: 1, EVENT: fields}})
 
 
-def _packet(fields: bytes) -> bytes:
-    return _message(PACKET, fields)
+def _packet(fields: Mapping[int, Any]) -> bytes:
+    return encoded({PACKET: {SEQUENCE: 1, **fields}})
+
+
+def encoded(fields: Mapping[int, Any]) -> bytes:
+    """Return a message: fields are numbers (np.uint64: of 64 bits), texts, messages or lists."""
+    found = bytearray()
+    for field, values in fields.items():
+        for value in values if isinstance(values, list) else [values]:
+            if isinstance(value, np.uint64):
+                found += _varint(field << 3 | 1) + struct.pack("<Q", int(value))
+            elif isinstance(value, int):
+                found += _varint(field << 3) + _varint(value)
+            else:
+                content = value.encode() if isinstance(value, str) else encoded(value)
+                found += _varint(field << 3 | 2) + _varint(len(content)) + content
+    return bytes(found)
 
 
 def _varint(value: int) -> bytes:
@@ -856,15 +865,3 @@ def _varint(value: int) -> bytes:
         value >>= 7
     found.append(value)
     return bytes(found)
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _message(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
-
-
-def _fixed64(field: int, value: int) -> bytes:
-    return _varint(field << 3 | 1) + struct.pack("<Q", value)
