@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +18,9 @@ from netsim.limits import THREADS
 from netsim.units import written
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from netsim.common.terminal import Wide
     from netsim.experiment import Experiment
     from netsim.results import Result
 
@@ -26,6 +29,17 @@ RANK = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?|100)(:slowdown)?")
 WHOLE = re.compile("[0-9]{1,18}")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Found = TypeVar("Found")
+
+
+def set_option(example: str, what: str = "value") -> Callable[[Command], Command]:
+    return click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help=f"Change a {what}: --set {example}. May be repeated.",
+    )
 
 
 def change_options(command: Command) -> Command:
@@ -57,6 +71,27 @@ def print_json(content: Any) -> None:
     from netsim.results.files import plain
 
     click.echo(json.dumps(plain(content), indent=2, ensure_ascii=False))
+
+
+def show_lines(lines: Iterable[Table | Wide | str]) -> None:
+    """Print tables and lines of text."""
+    from netsim.common.terminal import show
+
+    for line in lines:
+        show(line) if not isinstance(line, str) else click.echo(line)
+
+
+def show_found(
+    found: Found,
+    as_json: bool,
+    tables: Callable[[Found], Iterable[Table | Wide | str]],
+    content: Callable[[Found], Any],
+) -> None:
+    """Print tables and lines of text, or JSON."""
+    if as_json:
+        print_json(content(found))
+    else:
+        show_lines(tables(found))
 
 
 def threads_and_jobs(command: Command) -> Command:

@@ -334,18 +334,19 @@ def pause_tree(stopped: Stopped, names: list[str], total_ps: int) -> list[dict[s
     roots = sorted(excess, key=lambda node: (suffered.get(node, 0) > 0, -excess[node]))
     if any(not suffered.get(node) for node in roots):
         roots = [node for node in roots if not suffered.get(node)]
-    made = []
-    for node in roots[:MAX_ROOTS]:
-        time = sum(stopped[node].values())
-        text = f"{names[node]} stopped {len(stopped[node]):,} neighbors, in total for "
-        made.append(
-            {
-                "text": text + format_time(time, 4),
-                "share": min(1.0, max(stopped[node].values()) / max(total_ps, 1)),
-                "children": _children(stopped, names, (node,), total_ps),
-            }
+    return [
+        _node(
+            f"{names[node]} stopped {len(stopped[node]):,} neighbors, in total for "
+            f"{format_time(sum(stopped[node].values()), 4)}",
+            max(stopped[node].values()) / max(total_ps, 1),
+            _children(stopped, names, (node,), total_ps),
         )
-    return made
+        for node in roots[:MAX_ROOTS]
+    ]
+
+
+def _node(text: str, share: float, children: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"text": text, "share": min(1.0, share), "children": children}
 
 
 def _children(
@@ -353,22 +354,16 @@ def _children(
 ) -> list[dict[str, Any]]:
     its: Mapping[int, int] = stopped.get(way[-1], {})
     order = sorted(its, key=lambda node: -its[node])
-    made: list[dict[str, Any]] = []
+    made = []
     for node in order[:MAX_CHILDREN]:
         again = node in way
         deeper = not again and len(way) < MAX_DEPTH
-        text = f"{names[node]} stopped for {format_time(its[node], 4)}"
-        made.append(
-            {
-                "text": text + (" (a cycle)" if again else ""),
-                "share": min(1.0, its[node] / max(total_ps, 1)),
-                "children": _children(stopped, names, (*way, node), total_ps) if deeper else [],
-            }
-        )
-    if len(order) > MAX_CHILDREN:
-        rest = order[MAX_CHILDREN:]
-        made.append({"text": f"{len(rest):,} more, at most {format_time(its[rest[0]], 4)} each",
-                     "share": 0.0, "children": []})  # fmt: skip
+        text = f"{names[node]} stopped for {format_time(its[node], 4)}{' (a cycle)' * again}"
+        below = _children(stopped, names, (*way, node), total_ps) if deeper else []
+        made.append(_node(text, its[node] / max(total_ps, 1), below))
+    if rest := order[MAX_CHILDREN:]:
+        text = f"{len(rest):,} more, at most {format_time(its[rest[0]], 4)} each"
+        made.append(_node(text, 0.0, []))
     return made
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import json_option, print_json
+from netsim.cli.options import json_option, print_json, set_option, show_lines
 from netsim.common.terminal import Column, Wide, show
 from netsim.errors import InputError
 from netsim.units import format_time, parse_bytes
-from netsim.workloads.cli.options import set_option, show_lines
 
 if TYPE_CHECKING:
     from netsim.workloads.job.calibration import Prediction, Summary

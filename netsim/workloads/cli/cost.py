@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import json_option, print_json
+from netsim.cli.options import json_option, print_json, set_option, show_lines
 from netsim.common.terminal import Column, Wide
 from netsim.units import format_number
-from netsim.workloads.cli.options import set_option, show_lines
 
 if TYPE_CHECKING:
     from netsim.workloads.cost.costs import CostTables, GpuCost

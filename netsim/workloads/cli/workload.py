@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import json_option
+from netsim.cli.options import json_option, set_option, show_found, show_lines
 from netsim.errors import InputError
 from netsim.units import written
-from netsim.workloads.cli.options import set_option, show_found, show_lines
 
 if TYPE_CHECKING:
     from netsim.workloads.inference.deployment import Deployment

@@ -564,14 +564,12 @@ def _exposed_table(cases: Sequence[ExposedCase]) -> sweeps.Table:
 
 
 def _cases_drawn(cases: Sequence[ExposedCase]) -> dict[str, list[object]]:
-    each = [(case, key) for case in cases for key in WAITS]
-    return {
-        "model": [case.model for case, _ in each],
-        "transport": [case.curve.label for case, _ in each],
-        "statistic": [key for _, key in each],
-        "extra_ps": [case.extra_ps[key] for case, key in each],
-        "exposed_percent": [case.exposed(key) for case, key in each],
-    }
+    rows = [
+        (case.model, case.curve.label, key, case.extra_ps[key], case.exposed(key))
+        for case in cases
+        for key in WAITS
+    ]
+    return columns(("model", "transport", "statistic", "extra_ps", "exposed_percent"), rows)
 
 
 def _draw_cases(cases: Sequence[ExposedCase], about: str) -> Figure:
