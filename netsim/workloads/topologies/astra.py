@@ -12,20 +12,100 @@ latency, so a path through k - 1 other NPUs takes k latencies minus a tenth of k
 has the total rate of the NPU's links.
 
 Bandwidths are in units of 2^30 bytes per second, as in ASTRA-sim.
+
+    topology: [ Switch, Ring ]
+    npus_count: [ 8, 2 ]
+    bandwidth: [ 400.0, 50.0 ]  # GB/s of 2^30 bytes
+    latency: [ 936.25, 1000 ]   # ns of a link
+
+Values are in brackets or in lines with dashes. Source: astra-sim/astra-sim, examples/network;
+astra-sim/astra-network-analytical, Helper.cc.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from netsim.common.inputs import at_line, bounded, read_lines, reading
+from netsim.errors import InputError
+from netsim.limits import DELAY_PS, RATE_BPS
 from netsim.network import Network, NetworkBuilder
 from netsim.params import REQUIRED, Param
-from netsim.workloads.importers.astra import FULL, RING, SWITCH, Dimension, read_network
+from netsim.units import written
+
+RING, SWITCH, FULL = SHAPES = ("Ring", "Switch", "FullyConnected")
+KEYS = ("topology", "npus_count", "bandwidth", "latency")
+BITS_PER_GB = 8 * 2**30
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A dimension of a network: groups of `n` NPUs joined by links."""
+
+    shape: str
+    n: int
+    rate_bps: int
+    latency_ps: int
+
+
+def read_network(path: Path) -> tuple[Dimension, ...]:
+    """Read the dimensions of a network. Raises InputError with the line."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    key = ""
+    for line, text in read_lines(path):
+        if match := re.fullmatch(r"-\s+(\S+)", text):
+            if not key:
+                raise at_line(path, line, f"{written(text)} does not belong to a list")
+            found[key][1].append(match[1])
+            continue
+        key, colon, value = (part.strip() for part in text.partition(":"))
+        if not colon or key not in KEYS or key in found:
+            hint = f"{', '.join(KEYS)}, once each, such as npus_count: [ 8, 2 ]"
+            if text.startswith("{"):
+                hint = "an analytical network; of ns-3, its topology.txt is read by kind graph"
+            raise at_line(path, line, f"{written(text)} is not understood", hint)
+        if value and not re.fullmatch(r"\[.*\]", value):
+            raise at_line(path, line, f"{written(value)} is not a list", "such as [ 8, 2 ]")
+        found[key] = line, [word.strip() for word in value[1:-1].split(",") if word.strip()]
+        key = "" if value else key
+    for name in KEYS:
+        if name not in found:
+            raise InputError(f"has no {name}", file=str(path), hint=", ".join(KEYS))
+    counts = {len(words) for _, words in found.values()}
+    if len(counts) > 1 or counts == {0}:
+        raise InputError("its lists are not equally long", file=str(path), hint="one entry each")
+    columns = [[(found[name][0], word) for word in found[name][1]] for name in KEYS]
+    return tuple(_dimension(path, row) for row in zip(*columns, strict=True))
+
+
+def _dimension(path: Path, row: Sequence[tuple[int, str]]) -> Dimension:
+    (line, shape), count, rate, latency = row
+    if shape not in SHAPES:
+        raise at_line(path, line, f"{written(shape)} is not a topology", ", ".join(SHAPES))
+    with reading(path, count[0]):
+        n = bounded("NPUs", count[1], least=2)
+    with reading(path, rate[0]):
+        rate_bps = round(_real(rate[1], RATE_BPS / BITS_PER_GB) * BITS_PER_GB)
+    with reading(path, latency[0]):
+        return Dimension(shape, n, rate_bps, round(_real(latency[1], DELAY_PS / 1000) * 1000))
+
+
+def _real(word: str, below: float) -> float:
+    try:
+        number = float(word) if len(word) < 30 else math.nan
+    except ValueError:
+        number = math.nan
+    if not 0 < number < below:
+        raise InputError(f"{written(word)} is not a number above 0 and below {below:.0f}")
+    return number
+
 
 PARAMS = [Param("file", "file", REQUIRED, "network file of ASTRA-sim (.yml)")]
 

@@ -17,10 +17,12 @@ errors before the run.
 With `system`, ASTRA-sim's JSON, collectives use its algorithms, have as many `channels` as it has
 chunks (preferred-dataset-splits), and wait its endpoint-delay before each message; with a roofline,
 peak-perf and local-mem-bw are `tflops` and `memory`. The experiment's own values take precedence.
+Source: astra-sim/astra-sim, examples/system, CollectiveImplLookup.cc.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.inputs import user_path
+from netsim.common.inputs import read_json, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import HORIZON_PS, PS_BITS
@@ -37,7 +39,6 @@ from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
 from netsim.workloads.importers import chakra as et
-from netsim.workloads.importers.astra import System, read_system
 from netsim.workloads.importers.chakra import ChakraTrace, Groups
 from netsim.workloads.importers.matching import PostedMessages, match, order_by_start, posted
 from netsim.workloads.operations import CollectiveOptions, Operations, Wires
@@ -48,6 +49,111 @@ from netsim.workloads.traffic._options import (
     how_of,
     wires_of,
 )
+
+BITS_PER_GB = 8 * 2**30
+
+SYSTEM_COLLECTIVES = {
+    name: name.replace("-", "_")
+    for name in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+}
+SYSTEM_ALGORITHMS = {
+    "ring": "ring",
+    "oneRing": "ring",
+    "direct": "direct",
+    "oneDirect": "direct",
+    "halvingDoubling": "halving_doubling",
+    "oneHalvingDoubling": "halving_doubling",
+    "doubleBinaryTree": "double_binary_tree",
+}
+"""ASTRA-sim's names and netsim's."""
+
+BEHIND = ("-implementation", "-implementation-custom")
+SPLITS, ACTIVE, DELAY = "preferred-dataset-splits", "active-chunks-per-dimension", "endpoint-delay"
+ROOFLINE, PEAK, MEMORY = "roofline-enabled", "peak-perf", "local-mem-bw"
+UNREAD = (
+    *("scheduling-policy", "collective-optimization", "boost-mode", "trace-enabled"),
+    *("replay-only", "local-mem-trace-filename", "track-local-mem"),
+)
+"""Ignored keys: netsim or the trace determines these."""
+
+
+@dataclass(frozen=True)
+class System:
+    """The collectives and compute rates of a system.
+
+    Attributes:
+        algorithms: netsim's names of collectives and algorithms.
+        channels: number of chunks of a collective.
+        latency_ps: of each message.
+        tflops, memory_bps: of a rank; None: computations take the time in the trace.
+        unread: ignored keys in the file.
+    """
+
+    algorithms: Mapping[str, str]
+    channels: int
+    latency_ps: int
+    tflops: float | None
+    memory_bps: int | None
+    unread: tuple[str, ...]
+
+
+def read_system(path: Path) -> System:
+    """Read a system. Raises InputError with the key."""
+    body = read_json(path)
+    try:
+        return _system(body)
+    except InputError as error:
+        raise error.at(file=str(path)) from None
+
+
+def _system(body: Any) -> System:
+    if not isinstance(body, dict):
+        raise InputError("is not an object", hint='such as {"all-reduce-implementation": ["ring"]}')
+    algorithms = {}
+    known = {SPLITS, ACTIVE, DELAY, ROOFLINE, PEAK, MEMORY, *UNREAD}
+    for name, what in SYSTEM_COLLECTIVES.items():
+        known |= {name + end for end in BEHIND}
+        if name + BEHIND[1] in body:
+            hint = "use that file as traffic of kind chakra, or msccl for its XML source"
+            raise InputError(
+                "custom algorithms are not supported here", key=name + BEHIND[1], hint=hint
+            )
+        if name + BEHIND[0] in body:
+            algorithms[what] = _algorithm(name + BEHIND[0], body[name + BEHIND[0]])
+    for key in body:
+        if key not in known:
+            raise InputError("is not a supported key", key=str(key), hint=", ".join(sorted(known)))
+    roofline = bool(_number(body, ROOFLINE, 0))
+    memory = _number(body, MEMORY, 0)
+    return System(
+        algorithms=algorithms,
+        channels=max(1, int(_number(body, SPLITS, 1))),
+        latency_ps=round(_number(body, DELAY, 0) * 1000),
+        tflops=_number(body, PEAK, 0) or None if roofline else None,
+        memory_bps=round(memory * BITS_PER_GB) or None if roofline else None,
+        unread=tuple(key for key in (*UNREAD, ACTIVE) if key in body),
+    )
+
+
+def _algorithm(key: str, given: Any) -> str:
+    if not isinstance(given, list) or len(given) != 1:
+        hint = 'one; for several dimensions traffic.algorithm = "hierarchical" and traffic.node'
+        raise InputError(f"{written(given)} is not a list of one algorithm", key=key, hint=hint)
+    name = re.sub(r"(?<=irect)[0-9]+$", "", given[0]) if isinstance(given[0], str) else ""
+    if name not in SYSTEM_ALGORITHMS:
+        raise InputError(
+            f"{written(given[0])} is not an algorithm", key=key, hint=", ".join(SYSTEM_ALGORITHMS)
+        )
+    return SYSTEM_ALGORITHMS[name]
+
+
+def _number(body: Mapping[str, Any], key: str, default: float) -> float:
+    value = body.get(key, default)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1e9:
+        raise InputError(f"{written(value)} is not a number", key=key, hint="0 or more, below 10^9")
+    return float(value)
+
 
 ONE_EACH, _ = AT_ONCE = ("one_each", "all")
 

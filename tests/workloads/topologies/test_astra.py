@@ -12,7 +12,7 @@ from traffic_cases import made
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
-from netsim.workloads.importers.astra import BITS_PER_GB
+from netsim.workloads.topologies.astra import BITS_PER_GB
 
 TWO = """topology: [ Ring, Switch ]
 npus_count: [ 4, 2 ]
