@@ -1,1 +1,1 @@
-"""AI workloads on top of the packet simulator: jobs, collectives, serving, cost, importers."""
+"""AI workloads on top of the packet simulator: jobs, collectives, serving, cost."""

@@ -53,7 +53,6 @@ from netsim.model.checks import HORIZON
 from netsim.model.workload import WorkloadPart
 from netsim.params import Param
 from netsim.units import written
-from netsim.workloads.importers.request_trace import UNITS_PS, RequestTrace, read_request_trace
 from netsim.workloads.inference.deployment import (
     Deployment,
     IterationCost,
@@ -65,6 +64,7 @@ from netsim.workloads.inference.deployment import (
     prefill_ps,
     weight_bytes,
 )
+from netsim.workloads.serving.request_trace import UNITS_PS, RequestTrace, read_request_trace
 
 MIXED, PREFILL, DECODE = range(3)
 

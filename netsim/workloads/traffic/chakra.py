@@ -38,10 +38,10 @@ from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
-from netsim.workloads.importers import chakra as et
-from netsim.workloads.importers.chakra import ChakraTrace, Groups
-from netsim.workloads.importers.matching import PostedMessages, match, order_by_start, posted
 from netsim.workloads.operations import CollectiveOptions, Operations, Wires
+from netsim.workloads.traffic import _chakra_trace as et
+from netsim.workloads.traffic._chakra_trace import ChakraTrace, Groups
+from netsim.workloads.traffic._matching import PostedMessages, match, order_by_start, posted
 from netsim.workloads.traffic._options import (
     COLLECTIVE_PARAMS,
     PLACEMENT_PARAMS,
@@ -260,7 +260,7 @@ class Nodes:
 
     Attributes:
         rank, local: rank of each node, and its index in the rank's trace.
-        kind: of `netsim.workloads.importers.chakra`.
+        kind: of `netsim.workloads.traffic._chakra_trace`.
         numbers: numeric attributes, or MISSING.
         group: index into `groups` for collectives, else -1.
         groups: the ranks of each process group.

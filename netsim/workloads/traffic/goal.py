@@ -54,14 +54,14 @@ from netsim.limits import COUNT, HORIZON_PS, PS_BITS, SIZE_BYTES
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import shortened, written
-from netsim.workloads.importers.matching import (
+from netsim.workloads.operations import Operations
+from netsim.workloads.traffic._matching import (
     PostedMessages,
     is_chain,
     match,
     order_by_start,
     posted,
 )
-from netsim.workloads.operations import Operations
 from netsim.workloads.traffic._options import PLACEMENT_PARAMS, hosts_of
 
 SEND, RECV, CALC = KINDS = (1, 2, 3)

@@ -38,8 +38,8 @@ from netsim.model.fabric import PacketFormat
 from netsim.model.workload import Workload
 from netsim.workloads.collectives import closed_form_ps
 from netsim.workloads.collectives.steps import CollectiveOptions, Wire
-from netsim.workloads.importers.chakra import MISSING, ChakraTrace, read_trace
-from netsim.workloads.importers.matching import ANY, PostedMessages, match
+from netsim.workloads.traffic._chakra_trace import MISSING, ChakraTrace, read_trace
+from netsim.workloads.traffic._matching import ANY, PostedMessages, match
 
 PACKET_PS = 4160 * 80
 ONE_PACKET = 2 * (PACKET_PS + 1 * US)

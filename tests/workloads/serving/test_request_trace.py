@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from raises_input import mentions, raises_input
 
 from netsim.errors import InputError
-from netsim.workloads.importers.request_trace import read_request_trace
+from netsim.workloads.serving.request_trace import read_request_trace
 
 OURS = "arrival_s,prompt_tokens,output_tokens\n0,374,44\n0.5,396,109\n600,879,55\n"
 
