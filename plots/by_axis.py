@@ -47,17 +47,13 @@ STATISTICS = {"max": "last flow", "mean": "mean over flows"}
 
 MEAN, P99, ACCEPTED = "latency_mean_ps", "latency_p99_ps", "accepted_load"
 
-MAX_RATIO = 10
-"""Highest latency that is drawn with a saturation, as a multiple of the lowest."""
-
-MAX_INSIDE = 4
-"""Maximum number of lines with a legend inside the axes."""
+MAX_RATIO = 10  # highest latency that is drawn with a saturation, as a multiple of the lowest
+MAX_INSIDE = 4  # maximum number of lines with a legend inside the axes
 
 DOTS_WIDTH, DOT_GAP, HALF = 0.7, 0.18, 0.42
 """Width of all dots at a place, largest distance between them, and half of a line there."""
 
-MAX_WRITTEN = 12
-"""Maximum number of dots with their values."""
+MAX_WRITTEN = 12  # maximum number of dots with their values
 
 Lines = dict[str, dict[Any, Spread]]
 """Curve -> value on x, as in the experiment -> statistics over the seeds."""

@@ -33,21 +33,13 @@ PLOTS = {
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-QUANTILES = 600
-"""Points of a curve, and as many in its tail."""
-
-ALIKE = 0.02
-"""Relative difference up to which two distributions are drawn as one."""
-
-BINS, FEW = 24, 5
-"""Bins of flow sizes, and the flows that a bin needs."""
-
-SHARES = 500
-"""Points on the edges of a band."""
+QUANTILES = 600  # points of a curve, and as many in its tail
+ALIKE = 0.02  # relative difference up to which two distributions are drawn as one
+BINS, FEW = 24, 5  # bins of flow sizes, and the flows that a bin needs
+SHARES = 500  # points on the edges of a band
 
 NORMAL_95 = 1.96
-MAX_COMPARED = 8
-"""Most points whose times are compared each; more are pooled."""
+MAX_COMPARED = 8  # most points whose times are compared each; more are pooled
 
 
 def pooled(results: Sequence[Result], column: str) -> Floats:

@@ -47,8 +47,7 @@ COLUMN = {"paused_time": "paused_ps", "max_queue": "max_queue_bytes"}
 DEFAULT = "utilization"
 NOTHING, FAILED, COLORS = "#C9C9C9", style.BLUE, "YlOrRd"
 MAX_PANELS, MAX_STAGES, STRIP_POINTS = 3, 8, 300
-WIDTH_PT, AXES_IN = 1.4, (6.0, 4.6)
-"""Width of a line, and about the size of a network's axes."""
+WIDTH_PT, AXES_IN = 1.4, (6.0, 4.6)  # width of a line, and about the size of a network's axes
 
 
 def links(results: Sequence[Result]) -> Picture:

@@ -315,22 +315,15 @@ def _circle(
     return 0.5 + radius * np.sin(angle), 0.5 - radius * np.cos(angle)
 
 
-IN_ROW, IN_ROWS = 16, 32
-"""Switches in a row of one network, and of several; more share a symbol."""
+IN_ROW, IN_ROWS = 16, 32  # switches in a row of one network, and of several; more share a symbol
 
 HOST, SWITCH, CIRCUIT = "#444444", "#F4F1EA", style.ORANGE
-ROW_IN, UNIT_IN = 1.05, 0.28
-"""Height of a tier and width of a symbol, in inches."""
-
-MARGIN = 1.5
-"""Room beside the symbols, in symbols."""
-
-CIRCLE = 16.0
-"""Diameter of a circle, in symbols."""
+ROW_IN, UNIT_IN = 1.05, 0.28  # height of a tier and width of a symbol, in inches
+MARGIN = 1.5  # room beside the symbols, in symbols
+CIRCLE = 16.0  # diameter of a circle, in symbols
 
 ARC_POINTS = 15
-ABREAST, WIDEST_IN = 3, 14.0
-"""Networks in a row of the figure; maximum width of one in inches."""
+ABREAST, WIDEST_IN = 3, 14.0  # networks in a row of the figure; maximum width of one in inches
 
 OTHERS, MAX_NAMED = "#777777", 8
 """Color of cables of no network among several, and most networks with a name."""

@@ -27,8 +27,7 @@ PLOTS = {
     "timeseries": "queues, rates and state over time, of a run with [outputs] sample_interval",
 }
 
-MAX_CURVES = 6
-"""Maximum number of curves on a panel."""
+MAX_CURVES = 6  # maximum number of curves on a panel
 
 
 def timeseries(results: Sequence[Result]) -> Picture:
@@ -138,8 +137,7 @@ OUTCOMES = {
 
 DATA = ("DATA", "TRIMMED")
 MAX_STATE_PANELS = 4
-MAX_NAMED = 30
-"""Maximum number of switches named on the axis of paths."""
+MAX_NAMED = 30  # maximum number of switches named on the axis of paths
 
 
 def traced_flow(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure:

@@ -161,32 +161,15 @@ OUTSIDE, BESIDE = "outside lower center", "beside"
 LEGEND_ROW_IN, LEGEND_LETTER_IN, LEGEND_LINE_IN = 0.175, 0.066, 0.6
 """Size of a legend entry in inches: height, width of a letter, width of its line."""
 
-TITLE_LETTER_IN = 0.077
-"""Mean width of a letter of a title, in inches."""
-
-CLOSE = 0.2
-"""An axis that does not begin at 0 shows at least this share of its highest value."""
-
-MARGIN = 0.05
-"""Room at the ends of an axis, as a share of its length."""
-
-DECADES = 50
-"""Ratio of largest to smallest value from which an axis is logarithmic."""
-
-SHORT = 300
-"""Ratio of the ends of a logarithmic axis below which it has labels between the decades."""
-
-LETTER_PT = 0.75
-"""Room for a letter of a label of x, by its size."""
-
-SLANTED_IN = 0.5
-"""Height of slanted labels below a panel in print, in inches."""
-
-STACKED_IN = 0.5
-"""Height that a panel of a column gains in print, for its labels."""
-
-MIN_PANEL_IN = 2.6
-"""Least width of a panel in print, in inches."""
+TITLE_LETTER_IN = 0.077  # mean width of a letter of a title, in inches
+CLOSE = 0.2  # an axis that does not begin at 0 shows at least this share of its highest value
+MARGIN = 0.05  # room at the ends of an axis, as a share of its length
+DECADES = 50  # ratio of largest to smallest value from which an axis is logarithmic
+SHORT = 300  # ratio of the ends of a logarithmic axis below which it has labels between the decades
+LETTER_PT = 0.75  # room for a letter of a label of x, by its size
+SLANTED_IN = 0.5  # height of slanted labels below a panel in print, in inches
+STACKED_IN = 0.5  # height that a panel of a column gains in print, for its labels
+MIN_PANEL_IN = 2.6  # least width of a panel in print, in inches
 
 TIME_UNITS = (("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12))
 

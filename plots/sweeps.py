@@ -23,16 +23,12 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
 
-IDEAL = "ideal"
-"""Transport drawn as the line of the ideal instead of a curve."""
-
-TRANSPORT = "transport"
-"""The axis of transports."""
+IDEAL = "ideal"  # transport drawn as the line of the ideal instead of a curve
+TRANSPORT = "transport"  # the axis of transports
 
 NOT_SIMULATED = ("name", "description", "seed", "reference")
 
-MAX_TOGETHER = 8
-"""Curves above which a plot is split into panels."""
+MAX_TOGETHER = 8  # curves above which a plot is split into panels
 
 
 @dataclass(frozen=True)
@@ -266,11 +262,8 @@ def without_ideal(results: Sequence[Result]) -> list[Result]:
 
 T = TypeVar("T")
 
-ONE_SEED = "one seed"
-"""Caption of a plot without bands or dots of seeds."""
-
-ONE_PATH = ("roce", "dcqcn")
-"""Transports that always use one path per flow."""
+ONE_SEED = "one seed"  # caption of a plot without bands or dots of seeds
+ONE_PATH = ("roce", "dcqcn")  # transports that always use one path per flow
 
 
 @dataclass(frozen=True)
@@ -467,14 +460,9 @@ def fair_shares(
     return {key: point for key, point in found.items() if point is not None}, note
 
 
-DECADE = 10
-"""Ratio of largest to smallest value from which the axis is logarithmic."""
-
-LINE = 3
-"""Quantities that a line joins; fewer are side by side, as names are."""
-
-MAX_TICKS = 12
-"""Maximum number of labels on x."""
+DECADE = 10  # ratio of largest to smallest value from which the axis is logarithmic
+LINE = 3  # quantities that a line joins; fewer are side by side, as names are
+MAX_TICKS = 12  # maximum number of labels on x
 
 
 def _quantity(value: Any) -> float | None:

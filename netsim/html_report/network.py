@@ -21,8 +21,7 @@ from netsim.units import format_number, format_time
 if TYPE_CHECKING:
     import polars as pl
 
-ORDER, AFTER = 30, 50
-"""Position of the network and the heat maps, and of the pauses."""
+ORDER, AFTER = 30, 50  # position of the network and the heat maps, and of the pauses
 
 Floats = NDArray[np.float64]
 
@@ -38,8 +37,7 @@ QUANTITIES = (
 )
 """Column -> title, how links of a line are joined, and unit."""
 
-WORST = 12
-"""Links with the highest values of each quantity that are listed."""
+WORST = 12  # links with the highest values of each quantity that are listed
 
 
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
@@ -268,8 +266,7 @@ def _map(point: Point, entity: str) -> parts.Part | None:
 
 MAX_ROOTS, MAX_CHILDREN, MAX_DEPTH = 12, 8, 5
 
-Stopped = dict[int, dict[int, int]]
-"""Node -> nodes that it stopped -> for how long, in ps."""
+Stopped = dict[int, dict[int, int]]  # node -> nodes that it stopped -> for how long, in ps
 
 
 def _pauses(point: Point) -> Iterator[Section]:

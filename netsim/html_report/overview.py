@@ -22,20 +22,14 @@ from netsim.results.statistics import ONE_SEED
 from netsim.units import format_bytes, format_number, format_rate, format_time
 
 ORDER, PROVENANCE = 1, 90
-FEW_POINTS = 4
-"""Points whose completion times are told in a sentence; of more, in a table."""
+FEW_POINTS = 4  # points whose completion times are told in a sentence; of more, in a table
 
 MAX_EXPLAINED, SLOW = 2, 1.2
 """Transports whose slowest point is explained, if it has a slowdown above this."""
 
-TELLING = 0.25
-"""Share of the delay from which on collisions are named."""
-
-MAX_NETWORKS = 16
-"""Points whose networks are named."""
-
-SLOWEST = 12
-"""Flows whose lost time is divided."""
+TELLING = 0.25  # share of the delay from which on collisions are named
+MAX_NETWORKS = 16  # points whose networks are named
+SLOWEST = 12  # flows whose lost time is divided
 
 
 def setting(report: Report) -> Iterator[str]:

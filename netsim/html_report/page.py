@@ -30,11 +30,8 @@ from netsim.html_report.report import Point, Report
 from netsim.results.files import plain
 from netsim.version import __version__
 
-MAX_BYTES = 20_000_000
-"""Largest file; details of points beyond it are left out."""
-
-MAX_DETAILED = 32
-"""Most points with sections of their own: the slowest ones."""
+MAX_BYTES = 20_000_000  # largest file; details of points beyond it are left out
+MAX_DETAILED = 32  # most points with sections of their own: the slowest ones
 
 STYLES = ("uPlot.min.css", "report.css")
 SCRIPTS = ("uPlot.iife.min.js", "widgets.js", "charts.js", "network.js", "timeline.js", "report.js")
@@ -42,8 +39,7 @@ UNEXPECTED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErro
 """Errors of sections if a table or summary has what netsim never writes."""
 
 MAX_TEXT = 2000
-WHOLE = ("data", "text")
-"""Keys of the longest texts: arrays, and the experiment."""
+WHOLE = ("data", "text")  # keys of the longest texts: arrays, and the experiment
 
 MARKED = re.compile("@([A-Z]+)@")
 ESCAPED = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}

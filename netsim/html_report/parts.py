@@ -20,11 +20,8 @@ Part = dict[str, Any]
 DASHES: dict[str, list[int]] = {"-": [], "--": [6, 4], ":": [2, 3], "-.": [6, 3, 2, 3]}
 """Lines of matplotlib as dashes and gaps in pixels."""
 
-USED = "utilization (%)"
-"""Its colors are absolute: the darkest is a full link."""
-
-MAX_ROWS = 200
-"""Most rows of a table, in the order given."""
+USED = "utilization (%)"  # its colors are absolute: the darkest is a full link
+MAX_ROWS = 200  # most rows of a table, in the order given
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from netsim.tracing.record import Replay
 from netsim.tracing.why import explain_flows
 from netsim.units import format_bytes, format_time
 
-ORDER, EXPLAINED = 60, 58
-"""Position of the slowest flows, and of those that are explained."""
+ORDER, EXPLAINED = 60, 58  # position of the slowest flows, and of those that are explained
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

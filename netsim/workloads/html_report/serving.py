@@ -28,8 +28,7 @@ from netsim.workloads.tracing.request_latency import (
 
 ORDER = 2
 MAX_CURVES = 12
-ALIKE = 0.05
-"""Relative difference up to which two latencies are called equal."""
+ALIKE = 0.05  # relative difference up to which two latencies are called equal
 
 WORST = (("tbt_max_ps", 5, "longest gap"), ("ttft_ps", 3, "latest first token"))
 """Column of requests, how many of the worst are shown, and what they have."""

@@ -66,7 +66,6 @@ THREE = {"overlap": "overlap", "kv_shared": "KV shared", "tp_searched": "tp sear
 """Fields of an assumption, and their names."""
 
 MIN_RATIO, MAX_RATIO = 0.0, 2.0  # range of the color scale, which is white at 1
-
 PALE = 0.55  # ratios closer to 1 than this get dark text, others white text
 
 CELL_IN, MARGINS_IN = (0.56, 0.24), (3.4, 1.9)

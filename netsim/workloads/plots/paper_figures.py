@@ -38,20 +38,11 @@ if TYPE_CHECKING:
 
 ENDINGS = ("png", "pdf")
 
-JOBS = {"dense": "dense", "MoE": "moe"}
-"""The paper's names of its models, and their jobs."""
-
-POST_HOC = "POST-HOC"
-"""Our input was chosen to give this value: no validation."""
-
-NOT_REPRODUCED = "not reproduced"
-"""The paper's inputs and formulas do not give its value."""
-
-SMALLER = "smaller"
-"""Simulated below the paper's size."""
-
-UNVERIFIED = "unverified"
-"""Our inputs, or the paper's value, are quoted from memory."""
+JOBS = {"dense": "dense", "MoE": "moe"}  # the paper's names of its models, and their jobs
+POST_HOC = "POST-HOC"  # our input was chosen to give this value: no validation
+NOT_REPRODUCED = "not reproduced"  # the paper's inputs and formulas do not give its value
+SMALLER = "smaller"  # simulated below the paper's size
+UNVERIFIED = "unverified"  # our inputs, or the paper's value, are quoted from memory
 
 MORE_THAN, LESS_THAN, AT_MOST, AT_LEAST = "more than", "less than", "at most", "at least"
 
@@ -180,8 +171,7 @@ IN_PAPER = "stated in the paper"
 LAW_NAMES = dict(
     zip(paper.LAWS, ("Kaplan", *(f"Hoffmann, approach {n}" for n in (1, 2, 3))), strict=True)
 )
-LAW = "hoffmann2"
-"""The law that the paper uses."""
+LAW = "hoffmann2"  # the law that the paper uses
 
 SIZES = {"N_opt_hoffmann2": 4.0, "N_50T": 1.0}
 """Metrics of `netsim.workloads.job`, and years of training, which the paper does not state."""

@@ -74,8 +74,7 @@ it."""
 SECOND_HALF = "feed-forward norm"
 """The first kernel of the second half of a layer; each half gathers and scatters."""
 
-DELAYED = "S3"
-"""The stage between datacenters; its delay overlaps with following chunks."""
+DELAYED = "S3"  # the stage between datacenters; its delay overlaps with following chunks
 
 
 PASSES = {
@@ -286,8 +285,7 @@ class StatedRatio(NamedTuple):
 
 
 ROCE = StatedRatio("RoCEv2", 9.0)
-SPRAYED = StatedRatio("sprayed", 1.05, "", AT_MOST)
-"""NDP and Homa: "within 5 % of optimal"."""
+SPRAYED = StatedRatio("sprayed", 1.05, "", AT_MOST)  # NDP and Homa: "within 5 % of optimal"
 
 
 def fig5(results: Sequence[Result]) -> PaperFigure:

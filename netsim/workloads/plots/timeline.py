@@ -450,8 +450,7 @@ def _places(rows: pl.DataFrame) -> Places:
 MAX_ROWS, FIRST_ROWS, MAX_STAGES = 64, 32, 8
 """Largest numbers of rows shown, without --hosts, and of stages then."""
 
-RESOLUTION = 2000
-"""Horizontal resolution: closer bars are merged."""
+RESOLUTION = 2000  # horizontal resolution: closer bars are merged
 
 COMPUTES = ("#9CC3E6", "#1F5C99", "#D5DCE4", "#5B8DB8", "#0B2E4F", "#B7B7B7")
 """Colors of computes, alternately light and dark."""
@@ -463,17 +462,13 @@ COMMUNICATION = (
 """Color and hatch of kinds of communication, distinct in gray."""
 
 MAX_TEXTS = 1000
-TEXT_PT, LETTER = 6.0, 0.62
-"""Text in bars: size in points, and width of a letter relative to it."""
+TEXT_PT, LETTER = 6.0, 0.62  # text in bars: size in points, and width of a letter relative to it
 
 MAX_PARTS = 300
 """Segments of a critical path shorter than 1/MAX_PARTS of the time are drawn together."""
 
-THIN = 1000
-"""Bars shorter than 1/THIN of the time have no edges and are drawn at that width."""
-
-FEW_HOSTS = 6
-"""Largest number of hosts without rows that are named."""
+THIN = 1000  # bars shorter than 1/THIN of the time have no edges and are drawn at that width
+FEW_HOSTS = 6  # largest number of hosts without rows that are named
 
 WIDE_IN, MARGIN_IN, ROW_IN = 9.0, 1.6, 0.22
 """Sizes in inches: width of the figure, margins, and height of a row."""
@@ -654,14 +649,9 @@ ANNOTATION_NAME, ANNOTATION_INT = 10, 4
 
 COUNTER, UNIT, SHARED_AXIS, SIZE_BYTES = 8, 3, 7, 3
 """Field of a TrackDescriptor for counters, fields of a CounterDescriptor, and a unit."""
-COUNTED, VALUE = 4, 30
-"""Type of a TrackEvent that sets a counter, and the field of its value."""
-
-QUEUES = 32
-"""Most queues, those that grew longest."""
-
-CLEARED = 1
-"""Flag of the first packet: the sequence has no earlier state."""
+COUNTED, VALUE = 4, 30  # type of a TrackEvent that sets a counter, and the field of its value
+QUEUES = 32  # most queues, those that grew longest
+CLEARED = 1  # flag of the first packet: the sequence has no earlier state
 
 
 class Slice(NamedTuple):
@@ -718,8 +708,7 @@ def _packets(
     yield from received
 
 
-Queue = Sequence[tuple[int, int]]
-"""Times in ps, and the bytes from then on."""
+Queue = Sequence[tuple[int, int]]  # times in ps, and the bytes from then on
 
 
 def _queues(result: Result, found: Timeline) -> dict[str, Queue]:

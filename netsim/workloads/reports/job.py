@@ -269,8 +269,7 @@ def _mfu(bases: Iterable[str | None]) -> str:
 
 Job = Mapping[str, Any]
 
-MAX_STEPS = 6
-"""Most steps printed."""
+MAX_STEPS = 6  # most steps printed
 
 WAITS = ("bubble", "skew", "other")
 

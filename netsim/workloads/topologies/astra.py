@@ -109,8 +109,7 @@ def _real(word: str, below: float) -> float:
 
 PARAMS = [Param("file", "file", REQUIRED, "network file of ASTRA-sim (.yml)")]
 
-HOST_CABLE_DIVISOR = 20
-"""Divisor of the smallest latency for the cable between host and router."""
+HOST_CABLE_DIVISOR = 20  # divisor of the smallest latency for the cable between host and router
 
 
 def build(params: Mapping[str, Any]) -> Network:

@@ -35,6 +35,7 @@ from netsim.common.inputs import read_bytes, read_json, unpacked, unreadable
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS, INT64, SIZE_BYTES
+from netsim.model.columns import rows_of
 from netsim.units import shortened, written
 
 NUMBERS = (
@@ -50,25 +51,17 @@ NUMBERS = (
 )
 """Numeric attributes that are read."""
 
-GROUP = "pg_name"
-"""The attribute with the name of a process group, as text or number."""
-
-DIMENSIONS = "involved_dim"
-"""The attribute with the network dimensions of a collective."""
-
-MISSING = -INT64
-"""The value of a missing attribute."""
-
-ATTRIBUTES = 10
-"""The field of nodes with attributes."""
+GROUP = "pg_name"  # the attribute with the name of a process group, as text or number
+DIMENSIONS = "involved_dim"  # the attribute with the network dimensions of a collective
+MISSING = -INT64  # the value of a missing attribute
+ATTRIBUTES = 10  # the field of nodes with attributes
 
 # Members of an attribute's value; lists have even numbers.
 _NAMED, _DOUBLE, _FLOAT, _STRING, _BYTES = 1, 3, 5, 29, 31
 _ZIGZAG, _SIGNED_32 = (15, 17), 23
 _FIRST_VALUE = 3
 
-_HEAD = 2
-"""Bytes before a short leading name: field and length."""
+_HEAD = 2  # bytes before a short leading name: field and length
 
 
 @dataclass(frozen=True)
@@ -210,14 +203,12 @@ BARRIER = COLLECTIVES.index("BARRIER")
 _VERSION = 1
 _ID, _NAME, _KIND, _CTRL, _DATA, _DURATION, _INPUTS = 1, 2, 3, 4, 5, 7, 8
 
-SUFFIX = ".0.et"
-"""Suffix of the first rank's trace, after the prefix."""
+SUFFIX = ".0.et"  # suffix of the first rank's trace, after the prefix
 
 PS_PER_US = 10**6
 LONGEST_US = HORIZON_PS // PS_PER_US
 
-OTHER_SCHEMAS = ("0.0.1",)
-"""Schema versions with other numbers of kinds."""
+OTHER_SCHEMAS = ("0.0.1",)  # schema versions with other numbers of kinds
 
 
 @dataclass(frozen=True)
@@ -399,8 +390,7 @@ def _edges(trace: ChakraTrace, waiting: Ints, awaited: NDArray[np.uint64]) -> tu
 
 Groups = dict[str, tuple[int, ...]]
 
-ALL = ("", "0")
-"""Names that mean all ranks unless listed."""
+ALL = ("", "0")  # names that mean all ranks unless listed
 
 
 def read_groups(path: Path, n_ranks: int) -> Groups:
@@ -452,19 +442,15 @@ def _members(name: str, ranks: Any, n_ranks: int) -> tuple[int, ...]:
     return tuple(ranks) or tuple(range(n_ranks))
 
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""Wire types."""
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
 
 _KNOWN = np.isin(np.arange(8), (VARINT, FIXED64, BYTES, FIXED32))
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
-_DIGITS = 10
-"""Most bytes of a varint: 64 bits in groups of seven."""
-
-FIELD_BYTES = 400
-"""Memory per field while decoding, in bytes."""
+_DIGITS = 10  # most bytes of a varint: 64 bits in groups of seven
+FIELD_BYTES = 400  # memory per field while decoding, in bytes
 
 
 class DamagedMessageError(InputError):
@@ -581,7 +567,7 @@ def listed(data: Bytes, fields: Fields) -> tuple[Ints, NDArray[np.uint64]]:
     for k in np.flatnonzero(data[packed.end - 1] >= 0x80)[:1]:
         raise DamagedMessageError(int(packed.message[k]), "ends within a number")
     size = packed.end - packed.begin
-    at = np.arange(size.sum()) + np.repeat(packed.begin - np.cumsum(size) + size, size)
+    at = rows_of(packed.begin, size)
     is_last = data[at] < 0x80
     starts = np.flatnonzero(np.append(True, is_last[:-1])[: at.size])
     of = np.repeat(np.arange(size.size), size)[starts]

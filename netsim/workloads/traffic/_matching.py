@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
-ANY = -1
-"""Wildcard source or tag of a receive."""
-
-MAX_NAMED = 4
-"""Largest number of mismatches named in an error."""
+ANY = -1  # wildcard source or tag of a receive
+MAX_NAMED = 4  # largest number of mismatches named in an error
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,8 @@ Ints = NDArray[np.int64]
 
 PS_PER_NS = 1000
 
-IN_A_RUN = 5
-"""Memory of a task and its flow in a run, relative to table building."""
-
-SURELY = 40
-"""The same with transports and paths that hold much state per flow."""
+IN_A_RUN = 5  # memory of a task and its flow in a run, relative to table building
+SURELY = 40  # the same with transports and paths that hold much state per flow
 
 Part = TypeVar("Part", bound="JobPart")
 

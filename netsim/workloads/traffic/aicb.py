@@ -206,8 +206,7 @@ def _row(line: int, cell: dict[str, str]) -> AicbRow | None:
 
 Ints = NDArray[np.int64]
 
-STREAM = 0
-"""The stream of all rows: a rank runs them in sequence."""
+STREAM = 0  # the stream of all rows: a rank runs them in sequence
 
 OVER_STAGES = (PP, EMBEDDING, ALL)
 """Kinds of groups that span pipeline stages; the file has such a row once per stage."""

@@ -247,11 +247,8 @@ Ints = NDArray[np.int64]
 WHATS = {name: name.lower().removesuffix("_block") for name in et.COLLECTIVES}
 """netsim's names of Chakra's collectives."""
 
-OF_SHARDS = ("ALL_GATHER", "GATHER")
-"""Collectives whose comm_size is one rank's shard."""
-
-MAX_NAMED = 3
-"""Largest number of nodes named in an error."""
+OF_SHARDS = ("ALL_GATHER", "GATHER")  # collectives whose comm_size is one rank's shard
+MAX_NAMED = 3  # largest number of nodes named in an error
 
 
 @dataclass(frozen=True)
@@ -461,11 +458,8 @@ CPU, GPU, COMMUNICATION = range(3)
 ROOTED = ("REDUCE", "GATHER", "SCATTER", "BROADCAST")
 """Collectives with a root, which traces do not name."""
 
-LABELED = 100_000
-"""Largest number of operations that get their nodes' names as labels."""
-
-P2P = "p2p"
-"""Kind of point-to-point messages."""
+LABELED = 100_000  # largest number of operations that get their nodes' names as labels
+P2P = "p2p"  # kind of point-to-point messages
 
 
 @dataclass(frozen=True)

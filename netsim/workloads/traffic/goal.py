@@ -51,6 +51,7 @@ from netsim.common.inputs import at_line, read_text, require_file, unreadable, u
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import COUNT, HORIZON_PS, PS_BITS, SIZE_BYTES
+from netsim.model.columns import rows_of
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import shortened, written
@@ -68,20 +69,14 @@ SEND, RECV, CALC = KINDS = (1, 2, 3)
 NAMES = {SEND: "send", RECV: "recv", CALC: "calc"}
 """Kinds of operations, as numbered in binary files."""
 
-ANY = -1
-"""Wildcard source or tag of a receive."""
+ANY = -1  # wildcard source or tag of a receive
 
 PS_PER_NS = 1000
 
 MAGIC = 4223
-SPOILED = 2342
-"""Magic of a file modified by LogGOPSim (--save-mem), which cannot be read again."""
-
-HEAD = 6
-"""Bytes between the magic and the table of ranks."""
-
-UNKNOWN = (1 << 32) - 1
-"""Wildcard in files."""
+SPOILED = 2342  # magic of a file modified by LogGOPSim (--save-mem), which cannot be read again
+HEAD = 6  # bytes between the magic and the table of ranks
+UNKNOWN = (1 << 32) - 1  # wildcard in files
 
 RECORD = np.dtype(
     [
@@ -168,8 +163,7 @@ def check_ranks(path: Path, n_ranks: int, n_bytes: int) -> None:
         raise InputError(f"{n_ranks} ranks in a file of {n_bytes} bytes", file=str(path))
 
 
-Edges = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Nodes, and those that wait for them."""
+Edges = tuple[NDArray[np.int64], NDArray[np.int64]]  # nodes, and those that wait for them
 
 
 @dataclass(frozen=True)
@@ -254,8 +248,7 @@ def _edges(nodes: NDArray[np.void], which: str, waiting: NDArray[np.int64]) -> E
     for node in np.flatnonzero((counts > 0) & (begin + counts > waiting.size))[:1].tolist():
         raise InputError(f"the {counts[node]} dependents of node {node} exceed its rank's part")
     first = np.repeat(np.arange(counts.size), counts)
-    place = np.arange(first.size) - np.repeat(np.cumsum(counts) - counts - begin, counts)
-    then = waiting[place]
+    then = waiting[rows_of(begin, counts)]
     for edge in np.flatnonzero(then >= counts.size)[:1].tolist():
         raise InputError(f"unknown node {then[edge]} waits for node {first[edge]}")
     return first, then
@@ -317,11 +310,8 @@ COLUMNS: dict[str, tuple[type[np.integer[Any]], int]] = {
 }
 """Type and default of an operation's numbers."""
 
-MANY = 18
-"""Numbers with more digits may exceed int64."""
-
-MAX_CPU = 255
-"""Largest index of a CPU or NIC."""
+MANY = 18  # numbers with more digits may exceed int64
+MAX_CPU = 255  # largest index of a CPU or NIC
 
 HINT = (
     'such as "l1: send 4096b to 1 tag 7", "l2: recv 4096b from 0 tag 7", "l3: calc 1000", '
@@ -482,8 +472,7 @@ def _numbers(path: Path, lines: Ints, texts: Any) -> NDArray[Any]:
     return made
 
 
-LABELED = 100_000
-"""Largest number of operations that get labels with their lines."""
+LABELED = 100_000  # largest number of operations that get labels with their lines
 
 
 @dataclass(frozen=True)

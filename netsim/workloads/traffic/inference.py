@@ -72,7 +72,6 @@ COMPUTE, ALL_REDUCE = 0, 1
 messages use none."""
 
 BLOCKS = 2  # blocks per layer: attention and MLP, each with an all-reduce
-
 REQUEST_BYTES = 64  # size of a request for pooled memory
 
 TP, KV, POOL, CONTROL = KINDS = ("tp", "kv", "pool", "control")
@@ -342,7 +341,6 @@ PACKET_KEYS = ("algorithm", "channels", "chunk", "latency")
 """Parameters that need all-reduces in packets."""
 
 TOKENS = 1500  # default length of a prompt or a context
-
 MESSAGE_BYTES = 400  # estimated memory of one operation while the traffic is built
 
 PARAMS = [

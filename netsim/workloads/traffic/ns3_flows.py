@@ -126,11 +126,8 @@ NS3 = ("src", "dst", "priority_group", "dport", "bytes", "start_s")
 NS3_SHORT = tuple(name for name in NS3 if name != "dport")
 OPERA = ("src", "dst", "bytes", "start_ns")
 
-PS = {"start_s": 10**12, "start_ns": 10**3}
-"""Picoseconds per unit of start times."""
-
-EXACT = 2.0**53
-"""Start times above this, in ps, are inexact in double precision."""
+PS = {"start_s": 10**12, "start_ns": 10**3}  # picoseconds per unit of start times
+EXACT = 2.0**53  # start times above this, in ps, are inexact in double precision
 
 
 @dataclass(frozen=True)

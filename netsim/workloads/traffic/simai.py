@@ -91,11 +91,8 @@ LISTS = ("checkpoints", "checkpoint_initiates")
 WIDTH = 12
 LONGEST_NS = HORIZON_PS // PS_PER_NS
 
-FIRST_ROW = "embedding_layer"
-"""The first row of a micro-batch."""
-
-BEHIND = re.compile(r"(cross_entropy|optimizer)[0-9]*", re.ASCII)
-"""Rows after all micro-batches."""
+FIRST_ROW = "embedding_layer"  # the first row of a micro-batch
+BEHIND = re.compile(r"(cross_entropy|optimizer)[0-9]*", re.ASCII)  # rows after all micro-batches
 
 
 @dataclass(frozen=True)
@@ -262,8 +259,7 @@ Ints = NDArray[np.int64]
 COMPUTE, WEIGHTS = range(2)
 """Streams: a rank's sequential work, and collectives of weight gradients."""
 
-MIN_BYTES = 4096
-"""Smallest forward collective, as in SimAI."""
+MIN_BYTES = 4096  # smallest forward collective, as in SimAI
 
 TP, DP, PP = "tp", "dp", "pp"
 

@@ -51,8 +51,7 @@ from netsim.workloads.training.sample import (
 )
 from netsim.workloads.training.step import operations_of, steps_of
 
-MESSAGE_BYTES = 400
-"""Estimated memory of one operation while the traffic is built."""
+MESSAGE_BYTES = 400  # estimated memory of one operation while the traffic is built
 
 COLLECTIVE_KINDS = tuple(kind for kind in KINDS if kind != ALWAYS_PACKETS)
 

@@ -36,8 +36,7 @@ from netsim.workloads.job.load import load_machine
 from netsim.workloads.job.machine import Shape
 from netsim.workloads.operations import Operations
 
-BAND = 1 << 20
-"""Size up to which latencies count, and beyond which rates do."""
+BAND = 1 << 20  # size up to which latencies count, and beyond which rates do
 
 BANDS: tuple[dict[str, Any], ...] = (
     {"tolerance": 0.10, "because": "up to 1 MiB; latencies vary between runs"},
