@@ -87,8 +87,7 @@ def orders(n: int, how: CollectiveOptions) -> Ints:
     if how.ring_order == ALTERNATING:
         place = np.where(which % 2, node - 1 - place, place)
     channel = np.arange(how.channels)[:, None]
-    found: Ints = which * node + (channel + place) % node
-    return found
+    return np.asarray(which * node + (channel + place) % node)
 
 
 def _steps(what: str, n: int) -> tuple[int, int]:
@@ -194,13 +193,12 @@ def _rings(what: str, near: bool, n: int, node: int) -> Steps:
     k = members.shape[1]
     rows = np.arange(members.shape[0])[:, None] * len(inner)
     before = np.arange(-k, len(inner) - k)  # the send of a position in the step before
-    waiting = np.repeat(np.arange(len(inner)), np.diff(inner.after_ptr))
     return steps(
         n,
         (members[:, inner.src], members[:, inner.dst]),
         Carried(first, n // node if near else 1, node if near else 1, inner.adds),
         np.ones(n, np.int64),
-        after=(rows + inner.after, rows + waiting),
+        after=(rows + inner.after, rows + inner.waiting),
         follows=np.where(before < 0, -1, rows + before),
     )
 
@@ -225,15 +223,9 @@ def _all_to_all(n: int, node: int, size_bytes: int) -> Steps:
 def _hierarchical_hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
     node = _node(n, how)
     members = np.arange(n).reshape(-1, node)
-    parts = (
-        1
-        if what == "all_to_all"
-        else how.channels * pieces_of(size_bytes, how.channels, how.chunk_bytes)
-    )
-    near, far = size_bytes // parts // node, size_bytes // parts // n
-    if what == "all_to_all":
-        far *= node
     rings = what != "all_to_all"
+    parts = how.channels * pieces_of(size_bytes, how.channels, how.chunk_bytes) if rings else 1
+    near, far = size_bytes // parts // node, size_bytes // parts // n * (1 if rings else node)
     return replace(
         _among(members, near, rings), far=_among(members.T, far, rings) if node < n else None
     )
@@ -531,7 +523,9 @@ def _in_network(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> S
             np.concatenate([up, np.full(down.shape, n)], axis=1),
             np.concatenate([np.full(up.shape, n), down], axis=1),
         ),
-        Carried(np.broadcast_to(shard * chunks + chunk, here.shape), adds=_adds(what) & ups),
+        Carried(
+            np.broadcast_to(shard * chunks + chunk, here.shape), adds=(what not in FROM_ONE) & ups
+        ),
         np.ones(shard.size, np.int64),
         after=(
             np.broadcast_to(here[:, :n_up, None], pairs),
@@ -548,10 +542,6 @@ def _pieces(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> tuple
     """Return the number of shards, and of consecutive chunks of each."""
     shards = n if what in SHARDED else 1
     return shards, pieces_of(-(-size_bytes // shards), how.channels, how.chunk_bytes)
-
-
-def _adds(what: str) -> bool:
-    return what not in FROM_ONE
 
 
 def _ends(what: str, n: int, shard: Ints, root: int) -> tuple[Ints, Ints]:

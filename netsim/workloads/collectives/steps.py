@@ -59,13 +59,18 @@ class Steps:
     def __len__(self) -> int:
         return int(self.src.size)
 
+    @property
+    def waiting(self) -> Ints:
+        """int64[...]: the send that waits for each delivery of `after`."""
+        return np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
+
     def software(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """bool[m] twice: the sends, and the deliveries, that take software latency.
 
         A send takes it before it starts. If it follows another send, the latency overlaps with that
         one and so counts from the delivery that the send waits for.
         """
-        waiting = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
+        waiting = self.waiting
         delivered, told = np.zeros(len(self), bool), np.zeros(len(self), bool)
         delivered[self.after[self.follows[waiting] >= 0]] = True
         told[waiting[delivered[self.after]]] = True
@@ -75,16 +80,14 @@ class Steps:
     def noticed(self) -> NDArray[np.bool_]:
         """bool[m]: deliveries with software latency that trigger sends which follow no other."""
         sends, delivered = self.software()
-        waiting = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
-        found = np.zeros(len(self), bool)
-        found[self.after[(self.follows[waiting] < 0) & ~sends[waiting]]] = True
-        return found & delivered
+        waiting, noticed = self.waiting, np.zeros(len(self), bool)
+        noticed[self.after[(self.follows[waiting] < 0) & ~sends[waiting]]] = True
+        return noticed & delivered
 
     def bytes_of(self, piece_bytes: Ints) -> Ints:
         """int64[g, m]: bytes of each send for each of g rows of pieces; 0: nothing to send."""
         if (self.count == 1).all():
-            found: Ints = piece_bytes[:, self.first % piece_bytes.shape[1]]
-            return found
+            return np.asarray(piece_bytes[:, self.first % piece_bytes.shape[1]])
         carried = (self.first, self.count, self.stride)
         return np.array([_sizes(row, *carried) for row in piece_bytes]).reshape(-1, len(self))
 
@@ -162,14 +165,14 @@ def one_after_the_other(n: int, parts: Sequence[Steps], piece_bytes: Ints) -> St
     pairs, follows = [], []
     for k, part in enumerate(parts):
         at = sizes[k]
-        waiting = np.repeat(np.arange(len(part)), np.diff(part.after_ptr))
-        pairs.append((at + part.after, at + waiting))
-        if k:
-            first, then = _pairs_at(parts[k - 1].dst, _kept(parts[k - 1]), part.src)
-            pairs.append((sizes[k - 1] + first, at + then))
+        pairs.append((at + part.after, at + part.waiting))
         last = np.full(n, -1)
         if k:
-            last[parts[k - 1].src] = sizes[k - 1] + np.arange(len(parts[k - 1]))
+            before, begin = parts[k - 1], sizes[k - 1]
+            kept = np.setdiff1d(np.arange(len(before)), before.after)
+            first, then = _pairs_at(before.dst, kept, part.src)
+            pairs.append((begin + first, at + then))
+            last[before.src] = begin + np.arange(len(before))
         follows.append(np.where(part.follows >= 0, part.follows + at, last[part.src]))
 
     def column(name: str) -> NDArray[Any]:
@@ -189,22 +192,15 @@ def side_by_side(alone: Steps, parts: int, piece_bytes: Ints) -> Steps:
     """Repeat sends for each part of the buffer; piece p of part k is p * parts + k."""
     m = len(alone)
     part = np.arange(parts)[:, None]
-    waiting = np.repeat(np.arange(m), np.diff(alone.after_ptr))
     shape = (parts, m)
     return steps(
         alone.n,
         (np.broadcast_to(alone.src, shape), np.broadcast_to(alone.dst, shape)),
         Carried(alone.first * parts + part, alone.count, alone.stride * parts, alone.adds),
         piece_bytes,
-        after=(part * m + alone.after, part * m + waiting),
+        after=(part * m + alone.after, part * m + alone.waiting),
         follows=np.where(alone.follows < 0, -1, part * m + alone.follows),
     )
-
-
-def _kept(part: Steps) -> Ints:
-    waited = np.zeros(len(part), bool)
-    waited[part.after] = True
-    return np.flatnonzero(~waited)
 
 
 def _pairs_at(dst: NDArray[np.int32], which: Ints, src: NDArray[np.int32]) -> tuple[Ints, Ints]:
@@ -227,12 +223,11 @@ def _sizes(piece_bytes: Ints, first: Ints, count: Ints, stride: Ints) -> Ints:
     if (stride == 1).all() and (count <= n).all():
         until = np.concatenate([[0], np.cumsum(np.concatenate([piece_bytes, piece_bytes]))])
         start = first % n
-        found: Ints = until[start + count] - until[start]
-        return found
-    found = np.zeros(first.size, np.int64)
+        return np.asarray(until[start + count] - until[start])
+    sizes = np.zeros(first.size, np.int64)
     for i in range(int(count.max())):
-        found += np.where(i < count, piece_bytes[(first + i * stride) % n], 0)
-    return found
+        sizes += np.where(i < count, piece_bytes[(first + i * stride) % n], 0)
+    return sizes
 
 
 SAME, ROTATED, ALTERNATING = RING_ORDERS = ("same", "rotated", "alternating")

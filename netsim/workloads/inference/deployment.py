@@ -397,13 +397,6 @@ def reduce_share(tp: int) -> float:
     return 2 * (tp - 1) / tp
 
 
-def reduce_steps(deployment: Deployment) -> int:
-    """Return the steps of an all-reduce in sequence."""
-    if deployment.tp == 1:
-        return 0
-    return 2 if deployment.options.all_reduce == "direct" else 2 * (deployment.tp - 1)
-
-
 @lru_cache(maxsize=1024)
 def iteration_cost(deployment: Deployment) -> IterationCost:
     """Return what an iteration of a deployment costs.
@@ -423,6 +416,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
     head = model.vocabulary * model.hidden / tp if options.embeddings else 0.0
     row_bytes = model.hidden * activation
     n_reduces = ALL_REDUCES_PER_LAYER * model.layers if tp > 1 else 0
+    reduce_steps = 2 * (min(tp, 2) if options.all_reduce == "direct" else tp) - 2
     return IterationCost(
         layers=model.layers,
         tp=tp,
@@ -445,7 +439,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
         one_roofline=options.roofline == "layer",
         async_launch=overheads.async_launch,
         all_reduces=n_reduces,
-        all_reduce_ps=float(reduce_steps(deployment) * overheads.step_latency),
+        all_reduce_ps=float(reduce_steps * overheads.step_latency),
         reduced_row_ps=reduce_share(tp) * row_bytes * sent,
         row_bytes=row_bytes,
         overlap=options.overlap,

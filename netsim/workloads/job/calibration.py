@@ -587,21 +587,16 @@ def without_sizes(rows: Iterable[Measurement], rates: Rates) -> dict[str, list[R
 def machine_toml(
     base: Mapping[str, Any], fits: Fits, files: Sequence[MeasuredFile], found: Iterable[Summary]
 ) -> str:
-    """Return the text of a machine file: the values of `base`, the fitted curves, and their
-    provenance.
-    """
-    table = {**base, "source": _source(base, files)}
+    """Return the text of a machine file: values of `base`, fitted curves, and their provenance."""
+    names = ", ".join(file.name for file in files)
+    source = f"collectives measured ({names}); otherwise: {base.get('source', 'its own file')}"
+    table = {**base, "source": source}
     for between, link in ((False, "scale_up"), (True, "scale_out")):
         curves = {what: as_table(one) for (what, far), one in fits.items() if far == between}
         if curves:
             table[link] = {**table[link], "measured": curves}
     comments = "\n".join("# " + printable(line) for line in _provenance(files, found))
     return comments + "\n" + toml_text(table)
-
-
-def _source(base: Mapping[str, Any], files: Sequence[MeasuredFile]) -> str:
-    names = ", ".join(file.name for file in files)
-    return f"collectives measured ({names}); otherwise: {base.get('source', 'its own file')}"
 
 
 def _provenance(files: Sequence[MeasuredFile], found: Iterable[Summary]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from netsim.common.inputs import is_file, locate, read_toml, user_path
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.params import Unit, keys_of, read_each, read_table, unknown_keys
 from netsim.units import format_bytes, written
-from netsim.workloads.job.job import Job, Layout, Model, Optimizer, Overlap, Precision
+from netsim.workloads.job.job import Job, Layout, Model, Optimizer, Overlap, Precision, conflict
 from netsim.workloads.job.machine import Machine
 from netsim.workloads.job.work import stage_memory
 
@@ -30,18 +30,14 @@ def job_errors(job: Job, *, fits: bool = True) -> list[InputError]:
     return found
 
 
-def _error(key: str, message: str, hint: str) -> InputError:
-    return InputError(message, key=key, hint=hint)
-
-
 def _conflicts(job: Job) -> Iterator[InputError]:
     """Yield conflicts between the layout and the model."""
     layout, model = job.layout, job.model
     if layout.ep > 1 and not model.experts:
-        yield _error("layout.ep", "requires a model with experts", "ep = 1")
+        yield conflict("layout.ep", "requires a model with experts", "ep = 1")
     if layout.recompute == "selective" and model.fused_attention:
         message = "selective conflicts with fused attention, which keeps no scores"
-        yield _error("layout.recompute", message, 'recompute = "none" or "full"')
+        yield conflict("layout.recompute", message, 'recompute = "none" or "full"')
 
 
 def _formats(job: Job) -> Iterator[InputError]:
@@ -71,17 +67,17 @@ def _divides(job: Job) -> Iterator[InputError]:
     n_stages = layout.pp * layout.virtual_stages
     if n_stages > model.layers:
         message = f"{n_stages} virtual stages exceed the {model.layers} layers"
-        yield _error("layout.pp", message, "use fewer")
+        yield conflict("layout.pp", message, "use fewer")
     rack = layout.dp_levels[0] if layout.dp_levels else 1
     if rack > 1 and layout.tp * layout.cp * rack > machine.domain_gpus:
         gpus = layout.tp * layout.cp
         message = f"{rack} replicas of {gpus} GPUs exceed a domain of {machine.domain_gpus} GPUs"
-        yield _error("layout.dp_levels", message, "use fewer replicas per rack")
+        yield conflict("layout.dp_levels", message, "use fewer replicas per rack")
     if layout.uneven:
         return
     if layout.tp <= machine.domain_gpus and machine.domain_gpus % layout.tp:
         message = f"{layout.tp} does not divide the domain of {machine.domain_gpus} GPUs"
-        yield _error("layout.tp", message, f"a divisor of {machine.domain_gpus}")
+        yield conflict("layout.tp", message, f"a divisor of {machine.domain_gpus}")
     widths = {"hidden size": model.hidden, "heads": model.heads}
     if model.layers > model.moe_layers:
         widths["feed-forward width"] = model.width
@@ -94,10 +90,10 @@ def _divides(job: Job) -> Iterator[InputError]:
     if model.sequence % sharers:
         key = "layout.cp" if layout.cp > 1 else "layout.sp"
         message = f"{sharers} GPUs do not divide {model.sequence} tokens evenly"
-        yield _error(key, message, f"a divisor of {model.sequence}, or uneven = true")
+        yield conflict(key, message, f"a divisor of {model.sequence}, or uneven = true")
     if model.layers % n_stages and n_stages < model.layers:
         message = f"{n_stages} virtual stages do not divide {model.layers} layers"
-        yield _error("layout.pp", message, f"a divisor of {model.layers}, or uneven = true")
+        yield conflict("layout.pp", message, f"a divisor of {model.layers}, or uneven = true")
 
 
 def _batch(layout: Layout) -> Iterator[InputError]:
@@ -105,10 +101,10 @@ def _batch(layout: Layout) -> Iterator[InputError]:
     if layout.global_batch % share:
         message = f"{layout.global_batch} sequences do not divide into {layout.replicas} replicas "
         message += f"with micro-batches of {layout.micro_batch}"
-        yield _error(key, message, f"a multiple of {share}")
+        yield conflict(key, message, f"a multiple of {share}")
     elif layout.schedule == "interleaved" and layout.micro_batches % layout.pp:
         message = f"{layout.micro_batches} micro-batches do not divide into groups of {layout.pp}, "
-        yield _error(key, message + "which interleaved requires", f"a multiple of {layout.pp}")
+        yield conflict(key, message + "which interleaved requires", f"a multiple of {layout.pp}")
 
 
 def _shares(key: str, n: int, amounts: dict[str, int]) -> Iterator[InputError]:
@@ -117,7 +113,7 @@ def _shares(key: str, n: int, amounts: dict[str, int]) -> Iterator[InputError]:
     if rests:
         divisor = math.gcd(*amounts.values())
         hint = f"a divisor of {divisor}" + (", or uneven = true" if key == "tp" else "")
-        yield _error(f"layout.{key}", f"{n} does not divide {', '.join(rests)}", hint)
+        yield conflict(f"layout.{key}", f"{n} does not divide {', '.join(rests)}", hint)
 
 
 def _fits(job: Job) -> Iterator[InputError]:
@@ -134,7 +130,7 @@ def _fits(job: Job) -> Iterator[InputError]:
     message = f"a GPU of stage {stage} needs {format_bytes(round(need.total), 4)} and has "
     message += f"{format_bytes(job.machine.memory, 4)}: {parts}"
     hint = "use more tp, pp or zero, recompute, or a smaller micro_batch"
-    yield _error("machine.memory", message, hint)
+    yield conflict("machine.memory", message, hint)
 
 
 WORKLOADS = Path(__file__).parents[1]

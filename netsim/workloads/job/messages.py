@@ -118,7 +118,7 @@ def _range(values: NDArray[np.int64]) -> str:
 
 AXES = ("pp", "dp", "cp", "tp")  # coordinates of a rank, slowest first
 
-GROUPS = ("tp", "cp", "pp", "dp", "ep", "expert_dp", "s1", "s2", "s3", "s4", "s5")
+GROUPS = ("tp", "cp", "pp", "dp", "ep", "expert_dp", "s1", "s2", "s3")
 """Kinds of groups of `Ranks.groups`."""
 
 
@@ -166,8 +166,8 @@ class Ranks:
 
         `tp`, `cp` and `pp` vary one axis; `dp` varies dp and cp (same weights). `ep` are adjacent
         replicas, `expert_dp` the ranks with the same experts in all of them. `s1`, `s2` and `s3`
-        divide `dp`: within a rack, across racks of a site, across sites; `s4` is `s2`, `s5` is
-        `s1`. Raises KeyError for another kind.
+        divide `dp`: within a rack, across racks of a site, across sites. Raises KeyError for
+        another kind.
         """
         rack, racks, sites = self.dp_levels
         by_level = (self.pp, sites, racks, rack, self.cp, self.tp)
@@ -182,7 +182,7 @@ class Ranks:
             "s1": (by_level, (3, 4)),
             "s2": (by_level, (2,)),
             "s3": (by_level, (1,)),
-        }[{"s4": "s2", "s5": "s1"}.get(kind, kind)]
+        }[kind]
         rest = [axis for axis in range(len(shape)) if axis not in over]
         members = math.prod(shape[axis] for axis in over)
         ordered: NDArray[np.int64] = self.numbers.reshape(shape).transpose(*rest, *over)

@@ -38,11 +38,10 @@ from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.params import NUMBER, key, read_each, read_table, unknown_keys
 from netsim.workloads.job.job import ACCOUNTINGS, Job, parameters
 from netsim.workloads.job.load import job_from, load_job, presets
-from netsim.workloads.job.machine import FLOPS_RATE
+from netsim.workloads.job.machine import FLOPS_RATE, PS_PER_S
 from netsim.workloads.job.messages import Message, messages
 from netsim.workloads.job.work import bytes_of_parameter, layer_held, stage_times
 
-PS_PER_S = 10**12
 JOBS = ("dense", "moe")
 
 

@@ -30,6 +30,7 @@ from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 from netsim.workloads.job.job import RECOMPUTE, Job, Layout, Overlap
 from netsim.workloads.job.load import job_errors
+from netsim.workloads.job.machine import PS_PER_S
 from netsim.workloads.job.messages import Message, messages
 from netsim.workloads.job.schedules import bubble_ps
 from netsim.workloads.job.work import (
@@ -40,8 +41,6 @@ from netsim.workloads.job.work import (
     stage_memory,
     stage_times,
 )
-
-PS_PER_S = 10**12
 
 SPLIT = ("zb_h1", "zb_h2")  # schedules that defer weight gradients and end with them
 
@@ -211,15 +210,9 @@ def _message_counts(job: Job, number: int) -> dict[str, int]:
         "dense_layer": len(layers) - moe,
         "embedding": int(number == 0),
         "head": int(number == last),
-        "sends_forward": int(number < last),
-        "sends_backward": int(number > 0),
+        "forward": int(number < last),  # sends to the next virtual stage, and to the one before
+        "backward_input": int(number > 0),
     }
-
-
-def _count(one: Message, counts: dict[str, int]) -> int:
-    if one.per != "virtual_stage":
-        return one.times * counts[one.per]
-    return one.times * counts["sends_forward" if one.when == "forward" else "sends_backward"]
 
 
 Exposures = list[tuple[str, str, float, bool]]
@@ -234,10 +227,10 @@ def _exposed(job: Job, counts: dict[str, int], compute: LayerTimes) -> Exposures
     found: Exposures = []
     room = {name.removesuffix("_ps"): float(time) for name, time in asdict(compute).items()}
     for one in messages(job):
-        n = 0 if one.when == "step" else _count(one, counts)
-        if n == 0:
+        n = counts[one.when if one.per == "virtual_stage" else one.per]
+        if n == 0 or one.when == "step":
             continue
-        time = n * one.time_ps(job)
+        time = n * one.times * one.time_ps(job)
         if one.kind == "pp" and overlap.p2p_comm:
             found.append((one.kind, one.when, time, True))
             continue

@@ -360,12 +360,9 @@ def layer_kept(job: Job, experts: bool) -> float:
         sizes = sizes_of(job)
         return sizes.activation * sizes.own_tokens * job.model.hidden
     selective = job.layout.recompute == "selective"
-    return _kept(kernel for kernel in kernels if not (selective and _dropped(kernel)))
-
-
-def _dropped(kernel: Kernel) -> bool:
-    """Return whether selective recomputation recomputes a kernel's output."""
-    return kernel.core and kernel.name != "scores"
+    # Selective recomputation recomputes the outputs of core kernels after the scores.
+    dropped = {one.name for one in kernels if selective and one.core and one.name != "scores"}
+    return _kept(kernel for kernel in kernels if kernel.name not in dropped)
 
 
 def _kept(kernels: Iterable[Kernel]) -> float:

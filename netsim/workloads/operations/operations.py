@@ -626,7 +626,7 @@ def _waits(steps: Steps) -> tuple[Edges, Edges]:
     A unit sends many messages after the same deliveries. To avoid an edge per pair, the receive of
     the last delivery waits for the others.
     """
-    waiting = np.repeat(np.arange(len(steps)), np.diff(steps.after_ptr))
+    waiting = steps.waiting
     unit = steps.src[waiting] >= steps.n - steps.units
     if not unit.any():
         none = np.zeros(0, np.int64)
@@ -642,8 +642,7 @@ def _waits(steps: Steps) -> tuple[Edges, Edges]:
 def _labels(table: OperationTable, operation: Ints) -> list[str] | None:
     if table.label is None:
         return None
-    found: list[Any] = np.array(table.label, object)[operation].tolist()
-    return found
+    return list(np.array(table.label, object)[operation])
 
 
 def _engine_streams(table: OperationTable, which: Ints) -> Ints:
@@ -664,10 +663,9 @@ def _engine_streams(table: OperationTable, which: Ints) -> Ints:
 def _place_among_equals(values: Ints) -> Ints:
     """int64[n]: number of earlier equal values."""
     order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    found: Ints = np.empty(values.size, np.int64)
-    found[order] = np.arange(values.size) - np.searchsorted(ordered, ordered)
-    return found
+    ordered, place = values[order], np.empty(values.size, np.int64)
+    place[order] = np.arange(values.size) - np.searchsorted(ordered, ordered)
+    return place
 
 
 MAX_NAMED = 6  # largest number of operations named in an error about a cycle

@@ -28,12 +28,13 @@ from netsim.errors import InputError
 from netsim.limits import HORIZON_PS
 from netsim.params import Param
 from netsim.units import format_time, parse_time_ps, written
+from netsim.workloads.cost.costs import SHRINK, STOP
 from netsim.workloads.serving.instance import DOWN, SHRUNK, WHOLE
 from netsim.workloads.serving.plan import Group, check_used
 
 Ints = NDArray[np.int64]
 
-STOP, SHRINK = ON_FAILURE = ("stop", "shrink")
+ON_FAILURE = (STOP, SHRINK)
 
 MAX_OUTAGES = 1_000_000
 BLOCK = 64  # times to failure drawn at once for each instance

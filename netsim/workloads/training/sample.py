@@ -296,7 +296,12 @@ def sample_notes(sample: JobSample, steps: int) -> tuple[str, ...]:
     ]
     if len(ranks) < len(whole) or sample.micro_batches < layout.micro_batches:
         notes.append(f"Simulated sample: {_shape(ranks)}, {_batches(sample.micro_batches)}.")
-    notes += _stage_notes(sample)
+    if ranks.pp < layout.pp:
+        notes.append(
+            f"The first {ranks.pp:,} stages represent {layout.pp:,}: the bubble is "
+            f"{ranks.pp - 1:,} stages long instead of {layout.pp - 1:,}, and the other stages and "
+            "the head take no time."
+        )
     notes += _group_notes(sample)
     if sample.micro_batches < layout.micro_batches:
         notes.append(
@@ -311,7 +316,7 @@ def sample_notes(sample: JobSample, steps: int) -> tuple[str, ...]:
             f"{sample.scale:g}; delays of links and switches are not, so in the sample's shares "
             f"they weigh {1 / sample.scale:,.4g} times as much; the forecast undoes this."
         )
-    timed = [kind for kind in KINDS if kind in sample.formula & _kinds(job)]
+    timed = [kind for kind in KINDS if kind in sample.formula & {one.kind for one in messages(job)}]
     if timed:
         notes.append(
             f"Timed by formula on idle links: {', '.join(timed)}. They send no packets, and their "
@@ -324,24 +329,10 @@ def _batches(n: int) -> str:
     return f"{n:,} micro-batch{'es' * (n != 1)}"
 
 
-def _kinds(job: Job) -> set[str]:
-    return {one.kind for one in messages(job)}
-
-
 def _shape(ranks: Ranks) -> str:
     sizes = [f"{name} {getattr(ranks, name)}" for name in ("tp", "cp", "pp", "dp", "ep")]
     used = [text for text in sizes if not text.endswith(" 1")]
     return f"{len(ranks):,} GPUs" + (f" ({', '.join(used)})" if used else "")
-
-
-def _stage_notes(sample: JobSample) -> list[str]:
-    pp, job_pp = sample.ranks.pp, sample.job.layout.pp
-    if pp == job_pp:
-        return []
-    return [
-        f"The first {pp:,} stages represent {job_pp:,}: the bubble is {pp - 1:,} stages long "
-        f"instead of {job_pp - 1:,}, and the other stages and the head take no time."
-    ]
 
 
 def _group_notes(sample: JobSample) -> list[str]:

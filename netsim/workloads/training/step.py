@@ -219,7 +219,9 @@ class _Templates:
         ]
         gathers = [one for one in found if one.kind in DATA and one.what == "all_gather"]
         after = [
-            self._reduced(one) for one in found if one.kind in DATA and one.what != "all_gather"
+            Event(one, blocks=not self._job.overlap.grad_reduce)
+            for one in found
+            if one.kind in DATA and one.what != "all_gather"
         ]
         events = [
             event
@@ -234,9 +236,6 @@ class _Templates:
         ends = [total * k // n_segments for k in range(n_segments + 1)]
         durations = [end - start for start, end in pairwise(ends)]
         return Block(tuple(gathers), (*durations, *(0 for _ in after)), (*spread, *after))
-
-    def _reduced(self, message: Message) -> Event:
-        return Event(message, blocks=not self._job.overlap.grad_reduce)
 
     def _sequence(self, found: list[Message]) -> list[Event]:
         """Return the events of a pass through a layer: messages in order, then those by formula.
@@ -600,8 +599,7 @@ class Grid:
 
     def ranks(self, stage: Ints) -> Ints:
         """int64[rows, n]: ranks of each row's stage."""
-        ranks: Ints = stage[:, None].astype(np.int64) * self.n + np.arange(self.n)
-        return ranks
+        return np.asarray(stage[:, None].astype(np.int64) * self.n + np.arange(self.n))
 
     def compute(
         self, stage: Ints, duration_ps: Ints, order: Ints, kind: str, labels: list[str]
