@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from netsim.common.inputs import is_file, locate, read_toml, user_path
-from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.common.inputs import locate, read_toml
+from netsim.errors import InputError, raise_all
 from netsim.params import Unit, keys_of, read_each, read_table, unknown_keys
 from netsim.units import format_bytes, written
 from netsim.workloads.job.job import Job, Layout, Model, Optimizer, Overlap, Precision, conflict
@@ -299,13 +299,8 @@ def _with_preset(part: type[Any], key: str, value: Any, directory: Path) -> Any:
     name = value["preset"]
     if not isinstance(name, str):
         raise InputError(f"{written(name)} is not a name", key="preset", code="wrong_type")
-    if name in known:
-        base = read_preset(known[name], part)
-    elif is_file(path := user_path(name, directory)):
-        base = read_toml(path)
-    else:
-        hint = did_you_mean(name, known) + "; or a file"
-        raise InputError(f"unknown preset {written(name)}", hint=hint, code="unknown_value")
+    path = locate(name, directory, known, "preset or file")
+    base = read_preset(path, part) if path in known.values() else read_toml(path)
     return read_table(part, merged(base, changes, part))
 
 

@@ -198,9 +198,7 @@ MAX_TOKENS = 1 << 24  # largest number of tokens drawn: no model has a context o
 
 POISSON, GAMMA, EVEN, OF_TRACE = ARRIVALS = ("poisson", "gamma", "even", "trace")
 
-ONE_PART = {"prompt": "a prompt", "output": "an output"}
-
-PARTS = tuple(ONE_PART)
+PARTS = ("prompt", "output")
 
 REQUEST_BYTES = 400  # bytes per request while requests are drawn
 
@@ -213,6 +211,11 @@ SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "zipf_exponent": (1.0, (ZIPF,)),
 }
 """Parameters of distributions: their defaults, and the distributions that use them."""
+
+
+def _tokens_param(name: str, doc: str, each: tuple[str, ...] = ()) -> Param:
+    return Param(name, "count", None, doc, minimum=1, maximum=MAX_TOKENS, each=each)
+
 
 REQUEST_PARAMS = [
     Param("arrival_process", "choice", POISSON, "arrival process", choices=ARRIVALS),
@@ -228,37 +231,16 @@ REQUEST_PARAMS = [
     Param(
         "length_distribution", "choice", FIXED, "tokens of requests", choices=LENGTHS, each=PARTS
     ),
-    *(
-        Param(
-            part,
-            "count",
-            None,
-            f"fixed: tokens of {one}, lognormal: their mean; default: {DEFAULTS[part]}",
-            minimum=1,
-            maximum=MAX_TOKENS,
-        )
-        for part, one in ONE_PART.items()
-    ),
+    _tokens_param("prompt", "fixed: tokens of a prompt; lognormal: their mean; default: 1500"),
+    _tokens_param("output", "fixed: tokens of an output; lognormal: their mean; default: 200"),
     Param(
         "length_cv", "ratio", None, "lognormal: CV of tokens; default: 1", maximum=100, each=PARTS
     ),
-    *(
-        Param(
-            name,
-            "count",
-            None,
-            f"uniform, zipf: {which} tokens; default: {SHAPES[name][0]}",
-            minimum=1,
-            maximum=MAX_TOKENS,
-            each=PARTS,
-        )
-        for name, which in (("length_min", "fewest"), ("length_max", "most"))
-    ),
+    _tokens_param("length_min", "uniform, zipf: fewest tokens; default: 1", PARTS),
+    _tokens_param("length_max", "uniform, zipf: most tokens; default: 4096", PARTS),
     Param("zipf_exponent", "ratio", None, "zipf: exponent; 0 is uniform; default: 1", each=PARTS),
-    *(
-        Param(f"{part}_table", "file", None, f"table: file of {part} tokens and their CDF")
-        for part in PARTS
-    ),
+    Param("prompt_table", "file", None, "table: file of prompt tokens and their CDF"),
+    Param("output_table", "file", None, "table: file of output tokens and their CDF"),
 ]
 
 

@@ -155,36 +155,30 @@ class Measured:
         hops = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), message.size_bytes)
         return self._wires.wire(hops, self._hosts[self._groups(message)[:1]])
 
-    def _nearest(self, message: Message) -> tuple[float, float, str, float]:
-        """Return size and time of the measured message most like this one, and what is sent.
-
-        Raises KeyError if none was measured.
-        """
+    def _nearest(self, message: Message) -> tuple[float, float, str, float] | None:
+        """Return size and time of the measured message most like this one, and what is sent."""
         what, size = message.what, float(message.size_bytes)
         if what == "send" and message.group != "pp":
             what, size = "all_to_all", size * message.n
+        if message.kind in self._sample.formula or (message.kind, what) not in self._lengths:
+            return None
         sizes, took = self._lengths[message.kind, what]
         k = int(np.abs(np.log(sizes / (size * self._sample.scale))).argmin())
         return float(sizes[k]), float(took[k]), what, size
 
     def sampled_ps(self, message: Message) -> float:
         """Return what a message of the sample took, in ps, divided by the scale."""
-        if message.kind in self._sample.formula:
-            return message.time_ps(self._sample.job)
-        try:
-            took = self._nearest(message)[1]
-        except KeyError:
-            return message.time_ps(self.job)
-        return took / self._sample.scale + self._launch_ps(message)
+        near = self._nearest(message)
+        if near is None:
+            return self._by_formula_ps(message)
+        return near[1] / self._sample.scale + self._launch_ps(message)
 
     def whole_ps(self, message: Message) -> float:
         """Return what a message of the whole job takes, in ps."""
-        if message.kind in self._sample.formula:
-            return message.time_ps(self._sample.job)
-        try:
-            near_bytes, took, what, size = self._nearest(message)
-        except KeyError:
-            return message.time_ps(self.job)
+        near = self._nearest(message)
+        if near is None:
+            return self._by_formula_ps(message)
+        near_bytes, took, what, size = near
         scale, n = self._sample.scale, self._sample.group_size(message)
         ideal = [
             self._ideal_ps(message, what, n, near_bytes, scale),
@@ -193,6 +187,10 @@ class Measured:
         ratio = size * scale / near_bytes * (1 - 1 / message.n) / (1 - 1 / n)
         excess = (took - ideal[0]) / scale * ratio
         return max(0.0, ideal[1] + excess) + self._launch_ps(message)
+
+    def _by_formula_ps(self, message: Message) -> float:
+        chosen = message.kind in self._sample.formula
+        return message.time_ps(self._sample.job if chosen else self.job)
 
     def _launch_ps(self, message: Message) -> int:
         return 0 if message.network == "wan" else link_of(self._sample.job, message.network).launch
@@ -215,17 +213,16 @@ class Measured:
 
     def transfer_ps(self, *, whole: bool) -> tuple[int, int]:
         """Return the time of a pipeline transfer until delivered, and until it has left."""
-        found = [one for one in messages(self._sample.job) if one.kind == "pp"]
-        if not found:
+        message = next((one for one in messages(self._sample.job) if one.kind == "pp"), None)
+        if message is None:
             return 0, 0
-        message, scale = found[0], self._sample.scale
+        scale, near = self._sample.scale, self._nearest(message)
         link = link_of(self._sample.job, message.network)
         software_ps = link.launch + link.step_latency
-        try:
-            near_bytes, took, _, size = self._nearest(message)
-        except KeyError:
+        if near is None:
             alone = round(message.time_ps(self.job)) - software_ps
             return alone, alone
+        near_bytes, took, _, size = near
         left = self._left_ps - scale * software_ps
         if not whole:
             return round(took), round(left)
