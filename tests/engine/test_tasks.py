@@ -21,7 +21,7 @@ from netsim.params import resolve_params
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.training.sample import SampleSize, sample_job
+from netsim.workloads.training.sample import sample_job
 from netsim.workloads.training.step import operations_of
 
 US = 10**6
@@ -148,7 +148,7 @@ def training_step(network: Network) -> Workload:
     """Return a step of a small job: a pipeline with replicas that exchange data at once."""
     layout = {"pp": 2, "dp": 4, "zero": 1, "global_batch": 16}
     job = small_job(layout, layers=2, hidden=64, vocabulary=512)
-    part = sample_job(job, SampleSize(), how={"dp": CollectiveOptions("direct")})
+    part = sample_job(job, {}, how={"dp": CollectiveOptions("direct")})
     return operations_of(part).lower(np.arange(network.n_hosts))
 
 

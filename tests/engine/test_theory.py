@@ -35,7 +35,7 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
 from netsim.workloads.job.work import stage_times
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.training.sample import KINDS, JobSample, SampleSize, sample_job
+from netsim.workloads.training.sample import KINDS, JobSample, sample_job
 from netsim.workloads.training.step import operations_of
 
 PAYLOAD = 4096
@@ -232,7 +232,7 @@ def simulated(part: JobSample) -> Times:
 
 def against_formula(job: Job, kinds: tuple[str, ...], **how: int) -> None:
     """Check that messages of some kinds take the time of the job's model, or up to 2 % more."""
-    part = sample_job(job, SampleSize(), how=RINGS, **how)
+    part = sample_job(job, {}, how=RINGS, **how)
     found = simulated(part)
     table = table_of(found.load)
     for kind in kinds:
@@ -288,7 +288,7 @@ def test_bubble_of_each_schedule_matches_formula() -> None:
         machine = FAST | {"matrix": {"peak": {"bf16": "10GFLOP/s"}}}
         job = small_job(layout, machine=machine, layers=20, hidden=64, sequence=64)
         m = 8
-        part = sample_job(job, SampleSize(stages=4, micro_batches=m), scale=1.0)
+        part = sample_job(job, {"stages": 4, "micro_batches": m}, scale=1.0)
         found = simulated(part)
         layer = stage_times(job).layer
         f, b, w = (

@@ -15,7 +15,7 @@ from netsim.experiment import built_in
 from netsim.results import load_result
 from netsim.workloads.job.load import load_job
 from netsim.workloads.training.forecast import by_formula, distortion_of, shares
-from netsim.workloads.training.sample import SampleSize, sample_job
+from netsim.workloads.training.sample import sample_job
 
 EXPERIMENT = """
 name = "job"
@@ -149,11 +149,11 @@ def test_distortion_by_formula_is_that_of_simulated_samples() -> None:
     """Samples of own_cluster: NDP, 400 Gbps, simulated on 2026-11-24."""
     given = tomllib.loads(built_in()["own_cluster"].read_text())["traffic"]["job"]
     delay_ps = 2_500_000
-    whole = sample_job(load_job(given), SampleSize(), formula=frozenset({"tp"}))
+    whole = sample_job(load_job(given), {}, formula=frozenset({"tp"}))
     target = shares(by_formula(whole, whole.ranks.dp, delay_ps))
     for size, scale, mfu, exposed in (
-        (SampleSize(micro_batches=4), 0.02, 0.172, 0.405),
-        (SampleSize(replicas=8), 0.1, 0.310, 0.385),
+        ({"micro_batches": 4}, 0.02, 0.172, 0.405),
+        ({"replicas": 8}, 0.1, 0.310, 0.385),
     ):
         sample = sample_job(whole.job, size, scale=scale, formula=whole.formula)
         found = distortion_of(sample, delay_ps, target)

@@ -42,9 +42,9 @@ from netsim.workloads.training.forecast import forecast, proposal
 from netsim.workloads.training.sample import (
     ALWAYS_PACKETS,
     KINDS,
+    SIZES,
     JobSample,
     Routing,
-    SampleSize,
     sample_job,
     sample_notes,
     zipf,
@@ -147,7 +147,7 @@ def _job(params: Mapping[str, Any], context: TrafficContext) -> Job:
 
 
 def _sample(params: Mapping[str, Any], job: Job, context: TrafficContext) -> JobSample:
-    size = SampleSize(**{name: params[name] for name in SampleSize.__dataclass_fields__})
+    size = {name: params[name] for name in SIZES}
     formula = frozenset(kind for kind, how in params["fidelity"].items() if how == "formula")
     how = {
         kind: CollectiveOptions(

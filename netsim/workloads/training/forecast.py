@@ -52,7 +52,6 @@ from netsim.workloads.training.sample import (
     ALWAYS_PACKETS,
     KINDS,
     JobSample,
-    SampleSize,
     sample_job,
 )
 from netsim.workloads.training.step import Grid, operations_of
@@ -411,7 +410,11 @@ def _smaller(sample: JobSample) -> Iterator[JobSample]:
     how: dict[str, Any] = {"formula": sample.formula, "how": sample.how, "buckets": sample.buckets}
     for replicas in _halves(layout.replicas):
         for batches in _halves(layout.micro_batches):
-            size = SampleSize(None, replicas, None, None, None, sample.ranks.tp, batches)
+            size = {
+                "replicas": replicas,
+                "tensor_ranks": sample.ranks.tp,
+                "micro_batches": batches,
+            }
             try:
                 yield sample_job(sample.job, size, **how)
             except InputError:  # not a multiple of what the schedule or the experts need

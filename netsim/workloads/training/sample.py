@@ -16,6 +16,7 @@ The return exchange is the transpose.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -93,19 +94,10 @@ KINDS = (
 ALWAYS_PACKETS = "pp"  # transfers between stages are always sent in packets
 
 
-@dataclass(frozen=True)
-class SampleSize:
-    """Sizes of the sample; None means all."""
-
-    stages: int | None = None  # the first stages of the pipeline
-    replicas: int | None = None  # for a job with flat data parallelism
-    # rack_replicas, racks, sites: for a job with data-parallel levels: replicas per rack, racks per
-    # stage and site, and sites
-    rack_replicas: int | None = None
-    racks: int | None = None
-    sites: int | None = None
-    tensor_ranks: int | None = None  # the first ranks of each tensor-parallel group
-    micro_batches: int | None = None  # per step
+SIZES = ("stages", "replicas", "rack_replicas", "racks", "sites", "tensor_ranks", "micro_batches")
+"""Sizes of a sample: the first stages of the pipeline; replicas, or with data-parallel levels those
+per rack, racks per stage and site, and sites; the first ranks of each tensor-parallel group;
+micro-batches per step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,58 +224,53 @@ class JobSample:
         return round(time_ps * self.scale)
 
 
-def sample_job(job: Job, size: SampleSize, **how: Any) -> JobSample:
-    """Return the sample of a job; `how` are the other attributes of `JobSample`.
+def sample_job(job: Job, sizes: Mapping[str, int | None], **how: Any) -> JobSample:
+    """Return the sample of a job: `sizes` by name of `SIZES`, all where missing or None.
 
-    Raises:
-        InputError: with the key below `traffic`, if the job is smaller or cannot be sampled so.
+    `how` are the other attributes of `JobSample`. Raises InputError, with the key below `traffic`,
+    if the job is smaller or cannot be sampled so.
     """
-    layout = job.layout
-    levels = layout.dp_levels
+    layout, levels = job.layout, job.layout.dp_levels
+    largest = {
+        "stages": (layout.pp, "stages"),
+        "tensor_ranks": (layout.tp, "tensor-parallel ranks"),
+        "micro_batches": (layout.micro_batches, "micro-batches"),
+    }
     if levels is None:
-        for key in ("rack_replicas", "racks", "sites"):
-            if getattr(size, key) is not None:
-                message = "conflicts with the job's flat data parallelism"
-                raise InputError(
-                    message, key=key, hint="use replicas, or set dp_levels in [layout]"
-                )
-        dp = _size(size.replicas, layout.replicas, "replicas", "replicas")
+        largest["replicas"] = layout.replicas, "replicas"
+        conflict = "flat data parallelism", "use replicas, or set dp_levels in [layout]"
     else:
-        if size.replicas is not None:
-            message = f"conflicts with the job's dp_levels, {list(levels)}"
-            raise InputError(message, key="replicas", hint="use rack_replicas, racks and sites")
-        within = _size(size.rack_replicas, levels[0], "rack_replicas", "replicas per rack")
-        racks = _size(size.racks, levels[1], "racks", "racks per stage and site")
-        sites = _size(size.sites, levels[2], "sites", "sites")
-        levels = (within, racks, sites)
-        dp = within * racks * sites
+        names = {"rack_replicas": "replicas per rack", "racks": "racks per stage and site"}
+        names["sites"] = "sites"
+        largest |= {name: (n, names[name]) for name, n in zip(names, levels, strict=True)}
+        conflict = f"dp_levels, {list(levels)}", "use rack_replicas, racks and sites"
+    n = {name: most for name, (most, _) in largest.items()}
+    for name, asked in sizes.items():
+        if asked is None:
+            continue
+        if name not in n:
+            raise InputError(f"conflicts with the job's {conflict[0]}", key=name, hint=conflict[1])
+        if not 1 <= asked <= n[name]:
+            message = f"the job has {n[name]:,} {largest[name][1]}"
+            raise InputError(message, key=name, hint=f"1 to {n[name]:,}")
+        n[name] = asked
+    if levels is not None:
+        levels = n["rack_replicas"], n["racks"], n["sites"]
+    dp = math.prod(levels) if levels else n["replicas"]
     if dp % layout.ep:
         message = f"{dp} replicas are not divisible by ep = {layout.ep}"
-        key = "replicas" if levels is None else "racks"
+        key = "racks" if levels else "replicas"
         raise InputError(message, key=key, hint=f"a multiple of {layout.ep}")
-    tp = _size(size.tensor_ranks, layout.tp, "tensor_ranks", "tensor-parallel ranks")
-    if tp < layout.tp and "tp" not in how.get("formula", ()):
-        raise InputError(
-            f"a sample of {tp} of {layout.tp} tensor-parallel ranks cannot send to the others",
-            key="tensor_ranks",
-            hint='fidelity = {tp = "formula"}',
-        )
-    pp = _size(size.stages, layout.pp, "stages", "stages")
-    n = _size(size.micro_batches, layout.micro_batches, "micro_batches", "micro-batches")
+    if n["tensor_ranks"] < layout.tp and "tp" not in how.get("formula", ()):
+        part = f"{n['tensor_ranks']} of {layout.tp} tensor-parallel ranks"
+        message = f"a sample of {part} cannot send to the others"
+        raise InputError(message, key="tensor_ranks", hint='fidelity = {tp = "formula"}')
     try:
-        check_schedule(layout.schedule, pp, n, layout.virtual_stages)
+        check_schedule(layout.schedule, n["stages"], n["micro_batches"], layout.virtual_stages)
     except InputError as error:
         raise error.at(key="micro_batches") from None
-    ranks = Ranks(tp=tp, cp=layout.cp, dp=dp, pp=pp, levels=levels, ep=layout.ep)
-    return JobSample(job, ranks, n, **how)
-
-
-def _size(asked: int | None, largest: int, key: str, what: str) -> int:
-    if asked is None:
-        return largest
-    if not 1 <= asked <= largest:
-        raise InputError(f"the job has {largest:,} {what}", key=key, hint=f"1 to {largest:,}")
-    return asked
+    ranks = Ranks(n["tensor_ranks"], layout.cp, dp, n["stages"], levels, layout.ep)
+    return JobSample(job, ranks, n["micro_batches"], **how)
 
 
 def sample_notes(sample: JobSample, steps: int) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
 from netsim.workloads.job.step import step_time
 from netsim.workloads.job.work import stage_times
 from netsim.workloads.operations import CollectiveOptions
-from netsim.workloads.training.sample import KINDS, JobSample, SampleSize, sample_job, sample_notes
+from netsim.workloads.training.sample import KINDS, JobSample, sample_job, sample_notes
 from netsim.workloads.training.step import operations_of
 
 GBPS = 10**9
@@ -58,7 +58,7 @@ def test_pipeline_bubble_matches_formula(name: str, steps: int) -> None:
     layout = {"pp": 5, "schedule": name, "virtual_stages": chunks, "global_batch": 20}
     job = small_job(layout, layers=5 * 4)
     m = 12
-    found = times(sample_job(job, SampleSize(stages=4, micro_batches=m)), steps)
+    found = times(sample_job(job, {"stages": 4, "micro_batches": m}), steps)
     f, b, w = of_stages(job)
     bubble = bubble_ps(name, 4, f, b, w, chunks)
     step = m * (f + b + w) + bubble
@@ -67,7 +67,7 @@ def test_pipeline_bubble_matches_formula(name: str, steps: int) -> None:
 
 def test_pipeline_transfers_delay_compute_without_overlap() -> None:
     job = small_job({"pp": 3, "global_batch": 4}, layers=3)
-    cut = SampleSize(stages=2, micro_batches=4)
+    cut = {"stages": 2, "micro_batches": 4}
     f, b, w = of_stages(job)
     transfer = 128 * 256 * 2 * 8 * 10**12 // OUT
     sequential = times(sample_job(job, cut), rate_bps=lambda *_: OUT)
@@ -85,7 +85,7 @@ def test_tensor_parallel_time_is_exposed_unless_overlapped(formula: bool, overla
     layout = {"tp": 4, "sp": True, "regather": False, "global_batch": 1}
     job = small_job(layout, {"tp_comm": overlap})
     fidelity = frozenset({"tp"} if formula else ())
-    part = sample_job(job, SampleSize(), formula=fidelity, how=RING)
+    part = sample_job(job, {}, formula=fidelity, how=RING)
     found = times(part, rate_bps=at_rates)
     gathered = 128 * 256 * 2 * 3 // 4 * 8 * 10**12 // UP
     rows = found.rows(kind="tp")
@@ -106,7 +106,7 @@ def test_tensor_parallel_time_is_exposed_unless_overlapped(formula: bool, overla
 def test_hierarchical_gradient_stages_match_formula() -> None:
     layout = {"tp": 2, "dp_levels": [4, 3, 2], "accounting": "hierarchical", "global_batch": 24}
     job = small_job(layout, machine={"wan_rate": "100Gbps", "wan_delay": "0ms"}, layers=1)
-    part = sample_job(job, SampleSize(), how=RING)
+    part = sample_job(job, {}, how=RING)
     found = times(part, rate_bps=at_rates)
     for message in part.messages:
         if message.kind.startswith("dp_"):
@@ -124,7 +124,7 @@ def test_wan_delay_comes_from_the_topology() -> None:
     starts = {}
     for delay in ("0ms", "30ms"):
         job = small_job(layout, machine={"wan_rate": "100Gbps", "wan_delay": delay}, layers=1)
-        found = times(sample_job(job, SampleSize(), how=RING), rate_bps=at_rates)
+        found = times(sample_job(job, {}, how=RING), rate_bps=at_rates)
         starts[delay] = found.makespan
     assert starts["0ms"] == starts["30ms"]
 
@@ -138,7 +138,7 @@ def test_gradient_reduction_overlaps_backward_if_enabled() -> None:
     ends, starts = {}, {}
     for overlap in (False, True):
         job = small_job(layout, {"grad_reduce": overlap}, vocabulary=8)
-        found = times(sample_job(job, SampleSize(), how=RING, buckets=2), rate_bps=at_rates)
+        found = times(sample_job(job, {}, how=RING, buckets=2), rate_bps=at_rates)
         begin, end = found.span(found.rows(kind="dp"))
         table = table_of(found.load)
         backward, ranks = found.rows(kind="backward"), table.rank[found.rows(kind="dp")]
@@ -160,7 +160,7 @@ def test_gradient_reduction_overlaps_backward_if_enabled() -> None:
 def test_weights_are_gathered_before_they_are_needed(overlap: bool) -> None:
     layout = {"dp": 4, "zero": 1, "global_batch": 4}
     job = small_job(layout, {"param_gather": overlap}, vocabulary=8)
-    found = times(sample_job(job, SampleSize(), how=RING), 2, rate_bps=at_rates)
+    found = times(sample_job(job, {}, how=RING), 2, rate_bps=at_rates)
     gathers = found.rows("all_gather", "dp")
     _, optimized = found.span(found.rows(kind="optimizer"))
     begin, end = found.span(gathers)
@@ -177,7 +177,7 @@ def test_weights_are_gathered_before_they_are_needed(overlap: bool) -> None:
 def test_hierarchical_groups_reduce_inside_racks_first() -> None:
     job = small_job({"dp": 16, "global_batch": 16}, layers=1, vocabulary=8)
     rack = np.arange(16) // 8
-    part = sample_job(job, SampleSize(), rack=rack, how={"dp": CollectiveOptions("hierarchical")})
+    part = sample_job(job, {}, rack=rack, how={"dp": CollectiveOptions("hierarchical")})
     assert part.neighbors(part.ranks.groups("dp")) == 8
     found = times(part, rate_bps=at_rates)
     load = found.load
@@ -189,7 +189,7 @@ def test_hierarchical_groups_reduce_inside_racks_first() -> None:
     inside, outside = (message.size_bytes * 8 * 10**12 // rate for rate in (UP, OUT))
     expected = 2 * 7 / 8 * inside + 2 * 1 / 2 / 8 * outside
     assert took.max() == pytest.approx(expected, rel=1e-3)
-    apart = sample_job(job, SampleSize(), rack=np.arange(16) % 2)
+    apart = sample_job(job, {}, rack=np.arange(16) % 2)
     assert apart.neighbors(part.ranks.groups("dp")) == 1
 
 
@@ -197,7 +197,7 @@ LEVELS = {"tp": 2, "pp": 4, "dp_levels": [4, 3, 2], "global_batch": 48}
 
 
 def test_sample_has_requested_ranks_and_groups() -> None:
-    part = sample_job(small_job(LEVELS), SampleSize(stages=2, racks=2, sites=1, micro_batches=1))
+    part = sample_job(small_job(LEVELS), {"stages": 2, "racks": 2, "sites": 1, "micro_batches": 1})
     assert (part.ranks.pp, part.ranks.dp, part.ranks.dp_levels) == (2, 8, (4, 2, 1))
     assert part.positions == (0, 1)
     assert (part.schedule.stages, part.schedule.micro_batches) == (2, 1)
@@ -206,7 +206,7 @@ def test_sample_has_requested_ranks_and_groups() -> None:
 
 
 def test_sample_of_one_rail_keeps_formula_group_sizes() -> None:
-    cut = SampleSize(tensor_ranks=1, rack_replicas=1, sites=1)
+    cut = {"tensor_ranks": 1, "rack_replicas": 1, "sites": 1}
     part = sample_job(small_job(LEVELS), cut, formula=frozenset({"tp", "dp_s1", "dp_s5"}))
     assert part.ranks.dp_levels == (1, 3, 1)
     assert len(part.ranks) == 4 * 3
@@ -218,15 +218,15 @@ def test_sample_of_one_rail_keeps_formula_group_sizes() -> None:
 
 def test_model_flops_scale_with_sampled_ranks() -> None:
     job = small_job({"tp": 2, "pp": 4, "dp": 2})
-    whole = sample_job(job, SampleSize())
+    whole = sample_job(job, {})
     # Matrices: 72 B s L h^2 (1 + s / 6h + V / 12Lh): Narayanan et al. (SC 2021), section 3.
     h, s, layers, v = 256, 128, 8, 1024
     flops = 72 * 8 * s * layers * h**2 * (1 + s / (6 * h) + v / (12 * layers * h))
     assert whole.model_flops == pytest.approx(flops)
-    one = sample_job(job, SampleSize(replicas=1)).model_flops
+    one = sample_job(job, {"replicas": 1}).model_flops
     assert one == pytest.approx(flops / 2)
     # The first stage has a quarter of the layers and no head.
-    first = sample_job(job, SampleSize(stages=1)).model_flops
+    first = sample_job(job, {"stages": 1}).model_flops
     assert first == pytest.approx(72 * 8 * s * 2 * h**2 * (1 + s / (6 * h)))
 
 
@@ -235,7 +235,7 @@ def notes(part: JobSample) -> str:
 
 
 def test_sample_notes_state_full_and_sampled_sizes() -> None:
-    cut = SampleSize(stages=2, racks=2, sites=1, tensor_ranks=1, micro_batches=1)
+    cut = {"stages": 2, "racks": 2, "sites": 1, "tensor_ranks": 1, "micro_batches": 1}
     formula = frozenset({"tp", "dp_s5"})
     text = notes(sample_job(small_job(LEVELS), cut, scale=0.01, formula=formula))
     for words in (
@@ -252,16 +252,16 @@ def test_sample_notes_state_full_and_sampled_sizes() -> None:
 
 def test_invalid_sample_sizes_are_rejected() -> None:
     for layout, size, key, number in [
-        (LEVELS, SampleSize(stages=5), "stages", "4"),
-        (LEVELS, SampleSize(replicas=4), "replicas", "[4, 3, 2]"),
-        (LEVELS, SampleSize(rack_replicas=5), "rack_replicas", "4"),
-        ({"dp": 4}, SampleSize(racks=1), "racks", ""),
-        ({"dp": 4}, SampleSize(replicas=8), "replicas", "4"),
-        ({"tp": 4}, SampleSize(tensor_ranks=1), "tensor_ranks", "4"),
-        ({"dp": 4}, SampleSize(micro_batches=3), "micro_batches", "2"),
+        (LEVELS, {"stages": 5}, "stages", "4"),
+        (LEVELS, {"replicas": 4}, "replicas", "[4, 3, 2]"),
+        (LEVELS, {"rack_replicas": 5}, "rack_replicas", "4"),
+        ({"dp": 4}, {"racks": 1}, "racks", ""),
+        ({"dp": 4}, {"replicas": 8}, "replicas", "4"),
+        ({"tp": 4}, {"tensor_ranks": 1}, "tensor_ranks", "4"),
+        ({"dp": 4}, {"micro_batches": 3}, "micro_batches", "2"),
         (
             {"pp": 4, "schedule": "interleaved", "virtual_stages": 2},
-            SampleSize(micro_batches=6),
+            {"micro_batches": 6},
             "micro_batches",
             "6",
         ),
@@ -276,8 +276,8 @@ def test_sample_replicas_must_be_whole_expert_groups() -> None:
     model = {"experts": 8, "active_experts": 2}
     job = small_job({"dp": 8, "ep": 4}, **model)
     with raises_input("6", "4", key="replicas"):
-        sample_job(job, SampleSize(replicas=6))
-    assert sample_job(job, SampleSize(replicas=4)).ranks.ep == 4
+        sample_job(job, {"replicas": 6})
+    assert sample_job(job, {"replicas": 4}).ranks.ep == 4
 
 
 TIMED = frozenset(KINDS) - {"pp"}
@@ -321,7 +321,7 @@ def test_simulated_step_time_matches_formula(name: str, changes: dict[str, Any])
         layout=replace(job.layout, **layout),
         overlap=replace(job.overlap, **overlap),
     )
-    part = sample_job(job, SampleSize(tensor_ranks=1, replicas=job.layout.ep), formula=TIMED)
+    part = sample_job(job, {"tensor_ranks": 1, "replicas": job.layout.ep}, formula=TIMED)
     rate = round(out.rate * out.efficiency.at(1e7))
     ends = [0]
     # Weights gathered during the next step lengthen that one, so the second step is measured.
