@@ -81,7 +81,7 @@ def check_algorithm(what: str, how: CollectiveOptions) -> None:
     if what not in COLLECTIVES:
         hint = did_you_mean(what, COLLECTIVES) or f"one of {', '.join(COLLECTIVES)}"
         raise InputError(f"unknown collective {what!r}", hint=hint, code="unknown_value")
-    known = [name for name, one in ALGORITHMS.items() if what in one.whats]
+    known = [name for name, algorithm in ALGORITHMS.items() if what in algorithm.whats]
     if how.algorithm not in (*known, "auto") and not how.algorithm.endswith(SUFFIX):
         message = f"no algorithm {how.algorithm!r} for {what}"
         raise InputError(message, hint=f"one of {', '.join(known)}, auto, or a {SUFFIX} file")
@@ -94,12 +94,14 @@ def fastest(
     orders(n, how)  # invalid orders are an error for any algorithm
     took: dict[str, int] = {}
     refused = None
-    for name, one in ALGORITHMS.items():
-        if what not in one.whats or one.hops is None:
+    for name, algorithm in ALGORITHMS.items():
+        if what not in algorithm.whats or algorithm.hops is None:
             continue
         try:
-            wire = measure(one.hops(what, n, size_bytes, how)) if n > 1 else Wire(how.rate_bps)
-            took[name] = one.closed_form_ps(what, n, size_bytes, wire, how) if n > 1 else 0
+            wire = (
+                measure(algorithm.hops(what, n, size_bytes, how)) if n > 1 else Wire(how.rate_bps)
+            )
+            took[name] = algorithm.closed_form_ps(what, n, size_bytes, wire, how) if n > 1 else 0
         except InputError as error:  # unsuited to n, or no route
             refused = error
     if not took:

@@ -167,8 +167,8 @@ def _hierarchical(what: str, n: int, size_bytes: int, how: CollectiveOptions) ->
     if what == "all_to_all":
         return _all_to_all(n, node, size_bytes)
     parts = how.channels * pieces_of(size_bytes, how.channels, how.chunk_bytes)
-    phases = [_rings(one, whose == "near", n, node) for whose, one in PHASES[what]]
-    alone = one_after_the_other(n, [one for one in phases if len(one)], np.ones(n, np.int64))
+    phases = [_rings(phase, whose == "near", n, node) for whose, phase in PHASES[what]]
+    alone = one_after_the_other(n, [phase for phase in phases if len(phase)], np.ones(n, np.int64))
     return side_by_side(alone, parts, cut(cut(size_bytes, n), parts).reshape(-1))
 
 
@@ -217,7 +217,7 @@ def _all_to_all(n: int, node: int, size_bytes: int) -> Steps:
         steps(n, (position, first + to), Carried(position * n + to, nodes, node), blocks),
         steps(n, (position, there), Carried(first * n + there, node, n), blocks),
     ]
-    return one_after_the_other(n, [one for one in phases if len(one)], blocks)
+    return one_after_the_other(n, [phase for phase in phases if len(phase)], blocks)
 
 
 def _hierarchical_hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hops:
@@ -255,12 +255,12 @@ def _hierarchical_ps(what: str, n: int, size_bytes: int, wire: Wire, how: Collec
         block, nodes = size_bytes // n, n // node
         messages = ((node - 1, nodes, wire), (nodes - 1, node, far))
         return sum(
-            how.latency_ps + count * one.send_ps(blocks * block) + one.delay_ps
-            for count, blocks, one in messages
+            how.latency_ps + count * way.send_ps(blocks * block) + way.delay_ps
+            for count, blocks, way in messages
             if count
         )
-    near = [(one, node, size_bytes, wire) for whose, one in PHASES[what] if whose == "near"]
-    outer = [(one, n // node, size_bytes // node, far) for w, one in PHASES[what] if w == "far"]
+    near = [(phase, node, size_bytes, wire) for whose, phase in PHASES[what] if whose == "near"]
+    outer = [(phase, n // node, size_bytes // node, far) for w, phase in PHASES[what] if w == "far"]
     rings = [args for args in (*near, *outer) if args[1] > 1]
     return sum(_ring_ps(*args, plain) for args in rings)
 

@@ -359,8 +359,8 @@ def _pat_hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hop
     shard = size_bytes // n
     way = 1 if what == "all_gather" else -1
     rows = [
-        shifted(n, [way * one.away])._replace(share=one.shards / (n - 1))
-        for one in _messages(n, _together(n, -(-size_bytes // n), how))
+        shifted(n, [way * message.away])._replace(share=message.shards / (n - 1))
+        for message in _messages(n, _together(n, -(-size_bytes // n), how))
     ]
     return Hops(tuple(rows), shard // pieces_of(shard, 1, how.chunk_bytes))
 

@@ -500,7 +500,11 @@ def summary(name: str, found: Iterable[Residual]) -> Summary:
         band = next(k for k, (largest, _) in enumerate(BANDS) if row.size_bytes <= largest)
         by_band[band].append(abs(error))
     return Summary(
-        name, tuple((len(one), median(one) if one else 0, max(one, default=0)) for one in by_band)
+        name,
+        tuple(
+            (len(errors), median(errors) if errors else 0, max(errors, default=0))
+            for errors in by_band
+        ),
     )
 
 
@@ -562,7 +566,11 @@ def predictions(
                 left_out = [one for of in without_node_counts(its, rates).values() for one in of]
         band = next((largest for largest, _ in BANDS if size_bytes <= largest), 0)
         least = max((largest for largest, _ in BANDS if largest < size_bytes), default=0)
-        ratios = [1 / (1 + one.error) for one in left_out if least < one.row.size_bytes <= band]
+        ratios = [
+            1 / (1 + residual.error)
+            for residual in left_out
+            if least < residual.row.size_bytes <= band
+        ]
         if not ratios:
             yield Prediction(what, time_us, None, None, "", 0)
             continue
@@ -579,8 +587,8 @@ def without_sizes(rows: Iterable[Measurement], rates: Rates) -> dict[str, list[R
     for start in range(3):
         out = {row for group in groups.values() for row in group[1:-1][start::3]}
         rest = [row for group in groups.values() for row in group if row not in out]
-        for one in residuals(fitted(rest, rates), sorted(out), rates):
-            found[one.row.what].append(one)
+        for residual in residuals(fitted(rest, rates), sorted(out), rates):
+            found[residual.row.what].append(residual)
     return found
 
 

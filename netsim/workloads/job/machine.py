@@ -370,7 +370,7 @@ class Link:
 
     def curves(self, what: str) -> CollectiveCurves | None:
         """Return the measured times of a collective, or None."""
-        return next((one for one in self.measured if one.what == what), None)
+        return next((curves for curves in self.measured if curves.what == what), None)
 
     def factor(self, what: str) -> float:
         """Return the factor on the closed-form bytes of a collective."""

@@ -279,7 +279,7 @@ def network_of(job: Job, kind: str) -> str:
 def networks_of_kinds(job: Job) -> dict[str, str]:
     """Return the network of each kind of messages: scale-up, or scale-out for any other."""
     names = {"scale_up": "scale-up"}
-    return {one.kind: names.get(one.network, "scale-out") for one in messages(job)}
+    return {message.kind: names.get(message.network, "scale-out") for message in messages(job)}
 
 
 def members_of_domain(job: Job, kind: str) -> int:

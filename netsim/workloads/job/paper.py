@@ -146,14 +146,14 @@ def stage_seconds(job: Job) -> StageSeconds:
     """Return the stages of one layer of a job with `dp_levels`."""
     times = stage_times(job)
     per = ("layer", "moe_layer" if job.model.experts else "dense_layer")
-    of_layer = [one for one in messages(job) if one.per in (*per, "virtual_stage")]
+    of_layer = [message for message in messages(job) if message.per in (*per, "virtual_stage")]
     layer = times.moe_layer if job.model.experts else times.layer
 
     def total(kind: str, when: str) -> float:
-        found = (one for one in of_layer if (one.kind, one.when) == (kind, when))
+        found = (message for message in of_layer if (message.kind, message.when) == (kind, when))
         return sum(one.times * one.time_ps(job) for one in found) / PS_PER_S
 
-    wan = [one.size_bytes for one in of_layer if one.kind == "dp_s3"]
+    wan = [message.size_bytes for message in of_layer if message.kind == "dp_s3"]
     return StageSeconds(
         forward_s=layer.forward_ps / PS_PER_S,
         tp_s=total("tp", "forward"),
@@ -481,7 +481,9 @@ def _sent(job: Job, kind: str, when: str) -> Message:
     """Return the first message of a kind and pass of one layer."""
     pers = ("layer", "dense_layer", "moe_layer", "virtual_stage")
     return next(
-        one for one in messages(job) if (one.kind, one.when) == (kind, when) and one.per in pers
+        message
+        for message in messages(job)
+        if (message.kind, message.when) == (kind, when) and message.per in pers
     )
 
 

@@ -102,7 +102,7 @@ def make_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -
     check_schedule(name, stages, micro_batches, chunks)
     n_items = micro_batches * chunks
     rounds = [_rounds(name, stages, stage, micro_batches, chunks) for stage in range(stages)]
-    each = [_in_order(one, n_items) for one in rounds]
+    each = [_in_order(order, n_items) for order in rounds]
     kind, item = (np.concatenate(one) for one in zip(*each, strict=True))
     # Items are groups of p micro-batches through all chunks; backward reverses the chunks.
     group, rest = np.divmod(item, stages * chunks)

@@ -136,14 +136,14 @@ def _end(stages: list[StageStep], chunks: int) -> tuple[dict[str, float], float]
     Later stages finish earlier, by a micro-batch's backward time to stage 0; the last one counts.
     """
     early, latest = 0.0, (stages[0].tail, stages[0].optimizer_ps)
-    for one in stages:
-        left = one.end_ps - early
+    for step in stages:
+        left = step.end_ps - early
         if left > sum(latest[0].values()) + latest[1]:
-            travel = sum(one.tail.values())
-            share = max(0.0, left - one.optimizer_ps) / travel if travel else 0.0
-            exposed = {kind: share * time for kind, time in one.tail.items()}
+            travel = sum(step.tail.values())
+            share = max(0.0, left - step.optimizer_ps) / travel if travel else 0.0
+            exposed = {kind: share * time for kind, time in step.tail.items()}
             latest = exposed, left - sum(exposed.values())
-        early += (one.input_ps + one.weight_ps) / chunks
+        early += (step.input_ps + step.weight_ps) / chunks
     return latest
 
 
@@ -162,7 +162,7 @@ def model_flops(job: Job) -> float:
 
 def matrix_flops(kernels: Iterable[Kernel]) -> float:
     """Return the forward FLOP of kernels on matrix units."""
-    return sum(one.count * one.forward.flops for one in kernels if one.unit != "vector")
+    return sum(kernel.count * kernel.forward.flops for kernel in kernels if kernel.unit != "vector")
 
 
 def _stage(job: Job, stage: int) -> StageStep:
@@ -226,19 +226,19 @@ def _exposed(job: Job, counts: dict[str, int], compute: LayerTimes) -> Exposures
     overlap = job.overlap
     found: Exposures = []
     room = {name.removesuffix("_ps"): float(time) for name, time in asdict(compute).items()}
-    for one in messages(job):
-        n = counts[one.when if one.per == "virtual_stage" else one.per]
-        if n == 0 or one.when == "step":
+    for message in messages(job):
+        n = counts[message.when if message.per == "virtual_stage" else message.per]
+        if n == 0 or message.when == "step":
             continue
-        time = n * one.times * one.time_ps(job)
-        if one.kind == "pp" and overlap.p2p_comm:
-            found.append((one.kind, one.when, time, True))
+        time = n * message.times * message.time_ps(job)
+        if message.kind == "pp" and overlap.p2p_comm:
+            found.append((message.kind, message.when, time, True))
             continue
-        if overlaps(overlap, one):
-            hidden = min(time, room[one.when])
-            room[one.when] -= hidden
+        if overlaps(overlap, message):
+            hidden = min(time, room[message.when])
+            room[message.when] -= hidden
             time -= hidden
-        found.append((one.kind, one.when, time, False))
+        found.append((message.kind, message.when, time, False))
     return found
 
 
@@ -275,14 +275,16 @@ def _tail_ps(job: Job, stage: int, forward_ps: float, backward_ps: float) -> dic
     for reduces, chunk_ps, overlaps in sides:
         queues: Queues = defaultdict(list)
         for per, offset in _offsets(job, stage, chunk_ps if overlaps else 0.0):
-            for one in _step_messages(job, per, reduces):
-                queues[one.network].append((one.kind, offset, one.times * one.time_ps(job)))
+            for message in _step_messages(job, per, reduces):
+                queues[message.network].append(
+                    (message.kind, offset, message.times * message.time_ps(job))
+                )
         for kind, time in _slowest_network(queues).items():
             found[kind] += time
     if stage in (0, job.layout.pp - 1):
-        for one in messages(job):
-            if one.kind == "embedding":
-                found[one.kind] += one.time_ps(job)
+        for message in messages(job):
+            if message.kind == "embedding":
+                found[message.kind] += message.time_ps(job)
     return found
 
 
@@ -307,14 +309,14 @@ def _step_messages(job: Job, per: str, reduces: bool) -> Iterable[Message]:
 
     S4 and S5 gather gradients; the paper's accounting includes them in S1 and S2.
     """
-    for one in messages(job):
-        if one.when != "step" or one.per != per or one.kind == "embedding":
+    for message in messages(job):
+        if message.when != "step" or message.per != per or message.kind == "embedding":
             continue
-        is_gather = one.kind in ("dp_s4", "dp_s5")
+        is_gather = message.kind in ("dp_s4", "dp_s5")
         if is_gather and job.layout.accounting == "paper":
             continue
-        if reduces == (is_gather or one.what != "all_gather"):
-            yield one
+        if reduces == (is_gather or message.what != "all_gather"):
+            yield message
 
 
 def _slowest_network(queues: Queues) -> dict[str, float]:

@@ -379,11 +379,11 @@ class OperationRows:
         found = np.full(self.n_tasks, -1, np.int64)
         number = np.arange(self.end.size)
         found[self.begin], found[self.end] = number, number
-        for one in self.alike:
-            steps = one.steps
-            task = one.task[:, None] + 2 * np.arange(len(steps))
-            found[task] = one.first[:, None] + steps.src
-            found[task + 1] = one.first[:, None] + steps.dst
+        for alike in self.alike:
+            steps = alike.steps
+            task = alike.task[:, None] + 2 * np.arange(len(steps))
+            found[task] = alike.first[:, None] + steps.src
+            found[task + 1] = alike.first[:, None] + steps.dst
         return found
 
 

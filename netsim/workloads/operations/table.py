@@ -615,15 +615,15 @@ def job_metrics(table: Table, job: JobRows, network: Network) -> dict[str, Any]:
     entries = [step_entry(one, steps) for one in found]
     metrics: dict[str, Any] = {"name": job.name, "steps": entries, "step_ps": None, "mfu": None}
     if entries:
-        total = sum(one["time_ps"] for one in entries)
+        total = sum(entry["time_ps"] for entry in entries)
         metrics["step_ps"] = total / len(entries)
         metrics["mfu"] = _utilization(metrics["step_ps"], steps)
         metrics["mfu_base"] = "" if metrics["mfu"] is None or steps is None else steps.peak_format
-        metrics["exposed"] = sum(sum(one["exposed_ps"].values()) for one in entries) / total
+        metrics["exposed"] = sum(sum(entry["exposed_ps"].values()) for entry in entries) / total
         for name in ("bubble", "skew"):
-            metrics[name] = sum(one[f"{name}_ps"] for one in entries) / total
+            metrics[name] = sum(entry[f"{name}_ps"] for entry in entries) / total
     metrics["collectives"] = collectives = _collectives(table)
-    if len(collectives) == 1 and not any(one["compute_ps"] for one in entries):
+    if len(collectives) == 1 and not any(entry["compute_ps"] for entry in entries):
         metrics["busbw_bps"] = collectives[0]["busbw_bps"]
     return metrics
 

@@ -133,9 +133,9 @@ class Measured:
         job = self._sample.job
         for network in ("scale_up", "scale_out"):
             link, found = link_of(job, network), None
-            for one in self._sample.messages:
-                if one.network == network and one.kind not in self._sample.formula:
-                    found = found or self._one_way(one)
+            for message in self._sample.messages:
+                if message.network == network and message.kind not in self._sample.formula:
+                    found = found or self._one_way(message)
             if found is not None and abs(found.rate_bps / link.rate - 1) > SAME_RATE:
                 changes: dict[str, Any] = {network: replace(link, rate=found.rate_bps)}
                 job = replace(job, machine=replace(job.machine, **changes))
@@ -212,7 +212,9 @@ class Measured:
 
     def transfer_ps(self, *, whole: bool) -> tuple[int, int]:
         """Return the time of a pipeline transfer until delivered, and until it has left."""
-        message = next((one for one in messages(self._sample.job) if one.kind == "pp"), None)
+        message = next(
+            (message for message in messages(self._sample.job) if message.kind == "pp"), None
+        )
         if message is None:
             return 0, 0
         scale, near = self._sample.scale, self._nearest(message)
@@ -294,8 +296,8 @@ def forecast(
 def _named(sample: JobSample, metrics: Mapping[str, Any]) -> dict[str, str]:
     """Return the names of kinds with their network: as in the sample, else as by formula."""
     found = {
-        one.kind: f"{SCALE_UP if one.network == 'scale_up' else SCALE_OUT} {one.kind}"
-        for one in messages(sample.job)
+        message.kind: f"{SCALE_UP if message.network == 'scale_up' else SCALE_OUT} {message.kind}"
+        for message in messages(sample.job)
     }
     shown = (name for step in metrics["steps"] for name in step["exposed_ps"])
     return found | {name.partition(" ")[2]: name for name in shown}
@@ -314,7 +316,7 @@ def _replay(
         buckets=sample.buckets,
         took=took,
         sent=sent,
-        measured=frozenset(one.kind for one in sample.messages),
+        measured=frozenset(message.kind for message in sample.messages),
     )
 
 
@@ -448,10 +450,10 @@ def distortion_of(sample: JobSample, delay_ps: int, target: tuple[float, float])
 def _packets(sample: JobSample, payload_bytes: int) -> int:
     """Return about how many packets a step of a sample sends; collectives as by ring."""
     found = 1
-    for one, times in sample.occurrences():
-        if one.kind in sample.formula:
+    for message, times in sample.occurrences():
+        if message.kind in sample.formula:
             continue
-        sends, parts = (1, 1) if one.what == "send" else (one.n - 1, one.n)
-        sends *= 1 + (one.what == "all_reduce")
-        found += times * sends * -(-sample.bytes_of(one) // parts // payload_bytes)
+        sends, parts = (1, 1) if message.what == "send" else (message.n - 1, message.n)
+        sends *= 1 + (message.what == "all_reduce")
+        found += times * sends * -(-sample.bytes_of(message) // parts // payload_bytes)
     return found * len(sample.ranks) // sample.ranks.pp

@@ -134,11 +134,11 @@ class JobSample:
     def messages(self) -> tuple[Message, ...]:
         """The job's messages; `n` of those sent is the sample's group size."""
         found = []
-        for one in messages(self.job):
-            if one.kind in self.formula:
-                found.append(one)
-            elif self.group_size(one) > 1:
-                found.append(replace(one, n=self.group_size(one)))
+        for message in messages(self.job):
+            if message.kind in self.formula:
+                found.append(message)
+            elif self.group_size(message) > 1:
+                found.append(replace(message, n=self.group_size(message)))
         return tuple(found)
 
     def group_size(self, message: Message) -> int:
@@ -157,9 +157,9 @@ class JobSample:
     def n_messages(self) -> int:
         """Approximate number of messages and compute operations per step."""
         found = 2 * self.micro_batches * (len(self.layers) + len(self.positions))
-        for one, times in self.occurrences():
-            sends = 1 if one.kind in self.timed or one.what == "send" else one.n - 1
-            channels = self.how[one.kind].channels if one.kind in self.how else 1
+        for message, times in self.occurrences():
+            sends = 1 if message.kind in self.timed or message.what == "send" else message.n - 1
+            channels = self.how[message.kind].channels if message.kind in self.how else 1
             found += times * (2 * sends * channels + 1)
         return found * len(self.ranks) // self.ranks.pp
 
@@ -169,15 +169,17 @@ class JobSample:
         moe = sum(self.job.model.has_experts(layer) for layer in layers)
         count = {"layer": len(layers), "moe_layer": moe, "dense_layer": len(layers) - moe}
         count["virtual_stage"] = len(self.positions)
-        for one in self.messages:
-            times = self.buckets if one.when == "step" else one.times * self.micro_batches
-            yield one, count.get(one.per, 1) * times
+        for message in self.messages:
+            times = self.buckets if message.when == "step" else message.times * self.micro_batches
+            yield message, count.get(message.per, 1) * times
 
     @property
     def model_flops(self) -> float:
         job = self.job
         kernels = [
-            one for layer in self.layers for one in layer_kernels(job, job.model.has_experts(layer))
+            kernel
+            for layer in self.layers
+            for kernel in layer_kernels(job, job.model.has_experts(layer))
         ]
         if self.positions[-1] == len(job.virtual_stages) - 1:
             kernels += head_kernels(job)
@@ -303,7 +305,11 @@ def sample_notes(sample: JobSample, steps: int) -> tuple[str, ...]:
             f"{sample.scale:g}; delays of links and switches are not, so in the sample's shares "
             f"they weigh {1 / sample.scale:,.4g} times as much; the forecast undoes this."
         )
-    timed = [kind for kind in KINDS if kind in sample.formula & {one.kind for one in messages(job)}]
+    timed = [
+        kind
+        for kind in KINDS
+        if kind in sample.formula & {message.kind for message in messages(job)}
+    ]
     if timed:
         notes.append(
             f"Timed by formula on idle links: {', '.join(timed)}. They send no packets, and their "
@@ -336,24 +342,24 @@ def _group_notes(sample: JobSample) -> list[str]:
         notes.append(f"{n} of {levels[0]} replicas in each rack represent{'s' * (n == 1)} all.")
     sizes = group_sizes(sample.job)
     done = set()
-    for one in messages(sample.job):
-        n, there = sample.group_size(one), sizes.get(one.group, 0)
+    for message in messages(sample.job):
+        n, there = sample.group_size(message), sizes.get(message.group, 0)
         if (
-            one.kind in done
-            or one.kind in sample.formula
-            or one.group in ("pp", "tp")
+            message.kind in done
+            or message.kind in sample.formula
+            or message.group in ("pp", "tp")
             or n == there
         ):
             continue
-        done.add(one.kind)
+        done.add(message.kind)
         if n == 1:
             notes.append(
-                f"{one.kind} is omitted: one rank of each group of {there:,} is simulated."
+                f"{message.kind} is omitted: one rank of each group of {there:,} is simulated."
             )
         else:
             share = (n - 1) / n / ((there - 1) / there)
             notes.append(
-                f"{one.kind} is among {n:,} ranks instead of {there:,}: it sends {share:.1%} of "
-                f"the bytes, in {n - 1:,} ring steps instead of {there - 1:,}."
+                f"{message.kind} is among {n:,} ranks instead of {there:,}: it sends {share:.1%} "
+                f"of the bytes, in {n - 1:,} ring steps instead of {there - 1:,}."
             )
     return notes

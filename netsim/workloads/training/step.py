@@ -205,17 +205,19 @@ class _Templates:
         when, end = ("forward", 0) if kind == FORWARD else ("backward_input", last)
         if when not in PASSES[kind] or position == end:
             return
-        for one in self._sample.messages:
-            if one.kind == "tp" and one.per == "virtual_stage" and one.when == when:
-                yield Event(one)
+        for message in self._sample.messages:
+            if message.kind == "tp" and message.per == "virtual_stage" and message.when == when:
+                yield Event(message)
 
     def _build_block(self, name: str, kind: int) -> Block:
         """Build the block of an embedding, a head or a type of layer."""
         times: LayerTimes = getattr(self._times, {"dense_layer": "layer"}.get(name, name))
-        total = self._sample.time_ps(sum(getattr(times, f"{one}_ps") for one in PASSES[kind]))
+        total = self._sample.time_ps(sum(getattr(times, f"{part}_ps") for part in PASSES[kind]))
         pers = (name, "layer") if name.endswith("layer") else (name,)
         found = [
-            one for one in self._sample.messages if one.per in pers and one.when in PASSES[kind]
+            message
+            for message in self._sample.messages
+            if message.per in pers and message.when in PASSES[kind]
         ]
         gathers = [one for one in found if one.kind in DATA and one.what == "all_gather"]
         after = [
@@ -245,18 +247,23 @@ class _Templates:
         """
         timed = [self._event(one, one.times) for one in found if one.kind in self._sample.formula]
         sent = [one for one in found if one.kind not in self._sample.formula]
-        tensor = [one for one in sent if one.kind == "tp"]
-        rounds = max([1, *(one.times for one in tensor)])
+        tensor = [message for message in sent if message.kind == "tp"]
+        rounds = max([1, *(message.times for message in tensor)])
         events = []
         for number in range(rounds):
-            of_round = [one for one in tensor if number < one.times]
-            inside = [one for one in sent if one.kind == "cp"] if number == 0 else []
+            of_round = [message for message in tensor if number < message.times]
+            inside = [message for message in sent if message.kind == "cp"] if number == 0 else []
             if number == rounds - 1:
-                inside += [one for one in sent if one.kind == "ep" for _ in range(one.times)]
+                inside += [
+                    message
+                    for message in sent
+                    if message.kind == "ep"
+                    for _ in range(message.times)
+                ]
             events += [
-                *(self._event(one) for one in of_round if one.what == "all_gather"),
-                *(self._event(one) for one in inside),
-                *(self._event(one) for one in of_round if one.what != "all_gather"),
+                *(self._event(message) for message in of_round if message.what == "all_gather"),
+                *(self._event(message) for message in inside),
+                *(self._event(message) for message in of_round if message.what != "all_gather"),
             ]
         return events + timed
 
@@ -343,9 +350,9 @@ class GradientReduction:
         for per, parts in sorts.items():
             present = parts[self._triggers[parts, -1] >= 0]
             found = [
-                one
-                for one in self._grid.sample.messages
-                if one.per == per and one.when == "step" and one.kind != "embedding"
+                message
+                for message in self._grid.sample.messages
+                if message.per == per and message.when == "step" and message.kind != "embedding"
             ]
             if present.size and found:
                 yield present, found
@@ -380,9 +387,9 @@ def _is_gather(message: Message) -> bool:
 
 def _chains(messages: list[Message]) -> list[list[Message]]:
     """Return the chains of collectives of a gradient: S1 to S5, or one collective."""
-    reduced = [one for one in messages if not _is_gather(one)]
-    stages = [one for one in reduced if one.kind not in DATA]
-    return [[one] for one in reduced if one.kind in DATA] + ([stages] if stages else [])
+    reduced = [message for message in messages if not _is_gather(message)]
+    stages = [message for message in reduced if message.kind not in DATA]
+    return [[message] for message in reduced if message.kind in DATA] + ([stages] if stages else [])
 
 
 NAMES = {
