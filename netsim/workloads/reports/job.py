@@ -1,4 +1,4 @@
-"""Reports of jobs: operations, parts of step times, and bandwidths."""
+"""Reports of jobs: operations, parts of step times, bandwidths; the table of a critical path."""
 
 from __future__ import annotations
 
@@ -54,7 +54,33 @@ OPERATIONS = TableSpec.of(
     hash_order=4,
 )
 
-TABLES = (OPERATIONS,)
+CRITICAL = TableSpec.of(
+    "critical",
+    """
+    segment       index  segment of the path, in order of time
+    start_ps      ps     start, which is the end of the segment before
+    end_ps        ps     end
+    segment_type  -      compute: a compute task; formula: a collective timed by a formula; join: a
+        task without duration; flow: from its start to its delivery; send: a flow until its send
+        task was done (handed over or acknowledged); latency of software, before a flow or a
+        collective or after a delivery; start: until the start time of a flow that waits for nothing
+    start_reason  -      begin (nothing came before), task (the last awaited task ended), stream
+        (the compute task before in the stream ended), flow (it was delivered), same_flow (after the
+        latency or the start of the same flow)
+    host          host   host; for a flow, its source
+    to            host   destination of a flow; else null
+    task          index  task; null if there is none
+    flow          index  flow; null if there is none
+    operation     index  operation that starts or ends with the task; null if none does
+    stream        index  stream of a compute task; null without one
+    kind          -      kind of the flow or the operation, if the traffic names kinds
+    label*        -      name of the task or the flow in the traffic
+    ideal_ps      ps     completion time of the flow alone in the network; else null
+    """,
+    of_run=False,
+)
+
+TABLES = (OPERATIONS, CRITICAL)
 ORDER = 22
 
 NETWORKS = ("scale-up", "scale-out")

@@ -1,4 +1,4 @@
-"""Report of serving runs: requests, iterations, latencies and instances."""
+"""Report of serving runs: requests, their latency, iterations and instances."""
 
 from __future__ import annotations
 
@@ -75,7 +75,32 @@ ITERATIONS = TableSpec.of(
     """,
 )
 
-TABLES = (REQUESTS, ITERATIONS)
+REQUEST_LATENCY = TableSpec.of(
+    "request_latency",
+    """
+    start_ps       ps          start
+    end_ps         ps          end, which is the start of the next row
+    stage          -           queueing: the prompt waits; prefill: it is computed; kv: its KV cache
+        is transferred; decode_queue: the cache has arrived and waits for an iteration; decode: in
+        an iteration whose end gives a token, or between two; lost: the instance failed, and the
+        request starts over
+    instance       index       instance of the row
+    token          index       output token that ends the row, from 1; null without one
+    iterations     iterations  iterations of the instance in that time; for prefill and decode 1,
+        the request's own
+    decode_batch   sequences   sequences that decoded in these, summed
+    prompt_tokens  tokens      prompt tokens in these, summed
+    computing_ps   ps          time in which these computed
+    network_ps     ps          time in which these, or the KV cache, were on the network
+    down_ps        ps          time for which the instance was down; 0 for kv
+    flow           index       for kv, the flow that was delivered last; else null
+    flow_ps        ps          for kv, the completion time of that flow; else null
+    ideal_ps       ps          for kv, its completion time alone in the network; else null
+    """,
+    of_run=False,
+)
+
+TABLES = (REQUESTS, ITERATIONS, REQUEST_LATENCY)
 ORDER = 32
 
 SWEEP = Metric.each("""

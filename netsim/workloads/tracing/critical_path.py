@@ -19,7 +19,7 @@ from netsim.model.workload import ACKED, KINDS, SEND, TaskTable
 from netsim.tracing.critical_path_search import Ints, PathSegment, Times, path_segments
 from netsim.tracing.record import Replay
 from netsim.workloads.operations.table import WHATS, OperationTable
-from netsim.workloads.reports.traces import CRITICAL
+from netsim.workloads.reports.job import CRITICAL
 
 if TYPE_CHECKING:
     from netsim.experiment import Point

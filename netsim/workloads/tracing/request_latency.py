@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from netsim.errors import InputError
-from netsim.workloads.reports.traces import REQUEST_LATENCY
+from netsim.workloads.reports.serving import REQUEST_LATENCY
 from netsim.workloads.serving.outcome import Log, log_of
 from netsim.workloads.serving.plan import (
     DECODE_START,
