@@ -62,7 +62,7 @@ from netsim.workloads.job import load as files
 from netsim.workloads.job.job import Layout, Model, Optimizer, Overlap, Precision
 from netsim.workloads.job.machine import ComputeUnit, Link, Machine
 from netsim.workloads.job.paper import Infrastructure, TrainingTarget
-from netsim.workloads.validation import hardware
+from netsim.workloads.validation import measures
 
 ROOT = Path(__file__).parent.parent
 MARKED = re.compile(r"(<!-- generated: ([\w. -]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
@@ -234,8 +234,8 @@ SECTIONS = {
 def steps() -> Iterator[str]:
     """Yield the mean and largest error of each source's training steps."""
     rows = []
-    for group, title in hardware.step_sources().items():
-        errors = [abs(row["ours"] / row["theirs"] - 1) for row in hardware.steps(group)]
+    for group, title in measures.step_sources().items():
+        errors = [abs(row["ours"] / row["theirs"] - 1) for row in measures.steps(group)]
         shown = (f"{100 * one:.1f} %" for one in (mean(errors), max(errors)))
         rows.append([title, str(len(errors)), *shown])
     return _table(("source", "steps", "mean", "largest"), rows)

@@ -10,7 +10,7 @@ from statistics import mean
 
 import numpy as np
 
-from netsim.workloads.validation.hardware import measured_iterations
+from netsim.workloads.validation.measures import measured_iterations
 
 GROUPS = ("h100", "a100")
 """Groups with fitted rows."""

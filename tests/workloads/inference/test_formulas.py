@@ -50,7 +50,7 @@ from netsim.workloads.inference.limits import (
 from netsim.workloads.job.load import WITH_PRESETS, load_job, presets
 from netsim.workloads.job.machine import Efficiency, Link
 from netsim.workloads.job.work import layer_kernels
-from netsim.workloads.validation.hardware import iteration_sources, measured_iterations
+from netsim.workloads.validation.measures import iteration_sources, measured_iterations
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ from netsim.workloads.job.work import (
     stage_memory,
     stage_times,
 )
-from netsim.workloads.validation import hardware
+from netsim.workloads.validation import measures
 
 
 def model(name):
@@ -298,14 +298,14 @@ def test_overlap_reduces_only_its_own_exposed_time():
 
 def test_step_times_match_published_times():
     """For comparison, Calculon's error on these rows is 3.65 % on average and 8.87 % at most."""
-    errors = [abs(row["ours"] / row["theirs"] - 1) for row in hardware.steps("megatron")]
+    errors = [abs(row["ours"] / row["theirs"] - 1) for row in measures.steps("megatron")]
     assert sum(errors) / 8 <= 0.04
     assert max(errors) <= 0.10
     assert len(errors) == 8
 
 
 def test_memory_matches_published_memory():
-    rows = list(hardware.memory())
+    rows = list(measures.memory())
     assert len(rows) == 12
     for row in rows:
         tolerance = 1e-3 if ": parameters" in row["title"] else 1e-9  # biases and norms
