@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from netsim.errors import InputError, did_you_mean, warn_once
 from netsim.model.inventory import stem
@@ -20,7 +21,6 @@ from netsim.tracing.record import point_of
 from netsim.units import format_number
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap, Normalize
 
@@ -96,8 +96,6 @@ def with_links(results: Sequence[Result]) -> list[Result]:
 
 def stages(links: pl.DataFrame) -> pl.DataFrame:
     """Return stage, utilization and queue_bytes of each link, summed over its classes."""
-    import polars as pl
-
     names = ("from_name", "to_name")
     named = links.with_columns(pl.col(name).cast(pl.String) for name in names)
     kinds = {name: node_kind(name) for column in names for name in named[column].unique()}
@@ -119,8 +117,6 @@ def node_kind(name: str) -> str:
 
 
 def _draw_curve(left: Axes, right: Axes, curve: sweeps.Curve, name: str, line: str) -> None:
-    import polars as pl
-
     links = pl.concat([stages(result.links) for result in curve.results])
     groups = links.partition_by("stage", maintain_order=True)
     for index, group in enumerate(groups):

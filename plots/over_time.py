@@ -11,12 +11,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from netsim.errors import InputError
 from netsim.plots import style
 from netsim.plots.sweeps import Picture
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -69,7 +70,6 @@ def _panels(
 
     Rows of flows have `end_ps`, the time of their end, null for unfinished ones.
     """
-    import polars as pl
 
     def rows(what: str) -> pl.DataFrame:
         found = series.filter(pl.col("entity") == what).with_columns(
@@ -107,8 +107,6 @@ def _panels(
 def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) -> None:
     """Draw some curves of a panel in the order of their numbers, a step per interval: those that
     end last, or with the highest values."""
-    import polars as pl
-
     ranked = rows.group_by("curve").agg(
         pl.col("end_ps" if "end_ps" in rows.columns else band or name).max().alias("most"),
         pl.col("entity_index").first(),
@@ -145,8 +143,6 @@ def traced_flow(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) ->
 
     Raises InputError if no packet was sent.
     """
-    import polars as pl
-
     packets = events.filter(pl.col("seq").is_not_null())
     if not len(packets):
         raise InputError("no packet was sent: nothing to plot")
@@ -180,8 +176,6 @@ def _points(
 
 
 def _sequence(axes: Axes, events: pl.DataFrame, scale: float) -> None:
-    import polars as pl
-
     data = events.filter(pl.col("kind").is_in(DATA))
     sent = data.filter(pl.col("event") == "send")
     first, again = sent.filter(~pl.col("is_retransmit")), sent.filter(pl.col("is_retransmit"))
@@ -209,8 +203,6 @@ def _sequence(axes: Axes, events: pl.DataFrame, scale: float) -> None:
 
 def _pauses(events: pl.DataFrame) -> list[tuple[int, int]]:
     """Return the intervals in which the sender's NIC was paused."""
-    import polars as pl
-
     spans, since = [], None
     changes = events.filter(pl.col("event").is_in(["pause", "resume"]))
     for time, event in changes.select("time_ps", "event").iter_rows():
@@ -259,8 +251,6 @@ def _round_trips(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
 
 def _paths(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
     """Draw the middle switch of each data packet's path."""
-    import polars as pl
-
     crossed = packets.filter(pl.col("kind").is_in(DATA) & (pl.col("event") == "forward"))
     crossed = crossed.drop_nulls("packet")
     middle = pl.col("hops") == (pl.col("hops").max().over("packet") + 2) // 2
@@ -278,8 +268,6 @@ def _paths(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
 
 
 def _queues(axes: Axes, packets: pl.DataFrame, scale: float) -> None:
-    import polars as pl
-
     found = packets.filter(pl.col("kind").is_in(DATA) & (pl.col("event") == "arrive"))
     for index, ((hop,), rows) in enumerate(
         sorted(found.group_by("hops", maintain_order=True), key=lambda group: group[0])

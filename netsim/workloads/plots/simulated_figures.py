@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from netsim.errors import InputError
 from netsim.plots import by_axis, style, sweeps
@@ -162,8 +163,6 @@ def _buckets(result: Result) -> int:
 
 def simulated(result: Result) -> list[StageBar]:
     """Return the bars of the last GPU of a simulated step, from the arrival of its input."""
-    import polars as pl
-
     if result.operations is None:
         raise InputError("has no operations of a job", file=str(result.path))
     named = result.operations.with_columns(pl.col("kind", "operation_type").cast(pl.String))

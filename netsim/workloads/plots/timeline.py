@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from netsim.common.writing import replacing_file
 from netsim.errors import InputError, warn_once
@@ -37,7 +38,6 @@ from netsim.units import parse_time_ps, written
 from netsim.workloads.job.messages import Ranks
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
     from netsim.results import Result
@@ -138,8 +138,6 @@ def ranks_of(result: Result) -> Ranks | None:
 
     A pipeline message goes to a rank one stage further, so their least distance is that of stages.
     """
-    import polars as pl
-
     table = result.operations
     if table is None or sweeps.resolved(result, "traffic.kind") != "training":
         return None
@@ -174,8 +172,6 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
     `most_rows` rows are read, if given, and only finished work between the times has bars. Raises
     InputError for several runs or an empty timeline.
     """
-    import polars as pl
-
     if len(results) != 1:
         raise InputError(f"{len(results)} results", hint="a timeline shows one")
     (result,) = results
@@ -222,8 +218,6 @@ def _end(result: Result) -> int:
 
 def _tasks(tasks: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
     """Return tasks as a table of operations; receives begin with their flow."""
-    import polars as pl
-
     starts = flows.select("flow", flow_start_ps="start_ps")
     begin = pl.when(pl.col("kind").cast(pl.String) == "receive").then("flow_start_ps")
     return tasks.join(starts, on="flow", how="left", maintain_order="left").with_columns(
@@ -237,8 +231,6 @@ def _tasks(tasks: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _operations(table: pl.DataFrame) -> pl.LazyFrame:
-    import polars as pl
-
     what, kind = pl.col("operation_type").cast(pl.String), pl.col("kind").cast(pl.String)
     labels = pl.col("label").cast(pl.String) if "label" in table.columns else pl.lit("")
     kinds = table.filter(pl.col("group").is_not_null())["kind"].cast(pl.String).unique().to_list()
@@ -264,8 +256,6 @@ def _operations(table: pl.DataFrame) -> pl.LazyFrame:
 
 def _iterations(result: Result) -> pl.LazyFrame:
     """Return a bar per serving iteration, with its batch."""
-    import polars as pl
-
     table = result.iterations
     assert table is not None
     prompts, decodes = pl.col("prompt_tokens") > 0, pl.col("decode_batch") > 0
@@ -300,8 +290,6 @@ def _last_number(labels: pl.Expr) -> pl.Expr:
 
 def _place(what: pl.Expr) -> pl.Expr:
     """Return the index into PLACES: sends above receives."""
-    import polars as pl
-
     return (
         pl.when(what == "send").then(1).when(what == "receive").then(2).otherwise(0).cast(pl.Int8)
     )
@@ -309,8 +297,6 @@ def _place(what: pl.Expr) -> pl.Expr:
 
 def _names(rows: pl.DataFrame, ranks: Ranks | None) -> list[pl.Series]:
     """Return names and titles of rows; the first row of a rank has the rank in its title."""
-    import polars as pl
-
     computing = rows.filter(~pl.col("communicates"))
     several = len(computing.unique(["rank", "stream"])) > len(computing.unique("rank"))
     axes = {} if ranks is None else ranks.coordinates()
@@ -342,8 +328,6 @@ def rank_name(host: int, rank: int, place: str = "") -> str:
 
 def _merged(bars: pl.DataFrame, gap_ps: int) -> pl.DataFrame:
     """Merge bars as `Timeline.merged` does."""
-    import polars as pl
-
     keys = ["row", "category", "place"]
     before = pl.col("end_ps").cum_max().shift(1).over(keys)
     apart = (pl.col("start_ps") - before > gap_ps) | before.is_null()
@@ -507,8 +491,6 @@ def timeline(
 
 
 def draw(results: Sequence[Result], view: View) -> Picture:
-    import polars as pl
-
     most = MAX_ROWS if view.hosts is not None else FIRST_ROWS
     if view.hosts is None and len(results) == 1 and (hosts := first_of_stages(results[0])):
         view = replace(view, hosts=hosts[:MAX_STAGES])
@@ -554,8 +536,6 @@ def _notes(result: Result, found: Timeline) -> Iterator[str]:
 
 def bar_styles(bars: pl.DataFrame) -> dict[str, BarStyle]:
     """Return the style of each category, computes first, each in order of time."""
-    import polars as pl
-
     first = bars.group_by("category", "communicates").agg(pl.col("start_ps").min())
     first = first.sort("communicates", "start_ps", "category")
     found: dict[str, BarStyle] = {}
@@ -596,8 +576,6 @@ def _fill(
 
 def _write(axes: Axes, found: Timeline, styles: dict[str, BarStyle], scale: float) -> None:
     """Label compute bars with room for text, unless there are too many."""
-    import polars as pl
-
     bars, times_ps = found.bars, (found.from_ps, found.to_ps)
     point_ps = (found.to_ps - found.from_ps) / (72 * (WIDE_IN - MARGIN_IN))
     need = (pl.col("text").str.len_chars() * LETTER * TEXT_PT + 2) * point_ps
@@ -614,7 +592,6 @@ def _write(axes: Axes, found: Timeline, styles: dict[str, BarStyle], scale: floa
 
 def _mark(axes: Axes, path: CriticalPath, found: Timeline, scale: float) -> bool:
     """Draw the critical path, black with a white outline; return whether any of it is visible."""
-    import polars as pl
     from matplotlib.patheffects import Normal, Stroke
 
     seen = (pl.col("start_ps") < found.to_ps) & (pl.col("end_ps") >= found.from_ps)
@@ -713,8 +690,6 @@ Queue = Sequence[tuple[int, int]]  # times in ps, and the bytes from then on
 
 def _queues(result: Result, found: Timeline) -> dict[str, Queue]:
     """Return the sampled queues of a run in the visible time, the longest first."""
-    import polars as pl
-
     series = result.series
     if series is None or "max_queue_bytes" not in series.columns:
         return {}

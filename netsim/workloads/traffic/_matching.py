@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Ints = NDArray[np.int64]
 
@@ -47,8 +44,6 @@ def match(sends: PostedMessages, receives: PostedMessages) -> Ints:
 
     Raises InputError, with some of the mismatches, unless all match.
     """
-    import polars as pl
-
     peer, tag = receives.peer, receives.tag
     if ((peer == ANY) | (tag == ANY)).any():
         peer, tag = _chosen(sends, receives)
@@ -91,8 +86,6 @@ def _chosen(sends: PostedMessages, receives: PostedMessages) -> tuple[Ints, Ints
 
 
 def _unmatched(sent: pl.DataFrame, wanted: pl.DataFrame) -> InputError:
-    import polars as pl
-
     is_any = (pl.col("src") == ANY) | (pl.col("tag") == ANY)
     counts = (
         sent.group_by(KEYS)

@@ -45,6 +45,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from netsim.common.inputs import at_line, read_text, require_file, unreadable, user_path
@@ -321,8 +322,6 @@ HINT = (
 
 def read_goal_text(path: Path) -> GoalSchedule:
     """Read a schedule as text. Raises InputError with the line."""
-    import polars as pl
-
     text = read_text(path)
     if "//" in text or "/*" in text:
         text = _COMMENT.sub(partial(_blank, path), text)
@@ -425,8 +424,6 @@ def _dependencies(
 
     Raises InputError, with the line, for a duplicate, unknown or not yet defined label.
     """
-    import polars as pl
-
     named = ops["label"].is_not_null().arg_true().to_numpy()
     labels, defined_at, lines = (
         ops["label"].drop_nulls(),
@@ -458,8 +455,6 @@ def _dependencies(
 
 def _numbers(path: Path, lines: Ints, texts: Any) -> NDArray[Any]:
     """Return a column of numbers, its default where missing."""
-    import polars as pl
-
     kind, default = COLUMNS[texts.name]
     for k in (texts.str.len_bytes() > MANY).arg_true()[:1].to_list():
         what = f"{texts.name} {shortened(texts[k])} is too large"

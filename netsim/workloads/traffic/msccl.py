@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from netsim.common.inputs import bounded, read_bytes, user_path
@@ -39,9 +40,6 @@ from netsim.params import REQUIRED, Param
 from netsim.units import written
 from netsim.workloads.operations import Operations
 from netsim.workloads.traffic._options import PLACEMENT_PARAMS, hosts_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 PARAMS = [
     Param("file", "file", REQUIRED, "MSCCL algorithm, an .xml file"),
@@ -95,8 +93,6 @@ def _operations(made: Algorithm, size_bytes: int, latency_ps: int) -> Operations
 
 def _waits(made: Algorithm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the steps that wait for another, and the others. Raises InputError for an unknown."""
-    import polars as pl
-
     steps = made.steps
     waits = steps.filter((pl.col("after_block") != NONE) & (pl.col("after_step") != NONE))
     found = waits.join(
@@ -114,8 +110,6 @@ def _waits(made: Algorithm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def _messages(made: Algorithm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the steps that send and receive each message. Raises InputError for mismatches."""
-    import polars as pl
-
     keys = ("src", "dst", "channel", "k")
     sides = []
     for types, src, dst in ((SENDS, "gpu", "send"), (RECEIVES, "receive", "gpu")):
@@ -181,8 +175,6 @@ def read_msccl(path: Path) -> Algorithm:
 
 
 def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:
-    import polars as pl
-
     if root.tag != "algo":
         raise InputError(
             f"starts with <{root.tag}>", hint='<algo ngpus="8" nchunksperloop="8" ...>'
