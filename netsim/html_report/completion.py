@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +29,8 @@ from netsim.plots.flows import (
     tail,
 )
 from netsim.plots.style import CurveStyle, axis_name, for_people, metric_name, value_text
-from netsim.plots.sweeps import are_names, places_of
+from netsim.plots.sweeps import Curve, are_names, places_of
 from netsim.results.columns import Metric, metrics
-
-if TYPE_CHECKING:
-    from netsim.plots.sweeps import Curve
 
 ORDER, SWEEP, TABLE = 10, 5, 15
 """Position of completion times, of a sweep with charts, and of a table alone."""

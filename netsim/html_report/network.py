@@ -5,9 +5,10 @@ sampled over time; who stopped whom by PFC.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from netsim.common.documents import DAMAGED
@@ -17,9 +18,6 @@ from netsim.html_report.parts import USED, Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.plots.networks import Graph, failed_links, natural, per_link
 from netsim.units import format_number, format_time
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ORDER, AFTER = 30, 50  # position of the network and the heat maps, and of the pauses
 

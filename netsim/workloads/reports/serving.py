@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from netsim.common.terminal import (
     Column,
@@ -16,13 +16,9 @@ from netsim.common.terminal import (
     time_columns,
 )
 from netsim.results.columns import Metric, TableSpec
-from netsim.results.run_result import Run
+from netsim.results.run_result import Run, Table
 from netsim.units import format_time
 from netsim.workloads.serving.plan import ServingPlan
-
-if TYPE_CHECKING:
-    from netsim.results.run_result import Table
-
 
 REQUESTS = TableSpec.of(
     "requests",
