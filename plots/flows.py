@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.model.columns import Floats, Ints
 from netsim.plots import style, sweeps
 from netsim.plots.sweeps import Picture
 from netsim.units import format_bytes, format_number
@@ -30,8 +30,6 @@ PLOTS = {
     "throughput_cdf": "share of flows by throughput: how evenly they share the network",
 }
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 QUANTILES = 600  # points of a curve, and as many in its tail
 ALIKE = 0.02  # relative difference up to which two distributions are drawn as one

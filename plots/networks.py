@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.documents import DAMAGED
 from netsim.errors import InputError
+from netsim.model.columns import Flags, Floats, Ints
 from netsim.model.inventory import common_name, physical_ports, stem
 from netsim.plots import style
 from netsim.results.files import LINKS
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from netsim.model.circuits import Circuits
     from netsim.model.network import Network
 
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ALL_HOSTS, MAX_IN_ROW, MAX_LINES = 64, 200, 20_000
 """Hosts drawn one by one; nodes drawn in a row; lines drawn."""
@@ -52,7 +49,7 @@ class Links:
     """
 
     names: list[str]
-    is_host: NDArray[np.bool_]
+    is_host: Flags
     number: Ints
     start: Ints
     end: Ints
@@ -81,7 +78,7 @@ class Graph:
     y: Floats
     members: Ints
     group: Ints
-    is_host: NDArray[np.bool_]
+    is_host: Flags
     is_round: bool
     ends: Ints
     line_of: Ints
@@ -186,7 +183,7 @@ def _check(links: pl.DataFrame) -> None:
             raise InputError("out of range", file=LINKS, key=column, hint=DAMAGED)
 
 
-def _nodes(n: int, start: Ints, texts: list[str]) -> tuple[list[str], NDArray[np.bool_]]:
+def _nodes(n: int, start: Ints, texts: list[str]) -> tuple[list[str], Flags]:
     """Return the name of each node, and which are hosts (named after their number)."""
     names = [f"node {k}" for k in range(n)]
     hosts = np.zeros(n, bool)
@@ -197,7 +194,7 @@ def _nodes(n: int, start: Ints, texts: list[str]) -> tuple[list[str], NDArray[np
     return names, hosts
 
 
-def _tiers(n: int, start: Ints, end: Ints, hosts: NDArray[np.bool_]) -> Ints:
+def _tiers(n: int, start: Ints, end: Ints, hosts: Flags) -> Ints:
     """Return the distance of each node from the hosts; -1 for switches of hosts that have no
     switch above, if others do (networks inside racks)."""
     tier = np.where(hosts, 0, n)
@@ -217,7 +214,7 @@ def _tiers(n: int, start: Ints, end: Ints, hosts: NDArray[np.bool_]) -> Ints:
     return tier
 
 
-def _host_groups(n: int, start: Ints, end: Ints, hosts: NDArray[np.bool_]) -> Ints:
+def _host_groups(n: int, start: Ints, end: Ints, hosts: Flags) -> Ints:
     """Return the first node of each node's group: hosts of the same switches are one group."""
     group = np.arange(n)
     if hosts.sum() <= ALL_HOSTS:
@@ -357,11 +354,11 @@ class Drawing(NamedTuple):
         taken = np.zeros((0, 2)) if self.graph.is_round else self.spots
         return [_line(self.spots[a], self.spots[b], taken) for a, b in self.graph.ends]
 
-    def is_circuit(self, node: Ints) -> NDArray[np.bool_]:
+    def is_circuit(self, node: Ints) -> Flags:
         """Return whether drawn nodes stand for circuit switches."""
         first = np.full(len(self.graph.names), len(self.graph.group))
         np.minimum.at(first, self.graph.group, np.arange(len(self.graph.group)))
-        found: NDArray[np.bool_] = first[node] >= self.network.n_nodes
+        found: Flags = first[node] >= self.network.n_nodes
         return found
 
 

@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from netsim.common.documents import DAMAGED
 from netsim.errors import InputError
 from netsim.html_report import parts
 from netsim.html_report.parts import USED, Section
 from netsim.html_report.report import Point, Report, unit_of
+from netsim.model.columns import Floats
 from netsim.plots.networks import Graph, failed_links, natural, per_link
 from netsim.units import format_number, format_time
 
 ORDER, AFTER = 30, 50  # position of the network and the heat maps, and of the pauses
 
-Floats = NDArray[np.float64]
 
 QUANTITIES = (
     ("utilization", USED, "max", "%"),

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.model.columns import Ints
 from netsim.model.fabric import ECMP
 from netsim.plots import style, sweeps
 from netsim.plots.networks import Graph, graph_of, links_of_table
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from netsim.experiment import Point as Experimental
     from netsim.experiment.scenario import Scenario
     from netsim.model.fabric import PacketFormat
-
-Ints = NDArray[np.int64]
 
 
 @dataclass

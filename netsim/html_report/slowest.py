@@ -16,11 +16,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
+from netsim.model.columns import Floats, Ints
 from netsim.plots import style
 from netsim.plots.networks import per_link
 from netsim.tracing.causes import CAUSES
@@ -30,8 +30,6 @@ from netsim.units import format_bytes, format_time
 
 ORDER, EXPLAINED = 60, 58  # position of the slowest flows, and of those that are explained
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 CATEGORIES = (
     ("alone in the network", style.GREEN),

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.model.columns import Ints
 from netsim.plots import style
 from netsim.workloads.job.messages import AXES, Ranks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from netsim.workloads.job.calibration import Residual
 
@@ -51,7 +51,7 @@ SHADES = "viridis"
 PANEL_IN = 1.9
 
 
-def placement(ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int, title: str) -> Figure:
+def placement(ranks: Ranks, hosts: Ints, rack_hosts: int, title: str) -> Figure:
     """Draw the placement of `ranks` on `hosts`, int64[ranks], in racks of `rack_hosts`.
 
     A column is a rack, a row the hosts with one index in their racks, which share a network on

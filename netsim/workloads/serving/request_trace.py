@@ -38,15 +38,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.inputs import at_line, bounded, read_text, reading
 from netsim.errors import InputError
 from netsim.limits import COUNT, HORIZON_PS
+from netsim.model.columns import Ints
 from netsim.traffic._rows import Rows, each, fail_at, read_csv
 from netsim.units import written
-
-Ints = NDArray[np.int64]
 
 UNITS_PS = {"s": 10**12, "ms": 10**9, "us": 10**6, "ns": 10**3}
 """Units of arrivals."""

@@ -35,7 +35,7 @@ from netsim.common.inputs import read_bytes, read_json, unpacked, unreadable
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS, INT64, SIZE_BYTES
-from netsim.model.columns import rows_of
+from netsim.model.columns import Flags, Ints, first_of, rows_of
 from netsim.units import shortened, written
 
 NUMBERS = (
@@ -77,7 +77,7 @@ class Attributes:
     numbers: dict[str, Ints]
     group: Ints
     groups: tuple[str, ...]
-    partial: NDArray[np.bool_]
+    partial: Flags
 
 
 def attributes_of(data: Bytes, nodes: Fields, n: int) -> Attributes:
@@ -122,7 +122,7 @@ def attributes_of(data: Bytes, nodes: Fields, n: int) -> Attributes:
     return Attributes(numbers, group, tuple(groups), partial)
 
 
-def _may_be_read(data: Bytes, attribute: Fields) -> NDArray[np.bool_]:
+def _may_be_read(data: Bytes, attribute: Fields) -> Flags:
     """Select attributes that do not begin with an irrelevant name, as almost all do."""
     begin, size = attribute.begin, attribute.end - attribute.begin
     long = np.flatnonzero(size > _HEAD)
@@ -155,7 +155,7 @@ def _numbers(value: Fields, name: str, node: Ints) -> Ints:
         found[real] = np.where(fits, as_real, 0).astype(np.int64)
     unsigned = (value.value >= np.uint64(INT64)) & np.isin(value.number, (11, 13, 19, 21))
     whole &= ~unsigned & (np.abs(found) < INT64)
-    for k in np.flatnonzero(~whole)[:1].tolist():
+    for k in first_of(~whole):
         raise DamagedMessageError(int(node[k]), f"{name} is not an integer")
     return found
 
@@ -272,7 +272,7 @@ class ChakraTrace:
             (~((self.duration_us >= 0) & (self.duration_us < LONGEST_US)), "lasts 20 h or more"),
         ]
         for bad, text in wrong:
-            for node in np.flatnonzero(bad)[:1].tolist():
+            for node in first_of(bad):
                 hint = f"of the schema {self.version or 'without a version'}; 1.0.0 is read"
                 raise self.error(node, text, hint)
         return self
@@ -373,7 +373,7 @@ def _edges(trace: ChakraTrace, waiting: Ints, awaited: NDArray[np.uint64]) -> tu
     """Return unique dependencies of nodes: those waited for, and those that wait."""
     order = np.argsort(trace.id, kind="stable")
     ids = trace.id[order]
-    for k in np.flatnonzero(ids[1:] == ids[:-1])[:1].tolist():
+    for k in first_of(ids[1:] == ids[:-1]):
         raise trace.error(int(order[k + 1]), "has the id of another node")
     place = np.minimum(np.searchsorted(ids, awaited), len(trace) - 1)
     missing = np.flatnonzero(ids[place] != awaited) if len(trace) else awaited
@@ -382,7 +382,7 @@ def _edges(trace: ChakraTrace, waiting: Ints, awaited: NDArray[np.uint64]) -> tu
         more = f" ({missing.size - 1} other dependencies are missing)" if missing.size > 1 else ""
         raise trace.error(int(waiting[k]), what + more, "a whole trace, not a part of one")
     first = order[place]
-    for k in np.flatnonzero(first == waiting)[:1].tolist():
+    for k in first_of(first == waiting):
         raise trace.error(int(waiting[k]), "waits for itself")
     then, first = np.divmod(np.unique(waiting * len(trace) + first), max(len(trace), 1))
     return first, then
@@ -447,7 +447,6 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
 _KNOWN = np.isin(np.arange(8), (VARINT, FIXED64, BYTES, FIXED32))
 
 Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
 
 _DIGITS = 10  # most bytes of a varint: 64 bits in groups of seven
 FIELD_BYTES = 400  # memory per field while decoding, in bytes
@@ -480,7 +479,7 @@ class Fields:
     begin: Ints
     end: Ints
 
-    def of(self, chosen: NDArray[np.bool_] | Ints) -> Fields:
+    def of(self, chosen: Flags | Ints) -> Fields:
         return Fields(
             self.message[chosen],
             self.number[chosen],
@@ -532,7 +531,7 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
             require_room(FIELD_BYTES * room, what=f"{n:,} fields")
         tag, at = _varints(data, at, stop, live)
         number, wire = (tag >> np.uint64(3)).astype(np.int64), (tag & np.uint64(7)).astype(np.int8)
-        for k in np.flatnonzero((number == 0) | ~_KNOWN[wire])[:1]:
+        for k in first_of((number == 0) | ~_KNOWN[wire]):
             what = f"has field {number[k]} of wire type {wire[k]}"
             raise DamagedMessageError(int(live[k]), what)
         value = np.zeros(live.size, np.uint64)
@@ -548,7 +547,7 @@ def fields_of(data: Bytes, begin: Ints, end: Ints) -> Fields:
             after[fixed] += width
             whole = fixed[after[fixed] <= stop[fixed]]
             value[whole] = _fixed(data, at[whole], width)
-        for k in np.flatnonzero(after > stop)[:1]:
+        for k in first_of(after > stop):
             raise DamagedMessageError(int(live[k]), f"ends within its field {number[k]}")
         rounds.append((live, number, wire, value, content, after))
         more = after < stop
@@ -564,7 +563,7 @@ def listed(data: Bytes, fields: Fields) -> tuple[Ints, NDArray[np.uint64]]:
     """Return the messages and values of a repeated varint field, packed or not."""
     is_packed = (fields.wire == BYTES) & (fields.begin < fields.end)
     plain, packed = fields.of(fields.wire != BYTES), fields.of(is_packed)
-    for k in np.flatnonzero(data[packed.end - 1] >= 0x80)[:1]:
+    for k in first_of(data[packed.end - 1] >= 0x80):
         raise DamagedMessageError(int(packed.message[k]), "ends within a number")
     size = packed.end - packed.begin
     at = rows_of(packed.begin, size)
@@ -575,9 +574,9 @@ def listed(data: Bytes, fields: Fields) -> tuple[Ints, NDArray[np.uint64]]:
     return np.append(plain.message, packed.message[of]), np.append(plain.value, values)
 
 
-def equal_text(data: Bytes, fields: Fields, text: str) -> NDArray[np.bool_]:
+def equal_text(data: Bytes, fields: Fields, text: str) -> Flags:
     wanted = np.frombuffer(text.encode(), np.uint8)
-    same: NDArray[np.bool_] = fields.end - fields.begin == wanted.size
+    same: Flags = fields.end - fields.begin == wanted.size
     candidates = np.flatnonzero(same)
     found = data[fields.begin[candidates][:, None] + np.arange(wanted.size)]
     same[candidates] = (found == wanted).all(axis=1)
@@ -585,7 +584,7 @@ def equal_text(data: Bytes, fields: Fields, text: str) -> NDArray[np.bool_]:
 
 
 def _varints(data: Bytes, at: Ints, end: Ints, message: Ints) -> tuple[NDArray[np.uint64], Ints]:
-    for k in np.flatnonzero(at >= end)[:1]:
+    for k in first_of(at >= end):
         raise DamagedMessageError(int(message[k]), "ends within a number")
     byte = data[at]
     value, after = (byte & np.uint8(0x7F)).astype(np.uint64), at + 1
@@ -594,7 +593,7 @@ def _varints(data: Bytes, at: Ints, end: Ints, message: Ints) -> tuple[NDArray[n
         if not live.size:
             return value, after
         here = after[live]
-        for k in np.flatnonzero(here >= end[live])[:1]:
+        for k in first_of(here >= end[live]):
             raise DamagedMessageError(int(message[live[k]]), "ends within a number")
         byte = data[here]
         value[live] |= (byte & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * digit)

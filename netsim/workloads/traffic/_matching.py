@@ -14,11 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
-
-Ints = NDArray[np.int64]
+from netsim.model.columns import Ints
 
 ANY = -1  # wildcard source or tag of a receive
 MAX_NAMED = 4  # largest number of mismatches named in an error

@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import Param
 from netsim.workloads.collectives.steps import CollectiveOptions
@@ -27,8 +27,6 @@ from netsim.workloads.traffic._options import (
     how_of,
     wires_of,
 )
-
-Ints = NDArray[np.int64]
 
 PS_PER_NS = 1000
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.inputs import user_path, whole
 from netsim.errors import InputError, did_you_mean
 from netsim.flows import TrafficContext
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import Param
 from netsim.traffic._rows import Rows, each, fail_at, read_csv
@@ -100,7 +100,7 @@ def hosts_of(
     directory: Path,
     rng: np.random.Generator,
     hint: str | None = None,
-) -> NDArray[np.int64]:
+) -> Ints:
     """int64[n_ranks]: the host of each rank. Raises InputError if there are too few hosts."""
     if n_ranks > n_hosts:
         raise InputError(
@@ -115,7 +115,7 @@ def hosts_of(
     return rng.permutation(n_hosts)[:n_ranks] if how == RANDOM else np.arange(n_ranks)
 
 
-def placement_of(ranks: Ranks | int, file: str, directory: Path, n_hosts: int) -> NDArray[np.int64]:
+def placement_of(ranks: Ranks | int, file: str, directory: Path, n_hosts: int) -> Ints:
     """int64[ranks]: the host of each rank, from a CSV file; no two may be the same.
 
     Columns are host, and rank or, for `Ranks`, the axes pp, dp, cp and tp. Raises InputError with
@@ -181,7 +181,7 @@ def _check_columns(rows: Rows, known: tuple[str, ...], needed: tuple[str, ...]) 
         raise InputError("no rows", file=file)
 
 
-def _numbers(rows: Rows, name: str, largest: int) -> NDArray[np.int64]:
+def _numbers(rows: Rows, name: str, largest: int) -> Ints:
     """Return a column of numbers from 0 to the largest, or zeros if missing."""
     if name not in rows.columns:
         return np.zeros(rows.n_rows, np.int64)

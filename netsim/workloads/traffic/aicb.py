@@ -31,12 +31,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.inputs import at_line, bounded, read_text, reading, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import HORIZON_PS, SIZE_BYTES
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
@@ -203,8 +203,6 @@ def _row(line: int, cell: dict[str, str]) -> AicbRow | None:
         raise InputError(f"{what} and {written(cell['additional'])}", hint=hint)
     return AicbRow(line, what, group, n, size, label, to)
 
-
-Ints = NDArray[np.int64]
 
 STREAM = 0  # the stream of all rows: a rank runs them in sequence
 

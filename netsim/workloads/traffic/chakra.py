@@ -35,6 +35,7 @@ from netsim.common.inputs import read_json, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import HORIZON_PS, PS_BITS
+from netsim.model.columns import Flags, Ints
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
@@ -242,8 +243,6 @@ def _prefix(params: Mapping[str, Any], directory: Path) -> Path:
     return user_path(params["file"].removesuffix(et.SUFFIX), directory)
 
 
-Ints = NDArray[np.int64]
-
 WHATS = {name: name.lower().removesuffix("_block") for name in et.COLLECTIVES}
 """netsim's names of Chakra's collectives."""
 
@@ -287,7 +286,7 @@ class Nodes:
         rank = int(self.rank[node])
         return f"{self.traces[rank].name(int(self.local[node]))} of rank {rank}"
 
-    def fail(self, bad: NDArray[np.bool_], what: str, hint: str | None = None) -> None:
+    def fail(self, bad: Flags, what: str, hint: str | None = None) -> None:
         """Raise one error for all `bad` nodes."""
         found = np.flatnonzero(bad)
         if found.size:
@@ -354,7 +353,7 @@ def _ranks(name: str, known: Groups, n_ranks: int) -> tuple[int, ...]:
     return known.get(name, tuple(range(n_ranks)) if name in et.ALL else ())
 
 
-def _check(nodes: Nodes, partial: NDArray[np.bool_], known: Groups) -> None:
+def _check(nodes: Nodes, partial: Flags, known: Groups) -> None:
     size = np.array([len(ranks) for ranks in nodes.groups], np.int64)
     unknown = (nodes.group >= 0) & (size[nodes.group] == 0)
     names = sorted({nodes.group_names[k] for k in nodes.group[unknown].tolist()})
@@ -507,7 +506,7 @@ class ChakraOperations:
         load = self.ops.lower(hosts, reduction=wires.network.reduction, wires=wires)
         return replace(load, notes=tuple(self._notes()))
 
-    def _durations(self) -> tuple[Ints, NDArray[np.bool_]]:
+    def _durations(self) -> tuple[Ints, Flags]:
         """int64[N], compute times, and which of them come from the roofline."""
         of, rates = self.nodes, self.rates
         compute = of.kind == et.COMP

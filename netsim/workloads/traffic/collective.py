@@ -43,12 +43,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.inputs import user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import PS_BITS
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import Param
 from netsim.units import format_rate, format_time
@@ -135,9 +135,7 @@ def flows(
         raise error.at(key="traffic.algorithm") from None
 
 
-def _note(
-    what: str, groups: NDArray[np.int64], size: int, how: CollectiveOptions, wires: Wires
-) -> str:
+def _note(what: str, groups: Ints, size: int, how: CollectiveOptions, wires: Wires) -> str:
     n = groups.shape[1]
     note = f"{what} of {n} hosts by {how.algorithm}"
     if how.algorithm not in ALGORITHMS:
@@ -158,7 +156,7 @@ def _described(wire: Wire) -> str:
     return f"at {rate} with {delay} delay"
 
 
-def _wire_to_unit(group: NDArray[np.int64], wires: Wires) -> Wire:
+def _wire_to_unit(group: Ints, wires: Wires) -> Wire:
     """Return the wire from a host to its reduction unit when the whole group sends."""
     reduction = wires.network.reduction
     assert reduction is not None

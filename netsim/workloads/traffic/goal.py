@@ -52,7 +52,7 @@ from netsim.common.inputs import at_line, read_text, require_file, unreadable, u
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import COUNT, HORIZON_PS, PS_BITS, SIZE_BYTES
-from netsim.model.columns import rows_of
+from netsim.model.columns import Flags, Ints, first_of, rows_of
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import shortened, written
@@ -117,15 +117,15 @@ class GoalSchedule:
     n_ranks: int
     rank: NDArray[np.int32]
     kind: NDArray[np.int8]
-    peer: NDArray[np.int64]
-    size: NDArray[np.int64]
-    tag: NDArray[np.int64]
+    peer: Ints
+    size: Ints
+    tag: Ints
     cpu: NDArray[np.int16]
     nic: NDArray[np.int16]
-    first: NDArray[np.int64]
-    then: NDArray[np.int64]
-    at_start: NDArray[np.bool_]
-    place: NDArray[np.int64]
+    first: Ints
+    then: Ints
+    at_start: Flags
+    place: Ints
     binary: bool
     unread_bytes: int = 0
 
@@ -153,7 +153,7 @@ class GoalSchedule:
             (~talks & ((self.size < 0) | too_long), "takes 20 h or more"),
         ]
         for bad, what in wrong:
-            for op in np.flatnonzero(bad)[:1].tolist():
+            for op in first_of(bad):
                 raise self.error(op, what)
         return self
 
@@ -164,7 +164,7 @@ def check_ranks(path: Path, n_ranks: int, n_bytes: int) -> None:
         raise InputError(f"{n_ranks} ranks in a file of {n_bytes} bytes", file=str(path))
 
 
-Edges = tuple[NDArray[np.int64], NDArray[np.int64]]  # nodes, and those that wait for them
+Edges = tuple[Ints, Ints]  # nodes, and those that wait for them
 
 
 @dataclass(frozen=True)
@@ -227,14 +227,14 @@ def _rank(data: NDArray[np.uint8], start: int, end: int) -> _Rank:
         raise InputError(f"{n_nodes} nodes and {n_roots} roots do not fill {part.size} bytes")
     nodes = part[at:behind].view(RECORD)
     waiting = part[behind:].view("<u4").astype(np.int64)
-    for node in np.flatnonzero(~np.isin(nodes["kind"], KINDS))[:1].tolist():
+    for node in first_of(~np.isin(nodes["kind"], KINDS)):
         raise InputError(f"node {node} is of kind {nodes['kind'][node]}", hint="1, 2 or 3")
     named = sum(int(nodes[f"n_{which}"].sum(dtype=np.int64)) for which in ("then", "start"))
     if named != waiting.size:
         raise InputError(f"{waiting.size:,} dependencies, but records claim {named:,}")
     ends, starts = (_edges(nodes, which, waiting) for which in ("then", "start"))
     waits = np.bincount(np.concatenate([ends[1], starts[1]]), minlength=n_nodes)
-    for node in np.flatnonzero(waits != nodes["waits"])[:1].tolist():
+    for node in first_of(waits != nodes["waits"]):
         says = nodes["waits"][node]
         raise InputError(f"node {node} should wait for {says} others, but {waits[node]} name it")
     roots = np.sort(part[8:at].view("<u4"))
@@ -243,14 +243,14 @@ def _rank(data: NDArray[np.uint8], start: int, end: int) -> _Rank:
     return _Rank(nodes, ends, starts)
 
 
-def _edges(nodes: NDArray[np.void], which: str, waiting: NDArray[np.int64]) -> Edges:
+def _edges(nodes: NDArray[np.void], which: str, waiting: Ints) -> Edges:
     counts = nodes[f"n_{which}"].astype(np.int64)
     begin = nodes[which].astype(np.int64)
-    for node in np.flatnonzero((counts > 0) & (begin + counts > waiting.size))[:1].tolist():
+    for node in first_of((counts > 0) & (begin + counts > waiting.size)):
         raise InputError(f"the {counts[node]} dependents of node {node} exceed its rank's part")
     first = np.repeat(np.arange(counts.size), counts)
     then = waiting[rows_of(begin, counts)]
-    for edge in np.flatnonzero(then >= counts.size)[:1].tolist():
+    for edge in first_of(then >= counts.size):
         raise InputError(f"unknown node {then[edge]} waits for node {first[edge]}")
     return first, then
 
@@ -284,8 +284,6 @@ def _joined(path: Path, ranks: list[_Rank]) -> GoalSchedule:
         binary=True,
     ).check()
 
-
-Ints = NDArray[np.int64]
 
 _LABEL = "[a-zA-Z][a-zA-Z0-9_]*"
 _B = "[ \t]*"
@@ -343,7 +341,7 @@ def read_goal_text(path: Path) -> GoalSchedule:
     n_ranks, ranks = _ranks(path, unlike.rows(), 1 + text.removesuffix("\n").count("\n"))
     ops, edges = (part.drop_nulls(name) for part, name in named)
     for part in (ops, edges):
-        for k in np.flatnonzero(ranks(part["at"]) < 0)[:1].tolist():
+        for k in first_of(ranks(part["at"]) < 0):
             raise at_line(path, part["line"][k], "is outside of a rank")
     place, rank = ops["line"].to_numpy(), ranks(ops["at"])
     kind = ops["kind"].replace_strict({name: k for k, name in NAMES.items()}, return_dtype=pl.Int8)
@@ -419,7 +417,7 @@ def _ranks(
 
 def _dependencies(
     path: Path, ops: Any, rank: Ints, edges: Any, ranks: Ints
-) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+) -> tuple[Ints, Ints, Flags]:
     """Return the operations waited for, those that wait, and which wait for a start.
 
     Raises InputError, with the line, for a duplicate, unknown or not yet defined label.
@@ -435,7 +433,7 @@ def _dependencies(
     codes += np.concatenate([rank[named], ranks, ranks]) * (len(texts) + 1)
     defined, waits, awaited = np.split(codes, [named.size, named.size + len(edges)])
     order = np.argsort(defined, kind="stable")
-    twice = np.flatnonzero(defined[order[1:]] == defined[order[:-1]])[:1]
+    twice = first_of(defined[order[1:]] == defined[order[:-1]])
     for one, other in zip(order[twice].tolist(), order[twice + 1].tolist(), strict=True):
         what = f"duplicate label {written(labels[other])} (line {defined_at[one]})"
         raise at_line(path, int(defined_at[other]), what)
@@ -444,11 +442,11 @@ def _dependencies(
         at = np.append(order, -1)[np.searchsorted(defined[order], codes)]
         there = (at >= 0) & (np.append(defined, -1)[at] == codes)
         above = there & (np.append(defined_at, 0)[at] <= lines.to_numpy())
-        for k in np.flatnonzero(~above)[:1].tolist():
+        for k in first_of(~above):
             where = f", defined below on line {defined_at[at[k]]}" if there[k] else ""
             raise at_line(path, lines[k], f"unknown label {written(edges[name][k])}{where}")
         ends.append(named[at])
-    for k in np.flatnonzero(ends[0] == ends[1])[:1].tolist():
+    for k in first_of(ends[0] == ends[1]):
         raise at_line(path, lines[k], "waits for itself")
     return ends[1], ends[0], (edges["what"] == "irequires").to_numpy()
 
@@ -490,9 +488,9 @@ class _Messages:
     send: Ints
     receive: Ints
     size_bytes: Ints
-    local: NDArray[np.bool_]
+    local: Flags
     """Whether sender and receiver are the same rank."""
-    waits: NDArray[np.bool_]
+    waits: Flags
     """Whether the send waits until its receive is posted (rendezvous)."""
 
 

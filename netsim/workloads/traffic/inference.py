@@ -36,12 +36,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import HORIZON_PS, TRAFFIC_BYTES
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_time
@@ -64,8 +64,6 @@ from netsim.workloads.operations.table import JobSteps
 from netsim.workloads.serving.plan import check_same_cache, check_used, deployment_of
 from netsim.workloads.serving.workload import partition
 from netsim.workloads.traffic._options import CHOICES, PLACEMENT_PARAMS, hosts_of, wires_of
-
-Ints = NDArray[np.int64]
 
 COMPUTE, ALL_REDUCE = 0, 1
 """Streams of a rank; all-reduces of part k of a batch use stream ALL_REDUCE + k. Point-to-point
@@ -497,7 +495,7 @@ def _phases(params: Mapping[str, Any], context: TrafficContext) -> list[Phase]:
     return found
 
 
-def _rows(params: Mapping[str, Any], phase: str) -> NDArray[np.int64]:
+def _rows(params: Mapping[str, Any], phase: str) -> Ints:
     rows = params["batch"][phase] or 1
     if params["overlap"] != HALVES:
         return np.array([rows])

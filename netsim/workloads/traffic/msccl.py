@@ -30,11 +30,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from netsim.common.inputs import bounded, read_bytes, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
@@ -91,7 +91,7 @@ def _operations(made: Algorithm, size_bytes: int, latency_ps: int) -> Operations
     return ops
 
 
-def _waits(made: Algorithm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _waits(made: Algorithm) -> tuple[Ints, Ints]:
     """Return the steps that wait for another, and the others. Raises InputError for an unknown."""
     steps = made.steps
     waits = steps.filter((pl.col("after_block") != NONE) & (pl.col("after_step") != NONE))
@@ -108,7 +108,7 @@ def _waits(made: Algorithm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return found["at"].to_numpy(), found["at_right"].to_numpy()
 
 
-def _messages(made: Algorithm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _messages(made: Algorithm) -> tuple[Ints, Ints]:
     """Return the steps that send and receive each message. Raises InputError for mismatches."""
     keys = ("src", "dst", "channel", "k")
     sides = []

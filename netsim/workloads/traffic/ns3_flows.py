@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netsim.common.inputs import (
     at_line,
@@ -40,6 +40,7 @@ from netsim.common.inputs import (
 from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext, Workload
 from netsim.limits import HORIZON_PS, SIZE_BYTES
+from netsim.model.columns import Ints, first_of
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
@@ -77,7 +78,7 @@ def flows(
     return Workload(table, notes=tuple(_notes(params, listed)))
 
 
-def _classes(given: str | None, listed: ListedFlows) -> NDArray[np.int64]:
+def _classes(given: str | None, listed: ListedFlows) -> Ints:
     if given is None:
         return np.zeros(len(listed.src), np.int64)
     try:
@@ -93,7 +94,7 @@ def _classes(given: str | None, listed: ListedFlows) -> NDArray[np.int64]:
     order = np.argsort(groups)
     place = np.searchsorted(groups, listed.priority_group, sorter=order)
     cls = order[np.minimum(place, len(groups) - 1)]
-    for flow in np.flatnonzero(np.array(groups)[cls] != listed.priority_group)[:1].tolist():
+    for flow in first_of(np.array(groups)[cls] != listed.priority_group):
         group = listed.priority_group[flow]
         raise listed.error(flow, f"priority group {group} is missing in traffic.classes")
     return cls
@@ -115,7 +116,7 @@ def flow_table(
     """Return the flows; node k is host k. Raises InputError with a line."""
     context.reserve(len(listed.src), key="traffic.file")
     for what, host in (("source", listed.src), ("destination", listed.dst)):
-        for flow in np.flatnonzero((host < 0) | (host >= network.n_hosts))[:1].tolist():
+        for flow in first_of((host < 0) | (host >= network.n_hosts)):
             last = network.n_hosts - 1
             raise listed.error(flow, f"{what} {host[flow]} does not exist (hosts are 0..{last})")
     first = listed.start_ps.min() if begin == ZERO else 0
@@ -138,12 +139,12 @@ class ListedFlows:
     """
 
     path: Path
-    src: NDArray[np.int64]
-    dst: NDArray[np.int64]
-    size_bytes: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    priority_group: NDArray[np.int64]
-    lines: NDArray[np.int64]
+    src: Ints
+    dst: Ints
+    size_bytes: Ints
+    start_ps: Ints
+    priority_group: Ints
+    lines: Ints
 
     def error(self, flow: int, message: str, hint: str | None = None) -> InputError:
         return at_line(self.path, int(self.lines[flow]), message, hint)
@@ -204,7 +205,7 @@ def _flows(path: Path, names: Sequence[str], *, header: bool) -> ListedFlows:
         (flows.src == flows.dst, "sends to itself"),
     ]
     for bad, what in wrong:
-        for flow in np.flatnonzero(bad)[:1].tolist():
+        for flow in first_of(bad):
             raise flows.error(flow, f"flow {flow}: {what}")
     return flows
 

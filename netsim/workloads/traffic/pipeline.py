@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import Param
 
@@ -82,7 +82,7 @@ def flows(
     return FlowTable(host[position[sends]], host[following[sends]], params["size"])
 
 
-def _placement(kind: str, n_hosts: int, stage: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _placement(kind: str, n_hosts: int, stage: int, rng: np.random.Generator) -> Ints:
     """int64[n_hosts]: the host at each position."""
     if kind == "random":
         return rng.permutation(n_hosts)

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.flows import COMPUTE, RECEIVE, SEND, FlowTable, TaskTable, TrafficContext, Workload
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import Param
 from netsim.workloads.job.schedules import FORWARD, PipelineSchedule, make_schedule
@@ -79,7 +79,7 @@ def flows(
     return Workload(table, tasks)
 
 
-def _edges(order: PipelineSchedule, leaves: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+def _edges(order: PipelineSchedule, leaves: Ints) -> tuple[Ints, ...]:
     """Return the dependencies of one pipeline; each pass of `leaves` has a flow."""
     send = np.full(len(order), -1, np.int64)
     send[leaves] = len(order) + 2 * np.arange(leaves.size)

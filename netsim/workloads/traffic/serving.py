@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import format_bytes, format_time
@@ -238,7 +238,7 @@ def hosts_of(
     groups: Mapping[int, Group],
     network: Network,
     context: TrafficContext,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints]:
     """Return the host of each GPU, instance by instance, and the pool's hosts."""
     gpus = sum(group.n * group.deployment.tp for group in groups.values())
     n = gpus + (params["pool_hosts"] or 0)

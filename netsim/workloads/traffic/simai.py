@@ -41,12 +41,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.inputs import bounded, read_text, reading, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import HORIZON_PS, SIZE_BYTES
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import written
@@ -253,8 +253,6 @@ def _micro_batches(
         raise InputError(what, hint=hint)
     return rows[:begin], [rows[k : k + each] for k in bounds], rows[ends:]
 
-
-Ints = NDArray[np.int64]
 
 COMPUTE, WEIGHTS = range(2)
 """Streams: a rank's sequential work, and collectives of weight gradients."""

@@ -24,11 +24,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.workloads.job.job import Job
@@ -193,7 +193,7 @@ def _hosts(
     network: Network,
     rng: np.random.Generator,
     context: TrafficContext,
-) -> NDArray[np.int64]:
+) -> Ints:
     if params["placement"] == "file":
         file = params["placement_file"]
         return placement_of(sample.ranks, file, context.directory, network.n_hosts)
