@@ -15,11 +15,11 @@ from netsim.errors import InputError
 from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
+from netsim.model.columns import Floats
 from netsim.model.ideal import hashed_times
 from netsim.model.port_pairs import DEALT_EVENLY
 from netsim.plots import by_axis, style, sweeps
 from netsim.plots.flows import (
-    Floats,
     by_size,
     distinct,
     distinct_ideals,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.model.columns import Floats, Ints
 from netsim.plots import style, sweeps
-from netsim.plots.flows import Floats, Ints, distribution
+from netsim.plots.flows import distribution
 from netsim.plots.sweeps import Picture, Spread, resolved
 from netsim.units import format_number, parse_time_ps
 from netsim.workloads.serving.failures import Policy
