@@ -91,13 +91,11 @@ def _classes(given: str | None, listed: ListedFlows) -> Ints:
             key="traffic.classes",
             hint='each once, such as "5 3"',
         )
-    order = np.argsort(groups)
-    place = np.searchsorted(groups, listed.priority_group, sorter=order)
-    cls = order[np.minimum(place, len(groups) - 1)]
-    for flow in first_of(np.array(groups)[cls] != listed.priority_group):
+    same = listed.priority_group[:, None] == np.array(groups)
+    for flow in first_of(~same.any(axis=1)):
         group = listed.priority_group[flow]
         raise listed.error(flow, f"priority group {group} is missing in traffic.classes")
-    return cls
+    return same.argmax(axis=1)
 
 
 def _notes(params: Mapping[str, Any], listed: ListedFlows) -> Iterator[str]:
