@@ -433,8 +433,8 @@ def _dependencies(
     codes += np.concatenate([rank[named], ranks, ranks]) * (len(texts) + 1)
     defined, waits, awaited = np.split(codes, [named.size, named.size + len(edges)])
     order = np.argsort(defined, kind="stable")
-    twice = first_of(defined[order[1:]] == defined[order[:-1]])
-    for one, other in zip(order[twice].tolist(), order[twice + 1].tolist(), strict=True):
+    for k in first_of(defined[order[1:]] == defined[order[:-1]]):
+        one, other = order[k : k + 2].tolist()
         what = f"duplicate label {written(labels[other])} (line {defined_at[one]})"
         raise at_line(path, int(defined_at[other]), what)
     ends = []
