@@ -215,94 +215,6 @@ def add_arrivals(tables: ServingTasks, leader: Ints, arrival_ps: Ints) -> Ints:
     return tables.add_tasks(COMPUTE, leader, duration_ps=duration)
 
 
-@dataclass(frozen=True, eq=False)
-class Transferred:
-    """The tasks and flows of n KV caches."""
-
-    starts: Ints  # int64[n, parts, s], tasks that the leader starts for each part
-    own: Ints  # int64[n, parts, o], the leader's own flows of KV cache among them
-    there: Ints  # int64[n], tasks that are done when a cache has arrived
-    flows: Ints  # int64[n, parts, f], flows that carry it
-
-
-def add_transfers(
-    tables: ServingTasks, sources: Ints, sinks: Ints, size_bytes: Ints, parts: int, control: int
-) -> Transferred:
-    """Add the tasks and flows of KV caches, sent in `parts` parts in sequence.
-
-    Args:
-        sources, sinks: int64[n, m] and int64[n, k], hosts of both instances of n requests.
-        size_bytes: int64[n], of the caches.
-        control: size of a message between GPUs of an instance.
-    """
-    n, share = size_bytes.size, partition(sources.shape[1], sinks.shape[1])
-    src = sources[:, share.source][:, None, :]
-    dst = sinks[:, share.sink][:, None, :]
-    flows = tables.add_flows(src, dst, share.sizes(size_bytes, parts), KV)
-    leader, others = sources[:, :1, None], sources[:, None, 1:]
-    orders = tables.add_flows(np.broadcast_to(leader, (n, parts, 1)), others, control, CONTROL)
-    own = flows[:, :, share.source == 0]
-    # A leader's own sends end on acknowledgment: then it frees that part of the cache.
-    started = np.concatenate([own, orders], axis=2)
-    starts = tables.add_tasks(SEND, leader, flow=started, deferred=True, done_when=ACKED)
-    for gpu in range(1, share.sources):
-        told = tables.add_tasks(RECEIVE, others[:, :, gpu - 1], flow=orders[:, :, gpu - 1])
-        mine = flows[:, :, share.source == gpu]
-        sends = tables.add_tasks(SEND, others[:, :, gpu - 1, None], flow=mine)
-        tables.wait(told[:, :, None], sends)
-    there = tables.add_tasks(JOIN, sinks[:, 0])
-    for gpu in range(share.sinks):
-        host = sinks[:, gpu, None, None]
-        mine = flows[:, :, share.sink == gpu]
-        arrived = tables.add_tasks(RECEIVE, host, flow=mine).reshape(n, -1)
-        if gpu == 0:
-            tables.wait(arrived, there[:, None])
-            continue
-        reports = tables.add_flows(host[:, 0, 0], sinks[:, 0], control, CONTROL)
-        tables.wait(arrived, tables.add_tasks(SEND, host[:, 0, 0], flow=reports)[:, None])
-        tables.wait(tables.add_tasks(RECEIVE, sinks[:, 0], flow=reports), there)
-    return Transferred(starts, starts[:, :, : own.shape[2]], there, flows)
-
-
-def add_reads(
-    tables: ServingTasks, hosts: Ints, pool: Ints, n_bytes: int, n_iterations: int, asked: int
-) -> None:
-    """Add the tasks and flows of reads from a pool, consecutive per iteration at each host.
-
-    Args:
-        hosts: int64[k, tp], of instances.
-        pool: int64[p], pool hosts, each with an equal share for every instance.
-        n_bytes: largest read of an instance per iteration.
-        n_iterations: iterations of each instance.
-        asked: size of a message that requests everything.
-    """
-    share = partition(pool.size, hosts.shape[1])
-    shape = (len(hosts), n_iterations)
-    leader = np.broadcast_to(hosts[:, :1, None], (*shape, pool.size))
-    orders = tables.add_flows(leader, pool, asked, CONTROL)
-    asks = tables.add_tasks(SEND, leader, flow=orders, deferred=True)
-    tables.set_host("pooled", hosts, 1)
-    tables.set_host("n_pool_requests", hosts[:, 0], pool.size)
-    tables.set_host("pool_requests", hosts[:, 0], asks[:, 0, 0], local=True)
-    size = share.sizes(np.array([n_bytes]), 1)[0, 0]
-    src = np.broadcast_to(pool[share.source], (*shape, len(share)))
-    flows = tables.add_flows(src, hosts[:, None, share.sink], size, POOL)
-    for k, host in enumerate(pool.tolist()):
-        mine = share.source == k
-        come = tables.add_tasks(RECEIVE, host, flow=orders[:, :, k])
-        sends = tables.add_tasks(SEND, host, flow=flows[:, :, mine], deferred=True)
-        tables.set("role", come, POOL_REQUEST)
-        tables.set("of", come, sends[:, :, 0], local=True)
-        tables.set("parts", come, int(mine.sum()))
-        tables.set("max_bytes", sends, size[mine])
-    for gpu in range(hosts.shape[1]):
-        host = hosts[:, gpu, None]
-        come = tables.add_tasks(RECEIVE, host[:, :, None], flow=flows[:, :, share.sink == gpu])
-        read = tables.add_tasks(JOIN, np.broadcast_to(host, shape))
-        tables.wait(come, read[:, :, None])
-        tables.set("role", read, POOL_READ)
-
-
 # --- all-reduces in packets -----------------------------------------------------------------------
 
 
@@ -502,7 +414,7 @@ def workload_of(
     tables.set("kv", arrivals, -1)
     moved = np.flatnonzero(plan.decode_instance >= 0)
     if moved.size:
-        flows = _add_transfers(tables, plan, groups, params, arrivals)
+        flows = add_transfers(tables, plan, groups, params, arrivals)
         first, many = np.zeros((2, len(plan.requests)), np.int64)
         first[moved], many[moved] = flows[:, 0, 0], flows[0].size
         plan = replace(plan, kv_first_flow=first, kv_flows=many)
@@ -510,7 +422,7 @@ def workload_of(
     for role, iterations in listed.items():
         hosts = _hosts_of(plan, role)
         add_iterations(tables, groups[role], hosts, iterations, plan.requests)
-        _add_pool(tables, plan, groups[role], iterations, pool)
+        add_reads(tables, plan, groups[role], iterations, pool)
     _add_transitions(tables, plan, transitions)
     if not tables.n_flows:  # a run needs at least one, even one that never starts
         flow = tables.add_flows(leader[:1], (leader[:1] + 1) % n_hosts, 1, CONTROL)
@@ -528,55 +440,103 @@ def _describe(tables: ServingTasks, plan: ServingPlan, tasks: Ints, which: Ints)
     tables.set("next", tasks, -1)
 
 
-def _add_transfers(
+def add_transfers(
     tables: ServingTasks,
     plan: ServingPlan,
     groups: Mapping[int, Group],
     params: Mapping[str, Any],
     arrivals: Ints,
 ) -> Ints:
-    """Add KV caches of requests that change instance; return int64[n, parts, f], their flows."""
+    """Add the KV caches of requests that change instance, in parts that follow each other.
+
+    `arrivals`, int64[n], are the tasks of all requests. Returns int64[moved, parts, f], the flows.
+    """
     moved, parts = np.flatnonzero(plan.decode_instance >= 0), kv_parts_of(params)
+    sources = plan.instances.of(plan.prefill_instance[moved])
+    sinks = plan.instances.of(plan.decode_instance[moved])
     of_token = kv_bytes_of_token(groups[PREFILL].deployment)
-    made = add_transfers(
-        tables,
-        plan.instances.of(plan.prefill_instance[moved]),
-        plan.instances.of(plan.decode_instance[moved]),
-        np.ceil(plan.requests.prompt_tokens[moved] * of_token).astype(np.int64),
-        parts,
-        params["control_message_size"],
-    )
-    request = arrivals[moved]
-    tables.set("kv", request, made.starts[:, 0, 0], local=True)
-    tables.set("sending", request, made.own[0].size)
-    tables.set("role", made.own, KV_SENT)
-    tables.set("of", made.own, request[:, None, None], local=True)
-    _describe(tables, plan, made.there, moved)
-    tables.set("generated", made.there, 1)
+    size_bytes = np.ceil(plan.requests.prompt_tokens[moved] * of_token).astype(np.int64)
+    control, request = params["control_message_size"], arrivals[moved]
+    n, share = moved.size, partition(sources.shape[1], sinks.shape[1])
+    src = sources[:, share.source][:, None, :]
+    dst = sinks[:, share.sink][:, None, :]
+    flows = tables.add_flows(src, dst, share.sizes(size_bytes, parts), KV)
+    leader, others = sources[:, :1, None], sources[:, None, 1:]
+    orders = tables.add_flows(np.broadcast_to(leader, (n, parts, 1)), others, control, CONTROL)
+    own = flows[:, :, share.source == 0]
+    # A leader's own sends end on acknowledgment: then it frees that part of the cache.
+    started = np.concatenate([own, orders], axis=2)
+    starts = tables.add_tasks(SEND, leader, flow=started, deferred=True, done_when=ACKED)
+    for gpu in range(1, share.sources):
+        told = tables.add_tasks(RECEIVE, others[:, :, gpu - 1], flow=orders[:, :, gpu - 1])
+        mine = flows[:, :, share.source == gpu]
+        sends = tables.add_tasks(SEND, others[:, :, gpu - 1, None], flow=mine)
+        tables.wait(told[:, :, None], sends)
+    there = tables.add_tasks(JOIN, sinks[:, 0])
+    for gpu in range(share.sinks):
+        host = sinks[:, gpu, None, None]
+        mine = flows[:, :, share.sink == gpu]
+        arrived = tables.add_tasks(RECEIVE, host, flow=mine).reshape(n, -1)
+        if gpu == 0:
+            tables.wait(arrived, there[:, None])
+            continue
+        reports = tables.add_flows(host[:, 0, 0], sinks[:, 0], control, CONTROL)
+        tables.wait(arrived, tables.add_tasks(SEND, host[:, 0, 0], flow=reports)[:, None])
+        tables.wait(tables.add_tasks(RECEIVE, sinks[:, 0], flow=reports), there)
+    own = starts[:, :, : own.shape[2]]
+    tables.set("kv", request, starts[:, 0, 0], local=True)
+    tables.set("sending", request, own[0].size)
+    tables.set("role", own, KV_SENT)
+    tables.set("of", own, request[:, None, None], local=True)
+    _describe(tables, plan, there, moved)
+    tables.set("generated", there, 1)
     leaders = _hosts_of(plan, PREFILL)[:, 0]
-    tables.set_host("starts", leaders, made.starts.shape[2])
+    tables.set_host("starts", leaders, starts.shape[2])
     tables.set_host("n_parts", leaders, parts)
-    return made.flows
+    return flows
 
 
-def max_context(group: Group, plan: ServingPlan, listed: ListedIterations) -> int:
-    longest = int((plan.requests.prompt_tokens + plan.requests.output_tokens).max())
-    return max(1, min(listed.max_batch * longest, group.capacity_tokens))
-
-
-def _add_pool(
-    tables: ServingTasks, plan: ServingPlan, group: Group, listed: ListedIterations, hosts: Ints
+def add_reads(
+    tables: ServingTasks, plan: ServingPlan, group: Group, listed: ListedIterations, pool: Ints
 ) -> None:
-    pool, one = group.pool, group.deployment
-    if pool is None:
+    """Add reads from the pool's hosts, consecutive per iteration at each host, for a role.
+
+    Each pool host has an equal share for every instance. Requests grow with what they ask for.
+    """
+    memory, one = group.pool, group.deployment
+    if memory is None:
         return
-    readers, most = _hosts_of(plan, group.role), max_context(group, plan, listed)
-    n_bytes = pool.weights(one) + pool.token(one) * most
-    whole = max(1, round(n_bytes * one.tp))
-    asked = listed.control_bytes + TICKS
-    add_reads(tables, readers, hosts, whole, listed.n_iterations, asked)
-    if pool.token(one):
-        tables.set_host("max_context", readers[:, 0], most)
+    hosts = _hosts_of(plan, group.role)
+    longest = int((plan.requests.prompt_tokens + plan.requests.output_tokens).max())
+    most = max(1, min(listed.max_batch * longest, group.capacity_tokens))
+    n_bytes = max(1, round((memory.weights(one) + memory.token(one) * most) * one.tp))
+    if memory.token(one):
+        tables.set_host("max_context", hosts[:, 0], most)
+    share = partition(pool.size, hosts.shape[1])
+    shape = (len(hosts), listed.n_iterations)
+    leader = np.broadcast_to(hosts[:, :1, None], (*shape, pool.size))
+    orders = tables.add_flows(leader, pool, listed.control_bytes + TICKS, CONTROL)
+    asks = tables.add_tasks(SEND, leader, flow=orders, deferred=True)
+    tables.set_host("pooled", hosts, 1)
+    tables.set_host("n_pool_requests", hosts[:, 0], pool.size)
+    tables.set_host("pool_requests", hosts[:, 0], asks[:, 0, 0], local=True)
+    size = share.sizes(np.array([n_bytes]), 1)[0, 0]
+    src = np.broadcast_to(pool[share.source], (*shape, len(share)))
+    flows = tables.add_flows(src, hosts[:, None, share.sink], size, POOL)
+    for k, host in enumerate(pool.tolist()):
+        mine = share.source == k
+        come = tables.add_tasks(RECEIVE, host, flow=orders[:, :, k])
+        sends = tables.add_tasks(SEND, host, flow=flows[:, :, mine], deferred=True)
+        tables.set("role", come, POOL_REQUEST)
+        tables.set("of", come, sends[:, :, 0], local=True)
+        tables.set("parts", come, int(mine.sum()))
+        tables.set("max_bytes", sends, size[mine])
+    for gpu in range(hosts.shape[1]):
+        host = hosts[:, gpu, None]
+        come = tables.add_tasks(RECEIVE, host[:, :, None], flow=flows[:, :, share.sink == gpu])
+        read = tables.add_tasks(JOIN, np.broadcast_to(host, shape))
+        tables.wait(come, read[:, :, None])
+        tables.set("role", read, POOL_READ)
 
 
 def _hosts_of(plan: ServingPlan, role: int) -> Ints:
