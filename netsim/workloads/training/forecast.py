@@ -141,18 +141,10 @@ class Measured:
                 job = replace(job, machine=replace(job.machine, **changes))
         return job
 
-    def _groups(self, message: Message) -> Ints:
-        """int64[g, n]: ranks of a message's groups, of the first stage."""
-        if message.kind == "embedding":
-            return self._grid.ranks(np.array([0, self._sample.ranks.pp - 1])).T
-        if message.group == "pp":
-            return self._sample.ranks.groups("pp")
-        return self._grid.groups(message)
-
     def _one_way(self, message: Message) -> Wire:
         """Return the wire between neighbors of one group, alone."""
         hops = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), message.size_bytes)
-        return self._wires.wire(hops, self._hosts[self._groups(message)[:1]])
+        return self._wires.wire(hops, self._hosts[self._sample.groups(message)[:1]])
 
     def _nearest(self, message: Message) -> tuple[float, float, str, float] | None:
         """Return size and time of the measured message most like this one, and what is sent."""
@@ -198,7 +190,7 @@ class Measured:
         self, message: Message, what: str, n: int, size_bytes: float, scale: float
     ) -> float:
         """Return the closed form of a collective on the idle network; 0 without one."""
-        ranks, link = self._groups(message), link_of(self._sample.job, message.network)
+        ranks, link = self._sample.groups(message), link_of(self._sample.job, message.network)
         how, hosts = self._grid.options(message, ranks, link), self._hosts[ranks]
         size = max(1, round(size_bytes))
         try:

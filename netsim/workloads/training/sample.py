@@ -144,9 +144,15 @@ class JobSample:
     def group_size(self, message: Message) -> int:
         if message.kind == "embedding":
             return 2 if self.ranks.pp == self.job.layout.pp else 1
-        if message.group == "pp":
-            return self.ranks.pp
-        return int(self.ranks.groups(message.group).shape[1])
+        return int(self.groups(message).shape[1])
+
+    def groups(self, message: Message) -> Ints:
+        """int64[g, m]: ranks of a message's groups, of the first stage unless they span stages."""
+        ranks = self.ranks
+        if message.kind == "embedding":
+            of_stage = len(ranks) // ranks.pp
+            return np.arange(of_stage)[:, None] + [0, of_stage * (ranks.pp - 1)]
+        return (ranks if message.group == "pp" else replace(ranks, pp=1)).groups(message.group)
 
     @cached_property
     def layers(self) -> tuple[int, ...]:

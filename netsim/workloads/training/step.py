@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.workloads.job.machine import Link
-from netsim.workloads.job.messages import Message, Ranks, link_of, networks_of_kinds
+from netsim.workloads.job.messages import Message, link_of, networks_of_kinds
 from netsim.workloads.job.schedules import (
     BACKWARD,
     BACKWARD_INPUT,
@@ -309,7 +309,7 @@ class GradientReduction:
     ) -> list[tuple[Ints, Ints]]:
         """Add the reduction of the embedding gradient shared by the first and the last stage."""
         ops, stages = self._grid.ops, np.array([0, self._grid.sample.ranks.pp - 1])
-        pairs = self._grid.ranks(stages).T[None]
+        pairs = self._grid.sample.groups(message)[None]
         begin, end = self._grid.among(
             message, pairs, self._order[-1:], size_bytes=self._grid.sample.bytes_of(message)
         )
@@ -499,7 +499,7 @@ def _routed_bytes(grid: Grid, segments: Segments, rows: Ints, back: NDArray[np.b
     forth = sample.routing.bytes_of(
         segments.part[rows],
         segments.schedule.micro_batch[segments.operation[rows]].astype(np.int64),
-        grid.groups(event.message).shape[0],
+        sample.groups(event.message).shape[0],
         sample.bytes_of(event.message),
     )
     return np.where(back[:, None, None, None], forth.swapaxes(-1, -2), forth)
@@ -600,10 +600,6 @@ class Grid:
         """Ranks per stage."""
         return len(self.sample.ranks) // self.sample.ranks.pp
 
-    @cached_property
-    def _stage(self) -> Ranks:
-        return replace(self.sample.ranks, pp=1)
-
     def ranks(self, stage: Ints) -> Ints:
         """int64[rows, n]: ranks of each row's stage."""
         return np.asarray(stage[:, None].astype(np.int64) * self.n + np.arange(self.n))
@@ -623,10 +619,6 @@ class Grid:
         self.ops.set_order(made, 2 * order[:, None])
         return made
 
-    def groups(self, message: Message) -> Ints:
-        """int64[g, m]: ranks of a message's groups in stage 0."""
-        return self._stage.groups(message.group)
-
     def collective(
         self, message: Message, stage: Ints, order: Ints, *, times: int = 1, size_bytes: Any = None
     ) -> tuple[Ints, Ints]:
@@ -636,7 +628,7 @@ class Grid:
         repetitions are one. `size_bytes` overrides the message's: a number, or int64[rows, g, m,
         m].
         """
-        local = self.groups(message)
+        local = self.sample.groups(message)
         groups = stage[:, None, None].astype(np.int64) * self.n + local
         if size_bytes is None:
             size_bytes = self.sample.bytes_of(message)
