@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError, RunError
-from netsim.workloads.cost.costs import goodput_of_groups, up_shares_cold
+from netsim.workloads.cost.costs import SHRINK, goodput_of_groups, up_shares_cold
 from netsim.workloads.inference.deployment import compute_ps
-from netsim.workloads.serving.failures import SHRINK, Policy
+from netsim.workloads.serving.failures import Policy
 from netsim.workloads.serving.plan import (
     DECODE_START,
     DONE,
