@@ -7,8 +7,10 @@ become edges, except between consecutive computes, which are in one stream of th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -412,14 +414,11 @@ def place(
     for message in ops.messages:
         flows[message.batch] = message.n
     keyed = [list(_keyed(call, settled)) for call in ops.collectives]
-    steps: dict[_Key, Steps] = {}
-    counts = []
+    steps, counts = cache(_steps), []
     for call, keys in zip(ops.collectives, keyed, strict=True):
         count = np.empty(call.groups, np.int64)
         for key, which in keys:
-            if key not in steps:
-                steps[key] = _steps(key)
-            count[which] = len(steps[key])
+            count[which] = len(steps(key))
         counts.append(count)
         flows[call.batch], inner[call.batch] = count.sum(), 2 * count.sum()
         call.of(split)[:] = True
@@ -434,20 +433,20 @@ def place(
     # Index of each separate first task within its batch.
     earlier = np.cumsum(begins) - begins
     begin = (task - earlier)[of_batch] + np.cumsum(split) - split
-    found: dict[_Key, list[tuple[Ints, ...]]] = {key: [] for key in steps}
+    parts: dict[_Key, list[tuple[Ints, ...]]] = defaultdict(list)
     for call, keys, count in zip(ops.collectives, keyed, counts, strict=True):
         b, before = call.batch, np.cumsum(count) - count
         operation = call.first + call.width * np.arange(call.groups)
         where = (operation, task[b] + begins[b] + 2 * before, flow[b] + before)
         for key, which in keys:
-            found[key].append((*(one[which] for one in where), call.size_bytes))
+            parts[key].append((*(column[which] for column in where), call.size_bytes))
     return OperationRows(
         n_tasks=n_tasks,
         n_flows=int(flows.sum()),
         begin=np.where(split, begin, end),
         end=end,
         message=[int(flow[message.batch]) for message in ops.messages],
-        alike=[_alike(key, steps[key], parts) for key, parts in found.items()],
+        alike=[_alike(key, steps(key), of_key) for key, of_key in parts.items()],
     )
 
 
