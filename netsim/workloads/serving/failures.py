@@ -49,7 +49,7 @@ FAILURE_PARAMS = [
     Param("spares", "count", None, "mtbf: spare GPUs; default: none", maximum=1_000_000),
     Param("swap_time", "time", None, "mtbf: time to swap a GPU; default: 0ps"),
     Param("restart_time", "time", None, "shrink: time until the instance runs without the GPU"),
-    Param("failures_until", "time", None, "mtbf: last failure; default: twice the last arrival"),
+    Param("failures_until", "time", None, "mtbf: none later; default: twice the last arrival"),
 ]
 
 

@@ -229,7 +229,7 @@ REQUEST_PARAMS = [
         "trace_time_unit", "choice", None, "unit of the trace's arrivals", choices=tuple(UNITS_PS)
     ),
     Param(
-        "length_distribution", "choice", FIXED, "tokens of requests", choices=LENGTHS, each=PARTS
+        "length_distribution", "choice", FIXED, "token distribution", choices=LENGTHS, each=PARTS
     ),
     _tokens_param("prompt", "fixed: tokens of a prompt; lognormal: their mean; default: 1500"),
     _tokens_param("output", "fixed: tokens of an output; lognormal: their mean; default: 200"),
