@@ -363,17 +363,13 @@ class Alike:
 
 @dataclass(frozen=True, eq=False)
 class OperationRows:
-    """Tasks and flows of n operations.
-
-    `begin` and `end` are int64[n], first and last task of each; `message` is the first flow of each
-    call that sends messages.
-    """
+    """Tasks and flows of n operations."""
 
     n_tasks: int
     n_flows: int
-    begin: Ints
-    end: Ints
-    message: list[int]
+    begin: Ints  # int64[n], first task of each
+    end: Ints  # int64[n], last task of each
+    message: list[int]  # the first flow of each call that sends messages
     alike: list[Alike]
 
     def operation_of(self) -> Ints:

@@ -516,19 +516,13 @@ def bandwidths(table: Table) -> Table:
 
 
 class CollectiveInstances(NamedTuple):
-    """The g messages and collectives of a table of operations.
+    """The g messages and collectives of a table of operations."""
 
-    `rows` and `of_row`, int64[m], are their operations and the index of their collective. Per
-    collective: `first`, int64[g], one of its operations; `size_bytes`, float64[g], the mean over
-        ranks;
-    `length_ps`, int64[g], from the last rank's start to the last end; -1: not done.
-    """
-
-    rows: Ints
-    of_row: Ints
-    first: Ints
-    size_bytes: NDArray[np.float64]
-    length_ps: Ints
+    rows: Ints  # int64[m], their operations
+    of_row: Ints  # int64[m], the collective of each
+    first: Ints  # int64[g], one of its operations
+    size_bytes: NDArray[np.float64]  # float64[g], the mean over ranks
+    length_ps: Ints  # int64[g], from the last rank's start to the last end; -1: not done
 
 
 def collective_instances(table: Table) -> CollectiveInstances:

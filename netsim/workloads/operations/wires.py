@@ -27,13 +27,10 @@ Floats = NDArray[np.float64]
 
 
 class _Segments(NamedTuple):
-    """The flows of k sends: one each, or two if relayed by a peer.
+    """The flows of k sends: one each, or two if relayed by a peer."""
 
-    `send` is the send of each flow, `first` the start of each flow's port pairs.
-    """
-
-    send: Ints
-    first: Ints
+    send: Ints  # the send of each flow
+    first: Ints  # the start of each flow's port pairs
     src: Ints
     to: Ints
 
