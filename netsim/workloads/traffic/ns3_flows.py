@@ -95,7 +95,8 @@ def _classes(given: str | None, listed: ListedFlows) -> Ints:
     for flow in first_of(~same.any(axis=1)):
         group = listed.priority_group[flow]
         raise listed.error(flow, f"priority group {group} is missing in traffic.classes")
-    return same.argmax(axis=1)
+    found: Ints = same.argmax(axis=1)
+    return found
 
 
 def _notes(params: Mapping[str, Any], listed: ListedFlows) -> Iterator[str]:
