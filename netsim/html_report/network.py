@@ -54,7 +54,7 @@ def _network(point: Point) -> Iterator[Section]:
     text = [
         "Each half of a line is the link that starts at its end. Move over it for values; click a "
         "row below to find its link.",
-        *_busiest(values, graph),
+        *(busiest_links(values[USED][0] / 100, graph) if USED in values else ()),
     ]
     drawing["failed"] = parts.array(np.unique(halves[halves >= 0] // 2), "i4")
     yield Section("network", "Network", tuple(text), (drawing, _worst(values, graph)))
@@ -113,11 +113,6 @@ def _drawing(point: Point, graph: Graph, values: dict[str, tuple[Floats, str]]) 
             "cells": parts.array(np.round(np.clip(most, 0, 1) * 255), "u1"),
         }
     return drawing
-
-
-def _busiest(values: dict[str, tuple[Floats, str]], graph: Graph) -> Iterator[str]:
-    if USED in values:
-        yield from busiest_links(values[USED][0] / 100, graph)
 
 
 def busiest_links(used: Floats, graph: Graph) -> Iterator[str]:

@@ -267,7 +267,8 @@ def _provenance(point: Point) -> Section:
         ["packet-hops", f"{int(summary.get('packet_hops') or 0):,}"],
         ["hash of the tables", experiment["hash"]],
     ]
-    rows += [[name, text] for name, text in _texts(experiment.get("versions"))]
+    versions = experiment.get("versions")
+    rows += [[str(k), str(v)] for k, v in (versions.items() if isinstance(versions, dict) else ())]
     for one in experiment.get("git") or []:
         if isinstance(one, dict):
             state = {True: " and changes", None: ", changes unknown"}.get(one.get("dirty"), "")
@@ -279,7 +280,3 @@ def _provenance(point: Point) -> Section:
     text = toml_text(experiment["resolved"])
     made = (parts.table(["", ""], rows), parts.code("The experiment as TOML", text))
     return Section("provenance", "Provenance", (), made, PROVENANCE)
-
-
-def _texts(table: Any) -> list[tuple[str, str]]:
-    return [(str(k), str(v)) for k, v in table.items()] if isinstance(table, dict) else []

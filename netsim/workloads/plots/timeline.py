@@ -247,7 +247,7 @@ def _operations(table: pl.DataFrame) -> pl.LazyFrame:
         "end_ps",
         _place(what).alias("place"),
         pl.coalesce(named, pl.when(communicates).then(what), _word(labels)).alias("category"),
-        _last_number(labels).alias("text"),
+        labels.str.extract(r"(\d+)\D*$", 1).fill_null("").alias("text"),
         pl.when(labels != "").then(labels).otherwise(what).alias("name"),
         pl.col("operation").alias("number"),
         pl.when(what.is_in(["send", "receive"])).then("group").alias("message"),
@@ -282,10 +282,6 @@ def _iterations(result: Result) -> pl.LazyFrame:
 def _word(labels: pl.Expr) -> pl.Expr:
     """Return the text of a label before its number, such as "forward" of "forward 3"."""
     return labels.str.extract(r"^([^\d]*[^\d\s])", 1).fill_null("compute")
-
-
-def _last_number(labels: pl.Expr) -> pl.Expr:
-    return labels.str.extract(r"(\d+)\D*$", 1).fill_null("")
 
 
 def _place(what: pl.Expr) -> pl.Expr:

@@ -313,7 +313,8 @@ class SimaiOperations(JobOperations):
         self.groups = [part.groups(stage) for stage in range(part.pp)]
         self.last = np.full(part.n_ranks, -1, np.int64)  # last operation of each rank in COMPUTE
         if self.work.policy == MICRO:
-            self._each_alone()
+            for row, name in self._rows_of_all():  # one collective of all ranks at a time
+                self._phase(0, row.weight, DP, name)
         elif part.pp == 1:
             self._forward(0, self._rows_of_all())
             self._backward(0, self._rows_of_all())
@@ -325,11 +326,6 @@ class SimaiOperations(JobOperations):
         batches = self.work.micro_batches[: self.part.micro_batches]
         inner = [one for k, batch in enumerate(batches) for one in _named(batch, k)]
         return [*_named(self.work.before), *inner, *_named(self.work.behind)]
-
-    def _each_alone(self) -> None:
-        """Run one collective of all ranks at a time."""
-        for row, name in self._rows_of_all():
-            self._phase(0, row.weight, DP, name)
 
     def _pipeline(self) -> None:
         """Add the work of each stage, then the messages between stages."""
