@@ -18,16 +18,7 @@ from netsim.html_report.report import Point, Report, unit_of
 from netsim.model.columns import Floats
 from netsim.model.ideal import hashed_times
 from netsim.model.port_pairs import DEALT_EVENLY
-from netsim.plots import by_axis, style, sweeps
-from netsim.plots.flows import (
-    by_size,
-    distinct,
-    distinct_ideals,
-    distribution,
-    finished_sizes,
-    pooled,
-    tail,
-)
+from netsim.plots import by_axis, flows, style, sweeps
 from netsim.plots.style import CurveStyle, axis_name, for_people, metric_name, value_text
 from netsim.plots.sweeps import Curve, are_names, places_of
 from netsim.results.columns import Metric, metrics
@@ -49,11 +40,11 @@ def _completion(report: Report) -> Iterator[Section]:
     curves = [one for one in report.curves if one.transport != "ideal"] or list(report.curves)
     curves = curves[:MAX_CURVES]
     shown = [result for curve in curves for result in curve.results]
-    times = [pooled(curve.results, "fct_ps") for curve in curves]
+    times = [flows.pooled(curve.results, "fct_ps") for curve in curves]
     if not any(map(len, times)):
         return
     unit, scale = style.unit_of_all(times)
-    ideals, fair = distinct_ideals(shown)[:MAX_IDEAL], dict(_fair(report))
+    ideals, fair = flows.distinct_ideals(shown)[:MAX_IDEAL], dict(_fair(report))
     shares: list[parts.Part] = []
     tails: list[parts.Part] = []
     drawn = [
@@ -62,11 +53,11 @@ def _completion(report: Report) -> Iterator[Section]:
     ]
     drawn += [("ideal", values, len(values), style.IDEAL_LINE) for values in ideals]
     drawn += [(name, values, len(values), FAIR) for name, values in fair.items()]
-    for name, values, flows, look in drawn:
+    for name, values, whole, look in drawn:
         if len(values):
-            x, done = distribution(values / scale, flows)
+            x, done = flows.distribution(values / scale, whole)
             shares.append(parts.line(name, x, done, look, steps=True))
-            above, left = tail(x, done)
+            above, left = flows.tail(x, done)
             if done[-1] == 1 and len(left):  # a logarithmic axis has no 0: down to half a flow
                 above, left = np.append(above, x[-1]), np.append(left, 0.5 / len(values))
             tails.append(parts.line(name, above, left, look, steps=True))
@@ -116,7 +107,7 @@ def _fair(report: Report) -> Iterator[tuple[str, Floats]]:
     found = [point for point in report.simulated if point.result.summary.get("fair_ps")]
     times = [(point, fair_times(point)) for point in found[:MAX_FAIR]]
     known = {id(values): point for point, values in times if values is not None}
-    for values in distinct([values for _, values in times if values is not None]):
+    for values in flows.distinct([values for _, values in times if values is not None]):
         yield f"fair shares, {known[id(values)].label}", values
 
 
@@ -136,12 +127,15 @@ def fair_times(point: Point) -> Floats | None:
 
 
 def _by_size(curves: list[Curve]) -> Iterator[parts.Part]:
-    flows = [(finished_sizes(curve.results), pooled(curve.results, "slowdown")) for curve in curves]
-    if len(np.unique(np.concatenate([sizes for sizes, _ in flows]))) < 2:
+    samples = [
+        (flows.finished_sizes(curve.results), flows.pooled(curve.results, "slowdown"))
+        for curve in curves
+    ]
+    if len(np.unique(np.concatenate([sizes for sizes, _ in samples]))) < 2:
         return
     lines = []
-    for curve, (sizes, values) in zip(curves, flows, strict=True):
-        middles, medians, tails = by_size(sizes, values) if len(sizes) else np.zeros((3, 0))
+    for curve, (sizes, values) in zip(curves, samples, strict=True):
+        middles, medians, tails = flows.by_size(sizes, values) if len(sizes) else np.zeros((3, 0))
         if len(middles):
             label, color, x = curve.label, curve.curve_style.color, middles / 1e3
             solid, dotted = CurveStyle(color), CurveStyle(color, ":")

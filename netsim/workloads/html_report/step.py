@@ -17,15 +17,7 @@ from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.plots import style
 from netsim.units import format_time
-from netsim.workloads.plots.timeline import (
-    MAX_ROWS,
-    RESOLUTION,
-    Timeline,
-    View,
-    bar_styles,
-    path_line,
-    timeline_of,
-)
+from netsim.workloads.plots import timeline
 from netsim.workloads.reports.job import MAX_STEPS, forecast_text, jobs_of, step_parts
 from netsim.workloads.tracing.critical_path import CriticalPath, critical_path
 
@@ -161,7 +153,9 @@ def of_point(_report: Report, point: Point) -> Iterator[Section]:
     path, why = _path(point)
     hosts = None if path is None else path.hosts(PATH_HOSTS) or None
     try:
-        found = timeline_of([result], View(hosts, path=path), MAX_ROWS).merged(RESOLUTION)
+        found = timeline.timeline_of(
+            [result], timeline.View(hosts, path=path), timeline.MAX_ROWS
+        ).merged(timeline.RESOLUTION)
     except InputError:
         return
     text = [f"{found.left_out:,} more rows are left out."] if found.left_out else []
@@ -201,16 +195,16 @@ def _path(point: Point) -> tuple[CriticalPath | None, str]:
         return None, error.message
 
 
-def _drawing(found: Timeline, path: CriticalPath | None) -> dict[str, Any]:
+def _drawing(found: timeline.Timeline, path: CriticalPath | None) -> dict[str, Any]:
     bars = found.bars
     unit, scale = unit_of([found.to_ps])
-    styles = bar_styles(bars)
+    styles = timeline.bar_styles(bars)
     names = list(styles)
     number = {name: k for k, name in enumerate(names)}
     x, y = np.zeros(0), np.zeros(0)
     if path is not None:
         short = (found.to_ps - found.from_ps) / SHORT
-        x, y = path_line(path.segments, found.rows, short)
+        x, y = timeline.path_line(path.segments, found.rows, short)
     return {
         "kind": "timeline",
         "rows": found.rows["title"].to_list(),
