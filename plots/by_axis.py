@@ -15,15 +15,6 @@ from netsim.experiment.reference import Reference, is_time, resolve_reference
 from netsim.plots import style, sweeps
 from netsim.plots.flows import ALIKE
 from netsim.plots.style import axis_name, for_people, metric_name
-from netsim.plots.sweeps import (
-    Picture,
-    Spread,
-    by_place,
-    positions,
-    resolved,
-    scale_x,
-    side_by_side,
-)
 from netsim.results import saturation as saturating
 from netsim.results.columns import metrics
 from netsim.results.write import result_row
@@ -55,7 +46,7 @@ DOTS_WIDTH, DOT_GAP, HALF = 0.7, 0.18, 0.42
 
 MAX_WRITTEN = 12  # maximum number of dots with their values
 
-Lines = dict[str, dict[Any, Spread]]
+Lines = dict[str, dict[Any, sweeps.Spread]]
 """Curve -> value on x, as in the experiment -> statistics over the seeds."""
 
 
@@ -65,7 +56,7 @@ class Transports:
     max-min fair shares on hashed paths) by statistic, if known; `curves` by transport."""
 
     curves: dict[str, sweeps.Curve]
-    ours: dict[str, dict[str, Spread]]
+    ours: dict[str, dict[str, sweeps.Spread]]
     ideal_ps: dict[str, float]
     fair_ps: dict[str, float]
     title: str
@@ -95,7 +86,7 @@ class Transports:
                 notes.append(f"{name}: last flow {last_flow} {unit}, mean {mean_flow} {unit}")
         return sweeps.Table((*headers, f"mean\n{unit}", *over), rows, (*notes, self.note))
 
-    def _over(self, statistic: str, point: Spread) -> list[str]:
+    def _over(self, statistic: str, point: sweeps.Spread) -> list[str]:
         others = [by[statistic] for by in (self.ideal_ps, self.fair_ps) if by]
         return [sweeps.difference(point.mean, other) for other in others]
 
@@ -131,11 +122,11 @@ def transports(results: Sequence[Result]) -> Transports:
     return Transports(curves, ours, ideal_ps, fair_ps, sweeps.title(results), note)
 
 
-def fct_by_transport(results: Sequence[Result]) -> Picture:
+def fct_by_transport(results: Sequence[Result]) -> sweeps.Picture:
     """Draw the last and the mean completion time of each transport at one load; see
     `transports`."""
     found = transports(results)
-    return Picture(draw_transports(found), found.table)
+    return sweeps.Picture(draw_transports(found), found.table)
 
 
 def draw_transports(
@@ -176,7 +167,7 @@ class Loads:
     and load; `curves` by transport."""
 
     curves: dict[str, sweeps.Curve]
-    ours: dict[str, dict[str, dict[float, Spread]]]
+    ours: dict[str, dict[str, dict[float, sweeps.Spread]]]
     fair: dict[str, dict[float, float]]
     note: str
 
@@ -202,7 +193,7 @@ def loads(results: Sequence[Result]) -> Loads:
 
     Raises InputError unless the results have several values of traffic.load.
     """
-    if len({resolved(result, LOAD) for result in results} - {None}) < 2:
+    if len({sweeps.resolved(result, LOAD) for result in results} - {None}) < 2:
         raise InputError(
             "--kind fct_vs_load needs a sweep over traffic.load",
             hint='such as load = [0.2, 0.6, 1.0] in [traffic]; see the experiment "fct_vs_load"',
@@ -215,7 +206,7 @@ def loads(results: Sequence[Result]) -> Loads:
     return Loads(curves, ours, *_fair_by_load(results))
 
 
-def fct_vs_load(results: Sequence[Result]) -> Picture:
+def fct_vs_load(results: Sequence[Result]) -> sweeps.Picture:
     """Draw last flow (left) and mean (right) over those of flows alone, against load; see
     `loads`."""
     found = loads(results)
@@ -232,15 +223,15 @@ def fct_vs_load(results: Sequence[Result]) -> Picture:
     seeds = [point for by_load in found.ours["max"].values() for point in by_load.values()]
     title, caption = sweeps.title(results), sweeps.caption(seeds)
     figure = style.finish(figure, panels[0], title, style.OUTSIDE, caption)
-    return Picture(figure, found.table)
+    return sweeps.Picture(figure, found.table)
 
 
-def _by_load(group: Sequence[Result], statistic: str) -> dict[float, Spread]:
+def _by_load(group: Sequence[Result], statistic: str) -> dict[float, sweeps.Spread]:
     def over_ideal(result: Result) -> float | None:
         last_or_mean = result.summary["fct_ps"].get(statistic)
         return None if last_or_mean is None else last_or_mean / _ideal_ps(result, statistic)
 
-    points = sweeps.by_value(group, lambda result: resolved(result, LOAD), over_ideal)
+    points = sweeps.by_value(group, lambda result: sweeps.resolved(result, LOAD), over_ideal)
     return {float(load): points[load] for load in sorted(points)}
 
 
@@ -255,7 +246,7 @@ def _fair_by_load(results: Sequence[Result]) -> tuple[dict[str, dict[float, floa
     known, note = sweeps.fair_shares(results, [LOAD])
     by_load: dict[float, list[Result]] = {}
     for result in results if known else ():
-        if (load := resolved(result, LOAD)) is not None:
+        if (load := sweeps.resolved(result, LOAD)) is not None:
             by_load.setdefault(float(load), []).append(result)
     for load, group in sorted(by_load.items()):
         for key, point in sweeps.fair_shares(group)[0].items():
@@ -263,7 +254,7 @@ def _fair_by_load(results: Sequence[Result]) -> tuple[dict[str, dict[float, floa
     return fair, note
 
 
-def saturation(results: Sequence[Result]) -> Picture:
+def saturation(results: Sequence[Result]) -> sweeps.Picture:
     """Draw latency (left; dotted: 99th percentile) and accepted load (right) against offered load.
 
     A line per routing, network or transport; latencies above ten times the lowest are cut off. The
@@ -320,12 +311,12 @@ def saturation(results: Sequence[Result]) -> Picture:
         axes.set(xlabel="offered load", xlim=(0, last * 1.02))
     caption = sweeps.caption([point for *_, accepted in lines for point in accepted.values()])
     title = sweeps.title(measured)
-    return Picture(style.finish(figure, left, title, style.OUTSIDE, caption), table)
+    return sweeps.Picture(style.finish(figure, left, title, style.OUTSIDE, caption), table)
 
 
 def _load(result: Result) -> float | None:
     """Return the load of a point, None if it is no number."""
-    load = resolved(result, LOAD)
+    load = sweeps.resolved(result, LOAD)
     return float(load) if isinstance(load, int | float) else None
 
 
@@ -348,7 +339,7 @@ class AgainstAxis:
         return list(dict.fromkeys(value for line in self.lines.values() for value in line))
 
     @property
-    def points(self) -> list[Spread]:
+    def points(self) -> list[sweeps.Spread]:
         return [point for line in self.lines.values() for point in line.values()]
 
     @property
@@ -358,8 +349,8 @@ class AgainstAxis:
         header = f"{self.y}\n{unit}" if unit else self.y
         headers = ["", _last_word(self.x), "seeds", header, "± 95 %", "seeds'\nrange"]
         headers += ["over ideal\n%"] if self.ideal else []
-        places, reference = positions(self.values), self.reference
-        known = {} if reference is None else by_place(reference.values, places)
+        places, reference = sweeps.positions(self.values), self.reference
+        known = {} if reference is None else sweeps.by_place(reference.values, places)
         if reference is not None:
             headers += [f"{reference.label}\n{unit}", f"over {reference.label}\n%"]
         short = sweeps.short_names(str(v) for line in self.lines.values() for v in line)
@@ -438,18 +429,18 @@ def draw_against_axis(found: AgainstAxis) -> Figure:
     figure, panels = style.new_panels(list(found.panels))
     for title, axes in panels.items():
         _draw_panel(axes, found, title)
-    beside = side_by_side(found.values)
+    beside = sweeps.side_by_side(found.values)
     caption = sweeps.caption(found.points, *(("dots", "bars: their range") if beside else ()))
     where = "best" if len(found.lines) <= MAX_INSIDE else style.OUTSIDE
     return style.finish_panels(figure, list(panels.values()), found.title, where, caption)
 
 
 def _draw_panel(axes: Axes, found: AgainstAxis, title: str) -> None:
-    chosen, places = found.panels[title], positions(found.values)
+    chosen, places = found.panels[title], sweeps.positions(found.values)
     lines = {label: found.lines[label] for label in chosen}
     points = [point for line in lines.values() for point in line.values()]
     unit, scale = unit_of(found.y, [point.high for point in points])
-    beside = side_by_side(list(places))
+    beside = sweeps.side_by_side(list(places))
     gap = min(DOT_GAP, DOTS_WIDTH / len(lines)) if beside else 0.0
     for index, (label, line) in enumerate(lines.items()):
         offset = gap * (index - (len(lines) - 1) / 2)
@@ -467,7 +458,7 @@ def _draw_panel(axes: Axes, found: AgainstAxis, title: str) -> None:
         for name, ideal in _named_ideals(ideals).items()
     ]
     if found.reference is not None:
-        values = by_place(found.reference.values, places)
+        values = sweeps.by_place(found.reference.values, places)
         known.append((found.reference.label, "black", values))
     for index, (label, color, values) in enumerate(known):
         xs, ys = sorted(values), [values[x] / scale for x in sorted(values)]
@@ -479,7 +470,7 @@ def _draw_panel(axes: Axes, found: AgainstAxis, title: str) -> None:
             axes.plot(xs, ys, linestyle=style.broken(index), **how)
     drawn = [time for *_, values in known for time in values.values()]
     drawn += [end for point in points for end in (point.low, point.high)]
-    scale_x(axes, places)
+    sweeps.scale_x(axes, places)
     style.fit_axis(axes, "y", [drawn], scale)
     axes.set_xlabel(axis_name(found.x))
     name = metric_name(found.y)
@@ -577,7 +568,7 @@ def _quantity_of(name: str) -> str:
     return name.rpartition(".")[2].partition("_")[0]
 
 
-def _by_x(results: Sequence[Result], axis: str, name: str) -> dict[Any, Spread]:
+def _by_x(results: Sequence[Result], axis: str, name: str) -> dict[Any, sweeps.Spread]:
     """Return the statistics over seeds at each value of an axis."""
 
     def value(result: Result) -> Any:

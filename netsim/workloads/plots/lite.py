@@ -17,36 +17,24 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.plots import style
 from netsim.plots.sweeps import Table
+from netsim.workloads.inference import limits
 from netsim.workloads.inference.limits import (
     ALL,
     ASSUMPTIONS,
-    MEASURED,
     MODELS,
-    ONE_ROOFLINE,
     PHASES,
-    REFERENCE,
     VARIANTS,
     Assumption,
     LiteRow,
-    comparison,
-    lite_table,
-    measured,
 )
-from netsim.workloads.plots.paper_figures import (
-    AT_LEAST,
-    UNVERIFIED,
-    PaperFigure,
-    Sweep,
-    Value,
-    columns,
-)
+from netsim.workloads.plots import paper_figures as paper
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from netsim.results import Result
 
-SWEEPS: dict[str, tuple[Sweep, ...]] = {}
+SWEEPS: dict[str, tuple[paper.Sweep, ...]] = {}
 
 SECTION = "slides"
 
@@ -72,11 +60,11 @@ CELL_IN, MARGINS_IN = (0.56, 0.24), (3.4, 1.9)
 """Width and height of a cell, and margins around the panels, in inches."""
 
 
-def lite(_: Sequence[Result]) -> PaperFigure:
+def lite(_: Sequence[Result]) -> paper.PaperFigure:
     """Draw the figure, testing the claim for every variant, phase and model."""
     least_first = sorted(ASSUMPTIONS, key=lambda one: len(_made(one)))
-    assumptions = (*least_first, ONE_ROOFLINE, measured())
-    rows = lite_table(comparison(), assumptions)
+    assumptions = (*least_first, limits.ONE_ROOFLINE, limits.measured())
+    rows = limits.lite_table(limits.comparison(), assumptions)
     figure, panels = style.new_figure(len(PHASES))
     lines = len(MODELS) * len(VARIANTS)
     wide, high = (
@@ -101,7 +89,9 @@ def lite(_: Sequence[Result]) -> PaperFigure:
         "-: no request meets the SLO"
     )
     figure.supxlabel(caption, fontsize="small", color=style.CAPTION)
-    return PaperFigure(figure, _values(rows), _drawn(rows), about, _notes(rows), _options(rows))
+    return paper.PaperFigure(
+        figure, _values(rows), _drawn(rows), about, _notes(rows), _options(rows)
+    )
 
 
 def _draw(axes: Axes, rows: Sequence[LiteRow], assumptions: Sequence[Assumption]) -> None:
@@ -154,12 +144,12 @@ def _name_lines(axes: Axes) -> None:
         )  # fmt: skip
 
 
-def _values(rows: Sequence[LiteRow]) -> list[Value]:
+def _values(rows: Sequence[LiteRow]) -> list[paper.Value]:
     """Return the claim and our values under all three assumptions."""
     return [
-        Value(
+        paper.Value(
             f"{row.phase}, {MODEL_NAMES[row.model]}, {VARIANT_NAMES[row.machine]}",
-            *(1.0, round(row.ratio or 0.0, 2), "", SECTION, AT_LEAST, UNVERIFIED),
+            *(1.0, round(row.ratio or 0.0, 2), "", SECTION, paper.AT_LEAST, paper.UNVERIFIED),
         )
         for row in rows
         if row.assumption == ALL and claimed(row)
@@ -167,7 +157,7 @@ def _values(rows: Sequence[LiteRow]) -> list[Value]:
 
 
 def claimed(row: LiteRow) -> bool:
-    if row.machine == REFERENCE or row.model not in CLAIMED_MODELS:
+    if row.machine == limits.REFERENCE or row.model not in CLAIMED_MODELS:
         return False
     return (row.phase, row.machine) not in NOT_CLAIMED
 
@@ -214,8 +204,11 @@ def _notes(rows: Sequence[LiteRow]) -> list[str]:
         for assumption, text in (
             (ASSUMPTIONS[0], "with none of the three assumptions"),
             (ALL, "with all of them"),
-            (ONE_ROOFLINE, "with all of them and one roofline per layer"),
-            (measured(), f"with all of them and the software overheads of {MEASURED}"),
+            (limits.ONE_ROOFLINE, "with all of them and one roofline per layer"),
+            (
+                limits.measured(),
+                f"with all of them and the software overheads of {limits.MEASURED}",
+            ),
         )
     ]
     return [
@@ -224,7 +217,7 @@ def _notes(rows: Sequence[LiteRow]) -> list[str]:
         "Llama3-70B and that variant's decode are shown in addition",
         "overlap: all-reduces overlap with all else; KV shared: split beyond the number of KV "
         "heads, not copied; tp searched: the best number of GPUs per copy, not all",
-        f"{UNVERIFIED}: the table of GPUs is from memory of the paper; ours are rooflines "
+        f"{paper.UNVERIFIED}: the table of GPUs is from memory of the paper; ours are rooflines "
         "(netsim/workloads/inference/README.md)",
     ]
 
@@ -237,7 +230,7 @@ def _drawn(rows: Sequence[LiteRow]) -> dict[str, list[object]]:
             *(row.model, row.phase, row.machine),
             *(getattr(row.assumption, name) for name in THREE),
             row.assumption.roofline or "parts",
-            MEASURED if row.assumption.overheads else "",
+            limits.MEASURED if row.assumption.overheads else "",
             row.best.tokens_per_s_sm if row.best else 0.0,
             "" if row.ratio is None else row.ratio,
             row.matches,
@@ -245,4 +238,4 @@ def _drawn(rows: Sequence[LiteRow]) -> dict[str, list[object]]:
         )
         for row in rows
     ]
-    return columns(header, table)
+    return paper.columns(header, table)

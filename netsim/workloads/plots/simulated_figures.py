@@ -18,20 +18,7 @@ from netsim.workloads.job.job import Job
 from netsim.workloads.job.messages import Message, messages
 from netsim.workloads.job.paper import PaperNetwork, paper_job
 from netsim.workloads.job.work import Kernel, kernels_ps, layer_kernels
-from netsim.workloads.plots.paper_figures import (
-    AT_MOST,
-    IN_PAPER,
-    JOBS,
-    MORE_THAN,
-    POST_HOC,
-    SMALLER,
-    PaperFigure,
-    Sweep,
-    Value,
-    columns,
-    exposed_percent,
-    stated,
-)
+from netsim.workloads.plots import paper_figures as paper
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,15 +29,15 @@ if TYPE_CHECKING:
 MS, PS_PER_S = 1e9, 1e12
 
 QUICK = ("topology.hosts_per_leaf=16", "topology.leaves=32", "topology.spines=16")
-PIPELINE = Sweep("pipeline", "p2p_8192", (*QUICK, "traffic.size=9.739MB"))
-DENSE = Sweep(
+PIPELINE = paper.Sweep("pipeline", "p2p_8192", (*QUICK, "traffic.size=9.739MB"))
+DENSE = paper.Sweep(
     "pipeline_dense", "p2p_8192", (*QUICK, "traffic.size=21.7088MB"), ("traffic.size=217.088MB",)
 )
 FULL = ("topology.hosts_per_leaf=64", "topology.leaves=128", "topology.spines=64", 'seed="1..10"')
-PERMUTATION = Sweep("permutation", "fct_vs_load", full=FULL)
+PERMUTATION = paper.Sweep("permutation", "fct_vs_load", full=FULL)
 RAIL = ("hosts_per_leaf", "leaves", "spines")
 RACKS = ("traffic.racks=none", *(f"topology.rail.{key}=14" for key in RAIL))
-STEP = Sweep("training_layer", "training_layer", full=RACKS)
+STEP = paper.Sweep("training_layer", "training_layer", full=RACKS)
 """Full size has all 87 or 98 racks of a layer in one datacenter; across two, at most 196."""
 
 SWEEPS = {
@@ -97,7 +84,7 @@ class StageBar(NamedTuple):
     end: float
 
 
-def fig2(results: Sequence[Result]) -> PaperFigure:
+def fig2(results: Sequence[Result]) -> paper.PaperFigure:
     """Draw one GPU's forward and backward pass of one layer, with its communication, from the
     results of `STEP`, one per model, dense next to MoE.
 
@@ -111,15 +98,15 @@ def fig2(results: Sequence[Result]) -> PaperFigure:
     Raises InputError for other results, or without a step.
     """
     by_job = {str(resolved(result, "traffic.job")): result for result in results}
-    if sorted(by_job) != sorted(JOBS.values()):
+    if sorted(by_job) != sorted(paper.JOBS.values()):
         raise InputError(
             f"the results are of {', '.join(sorted(by_job)) or 'no job'}",
             key="traffic.job",
-            hint=f"one each of {' and '.join(JOBS.values())}",
+            hint=f"one each of {' and '.join(paper.JOBS.values())}",
         )
     figure, panels = style.new_figure(columns=2, rows=2)
     rows: list[tuple[object, ...]] = []
-    for column, (model, job) in enumerate(JOBS.items()):
+    for column, (model, job) in enumerate(paper.JOBS.items()):
         both = {MODEL: list(timeline(paper_job(job))), SIMULATED: simulated(by_job[job])}
         end = max(bar.end for bars in both.values() for bar in bars)
         for axes, (name, bars) in zip(panels[column::2], both.items(), strict=True):
@@ -130,16 +117,17 @@ def fig2(results: Sequence[Result]) -> PaperFigure:
     about = "forward and backward pass of one layer at one GPU, from the model and simulated"
     figure.suptitle(f"Figure 2: {about}", fontsize="medium")
     header = ("model", "source", "row", "what", "start_ms", "end_ms")
-    drawn = columns(header, rows)
+    drawn = paper.columns(header, rows)
     notes = [
         f"S1 to S5: gradients in {CHUNKS} chunks, produced evenly over the backward pass; "
         "other layers' passes can hide the rest",
         f"{SIMULATED}: {_part(by_job)}",
         "PP: the input of the last pipeline stage and, after its backward pass, its output",
-        f"{POST_HOC}: the GPU's speed was solved from the dense forward pass; the MoE's is a check",
+        f"{paper.POST_HOC}: the GPU's speed was solved from the dense forward pass; the MoE's is a "
+        "check",
         "half of S2, which S4 is in the dense model, is 56.1 ms in the MoE: 66.1 may be a misprint",
     ]
-    return PaperFigure(figure, list(_passes()), drawn, about, notes)
+    return paper.PaperFigure(figure, list(_passes()), drawn, about, notes)
 
 
 def _part(by_job: Mapping[str, Result]) -> str:
@@ -240,10 +228,10 @@ def _ms(job: Job, message: Message) -> float:
     return message.time_ps(job) / MS
 
 
-def _passes() -> Iterator[Value]:
-    for place, model in enumerate(JOBS):
+def _passes() -> Iterator[paper.Value]:
+    for place, model in enumerate(paper.JOBS):
         for what, names in PASSES.items():
-            yield stated(names[place], f"{model}: {what}")
+            yield paper.stated(names[place], f"{model}: {what}")
 
 
 def _draw_rows(axes: Axes, what: str, bars: Sequence[StageBar]) -> None:
@@ -284,10 +272,10 @@ class StatedRatio(NamedTuple):
 
 
 ROCE = StatedRatio("RoCEv2", 9.0)
-SPRAYED = StatedRatio("sprayed", 1.05, "", AT_MOST)  # NDP and Homa: "within 5 % of optimal"
+SPRAYED = StatedRatio("sprayed", 1.05, "", paper.AT_MOST)  # NDP and Homa: "within 5 % of optimal"
 
 
-def fig5(results: Sequence[Result]) -> PaperFigure:
+def fig5(results: Sequence[Result]) -> paper.PaperFigure:
     """Draw completion times of simultaneous pipeline transfers from the results of `PIPELINE`, one
     per transport and seed.
 
@@ -300,7 +288,7 @@ def fig5(results: Sequence[Result]) -> PaperFigure:
     comparison = by_axis.transports(results)
     ideal_ps = comparison.ideal_ps["max"]
     papers = is_papers(results[0])
-    optimum = stated(OPTIMUM, "optimum: last flow", ideal_ps / MS)
+    optimum = paper.stated(OPTIMUM, "optimum: last flow", ideal_ps / MS)
     values = [optimum] if papers else []
     marks: dict[str, tuple[float, str]] = {}
     for name, curve in comparison.curves.items():
@@ -310,29 +298,33 @@ def fig5(results: Sequence[Result]) -> PaperFigure:
             values.append(value)
             marks[name] = (value.paper * (MS if value.unit else ideal_ps), value.bound)
     figure = by_axis.draw_transports(
-        comparison, marks, IN_PAPER if papers else "paper: times its optimum"
+        comparison, marks, paper.IN_PAPER if papers else "paper: times its optimum"
     )
     about = scenario(results[0], len(results[0].flows), "{} each", not papers)
     figure.suptitle(f"Figure 5: {about}", fontsize="medium")
     notes = [
-        f"{POST_HOC}: the paper does not state the message size; 97.39 MB fits its optimum"
+        f"{paper.POST_HOC}: the paper does not state the message size; 97.39 MB fits its optimum"
         if papers
         else "the paper: 8,192 hosts, 97.39 MB (--full); times as multiples of its optimum",
         *comparison.table.notes,
     ]
-    return PaperFigure(
+    return paper.PaperFigure(
         figure, values, _transports_drawn(comparison), about, notes, comparison.table
     )
 
 
-def _ratio(one: StatedRatio, name: str, last_ps: float, ideal_ps: float, papers: bool) -> Value:
+def _ratio(
+    one: StatedRatio, name: str, last_ps: float, ideal_ps: float, papers: bool
+) -> paper.Value:
     """Return a value in ms at the paper's size, else relative to the optimum and the ideal."""
     if papers and one.unit:
         what = f"{one.name}: last flow ({name})"
-        return Value(what, one.time, last_ps / MS, one.unit, SECTION, one.bound, POST_HOC)
-    multiple = one.time / stated(OPTIMUM, "").paper if one.unit else one.time
-    what, standing = f"{one.name}: last flow / optimum ({name})", "" if papers else SMALLER
-    return Value(what, multiple, last_ps / ideal_ps, "", SECTION, one.bound, standing)
+        return paper.Value(
+            what, one.time, last_ps / MS, one.unit, SECTION, one.bound, paper.POST_HOC
+        )
+    multiple = one.time / paper.stated(OPTIMUM, "").paper if one.unit else one.time
+    what, standing = f"{one.name}: last flow / optimum ({name})", "" if papers else paper.SMALLER
+    return paper.Value(what, multiple, last_ps / ideal_ps, "", SECTION, one.bound, standing)
 
 
 def _transports_drawn(comparison: by_axis.Transports) -> dict[str, list[object]]:
@@ -343,14 +335,14 @@ def _transports_drawn(comparison: by_axis.Transports) -> dict[str, list[object]]
     ]
     lines = {sweeps.IDEAL: comparison.ideal_ps, FAIR: comparison.fair_ps}
     rows += [(name, "", *(line[key] for key in STATISTICS)) for name, line in lines.items() if line]
-    return columns(("transport", "seed", "last_flow_ps", "mean_ps"), rows)
+    return paper.columns(("transport", "seed", "last_flow_ps", "mean_ps"), rows)
 
 
 def scenario(result: Result, hosts: int, flows: str, small: bool) -> str:
     """Describe hosts, their rate and flows, such as "{} each", of a given size."""
     size = format_bytes(parse_bytes(resolved(result, "traffic.size")))
     text = f"{hosts:,} hosts at {resolved(result, 'topology.host_rate')}, {flows.format(size)}"
-    return text + f", {SMALLER} than the paper's" * small
+    return text + f", {paper.SMALLER} than the paper's" * small
 
 
 def is_papers(result: Result) -> bool:
@@ -372,12 +364,12 @@ def is_papers(result: Result) -> bool:
 def stated_of(result: Result) -> StatedRatio | None:
     """Return the paper's value for the transport of a result; None if there is none."""
     if sweeps.transport(result) == "smartt":
-        best_effort = StatedRatio("best effort, single path", stated(SINGLE_PATH, "").paper)
+        best_effort = StatedRatio("best effort, single path", paper.stated(SINGLE_PATH, "").paper)
         return best_effort if sweeps.on_one_path(result) else None
     return {"roce": ROCE, "ndp": SPRAYED, "homa": SPRAYED}.get(sweeps.transport(result))
 
 
-def fig6(results: Sequence[Result]) -> PaperFigure:
+def fig6(results: Sequence[Result]) -> paper.PaperFigure:
     """Draw the last flow of a permutation against load from the results of `PERMUTATION`, one per
     transport, load and seed.
 
@@ -391,16 +383,16 @@ def fig6(results: Sequence[Result]) -> PaperFigure:
     hosts = hosts_of(results[0])
     about = scenario(results[0], hosts, "flows of {}", hosts < HOSTS)
     figure.suptitle(f"Figure 6: {about}", fontsize="medium")
-    standing = SMALLER if hosts < HOSTS else ""
+    standing = paper.SMALLER if hosts < HOSTS else ""
     values = []
     for name, points in comparison.ours["max"].items():
         if sweeps.on_one_path(comparison.curves[name].results[0]):
             load, last = next(iter(points.items()))
             what = f"collisions at load {load:g}: last flow / optimum ({name})"
-            values.append(Value(what, 1.0, last.mean, "", SECTION, MORE_THAN, standing))
+            values.append(paper.Value(what, 1.0, last.mean, "", SECTION, paper.MORE_THAN, standing))
     notes = ["the paper gives no numbers; it says that collisions hurt even at low load"]
     notes += ["--full: 8,192 hosts, ten seeds"] if standing else []
-    return PaperFigure(
+    return paper.PaperFigure(
         figure, values, _loads_drawn(comparison), about, [*notes, *comparison.table.notes]
     )
 
@@ -415,7 +407,7 @@ def _loads_drawn(comparison: by_axis.Loads) -> dict[str, list[object]]:
             ]
         rows += [(FAIR, key, load, "", at, at, at) for load, at in comparison.fair[key].items()]
     header = ("transport", "statistic", "load", "seeds", "mean", "lowest_seed", "highest_seed")
-    return columns(header, rows)
+    return paper.columns(header, rows)
 
 
 def hosts_of(result: Result) -> int:
@@ -455,7 +447,7 @@ class ExposedCase(NamedTuple):
         return _exposed(self.model, self.extra_ps[statistic])
 
 
-def exposed(results: Sequence[Result]) -> PaperFigure:
+def exposed(results: Sequence[Result]) -> paper.PaperFigure:
     """Draw exposed communication of a training step with simulated pipeline transfers, by
     transport, from results with messages of both models, in any order.
 
@@ -477,12 +469,12 @@ def exposed(results: Sequence[Result]) -> PaperFigure:
         + ("" if scale == 1 else f", times {1 / scale}: messages are smaller by this factor"),
         *(f"{name}: {told}" for name, told in WAITS.items()),
         "MoE size: with the delay of the MoE's message; the paper seems to add one delay to both",
-        f"{POST_HOC}: the formula of the exposed part was chosen to fit the paper's values",
+        f"{paper.POST_HOC}: the formula of the exposed part was chosen to fit the paper's values",
     ]
     full = scale == 1 and len(results[0].flows) == HOSTS
-    standing = POST_HOC if full else f"{POST_HOC}, {SMALLER}"
+    standing = paper.POST_HOC if full else f"{paper.POST_HOC}, {paper.SMALLER}"
     values = list(_exposed_values(cases, standing))
-    return PaperFigure(
+    return paper.PaperFigure(
         _draw_cases(cases, about), values, _cases_drawn(cases), about, notes, _exposed_table(cases)
     )
 
@@ -530,19 +522,21 @@ def extra_times(result: Result) -> dict[str, float]:
 
 
 def _exposed(model: str, extra_ps: float = 0.0) -> float:
-    return exposed_percent(JOBS[model], PaperNetwork(transfer_delay_s=extra_ps / PS_PER_S))
+    return paper.exposed_percent(
+        paper.JOBS[model], PaperNetwork(transfer_delay_s=extra_ps / PS_PER_S)
+    )
 
 
-def _exposed_values(cases: Sequence[ExposedCase], standing: str) -> Iterator[Value]:
+def _exposed_values(cases: Sequence[ExposedCase], standing: str) -> Iterator[paper.Value]:
     one_path = [case for case in cases if sweeps.on_one_path(case.curve.results[0])]
     for model, (none, single_path) in EXPOSED.items():
-        yield stated(none, f"{model}: no delay")
+        yield paper.stated(none, f"{model}: no delay")
         for case in one_path:
             name, carried = case.curve.label, "" if case.model == model else f", {case.model} size"
             if not carried or model == "dense":
                 ours = _exposed(model, case.extra_ps[LAST])
                 what = f"{model}: {ONE_PATH}{carried} ({name})"
-                yield stated(single_path, what, ours, standing=standing)
+                yield paper.stated(single_path, what, ours, standing=standing)
 
 
 def _exposed_table(cases: Sequence[ExposedCase]) -> sweeps.Table:
@@ -566,7 +560,7 @@ def _cases_drawn(cases: Sequence[ExposedCase]) -> dict[str, list[object]]:
         for case in cases
         for key in WAITS
     ]
-    return columns(("model", "transport", "statistic", "extra_ps", "exposed_percent"), rows)
+    return paper.columns(("model", "transport", "statistic", "extra_ps", "exposed_percent"), rows)
 
 
 def _draw_cases(cases: Sequence[ExposedCase], about: str) -> Figure:
@@ -575,7 +569,7 @@ def _draw_cases(cases: Sequence[ExposedCase], about: str) -> Figure:
     names = list(dict.fromkeys(case.curve.label for case in cases))
     figure.set_figheight(max(2.6, 1.4 + 0.42 * len(names)))
     for axes, (model, names_of_stated) in zip(panels, EXPOSED.items(), strict=True):
-        none, single_path = (stated(name, "").paper for name in names_of_stated)
+        none, single_path = (paper.stated(name, "").paper for name in names_of_stated)
         _draw_model(axes, [case for case in cases if case.model == model], names)
         lines = (
             (_exposed(model), style.IDEAL, "--", "no delay"),
@@ -607,5 +601,5 @@ def _draw_model(axes: Axes, cases: Sequence[ExposedCase], names: Sequence[str]) 
 def _exposed_scenario(result: Result, scale: Fraction) -> str:
     hosts = len(result.flows)
     whole = f", messages of 1/{1 / scale} of their size" if scale != 1 else ""
-    small = f", {SMALLER} than the paper's" if hosts < HOSTS or scale != 1 else ""
+    small = f", {paper.SMALLER} than the paper's" if hosts < HOSTS or scale != 1 else ""
     return f"{hosts:,} hosts{whole}{small}"
