@@ -12,18 +12,22 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
 ROOT = Path(__file__).parents[1]
 MAPPED = ("transports", "topologies", "experiments", "plots")
-NEAREST_FILES, LIMIT_S = 8, 600
-ALSO = dict.fromkeys(("kernels", "queues", "routing_algorithms"), "test_against_reference.py")
+NEAREST_FILES, LIMIT_S = 6, 300
+ALSO = dict.fromkeys(
+    ("kernels", "engine", "queues", "routing_algorithms"), "test_against_reference.py"
+)
 ALSO["transports"] = "conformance/test_conformance.py"
 """Tests of files that nobody imports by name, by folder of the files."""
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -89,8 +93,7 @@ def nearest_tests(target: Path, uses: dict[Path, set[str]]) -> list[Path]:
             levels.setdefault(path, len(uses))
 
     def order(test: Path) -> tuple[bool, int, bool, int]:
-        subject = test.stem.removeprefix("test_")
-        is_named = subject in target.stem or target.stem in subject
+        is_named = bool(words_of(target) & words_of(test))
         return not is_named, levels[test], test.parent.name not in target.parts, len(uses[test])
 
     nearest = sorted(filter(is_test, levels), key=order)[:NEAREST_FILES]
@@ -98,24 +101,33 @@ def nearest_tests(target: Path, uses: dict[Path, set[str]]) -> list[Path]:
     return [*nearest, *(path for path in also if path not in nearest)]
 
 
+def words_of(path: Path) -> set[str]:
+    """Return the words of a file's name, in the singular."""
+    return {word.rstrip("s") for word in path.stem.removeprefix("test_").split("_")}
+
+
 def is_test(path: Path) -> bool:
-    """Return whether pytest collects a file."""
-    return path.name.startswith("test_")
+    """Return whether pytest collects a file, and its tests need no compiler."""
+    return path.name.startswith("test_") and "compil" not in path.name
 
 
 def failure(copy: Path, tests: list[str]) -> str | None:
-    """Return the first test that fails, "" if none ends in time, None if all pass."""
+    """Return the first test that fails, "" if they crash or take too long, None if all pass."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{copy}:{copy}/tests"}
     command = [sys.executable, "-m", "pytest", "-qx", "-m", "not slow", "-p", "no:cacheprovider"]
-    try:
-        run = subprocess.run(
-            [*command, *tests], cwd=copy, env=environment, capture_output=True, timeout=LIMIT_S,
-            check=False, text=True,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+?\.py(?:::\w+)*)", run.stdout, re.MULTILINE)
-    return failed[1] if failed else None if run.returncode == 0 else ""
+    with subprocess.Popen(
+        [*command, *tests], cwd=copy, env=environment, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as run:  # fmt: skip
+        try:
+            output, _ = run.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return ""
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)  # with what the tests started
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+?\.py(?:::\w+)*)", output, re.MULTILINE)
+    return failed[1] if failed else None if run.returncode in (0, 5) else ""
 
 
 def catcher(copy: Path, target: Path, text: str, tests: list[Path]) -> str | None:
@@ -128,8 +140,10 @@ def catcher(copy: Path, target: Path, text: str, tests: list[Path]) -> str | Non
         file.write_text(text, "utf-8")
         failed = failure(copy, arguments)
         file.write_text(before, "utf-8")
-        if not failed or not failure(copy, [failed]):
+        if failed is None or failure(copy, [failed] if failed else arguments) is None:
             return failed
+        if not failed:
+            return None  # too slow without the change, too
         # It fails without compilation, whatever the text.
         arguments = [*(name for name in arguments if name != failed), f"--deselect={failed}"]
     return None
@@ -168,7 +182,7 @@ def main() -> None:
             copy = copies.get()
             by = catcher(copy, target, changed(source, node, text), tests)
             copies.put(copy)
-            word = "missed" if by is None else f"caught by {by or 'the time limit'}"
+            word = "missed" if by is None else f"caught by {by or 'a crash or endless loop'}"
             print(f"{target.relative_to(ROOT)}:{node.lineno}: {text}: {word}", flush=True)
             return by is not None
 
