@@ -22,7 +22,7 @@ from engine_case import (
 from network_case import network_of
 from reference.cases import random_case
 from reference.model import Case, Counters, Outcome
-from reference.simulator import Simulator, simulate
+from reference.simulator import Simulator
 from series_case import compare_series, equal, reading, sampled
 
 from netsim.engine.engine import Engine
@@ -74,10 +74,11 @@ def _sampling(case: Case, rng: random.Random) -> Sampling:
 
 def cut_short(case: Case, transmissions: int) -> Case:
     """Return the case, ended after this many transmissions."""
-    starts = sorted(one.start_ps for port in simulate(case).departures.values() for one in port)
-    if len(starts) <= transmissions:
-        return case
-    return replace(case, until_ps=starts[transmissions])
+    simulator = Simulator(case)
+    for _ in simulator.events():
+        if sum(len(port.departures) for port in simulator.ports) > transmissions:
+            return replace(case, until_ps=simulator.now)
+    return case
 
 
 def variants(case: Case, rng: random.Random) -> list[Case]:

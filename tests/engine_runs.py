@@ -183,7 +183,10 @@ def keep_sent(engine: Engine) -> Engine:
     def keeping(n_windows: int, until_ps: int, **more: Any) -> Any:
         for _ in range(n_windows):
             status = advance(1, until_ps, **more)
-            slots, tails = on_links(engine.state), np.array(links.ports["tail"])
+            tails = np.array(links.ports["tail"])
+            if (tails == kept).all() and status == RUNNING:
+                continue
+            slots = on_links(engine.state)
             ends = np.cumsum(links.readers["tail"] - links.readers["head"])
             for port in np.flatnonzero(tails != kept).tolist():
                 end = ends[peer[port]]

@@ -72,11 +72,11 @@ COMMAND_LINES = """
 0 new topology shape --directory out
 0 new queue pair --directory out
 0 new traffic twins --directory out
-0 check transport datagram
-0 check queue drop_tail
+0 check transport datagram --case sizes
+0 check queue drop_tail --case order
 0 new routing other --directory out
 0 check routing ecmp --case tree
-0 check traffic permutation
+0 check traffic permutation --case seed
 0 bench --hosts 4 --size 10KB --transport ndp
 0 reproduce lite --out out
 """

@@ -1,4 +1,5 @@
-"""An error in a compiled handler names the handler, as in plain Python.
+"""Compiled code on phase-driven circuits: it does the same as plain Python, and an error in a
+handler names the handler.
 
 One transport contains all errors and its parameter chooses one, so it is compiled once.
 """
@@ -8,15 +9,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cache_folders import no_compiler
-from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
+from engine_runs import run
 from raises_input import mentions, raises
 
 from netsim.cli.interrupt import ANSWER
 from netsim.engine.engine import Engine
+from netsim.engine.simulation import Options
 from netsim.errors import RunError
+from netsim.experiment import Experiment
+from netsim.experiment.scenario import prepare
+from netsim.running.point import build_engine
 
 CLASS, DIVISION, ASSERTION, LATE_ASSERTION, LOOP = range(1, 6)
 
@@ -69,20 +75,22 @@ name = "hang"
 seed = 1
 
 [topology]
-kind = "fat_tree"
-hosts_per_leaf = 4
-leaves = 2
+kind = "ocs"
+racks = 8
+hosts_per_rack = 1
+schedule = "demand_aware"
+reconfigure = "per_phase"
+reconfiguration_delay = "25us"
+circuit_switches = 1
 
 [transport]
 kind = "./mine.py"
 mistake = {LOOP}
 
 [traffic]
-kind = "permutation"
-size = "200KB"
+kind = "halving_doubling"
+size = "4MB"
 """
-
-FLOWS = [(host, (host + 3) % 8, 4_000_000, 0) for host in range(8)]
 
 
 @pytest.fixture(scope="module")
@@ -93,15 +101,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def engine(folder: Path, mistake: int, *, threads: int = 1) -> Engine:
-    return build(
-        fat_tree(4, 2, "100Gbps"),
-        flow_table(FLOWS),
-        str(folder / "mine.py"),
-        DROP_TAIL,
-        params={"mistake": mistake},
-        threads=threads,
-    )
+def engine(folder: Path, mistake: int, *changes: str, **options: Any) -> Engine:
+    overrides = [f"transport.mistake={mistake}", *changes]
+    (point,) = Experiment.load(folder / "hang.toml", overrides).points()
+    return build_engine(point, prepare(point), Options(**options))
+
+
+def test_compiled_and_threaded_runs_agree_with_plain(folder: Path) -> None:
+    """Without a mistake, on circuits that follow the steps of a collective."""
+
+    def ran(**options: Any) -> Engine:
+        return run(engine(folder, 0, "traffic.size=400KB", **options))
+
+    plain = ran(jit=False)
+    begins = plain.slot_states().begin_ps.tolist()
+    assert sum(begin > 0 for begin in begins) == 4
+    shorter = {"threads": 2, "window_ps": plain.network.lookahead_ps // 3}
+    for options in ({}, {"threads": 2}, {"threads": 4}, shorter):
+        other = ran(**options)
+        assert other.digest() == plain.digest()
+        assert other.slot_states().begin_ps.tolist() == begins
 
 
 @pytest.mark.parametrize("threads", [1, 2])

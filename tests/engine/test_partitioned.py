@@ -217,7 +217,7 @@ EVEN = {"kind": "permutation", "size": "100KB"}
         (THREE_TIERS, EVEN, 2, 8, 1.1),  # of 48: pods to the core switches of others
         (THREE_TIERS, EVEN, 4, 12, 1.15),
         (PLANES, EVEN, 2, 16, 1.05),  # of 64: 8 in each plane
-        (RAILS, EVEN, 2, 32, 1.1),  # of 192: only between racks and rails
+        (RAILS, {**EVEN, "size": "40KB"}, 2, 32, 1.1),  # of 192: only between racks and rails
         (TWO, EVEN, 2, 1, 1.05),  # of 73: the long one
         (TWO, {**EVEN, "load": 0.8}, 2, 1, 1.1),
         ({**THREE_TIERS, "radix": 8}, {**EVEN, "load": 0.3}, 4, 120, 1.1),  # of 384

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from agreement import cut_short
 from engine_case import departures, engine_for, keep_sent, run
 from engine_runs import (
     DROP_TAIL,
@@ -78,7 +79,7 @@ def test_thinned_series_equals_coarser_sampling(transport: str, model: str) -> N
 
 
 def test_sums_over_intervals_equal_link_counters() -> None:
-    case = random_case(4, transport="ndp", model="trim", faults=False)
+    case = cut_short(random_case(4, transport="ndp", model="trim", faults=False), 1500)
     assert case.until_ps is not None
     sampling = sampled(case, case.until_ps // 200)
     engine = run(engine_for(case, trace=False, jit=False, sampling=sampling), case.until_ps)

@@ -2,7 +2,7 @@
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from .circuits import Circuit, PhaseSchedule
 from .host import Host, HostPort
@@ -81,6 +81,12 @@ class Simulator:
 
     def run(self) -> Outcome:
         """Run all events before the end."""
+        for _ in self.events():
+            pass
+        return self._outcome()
+
+    def events(self) -> Iterator[None]:
+        """Run the events before the end one by one."""
         until = self.case.until_ps
         while self._heap:
             time, *_, event = self._heap[0]
@@ -94,13 +100,11 @@ class Simulator:
             self.series.before(time)
             self.now = time
             event.action()
-        return self._outcome()
+            yield
 
     def first_level(self, c: int) -> int:
         """Return the class of links of a traffic class at level 0."""
         return c * self.n_levels + self.n_levels - 1
-
-    # -- construction ------------------------------------------------------------------------
 
     def _build_ports(self) -> list[Port]:
         """Return all ports in global order, joined in pairs."""
@@ -188,8 +192,6 @@ class Simulator:
         """Return whether there is a route between two host ports in slot 0."""
         switch = self.switches[here.peer.node.index - self.case.n_hosts]
         return (there.index, table, 0) in switch.routes
-
-    # -- the end -----------------------------------------------------------------------------
 
     def _outcome(self) -> Outcome:
         for packet in self.on_links.values():

@@ -18,8 +18,6 @@ from .random_features import parameters
 from .routing import permuted
 from .small import FULL, NS, PAYLOAD, G, cable, case, fabric, star, starts, total
 
-# -- numbers -------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("gbps", "ps_per_byte"),
@@ -44,9 +42,6 @@ def test_permuted_is_a_permutation() -> None:
     for n in range(2, 40):
         for key in (0, 1, 0xFFFFFFFF, rand32(0, 3, n, 0)):
             assert sorted(permuted(key, x, n) for x in range(n)) == list(range(n))
-
-
-# -- links and queues ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_switches", [1, 2, 5])
@@ -174,9 +169,6 @@ def test_ecn_marks_randomly_between_thresholds() -> None:
     assert len(patterns) > 5
 
 
-# -- trimming ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("coin", [0, 1])
 def test_trimming_picks_the_arriving_or_the_tail_packet(coin: int) -> None:
     """Three packets arrive at 180, a picosecond apart; there is room for two. The first is sent
@@ -217,16 +209,12 @@ def test_packet_in_transmission_is_not_trimmed() -> None:
 
 
 def test_header_ratio_limits_headers_sent_per_data_packet() -> None:
-    """Seven packets at 180: one in transmission, two waiting, four trimmed; two headers per data
-    packet."""
+    """Of seven packets one is sent, two wait, four are trimmed: two headers per data packet."""
     flows = [(h, 7, PAYLOAD, 0) for h in range(7)]
     trim = fabric("trim", queue_bytes=3 * FULL, header_ratio=2)
     outcome = simulate(case(8, star(7), flows, params={"data_class": 1}, in_fabric=trim))
     kinds = [d.kind for d in outcome.departures[15]]
     assert kinds == [DATA, TRIMMED, TRIMMED, DATA, TRIMMED, TRIMMED, DATA]
-
-
-# -- routing -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ROUTING)
@@ -268,10 +256,7 @@ def test_least_loaded_avoids_the_busy_port() -> None:
     assert outcome.counters[5, 0].max_queue_bytes == FULL
 
 
-# -- random cases --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("first", range(0, 120, 20))
+@pytest.mark.parametrize("first", range(0, 40, 20))
 def test_random_cases_conserve_packets_and_are_reproducible(first: int) -> None:
     """Packets are conserved, links send one at a time, and equal cases have equal outcomes."""
     for rng_seed in range(first, first + 20):
@@ -286,8 +271,6 @@ def test_random_cases_conserve_packets_and_are_reproducible(first: int) -> None:
         assert again == the_case
         assert simulate(again) == outcome
 
-
-# -- pfabric -------------------------------------------------------------------------------------
 
 LONG_AND_SHORT = [(0, 2, 10 * PAYLOAD, 0), (1, 2, 3 * PAYLOAD, 1)]
 """Pairs of packets arrive at 180, 260, 340, flow 0's a picosecond earlier; then flow 0's alone,
@@ -332,9 +315,6 @@ def test_pfabric_keeps_packets_of_a_flow_in_order() -> None:
     assert by_flow == {h: list(range(12 - h)) for h in range(3)}
 
 
-# -- codel ---------------------------------------------------------------------------------------
-
-
 def overload(mark: bool, n_packets: int = 60) -> tuple[list[Departure], int]:
     """Offer twice the output's rate; return its departures and the number of drops or marks."""
     flows = [(h, 2, n_packets * PAYLOAD, 0) for h in range(2)]
@@ -375,9 +355,6 @@ def test_codel_ignores_a_short_queue() -> None:
     assert overload(mark=False, n_packets=8)[1] == 0
 
 
-# -- credit_shaper -------------------------------------------------------------------------------
-
-
 def test_credits_are_paced_to_reserve_return_bandwidth() -> None:
     """Full packets serve as credits: each reserves time for another packet, so 160 ns apart.
 
@@ -407,21 +384,6 @@ def test_data_uses_bandwidth_left_by_credits() -> None:
     assert all(b - a >= 160 * NS for a, b in pairwise(credits))
     assert [flow.retransmits for flow in outcome.flows] == [0, 0]
     assert min(flow.fct_ps for flow in outcome.flows) > 0
-
-
-# -- random cases --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("model", ["pfabric", "codel", "credit_shaper"])
-def test_random_cases_make_each_discipline_drop(model: str) -> None:
-    """Random cases drop packets, and every packet is accounted for."""
-    drops = 0
-    for rng_seed in range(6):
-        case = random_case(rng_seed, transport="datagram", model=model, circuits=False)
-        outcome = simulate(case)
-        assert outcome.balance.holds()
-        drops += total(outcome, "drops")
-    assert drops > 0
 
 
 def pfc_case(n_packets: int, **changes: Any) -> Case:
