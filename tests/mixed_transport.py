@@ -54,9 +54,6 @@ def rank(env, tx):
     return tx.key
 
 
-# -- the sender ----------------------------------------------------------------------------------
-
-
 def ask(env, tx):
     chance = draw(env, tx, OF_TX)
     if tx.asked < env.par.most:
@@ -119,9 +116,6 @@ def on_timer(env, now, tx, k):
         finish(env, now, tx)
 
 
-# -- the receiver --------------------------------------------------------------------------------
-
-
 def answer(env, now, rx, note, marked):
     chance = draw(env, rx, OF_RX)
     env.host.latest = rx.flow + 1
@@ -169,9 +163,6 @@ def on_host_timer(env, now, k):
     if rx.answers < env.par.most:
         rx.answers += 1
         send(env, rx, 10, chance % 1000, env.host.draws, chance % env.par.classes)
-
-
-# -- switches ------------------------------------------------------------------------------------
 
 
 def on_forward(now, pkt, port, queue):

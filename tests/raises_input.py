@@ -48,3 +48,10 @@ def raises_input(
     wanted, found = (file, key, code), places(caught.value)
     if not any(all(w in (None, f) for w, f in zip(wanted, one, strict=True)) for one in found):
         raise AssertionError(f"expected {wanted}, found {found}: {caught.value}")
+
+
+def fails(result, status, *values):
+    """Return whether a command ended with `status` and one message that names these values."""
+    assert result.exit_code == status, result.output
+    assert "Traceback" not in result.output
+    return mentions(result.stderr, *values)

@@ -110,8 +110,7 @@ def mixed_plan(
 
 
 def lost_shares(outages: Outages, instances: int, until_ps: int) -> tuple[np.ndarray, ...]:
-    """Return float64[instances] twice: the fraction of time each is down, and is up without one
-    GPU."""
+    """Return the fractions of time in which each instance is down, and up without one GPU."""
     of = outages
     ends = [np.minimum(one, until_ps) for one in (of.down_ps, of.up_ps, of.whole_ps)]
     parts = (ends[1] - ends[0], ends[2] - ends[1])

@@ -33,8 +33,7 @@ def flows(*given):
 
 
 class SweepCase:
-    """The experiment e.toml in `folder`, the working directory; the folder "serial" has the results
-    of a serial run."""
+    """The experiment e.toml in `folder`; the folder "serial" has results of a serial run."""
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """A slow and obvious timing of workloads on a network in which flows do not interact.
 
-Every flow takes its bytes at one rate plus a delay; a host sends any number of flows at once.
-"""
+Every flow takes its bytes at one rate plus a delay; a host sends any number of flows at once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +8,11 @@ from typing import Any
 import numpy as np
 from engine_runs import DROP_TAIL, build, run
 from numpy.typing import NDArray
-from part_of_load import operations_of
 from traffic_cases import star
 
 from netsim.flows import RECEIVE, SEND, Workload
 from netsim.limits import PS_BITS
-from netsim.workloads.operations.table import WHATS
+from netsim.workloads.operations.table import WHATS, JobSteps, OperationTable
 
 Ints = NDArray[np.int64]
 
@@ -113,3 +111,15 @@ def run_alone(
             ready = max(ready, int(end[sender[task]]) + delay_ps)
         start[task], end[task] = ready, ready + took[task]
     return Times(load, start, end)
+
+
+def operations_of(load: Workload) -> OperationTable:
+    table = load.part(OperationTable)
+    assert table is not None
+    return table
+
+
+def steps_of(load: Workload) -> JobSteps:
+    steps = operations_of(load).steps
+    assert steps is not None
+    return steps

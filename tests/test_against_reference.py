@@ -100,8 +100,7 @@ def test_longer_cases_match_the_reference(first: int) -> None:
 
 
 def test_chosen_cases_cover_all_feature_pairs() -> None:
-    """All pairs of features occur, and each feature with each discipline, transport, balancing and
-    plane balancing."""
+    """All pairs of features occur, and each feature with each discipline and transport."""
     met = set().union(*map(pairs_of, chosen()))
     kinds = {*itertools.chain(*PAIRS), *ROUTING, *PLANE_BALANCING, *FEATURES}
     refused = {("policy", routing) for routing in VIA}

@@ -17,7 +17,6 @@ import pytest
 from agreement import Way, compare, cut_short, way_of
 from engine_case import engine_for, run
 from operations_case import KNOWN, case_of, noted, plan_of
-from part_of_load import operations_of
 from raises_input import raises_input
 from reference.cases import random_case
 from reference.model import Case
@@ -25,6 +24,7 @@ from reference.operations import NEVER, Plan, Time, play
 from reference.random_operations import KINDS, US, Calls, random_calls
 from reference.relays import racks, relay
 from reference.simulator import Simulator
+from task_times import operations_of
 
 from netsim.engine.engine import Engine
 from netsim.errors import InputError

@@ -279,8 +279,7 @@ def test_timeout_before_and_after_the_first_sample() -> None:
 
 @given(st.lists(st.integers(1, 2 * S), min_size=2, max_size=50))
 def test_later_samples_follow_the_rfc(samples: list[int]) -> None:
-    """Exact fractions of SRTT and RTTVAR are the reference; integers lose less than one per
-    step."""
+    """Exact fractions of SRTT and RTTVAR: integers lose less than one per step."""
     tx = SimpleNamespace(srtt_ps=0, rttvar_ps=0)
     alpha, beta = Fraction(1, 8), Fraction(1, 4)
     srtt, rttvar = Fraction(samples[0]), Fraction(samples[0], 2)

@@ -10,8 +10,7 @@ from engine_runs import fat_tree as tree_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
-from random_networks import networks
-from several_ports import rails
+from small_networks import networks, rails
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat, packet_counts

@@ -5,7 +5,7 @@ import stat
 import sys
 
 import pytest
-from cli_outcome import fails
+from raises_input import fails
 
 HONEST = """
 flows = [line.split() for line in open(option("-tm")) if "->" in line]

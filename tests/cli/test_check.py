@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from cli_outcome import fails
-from raises_input import mentions
+from raises_input import fails, mentions
 
 from netsim.cli import check
 

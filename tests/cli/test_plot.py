@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from cli_outcome import fails
+from raises_input import fails
 
 pytestmark = pytest.mark.usefixtures("fake")
 

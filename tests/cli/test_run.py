@@ -5,7 +5,7 @@ import os
 import sys
 
 import pytest
-from cli_outcome import fails
+from raises_input import fails
 
 from netsim.results import load, load_sweep
 

@@ -3,8 +3,7 @@
 import json
 import re
 
-from cli_outcome import fails
-from raises_input import mentions
+from raises_input import fails, mentions
 
 
 def test_list_prints_all_kinds(netsim):

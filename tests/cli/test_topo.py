@@ -2,8 +2,7 @@
 
 import json
 
-from cli_outcome import fails
-from raises_input import mentions
+from raises_input import fails, mentions
 
 
 def test_table_has_a_column_per_network(netsim):

@@ -44,8 +44,7 @@ FABRICS = {
 
 
 def two_flows_lose(src: tuple[int, int], starts: tuple[int, int], rate: int, **fabric: Any) -> Any:
-    """Return which share two equal flows at line rate lose at a port of `rate` Gbps, and the note
-    on it."""
+    """Return the shares that two equal flows lose at a port of `rate` Gbps, and a note."""
     n = 1200
     builder = NetworkBuilder()
     hosts = builder.add_hosts(3)

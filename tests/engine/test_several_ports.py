@@ -18,7 +18,7 @@ from engine_runs import (
     packets_sent,
     run,
 )
-from several_ports import rails, two_nics
+from small_networks import rails, two_nics
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.packets import PULL

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, NARROW, PACKET, TRIM, build, changed, counter, run
-from several_ports import two_nics
 from small_job import small_job
+from small_networks import two_nics
 from traffic_cases import made, star
 
 from netsim.engine.engine import Engine

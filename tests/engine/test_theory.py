@@ -22,9 +22,9 @@ from engine_runs import (
     packets_sent,
     run,
 )
-from part_of_load import operations_of as table_of
 from small_job import small_job
 from task_times import Times
+from task_times import operations_of as table_of
 
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Fabric, PacketFormat

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, PACKET, build, fat_tree, fct_ps, flow_table, run
 from raises_input import raises_input
-from several_ports import rails
+from small_networks import rails
 
 from netsim.engine.engine import Engine
 from netsim.model.network import Network

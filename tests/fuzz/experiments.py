@@ -54,8 +54,7 @@ LINKS = ("tor1 - rotor*", "all", "*", "h0 -> *", "leaf0 - spine*", "left - right
 
 @dataclass
 class Case:
-    """An experiment to check. ``wrong`` is the key of a change that netsim must reject, if it is
-    the only one."""
+    """An experiment to check; ``wrong`` is the key of the only change, if netsim must reject it."""
 
     content: bytes
     arguments: list[str] = field(default_factory=list)

@@ -12,9 +12,7 @@ from engine_runs import resolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
-from random_networks import networks
-from several_ports import rails, two_nics
-from small_networks import GBPS, METER_PS, rail_racks, three_tiers
+from small_networks import GBPS, METER_PS, networks, rail_racks, rails, three_tiers, two_nics
 from topology_of import largest_flow_bps
 
 from netsim.experiment.place_faults import ports_named

@@ -12,7 +12,7 @@ from experiment_text import load, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
-from random_networks import networks
+from small_networks import networks
 from topology_of import topology_of
 
 from netsim.engine.routing_choices import choices_of

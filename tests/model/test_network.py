@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked import blocks, marked
 from raises_input import mentions, raises_input
-from random_networks import networks
-from several_ports import rails
+from small_networks import networks, rails
 
 from netsim.errors import InputError
 from netsim.model.builder import NetworkBuilder

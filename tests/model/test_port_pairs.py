@@ -8,8 +8,7 @@ import pytest
 from engine_runs import fat_tree
 from hypothesis import given, settings
 from raises_input import mentions, raises_input
-from random_networks import networks
-from several_ports import rails, two_nics
+from small_networks import networks, rails, two_nics
 
 from netsim.errors import InputError
 from netsim.model.arithmetic import byte_quotient, send_time

@@ -8,7 +8,7 @@ from engine_runs import DROP_TAIL, US, build, fat_tree, flow_table, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
-from random_networks import networks
+from small_networks import networks
 
 from netsim.engine.engine import Engine
 from netsim.model.arithmetic import PURPOSE_PERMUTATION, below, mix, salt

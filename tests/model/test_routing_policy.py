@@ -11,7 +11,7 @@ from hybrids import CIRCUITS, FIBER, PACKETS, TO_RACK, TO_SPINE, US, hybrid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
-from random_networks import networks
+from small_networks import networks
 from traffic_cases import make, star
 
 from netsim.flows import FlowTable

@@ -34,8 +34,6 @@ class Circuit:
     near: int
     far: int
 
-    # -- slots, which are numbered through all periods --------------------------------------
-
     def _begin(self, slot: int) -> int:
         switch = self.switch
         n = len(switch.slots_ps)
@@ -92,8 +90,6 @@ class Circuit:
             last += 1
         dark = self.switch.reconfiguration_delay_ps + self.switch.sync_delay_ps
         return Day(self._begin(first) + dark, self._begin(last + 1))
-
-    # -- the port at this end -------------------------------------------------------------------
 
     def passes(self, start: int, end: int) -> bool:
         """Return whether a packet sent between two times passes the circuit switch."""

@@ -37,8 +37,6 @@ class Program:
             action = lambda k=k: self.on_timer(host, k)  # noqa: E731
             self._timers[host, k] = Timer(there, (PROGRAM_TIMERS, k, 0), action)
 
-    # -- handlers ------------------------------------------------------------------------------
-
     def begin(self) -> None:
         """Called before the run."""
 
@@ -50,8 +48,6 @@ class Program:
 
     def on_timer(self, host: int, k: int) -> None:
         """Called when a timer of the program fires."""
-
-    # -- services ---------------------------------------------------------------------------
 
     def place_in_table(self, one: Running) -> int:
         """Return which of the program's tasks it is."""

@@ -258,8 +258,6 @@ class Credits:
         if self.wanting or self.satisfied:
             self.timer.set(self.next_pull_ps)
 
-    # -- oversubscription --------------------------------------------------------------------
-
     def _begin(self) -> None:
         self.data = self.marked = self.trimmed = self.trimmed_inside = 0
 

@@ -58,8 +58,6 @@ class Routing:
             lambda: defaultdict(lambda: defaultdict(int))
         )
 
-    # -- handlers ------------------------------------------------------------------------------
-
     def at_source(self, came: Arrival) -> None:
         """Handle a packet from a host."""
 
@@ -75,8 +73,6 @@ class Routing:
 
     def on_depart(self, out: SwitchPort, packet: Packet) -> None:
         """Handle the start of a transmission."""
-
-    # -- steps ---------------------------------------------------------------------------------
 
     def arrive(self, packet: Packet, ingress: SwitchPort) -> None:
         """Take the steps before a port is chosen."""
@@ -109,8 +105,6 @@ class Routing:
         n = self.switch.sim.n_levels
         if n > 1:
             packet.prio = packet.prio // n * n + n - 1 - level
-
-    # -- what algorithms use -------------------------------------------------------------------
 
     def count(self, ingress: SwitchPort) -> int:
         """Count a draw of a port; return the number of earlier ones."""

@@ -117,8 +117,6 @@ class Instance:
             self._tell("kv transfer end", one)
         self.waiting.append(one)
 
-    # -- iterations -------------------------------------------------------------------------
-
     def _begin(self) -> None:
         """Start an iteration: all decoding requests, and as many waiting ones as fit."""
         if self.iteration is not None or self.state == DOWN:
@@ -178,8 +176,6 @@ class Instance:
         room = self.shrunk_room if self.state == SHRUNK else self.room
         return len(at_work) < self.rules.max_batch and taken + self._takes(one) <= room
 
-    # -- outcome ----------------------------------------------------------------------------
-
     def _end(self, iteration: Row) -> None:
         """End an iteration: a token for each decoding request and each complete prompt."""
         self.rows.append(iteration)
@@ -229,8 +225,6 @@ class Instance:
     def _send_part(self, one: Request) -> None:
         self.sent[one.number, one.parts] = self.now
         one.parts += 1
-
-    # -- failures ----------------------------------------------------------------------------
 
     def _become(self, state: str) -> None:
         """Change the state: memory is lost, and requests in progress are queued first."""

@@ -69,8 +69,6 @@ class SwitchPort(Port):
         a = 2048 * (s % 4)
         return min((u - a) % 8192, (a - u) % 8192), self.local
 
-    # -- services for disciplines ------------------------------------------------------------
-
     def open_classes(self) -> list[int]:
         """Return the classes with a waiting packet that are not paused."""
         return [c for c, fifo in enumerate(self.fifos) if fifo and not self.paused[c]]
@@ -170,8 +168,6 @@ class Switch:
         self.two_hops = TwoHops(self)
         self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["queue_discipline"]](self)
 
-    # -- events ------------------------------------------------------------------------------
-
     def complete(self, port: Port) -> None:
         """Handle the end of a transmission: release its bytes and start the next."""
         assert isinstance(port, SwitchPort)
@@ -239,8 +235,6 @@ class Switch:
             return found
         last = max(past, key=lambda reroute: reroute.at_ps)
         return [self.ports[local] for local in last.ports[edge]]
-
-    # -- sending -----------------------------------------------------------------------------
 
     def start(self, port: SwitchPort) -> None:
         """Start the port's next transmission, if it is idle and may send."""

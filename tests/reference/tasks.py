@@ -62,8 +62,6 @@ class Tasks:
     def results(self) -> list[TaskResult]:
         return [one.result for one in self.all]
 
-    # -- events -----------------------------------------------------------------------------
-
     def on_delivered(self, flow: Flow) -> None:
         """Note that a flow's receiver has every byte."""
         self.delivered[flow.index] = self.sim.now
@@ -87,8 +85,6 @@ class Tasks:
                 self._done(one)
             elif not all_sent:
                 one.timer.set(self.sim.now)
-
-    # -- tasks -------------------------------------------------------------------------------
 
     def _senders_of(self, flow: Flow) -> list[Running]:
         found = [one for one in self.all if one.task.kind == "send"]
@@ -167,8 +163,6 @@ class Tasks:
         if self.program is not None and one in self.program.tasks:
             one.to_be_told = True
             one.timer.set(self.sim.now)
-
-    # -- flows that wait for flows -----------------------------------------------------------
 
     def _flow_may_start(self, flow: Flow) -> None:
         awaited = self.sim.case.after[flow.index]

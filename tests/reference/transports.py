@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from .simulator import Simulator
 
 
-# -- datagram: params rate_bps (None: as fast as the NIC), data_class ----------------------------
-
-
 class DatagramSender(Sender):
     """Sends every packet once."""
 
@@ -59,9 +56,6 @@ class DatagramReceiver(Receiver):
             self.missing_bytes -= self.flow.packet_payload_bytes(packet.seq)
             if self.missing_bytes == 0:
                 self.complete()
-
-
-# -- roce: params ack_every, rto_ps, data_class, ack_class (None: the data class) ----------------
 
 
 class RoceSender(Sender):
@@ -136,9 +130,6 @@ class RoceReceiver(Receiver):
                 self.nacked = True
         else:
             self.send_control(ACK, self.expected)
-
-
-# -- ndp: params initial_window (packets), rto_ps; control in class 0, data in class 1 -----------
 
 
 class NdpSender(Sender):
@@ -267,9 +258,6 @@ class PullPacer:
             break
         if self.receivers:
             self.timer.set(self.next_pull_ps)
-
-
-# -- all together --------------------------------------------------------------------------------
 
 
 class Sides:

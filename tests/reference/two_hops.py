@@ -53,8 +53,6 @@ class TwoHops:
         nights = any(port.circuit is not None and port.circuit.changes for port in ports)
         return self._indirect if nights else "none"
 
-    # -- vlb -------------------------------------------------------------------------------
-
     def choose(self, packet: Packet, ingress: SwitchPort) -> SwitchPort | None:
         """Return the port that a packet leaves by; None if routing decides."""
         switch, case = self.switch, self.switch.sim.case

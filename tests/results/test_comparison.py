@@ -111,8 +111,7 @@ def test_compare_handles_unequal_points_and_flows(netsim, make):
 
 
 def test_confidence_intervals_have_their_coverage():
-    """Known values of the margin, and a bootstrap interval that covers the true value in about 95
-    of 100 samples."""
+    """The margin has known values; a bootstrap interval covers the truth in 95 of 100 samples."""
     assert margin_95([1.0]) is None
     assert margin_95([1.0, 2.0, 3.0]) == pytest.approx(4.303 / np.sqrt(3))
     rng, covered = np.random.default_rng(1), 0

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from cli_outcome import fails
 from click.testing import CliRunner
 from fakes import FakePoint, fake_result
-from raises_input import mentions, raises_input
+from raises_input import fails, mentions, raises_input
 
 from netsim.cli import app
 from netsim.results import (

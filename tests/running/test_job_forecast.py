@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_outcome import fails
 from click.testing import CliRunner
-from raises_input import mentions
+from raises_input import fails, mentions
 
 from netsim.cli import app
 from netsim.experiment import built_in

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from cli_outcome import fails
 from click.testing import CliRunner, Result
-from raises_input import mentions, raises_input
+from raises_input import fails, mentions, raises_input
 
 from netsim.cli import app
 from netsim.results import COLUMNS, load_result, load_sweep

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, build, run
 from operations_case import random_operations
-from part_of_load import operations_of
+from task_times import operations_of
 from traffic_cases import star
 
 from netsim.flows import Workload

@@ -8,8 +8,7 @@ HOPS = 10_000
 def drive(
     tuner: Tuner, speed: dict[int, float], seconds: float, hops: int = HOPS
 ) -> dict[int, float]:
-    """Return seconds spent with each number of workers, for `speed` in hops/s by workers and
-    windows of `hops` hops."""
+    """Return seconds with each number of workers, by their `speed` (hops/s), in such windows."""
     used = dict.fromkeys(speed, 0.0)
     while sum(used.values()) < seconds:
         workers, call_s = tuner.next_call()

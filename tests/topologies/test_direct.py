@@ -102,8 +102,7 @@ def test_minimal_dragonfly_routes_cross_one_global_cable() -> None:
 
 
 def test_uniform_saturation_matches_closed_form() -> None:
-    """Each host sends to all others; values from Dally and Towles for tori, exact link loads for
-    the rest."""
+    """Each host sends to all others; tori from Dally and Towles, the rest by exact link loads."""
     for params, expected in [
         (RING, 0.875),
         ({"kind": "torus", "shape": "16"}, 0.46875),

@@ -11,7 +11,7 @@ from engine_runs import fat_tree, resolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import raises_input
-from random_networks import networks
+from small_networks import networks
 
 from netsim.errors import InputError
 from netsim.flows import FlowTable

@@ -10,7 +10,7 @@ from experiment_text import load, messages, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import mentions, raises_input
-from random_networks import networks
+from small_networks import networks
 from topology_of import check_routes, topology_of
 
 from netsim.experiment.scenario import prepare

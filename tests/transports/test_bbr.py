@@ -52,8 +52,7 @@ def rates_bps(engine: Engine, since_ps: int, until_ps: int) -> np.ndarray:
 
 
 def test_startup_doubles_the_window_every_round_trip() -> None:
-    """Until the pipe is full the window doubles, and the bandwidth estimate one round trip
-    later."""
+    """The window doubles, and the bandwidth estimate one round trip later."""
     engine = wan()
     tx = engine.state.hosts.tx
     windows, rates = [], []

@@ -93,9 +93,6 @@ def lost(engine: Engine) -> int:
     return int(engine.link_counters().lost_packets.sum())
 
 
-# -- the window ----------------------------------------------------------------------------------
-
-
 def test_cube_root() -> None:
     for a in [1e-9, 0.3, 1.0, 7.0, 27.0, 1000.0, 6840.0, 1e12]:
         assert cubic.cube_root(a) == pytest.approx(a ** (1 / 3), rel=1e-12)
@@ -118,8 +115,7 @@ def w_cubic(t_s: float, w_max: float) -> float:
 
 @pytest.mark.slow
 def test_window_after_a_loss_follows_the_cubic_function() -> None:
-    """One packet of the first round is lost. K is 9.6 s and the path holds 8,334 packets, so
-    nothing else limits the window."""
+    """One packet of the first round is lost; K is 9.6 s. Nothing else limits the window."""
     hit = 3 * MS  # while the first thousand packets are on the bottleneck
     engine = transfer(path(60), [10**7], hits=((hit, hit + 1),), initial_window=1000)
     run(engine, int(2.5 * RTT))
@@ -213,17 +209,10 @@ def mean_window_of_random_losses(p: float, rtt_s: float, n_losses: int) -> float
 
 
 @pytest.mark.slow
-def test_random_losses_give_the_expected_window() -> None:
-    check_random_losses(200, 1e-4, 3_000_000)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("rtt_ms", "p", "n"), [(200, 3e-5, 10**7), (60, 1e-5, 2 * 10**7)])
-def test_other_random_loss_rates_give_the_expected_window(rtt_ms: int, p: float, n: int) -> None:
-    check_random_losses(rtt_ms, p, n)
-
-
-def check_random_losses(rtt_ms: int, p: float, n: int) -> None:
+@pytest.mark.parametrize(
+    ("rtt_ms", "p", "n"), [(200, 1e-4, 3 * 10**6), (200, 3e-5, 10**7), (60, 1e-5, 2 * 10**7)]
+)
+def test_random_losses_give_the_expected_window(rtt_ms: int, p: float, n: int) -> None:
     """Compare with the RFC's formula, which assumes even spacing, and a model of random losses."""
     window = mean_window(p, rtt_ms / 1e3)
     engine = transfer(path(rtt_ms, rate="100Gbps"), [n], loss=p, initial_window=round(window))
@@ -240,9 +229,6 @@ def check_random_losses(rtt_ms: int, p: float, n: int) -> None:
     assert measured == pytest.approx(mean_window(p, rtt_ms / 1e3), rel=0.2)
     expected = mean_window_of_random_losses(p, rtt_ms / 1e3, 5000)
     assert measured == pytest.approx(expected, rel=0.08)
-
-
-# -- the path ------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -265,8 +251,7 @@ def counter_of_bottleneck(engine: Engine) -> int:
 
 @pytest.mark.slow
 def test_staggered_flows_share_the_bottleneck_fairly() -> None:
-    """Eight flows over 1 Gbps start 370 ms apart: the link stays busy and shares are nearly
-    equal."""
+    """Eight flows over 1 Gbps start 370 ms apart: the link stays busy, shares are nearly equal."""
     network = path(22, hosts=8, rate="1Gbps")
     starts = [i * 370 * MS for i in range(8)]
     engine = transfer(network, [10**6] * 8, starts_ps=starts, buffer_bytes=2_750_000)
@@ -300,9 +285,6 @@ def test_slow_start_in_a_datacenter_ends_before_a_queue_has_lost_a_window() -> N
     assert 0 < drops[1] < 60
 
 
-# -- loss recovery of `netsim.blocks.tcp`: exact times ----------------------------------------
-
-
 FORTH = 30 * MS + 8.64 * US
 """One-way time of a full packet over `path(60)`."""
 
@@ -311,8 +293,7 @@ GAP = 7.2 * US
 
 
 def at_bottleneck(sent_ps: float, packet: int = 0) -> tuple[int, int]:
-    """Interval in which the bottleneck sends only this packet of a burst that starts at
-    `sent_ps`."""
+    """Interval in which the bottleneck sends only this packet of a burst sent at `sent_ps`."""
     begin = int(sent_ps + MS + 0.72 * US + (packet + 0.5) * GAP)
     return begin, begin + 1
 
@@ -352,8 +333,7 @@ def test_lost_tail_without_probes_costs_a_timeout() -> None:
 
 
 def test_lost_retransmission_is_detected_without_a_timeout() -> None:
-    """RACK detects it one round trip after it was sent, plus at most a quarter for the reordering
-    window."""
+    """RACK detects it a round trip after it was sent, plus a quarter for reordering at most."""
     again = RTT + 53 * GAP
     engine = transfer(
         path(60), [1000], hits=(at_bottleneck(0, 50), at_bottleneck(again)), initial_window=100

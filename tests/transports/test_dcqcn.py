@@ -36,8 +36,7 @@ NEVER = 10**18
 
 
 def lossless(ecn: Ecn | None) -> Fabric:
-    """The paper's switch: 12 MB shared buffer with dynamic XOFF thresholds (section 4, beta =
-    8)."""
+    """The paper's switch: 12 MB shared, dynamic XOFF thresholds (section 4, beta = 8)."""
     return fabric_with(
         "lossless",
         n_traffic_classes=2,
@@ -74,9 +73,6 @@ def build(
     given = {**paper, **chosen, **(params or {})}
     table = flow_table(flows)
     return engine_runs.build(network, table, transport, fabric, params=given, packets=KB, jit=jit)
-
-
-# -- reaction point, step by step ----------------------------------------------------------------
 
 
 class Reference:
@@ -241,9 +237,6 @@ def test_alpha_rises_and_decays_by_timer() -> None:
     assert (tx.alpha_ps, tx.cnp_came) == (1003 * US, 0)
 
 
-# -- notification point --------------------------------------------------------------------------
-
-
 def test_cnps_are_at_least_one_interval_apart() -> None:
     """Every packet is marked: one CNP goes at once, then one per 50 us."""
     engine = build(
@@ -276,8 +269,7 @@ def test_pfc_does_not_delay_cnps_in_their_own_class(own_class: bool) -> None:
 
 
 def test_unmarked_flows_are_as_fast_as_roce() -> None:
-    """Without marks only the line rate limits a flow; SimAI's window of one round trip just
-    suffices."""
+    """Only the line rate limits a flow; SimAI's window of one round trip just suffices."""
     network, flows = fat_tree(4, 2, "40Gbps"), [(0, 7, 100_500, 0), (1, 2, 500, US)]
     roce = run(build(network, flows, lossless(None), transport="roce", jit=False))
     for preset in ["paper-40g", "author-ns3", "cx4", "cx4-100g", "simai-400g"]:
@@ -294,9 +286,6 @@ def test_preset_sets_the_fabric_of_the_paper() -> None:
     for name in ("shared_buffer_bytes", "alpha", "xon_gap_bytes"):
         assert expected.queue.params[name] == used.queue.params[name]
     assert set(dcqcn.PRESET_FABRIC) == set(dcqcn.PRESETS)
-
-
-# -- many flows ----------------------------------------------------------------------------------
 
 
 def fixed_point_bytes(n: int, rate_bps: int, size: int) -> float:

@@ -40,17 +40,13 @@ def marking(k: int, queue: int = 1000) -> Fabric:
     return fabric_with(queue_bytes=queue * FULL, ecn=Ecn(k * FULL, k * FULL))
 
 
-# -- estimator -----------------------------------------------------------------------------------
-
-
 def sender(**given: float) -> SimpleNamespace:
     state = {"alpha": 1.0, "window_end": 0, "window_acked": 0, "window_marked": 0, "next_seq": 0}
     return SimpleNamespace(**{**state, "cut_until": 0, "cwnd": 100.0, "ssthresh": 0.0, **given})
 
 
 def test_alpha_converges_to_the_marked_fraction() -> None:
-    """With a fraction F marked in every window alpha is F + (alpha_0 - F) (1 - g)^m after m
-    windows."""
+    """With a marked fraction F alpha is F + (alpha_0 - F) (1 - g)^m after m windows."""
     env = SimpleNamespace(par=SimpleNamespace(g=1 / 16))
     tx = sender(window_end=20)
     for m in range(40):
@@ -90,9 +86,6 @@ def test_slow_start_doubles_every_round_trip() -> None:
     assert fct_ps(run(engine))[0] > 0
 
 
-# -- queue ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_queue_follows_the_sawtooth_of_the_paper() -> None:
     """The queue swings below K + N by 1/2 sqrt(2 N (C RTT + K)), all in packets.
@@ -126,9 +119,6 @@ def test_threshold_below_a_seventh_underuses_the_link() -> None:
     assert 0.8 * RATE_BPS < seen.rate_bps < 0.99 * RATE_BPS
 
 
-# -- losses --------------------------------------------------------------------------------------
-
-
 def test_each_dropped_packet_is_sent_again_once() -> None:
     """Without marks a short queue drops packets."""
     network = path(4)
@@ -143,8 +133,7 @@ def test_each_dropped_packet_is_sent_again_once() -> None:
 
 
 def test_repeated_timeouts_keep_the_first_ssthresh() -> None:
-    """RFC 5681, equation 4: a repeated timeout does not compute ssthresh again, so it stays half of
-    the window before the first one."""
+    """RFC 5681, equation 4: ssthresh stays half of the window before the first timeout."""
     network = path(1)
     down = LinkFault(np.arange(network.n_ports), outages_ps=((MS, 10**13),))
     engine = build(

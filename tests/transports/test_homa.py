@@ -82,9 +82,6 @@ def downlink(network: Network, host: int) -> int:
     return int(network.port_peer[network.node_first_port[host]])
 
 
-# -- single message ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_packets", [1, 2, FAR, FAR + 1, 200])
 @pytest.mark.parametrize(("dst", "links"), [(7, 4), (1, 2)])
 def test_single_message_takes_the_ideal_time(n_packets: int, dst: int, links: int) -> None:
@@ -103,12 +100,8 @@ def test_small_rtt_bytes_leave_the_link_idle() -> None:
     assert fct_ps(engine)[0] == 9 * round_trip + ideal_ps(window)
 
 
-# -- shortest first ------------------------------------------------------------------------------
-
-
 def test_receiver_grants_the_shorter_message_first() -> None:
-    """Unscheduled packets of both senders alternate; then the receiver grants the shorter
-    message."""
+    """Unscheduled packets of both alternate; then the receiver grants the shorter message."""
     engine = homa([(0, 7, 200 * PAYLOAD, 0), (1, 7, 100 * PAYLOAD, 0)])
     long, short = fct_ps(engine)
     assert short == ideal_ps(100 + FAR)
@@ -133,8 +126,7 @@ def test_sender_serves_its_shortest_message_first() -> None:
 
 
 def test_receiver_grants_one_message_per_sender() -> None:
-    """The second message of a sender waits, although seven may be granted; another sender's does
-    not."""
+    """A sender's second message waits, although seven may be granted; another sender's does not."""
     size = 150 * PAYLOAD
     engine = homa([(0, 7, size, 0), (0, 7, size, 0), (1, 7, size, 0)])
     first, second, other = fct_ps(engine)
@@ -144,8 +136,7 @@ def test_receiver_grants_one_message_per_sender() -> None:
 
 
 def test_oldest_message_gets_its_fifo_share() -> None:
-    """While shorter messages use the link it gets ``share`` of the packets, and none if that is
-    0."""
+    """While shorter messages use the link it gets ``share`` of the packets, none if that is 0."""
     for share in [0.0, 0.1]:
         flows = [(0, 7, 4000 * PAYLOAD, 0), *((1 + i, 7, 400 * PAYLOAD, 50 * US) for i in range(3))]
         params, faults = {"fifo_share": share}, combine([], NETWORK.n_ports)
@@ -156,9 +147,6 @@ def test_oldest_message_gets_its_fifo_share() -> None:
         assert (fct_ps(engine) < 0).sum() > 1
         got = (int(engine.flow_states().received_bytes[0]) - before) / PAYLOAD
         assert 0 <= got - share * 300 * US / FULL < FAR / 2
-
-
-# -- priorities ----------------------------------------------------------------------------------
 
 
 def test_scheduled_packets_use_the_lowest_classes_first() -> None:
@@ -188,8 +176,7 @@ def test_fewer_priorities_use_the_highest_classes() -> None:
 
 
 def test_preset_cutoffs_split_unscheduled_bytes_evenly() -> None:
-    """Section 3.4: the share of classes equals the share of unscheduled bytes; all classes carry
-    equally many bytes."""
+    """Section 3.4: classes get the unscheduled share of bytes; all carry equally many."""
     for preset in ["w1", "w2", "w3", "w4", "w5"]:
         rtt_bytes = 9_700
         drawn = SizeDistribution.from_points(BUILT_IN[f"homa_{preset}"]).draw(
@@ -204,9 +191,6 @@ def test_preset_cutoffs_split_unscheduled_bytes_evenly() -> None:
         for low, high in pairwise(edges):
             part = unscheduled[(drawn > low) & (drawn <= high)].sum() / unscheduled.sum()
             assert part == pytest.approx(1 / levels, abs=0.02 if preset != "w2" else 0.06)
-
-
-# -- buffers -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_senders", [3, 12])
@@ -252,9 +236,6 @@ def test_waiting_message_is_not_resent() -> None:
     assert np.sort(fct_ps(engine))[3] < 0.6 * fct_ps(engine).max()
 
 
-# -- losses --------------------------------------------------------------------------------------
-
-
 def lost(port: int, first: int, n: int = 1, start_ps: int = 0) -> LinkFault:
     """Lose packets ``first`` to ``first + n - 1`` of those sent back to back from ``start_ps``."""
     since = start_ps + first * FULL
@@ -286,8 +267,7 @@ def test_many_gaps_are_repaired_after_one_timeout() -> None:
 
 
 def test_loss_of_all_unscheduled_packets_is_repaired() -> None:
-    """The sender asks after a timeout; the receiver, which knows nothing of the message, requests
-    all unscheduled packets."""
+    """The sender asks after a timeout; the receiver then requests all unscheduled packets."""
     for n_packets in [1, 2, 20]:
         engine = homa([(0, 7, n_packets * PAYLOAD, 0)], faults=[lost(UP, 0, n_packets)])
         assert retransmits(engine) == n_packets
@@ -317,9 +297,6 @@ def test_lost_grants_are_recovered() -> None:
     engine = homa([(0, 7, 200 * PAYLOAD, 0)], faults=[every])
     assert TIMEOUT < fct_ps(engine)[0] < ideal_ps(200) + TIMEOUT + 20 * US
     assert retransmits(engine) == 0
-
-
-# -- whole networks ------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -13,8 +13,7 @@ from netsim.transport import ACK, BLOCKED, NACK, PULL
 
 
 def test_pull_that_overtakes_its_nack_is_not_lost():
-    """All packets are sent and one is trimmed; its pull arrives before the NACK, over a shorter
-    path."""
+    """All packets are sent and one is trimmed; its pull comes first, over a shorter path."""
     flows = flow_table([(0, 4, 3 * 4096, 0)])
     engine = run(build(fat_tree(4, 2, "100Gbps"), flows, "ndp", TRIM, jit=False), 3 * US)
     hosts, links = engine.state.hosts, engine.state.links
@@ -43,8 +42,7 @@ def test_pull_that_overtakes_its_nack_is_not_lost():
 
 
 def test_timeout_resends_the_lost_window_at_line_rate():
-    """No packet of the first window arrives; all are sent again back to back, not one per round
-    trip."""
+    """No packet of the first window arrives; all are sent again back to back."""
     network = fat_tree(4, 2, "100Gbps")
     down = LinkFault(np.array([0]), outages_ps=((0, 5 * US),))
     flows = flow_table([(0, 4, 10 * 4096, 0)])

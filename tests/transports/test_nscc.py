@@ -23,9 +23,6 @@ PAYLOAD = 4096
 FLOW_BYTES = 489 * PAYLOAD
 
 
-# -- single flow and incast ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("rate", "far_us"), [("100Gbps", 171.758), ("800Gbps", 28.470)])
 def test_single_flow_takes_the_ideal_time(rate: str, far_us: float) -> None:
     flows = flow_table([(0, 31, FLOW_BYTES, 0)])
@@ -44,8 +41,7 @@ def test_each_acknowledgment_covers_four_packets() -> None:
 
 
 def test_given_base_rtt_sets_only_the_first_window() -> None:
-    """Within a rack a flow starts with the network's window and uses its own once it has
-    measured."""
+    """Within a rack a flow starts with the network's window and uses its own once measured."""
     flows = flow_table([(0, 1, FLOW_BYTES, 0)])
     params = {"base_rtt": "9.35us", "ack_report": "all", "paths": "mixed"}
     engine = run(build(fat_tree(8, 4, "100Gbps"), flows, "nscc", bdp_queues(), params=params))
@@ -76,14 +72,11 @@ def test_incast_fills_the_link_near_the_target_queue(
     assert seen.held.mean() / PACKET == pytest.approx(0.75 * queue[0], rel=0.2)
 
 
-# -- window rules --------------------------------------------------------------------------------
-
 N_BYTES = 4 * PACKET
 
 
 def sender(window_packets: int = 20) -> SimpleNamespace:
-    """A sender at 100 Gbps, base round trip 12 us, target 9 us: the network of the default
-    gains."""
+    """A sender at 100 Gbps, base round trip 12 us, target 9 us: those of the default gains."""
     params = resolve(registry.find("transport", "nscc"), {})
     par = SimpleNamespace(**params, payload_bytes=4096, header_bytes=64, control_bytes=64, seed=1)
     par.pair_by_entropy = 0
@@ -102,8 +95,7 @@ def hear(s: SimpleNamespace, marked: bool, delay_us: float, now_us: float = 1.0)
 
 
 def test_increases_take_effect_after_eight_packets() -> None:
-    """Increases add up and take effect after more than eight packets: 5 payloads per window, up to
-    4 if early."""
+    """They add up and count after over eight packets: 5 payloads per window, up to 4 if early."""
     for delay_us, gain in ((10.0, 5.0), (3.0, 4.0 * 6 / 12)):
         s = sender()
         window = s.tx.cwnd_bytes

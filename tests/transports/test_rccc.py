@@ -41,8 +41,7 @@ def engine(flows: list[tuple[int, int, int, int]], leaves: int = 2, **params: ob
 
 @pytest.mark.parametrize("packets", [1, 10, 45, 100])
 def test_single_flow_takes_the_ideal_time(packets: int) -> None:
-    """The first window lasts until the first pulls arrive, which grant more than the link's
-    rate."""
+    """The first window lasts until the first pulls, which grant more than the link's rate."""
     one = run(engine([(0, 8, packets * PAYLOAD, 0)]))
     assert acked_ps(one)[0] == (packets + 3) * PACKET_PS + 8 * US + 4 * HEADER_PS
     assert one.control_counts()["nacks"] == 0
@@ -100,8 +99,7 @@ def test_pull_rate_adapts_to_oversubscription() -> None:
 
 @pytest.mark.slow
 def test_sender_window_does_not_delay_the_last_flow() -> None:
-    """Seven flows to one host: with ``sender_window`` NSCC's window shrinks, but the last flow ends
-    at the same time."""
+    """With ``sender_window`` NSCC's window shrinks, but the last flow ends at the same time."""
     flows = [(h, 8, 200 * PAYLOAD, 0) for h in range(7)]
     alone, both = run(engine(flows)), run(engine(flows, sender_window=True))
     assert (both.state.hosts.tx["cwnd_bytes"] < both.state.hosts.tx["largest_bytes"]).any()

@@ -19,8 +19,8 @@ from engine_runs import (
     resolve,
     run,
 )
-from several_ports import rails
 from shared_link import measure
+from small_networks import rails
 
 from netsim.engine.engine import Engine
 from netsim.limits import INT64
@@ -61,8 +61,7 @@ def finish_us(network: Network, flows: FlowTable, **params: object) -> np.ndarra
 
 @pytest.mark.parametrize(("rate", "far_us"), [("100Gbps", 171.758), ("800Gbps", 28.470)])
 def test_single_flow_with_a_large_window_takes_the_ideal_time(rate: str, far_us: float) -> None:
-    """A window above the bandwidth-delay product sends at line rate from the first packet to the
-    last."""
+    """A window above the bandwidth-delay product sends at line rate from first to last packet."""
     flows = flow_table([(0, 31, 489 * PAYLOAD, 0)])
     window = {"initial_window": 1.2}
     engine = run(engine_of(fat_tree(8, 4, rate), flows, params=window))
@@ -107,8 +106,7 @@ def test_incast_fills_the_link_near_the_target_queue() -> None:
 
 @pytest.mark.slow
 def test_large_incast_is_trimmed_only_at_the_start() -> None:
-    """40 windows of 28 packets meet at a queue of 29 packets; few are trimmed after the first round
-    trip."""
+    """40 windows of 28 packets meet a queue of 29; later few packets are trimmed."""
     flows = flow_table([(64 + i, 0, 200 * PAYLOAD, 0) for i in range(40)])
     engine = run(engine_of(fat_tree(8, 16, "100Gbps"), flows))
     assert_conserved(engine)
@@ -147,8 +145,7 @@ def uplinks(network: Network, leaf: int) -> list[int]:
 
 @pytest.mark.slow
 def test_reps_avoids_a_slow_path() -> None:
-    """One of eight uplinks has a quarter of the rate and carries a quarter of the others'
-    packets."""
+    """One of eight uplinks has a quarter of the rate and carries a quarter of the packets."""
     network = fat_tree(8, 4, "100Gbps")
     ports = uplinks(network, 0)
     rates = network.port_rate_bps.copy()
@@ -185,12 +182,8 @@ def test_reps_leaves_a_failed_path() -> None:
     assert late.any()
 
 
-# -- window rules --------------------------------------------------------------------------------
-
-
 def sender(cwnd_packets: float = 20.0, **given: object) -> SimpleNamespace:
-    """A single-path sender at 100 Gbps: base round trip 10 us, bandwidth-delay product 125,000
-    bytes."""
+    """A single-path sender: 100 Gbps, base round trip 10 us, bandwidth-delay product 125,000 B."""
     params = resolve(
         registry.find("transport", "smartt"), {**smartt.PRESETS["100g"], "paths": "ecmp", **given}
     )
@@ -213,8 +206,7 @@ def change(s: SimpleNamespace, marked: bool, rtt_us: float) -> float:
 
 
 def test_window_changes_match_the_four_cases() -> None:
-    """Target 15 us; gains 0.25, 1.25, 2 and 0.8; the window is 20 packets, the bandwidth-delay
-    product 30.05."""
+    """Target 15 us; gains 0.25, 1.25, 2, 0.8; window 20 packets, bandwidth-delay product 30.05."""
     share, gentle = 1 / 20, 0.8 * 20 * PACKET / 125_000
     assert change(sender(), False, 12) == pytest.approx((0.25 + 1.25 * 3 / 12) * share)
     assert change(sender(), False, 20) == pytest.approx(0.25 * share)

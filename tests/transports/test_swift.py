@@ -41,9 +41,6 @@ def flow_state(window: float, delay_ps: int = 10 * US) -> SimpleNamespace:
     )
 
 
-# -- formulas ------------------------------------------------------------------------------------
-
-
 def test_target_delay_matches_the_formula() -> None:
     """The target is base + switches * h + clamp(alpha / sqrt(window) + beta, 0, range)."""
     for window, switches in [(0.001, 1), (0.1, 3), (0.5, 5), (7.3, 3), (100.0, 1), (500.0, 5)]:
@@ -103,9 +100,6 @@ def test_loss_halves_the_window_within_its_bounds() -> None:
     for i in range(2, 40):
         swift.react(p, i * 1000 * US, tx, 900 * US, 3, True, False)
     assert tx.window == 0.001
-
-
-# -- in the engine -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rate_gbps", [100, 400])

@@ -19,7 +19,7 @@ from engine_runs import (
     hit,
     run,
 )
-from several_ports import rails
+from small_networks import rails
 
 from netsim.conformance import Testbed
 from netsim.engine.engine import Engine
@@ -148,8 +148,7 @@ def test_admission_counts_each_plane_separately() -> None:
 
 @pytest.mark.slow
 def test_admitted_rates_that_fit_cause_no_loss() -> None:
-    """The capacities of eight hosts add up to the bottleneck's rate, so its queue stays within two
-    packets per flow."""
+    """The capacities add up to the bottleneck's rate: two packets per flow wait at most."""
     rng = np.random.default_rng(1)
     sizes = rng.integers(1, 600 * PAYLOAD, 80)
     starts = rng.integers(0, 2 * MS, 80)
@@ -171,8 +170,7 @@ def test_admitted_rates_that_fit_cause_no_loss() -> None:
 def test_flow_completes_far_beyond_the_design_loss(
     rate: str, least_loss: float, interleave: int
 ) -> None:
-    """The bottleneck is slower than the admitted rate and drops a large part; everything
-    arrives."""
+    """The bottleneck is slower than the admitted rate and drops much; everything arrives."""
     n = 250
     network = bottleneck(1, rate=rate)
     flows = [(0, 1, n * PAYLOAD, 0)]
@@ -183,8 +181,6 @@ def test_flow_completes_far_beyond_the_design_loss(
     assert int(engine.state.hosts.nics["admitted_bps"].sum()) == 0
     assert_conserved(engine)
 
-
-# -- random loss on the wide-area link -----------------------------------------------------------
 
 MESSAGE = 57_000_000
 """Bytes that one GPU sends per iteration (HotNets 2024, section 5)."""
@@ -271,8 +267,7 @@ def test_flow_completes_whatever_is_lost(loss: float, back: float, interleave: i
 
 
 def test_interleaving_survives_a_loss_burst() -> None:
-    """The link loses 30 packets in a row: one block with five parity packets fails, eight
-    interleaved blocks do not."""
+    """The link loses 30 packets in a row: one block fails, eight interleaved blocks do not."""
     network = bottleneck(1)
     there = int(np.argmax(network.port_delay_ps))
     gap = PACKET * 8_000 // 5

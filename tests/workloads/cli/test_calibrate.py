@@ -4,8 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from cli_outcome import fails
-from raises_input import raises_input
+from raises_input import fails, raises_input
 
 from netsim.workloads.job.calibration import (
     Measurement,

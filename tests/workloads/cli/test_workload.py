@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cli_outcome import fails
-from raises_input import has, mentions, raises_input
+from raises_input import fails, has, mentions, raises_input
 from serving_case import log_of, split_run
 
 from netsim.cli.tables import sweep_table

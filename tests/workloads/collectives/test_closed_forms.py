@@ -9,8 +9,8 @@ from collective_play import at_last, play, waits_of
 from engine_runs import DROP_TAIL, build, fat_tree, run
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from part_of_load import operations_of
 from raises_input import raises_input
+from task_times import operations_of
 from topology_of import topology_of
 from traffic_cases import star
 

@@ -9,8 +9,8 @@ import pytest
 from engine_runs import DROP_TAIL, build, run
 from numpy.typing import NDArray
 from operations_case import RANKS, random_operations
-from part_of_load import operations_of
 from raises_input import mentions, raises_input
+from task_times import operations_of
 from traffic_cases import star
 
 import netsim.traffic

@@ -4,8 +4,8 @@ import time
 from unittest.mock import patch
 
 from engine_runs import DROP_TAIL, build, run
-from part_of_load import operations_of
 from raises_input import mentions, raises_input
+from task_times import operations_of
 from traffic_cases import made, make, star
 
 from netsim.workloads.collectives import schedule

@@ -9,8 +9,8 @@ from engine_runs import DROP_TAIL, NS, US, build, run
 from foreign_goal import CALC, RECV, SEND, Op, Rank, as_binary, as_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from part_of_load import operations_of
 from raises_input import mentions
+from task_times import operations_of
 from traffic_cases import made, star
 
 from netsim.errors import InputError

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from part_of_load import operations_of, steps_of
 from raises_input import raises_input
-from task_times import run_alone, simulated
+from task_times import operations_of, run_alone, simulated, steps_of
 from traffic_cases import GBPS, made
 
 from netsim.flows import Workload

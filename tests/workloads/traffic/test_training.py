@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from part_of_load import operations_of, steps_of
 from raises_input import mentions
 from small_job import MACHINE
+from task_times import operations_of, steps_of
 from traffic_cases import made
 
 from netsim.model.workload import Workload

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from part_of_load import operations_of as table_of
 from raises_input import mentions, raises_input
 from small_job import small_job
 from task_times import Times, run_alone
+from task_times import operations_of as table_of
 
 from netsim.errors import InputError
 from netsim.workloads.job.job import Job
