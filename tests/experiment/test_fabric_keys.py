@@ -1,8 +1,10 @@
 """Keys of [fabric]: the fields of the kernels' record, and the keys written back."""
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
+from experiment_text import load, text
 
 from netsim.engine.kernels.fields import FabricRecord
 from netsim.engine.kernels.layout import fields_of
@@ -37,3 +39,8 @@ def test_described_fabric_resolves_to_the_same_fabric(model, shared):
     described = describe_fabric(fabric)
     assert described.keys() == used_keys(fabric)
     assert resolve_fabric(described, PacketFormat()) == fabric
+
+
+def test_range_of_a_count_is_an_axis(tmp_path: Path) -> None:
+    points = load(tmp_path, text(fabric='routing = "drill"\nsamples = "1..3"')).points()
+    assert [point.fabric.routing.params["samples"] for point in points] == [1, 2, 3]
