@@ -16,10 +16,17 @@ from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.snapshot import Snapshot
-from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat, queue_spec, routing_spec
+from netsim.model.fabric import (
+    CircuitRules,
+    Ecn,
+    Fabric,
+    PacketFormat,
+    PortSizes,
+    queue_spec,
+    routing_spec,
+)
 from netsim.model.faults import NOMINAL, CarrierDelays, LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
-from netsim.model.port_sizes import PortSizes
 from netsim.model.sampling import Sampling
 from netsim.model.workload import ACKED, KINDS, ProgramSpec, TaskTable, Workload, program_spec
 from netsim.plugins import registry

@@ -118,7 +118,7 @@ def _row(param: Param) -> list[str]:
 
 def parameters(kind: str) -> Iterator[str]:
     """Yield the parameters and presets of every plugin of a kind."""
-    for plugin in registry.all(kind):
+    for plugin in registry.plugins(kind):
         yield f"### {plugin.name}"
         yield ""
         presets = ", ".join(f"`{plugin.name}:{one}`" for one in plugin.presets)
@@ -131,7 +131,7 @@ def parameters(kind: str) -> Iterator[str]:
 
 def fabric_plugins(kind: str) -> Iterator[str]:
     """Yield the keys of every queue discipline or routing algorithm."""
-    for plugin in registry.all(kind):
+    for plugin in registry.plugins(kind):
         yield f"**`{plugin.name}`**: {plugin.summary}"
         yield ""
         if plugin.params:
@@ -174,7 +174,7 @@ PARTS: dict[str, Any] = {
 def names(kind: str) -> Iterator[str]:
     """Yield the plugins of a kind."""
     singular = {"topologies": "topology", "transports": "transport"}.get(kind, kind)
-    rows = ([f"`{one.name}`", one.summary] for one in registry.all(singular))
+    rows = ([f"`{one.name}`", one.summary] for one in registry.plugins(singular))
     return _table((singular, "summary"), rows)
 
 

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 import netsim
 from netsim.cli import app
-from netsim.plugins import files as plugin_files
 from netsim.plugins import registry
 
 EXPERIMENT = """
@@ -64,7 +63,7 @@ def theirs(sample, tmp_path, monkeypatch):
         origin = content["origin"] | {"experiment": str(tmp_path / "theirs" / "e.toml")}
         changes = {"directory": str(tmp_path / "theirs"), "origin": origin}
         file.write_text(json.dumps(content | changes))
-    monkeypatch.setattr(plugin_files, "_loaded", {})
+    monkeypatch.setattr(registry, "_loaded", {})
     return tmp_path / "theirs" / "canary"
 
 
@@ -118,6 +117,6 @@ def test_plugin_code_runs_only_with_trust(theirs, gone):
     if not gone:
         for arguments in BUILDING:
             theirs.unlink(missing_ok=True)
-            plugin_files._loaded.clear()
+            registry._loaded.clear()
             invoked(theirs, [*arguments, "--trust"])
             assert theirs.exists(), arguments

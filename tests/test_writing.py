@@ -106,7 +106,7 @@ MAY_WRITE = {
     "netsim.common.writing": {"mkstemp", "O_CREAT", "open"},
     "netsim.results.destination": {"O_CREAT"},  # locks
     "netsim.engine.compiling.cache": {"open"},  # locks
-    "netsim.cli.streams": {"open"},  # /dev/null
+    "netsim.cli.app": {"open"},  # /dev/null
     "netsim.running.mpi": {"open"},  # /dev/null
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.experiment import Experiment
 from netsim.model.network import Network
-from netsim.plugins.calls import call
+from netsim.plugins.registry import call
 
 
 def topology_of(tree: dict[str, Any]) -> Network:

@@ -179,7 +179,7 @@ def _counted(
     patterns: Sequence[str],
 ) -> NetworkSummary:
     from netsim.engine.routing_choices import choices_of
-    from netsim.experiment.patterns import patterns_of
+    from netsim.experiment.scenario import patterns_of
     from netsim.model.inventory import bill, inventory
 
     traffic = dict(patterns_of(point, network, patterns))

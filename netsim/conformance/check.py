@@ -26,7 +26,7 @@ from netsim.conformance.testbed import QueueTestbed, RoutingTestbed, Settings, T
 from netsim.engine.compiling.specialize import jit_enabled
 from netsim.engine.kernels.handlers import HANDLERS, QUEUE_HANDLERS, ROUTING_HANDLERS
 from netsim.errors import InputError, RunError, did_you_mean
-from netsim.plugins import files as plugin_files
+from netsim.plugins import registry
 from netsim.plugins.registry import REQUIRED_FUNCTION
 
 TESTBEDS: dict[str, type[Testbed]] = {
@@ -59,7 +59,7 @@ def kind_of(file: str | Path) -> str:
 
     Raises InputError if the file cannot be loaded or has functions of no kind, or of several.
     """
-    module = plugin_files.load(Path(file).resolve(), shown=str(file))
+    module = registry.load(Path(file).resolve(), shown=str(file))
     found = [kind for kind, names in FUNCTIONS.items() if any(hasattr(module, n) for n in names)]
     if "traffic" in found:  # a program shares on_timer with transports
         found = [kind for kind in found if kind != "transport"]

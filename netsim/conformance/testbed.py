@@ -28,11 +28,10 @@ from netsim.experiment.resolve_fabric import (
 )
 from netsim.model.builder import with_tables
 from netsim.model.checks import check_symmetric
-from netsim.model.fabric import Fabric, PacketFormat
+from netsim.model.fabric import Fabric, PacketFormat, settle_sizes
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
-from netsim.model.port_sizes import settle_sizes
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 from netsim.params import resolve_params
 from netsim.plugins import registry

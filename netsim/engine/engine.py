@@ -90,8 +90,7 @@ from netsim.errors import RunError
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
 from netsim.model.workload import ProgramSpec
-from netsim.plugins.files import describe
-from netsim.plugins.registry import PluginSpec
+from netsim.plugins.registry import PluginSpec, describe
 
 
 @contextmanager

@@ -14,12 +14,11 @@ from netsim.engine.kernels.layout import INF, LINK_READER, PACKET, PORT, QUEUE, 
 from netsim.engine.kernels.switch import INDEX_BITS, KEY_BITS
 from netsim.engine.kernels.trace import CAPACITY
 from netsim.limits import HORIZON_PS, PS_BITS
-from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat
+from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, PortSizes
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
-from netsim.model.port_sizes import PortSizes
 from netsim.model.sampling import Sampling
 from netsim.model.workload import ProgramSpec, TaskTable, Workload
 from netsim.plugins.registry import PluginSpec

@@ -19,10 +19,11 @@ from netsim.model.fabric import (
     Ecn,
     Fabric,
     PacketFormat,
+    PortSizes,
+    port_sizes,
 )
-from netsim.model.port_sizes import PortSizes, port_sizes
 from netsim.params import Param, keys_by_field, keys_of, read_keys, resolve_params
-from netsim.plugins import calls, registry
+from netsim.plugins import registry
 from netsim.plugins.declarations import classes_of
 from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.units import Bdp, format_bytes, format_rate, format_time, written
@@ -86,7 +87,7 @@ class FabricTable:
 
     def _unknown_key(self, key: str, own: Sequence[str]) -> InputError:
         for choice, kind in FABRIC_PLUGINS.items():
-            others = [one.name for one in registry.all(kind) if one.param(key)]
+            others = [one.name for one in registry.plugins(kind) if one.param(key)]
             if others:
                 message = f'has no effect with {choice} = "{self.plugins[choice].name}"'
                 hint = "only with " + " or ".join(f'"{name}"' for name in others)
@@ -217,7 +218,7 @@ def ineffective_keys(fabric: Fabric) -> dict[str, InputError]:
     if not fabric.pauses:
         found["allow_deadlock"] = ("without PFC", "remove it, or use a discipline with PFC")
     for use in fabric.plugins.values():
-        found |= calls.no_effect(use)
+        found |= registry.no_effect(use)
     return {
         key: InputError(f"has no effect {why}", key=f"fabric.{key}", hint=hint, code="no_effect")
         for key, (why, hint) in found.items()
@@ -273,7 +274,7 @@ def wrong_sizes(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
 
 def _refused(choice: str, fabric: Fabric, packets: PacketFormat) -> Iterator[InputError]:
     """Yield the errors that a fabric plugin reports."""
-    for error in calls.problems(fabric.plugins[choice], fabric, packets):
+    for error in registry.problems(fabric.plugins[choice], fabric, packets):
         key = error.key or choice
         yield error.replace(file=None, key=key if "." in key else f"fabric.{key}")
 

@@ -35,25 +35,29 @@ from netsim.model.checks import check_symmetric
 from netsim.model.circuit_times import check_control, check_phases, check_rules
 from netsim.model.deadlock import Cycle, pfc_text, waiting_cycle
 from netsim.model.demand import demand_of
-from netsim.model.fabric import Fabric, PacketFormat, routing_spec
+from netsim.model.fabric import (
+    Fabric,
+    PacketFormat,
+    PortSizes,
+    base_round_trips,
+    port_sizes,
+    routing_spec,
+    settle_sizes,
+    sizes_differ,
+)
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.ideal import IdealTimes, ideal_times, message_times, round_trips
 from netsim.model.inventory import shares_of_networks
 from netsim.model.network import Network
+from netsim.model.paths import Legs
+from netsim.model.patterns import PATTERN_PARAMS, PATTERNS, UNIFORM, Destinations, destinations
 from netsim.model.port_pairs import PortPairs, pairs_used
-from netsim.model.port_sizes import (
-    PortSizes,
-    base_round_trips,
-    port_sizes,
-    settle_sizes,
-    sizes_differ,
-)
 from netsim.model.relays import PARAM, RelaySegments, relayed, striped
 from netsim.model.sampling import Sampling
 from netsim.model.workload import TaskTable, Workload
 from netsim.plugins import registry
-from netsim.plugins.calls import call
+from netsim.plugins.registry import call, legs_of
 from netsim.units import (
     Bdp,
     format_bytes,
@@ -66,13 +70,9 @@ from netsim.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from netsim.experiment import Point
     from netsim.experiment.model import FlowClass
-    from netsim.model.network import Network
     from netsim.plugins.registry import PluginSpec
-
 
 QUEUES, THRESHOLDS = (0.25, 8.0), (1 / 16, 16.0)
 """Least and most of what the transport takes by default, for queues and windows, and for ECN."""
@@ -635,7 +635,7 @@ def _cycle(point: Point, network: Network, faults: LinkFaults | None) -> Cycle:
 
 def _levels_that_help(point: Point, network: Network) -> Iterator[str]:
     """Yield the routing algorithms with levels by which PFC cannot deadlock the network."""
-    for plugin in registry.all("routing") if network.n_ports <= SEARCHED_PORTS else ():
+    for plugin in registry.plugins("routing") if network.n_ports <= SEARCHED_PORTS else ():
         other = replace(point, fabric=replace(point.fabric, routing=routing_spec(plugin.name)))
         if other.fabric.n_levels > 1 and other.fabric.n_link_classes <= CLASSES:
             made = _network(other)
@@ -763,3 +763,29 @@ def _check_parameters(use: PluginSpec, key: str, packets: PacketFormat) -> None:
 def is_closed_form(point: Point) -> bool:
     """Return whether the point's transport needs no simulation."""
     return bool(getattr(point.transport.module, "CLOSED_FORM", False))
+
+
+def patterns_of(
+    point: Point, network: Network, names: Sequence[str]
+) -> Iterator[tuple[str, tuple[Destinations, Legs | None]]]:
+    """Yield the destinations of patterns, with the parameters and random numbers of the traffic, on
+    minimal ways and, if [fabric] routing takes others, on those. Without names, that of the
+    traffic, unless it is uniform or has none. Raises InputError for an unknown name, or a pattern
+    that the hosts do not fit."""
+    routing = point.fabric.routing
+    legs = legs_of(routing)
+    given = {param.name: param.convert(param.default) for param in PATTERN_PARAMS}
+    given |= {name: point.traffic.params[name] for name in given if name in point.traffic.params}
+    if not names and given["pattern"] != UNIFORM:
+        names = [given["pattern"]]
+    for name in names:
+        if name not in PATTERNS:
+            hint = did_you_mean(name, PATTERNS)
+            raise InputError(f"unknown pattern {written(name)}", key="--traffic", hint=hint)
+        try:
+            to = destinations({**given, "pattern": name}, network, traffic_rng(point.seed))
+        except InputError as error:
+            raise error.at(file=point.file) from None
+        yield name, (to, None)
+        if legs is not None:
+            yield f"{name} ({routing.name})", (to, legs)

@@ -113,7 +113,7 @@ FIELDS = _chosen("fields", 'such as ["cwnd", "rate"]', str, counts=False)
 
 
 def _plugin(example: str) -> Unit:
-    """Return the unit of a section that names a plugin, which `resolve_plugins` reads."""
+    """Return the unit of a section that names a plugin, which `resolve` reads."""
     return Unit("table", example=example)
 
 

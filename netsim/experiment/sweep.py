@@ -95,7 +95,7 @@ def _counts(fabric: Tree, find: Finder) -> list[str]:
         given = fabric.get(key, [])
         given = given if isinstance(given, list) else [given]
         named = [one for one in given if isinstance(one, str)]
-        plugins += [*registry.all(kind), *(find(f"fabric.{key}", name) for name in named)]
+        plugins += [*registry.plugins(kind), *(find(f"fabric.{key}", name) for name in named)]
     return [
         f"fabric.{param.name}"
         for plugin in plugins

@@ -38,8 +38,7 @@ from netsim.model.routing import (
 from netsim.model.routing_policy import RoutingPolicy
 from netsim.params import resolve_params
 from netsim.plugins import registry
-from netsim.plugins.calls import call
-from netsim.plugins.registry import PluginSpec
+from netsim.plugins.registry import PluginSpec, call
 from netsim.units import format_time, shortened, written
 
 Numbers = NDArray[np.integer]

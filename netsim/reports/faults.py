@@ -1,19 +1,31 @@
-"""Faults of links and changes of routes: the table and its metrics."""
+"""What interrupts flows: faults of links and new routes, recovery from them, deadlocks of PFC.
+
+A sampled flow recovers when it receives again after a link went down. In a deadlock, ports wait for
+each other in a cycle.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from netsim.common.terminal import Column as Cells
+from netsim.common.terminal import any_of, count, time_columns, time_text
 from netsim.limits import INT64
+from netsim.model.columns import Ints
+from netsim.model.deadlock import NAMED, link_names, short_cycle
 from netsim.model.faults import NOMINAL, LinkFaults
 from netsim.model.routing import NO_ROUTE
-from netsim.results.columns import TableSpec
+from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run, Table
+from netsim.units import format_bytes
 
 if TYPE_CHECKING:
+    from netsim.engine.engine import Engine
+    from netsim.engine.state_views import Pauses
     from netsim.model.network import Network
 
 FAULTS = TableSpec.of(
@@ -32,8 +44,28 @@ FAULTS = TableSpec.of(
     """,
 )
 
-TABLES = (FAULTS,)
+DEADLOCK = TableSpec.of(
+    "deadlock",
+    """
+    link             index  link that is stopped, in the order of the cycle
+    port             -      name of the port that feeds it, such as leaf3:12
+    traffic_class    -      traffic class that is paused
+    waits_for_port   -      the next port: packets that came by the link wait there
+    waits_for_class  -      traffic class in which they wait there
+    held_bytes       B      those packets together
+    paused_since_ps  ps     since when the link is paused
+    """,
+)
+
+TABLES = (FAULTS, DEADLOCK)
 ORDER = 80
+
+SWEEP = Metric.each("""
+silent_flows      flows  recovery.flows   sampled flows that retransmitted, and received nothing for
+    longer than a round trip after a link went down
+recovery_p50_ps#  ps     recovery.p50_ps  median over these flows of their longest silence
+recovery_max_ps#  ps     recovery.max_ps  longest of these silences
+""")
 
 
 DOWN, RATE, LOSS, REROUTE = KINDS = ("down", "rate", "loss", "reroute")
@@ -140,21 +172,193 @@ def _reroutes(network: Network, faults: LinkFaults) -> Table:
     )
 
 
+# --- deadlocks of PFC -----------------------------------------------------------------------------
+
+
+def deadlock_table(engine: Engine) -> Table | None:
+    """Return a cycle of ports that wait for each other and never send again, None if there is none.
+
+    A port is stuck if its neighbor pauses it, and all packets that the neighbor has from it wait
+    for ports that are stuck.
+    """
+    found = engine.pauses()
+    if found is None or not found.is_stopped.any():
+        return None
+    network, n_queues = engine.network, found.n_queues
+    port, cls = np.divmod(found.came_by, n_queues)
+    sent_by = network.port_peer[port].astype(np.int64) * n_queues + cls
+    stuck = _stuck(found, sent_by)
+    waits = stuck[sent_by] & stuck[found.leaves_by]
+    key = sent_by[waits] * stuck.size + found.leaves_by[waits]
+    key, which = np.unique(key, return_inverse=True)
+    waiter, after = np.divmod(key, stuck.size)
+    cycle = short_cycle(stuck.size, waiter, after)
+    if not cycle.size:
+        return None
+    held = np.bincount(which, found.size_bytes[waits], minlength=key.size).astype(np.int64)
+    following = np.roll(cycle, -1)
+    ports, names = cycle // n_queues, link_names(network, cycle // n_queues)
+    return {
+        "link": ports,
+        "port": names,
+        "traffic_class": cycle % n_queues,
+        "waits_for_port": np.roll(names, -1),
+        "waits_for_class": following % n_queues,
+        "held_bytes": held[np.searchsorted(key, cycle * stuck.size + following)],
+        "paused_since_ps": found.since_ps[cycle],
+    }
+
+
+def _stuck(found: Pauses, sent_by: Ints) -> NDArray[np.bool_]:
+    """Return bool[n_ports * classes], the ports that are stuck. `sent_by` are the ports that sent
+    the waiting packets to their switches."""
+    stuck = found.is_stopped & (np.bincount(sent_by, minlength=found.is_stopped.size) > 0)
+    while True:
+        free = sent_by[~stuck[found.leaves_by]]
+        if not stuck[free].any():
+            return stuck
+        stuck[free] = False
+
+
+def deadlock_text(engine: Engine) -> str:
+    """Return the deadlock of a run in words, "" if there is none."""
+    table = deadlock_table(engine)
+    return "" if table is None else _text(_summary(table))
+
+
+def _summary(table: Table) -> dict[str, Any]:
+    return {
+        "since_ps": int(table["paused_since_ps"].max()),
+        "held_bytes": int(table["held_bytes"].sum()),
+        "cycle": table["port"].tolist(),
+    }
+
+
+def _text(found: Mapping[str, Any]) -> str:
+    cycle = found["cycle"]
+    pairs = list(zip(cycle, cycle[1:] + cycle[:1], strict=True))
+    waits = ", ".join(f"{port} waits for {after}" for port, after in pairs[:NAMED])
+    waits += f" and {len(pairs) - NAMED} more" if len(pairs) > NAMED else ""
+    held = format_bytes(found["held_bytes"], 4)
+    return f"since {time_text(found['since_ps'])}, with {held} that never move: {waits}"
+
+
+# --- recovery -------------------------------------------------------------------------------------
+
+
+def recovery_metrics(engine: Engine) -> dict[str, Any]:
+    """Return the summary of recovery, if links went down and flows were sampled.
+
+    A flow is silent if it receives no payload for longer than its base round-trip time. For each
+    flow that retransmitted or is unfinished, its longest silence after a link failure counts,
+    measured from the last failure before it.
+    """
+    found, faults = engine.series(), engine.faults
+    if found is None or faults is None or not found.flows.size:
+        return {}
+    downs = np.unique(faults.outages_ps[: faults.outage_ptr[-1], 0])
+    downs = downs[downs < engine.now_ps]
+    if not downs.size:
+        return {}
+    states = engine.flow_states()
+    times, never = [], 0
+    for flow, delivered in zip(found.flows.tolist(), found.flow_delivered_bytes.T, strict=True):
+        lost_nothing = states.retransmits[flow] == 0 and states.done_ps[flow] >= 0
+        if states.waits_for[flow] > 0 or lost_nothing:
+            continue
+        some = np.flatnonzero(delivered)
+        begin = np.concatenate([states.start_ps[flow : flow + 1], found.end_ps[some]])
+        end = np.append(found.end_ps[some - 1] * (some > 0), engine.now_ps)
+        if states.done_ps[flow] >= 0:
+            begin, end = begin[:-1], end[:-1]
+        silence = longest_silence(begin, end, downs, int(states.base_rtt_ps[flow]))
+        if silence is None:
+            continue
+        if silence[1] == engine.now_ps and states.done_ps[flow] < 0:
+            never += 1
+        else:
+            times.append(silence[1] - silence[0])
+    return {
+        "recovery": {
+            "interval_ps": found.interval_ps,
+            "flows": len(times) + never,
+            "flows_not_back": never,
+            "p50_ps": int(np.median(times)) if times else None,
+            "max_ps": max(times) if times else None,
+        }
+    }
+
+
+def longest_silence(
+    begin: Ints, end: Ints, downs: Ints, more_than_ps: int
+) -> tuple[int, int] | None:
+    """Return the failure before the longest silence and the end of that silence, as times in ps.
+
+    `downs` are the ascending times at which links went down. A silence belongs to the last
+    failure before it, or else the first within it. Return None if none exceeds `more_than_ps`.
+    """
+    before = np.searchsorted(downs, begin, side="right") - 1
+    down = downs[np.maximum(before, 0)]
+    length = end - np.maximum(begin, down)
+    length[(end - begin <= more_than_ps) | (down >= end)] = 0
+    if not length.any():
+        return None
+    longest = int(length.argmax())
+    return int(down[longest]), int(end[longest])
+
+
+# --- the report -----------------------------------------------------------------------------------
+
 TITLES = {"down": "outages", "rate": "other rates", "loss": "losses", "reroute": "new routes"}
 """Printed names of kinds."""
 
 
 def report(run: Run) -> dict[str, Any]:
-    """Add the table of faults; return the number of each kind."""
+    """Add the table of faults, and that of a deadlock in which the run ended; return the number of
+    each kind of fault, the deadlock and the recovery."""
     engine = run.engine
-    if engine is None or engine.faults is None:
+    if engine is None:
         return {}
-    table = run.tables["faults"] = fault_table(engine.network, engine.faults, engine.counts.now_ps)
-    return {"faults": fault_metrics(table, engine.network, engine.faults)}
+    figures: dict[str, Any] = {}
+    if engine.faults is not None:
+        table = fault_table(engine.network, engine.faults, engine.counts.now_ps)
+        run.tables["faults"] = table
+        figures["faults"] = fault_metrics(table, engine.network, engine.faults)
+    if not run.ending.complete and (cycle := deadlock_table(engine)) is not None:
+        run.tables["deadlock"] = cycle
+        figures["deadlock"] = _summary(cycle)
+    return figures | recovery_metrics(engine)
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the number of faults by kind."""
+    """Yield the number of faults by kind, the deadlock and the recovery."""
     if found := summary.get("faults"):
         text = ", ".join(f"{name}: {found[kind]:,}" for kind, name in TITLES.items() if found[kind])
         yield "faults", text or "none yet"
+    if found := summary.get("deadlock"):
+        yield "deadlock", _text(found)
+    if "recovery" in summary:
+        yield "recovery", _recovery(summary["recovery"])
+
+
+def sweep_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Cells]:
+    """Yield silent flows and recovery times of each point."""
+    if not any_of(rows, "silent_flows"):
+        return
+    yield Cells("silent\nflows", [count(row.get("silent_flows")) for row in rows], 4)
+    yield from time_columns(
+        (f"recovery\n{name}", [row.get(f"recovery_{name}_ps") for row in rows], 3)
+        for name in ("p50", "max")
+    )
+
+
+def _recovery(found: Mapping[str, Any]) -> str:
+    if not found["flows"]:
+        return "no flow was silent"
+    text = f"{found['flows']:,} flows were silent"
+    if found["flows_not_back"]:
+        text += f", {found['flows_not_back']:,} of them to the end"
+    if found["max_ps"] is not None:
+        median, longest = (time_text(found[name], 4) for name in ("p50_ps", "max_ps"))
+        text += f"; recovered after {median} (median), {longest} (max)"
+    return text

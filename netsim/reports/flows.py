@@ -1,20 +1,26 @@
-"""Flows and relay segments: tables and metrics."""
+"""Flows and relay segments: tables, metrics and fairness."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.model.fabric import ECMP, packet_counts
+from netsim.model.arithmetic import byte_quotient, send_time
+from netsim.model.fabric import DROP_TAIL, ECMP, packet_counts
 from netsim.model.ideal import hashed_times, ideal_times
 from netsim.model.port_pairs import DEALT_EVENLY, ENTROPY
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
+from netsim.units import format_time
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from netsim.engine.engine import Engine
     from netsim.engine.state_views import FlowStates
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
@@ -93,6 +99,8 @@ ideal_max_ps#           ps       ideal_max_ps            longest ideal completio
 fair_max_ps             ps       fair_ps.max             longest completion time with max-min fair
     shares of all links; for ecmp with one path per flow, and flows of one size that start together
 retransmits             packets  retransmits             data packets retransmitted
+jain_index              1        jain_index              Jain's fairness index of the finished
+    flows' throughputs: 1 if all are equal, 1/n if one of n has all
 """)
 
 
@@ -245,6 +253,7 @@ def report(run: Run) -> dict[str, Any]:
             **flow_metrics(flows),
             **fair_metrics(point, scenario),
             **traffic_notes(scenario),
+            **jain_index(flows),
         }
     flows, segments = simulated_flows(point, scenario, engine.flow_states())
     run.tables["flows"] = flows
@@ -257,6 +266,7 @@ def report(run: Run) -> dict[str, Any]:
         **fair_metrics(point, scenario),
         **relay_metrics(scenario),
         **traffic_notes(scenario),
+        **jain_index(flows),
     }
 
 
@@ -341,3 +351,49 @@ def class_metrics(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]
         these = {key: column[flows["flow_class"] == name] for key, column in flows.items()}
         found.append({"flow_class": name, "transport": use.name, **flow_metrics(these)})
     return {"flow_classes": found}
+
+
+# --- fairness -------------------------------------------------------------------------------------
+
+LONG_PACKETS, UNEQUAL = 100, 0.1
+"""Flows of so many packets are compared, and a difference of so much of their bytes is named."""
+
+
+def jain_index(flows: Table) -> dict[str, float]:
+    """Return Jain's index (DEC-TR-301) of size / completion time, if a flow finished."""
+    done = flows["fct_ps"] > 0
+    rates = flows["size_bytes"][done] / flows["fct_ps"][done]
+    total = float(np.square(rates).sum())
+    return {"jain_index": float(rates.sum() ** 2 / (rates.size * total))} if total > 0 else {}
+
+
+def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the index."""
+    if "jain_index" in summary:
+        yield "Jain's fairness index", f"{summary['jain_index']:.3f}"
+
+
+def locked_senders(engine: Engine, keep_pace: NDArray[np.bool_], packet_bytes: int) -> str:
+    """Return a note if some long flows to a host lost far more than others at drop-tail queues,
+    else "". Of flows, only those that `keep_pace` (bool[n_flows]) whatever is lost are compared.
+
+    Simulated clocks do not drift, so such senders stay in step (MODEL.md, "No favorites").
+    """
+    if engine.fabric.queue_discipline != DROP_TAIL or engine.fabric.host_jitter_ps:
+        return ""
+    states, dst = engine.flow_states(), engine.flows.dst
+    chosen = keep_pace & (states.finished != 0) & (states.sent_packets >= LONG_PACKETS)
+    lost = 1 - states.received_bytes[chosen] / states.size_bytes[chosen]
+    most, least = np.zeros(engine.network.n_hosts), np.ones(engine.network.n_hosts)
+    np.maximum.at(most, dst[chosen], lost)
+    np.minimum.at(least, dst[chosen], lost)
+    host = int(np.argmax(most - least))
+    if most[host] - least[host] < UNEQUAL:
+        return ""
+    slowest = engine.network.port_rate_bps[: engine.network.n_host_ports].min(keepdims=True)
+    packet_ps = int(send_time(packet_bytes, byte_quotient(slowest))[0])
+    return (
+        f"flows to host {host} lost {least[host]:.0%} to {most[host]:.0%}: without losses to react "
+        f"to, senders stay in step at a full drop-tail queue, since simulated clocks do not drift; "
+        f'add host_jitter = "{format_time(packet_ps, 3)}" to [fabric]'
+    )

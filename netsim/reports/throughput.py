@@ -14,7 +14,7 @@ from netsim.experiment.scenario import traffic_rng
 from netsim.model.fabric import packet_counts
 from netsim.model.paths import pattern_saturation
 from netsim.model.patterns import destinations
-from netsim.plugins.calls import legs_of
+from netsim.plugins.registry import legs_of
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run
 from netsim.results.statistics import margin_95

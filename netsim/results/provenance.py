@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.plugins import files as plugin_files
-from netsim.plugins.calls import call
+from netsim.plugins import registry
+from netsim.plugins.registry import call
 from netsim.results.files import plain
 from netsim.version import __version__
 
@@ -185,7 +185,7 @@ class _Sources:
 
     def __init__(self, path: Path, built_in: bool) -> None:
         self.folder = path.parent
-        self.hashes = {} if built_in else plugin_files.loaded_files(path)
+        self.hashes = {} if built_in else registry.loaded_files(path)
         if not self.hashes:
             shared = sorted(self.folder.glob("_*.py"))
             self.hashes = {file: _sha256(file) for file in [path, *shared]}

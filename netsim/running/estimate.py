@@ -35,12 +35,11 @@ from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.fabric import packet_counts
 from netsim.model.ideal import NO_LINK, ecmp_paths, hand_over_times, longest_chain_ps, round_trips
 from netsim.model.port_pairs import walk
-from netsim.plugins.calls import call
+from netsim.plugins.registry import call
 from netsim.units import format_bytes
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.experiment.scenario import Scenario
     from netsim.model.network import Network
 
 

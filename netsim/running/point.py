@@ -18,9 +18,8 @@ from netsim.errors import InputError, RunError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.reports.circuits import no_indirect_packets
-from netsim.reports.deadlock import deadlock_text
-from netsim.reports.fairness import locked_senders
-from netsim.reports.flows import as_sent
+from netsim.reports.faults import deadlock_text
+from netsim.reports.flows import as_sent, locked_senders
 from netsim.results.columns import each
 from netsim.results.run_result import Ending, Run, RunResult
 from netsim.running import stall

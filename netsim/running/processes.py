@@ -29,7 +29,7 @@ from netsim.running.executor import (
     input_error,
 )
 from netsim.running.point import Progress
-from netsim.running.point_spec import point_spec
+from netsim.running.worker import point_spec
 from netsim.running.worker_process import POLL_S, Reply, WorkerProcess, Workers
 
 ALONE_S = 1.0

@@ -15,7 +15,7 @@ from netsim.model.port_pairs import ENTROPY, HASH
 from netsim.model.routing import NEVER
 from netsim.model.workload import DONE_WHEN, RECEIVE, SEND
 from netsim.reports.circuits import current_circuits, waiting_slot
-from netsim.reports.deadlock import deadlock_text
+from netsim.reports.faults import deadlock_text
 from netsim.units import format_time
 
 if TYPE_CHECKING:

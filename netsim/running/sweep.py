@@ -14,7 +14,7 @@ from netsim.common import documents
 from netsim.common.documents import read_object
 from netsim.errors import InputError
 from netsim.experiment import Experiment
-from netsim.plugins import files as plugin_files
+from netsim.plugins import registry
 from netsim.results import (
     check_destination,
     destination,
@@ -182,7 +182,7 @@ def executor_of(
     Raises InputError if a library is missing.
     """
     if scheduler == SLURM:
-        from netsim.running.slurm_executor import Slurm
+        from netsim.running.schedulers import Slurm
 
         return Slurm(jobs, threads, partition)
     if partition is not None:
@@ -191,7 +191,7 @@ def executor_of(
         if scheduler != DASK and not scheduler.startswith(ADDRESSES):
             hint = f'"{DASK}", "{SLURM}" or the address of a scheduler of dask, such as tcp://host:8786'
             raise InputError(f"{written(scheduler)} is unknown", file="--scheduler", hint=hint)
-        from netsim.running.dask_executor import Dask
+        from netsim.running.schedulers import Dask
 
         return Dask(None if scheduler == DASK else scheduler, jobs, threads, started)
     if jobs == 1:
@@ -227,7 +227,7 @@ def experiment_in(directory: Path, *, trust: bool = False) -> Experiment:
     is false: anybody may have written the files.
     """
     origin, path = _last_origin(directory)
-    with nullcontext() if trust else plugin_files.untrusted():
+    with nullcontext() if trust else registry.untrusted():
         try:
             with chdir(origin["directory"]) if origin["overrides"] else nullcontext():
                 loaded = Experiment.load(origin["experiment"], origin["overrides"])

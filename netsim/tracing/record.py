@@ -24,13 +24,13 @@ from netsim.experiment import Experiment, Point
 from netsim.experiment.scenario import is_closed_form, prepare
 from netsim.limits import HORIZON_PS
 from netsim.model.fabric import PFC_FRAME_BYTES
-from netsim.plugins import files as plugin_files
+from netsim.plugins import registry
 from netsim.results.files import EXPERIMENT
 from netsim.results.provenance import provenances
 from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, StepReport, drive
 from netsim.running.estimate import estimate_scenario, require_memory
 from netsim.running.point import Progress, ready_engine
-from netsim.running.point_spec import EXTRACTED, plugin_files_of, with_stored_sources
+from netsim.running.worker import EXTRACTED, plugin_files_of, with_stored_sources
 from netsim.tracing.flow_trace import FlowTrace, flow_trace
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ def point_of(result: Result, directory: Path | None = None, *, trust: bool = Fal
         stored, _ = with_stored_sources(tree, result.experiment["plugins"], file)
         tries = [(stored, folder) for folder in folders if stored is not None]
     for tried, folder in tries:
-        with nullcontext() if trust else plugin_files.untrusted():
+        with nullcontext() if trust else registry.untrusted():
             (point,) = Experiment.from_tree(tried, file, folder.resolve()).points()
         if all(Path(name).is_file() for name in _data_files(point)):
             return point
@@ -374,7 +374,7 @@ def _require_trusted(result: Result, names: Sequence[str], complete: Sequence[Pa
     foreign: dict[str, Path | str]
     if complete:
         paths = {name: (complete[0] / name).resolve() for name in names}
-        foreign = {name: path for name, path in paths.items() if not plugin_files.is_loaded(path)}
+        foreign = {name: path for name, path in paths.items() if not registry.is_loaded(path)}
     else:
         stored = {one["name"] for one in result.experiment["plugins"] if one.get("sources")}
         foreign = {name: "stored in this file" for name in names if name in stored}

@@ -24,7 +24,6 @@ from netsim.engine.compiling.bindings import (
 )
 from netsim.engine.engine import code_of
 from netsim.model.fabric import Fabric
-from netsim.plugins import files as plugin_files
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 
@@ -247,7 +246,7 @@ def of(folder: Path, statement: str, old: str = "", new: str = "") -> Fingerprin
     assert any(old in text for text in texts.values())
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text.replace(old, new) if old else text)
-    module = plugin_files.load(folder / "mine.py", shown="mine.py")
+    module = registry.load(folder / "mine.py", shown="mine.py")
     return fingerprint_of(Bindings({}, [module]), [module.fill], [])
 
 

@@ -9,7 +9,7 @@ from raises_input import mentions
 from netsim.engine.compiling.bindings import Bindings, is_ours
 from netsim.engine.compiling.specialize import Compiled, Entry
 from netsim.errors import InputError
-from netsim.plugins import files as plugin_files
+from netsim.plugins import registry
 
 SOURCE = """
 import math
@@ -51,7 +51,7 @@ def entry(folder: Path, statement: str) -> tuple[Entry, int]:
     (folder / "beside.py").write_text("def broken(now):\n    return now.nothing\n")
     source = SOURCE.replace("    tx.n = 0\n", f"    {statement}\n")
     (folder / "mine.py").write_text(source)
-    module = plugin_files.load(folder / "mine.py", shown="mine.py")
+    module = registry.load(folder / "mine.py", shown="mine.py")
     line = source.splitlines().index(f"    {statement.splitlines()[0]}") + 1
     bindings = Bindings({}, [module])
     return Entry(Compiled(module.fill, bindings, "errors_test", None)), line

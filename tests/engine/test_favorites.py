@@ -17,7 +17,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
-from netsim.reports.fairness import locked_senders
+from netsim.reports.flows import locked_senders
 
 PACKETS = 30
 """Packets of each flow."""

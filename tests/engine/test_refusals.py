@@ -9,7 +9,7 @@ from raises_input import raises_input
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.specialize import Compiled, Entry, Specializer
 from netsim.errors import InputError
-from netsim.plugins import files as plugin_files
+from netsim.plugins import registry
 
 SOURCE = """
 LIMIT = 3
@@ -99,7 +99,7 @@ TX = np.zeros(1, np.dtype([("n", "i8")]))[0]
 def handler(folder: Path, statement: str) -> tuple[Bindings, Entry]:
     """Return the bindings of a handler with that statement, and the handler to be compiled."""
     (folder / "mine.py").write_text(SOURCE.replace("{statement}", statement))
-    module = plugin_files.load(folder / "mine.py", shown="mine.py")
+    module = registry.load(folder / "mine.py", shown="mine.py")
     bindings = Bindings({}, [module])
     return bindings, Entry(Compiled(module.fill, bindings, "refusals_test", None))
 

@@ -14,8 +14,7 @@ from netsim.engine.kernels.layout import DONE, INF, RUNNING
 from netsim.engine.simulation import Options, Simulation
 from netsim.errors import RunError
 from netsim.flows import RECEIVE, SEND, FlowTable, TaskTable, Workload
-from netsim.model.fabric import PacketFormat
-from netsim.model.port_sizes import settle_sizes
+from netsim.model.fabric import PacketFormat, settle_sizes
 from netsim.model.relays import RelayRule, relayed
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec

@@ -14,7 +14,7 @@ from netsim.params import keys_of
 from netsim.plugins import registry
 
 KEYS = keys_of(Fabric)
-DISCIPLINES = {plugin.name: plugin for plugin in registry.all("queue")}
+DISCIPLINES = {plugin.name: plugin for plugin in registry.plugins("queue")}
 
 
 def test_kernel_fabric_fields_are_known_keys():

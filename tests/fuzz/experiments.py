@@ -44,7 +44,7 @@ LISTS = tuple(
 
 SECTIONS: dict[Place, list[Param]] = {
     ("faults", "one"): list(keys_of(FaultSection).values()),
-    ("fabric",): [param for plugin in registry.all("queue") for param in plugin.params],
+    ("fabric",): [param for plugin in registry.plugins("queue") for param in plugin.params],
     **{tuple(name.split(".")): list(keys_of(table).values()) for name, table in DECLARED.items()},
 }
 """Places of sections and their keys."""

@@ -13,16 +13,19 @@ from small_networks import networks, rails, two_nics
 from netsim.errors import InputError
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.builder import NetworkBuilder
-from netsim.model.fabric import Ecn, Fabric, PacketFormat, queue_spec
-from netsim.model.flows import FlowTable
-from netsim.model.port_pairs import port_pairs_of
-from netsim.model.port_sizes import (
+from netsim.model.fabric import (
+    Ecn,
+    Fabric,
+    PacketFormat,
     _pairs,
     base_round_trips,
     longest_paths,
     port_sizes,
+    queue_spec,
     settle_sizes,
 )
+from netsim.model.flows import FlowTable
+from netsim.model.port_pairs import port_pairs_of
 from netsim.units import Bdp
 
 GBPS = 10**9
@@ -189,7 +192,7 @@ def test_each_network_of_a_host_has_its_own_base_rtt():
 def test_large_networks_are_measured_from_some_edge_switches(monkeypatch):
     network = fat_tree(1, 7, "100Gbps", spines=3, host_link_latency="2us")
     whole = longest_paths(network, 100)
-    monkeypatch.setattr("netsim.model.port_sizes.MAX_PAIRS", 14)  # of 49: from switches 0 and 4
+    monkeypatch.setattr("netsim.model.fabric.MAX_PAIRS", 14)  # of 49: from switches 0 and 4
     assert sorted({int(k) for _, _, src, _ in _pairs(network) for k in src}) == [0, 4]
     assert np.array_equal(longest_paths(network, 100), whole)
 

@@ -40,10 +40,10 @@ def test_built_in_plugins_are_found_by_name():
 def test_every_built_in_plugin_loads():
     for kind in registry.KINDS:
         assert registry.broken(kind) == {}
-        assert [plugin.name for plugin in registry.all(kind)] == registry.names(kind)
-        for plugin in registry.all(kind):
+        assert [plugin.name for plugin in registry.plugins(kind)] == registry.names(kind)
+        for plugin in registry.plugins(kind):
             assert plugin.summary.endswith("."), "its first line is not a sentence of its own"
-        found = [(plugin.name, plugin.summary) for plugin in registry.all(kind)]
+        found = [(plugin.name, plugin.summary) for plugin in registry.plugins(kind)]
         assert registry.summaries(kind) == found
 
 
@@ -102,7 +102,7 @@ def test_installed_plugins_are_found_by_entry_point(tmp_path, monkeypatch):
     )
     assert registry.find("transport", "one").params[0].name == "rto"
     assert {"one", "two", "three"} <= set(registry.names("transport"))
-    assert "one" in [plugin.name for plugin in registry.all("transport")]
+    assert "one" in [plugin.name for plugin in registry.plugins("transport")]
     assert dict(registry.summaries("transport")).keys() & {"one", "two", "three"} == {"one"}
     assert registry.broken("transport") == {
         "two": 'cannot load the plugin "two": ZeroDivisionError: division by zero at line 1 of '

@@ -9,7 +9,7 @@ import pytest
 from test_structure import imported, modules
 
 from netsim.experiment import Experiment
-from netsim.plugins.files import load
+from netsim.plugins.registry import load
 from netsim.results.provenance import (
     BY_USE,
     PRESENTATION,

@@ -22,9 +22,9 @@ from netsim.results.provenance import provenances
 from netsim.running import processes
 from netsim.running.estimate import BASE_BYTES
 from netsim.running.executor import PointRun, RunOptions
-from netsim.running.point_spec import point_spec, rebuild
 from netsim.running.processes import Processes
 from netsim.running.sweep import run_points
+from netsim.running.worker import point_spec, rebuild
 
 EXPERIMENT = """
 name = "e"

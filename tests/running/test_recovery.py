@@ -8,7 +8,7 @@ from experiment_text import load, text
 from raises_input import mentions
 
 from netsim.cli.tables import result_table
-from netsim.reports.recovery import longest_silence
+from netsim.reports.faults import longest_silence
 from netsim.results.run_result import RunResult
 from netsim.results.write import sweep_row
 from netsim.running.point import simulate

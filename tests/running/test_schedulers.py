@@ -13,7 +13,7 @@ from sweep_case import SweepCase, done, until
 
 from netsim.results.provenance import provenances
 from netsim.results.shard import Shard, merge
-from netsim.running import point_spec
+from netsim.running import worker
 from netsim.running.executor import PointRun, outcome_of
 from netsim.running.processes import Processes
 from netsim.running.sweep import run_points
@@ -31,18 +31,18 @@ def in_processes(points, _):
 def on_dask_without_a_shared_directory(points, monkeypatch):
     """A local cluster: results and plugin files travel over the network."""
     pytest.importorskip("distributed")
-    from netsim.running.dask_executor import Dask
+    from netsim.running.schedulers import Dask
 
-    spec_of = point_spec.remote_spec
+    spec_of = worker.remote_spec
     nothing = {"store": {"lock": "/nothing", "token": ""}, "directory": "/nowhere"}
-    monkeypatch.setattr(point_spec, "remote_spec", lambda *given: {**spec_of(*given), **nothing})
+    monkeypatch.setattr(worker, "remote_spec", lambda *given: {**spec_of(*given), **nothing})
     return run_points(points, Path("r"), executor=Dask(jobs=2))
 
 
 def in_jobs_with_a_preemption(points, _):
     """One job is preempted during a point; it is requeued and does the rest."""
     pytest.importorskip("submitit")
-    from netsim.running.slurm_executor import Slurm
+    from netsim.running.schedulers import Slurm
 
     executor = Slurm(jobs=2, cluster="local")
     for number, outcome in enumerate(run_points(points, Path("r"), executor=executor)):

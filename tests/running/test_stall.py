@@ -10,7 +10,7 @@ from netsim.engine.engine import Engine
 from netsim.engine.simulation import Options
 from netsim.experiment import Experiment, Point
 from netsim.experiment.scenario import prepare
-from netsim.reports.deadlock import deadlock_table
+from netsim.reports.faults import deadlock_table
 from netsim.running.drive import drive
 from netsim.running.point import build_engine, simulate
 

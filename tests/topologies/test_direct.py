@@ -24,7 +24,7 @@ from netsim.model.paths import (
     uniform_saturation,
 )
 from netsim.model.patterns import uniform
-from netsim.plugins.calls import legs_of
+from netsim.plugins.registry import legs_of
 from netsim.results.run_result import RunResult
 from netsim.results.saturation import is_saturated
 from netsim.running.point import simulate

@@ -13,7 +13,7 @@ from netsim.units import parse_port_size
 RATES = ("10Gbps", "100Gbps", "400Gbps", "800Gbps", "1.6Tbps")
 NAMES = [
     plugin.name
-    for plugin in registry.all("transport")
+    for plugin in registry.plugins("transport")
     if plugin.presets and plugin.name != "wan_fec"  # its presets are for links that lose packets
 ]
 INCAST = 'kind = "incast"\nfan_in = 32'
