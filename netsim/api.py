@@ -320,7 +320,7 @@ def saturate(
     import polars as pl
 
     from netsim.running.executor import RunOptions
-    from netsim.running.saturation_search import SUFFIX, SaturationSearch
+    from netsim.running.saturation import SUFFIX, SaturationSearch
     from netsim.running.sweep import kept_outcomes
 
     search = SaturationSearch(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from netsim.engine.kernels.layout import INF
-from netsim.engine.kernels.packets import (
+from netsim.engine.kernels.fields import (
     ACCEPT,
     ACK,
     CNP,
@@ -16,6 +15,7 @@ from netsim.engine.kernels.packets import (
     PULL,
     TRIMMED,
 )
+from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.ports import (
     class_of,
     drop,

@@ -3,8 +3,7 @@ picoseconds."""
 
 from __future__ import annotations
 
-from netsim.engine.kernels.layout import INF
-from netsim.engine.kernels.packets import (
+from netsim.engine.kernels.fields import (
     ACK,
     CNP,
     DATA,
@@ -15,6 +14,7 @@ from netsim.engine.kernels.packets import (
     PULL,
     TRIMMED,
 )
+from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.routing import (
     candidate,
     candidates,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from netsim.engine.kernels.layout import INF
-from netsim.engine.kernels.packets import (
+from netsim.engine.kernels.fields import (
     ACK,
     CNP,
     DATA,
@@ -14,6 +13,7 @@ from netsim.engine.kernels.packets import (
     TRIMMED,
     TRIMMED_AT_LAST_HOP,
 )
+from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.services import (
     BLOCKED,
     armed,

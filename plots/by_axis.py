@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError, did_you_mean
-from netsim.experiment.reference import Reference, is_time, resolve_reference
+from netsim.experiment.schema import Reference, is_time, resolve_reference
 from netsim.plots import style, sweeps
 from netsim.plots.flows import ALIKE
 from netsim.plots.style import axis_name, for_people, metric_name
-from netsim.results import saturation as saturating
 from netsim.results.columns import metrics
 from netsim.results.write import result_row
+from netsim.running import saturation as saturating
 from netsim.units import format_number
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def saturation(results: Sequence[Result]) -> sweeps.Picture:
     """Draw latency (left; dotted: 99th percentile) and accepted load (right) against offered load.
 
     A line per routing, network or transport; latencies above ten times the lowest are cut off. The
-    legend has the load at which each saturates (`netsim.results.saturation`). Raises InputError
+    legend has the load at which each saturates (`netsim.running.saturation`). Raises InputError
     unless results have [measure] and several values of traffic.load.
     """
     measured = [one for one in results if "throughput" in one.summary and _load(one) is not None]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from netsim.errors import InputError
 from netsim.plots import style
 from netsim.plots.style import axis_name, for_people, value_text
+from netsim.results.comparison import margin_95
 from netsim.results.files import SWEEP
-from netsim.results.statistics import margin_95
 from netsim.units import format_number
 
 if TYPE_CHECKING:

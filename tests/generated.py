@@ -37,13 +37,13 @@ from netsim.engine.kernels.handlers import (
 )
 from netsim.engine.kernels.layout import annotated
 from netsim.experiment import built_in, schema
-from netsim.experiment.reference import Reference
+from netsim.experiment.schema import Reference
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
 from netsim.model.patterns import PATTERNS
 from netsim.params import Param, keys_of
 from netsim.plugins import registry
 from netsim.results import COLUMNS
-from netsim.validation.page import percent, rows_of
+from netsim.validation.run import percent, rows_of
 from netsim.workloads.cli import cost, workload_inference
 from netsim.workloads.cost.costs import (
     FailureRates,

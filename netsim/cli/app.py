@@ -25,7 +25,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Simulate": {
         "run": ("netsim.cli.run", "Run an experiment and write its results."),
         "saturate": ("netsim.cli.saturate", "Find the load at which a network saturates."),
-        "merge": ("netsim.cli.merge", "Merge the shards of a sweep."),
+        "merge": ("netsim.cli.run:merge_command", "Merge the shards of a sweep."),
         "validate": ("netsim.cli.validate", "Compare with laws, machines and other simulators."),
         "bench": ("netsim.cli.bench", "Measure the simulator's speed on this machine."),
     },
@@ -37,14 +37,14 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "show": ("netsim.cli.show", "Show a plugin or an experiment."),
         "topo": ("netsim.cli.topo", "Count, price and draw an experiment's network."),
         "plot": ("netsim.cli.plot", "Plot a result."),
-        "report": ("netsim.cli.report", "Write one HTML page about results."),
+        "report": ("netsim.cli.compare:report_command", "Write one HTML page about results."),
         "compare": ("netsim.cli.compare", "Compare two results or sweeps."),
         "why": ("netsim.cli.why", "Explain what a flow, step or request waited for."),
         "trace": ("netsim.cli.trace", "Trace one flow of a result, packet by packet."),
     },
     "Build": {
         "check": ("netsim.cli.check", "Check an experiment or a plugin."),
-        "new": ("netsim.cli.new", "Create a plugin."),
+        "new": ("netsim.cli.check:new_command", "Create a plugin."),
     },
 }
 """Group -> command -> (module or module:attribute of the click command, one line of help).

@@ -1,15 +1,21 @@
-"""`netsim check`: validate an experiment and predict its time and memory, or test a plugin."""
+"""`netsim check`: validate an experiment and predict its time and memory, or test a plugin; `netsim
+new`: create a plugin from a template."""
 
 from __future__ import annotations
 
 import json
+import keyword
 import math
+import os
+import re
 import shutil
 import sys
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +33,7 @@ from netsim.cli.options import (
 )
 from netsim.common.discovery import FOLDERS, built_in
 from netsim.common.steps import Steps, format_duration
+from netsim.common.writing import write_new
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
@@ -340,3 +347,74 @@ def assumed(points: Sequence[Point], estimates: Sequence[Any]) -> Iterator[tuple
         more = len(these) - NAMED_POINTS
         text = "; ".join(these[:NAMED_POINTS]) + (f" and {more} more" if more > 0 else "")
         yield (f" for {text}" if len(names) > 1 else ""), assumptions
+
+
+# --- netsim new -----------------------------------------------------------------------------------
+
+NEXT = """\
+Wrote {plugin}, {test} and {experiment}. Try them:
+
+  netsim check {plugin}
+  netsim run {experiment} --plot
+  pytest {test}
+
+Then change {plugin}; there is nothing to register. The test needs pytest (pip install pytest).
+The guide is {page}: {guide}
+"""
+
+ABOVE_NETSIM = ("transport", "topology")
+"""Kinds whose folder is beside netsim/ in the repository."""
+
+
+@click.command("new")
+@click.argument("kind", type=Name(FOLDERS, {plural: one for one, plural in FOLDERS.items()}))
+@click.argument("name")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=".",
+    help="Output directory (the current one).",
+)
+def new_command(kind: str, name: str, directory: Path) -> None:
+    """Create NAME.py, a small working plugin, with its test and an experiment.
+
+    KIND is transport, topology, traffic, queue or routing. Existing files are never overwritten.
+    """
+    paths = written_files(f"my_{kind}", name, directory)
+    for path, text in paths.items():
+        try:
+            write_new(path, text)
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None
+    plugin, test, experiment = (os.path.relpath(path) for path in paths)
+    folder = FOLDERS[kind]
+    page = f"{'' if kind in ABOVE_NETSIM else 'netsim/'}{folder}/README.md"
+    guide = files(f"netsim.{folder}") / "README.md"
+    click.echo(
+        NEXT.format(plugin=plugin, test=test, experiment=experiment, page=page, guide=guide),
+        nl=False,
+    )
+
+
+def written_files(word: str, name: str, directory: Path) -> dict[Path, str]:
+    """Return path and text of the template `word`, its test and its experiment, as `name`.
+
+    Raises InputError if the name is invalid or taken, or a file exists.
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
+        hint = f"letters, digits and underscores, such as {word}"
+        raise InputError(f'invalid plugin name "{name}"', hint=hint)
+    templates = files("netsim") / "conformance" / "templates"
+    texts = {}
+    for template in (f"{word}.py", f"test_{word}.py", f"{word}.toml"):
+        text = (templates / template).read_text("utf-8")
+        texts[directory / template.replace(word, name)] = text.replace(word, name)
+    for path in texts:
+        if os.path.lexists(path):
+            raise InputError("already exists", file=str(path), hint="choose another name")
+    if find_spec(name) is not None:
+        raise InputError(
+            f'"{name}" is an installed Python module',
+            hint="the file would hide it: choose another name",
+        )
+    return texts

@@ -1,4 +1,4 @@
-"""`netsim compare`: what differs between two results or sweeps."""
+"""`netsim compare`: what differs between two results; `netsim report`: one page about results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.app import FAILED
-from netsim.cli.options import json_option, print_json
+from netsim.cli.options import json_option, print_json, trust_option
+from netsim.common.steps import Steps
 from netsim.common.terminal import Column, Wide, common_unit, number, percent, show
-from netsim.results.statistics import ONE_SEED
+from netsim.results.comparison import ONE_SEED
 from netsim.units import format_bytes, format_time
 
 if TYPE_CHECKING:
@@ -200,3 +201,39 @@ def _moved_table(table: pl.DataFrame) -> Wide:
         cells = [number(row[f"{name}_ps"], scale) for row in rows]
         columns.append(Column(f"{name}\n{unit}", cells))
     return Wide(columns, title="Flows that moved most")
+
+
+# --- netsim report --------------------------------------------------------------------------------
+
+
+@click.command("report")
+@click.argument(
+    "results", metavar="RESULT...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--explain",
+    type=click.IntRange(0, 100),
+    default=0,
+    metavar="N",
+    help="Simulate the slowest result again, and explain its N slowest flows.",
+)
+@trust_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Output file (report.html in the first result).",
+)
+def report_command(results: tuple[Path, ...], explain: int, trust: bool, out: Path | None) -> None:
+    """Write a report of RESULT, a result or a sweep, as one HTML file that works offline.
+
+    Several results are compared. The file has completion times, the network with its busiest
+    links, pauses, the slowest flows, timelines, requests, sweeps and the experiment: what the
+    results have. Nothing is simulated again, except with --explain.
+    """
+    from netsim.html_report import write_report
+    from netsim.results.files import REPORT
+
+    path = out if out is not None else results[0] / REPORT
+    with Steps():
+        size = write_report(results, path, trust=trust, explain=explain)
+    click.echo(f"{path} ({size / 1e6:.1f} MB)")

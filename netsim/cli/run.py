@@ -1,4 +1,4 @@
-"""`netsim run`: simulate an experiment, write and print its results."""
+"""`netsim run`: simulate an experiment, write and print its results; `netsim merge`: its shards."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def _print_tables(experiment: Experiment, outcomes: list[PointOutcome], sweep: b
     from netsim.common.terminal import show
     from netsim.results import load_result
     from netsim.results.columns import each
-    from netsim.results.statistics import ONE_SEED
+    from netsim.results.comparison import ONE_SEED
 
     axes = list(experiment.axes)
     rows = [_marked(outcome) for outcome in outcomes]
@@ -272,3 +272,32 @@ def _save_picture(directory: Path, outcomes: list[PointOutcome]) -> Path | None:
     done = [outcome for outcome in outcomes if outcome.row.get("flows_finished")]
     results = [load_result(outcome.directory) for outcome in done]
     return save(flows.fct_cdf(results).figure, directory / "fct_cdf.png") if results else None
+
+
+# --- netsim merge ---------------------------------------------------------------------------------
+
+MAX_NAMED = 5
+"""Most points to name."""
+
+
+@click.command("merge")
+@click.argument("shards", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Result directory (SHARD's without .shard)."
+)
+def merge_command(shards: tuple[Path, ...], out: Path | None) -> None:
+    """Merge SHARDS, the result directories of netsim run --shard, into one sweep.
+
+    All shards of the sweep are needed, from the same experiment and the same netsim. The sweep is
+    the same as that of a run without shards. The shards stay as they are. The exit status is 1 if
+    points without a result are left; netsim run with the same --out simulates them.
+    """
+    from netsim.results.shard import merge, merge_directory
+
+    directory = out or merge_directory(shards)
+    missing = merge(shards, directory)
+    click.echo(f"results in {directory}")
+    if missing:
+        more = ", ..." if len(missing) > MAX_NAMED else ""
+        click.echo(f"not finished: {', '.join(missing[:MAX_NAMED])}{more}", err=True)
+        raise SystemExit(FAILED)

@@ -21,7 +21,7 @@ from netsim.errors import InputError
 
 if TYPE_CHECKING:
     from netsim.common.terminal import Wide
-    from netsim.running.saturation_search import Curve, SaturationSearch
+    from netsim.running.saturation import Curve, SaturationSearch
 
 
 @click.command("saturate")
@@ -80,7 +80,7 @@ def command(
     """
     from netsim.cli.progress import simulate_points
     from netsim.running.executor import RunOptions
-    from netsim.running.saturation_search import SUFFIX, SaturationSearch
+    from netsim.running.saturation import SUFFIX, SaturationSearch
     from netsim.running.sweep import executor_of, kept_outcomes, output_directory
 
     if routing is not None:
@@ -142,7 +142,7 @@ def _described(curve: Curve) -> dict[str, Any]:
 def _print(curves: Sequence[Curve], so_far: str) -> None:
     """Print the table of all points, and the saturation of each curve."""
     from netsim.common.terminal import show
-    from netsim.results.saturation import MARGIN
+    from netsim.running.saturation import MARGIN
     from netsim.units import format_number, written
 
     show(_table(curves))
@@ -175,7 +175,7 @@ def _text(value: Any) -> str:
 def _table(curves: Sequence[Curve]) -> Wide:
     from netsim.cli.tables import axis_columns
     from netsim.common.terminal import Column, Wide, common_unit, count, number
-    from netsim.results.saturation import LOAD, is_saturated
+    from netsim.running.saturation import LOAD, is_saturated
 
     rows: list[dict[str, Any]] = []
     for curve in curves:

@@ -88,7 +88,7 @@ def command(
             failed = _report(found)
             click.echo(f"results in {out}")
     if page is not None:
-        from netsim.validation.page import write_page
+        from netsim.validation.run import write_page
 
         write_page(page, out / run.JSON)
     if failed:
@@ -147,7 +147,7 @@ def _report(found: Sequence[Outcome]) -> bool:
 
 def _table(group: str, rows: Sequence[Mapping[str, Any]]) -> Wide:
     from netsim.common.terminal import Column, Wide
-    from netsim.validation.page import number, percent
+    from netsim.validation.run import number, percent
 
     columns = [
         Column("case", [row["name"] for row in rows], left=True),

@@ -38,8 +38,15 @@ from netsim.plugins import registry
 from netsim.plugins.declarations import MAX_HOPS, classes_of
 from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.reports.links import conserve
-from netsim.running.drive import FINISHED, UNDELIVERED, StepReport, drive
-from netsim.running.stall import StallDetector, explain, flows_in_progress
+from netsim.running.drive import (
+    FINISHED,
+    UNDELIVERED,
+    StallDetector,
+    StepReport,
+    drive,
+    explain,
+    flows_in_progress,
+)
 from netsim.units import format_time
 
 WINDOWS = 100

@@ -6,6 +6,6 @@ for point in experiment.points(): ...
 
 from netsim.common.discovery import built_in
 from netsim.experiment.load import Experiment, locate
-from netsim.experiment.model import Point
+from netsim.experiment.schema import Point
 
 __all__ = ["Experiment", "Point", "built_in", "locate"]

@@ -14,9 +14,8 @@ from netsim.common.discovery import built_in
 from netsim.common.inputs import is_file, path_problem, read_toml, require_file
 from netsim.errors import CombinedInputError, InputError, did_you_mean
 from netsim.experiment.document import Tree, apply_overrides, as_tree, without_faults
-from netsim.experiment.model import Point
 from netsim.experiment.resolve import Resolver, check_top_level
-from netsim.experiment.schema import FileSection
+from netsim.experiment.schema import FileSection, Point
 from netsim.experiment.sweep import Variant, expand
 from netsim.params import keys_of
 from netsim.units import written

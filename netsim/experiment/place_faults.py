@@ -27,7 +27,7 @@ from netsim.model.network import Network
 from netsim.model.routing import NEVER
 
 if TYPE_CHECKING:
-    from netsim.experiment.model import Point
+    from netsim.experiment.schema import Point
 
 FAILURE_STREAM = 0x6661
 """Separates the random numbers of failures from other uses of the seed."""

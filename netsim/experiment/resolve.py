@@ -23,17 +23,20 @@ from netsim.experiment.document import (
     Tree,
     category,
 )
-from netsim.experiment.model import FlowClass, Point
-from netsim.experiment.reference import SECTION, axis_problem, resolve_reference
 from netsim.experiment.resolve_fabric import FabricTable, describe_fabric
 from netsim.experiment.schema import (
+    SECTION,
     SECTIONS,
     FaultSection,
     FileSection,
+    FlowClass,
     MeasureSection,
     OutputsSection,
+    Point,
     RoutingSection,
     StopSection,
+    axis_problem,
+    resolve_reference,
 )
 from netsim.experiment.sweep import Finder, Variant
 from netsim.limits import HORIZON_PS, TRANSPORTS
@@ -352,7 +355,9 @@ def _placed(error: InputError, tree: Tree, find: Finder) -> InputError:
         return error
     known = [f"{section}.{key}" for section, table in SECTIONS.items() for key in keys_of(table)]
     plugins: list[tuple[str, Plugin | None]]
-    plugins = [("fabric", one) for kind in FABRIC_PLUGINS.values() for one in registry.plugins(kind)]
+    plugins = [
+        ("fabric", one) for kind in FABRIC_PLUGINS.values() for one in registry.plugins(kind)
+    ]
     for section in PLUGIN_SECTIONS:
         given = tree.get(section)
         for item in given if isinstance(given, list) else [given]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.experiment.document import FABRIC_PLUGINS
-from netsim.experiment.model import Point
+from netsim.experiment.schema import Point
 from netsim.model.builder import built, with_tables
 from netsim.model.fabric import (
     OPPORTUNISTIC,

@@ -71,7 +71,7 @@ from netsim.units import (
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.experiment.model import FlowClass
+    from netsim.experiment.schema import FlowClass
     from netsim.plugins.registry import PluginSpec
 
 QUEUES, THRESHOLDS = (0.25, 8.0), (1 / 16, 16.0)

@@ -9,17 +9,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
+from netsim.experiment.document import Tree
 from netsim.limits import INT64
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
 from netsim.model.faults import NOMINAL, CarrierDelays
 from netsim.model.routing import NEVER
-from netsim.params import REQUIRED, Unit, as_table, key, keys_of, tables_of, wrong_type
+from netsim.params import (
+    REQUIRED,
+    Unit,
+    as_table,
+    key,
+    keys_of,
+    read_number,
+    read_table,
+    tables_of,
+    wrong_type,
+)
+from netsim.plugins.registry import PluginSpec
 from netsim.units import format_time, parse_time_ps, written
 
 BATCHES = 20
@@ -431,3 +444,147 @@ COUNT_FIELDS = tuple(
     f"fabric.{name}" for name, param in keys_of(Fabric).items() if param.unit == "count"
 )
 """Integer keys of the fixed sections."""
+
+
+# --- the section [reference] ----------------------------------------------------------------------
+
+SECTION = "reference"
+
+
+def _read_pairs(pairs: Any) -> dict[Any, Any]:
+    if not isinstance(pairs, list) or not pairs:
+        hint = "such as [[0.3, 2.5]]"
+        raise InputError(f"{written(pairs)} is not a list of pairs", hint=hint)
+    found: dict[Any, Any] = {}
+    for pair in pairs:
+        is_pair = isinstance(pair, list) and len(pair) == 2
+        if not is_pair or any(isinstance(item, list | dict) for item in pair):
+            hint = 'write [axis value, reference] pairs: [[0.3, "2us"], [0.5, "3us"]]'
+            raise InputError(f"{written(pair)} is not a pair", hint=hint)
+        if pair[0] in found:
+            raise InputError(f"duplicate axis value {written(pair[0])}", code="duplicate")
+        found[pair[0]] = pair[1]
+    return found
+
+
+PAIRS = Unit("list", _read_pairs, example='[[0.3, "2us"], [0.5, "3us"]]')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """[reference]: expected values of `column`, by value of `axis`, and their source
+
+    Times are in ps.
+    """
+
+    axis: str = key("text", REQUIRED, "axis of the sweep, such as traffic.load")
+    column: str = key("text", REQUIRED, "column of the plot, such as fct_mean")
+    label: str = key("text", REQUIRED, "name in plots and tables")
+    source: str = key("text", "", "source of the values")
+    values: Mapping[Any, float] = key(
+        PAIRS,
+        REQUIRED,
+        'pairs of an axis value and the reference, such as [[0.5, "3.2us"]]',
+    )
+
+    def __post_init__(self) -> None:
+        values = {at: _value(value, self.column) for at, value in self.values.items()}
+        object.__setattr__(self, "values", values)
+
+
+def is_time(column: str) -> bool:
+    """Return whether a column contains times: "fct_p99", "wan.ideal_mean", "job_step_ps"."""
+    return column.endswith("_ps") or column.rpartition(".")[2].startswith(("fct_", "ideal_"))
+
+
+def resolve_reference(table: Tree) -> Reference:
+    """Return the reference of a [reference] table. Raises InputError without a file."""
+    return read_table(Reference, table, key=SECTION)
+
+
+def _value(value: Any, column: str) -> float:
+    """Return a value of a column: a time with its unit, or else a number."""
+    try:
+        return float(parse_time_ps(value)) if is_time(column) else read_number(value)
+    except InputError as error:
+        hint = error.hint if is_time(column) else f"{column} is a number"
+        raise error.replace(key="values", hint=hint) from None
+
+
+def axis_problem(axis: str, resolved: Tree) -> InputError | None:
+    """Return the error if a resolved point lacks the reference's axis."""
+    known = _keys(resolved, "")
+    if axis in known:
+        return None
+    hint = did_you_mean(axis, [*known]) or "such as traffic.load"
+    return InputError(
+        f"the experiment has no key {written(axis)}", key=f"{SECTION}.axis", hint=hint
+    )
+
+
+def _keys(table: Tree, prefix: str) -> set[str]:
+    found = set()
+    for name, value in table.items():
+        found.add(f"{prefix}{name}")
+        if isinstance(value, dict):
+            found |= _keys(value, f"{prefix}{name}.")
+    return found
+
+
+# --- a point --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FlowClass:
+    """A table [flow_classes.NAME]: own traffic, or these `kinds` of flows of the main traffic."""
+
+    name: str
+    transport: PluginSpec
+    traffic: PluginSpec | None
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run, with every value explicit and valid.
+
+    `axes` maps the dotted path of each sweep axis to its value as written. `resolved` is the point
+    as an experiment file with all defaults. `file` and `directory` (absolute) are those of the
+    experiment. Sections are as in `schema.py`.
+    """
+
+    index: int
+    name: str
+    axes: Mapping[str, Any]
+    seed: int
+    topology: PluginSpec
+    transport: PluginSpec
+    traffic: PluginSpec
+    classes: tuple[FlowClass, ...]
+    packets: PacketFormat
+    fabric: Fabric
+    faults: Mapping[str, FaultSection]
+    routing: RoutingSection
+    stop: StopSection
+    measure: MeasureSection | None
+    outputs: OutputsSection
+    resolved: dict[str, Any]
+    file: str
+    directory: Path
+
+    @property
+    def end_ps(self) -> int | None:
+        """The latest end of the run, if the experiment sets one."""
+        return self.stop.max_time if self.measure is None else self.measure.end_ps
+
+    @property
+    def transport_of_class(self) -> tuple[PluginSpec, ...]:
+        """The transport of each flow class by index; 0 is the experiment's own."""
+        return (self.transport, *(c.transport for c in self.classes))
+
+    @property
+    def uses(self) -> tuple[PluginSpec, ...]:
+        """All plugins of the run."""
+        more = [use for c in self.classes for use in (c.transport, c.traffic) if use is not None]
+        topology = (self.topology, *self.topology.parts)
+        return (*topology, self.transport, self.traffic, *more, *self.fabric.plugins.values())

@@ -18,7 +18,7 @@ from netsim.html_report.slowest import flows_of
 from netsim.plots import sweeps
 from netsim.plots.networks import per_link
 from netsim.plots.style import for_people
-from netsim.results.statistics import ONE_SEED
+from netsim.results.comparison import ONE_SEED
 from netsim.units import format_bytes, format_number, format_rate, format_time
 
 ORDER, PROVENANCE = 1, 90

@@ -16,8 +16,8 @@ from netsim.model.paths import pattern_saturation
 from netsim.model.patterns import destinations
 from netsim.plugins.registry import legs_of
 from netsim.results.columns import Metric, TableSpec
+from netsim.results.comparison import margin_95
 from netsim.results.run_result import Run
-from netsim.results.statistics import margin_95
 
 if TYPE_CHECKING:
     from netsim.engine.state_views import Readings

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.engine.snapshot import Snapshot, Stored
     from netsim.engine.state_views import Readings
-    from netsim.running.stall import StallDetector
+    from netsim.running.drive import StallDetector
 
 FORMAT = 5
 """Version of the file format."""

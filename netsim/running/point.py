@@ -21,8 +21,8 @@ from netsim.reports.circuits import no_indirect_packets
 from netsim.reports.faults import deadlock_text
 from netsim.reports.flows import as_sent, locked_senders
 from netsim.results.columns import each
+from netsim.results.read import STALLED
 from netsim.results.run_result import Ending, Run, RunResult
-from netsim.running import stall
 from netsim.running.drive import (
     BEFORE,
     FINISHED,
@@ -30,12 +30,22 @@ from netsim.running.drive import (
     MEASURED,
     TIME_LIMIT,
     UNDELIVERED,
+    StallDetector,
     StepReport,
     Tuner,
     drive,
+    explain,
+    flows_in_progress,
+    may_progress_again,
+    missing,
+    not_done,
+    overdue,
+    retransmission_note,
+    stall_timeout_ps,
+    unacknowledged,
+    undelivered,
 )
 from netsim.running.mpi import PREPARE, QUIT, leading
-from netsim.running.stall import StallDetector
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -43,9 +53,6 @@ if TYPE_CHECKING:
     from netsim.model.workload import Workload
     from netsim.running.checkpoint import Checkpointer
     from netsim.running.mpi import MpiRanks
-
-STALLED = "stalled"
-"""Status of a run that makes no progress."""
 
 NO_OPTIONS = Options()
 
@@ -216,7 +223,7 @@ class _Simulation:
         began = time.perf_counter()
         self.engine = ready_engine(point, scenario, self._report, options)
         self.compile_s = time.perf_counter() - began
-        self.stall_detector = StallDetector(stall.stall_timeout_ps(self.engine))
+        self.stall_detector = StallDetector(stall_timeout_ps(self.engine))
         self.tuner = Tuner(self.engine.threads)
         if checkpointer is not None:
             checkpointer.restore(self.engine, self.stall_detector, self.readings)
@@ -234,9 +241,7 @@ class _Simulation:
         if reason == INTERRUPTED:
             self._write_checkpoint()
         if reason == TIME_LIMIT:
-            return self._ended(
-                TIME_LIMIT, "stopped by stop.max_time", stall.undelivered(self.engine)
-            )
+            return self._ended(TIME_LIMIT, "stopped by stop.max_time", undelivered(self.engine))
         if reason == UNDELIVERED:
             return self._idle()
         return Ending(reason, complete=reason in (FINISHED, MEASURED), reason=self.stall)
@@ -263,7 +268,7 @@ class _Simulation:
         if (reason := self._drive()) not in (TIME_LIMIT, UNDELIVERED):
             return reason
         if deadlock_text(self.engine):
-            return self._stalled("no progress", stall.flows_in_progress(self.engine))
+            return self._stalled("no progress", flows_in_progress(self.engine))
         return MEASURED
 
     def _on_step(self, report: StepReport) -> str | None:
@@ -289,23 +294,23 @@ class _Simulation:
         if hops < self.next_check_hops:
             return
         self.next_check_hops = 2 * hops
-        if note := stall.retransmission_note(self.engine):
+        if note := retransmission_note(self.engine):
             self.next_check_hops = INT64
             warn_once(f"{self.point.name}: {note}")
 
     def _stall(self, no_progress: bool) -> str | None:
         """Return STALLED if flows exceed the flow timeout or make no progress."""
         timeout_ps = self.stop.flow_timeout
-        if timeout_ps is not None and (late := stall.overdue(self.engine, timeout_ps)).size:
+        if timeout_ps is not None and (late := overdue(self.engine, timeout_ps)).size:
             return self._stalled("flow timeout exceeded", late)
-        if not no_progress or stall.may_progress_again(self.engine):
+        if not no_progress or may_progress_again(self.engine):
             return None
         # Newer flows may just be waiting for hosts that compute.
-        late = stall.overdue(self.engine, self.stall_detector.max_ps)
-        waiting = np.intersect1d(late, stall.missing(self.engine, self.may_lose))
+        late = overdue(self.engine, self.stall_detector.max_ps)
+        waiting = np.intersect1d(late, missing(self.engine, self.may_lose))
         if waiting.size:
             return self._stalled("no progress", waiting)
-        if self._all_delivered() and (unfinished := stall.unacknowledged(self.engine)).size:
+        if self._all_delivered() and (unfinished := unacknowledged(self.engine)).size:
             return self._stalled(f"no progress, {UNACKNOWLEDGED}", unfinished)
         return None
 
@@ -313,8 +318,8 @@ class _Simulation:
         """Return the ending of a run without packets and timers left."""
         nothing = "no events are left"
         flows, unfinished = (
-            stall.missing(self.engine, self.may_lose),
-            stall.unacknowledged(self.engine),
+            missing(self.engine, self.may_lose),
+            unacknowledged(self.engine),
         )
         if unfinished.size and not flows.size:
             reason = self._stalled(f"{nothing}, {UNACKNOWLEDGED}", unfinished)
@@ -323,22 +328,20 @@ class _Simulation:
 
     def _ended(self, reason: str, what: str, flows: np.ndarray) -> Ending:
         """Return the ending of a run that is incomplete if flows or tasks are left."""
-        if not flows.size and not stall.not_done(self.engine).size:
+        if not flows.size and not not_done(self.engine).size:
             return Ending(reason, complete=True)
         if flows.size:
             what += f", {flows.size} of {len(self.scenario.flows)} flows not delivered"
         if reason == TIME_LIMIT:  # intended, so nothing to explain
             return Ending(reason, complete=False, reason=what)
-        return Ending(reason, complete=False, reason=stall.explain(self.engine, flows, what))
+        return Ending(reason, complete=False, reason=explain(self.engine, flows, what))
 
     def _all_delivered(self) -> bool:
         unfinished = np.zeros(len(self.scenario.flows), bool)
-        return (
-            not stall.missing(self.engine, unfinished).size and not stall.not_done(self.engine).size
-        )
+        return not missing(self.engine, unfinished).size and not not_done(self.engine).size
 
     def _stalled(self, what: str, flows: np.ndarray) -> str:
-        self.stall = stall.explain(self.engine, flows, what)
+        self.stall = explain(self.engine, flows, what)
         return STALLED
 
     def _report(self, phase: str, report: StepReport = BEFORE) -> None:

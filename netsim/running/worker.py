@@ -37,7 +37,7 @@ from netsim.common.inputs import path_problem
 from netsim.common.writing import write_text
 from netsim.errors import InputError
 from netsim.experiment.document import FABRIC_PLUGINS, PLUGIN_SECTIONS
-from netsim.experiment.model import FlowClass, Point
+from netsim.experiment.schema import FlowClass, Point
 from netsim.model.fabric import Fabric
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, PluginSpec

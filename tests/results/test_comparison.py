@@ -10,8 +10,7 @@ from small_runs import fat_tree
 from netsim import load
 from netsim.plugins import registry
 from netsim.results import results_in
-from netsim.results.comparison import compare
-from netsim.results.statistics import bootstrap_95, margin_95
+from netsim.results.comparison import bootstrap_95, compare, margin_95
 
 
 @pytest.fixture

@@ -27,8 +27,8 @@ from netsim.results import (
 )
 from netsim.results.columns import Column, TableSpec
 from netsim.results.destination import check_destination, prepare_sweep
-from netsim.results.saturation import Saturation, is_saturated, next_loads, saturation_of
 from netsim.results.write import failed_row
+from netsim.running.saturation import Saturation, is_saturated, next_loads, saturation_of
 
 
 def test_written_result_loads_with_equal_tables(tmp_path):

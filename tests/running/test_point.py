@@ -19,10 +19,9 @@ from netsim.errors import RunError
 from netsim.experiment import Experiment, Point, locate
 from netsim.results import load_result, summary_of, write_result
 from netsim.results.write import sweep_row
-from netsim.running.drive import StepReport, drive
+from netsim.running.drive import StallDetector, StepReport, drive
 from netsim.running.estimate import Code, code_needed, estimate
 from netsim.running.point import Progress, simulate
-from netsim.running.stall import StallDetector
 
 SMALL = {"topology": 'kind = "fat_tree"\nhosts_per_leaf = 4\nleaves = 4\nhost_rate = "100Gbps"'}
 

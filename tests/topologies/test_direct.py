@@ -26,8 +26,8 @@ from netsim.model.paths import (
 from netsim.model.patterns import uniform
 from netsim.plugins.registry import legs_of
 from netsim.results.run_result import RunResult
-from netsim.results.saturation import is_saturated
 from netsim.running.point import simulate
+from netsim.running.saturation import is_saturated
 
 RATE = 800e9
 DRAGONFLY = {"kind": "dragonfly", "switches_per_group": 4}

@@ -16,7 +16,7 @@ from netsim.cli.app import app
 from netsim.validation import cases as cases_module
 from netsim.validation import congestion, outcomes
 from netsim.validation.cases import GROUPS, Case, Row, Verdict, cases
-from netsim.validation.page import page_text, write_page
+from netsim.validation.run import page_text, write_page
 from netsim.workloads.validation.measures import CHANGE
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparisons.md"

@@ -36,6 +36,7 @@ from netsim.engine.compiling.declarations import (
     read_protocol,
     read_routing,
 )
+from netsim.engine.compiling.unsupported_code import inside, node_of, tree_of, without_value
 from netsim.engine.kernels import fields
 from netsim.engine.kernels.fields import RouterRecord, RoutingPortRecord
 from netsim.engine.kernels.handlers import (
@@ -52,7 +53,6 @@ from netsim.engine.kernels.layout import fields_of
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.model.workload import is_program
 from netsim.plugins.registry import Plugin
-from netsim.plugins.source import inside, node_of, tree_of, without_value
 
 CORRECT = ("netsim.engine.", "netsim.model.", "netsim.blocks.")
 """Modules with functions that may do more, or are correct."""
