@@ -80,31 +80,15 @@ FAILED, WRONG, INTERRUPTED, ENDED = 1, 2, 130, 143
 
 
 class FailedRun(click.ClickException):
-    """A failed run, reported without a traceback."""
+    """A failed run, or wrong input, reported without a traceback."""
 
-    exit_code = FAILED
+    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
     def show(self, file: IO[Any] | None = None) -> None:
         for line in self.message.splitlines():
             click.echo(f"error: {line}", file=file or sys.stderr)
-
-
-class WrongInput(FailedRun):
-    """Invalid input."""
-
-    exit_code = WRONG
-
-
-class Interrupted(FailedRun):
-    """Ctrl-C, with nothing to save."""
-
-    exit_code = INTERRUPTED
-
-
-class Ended(FailedRun):
-    """SIGTERM while there is nothing to save."""
-
-    exit_code = ENDED
 
 
 class LazyGroup(click.Group):
@@ -150,12 +134,12 @@ class LazyGroup(click.Group):
             if error.hint == TRUST:
                 command = shlex.join(["netsim", *ctx.meta[GIVEN], "--trust"])
                 error = error.replace(hint=f"read it; then run it with: {command}")
-            raise WrongInput(str(error)) from None
+            raise FailedRun(str(error), WRONG) from None
         except RunError as error:
             raise FailedRun(str(error)) from None
         except KeyboardInterrupt:
-            kind = Ended if interruption.exit_code == ENDED else Interrupted
-            raise kind("interrupted") from None
+            status = ENDED if interruption.exit_code == ENDED else INTERRUPTED
+            raise FailedRun("interrupted", status) from None
 
 
 def _keep_fonts() -> None:

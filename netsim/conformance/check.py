@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from netsim.common.steps import step
 from netsim.conformance import builder_cases, engine_cases
@@ -70,17 +71,9 @@ def kind_of(file: str | Path) -> str:
     raise InputError(message, file=str(file), hint=f"it is recognized by a function: {known}")
 
 
-def load_testbed(
-    plugin: str | Path,
-    kind: str | None = None,
-    *,
-    settings: Settings = None,
-    seed: int = 1,
-    long: bool = False,
-) -> Testbed:
-    """Return the testbed of a plugin; arguments as those of `check`."""
-    kind = kind or kind_of(plugin)
-    return TESTBEDS[kind].of(plugin, settings=settings, seed=seed, long=long)
+def load_testbed(plugin: str | Path, kind: str | None = None, **options: Any) -> Testbed:
+    """Return the testbed of a plugin; arguments as those of `check`, but the cases."""
+    return TESTBEDS[kind or kind_of(plugin)].of(plugin, **options)
 
 
 def check(

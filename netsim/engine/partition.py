@@ -36,6 +36,9 @@ PACKETS = (
 )
 """Whose packets are in a snapshot, in this order, and where their ends are."""
 
+FIBERS = ("first_fiber", "last_fiber")
+"""Where a switch's fibers are."""
+
 LOGGED = ("hosts.program_hosts", "first_row", "next_row")
 """Likewise for the rows of a program's log."""
 
@@ -43,35 +46,6 @@ TOTALS = (
     *("hops", "delivered", "finished", "tasks_done", "under_way", "expected", "payload_bytes"),
 )
 """Fields of the clock that each part counts for itself since the last snapshot."""
-
-KINDS = {
-    **dict.fromkeys(
-        ("ports", "readers", "routing_ports", "faults", "circuits", "first_new"), "port"
-    ),
-    **dict.fromkeys(("queues", "losses"), "queue"),
-    **dict.fromkeys(("unread", "busy", "dirty_ports", "waiting_ports", "indirect_ready"), "word"),
-    **dict.fromkeys(("switches", "routers"), "switch"),
-    "flow_rows": "flow_row",
-    "fibers": "fiber",
-    "levels": "level",
-    "level_times": "level_time",
-    "samples": "sample",
-    "series_due": "host",
-    "copies": "copy",
-    "nics": "nic",
-    "host_ports": "host_port",
-    "port_choices": "choice",
-    "tx": "sender",
-    "rx": "receiver",
-    "send_task": "sender",
-    "bits": "bit",
-    "timers": "timer",
-    "heap": "heap",
-    "tasks": "task",
-    "program_hosts": "host",
-    "next_event": "node",
-}
-"""What the rows of arrays are of that several parts change. Other arrays are the same in all."""
 
 
 class Partition:
@@ -91,10 +65,10 @@ class Partition:
         groups = {name: getattr(self._state, name) for name in ("links", "hosts", "clock")}
         found = [
             f"{group}.{name}"
-            for name, kind in KINDS.items()
+            for name, (n_rows, _) in self._owned.items()
             for group, arrays in groups.items()
             # An array of a feature that the run does not use has one row.
-            if hasattr(arrays, name) and getattr(arrays, name).shape[0] == self._kinds[kind][0]
+            if hasattr(arrays, name) and getattr(arrays, name).shape[0] == n_rows
         ]
         return [*found, snapshot.LOG] if LOGGED[0] in found else found
 
@@ -104,11 +78,12 @@ class Partition:
             hosts, first, following = LOGGED
             records = array_at(self._state, hosts)[self.rows(hosts)]
             return rows_of(records[first], records[following] - records[first])
-        return self._kinds[KINDS[path.split(".")[1]]][1]()
+        return self._owned[path.split(".")[1]][1]()
 
     @cached_property
-    def _kinds(self) -> Mapping[str, tuple[int, Callable[[], Array]]]:
-        """The number of rows of each kind, and what finds own ones."""
+    def _owned(self) -> Mapping[str, tuple[int, Callable[[], Array]]]:
+        """By the names of arrays that several parts change: their number of rows, and what finds
+        own ones. Other arrays are the same in all."""
         net, links = self._state.net, self._state.links
         share: Any = self._state.share
         ports, hosts, sent, received = share.ports, share.hosts, share.sent, share.received
@@ -120,7 +95,6 @@ class Partition:
         n_rows = int(links.series_clock["n_rows"][0])
         words, tasks = bitmap_words(self._simulation, self._protocol), self._state.hosts.tasks
         n_tx_bits, n_rx_bits = int(words.tx.sum()), int(words.rx.sum())
-        fibers = np.asarray(links.switches)["first_fiber"], np.asarray(links.switches)["last_fiber"]
         n_watched = links.watched.shape[0]
         n_host_ports = self._simulation.network.n_host_ports
         per_switch = getattr(self._simulation.fabric.routing.module, "COUPLED", False)
@@ -157,46 +131,54 @@ class Partition:
             begins = np.arange(0, links.copies.shape[0], n_watched)
             return np.add.outer(begins, columns).reshape(-1)
 
-        return {
-            "node": (self._of_node.size, lambda: own),
-            "switch": (self._of_node.size - net.n_hosts, lambda: switches - net.n_hosts),
-            "word": (
+        def fibers() -> Array:
+            first, last = (links.switches[name][switches - net.n_hosts] for name in FIBERS)
+            return rows_of(first, last - first)
+
+        n_fibers = int((links.switches["last_fiber"] - links.switches["first_fiber"]).sum())
+        n_timers = int(first_timer[-1])
+        hosts_and_timers = first_timer + np.arange(first_timer.size)
+        task_host = np.asarray(tasks)["host"]
+        rows_by_names: tuple[tuple[str, int, Callable[[], Array]], ...] = (
+            ("ports readers routing_ports faults circuits first_new", n_ports, lambda: ports),
+            ("queues losses", n_ports * classes, lambda: rows_of(ports * classes, classes)),
+            (
+                "unread busy dirty_ports waiting_ports indirect_ready",
                 int(np.asarray(net.first_word)[-1]),
                 lambda: cut_from(net.first_word, switches),
             ),
-            "flow_row": (n_tables * n_flow_rows, flow_rows),
-            "fiber": (
-                int((fibers[1] - fibers[0]).sum()),
-                lambda: rows_of(
-                    *(one[switches - net.n_hosts] for one in (fibers[0], fibers[1] - fibers[0]))
-                ),
+            (
+                "switches routers",
+                self._of_node.size - net.n_hosts,
+                lambda: switches - net.n_hosts,
             ),
-            "port": (n_ports, lambda: ports),
-            "queue": (n_ports * classes, lambda: rows_of(ports * classes, classes)),
-            "level": (levels, own_levels),
-            "level_time": (
+            ("flow_rows", n_tables * n_flow_rows, flow_rows),
+            ("fibers", n_fibers, fibers),
+            ("levels", levels, own_levels),
+            (
+                "level_times",
                 levels * BINS_APART,
                 lambda: rows_of(own_levels() * BINS_APART, BINS_APART),
             ),
-            "sample": (links.samples.shape[0] if n_rows else 0, samples),
-            "copy": (links.copies.shape[0] if n_watched else 0, copies),
-            "host": (net.n_hosts, lambda: hosts),
-            "host_port": (self._simulation.network.n_host_ports, lambda: share.host_ports),
-            "nic": (self._state.hosts.nics.shape[0], lambda: share.nics),
-            "sender": (n_flows, lambda: sent),
-            "receiver": (n_flows, lambda: received),
-            "choice": (2 * n_flows, lambda: np.concatenate([sent, n_flows + received])),
-            "bit": (n_tx_bits + n_rx_bits, bits),
-            "timer": (int(first_timer[-1]) + TIMER_RX, lambda: cut_from(first_timer, hosts)),
-            "heap": (
-                int(first_timer[-1]) + net.n_hosts,
-                lambda: cut_from(first_timer + np.arange(first_timer.size), hosts),
-            ),
-            "task": (
+            ("samples", links.samples.shape[0] if n_rows else 0, samples),
+            ("series_due program_hosts", net.n_hosts, lambda: hosts),
+            ("copies", links.copies.shape[0] if n_watched else 0, copies),
+            ("nics", self._state.hosts.nics.shape[0], lambda: share.nics),
+            ("host_ports", n_host_ports, lambda: share.host_ports),
+            ("port_choices", 2 * n_flows, lambda: np.concatenate([sent, n_flows + received])),
+            ("tx send_task", n_flows, lambda: sent),
+            ("rx", n_flows, lambda: received),
+            ("bits", n_tx_bits + n_rx_bits, bits),
+            ("timers", n_timers + TIMER_RX, lambda: cut_from(first_timer, hosts)),
+            ("heap", n_timers + net.n_hosts, lambda: cut_from(hosts_and_timers, hosts)),
+            (
+                "tasks",
                 tasks.shape[0],
-                lambda: np.flatnonzero(self._of_node[np.asarray(tasks)["host"]] == self.part),
+                lambda: np.flatnonzero(self._of_node[task_host] == self.part),
             ),
-        }
+            ("next_event", self._of_node.size, lambda: own),
+        )
+        return {name: (n, rows) for names, n, rows in rows_by_names for name in names.split()}
 
     @cached_property
     def _outgoing(self) -> tuple[Array, Array]:

@@ -95,6 +95,10 @@ class FlowStates:
     base_rtt_ps: Ints  # full data packet out, control packet back, unloaded
 
 
+OF_RECEIVERS = ("done_ps", "received_bytes")
+FLOW_COLUMNS = {one.name for one in dataclasses.fields(FlowStates)} - {"traffic_class"}
+
+
 @dataclass(frozen=True)
 class TaskStates:
     """The tasks in table order: copies, int64[n_tasks], -1 where a time is unknown.
@@ -203,27 +207,12 @@ def idle_ps(state: State) -> int:
 
 def flow_states(state: State) -> FlowStates:
     """Return the state of each flow."""
-    tx, rx = state.hosts.tx, state.hosts.rx
-    return FlowStates(
-        size_bytes=_view(tx, "size_bytes"),
-        start_ps=_view(tx, "start_ps"),
-        waits_for=_view(tx, "waits_for"),
-        done_ps=_view(rx, "done_ps"),
-        acked_ps=_view(tx, "acked_ps"),
-        finished=_view(tx, "finished"),
-        received_bytes=_view(rx, "received_bytes"),
-        sent_packets=_view(tx, "sent_packets"),
-        retransmits=_view(tx, "retransmits"),
-        traffic_class=_view(tx, "prio"),
-        base_rtt_ps=_view(tx, "base_rtt_ps"),
-    )
-
-
-def _view(records: Any, field: str) -> Ints:
-    """Return a read-only view of a field of all records."""
-    column = np.asarray(records)[field]
-    column.flags.writeable = False
-    return column
+    tx, rx = np.asarray(state.hosts.tx), np.asarray(state.hosts.rx)
+    views = {name: (rx if name in OF_RECEIVERS else tx)[name] for name in FLOW_COLUMNS}
+    views["traffic_class"] = tx["prio"]
+    for view in views.values():
+        view.flags.writeable = False
+    return FlowStates(**views)
 
 
 def _in_flight(state: State) -> tuple[int, int]:

@@ -173,6 +173,9 @@ EXTRACTED = "netsim-stored-"
 PLUGIN_KEYS = ("kind", *FABRIC_PLUGINS)
 """Keys that name a plugin; those after the first are in [fabric]."""
 
+OPTIONS = ("threads", "checked", "force", "checkpoint_s", "must_fit", "origin")
+"""Of `RunOptions`, those that travel."""
+
 WORKERS = Workers(idle_s=60.0)
 """Worker processes of this process, for a scheduler."""
 
@@ -195,12 +198,7 @@ def point_spec(run: PointRun, options: RunOptions) -> dict[str, Any]:
             "plugins": provenance.plugins,
             "git": provenance.git(),
         },
-        "threads": options.threads,
-        "checked": options.checked,
-        "force": options.force,
-        "checkpoint_s": options.checkpoint_s,
-        "must_fit": options.must_fit,
-        "origin": options.origin,
+        "options": {name: getattr(options, name) for name in OPTIONS},
     }
     spec: dict[str, Any] = plain(described)
     return spec
@@ -219,8 +217,7 @@ def rebuild(spec: Mapping[str, Any]) -> tuple[PointRun, RunOptions]:
         inputs=(),
         git=lambda: known["git"],
     )
-    names = ("threads", "checked", "force", "checkpoint_s", "must_fit", "origin")
-    options = RunOptions(**{name: spec[name] for name in names})
+    options = RunOptions(**spec["options"])
     _require_same(code_inputs(), spec)
     point = _point(spec)
     _require_same(run_inputs(point), spec)

@@ -212,6 +212,21 @@ def parameter_value(value: Any, choices: tuple[str, ...]) -> int | float:
     return value if isinstance(value, float) else int(value)
 
 
+class Handled:
+    """What the file of a plugin with handlers declares."""
+
+    handlers: Mapping[str, FunctionType]
+
+    def has(self, handler: str) -> bool:
+        """Return whether the file defines this handler."""
+        return self.handlers[handler] is not DEFAULTS[handler]
+
+
+TABLES = (HANDLERS, QUEUE_HANDLERS, ROUTING_HANDLERS)
+DEFAULTS = {name: row.default for table in TABLES for name, row in table.items()}
+"""What stands in the place of handlers that a file does not define."""
+
+
 # --- transports -----------------------------------------------------------------------------------
 
 SETTABLE = {
@@ -232,7 +247,7 @@ DECLARATIONS = (
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Protocol(Handled):
     """A transport's state fields, timers, bitmaps, parameters and handlers."""
 
     modules: tuple[ModuleType, ...]
@@ -249,10 +264,6 @@ class Protocol:
     handlers: Mapping[str, FunctionType]
     own_names: tuple[Mapping[str, str], ...] = ({},)
     """For each transport: record names of fields that its file names differently."""
-
-    def has(self, handler: str) -> bool:
-        """Return whether the transport defines this handler."""
-        return self.handlers[handler] is not HANDLERS[handler].default
 
 
 def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> Protocol:
@@ -292,7 +303,7 @@ ONLY_COUPLED = ("on_arrival", "on_departure")
 
 
 @dataclass(frozen=True)
-class Discipline:
+class Discipline(Handled):
     """A queue discipline's state, parameters, handlers and the services that these call. ``packet``
     has none of the transports' fields."""
 
@@ -305,10 +316,6 @@ class Discipline:
     coupled: bool
     handlers: Mapping[str, FunctionType]
     services: frozenset[Callable[..., Any]]
-
-    def has(self, handler: str) -> bool:
-        """Return whether the discipline defines this handler."""
-        return self.handlers[handler] is not QUEUE_HANDLERS[handler].default
 
     @property
     def moves_packets(self) -> bool:
@@ -335,7 +342,7 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
         hint = "COUPLED = True has the ports of a switch simulated in the order of time"
         raise declared.wrong("SWITCH_STATE", "requires coupled ports", hint)
     handlers = {name: declared.handler(row) for name, row in QUEUE_HANDLERS.items()}
-    has = {name: handlers[name] is not row.default for name, row in QUEUE_HANDLERS.items()}
+    has = {name: handlers[name] is not DEFAULTS[name] for name in handlers}
     for handler in ONLY_COUPLED:
         if has[handler] and not coupled:
             raise declared.wrong(handler, "requires coupled ports", "COUPLED = True")
@@ -483,7 +490,7 @@ of entity ``a * number + b``."""
 
 
 @dataclass(frozen=True)
-class RoutingAlgorithm:
+class RoutingAlgorithm(Handled):
     """A routing algorithm's state, parameters and handlers. ``packet`` has none of the transports'
     fields. ``ahead``: its choices depend on nothing that a run changes. ``via``: packets may go via
     another group. A flow table has ``n_rows``, or 0; a switch publishes ``n_published`` values.
@@ -505,10 +512,6 @@ class RoutingAlgorithm:
     handlers: Mapping[str, FunctionType]
     uses: frozenset[Callable[..., Any]]
 
-    def has(self, handler: str) -> bool:
-        """Return whether the algorithm defines this handler."""
-        return self.handlers[handler] is not ROUTING_HANDLERS[handler].default
-
 
 def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> RoutingAlgorithm:
     """Check a routing algorithm's declarations. Raises InputError."""
@@ -521,7 +524,7 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
     for one in (one for one, *_ in salts if one in (*state, *fields_of(RoutingPortRecord))):
         raise declared.wrong("PORT_SALTS", f"duplicate or reserved field {one}")
     handlers = {name: declared.handler(row) for name, row in ROUTING_HANDLERS.items()}
-    has = {name: handlers[name] is not row.default for name, row in ROUTING_HANDLERS.items()}
+    has = {name: handlers[name] is not DEFAULTS[name] for name in handlers}
     used = functions_of(module, [handlers[name] for name in handlers if has[name]])
     needs = [name for name in COUPLED_ROUTING if has[name]]
     needs += ["SWITCH_STATE"] if getattr(module, "SWITCH_STATE", ()) else []

@@ -30,6 +30,9 @@ RECORDS = {
 }
 """Records to which transports add fields, with the engine's own fields."""
 
+PER_FLOW = ("tx_timers", "rx_timers", "tx_bitmaps", "rx_bitmaps")
+"""What each flow has as many of as its transport declares."""
+
 TAKEN = {*chain(*RECORDS.values()), *fields_of(fields.ParameterRecord), *Env._fields}
 OF_PORTS = {*fields_of(fields.PortRecord), *fields_of(fields.QueueRecord)}
 """Field names that handlers already use: TAKEN, and with telemetry also those of ports."""
@@ -164,18 +167,13 @@ def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
     host_timers = [protocol.host_timers for protocol in protocols]
     if sum(host_timers) > MAX_TIMERS:
         raise InputError(f"together {' and '.join(names)} have more than {MAX_TIMERS} host timers")
+    records = {name: _union([getattr(one, name) for one in protocols]) for name in RECORDS}
     return Protocol(
         modules=tuple(dict.fromkeys(m for protocol in protocols for m in protocol.modules)),
-        tx=_union([protocol.tx for protocol in protocols]),
-        rx=_union([protocol.rx for protocol in protocols]),
-        host=_union([protocol.host for protocol in protocols]),
-        packet=_union([protocol.packet for protocol in protocols]),
+        **records,
         pars=tuple(par for protocol in protocols for par in protocol.pars),
-        tx_timers=max(protocol.tx_timers for protocol in protocols),
-        rx_timers=max(protocol.rx_timers for protocol in protocols),
+        **{name: max(getattr(one, name) for one in protocols) for name in PER_FLOW},
         host_timers=sum(host_timers),
-        tx_bitmaps=max(protocol.tx_bitmaps for protocol in protocols),
-        rx_bitmaps=max(protocol.rx_bitmaps for protocol in protocols),
         handlers={name: _joined(handler, protocols) for name, handler in HANDLERS.items()},
         own_names=tuple(own for protocol in protocols for own in protocol.own_names),
     )
