@@ -9,7 +9,7 @@ from reference.simulator import Simulator
 from reference.switch import SwitchPort
 
 from netsim.engine.engine import Engine
-from netsim.engine.state_views import QueueLevels, SeriesReading
+from netsim.engine.state_views import QueueLevels, Sampled, SeriesReading
 from netsim.model.sampling import Sampling
 
 FIELDS = {
@@ -45,9 +45,13 @@ def equal(a: SeriesReading, b: SeriesReading, besides: tuple[str, ...] = ()) -> 
     for field in fields(SeriesReading):
         if field.name not in besides:
             mine, other = getattr(a, field.name), getattr(b, field.name)
-            pairs = zip(mine.values(), other.values(), strict=True) if mine is a.fields else ()
-            for one, two in pairs or [(mine, other)]:
-                assert np.array_equal(one, two), field.name
+            if isinstance(mine, Sampled):
+                assert np.array_equal(mine.things, other.things), field.name
+                assert mine.values.keys() == other.values.keys()
+                for name, values in mine.values.items():
+                    assert np.array_equal(values, other.values[name]), (field.name, name)
+            else:
+                assert np.array_equal(mine, other), field.name
 
 
 def compare_series(case: Case, simulator: Simulator, engine: Engine) -> None:
@@ -57,23 +61,19 @@ def compare_series(case: Case, simulator: Simulator, engine: Engine) -> None:
     moments = simulator.series.up_to(engine.now_ps)
     assert found.end_ps.tolist() == [moment.time_ps for moment in moments]
     n_traffic_classes = engine.fabric.n_link_classes
-    for k, queue in enumerate(found.queues.tolist()):
+    for k, queue in enumerate(found.queues.things.tolist()):
         port, c = divmod(queue, n_traffic_classes)
         counters = [moment.counters[port, c] for moment in moments]
-        for ours, name in (
-            (found.queue_sent_bytes, "bytes"),
-            (found.drops, "drops"),
-            (found.trims, "trims"),
-            (found.ecn_marks, "ecn_marks"),
-            (found.paused_ps, "paused_ps"),
-        ):
+        for name in ("bytes", "drops", "trims", "ecn_marks", "paused_ps"):
+            ours = found.queues.values["sent_bytes" if name == "bytes" else name]
             expected = [getattr(each, name) for each in counters]
             assert np.cumsum(ours[:, k]).tolist() == expected, (name, port, c)
         _compare_levels(simulator, engine, levels, found, (k, port, c))
-    for name, ours in (("delivered", found.flow_delivered_bytes), ("sent", found.flow_sent_bytes)):
+    own = dict(found.flows.values)
+    for name in ("delivered", "sent"):
         expected = [getattr(moment, name) for moment in moments]
-        assert np.cumsum(ours, axis=0).tolist() == expected, name
-    for name, values in found.fields.items():
+        assert np.cumsum(own.pop(f"{name}_bytes"), axis=0).tolist() == expected, name
+    for name, values in own.items():
         assert values.tolist() == [[s[name] for s in moment.senders] for moment in moments]
     _compare_hosts(case, found, engine)
 
@@ -90,14 +90,20 @@ def _compare_levels(
     queue = port * engine.fabric.n_link_classes + c
     where = simulator.ports[port]
     if not isinstance(where, SwitchPort):
-        assert not found.max_bytes[:, k].any()
+        assert not found.queues.values["max_queue_bytes"][:, k].any()
         assert levels.mean_bytes[queue] == 0
         return
     assert isinstance(where.held, Held)
     history, begin = where.held.history[c], 0
     for j, end in enumerate(found.end_ps.tolist()):
-        assert found.max_bytes[j, k] == largest(history, begin, end), (port, c, j)
-        assert found.mean_bytes[j, k] == area(history, begin, end) / (end - begin)
+        assert found.queues.values["max_queue_bytes"][j, k] == largest(history, begin, end), (
+            port,
+            c,
+            j,
+        )
+        assert found.queues.values["mean_queue_bytes"][j, k] == area(history, begin, end) / (
+            end - begin
+        )
         begin = end
     assert levels.mean_bytes[queue] == area(history, 0, engine.now_ps) / engine.now_ps
     exact = percentile(history, engine.now_ps)
@@ -108,14 +114,14 @@ def _compare_levels(
 def _compare_hosts(case: Case, found: SeriesReading, engine: Engine) -> None:
     """Compare a host's bytes with those of its ports and of the flows that end there."""
     n_traffic_classes = engine.fabric.n_link_classes
-    ports = found.queues // n_traffic_classes
+    ports = found.queues.things // n_traffic_classes
     dst = np.array([flow[1] for flow in case.flows])
     for host in range(case.n_hosts):
         first, end = engine.network.node_first_port[host : host + 2].tolist()
         own = (first <= ports) & (ports < end)
-        sent = found.queue_sent_bytes[:, own].sum(axis=1)
-        assert found.host_sent_bytes[:, host].tolist() == sent.tolist()
-        delivered = found.flow_delivered_bytes[:, dst == host].sum(axis=1)
-        assert found.host_delivered_bytes[:, host].tolist() == delivered.tolist()
+        sent = found.queues.values["sent_bytes"][:, own].sum(axis=1)
+        assert found.hosts.values["sent_bytes"][:, host].tolist() == sent.tolist()
+        delivered = found.flows.values["delivered_bytes"][:, dst == host].sum(axis=1)
+        assert found.hosts.values["delivered_bytes"][:, host].tolist() == delivered.tolist()
     received = engine.conservation().bytes.received
-    assert found.host_received_bytes.sum() == received
+    assert found.hosts.values["received_bytes"].sum() == received

@@ -575,33 +575,31 @@ COUNTED = ("sent_bytes", "drops", "trims", "ecn_marks")  # counters of queues in
 
 
 @dataclass(frozen=True)
+class Sampled:
+    """Series of some things, by column: int64[intervals, things] except means and fields.
+
+    Things are port classes (``port * n_traffic_classes + class``), hosts or flows. ``tx.NAME`` and
+    ``rx.NAME`` are fields of flows at an interval's end; others count within it.
+    """
+
+    things: Ints
+    values: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
 class SeriesReading:
-    """Series of a run up to now: copies, int64[intervals, things] except floats.
+    """Series of a run up to now, as copies.
 
     Intervals end at `end_ps`, int64[intervals]; the last one ends now. The others last
-    `interval_ps`, which is `first_interval_ps`, doubled as often as room required. Things are port
-    classes (``port * n_traffic_classes + class``), hosts or flows.
+    `interval_ps`, which is `first_interval_ps`, doubled as often as room required.
     """
 
     first_interval_ps: int
     interval_ps: int
     end_ps: Ints
-    queues: Ints  # [things]: indices
-    mean_bytes: NDArray[np.float64]
-    max_bytes: Ints
-    queue_sent_bytes: Ints
-    drops: Ints
-    trims: Ints
-    ecn_marks: Ints
-    paused_ps: Ints
-    hosts: Ints  # [things]
-    host_sent_bytes: Ints
-    host_received_bytes: Ints
-    host_delivered_bytes: Ints
-    flows: Ints  # [things]
-    flow_sent_bytes: Ints
-    flow_delivered_bytes: Ints
-    fields: dict[str, np.ndarray]  # values at an interval's end
+    queues: Sampled
+    hosts: Sampled
+    flows: Sampled
 
 
 @dataclass(frozen=True)
@@ -624,34 +622,27 @@ def read_series(
     queues = (sampling.ports[:, None] * n_traffic_classes + np.arange(n_traffic_classes)).reshape(
         -1
     )
-    found = _queue_series(state, queues, n_traffic_classes, end_ps, now_ps)
+    of_queues = _queue_series(state, queues, n_traffic_classes, end_ps, now_ps)
     copies = _copies(state, end_ps)
-    hosts = _of_hosts(copies[NIC], sampling, network)
-    ports = {name: _in_each(found[name]) for name in (*COUNTED, "paused_ps")}
-    fields = {}
+    of_hosts = _in_each(_of_hosts(copies[NIC], sampling, network))
+    of_flows = {
+        "sent_bytes": _in_each(copies[SENDER][:, :, 0]),
+        "delivered_bytes": _in_each(copies[RECEIVER][:, :, 0]),
+    }
     for side, kind, first in (("tx", SENDER, len(TX_WORDS)), ("rx", RECEIVER, len(RX_WORDS))):
         record: Any = np.asarray(getattr(state.hosts, side)).dtype
         names = [name for name in sampling.fields if name.startswith(f"{side}.")]
         for k, name in enumerate(names, first):
             values = np.ascontiguousarray(copies[kind][:, :, k])
-            fields[name] = values.view(record[name.partition(".")[2]].base)
+            of_flows[name] = values.view(record[name.partition(".")[2]].base)
+    host_columns = ("sent_bytes", "received_bytes", "delivered_bytes")
     return SeriesReading(
-        first_interval_ps=sampling.interval_ps,
-        interval_ps=interval_ps,
-        end_ps=end_ps,
-        queues=queues,
-        mean_bytes=found["mean_bytes"],
-        max_bytes=found["max_bytes"],
-        queue_sent_bytes=ports.pop("sent_bytes"),
-        **ports,
-        hosts=sampling.hosts,
-        host_sent_bytes=_in_each(hosts[:, :, 0]),
-        host_received_bytes=_in_each(hosts[:, :, 1]),
-        host_delivered_bytes=_in_each(hosts[:, :, 2]),
-        flows=sampling.flows,
-        flow_sent_bytes=_in_each(copies[SENDER][:, :, 0]),
-        flow_delivered_bytes=_in_each(copies[RECEIVER][:, :, 0]),
-        fields=fields,
+        sampling.interval_ps,
+        interval_ps,
+        end_ps,
+        Sampled(queues, of_queues),
+        Sampled(sampling.hosts, {name: of_hosts[:, :, k] for k, name in enumerate(host_columns)}),
+        Sampled(sampling.flows, of_flows),
     )
 
 
@@ -697,10 +688,10 @@ class _Pending:
 def _queue_series(
     state: State, queues: Ints, n_traffic_classes: int, end_ps: Ints, now_ps: int
 ) -> dict[str, Any]:
-    """Return per queue: totals at the interval ends; mean and maximum within intervals."""
+    """Return per queue: mean and maximum in each interval, and counts."""
     links, n = state.links, len(end_ps)
     if not queues.size or not n:
-        names = (*COUNTED, "paused_ps", "max_bytes", "mean_bytes")
+        names = ("mean_queue_bytes", "max_queue_bytes", *COUNTED, "paused_ps")
         return {name: np.zeros((n, queues.size), np.int64) for name in names}
     interval_ps = int(links.series_clock["interval_ps"][0])
     samples = np.asarray(links.samples).reshape(-1, queues.size)[:n]
@@ -715,19 +706,19 @@ def _queue_series(
     port, cls = np.divmod(queues, n_traffic_classes)
     records = np.asarray(links.queues)[queues]
     paused = (np.asarray(links.ports["paused"])[port] >> cls) & 1
-    found = {name: filled(name, records[name]) for name in COUNTED}
-    found["paused_ps"] = filled(
-        "paused_ps", records["paused_ps"] + paused * (at - records["paused_since"])
-    )
+    counted = {name: records[name] for name in COUNTED}
+    counted["paused_ps"] = records["paused_ps"] + paused * (at - records["paused_since"])
     # The level at an interval's start counts too.
     holds = np.where(begins <= pending.free_at, pending.held, pending.after)
     peak = np.maximum(pending.levels["peak_bytes"], pending.held)
     now = np.where(np.arange(n)[:, None] == closed, peak, holds)
-    found["max_bytes"] = filled("max_bytes", now)
     high, low = pending.area(at)
     high, low = _in_each(filled("area_high", high)), _in_each(filled("area_low", low))
-    found["mean_bytes"] = _area(high, low) / (at - begins)
-    return found
+    return {
+        "mean_queue_bytes": _area(high, low) / (at - begins),
+        "max_queue_bytes": filled("max_bytes", now),
+        **{name: _in_each(filled(name, value)) for name, value in counted.items()},
+    }
 
 
 def _area(high: Ints, low: Ints) -> NDArray[np.float64]:

@@ -254,7 +254,7 @@ def recovery_metrics(engine: Engine) -> dict[str, Any]:
     measured from the last failure before it.
     """
     found, faults = engine.series(), engine.faults
-    if found is None or faults is None or not found.flows.size:
+    if found is None or faults is None or not found.flows.things.size:
         return {}
     downs = np.unique(faults.outages_ps[: faults.outage_ptr[-1], 0])
     downs = downs[downs < engine.now_ps]
@@ -262,7 +262,8 @@ def recovery_metrics(engine: Engine) -> dict[str, Any]:
         return {}
     states = engine.flow_states()
     times, never = [], 0
-    for flow, delivered in zip(found.flows.tolist(), found.flow_delivered_bytes.T, strict=True):
+    series = found.flows.values["delivered_bytes"].T
+    for flow, delivered in zip(found.flows.things.tolist(), series, strict=True):
         lost_nothing = states.retransmits[flow] == 0 and states.done_ps[flow] >= 0
         if states.waits_for[flow] > 0 or lost_nothing:
             continue

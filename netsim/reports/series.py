@@ -42,78 +42,37 @@ TABLES = (SERIES,)
 ORDER = 70
 
 
-PORT, HOST, FLOW = "port", "host", "flow"
-
-
-def series_table(engine: Engine) -> Table | None:
-    """Return the samples, None without sampling. Missing values are below zero."""
-    found = engine.series()
-    if found is None:
-        return None
-    network, classes = engine.network, engine.fabric.n_link_classes
-    ports, cls = np.divmod(found.queues, classes)
-    parts = [
-        _rows(
-            found,
-            PORT,
-            ports,
-            [network.port_name(port) for port in ports.tolist()],
-            {
-                "traffic_class": np.broadcast_to(cls, found.max_bytes.shape),
-                "mean_queue_bytes": found.mean_bytes,
-                "max_queue_bytes": found.max_bytes,
-                "sent_bytes": found.queue_sent_bytes,
-                "drops": found.drops,
-                "trims": found.trims,
-                "ecn_marks": found.ecn_marks,
-                "paused_ps": found.paused_ps,
-            },
-        ),
-        _rows(
-            found,
-            HOST,
-            found.hosts,
-            [network.node_name(host) for host in found.hosts.tolist()],
-            {
-                "sent_bytes": found.host_sent_bytes,
-                "received_bytes": found.host_received_bytes,
-                "delivered_bytes": found.host_delivered_bytes,
-            },
-        ),
-        _rows(
-            found,
-            FLOW,
-            found.flows,
-            [f"flow {flow}" for flow in found.flows.tolist()],
-            {
-                "sent_bytes": found.flow_sent_bytes,
-                "delivered_bytes": found.flow_delivered_bytes,
-                **{name: values.astype(np.float64) for name, values in found.fields.items()},
-            },
-        ),
-    ]
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: np.concatenate([_column(part, name) for part in parts]) for name in names}
-
-
-def _rows(
-    found: SeriesReading,
-    what: str,
-    numbers: np.ndarray,
-    names: list[str],
-    values: Mapping[str, Any],
-) -> Table:
-    """Return the rows of all entities of one kind."""
-    n = len(found.end_ps)
-    lengths = np.diff(found.end_ps, prepend=0)
-    return {
-        "time_ps": np.tile(found.end_ps, len(names)),
-        "interval_ps": np.tile(lengths, len(names)),
-        "entity": np.full(n * len(names), what),
-        "entity_index": np.repeat(numbers, n).astype(np.int64),
-        "name": np.repeat(np.array(names, dtype=str), n),
-        **{name: np.ascontiguousarray(value.T).reshape(-1) for name, value in values.items()},
-    }
+def series_table(engine: Engine, found: SeriesReading) -> Table:
+    """Return a row per interval of each thing. Missing values are below zero."""
+    network = engine.network
+    ports, cls = np.divmod(found.queues.things, engine.fabric.n_link_classes)
+    classes = {"traffic_class": np.broadcast_to(cls, (found.end_ps.size, cls.size))}
+    hosts, flows = found.hosts.things, found.flows.things
+    names = (
+        [network.port_name(port) for port in ports.tolist()],
+        [network.node_name(host) for host in hosts.tolist()],
+        [f"flow {flow}" for flow in flows.tolist()],
+    )
+    lengths_ps = np.diff(found.end_ps, prepend=0)
+    parts = []
+    for entity, numbers, named, values in (
+        ("port", ports, names[0], classes | found.queues.values),
+        ("host", hosts, names[1], found.hosts.values),
+        ("flow", flows, names[2], found.flows.values),
+    ):
+        part: Table = {
+            "time_ps": np.tile(found.end_ps, numbers.size),
+            "interval_ps": np.tile(lengths_ps, numbers.size),
+            "entity": np.full(lengths_ps.size * numbers.size, entity),
+            "entity_index": np.repeat(numbers, lengths_ps.size).astype(np.int64),
+            "name": np.repeat(np.array(named, dtype=str), lengths_ps.size),
+        }
+        for name, value in values.items():
+            column = np.ascontiguousarray(value.T).reshape(-1)
+            part[name] = column.astype(np.float64) if "." in name else column
+        parts.append(part)
+    columns = dict.fromkeys(name for part in parts for name in part)
+    return {name: np.concatenate([_column(part, name) for part in parts]) for name in columns}
 
 
 def _column(part: Table, name: str) -> np.ndarray:
@@ -125,24 +84,17 @@ def _column(part: Table, name: str) -> np.ndarray:
     return np.full(rows, np.nan) if is_float else np.full(rows, -1, np.int64)
 
 
-def series_metrics(engine: Engine) -> dict[str, Any]:
-    """Return the final interval of the series."""
-    found = engine.series()
-    if found is None or engine.sampling is None:
+def report(run: Run) -> dict[str, Any]:
+    """Add the table of series, if anything was sampled; return its final interval."""
+    engine = run.engine
+    found = None if engine is None else engine.series()
+    if engine is None or found is None or engine.sampling is None:
         return {}
+    run.tables["series"] = series_table(engine, found)
     said = f"sampled every {format_time(found.interval_ps)}"
     if found.interval_ps != found.first_interval_ps:
         said += f", merged to fit {engine.sampling.sample_budget_bytes / 1e6:g} MB"
     return {"series": {"interval_ps": found.interval_ps, "said": said}}
-
-
-def report(run: Run) -> dict[str, Any]:
-    """Add the table of series, if anything was sampled; return its interval."""
-    table = None if run.engine is None else series_table(run.engine)
-    if run.engine is None or table is None:
-        return {}
-    run.tables["series"] = table
-    return series_metrics(run.engine)
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

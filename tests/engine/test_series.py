@@ -83,16 +83,15 @@ def test_sums_over_intervals_equal_link_counters() -> None:
     assert case.until_ps is not None
     sampling = sampled(case, case.until_ps // 200)
     engine = run(engine_for(case, trace=False, jit=False, sampling=sampling), case.until_ps)
-    found, links = reading(engine), engine.link_counters()
-    assert found.queue_sent_bytes.sum(axis=0).tolist() == links.sent_bytes.tolist()
-    for name in ("drops", "trims", "ecn_marks"):
-        assert getattr(found, name).sum(axis=0).tolist() == getattr(links, name).tolist()
-    assert found.max_bytes.max(axis=0).tolist() == links.max_queue_bytes.tolist()
+    found, links = reading(engine).queues.values, engine.link_counters()
+    for name in ("sent_bytes", "drops", "trims", "ecn_marks"):
+        assert found[name].sum(axis=0).tolist() == getattr(links, name).tolist()
+    assert found["max_queue_bytes"].max(axis=0).tolist() == links.max_queue_bytes.tolist()
     assert links.trims.any()
     none = np.zeros(0, np.int64)
     only_ports = replace(sampling, hosts=none, flows=none)
     alone = run(engine_for(case, trace=False, jit=False, sampling=only_ports), case.until_ps)
-    assert np.array_equal(reading(alone).queue_sent_bytes, found.queue_sent_bytes)
+    assert np.array_equal(reading(alone).queues.values["sent_bytes"], found["sent_bytes"])
 
 
 def test_resumed_run_has_the_series_of_a_whole_run() -> None:
@@ -139,7 +138,9 @@ def test_mean_queue_follows_littles_law_and_pollaczek_khinchine() -> None:
     held = int(there.sum()) * PACKET
     assert levels.mean_bytes[port] == held / engine.now_ps
     lengths = np.diff(found.end_ps, prepend=0)
-    assert float((found.mean_bytes[:, 0] * lengths).sum()) == pytest.approx(held, rel=1e-12)
+    assert float((found.queues.values["mean_queue_bytes"][:, 0] * lengths).sum()) == pytest.approx(
+        held, rel=1e-12
+    )
     packets = levels.mean_bytes[port] / PACKET
     assert packets == pytest.approx(load + load**2 / (2 * (1 - load)), rel=0.15)
 
