@@ -49,6 +49,10 @@ class TrafficContext:
         require_room(n_flows * FLOW_BYTES, what=f"{n_flows:,.0f} flows", key=key)
 
 
+COLUMNS = ("src", "dst", "size_bytes", "start_ps", "cls", "nic")
+"""What every table of flows has."""
+
+
 class FlowTable:
     """A table of n flows; a flow is identified by its row.
 
@@ -117,14 +121,12 @@ class FlowTable:
         """Concatenate tables; flows wait for those of their own table."""
         if len(tables) == 1:
             return tables[0]
-        joined = FlowTable(
-            np.concatenate([table.src for table in tables]),
-            np.concatenate([table.dst for table in tables]),
-            np.concatenate([table.size_bytes for table in tables]),
-            np.concatenate([table.start_ps for table in tables]),
-            cls=np.concatenate([table.cls for table in tables]),
-        )
-        joined.use_nics(np.concatenate([table.nic for table in tables]))
+        columns = {
+            name: np.concatenate([getattr(table, name) for table in tables]) for name in COLUMNS
+        }
+        nics = columns.pop("nic")
+        joined = FlowTable(**columns)
+        joined.use_nics(nics)
         if any(table.kind is not None for table in tables):
             joined.use_kinds(*join_names([table.named_kinds() for table in tables]))
         if any(table.table is not None for table in tables):
@@ -154,7 +156,7 @@ class FlowTable:
         """Return a table of some flows, int64[n], without their dependencies."""
         table = copy(self)
         table.after_ptr = table.after_flow = None
-        for name in ("src", "dst", "size_bytes", "start_ps", "cls", "nic"):
+        for name in COLUMNS:
             setattr(table, name, getattr(self, name)[rows])
         for name in ("kind", "table", "unanswered"):
             column = getattr(self, name)
