@@ -28,6 +28,7 @@ from netsim.model.columns import Ints, offsets
 from netsim.model.network import HOST_TIER, Network, Plan, Reduction
 from netsim.model.routing import (
     COUNT_MASK,
+    WIRED,
     Routing,
     RoutingTable,
     Wiring,
@@ -305,13 +306,10 @@ class NetworkBuilder:
         first_entry = np.arange(n_tables)[:, None] * of_network[host_network]  # of each table
         own_port = host_peer - first_port[host_switch + self._n_hosts]
         tiers = [HOST_TIER] * self._n_hosts + self._tiers
+        shared: dict[str, Any] = {name: getattr(wiring, name) for name in WIRED}
         return Network(
             name=name,
-            n_hosts=self._n_hosts,
-            n_nodes=n_nodes,
-            node_first_port=first_port,
-            port_node=wiring.port_node,
-            port_peer=wiring.port_peer,
+            **shared,
             port_rate_bps=rate_bps,
             port_delay_ps=delay_ps,
             tier=np.array(tiers, np.int8),
@@ -320,9 +318,6 @@ class NetworkBuilder:
             port_network=host_network.astype(np.int32),
             host_group=(first_entry + number[host_switch]).reshape(-1).astype(np.int32),
             host_port=np.tile(own_port, n_tables).astype(np.int32),
-            edge_switch=wiring.edge_switch,
-            first_group=first_group,
-            switch_network=wiring.switch_network,
             route_first=table.row_first(wiring),
             route=table.route,
             route_ports=table.route_ports,
@@ -331,7 +326,6 @@ class NetworkBuilder:
             port_dimension=dimension,
             policy=policy,
             time_slots=None if policy is None else policy.time_slots(wiring),
-            circuits=circuits,
             plan=Plan(
                 names=self._names,
                 tiers=self._tiers,

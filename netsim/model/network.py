@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from netsim.model.routing import (
     COUNT_BITS,
     COUNT_MASK,
     NO_ROUTE,
+    WIRED,
     Routing,
     RoutingTable,
     Wiring,
@@ -223,20 +224,9 @@ class Network:
         up = None if self.circuits is None else self.circuits.ever_up
         if up is not None:
             usable = up if usable is None else usable & up
-        return Wiring(
-            n_hosts=self.n_hosts,
-            n_nodes=self.n_nodes,
-            node_first_port=self.node_first_port,
-            port_node=self.port_node,
-            port_peer=self.port_peer,
-            edge_switch=self.edge_switch,
-            first_group=self.first_group,
-            switch_network=self.switch_network,
-            circuits=self.circuits,
-            usable=usable,
-            weight=self.port_weight,
-            dimension=self.port_dimension,
-        )
+        shared: dict[str, Any] = {name: getattr(self, name) for name in WIRED}
+        weight, dimension = self.port_weight, self.port_dimension
+        return Wiring(**shared, usable=usable, weight=weight, dimension=dimension)
 
     @cached_property
     def lookahead_ps(self) -> int:

@@ -34,20 +34,19 @@ NO_ROUTE = -1
 """Table entry of an unreachable group."""
 
 
+WIRED = (
+    *("n_hosts", "n_nodes", "node_first_port", "port_node", "port_peer"),
+    *("edge_switch", "first_group", "switch_network", "circuits"),
+)
+"""What a `Wiring` and its `Network` have in common."""
+
+
 @dataclass(frozen=True, eq=False)
 class Wiring:
     """The graph that routing needs, without rates.
 
     Attributes:
-        n_hosts, n_nodes: hosts are nodes 0..n_hosts-1, switches follow.
-        node_first_port: int64[n_nodes + 1], first global port of each node.
-        port_node: int32[n_ports], node of a port.
-        port_peer: int32[n_ports], port at the other end of the cable.
-        edge_switch: int32[n_groups], switch index (node - n_hosts) of each group, network by
-            network.
-        first_group: int64[n_networks + 1], first group of each network.
-        switch_network: int32[n_switches], network of each switch.
-        circuits: cables through circuit switches; None if there are none.
+        n_hosts to circuits: as those of `Network`.
         usable: bool[n_ports], whether routes may leave by a port; None: by all.
         weight: int64[n_ports], weight of the cable at each port, of which paths have the smallest
             sum; None: 1.
@@ -63,7 +62,7 @@ class Wiring:
     edge_switch: NDArray[np.int32]
     first_group: NDArray[np.int64]
     switch_network: NDArray[np.int32]
-    circuits: Circuits | None = None
+    circuits: Circuits | None
     usable: NDArray[np.bool_] | None = None
     weight: Ints | None = None
     dimension: Ints | None = None
