@@ -151,7 +151,7 @@ def test_livelock_by_reordering_is_reported_with_its_cause(
 ) -> None:
     monkeypatch.setattr("netsim.running.point.FIRST_CHECK_HOPS", 1)
     monkeypatch.setattr("netsim.running.drive.CHUNK_S", 60.0)  # the same steps on any machine
-    monkeypatch.setattr("netsim.running.stall.MIN_RETRANSMITTED", 0.5)
+    monkeypatch.setattr("netsim.running.drive.MIN_RETRANSMITTED", 0.5)
     tree = "hosts_per_leaf = 1\nleaves = 2\nplanes = 4"
     experiment = text(
         top='name = "overtaken"\ntransport = "roce"',
