@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from netsim.engine.kernels.fields import (
+from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.packets import (
     ACCEPT,
     ACK,
     CNP,
@@ -15,7 +16,6 @@ from netsim.engine.kernels.fields import (
     PULL,
     TRIMMED,
 )
-from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.ports import (
     class_of,
     drop,

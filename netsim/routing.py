@@ -3,7 +3,8 @@ picoseconds."""
 
 from __future__ import annotations
 
-from netsim.engine.kernels.fields import (
+from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.packets import (
     ACK,
     CNP,
     DATA,
@@ -14,7 +15,6 @@ from netsim.engine.kernels.fields import (
     PULL,
     TRIMMED,
 )
-from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.routing import (
     candidate,
     candidates,

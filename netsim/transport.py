@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from netsim.engine.kernels.fields import (
+from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.packets import (
     ACK,
     CNP,
     DATA,
@@ -13,7 +14,6 @@ from netsim.engine.kernels.fields import (
     TRIMMED,
     TRIMMED_AT_LAST_HOP,
 )
-from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.services import (
     BLOCKED,
     armed,

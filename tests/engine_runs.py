@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels import loop
-from netsim.engine.kernels.fields import PFC
 from netsim.engine.kernels.layout import INF, RUNNING
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.partitioned import PartitionedEngine
 from netsim.engine.simulation import Options, Simulation, Sizes
 from netsim.engine.snapshot import in_queues, on_links

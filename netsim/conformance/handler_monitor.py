@@ -21,8 +21,8 @@ import numpy as np
 
 from netsim.conformance.finding import ConformanceError
 from netsim.engine.engine import watched
-from netsim.engine.kernels.fields import DATA
 from netsim.engine.kernels.handlers import BEFORE, HANDLERS, SWITCH
+from netsim.engine.kernels.packets import DATA
 
 TIMEOUT_S = 5.0
 """Seconds after which a handler call counts as an endless loop."""

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from netsim.engine.compiling.declarations import Program, Protocol
 from netsim.engine.kernels import fields, layout
-from netsim.engine.kernels.fields import PFC, FlowId
+from netsim.engine.kernels.fields import FlowId
 from netsim.engine.kernels.layout import fields_of
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.series import (
     AREA_BITS,
     AREA_MASK,

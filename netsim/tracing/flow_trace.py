@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.engine.kernels import trace as event
-from netsim.engine.kernels.fields import ACK, CNP, DATA, NACK, PULL, TRIMMED
+from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL, TRIMMED
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.errors import InputError, did_you_mean
 from netsim.model.fabric import packet_counts

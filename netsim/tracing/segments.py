@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from netsim.engine.kernels import trace as event
-from netsim.engine.kernels.fields import DATA, FIRST_CONTROL, PULL, TRIMMED
+from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PULL, TRIMMED
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.model.network import Network
 

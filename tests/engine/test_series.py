@@ -26,8 +26,8 @@ from reference.cases import random_case
 from series_case import equal, reading, sampled
 
 from netsim.engine.engine import Engine
-from netsim.engine.kernels.fields import PFC
 from netsim.engine.kernels.layout import INF, RUNNING
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.trace import (
     DROPPED,
     FLOW,

@@ -21,7 +21,7 @@ from engine_runs import (
 from small_networks import rails, two_nics
 
 from netsim.engine.engine import Engine
-from netsim.engine.kernels.fields import PULL
+from netsim.engine.kernels.packets import PULL
 from netsim.engine.simulation import longest_window_ps
 from netsim.model.faults import CarrierDelays, LinkFault, combine
 from netsim.model.flows import FlowTable

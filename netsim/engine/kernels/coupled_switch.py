@@ -17,9 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from netsim.engine.kernels.fields import (
-    DROP,
     NO_PORT,
-    PFC,
     Bytes,
     FiberRecord,
     GlobalPort,
@@ -61,6 +59,7 @@ from netsim.engine.kernels.layout import (
     ring_slot,
 )
 from netsim.engine.kernels.links import first_ending, may_start
+from netsim.engine.kernels.packets import DROP, PFC
 from netsim.engine.kernels.ports import (
     admit_arrival,
     check_prio,

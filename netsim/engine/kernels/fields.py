@@ -363,7 +363,7 @@ class HostRecord(Declared):
     received_packets: int
     received_hops: int  # links that they crossed
     received_bytes: Bytes
-    received_acks: int  # of the kinds ACK, NACK, PULL
+    received_acks: int  # of the kinds of packets.py
     received_nacks: int
     received_pulls: int
     tasks_done: int  # in this window
@@ -597,21 +597,3 @@ class RouterRecord(Declared):
     first_group: Fixed[int]  # ... and the first of them
     salt: Fixed[int]  # start of the ECMP hash
     ticks: int  # periods that have ended
-
-
-# --- packets --------------------------------------------------------------------------------------
-
-DATA, TRIMMED = 0, 1
-ACK, NACK, PULL, CNP = 8, 9, 10, 11
-FIRST_CONTROL = 8  # kinds below go to the flow's receiver, the others to its sender
-PFC = 15
-
-ECN_CE = 1
-ECN_ECHO = 2
-TRIMMED_AT_LAST_HOP = 4
-
-CONTROL_BURST = 8  # most control packets that one handler call may send
-
-ACCEPT, DROP, NO_CLASS = 0, -1, -1
-"""What handlers of queue disciplines return: the packet is accepted, the packet is dropped, the
-port sends nothing now."""

@@ -10,16 +10,8 @@ The NIC pulls: a packet is built when a port is free, so no data queues in a hos
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import (
-    ACK,
-    CONTROL_BURST,
-    DATA,
-    FIRST_CONTROL,
-    NACK,
     NO_FLOW,
     NO_TIMER,
-    PFC,
-    PULL,
-    TRIMMED,
     Bytes,
     FlowId,
     GlobalPort,
@@ -104,6 +96,16 @@ from netsim.engine.kernels.links import (
     first_slot,
     lengthen_control,
     next_slot,
+)
+from netsim.engine.kernels.packets import (
+    ACK,
+    CONTROL_BURST,
+    DATA,
+    FIRST_CONTROL,
+    NACK,
+    PFC,
+    PULL,
+    TRIMMED,
 )
 from netsim.engine.kernels.port_pairs import data_port
 from netsim.engine.kernels.ports import set_paused

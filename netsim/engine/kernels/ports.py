@@ -16,14 +16,6 @@ import math
 from typing import Any
 
 from netsim.engine.kernels.fields import (
-    DATA,
-    DROP,
-    ECN_CE,
-    FIRST_CONTROL,
-    NO_CLASS,
-    PFC,
-    TRIMMED,
-    TRIMMED_AT_LAST_HOP,
     Bytes,
     Origin,
     PacketRecord,
@@ -75,6 +67,16 @@ from netsim.engine.kernels.links import (
     may_start,
     next_slot,
     waits_for_circuit,
+)
+from netsim.engine.kernels.packets import (
+    DATA,
+    DROP,
+    ECN_CE,
+    FIRST_CONTROL,
+    NO_CLASS,
+    PFC,
+    TRIMMED,
+    TRIMMED_AT_LAST_HOP,
 )
 from netsim.engine.kernels.routing import departs
 from netsim.engine.kernels.series import change, close_until, look_at_port

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from netsim.engine.kernels.fields import (
-    FIRST_CONTROL,
     Address,
     Bytes,
     GlobalPort,
@@ -46,6 +45,7 @@ from netsim.engine.kernels.handlers import (
     routing_env_of,
 )
 from netsim.engine.kernels.layout import VLB, LinkState, Net, queue_of
+from netsim.engine.kernels.packets import FIRST_CONTROL
 from netsim.engine.kernels.port_pairs import pair_of, pairs_in_use
 from netsim.engine.kernels.specialization_constants import (
     FAULTS,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from netsim.engine.kernels.fields import (
     NO_PORT,
-    PFC,
     GlobalPort,
     LinkReaderRecord,
     LocalPort,
@@ -43,6 +42,7 @@ from netsim.engine.kernels.layout import (
     queue_of,
 )
 from netsim.engine.kernels.links import BLOCK_SLOTS, first_slot, leave_block, slot_in
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.routing import count_unroutable, has_route, output_port
 from netsim.engine.kernels.specialization_constants import (

@@ -1,0 +1,18 @@
+"""Packet kinds, limits and results of handlers that plugins and the engine share."""
+
+from __future__ import annotations
+
+DATA, TRIMMED = 0, 1
+ACK, NACK, PULL, CNP = 8, 9, 10, 11
+FIRST_CONTROL = 8  # kinds below go to the flow's receiver, the others to its sender
+PFC = 15
+
+ECN_CE = 1
+ECN_ECHO = 2
+TRIMMED_AT_LAST_HOP = 4
+
+CONTROL_BURST = 8  # most control packets that one handler call may send
+
+ACCEPT, DROP, NO_CLASS = 0, -1, -1
+"""What handlers of queue disciplines return: the packet is accepted, the packet is dropped, the
+port sends nothing now."""
