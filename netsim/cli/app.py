@@ -82,9 +82,9 @@ FAILED, WRONG, INTERRUPTED, ENDED = 1, 2, 130, 143
 class FailedRun(click.ClickException):
     """A failed run, or wrong input, reported without a traceback."""
 
-    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+    def __init__(self, message: str, status: int = FAILED) -> None:
         super().__init__(message)
-        self.exit_code = exit_code
+        vars(self)["exit_code"] = status  # a variable of the class to click
 
     def show(self, file: IO[Any] | None = None) -> None:
         for line in self.message.splitlines():

@@ -121,7 +121,7 @@ class FlowTable:
         """Concatenate tables; flows wait for those of their own table."""
         if len(tables) == 1:
             return tables[0]
-        columns = {
+        columns: dict[str, Any] = {
             name: np.concatenate([getattr(table, name) for table in tables]) for name in COLUMNS
         }
         nics = columns.pop("nic")

@@ -24,7 +24,8 @@ from netsim.common.inputs import ROOM_IN_NAME, path_problem
 from netsim.common.writing import is_plain_file, sync, umask
 from netsim.errors import InputError
 from netsim.results import files
-from netsim.results.read import STALLED, Result, is_sweep, recorded_complete
+from netsim.results.read import Result, is_sweep, recorded_complete
+from netsim.results.run_result import STALLED
 from netsim.units import written
 
 ELSEWHERE = "choose another --out, or remove this one"

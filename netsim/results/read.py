@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-STALLED = "stalled"
-"""Status of a run that makes no progress."""
-
-
 class Result:
     """The result of one run; its tables are read on first use.
 

@@ -21,8 +21,7 @@ from netsim.reports.circuits import no_indirect_packets
 from netsim.reports.faults import deadlock_text
 from netsim.reports.flows import as_sent, locked_senders
 from netsim.results.columns import each
-from netsim.results.read import STALLED
-from netsim.results.run_result import Ending, Run, RunResult
+from netsim.results.run_result import STALLED, Ending, Run, RunResult
 from netsim.running.drive import (
     BEFORE,
     FINISHED,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
-from netsim.results.read import STALLED
+from netsim.results.run_result import STALLED
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment, Point

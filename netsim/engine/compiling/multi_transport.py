@@ -167,7 +167,9 @@ def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
     host_timers = [protocol.host_timers for protocol in protocols]
     if sum(host_timers) > MAX_TIMERS:
         raise InputError(f"together {' and '.join(names)} have more than {MAX_TIMERS} host timers")
-    records = {name: _union([getattr(one, name) for one in protocols]) for name in RECORDS}
+    records: dict[str, Any] = {
+        name: _union([getattr(one, name) for one in protocols]) for name in RECORDS
+    }
     return Protocol(
         modules=tuple(dict.fromkeys(m for protocol in protocols for m in protocol.modules)),
         **records,
