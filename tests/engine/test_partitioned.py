@@ -171,6 +171,10 @@ def test_ranks_agree_with_phase_driven_circuits() -> None:
     check(1, racks=True)
 
 
+def test_ranks_start_flows_that_wait_for_flows_elsewhere() -> None:
+    check(27, tasks=True, circuits=False, program=False)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3, 60))
 def test_ranks_agree_with_one_process_long(seed: int) -> None:
