@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from netsim.engine.kernels.fields import Array
-from netsim.engine.kernels.layout import INF, LINK_READER, PACKET, PORT, QUEUE, ROUTING_PORT
+from netsim.engine.kernels.layout import LINK_READER, PACKET, PORT, QUEUE, ROUTING_PORT
 from netsim.engine.kernels.switch import INDEX_BITS, KEY_BITS
 from netsim.engine.kernels.trace import CAPACITY
 from netsim.limits import HORIZON_PS, PS_BITS
@@ -214,11 +214,12 @@ class Options:
     ``window_ps`` shortens windows, and ``sizes`` are initial capacities, both for tests. Without
     ``jit`` the code runs as plain Python, slowly (default: NUMBA_DISABLE_JIT decides). With
     ``checked``, compiled code checks array bounds. ``on_hang`` is called, in another thread, if
-    compiled code hangs. The flows of ``trace``, and all packets at ``trace_ports`` in the
-    ``trace_times`` (starts and ends), are traced by one worker, with ``trace_capacity`` entries. Of
-    ``hosts`` (bool[n_hosts]) all others stay idle; they must not share anything with these. With
-    ``profile``, one worker times each stage. The processes ``ranks`` divide the run. ``on_code`` is
-    called before state is allocated; its argument says whether code is missing.
+    compiled code hangs. The flows of ``trace``, and all packets at ``trace_ports`` in their times
+    (starts and ends), are traced by one worker, with ``trace_capacity`` entries; timers of whole
+    hosts only from the flow's ``trace_starts`` on. Of ``hosts`` (bool[n_hosts]) all others stay
+    idle; they must not share anything with these. With ``profile``, one worker times each stage.
+    The processes ``ranks`` divide the run. ``on_code`` is called before state is allocated; its
+    argument says whether code is missing.
     """
 
     threads: int = 1
@@ -228,8 +229,8 @@ class Options:
     checked: bool = False
     on_hang: Callable[[str], None] | None = None
     trace: Sequence[int] = ()
-    trace_ports: Sequence[int] = ()
-    trace_times: Sequence[tuple[int, int]] = ((0, INF),)
+    trace_starts: Mapping[int, int] = field(default_factory=dict)
+    trace_ports: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     trace_capacity: int = CAPACITY
     profile: bool = False
     ranks: Ranks | None = None

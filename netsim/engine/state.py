@@ -99,9 +99,11 @@ def build_state(
     trace: Trace | Array = np.zeros(1, np.int64)
     if options.traces:
         records = (protocol.packet, protocol.tx, protocol.rx)
-        chosen, ports = np.zeros(len(simulation.flows), bool), np.zeros(network.n_ports, bool)
-        chosen[[*options.trace]], ports[[*options.trace_ports]] = True, True
-        trace = build_trace(chosen, ports, options.trace_times, records, options.trace_capacity)
+        since = {flow: options.trace_starts.get(flow, 0) for flow in options.trace}
+        times = [options.trace_ports.get(port, ()) for port in range(network.n_ports)]
+        flows, n_hosts = simulation.flows, network.n_hosts
+        capacity = options.trace_capacity
+        trace = build_trace(flows, since, n_hosts, times, records, capacity)
     net, share, ranks = build_net(simulation, routing), WHOLE, options.ranks
     if ranks is not None:
         if routing.n_published:

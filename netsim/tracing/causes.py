@@ -361,8 +361,7 @@ class Causes:
         """Find the queue for which PFC paused a port."""
         root, at = -1, port
         for _ in range(DEEPEST):
-            node = int(self.network.port_node[self.network.port_peer[at]])
-            held = self.log.queued(node, at, start)
+            held = self.log.queued(far_node(self.network, at), at, start)
             if not held:
                 break
             root = max(held, key=lambda one: (held[one], -one))
@@ -521,9 +520,14 @@ def _of_last_packet(row: dict[str, Any]) -> bool:
     return row["segment_type"] in IN_FLIGHT and not row["control"]
 
 
+def far_node(network: Network, port: int) -> int:
+    """Return the node at the other end of a port's cable."""
+    return int(network.port_node[network.port_peer[port]])
+
+
 def beyond(network: Network, port: int) -> set[int]:
     """Return the ports of the node at the other end of a port's cable."""
-    node = int(network.port_node[network.port_peer[port]])
+    node = far_node(network, port)
     return {*range(int(network.node_first_port[node]), int(network.node_first_port[node + 1]))}
 
 
@@ -560,7 +564,8 @@ class Queues:
 
 
 class Paths:
-    """The ports that a flow may use, by their distance from its source."""
+    """The ports that a flow may use: those of its data by their distance from its source, and those
+    of its control packets."""
 
     def __init__(self, scenario: Scenario, flow: int) -> None:
         network, pairs = scenario.network, scenario.port_pairs
@@ -569,23 +574,29 @@ class Paths:
         self.src_ports: list[int] = sorted({*pairs.src_port[mine].tolist()})
         dst_ports = sorted({*pairs.dst_port[mine].tolist()})
         self.last_ports: list[int] = [int(network.port_peer[port]) for port in dst_ports]
-        self.levels: list[set[int]] = []
-        columns = (pairs.src_port, pairs.data_to)
-        for src, to in {*zip(*(column[mine].tolist() for column in columns), strict=True)}:
-            self._walk(src, to)
+        src_port, dst_port, data_to, control_to, control_back = (
+            column[mine].tolist()
+            for column in (
+                *(pairs.src_port, pairs.dst_port),
+                *(pairs.data_to, pairs.control_to, pairs.control_back),
+            )
+        )
+        self.levels = self._walk({*zip(src_port, data_to, strict=True)})
+        self.control = self._walk(
+            {*zip(dst_port, control_back, strict=True), *zip(src_port, control_to, strict=True)}
+        )
 
-    def _walk(self, src: int, to: int) -> None:
-        """Add the ports between a source port and an address."""
-        network = self.network
-        table = to // network.n_host_ports
-        ports, level = {src}, 0
-        while ports and level < network.n_nodes:
-            if level == len(self.levels):
-                self.levels.append(set())
-            self.levels[level] |= ports
-            nodes = {int(network.port_node[network.port_peer[port]]) for port in ports}
-            ports = {port for node in nodes for port in self._next_ports(node, to, table)}
-            level += 1
+    def _walk(self, ends: set[tuple[int, int]]) -> list[set[int]]:
+        """Return the ports between host ports and addresses, by distance."""
+        network, levels = self.network, []
+        while ends and len(levels) < network.n_nodes:
+            levels.append({port for port, _ in ends})
+            ends = {
+                (port, to)
+                for node, to in {(far_node(network, port), to) for port, to in ends}
+                for port in self._next_ports(node, to, to // network.n_host_ports)
+            }
+        return levels
 
     def _next_ports(self, node: int, to: int, table: int) -> list[int]:
         """Return the ports of a node toward an address; none at a host or without a route."""
@@ -601,7 +612,8 @@ class Paths:
 
     def ports(self) -> set[int]:
         """Return all ports that the flow may use."""
-        return {*self.src_ports, *self.last_ports}.union(*self.levels)
+        ends = {*self.src_ports, *self.last_ports, *self.network.port_peer[self.src_ports].tolist()}
+        return ends.union(*self.levels, *self.control)
 
     def beside(self, port: int) -> set[int]:
         """Return the other ports that the flow could have used instead of a port."""

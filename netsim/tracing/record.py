@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -43,7 +43,8 @@ BUFFER_GROWTH = 8
 """Entries of the trace buffer, and their growth factor when a window overflows it; the run then
 starts over."""
 
-ALWAYS = ((0, HORIZON_PS),)
+Times = Sequence[tuple[int, int]]
+"""Starts and ends."""
 
 
 def trace_flow(
@@ -120,14 +121,13 @@ class Replay:
     def record(
         self,
         flows: Sequence[int],
-        ports: Collection[int] = (),
+        ports: Mapping[int, Times] | None = None,
         *,
         until_ps: int | None = None,
-        times: Sequence[tuple[int, int]] = ALWAYS,
     ) -> Recording:
         """Simulate until all of `flows` are done or `until_ps` is reached (by default the end of
-        the result's run), recording them, and all packets that occupy one of `ports` in `times`
-        (starts and ends). Of a relayed message, name its `crossings`. If all of `flows` ended in
+        the result's run), recording them, and all packets that occupy one of `ports` in its times.
+        Of a relayed message, name its `crossings`. If all of `flows` ended in
         the result, only hosts are simulated that may have influenced them.
 
         Raises InputError if a flow does not exist or has changed, or if memory is too small.
@@ -147,8 +147,11 @@ class Replay:
         longest_ps = bits * 10**12 // int(scenario.network.port_rate_bps.min()) + 1
         options = Options(
             trace=flows,
-            trace_ports=[*ports],
-            trace_times=[(since_ps - longest_ps, to_ps) for since_ps, to_ps in times],
+            trace_starts={flow: row["start_ps"] for flow, row in zip(flows, rows, strict=True)},
+            trace_ports={
+                port: [(since_ps - longest_ps, to_ps) for since_ps, to_ps in times]
+                for port, times in (ports or {}).items()
+            },
             trace_capacity=CAPACITY,
             hosts=hosts,
         )

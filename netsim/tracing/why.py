@@ -5,7 +5,7 @@ print(explain_flow(netsim.load("results/p2p_512")[1], flow=17).text())
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.common.steps import step
 from netsim.errors import InputError
 from netsim.results.files import LINKS
-from netsim.tracing.causes import CAUSES, Causes, Part, Paths, PortLog, Queues
+from netsim.tracing.causes import CAUSES, Causes, Part, Paths, PortLog, Queues, far_node
 from netsim.tracing.record import Replay, recorded_flow
 from netsim.units import format_bytes, format_time
 
@@ -208,12 +208,15 @@ def explain_windows(
     flows = [one for these in crossings.values() for one, _, _ in these]
     whole = replay.point.measure is None and (result.path / LINKS).exists()
     queues = Queues(scenario, result.links if whole else None)
-    ports = queues.reached({port for one in flows for port in Paths(scenario, one).ports()})
+    ports = {one: queues.reached(Paths(scenario, one).ports()) for one in flows}
     for number in range(1, PASSES + 1):
         step("simulating again" if number == 1 else f"again, with more ports ({number})")
-        since_ps = queues.longest_wait_ps(ports)
-        times = [(start - since_ps, end) for these in crossings.values() for _, start, end in these]
-        recording = replay.record(flows, ports, times=times)
+        times = defaultdict(list)
+        for one, start_ps, end_ps in (part for these in crossings.values() for part in these):
+            since_ps = start_ps - queues.longest_wait_ps(ports[one])
+            for port in ports[one]:
+                times[port].append((since_ps, end_ps))
+        recording = replay.record(flows, times)
         step("finding causes")
         log = PortLog(scenario.network, recording.entries, replay.message_of)
         causes = {one: Causes(recording.trace(one), scenario, log) for one in flows}
@@ -221,10 +224,10 @@ def explain_windows(
             flow: [part for one, *times in these for part in causes[one].run(*times)]
             for flow, these in crossings.items()
         }
-        needed = {port for one in causes.values() for port in one.ports()}
-        if needed <= ports:
+        needed = {one: causes[one].ports() for one in causes}
+        if all(needed[one] <= ports[one] for one in causes):
             break
-        ports = queues.reached(ports | needed)
+        ports = {one: queues.reached(ports[one] | needed[one]) for one in causes}
     ideals, warnings = (
         result.flows["ideal_ps"],
         {w for c in causes.values() for w in c.trace.warnings},
@@ -257,8 +260,8 @@ def part_rows(parts: Sequence[Part], network: Network) -> Iterator[dict[str, Any
     def place(port: int) -> str:
         if port < 0:
             return ""
-        ends = network.port_node[port], network.port_node[network.port_peer[port]]
-        return " -> ".join(network.node_name(int(node)) for node in ends)
+        ends = int(network.port_node[port]), far_node(network, port)
+        return " -> ".join(network.node_name(node) for node in ends)
 
     for part in parts:
         flows = sorted(part.flows.items(), key=lambda one: (-one[1], one[0]))

@@ -178,6 +178,9 @@ SETTINGS = {
 PARAMS = {"rto": "100us"}
 
 
+ALWAYS = ((0, INF),)
+
+
 def engine(setting="trimming", trace=(), flows=FLOWS, **options):
     transport, fabric = SETTINGS[setting]
     params = {} if transport == "datagram" else PARAMS
@@ -230,7 +233,8 @@ def test_traced_ports_record_all_their_packets():
     """Including PFC frames and flows that are not traced."""
     for setting in ("trimming", "pfc"):
         flows = flow_table([(i, 13, 20 * 4096, 0) for i in range(12)])
-        traced = keep_sent(engine(setting, flows=flows, trace_ports=range(NETWORK.n_ports)))
+        every = dict.fromkeys(range(NETWORK.n_ports), ALWAYS)
+        traced = keep_sent(engine(setting, flows=flows, trace_ports=every))
         raw = record_all(traced)
         leaves = np.isin(raw.entries[:, WHAT], (SENT, FORWARDED))
         packets = raw.packets[leaves[raw.entries[:, WHAT] < TX]]
@@ -242,7 +246,7 @@ def test_traced_ports_record_all_their_packets():
         assert (np.count_nonzero(packets["kind"] == PFC) > 0) == (setting == "pfc")
         assert set(raw.of_flow(3).entries[:, FLOW]) == {3}
         last = int(NETWORK.port_peer[13])
-        few = record_all(engine(setting, flows=flows, trace_ports=(last,)))
+        few = record_all(engine(setting, flows=flows, trace_ports={last: ALWAYS}))
         assert set(few.entries[:, PORT]) == {last}
 
 

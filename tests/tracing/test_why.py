@@ -187,10 +187,10 @@ def test_why_finds_the_known_cause(run_experiment, case):
 def test_packets_of_others_are_kept_only_while_the_flows_wait(run_experiment):
     result = run_experiment(experiment("ndp"), f_csv=listed([*INCAST, (9, 0, "100KB", "1ms")]))
     replay = Replay.of(result)
-    ports = [int(replay.scenario.network.port_peer[0])]
+    port = int(replay.scenario.network.port_peer[0])
     end_ps = int(result.flows["fct_ps"][0])
-    everything = replay.record([0, 4], ports).entries.entries
-    some = replay.record([0], ports, until_ps=10**10, times=[(0, end_ps)]).entries.entries
+    everything = replay.record([0, 4], {port: [(0, 10**10)]}).entries.entries
+    some = replay.record([0], {port: [(0, end_ps)]}, until_ps=10**10).entries.entries
     assert set(everything[:, FLOW].tolist()) == set(range(5))
     assert set(some[:, FLOW].tolist()) == set(range(4))
     assert np.isin(some[:, TIME], everything[:, TIME]).all()

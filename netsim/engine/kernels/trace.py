@@ -1,5 +1,5 @@
-"""Tracing (`TRACE`): events of the packets of chosen flows, of all packets at chosen ports during
-chosen times, and the state of both sides of the chosen flows.
+"""Tracing (`TRACE`): events of the packets of chosen flows, when any packet comes to and leaves
+chosen ports during chosen times, and the state of both sides of the chosen flows.
 
 Entries go to one buffer in the order in which nodes are stepped, so the engine runs with one
 worker. A window always runs to its end: entries that find the buffer full are only counted, and
@@ -8,8 +8,9 @@ worker. A window always runs to its end: entries that find the buffer full are o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +42,9 @@ from netsim.engine.kernels.layout import (
 )
 from netsim.engine.kernels.port_pairs import may_use
 from netsim.engine.kernels.series import paused_until
+from netsim.engine.kernels.specialization_constants import HAS_PFC
 from netsim.errors import RunError
+from netsim.model.flows import FlowTable
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)
 SENT_INDIRECT = 10
@@ -83,9 +86,11 @@ class Trace(NamedTuple):
     """The buffer. Entry k has its packet, or its copy of a side, in row k of that array."""
 
     chosen: Numbers[FlowId, int]  # uint8[n_flows]: 1 for a traced flow
-    flows: Numbers[int, FlowId]  # int64[...]: the traced flows
-    ports: Numbers[GlobalPort, int]  # uint8[n_ports]: 1 for a port that records all packets
-    times: Numbers[int, Ps]  # int64[2 k]: starts and ends of when ports do, ascending
+    first_flow: Numbers[int, int]  # int64[n_hosts + 1]: where those of a host begin in ...
+    flows: Numbers[int, FlowId]  # int64[2 k]: ... the traced flows, by source and by destination
+    since: Numbers[int, Ps]  # int64[2 k]: from when on timers of their hosts are recorded
+    first_time: Numbers[GlobalPort, int]  # int64[n_ports + 1]: where those of a port begin in ...
+    times: Numbers[int, Ps]  # ... starts and ends, ascending, of when it records all packets
     length: Numbers[int, int]  # int64[1]: entries since the last drain
     entries: Numbers[tuple[int, int], int]  # int64[capacity, 6]
     packets: Records[int, PacketRecord]  # packets[capacity]
@@ -94,34 +99,48 @@ class Trace(NamedTuple):
 
 
 def build_trace(
-    chosen: np.ndarray,
-    ports: np.ndarray,
-    times: Sequence[tuple[int, int]],
+    flows: FlowTable,
+    since: Mapping[int, int],
+    n_hosts: int,
+    times_of_port: Sequence[Sequence[tuple[int, int]]],
     records: tuple[np.dtype, np.dtype, np.dtype],
     capacity: int,
 ) -> Trace:
-    """Return a buffer. ``chosen`` and ``ports`` are bool per flow and port; ``times`` are when
-    ports record, starts and ends that may overlap; ``records`` are the types of packets and of both
-    sides."""
-    joined: list[int] = []
-    for start_ps, end_ps in sorted(times):
-        if joined and start_ps <= joined[-1]:
-            joined[-1] = max(joined[-1], end_ps)
-        else:
-            joined += [start_ps, end_ps]
+    """Return a buffer. ``since`` has the traced flows and when each starts; ``times_of_port`` are
+    when each port records, starts and ends that may overlap; ``records`` are the types of packets
+    and of both sides."""
+    traced = np.array([*since], np.int64)
+    ends = np.concatenate([flows.src[traced], flows.dst[traced]])
+    order = np.argsort(ends, kind="stable")
+    chosen = np.zeros(len(flows), np.uint8)
+    chosen[traced] = 1
+    times = [_joined(one) for one in times_of_port]
     packets, tx, rx = (np.zeros(capacity, record) for record in records)
     return grouped(
         Trace,
-        chosen=chosen.astype(np.uint8),
-        flows=np.flatnonzero(chosen).astype(np.int64),
-        ports=ports.astype(np.uint8),
-        times=np.array(joined, np.int64),
+        chosen=chosen,
+        first_flow=np.searchsorted(ends[order], np.arange(n_hosts + 1)),
+        flows=np.tile(traced, 2)[order],
+        since=np.tile(np.array([*since.values()], np.int64), 2)[order],
+        first_time=np.cumsum([0, *map(len, times)]),
+        times=np.array(list(chain.from_iterable(times)), np.int64),
         length=np.zeros(1, np.int64),
         entries=np.zeros((capacity, 6), np.int64),
         packets=packets,
         tx=tx,
         rx=rx,
     )
+
+
+def _joined(times: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the starts and ends of the union of some times."""
+    joined: list[int] = []
+    for start_ps, end_ps in sorted(times):
+        if joined and start_ps <= joined[-1]:
+            joined[-1] = max(joined[-1], end_ps)
+        else:
+            joined += [start_ps, end_ps]
+    return joined
 
 
 class TraceOverflowError(RunError):
@@ -206,23 +225,25 @@ def trace_packet(
     """Record an event at port ``p`` of packet ``pkt``."""
     trace: Trace = links.trace
     flow = FlowId(pkt.flow)
-    if (flow >= 0 and trace.chosen[flow] == 1) or (trace.ports[p] == 1 and in_times(trace, now)):
+    moves = what == FORWARDED or what == SENT or (HAS_PFC and what == ARRIVED)
+    if (flow >= 0 and trace.chosen[flow] == 1) or (moves and in_times(trace, p, now)):
         k = append(trace, what, p, flow, now, value)
         if k >= 0:
             trace.packets[k] = pkt
             trace.entries[k, PAUSED_PS] = paused_until(links, p, int(pkt.prio), now)
 
 
-def in_times(trace: Trace, now: Ps) -> bool:
-    """Return whether ports record at a time."""
-    low, high = 0, trace.times.shape[0]
+def in_times(trace: Trace, p: GlobalPort, now: Ps) -> bool:
+    """Return whether port ``p`` records all packets at a time."""
+    first = trace.first_time[p]
+    low, high = first, trace.first_time[p + 1]
     while low < high:
         middle = (low + high) // 2
         if trace.times[middle] <= now:
             low = middle + 1
         else:
             high = middle
-    return low % 2 == 1
+    return (low - first) % 2 == 1
 
 
 def trace_created(links: LinkState, host_port: HostPortRecord, p: GlobalPort, now: Ps) -> None:
@@ -260,25 +281,37 @@ def trace_timer(links: LinkState, env: Env, timer: TimerRecord, p: GlobalPort, n
     elif code >= TIMER_TX:
         trace_tx(links, env, FlowId(timer.owner), p, now, code)
     else:
-        for i in range(links.trace.flows.shape[0]):
-            flow = links.trace.flows[i]
-            if env.tx[flow].host == env.host.host:
+        trace: Trace = links.trace
+        host = env.host.host
+        for i in range(trace.first_flow[host], trace.first_flow[host + 1]):
+            flow = trace.flows[i]
+            if now < trace.since[i] or has_ended(env, flow, now):
+                continue
+            if env.tx[flow].host == host:
                 trace_tx(links, env, flow, p, now, code)
-            if env.rx[flow].host == env.host.host:
+            else:
                 trace_rx(links, env, flow, p, now, code)
+
+
+def has_ended(env: Env, flow: FlowId, now: Ps) -> bool:
+    """Return whether a flow was done at both ends before a time."""
+    acked, done = env.tx[flow].acked_ps, env.rx[flow].done_ps
+    return 0 <= acked < now and 0 <= done < now
 
 
 def trace_pause(links: LinkState, env: Env, paused: int, p: GlobalPort, now: Ps) -> None:
     """Record that PFC frame ``paused``, not yet applied, pauses or resumes a traced sender."""
     before = links.ports[p].paused
-    for i in range(links.trace.flows.shape[0]):
-        tx = env.tx[links.trace.flows[i]]
-        here = tx.host == env.host.host and may_use(env, tx, p)
+    trace: Trace = links.trace
+    host = env.host.host
+    for i in range(trace.first_flow[host], trace.first_flow[host + 1]):
+        tx = env.tx[trace.flows[i]]
+        here = tx.host == host and may_use(env, tx, p)
         if here and ((before ^ paused) >> first_level(tx.prio)) & 1 == 1:
             what = RESUMED
             if (paused >> first_level(tx.prio)) & 1 == 1:
                 what = PAUSED
-            append(links.trace, what, p, links.trace.flows[i], now, HANDLER)
+            append(trace, what, p, trace.flows[i], now, HANDLER)
 
 
 def trace_asked(env: Env, flow: FlowId, p: GlobalPort, now: Ps, at: Ps) -> None:
