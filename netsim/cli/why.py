@@ -112,31 +112,24 @@ def explanation(result: Result, asked: Mapping[str, Any], where: Mapping[str, An
 
 def budget_shown(found: Explanation) -> Wide:
     """Return the budget as a table with a sum."""
-    rows = found.budget.to_dicts()
-    rows, rest = rows[:ROWS], rows[ROWS:]
+    rows, rest = found.parts[:ROWS], found.parts[ROWS:]
     unit, scale = common_unit([found.total_ps])
     sums = [f"{len(rest):,} more"] * bool(rest) + ["sum"]
-    times = [row["time_ps"] for row in rows]
-    times += [sum(row["time_ps"] for row in rest)] * bool(rest)
+    times = [part.time_ps for part in rows]
+    times += [sum(part.time_ps for part in rest)] * bool(rest)
     times.append(sum(times))
     none = [""] * len(sums)
-    whose = [
-        found.whose(dict(zip(row["flows"], row["flows_ps"], strict=True)), NAMED) for row in rows
-    ]
-    roots = [f"queue of {row['root']}" if _elsewhere(row) else "" for row in rows]
+    whose = [found.whose(part.flows, NAMED) for part in rows]
+    roots = [f"queue of {part.root}" * (part.root not in ("", part.place)) for part in rows]
     columns = [
-        Column("cause", [*(found.causes[row["cause"]] for row in rows), *sums], left=True),
+        Column("cause", [*(found.causes[part.cause] for part in rows), *sums], left=True),
         Column(f"time\n{unit}", [number(time, scale) for time in times]),
         Column("share", [f"{100 * time / max(1, found.total_ps):.1f} %" for time in times], 1),
-        Column("how", [*(row["manner"] for row in rows), *none], left=True),
-        Column("where", [*(row["place"] for row in rows), *none], left=True),
+        Column("how", [*(part.manner for part in rows), *none], left=True),
+        Column("where", [*(part.place for part in rows), *none], left=True),
     ]
     if any(roots):
         columns.append(Column("because of", [*roots, *none], left=True))
     if any(whose):
         columns.append(Column("with", [*whose, *none], left=True, rank=2))
     return Wide(columns, elsewhere="--json has all")
-
-
-def _elsewhere(row: Mapping[str, Any]) -> bool:
-    return bool(row["root"]) and row["root"] != row["place"]

@@ -120,6 +120,13 @@ class TableSpec:
     def file(self) -> str:
         return f"{self.name}.parquet"
 
+    def schema(self, **types: Any) -> dict[str, Any]:
+        """Return the columns' types in polars: whole numbers if they have a unit, else text, except
+        those that `types` names."""
+        import polars as pl
+
+        return {c.name: pl.Int64 if c.unit else pl.String for c in self.columns} | types
+
 
 SWEEP_COLUMNS = (
     Column("point", "", "name of the point, which is also its folder"),

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -172,17 +172,15 @@ class PortLog:
         return held
 
 
-@dataclass
-class Part:
-    """Time of one cause at one place; `flows` are the ps of it that each other flow took."""
+class Part(NamedTuple):
+    """A part of a time: its cause, and the ps of it that each other flow took."""
 
     cause: str
     manner: str
-    port: int
-    time_ps: int = 0
-    flows: Counter[int] = field(default_factory=Counter)
-    root: int = -1
-    """Port of the queue for which PFC paused the flow."""
+    place: str
+    time_ps: int
+    flows: Mapping[int, int] = MappingProxyType({})
+    root: str = ""  # link of the queue for which PFC paused the flow
 
 
 class Causes:
@@ -192,7 +190,7 @@ class Causes:
         self.trace, self.scenario, self.log = trace, scenario, log
         self.network, self.flow = scenario.network, log.message_of(trace.flow)
         self.paths = Paths(scenario, trace.flow)
-        self.parts: dict[tuple[str, str, int, int], Part] = {}
+        self.parts: list[Part] = []
         self.missing: set[int] = set()
         self.start_ps, self.end_ps = trace.start_ps, trace.start_ps + (trace.fct_ps or 0)
         self.reference_bps = _nic_port_bps(self.network, self.paths.src_ports)
@@ -200,10 +198,11 @@ class Causes:
         self.signals, self.losses = self._signals(), self._losses()
 
     def run(self, since_ps: int, until_ps: int) -> list[Part]:
-        """Return the parts of a time, longest first; they add up to it.
+        """Return the parts of a time; they add up to it.
 
         `missing` are ports whose log is needed for a better answer.
         """
+        self.parts = []
         rows = list(self.trace.segments.iter_rows(named=True))
         last = len(rows)
         while last and _of_last_packet(rows[last - 1]):
@@ -215,9 +214,9 @@ class Causes:
             }
             if inside["start_ps"] < inside["end_ps"]:
                 self._explain({**row, **inside}, is_last=place >= last)
-        acked_ps = until_ps - sum(part.time_ps for part in self.parts.values()) - since_ps
+        acked_ps = until_ps - since_ps - sum(part.time_ps for part in self.parts)
         self._add("unexplained", "acknowledgments", -1, acked_ps)
-        return sorted(self.parts.values(), key=lambda one: -one.time_ps)
+        return self.parts
 
     def ports(self) -> set[int]:
         """Return the ports at which the flow waited, lost packets or got signals, and parallel
@@ -241,13 +240,17 @@ class Causes:
         flows: Mapping[int, int] | None = None,
         root: int = -1,
     ) -> None:
-        """Add time to the part of a cause."""
-        if time_ps <= 0:
-            return
-        key = (cause, manner, port, root)
-        part = self.parts.setdefault(key, Part(cause, manner, port, root=root))
-        part.time_ps += time_ps
-        part.flows.update(flows or {})
+        """Add a part, unless it took no time."""
+        if time_ps > 0:
+            place, queue = self._link(port), self._link(root)
+            self.parts.append(Part(cause, manner, place, time_ps, flows or {}, queue))
+
+    def _link(self, port: int) -> str:
+        """Return the name of a port's link; "" without a port."""
+        if port < 0:
+            return ""
+        ends = int(self.network.port_node[port]), far_node(self.network, port)
+        return " -> ".join(map(self.network.node_name, ends))
 
     def _explain(self, row: dict[str, Any], *, is_last: bool) -> None:
         """Add the parts of one segment; `is_last` if it belongs to the last packet's path."""
@@ -588,7 +591,8 @@ class Paths:
 
     def _walk(self, ends: set[tuple[int, int]]) -> list[set[int]]:
         """Return the ports between host ports and addresses, by distance."""
-        network, levels = self.network, []
+        network = self.network
+        levels: list[set[int]] = []
         while ends and len(levels) < network.n_nodes:
             levels.append({port for port, _ in ends})
             ends = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
@@ -13,19 +14,16 @@ import numpy as np
 
 from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL, TRIMMED
-from netsim.engine.kernels.trace import TraceEntries
 from netsim.errors import InputError, did_you_mean
 from netsim.model.fabric import packet_counts
-from netsim.running.drive import FINISHED
+from netsim.running.drive import FINISHED, INTERRUPTED
 from netsim.tracing.segments import OrderedTrace, order_trace, segment_table
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from netsim.engine.engine import Engine
-    from netsim.experiment import Point
-    from netsim.experiment.scenario import Scenario
     from netsim.model.network import Network
+    from netsim.tracing.record import Recording
 
 EVENTS = {
     event.SENT: "send",
@@ -85,59 +83,55 @@ class FlowTrace:
     segments: pl.DataFrame
     state: tuple[str, ...]
     stop_reason: str
-    warnings: tuple[str, ...] = ()
-
-    def with_warnings(self, warnings: Sequence[str]) -> FlowTrace:
-        return replace(self, warnings=(*self.warnings, *warnings))
+    warnings: tuple[str, ...] = ()  # what has changed since the result was written
 
 
-def flow_trace(
-    engine: Engine,
-    entries: TraceEntries,
-    flow: int,
-    point: Point,
-    scenario: Scenario,
-    stop_reason: str,
-    ideal_ps: int,
-) -> FlowTrace:
-    """Build the trace of a flow from the entries of a recording engine, up to the flow's end."""
+def flow_trace(recording: Recording, flow: int) -> FlowTrace:
+    """Return the trace of a recorded flow, up to its end."""
     import polars as pl
 
-    entries = entries.of_flow(flow)
-    transport = point.transport_of_class[int(scenario.class_of_flow[flow])]
-    pairs, states = scenario.port_pairs, engine.flow_states()
+    replay, engine, reason = recording.replay, recording.engine, recording.stop_reason
+    message, pairs = replay.message_of(flow), replay.scenario.port_pairs
+    row = replay.result.flows.row(message, named=True)
+    transport = replay.point.transport_of_class[int(replay.scenario.class_of_flow[flow])]
+    network, flows, states = engine.network, engine.flows, engine.flow_states()
     times = (states.start_ps, states.done_ps, states.acked_ps)
     start_ps, done_ps, acked_ps = (int(column[flow]) for column in times)
-    if stop_reason == FINISHED:
+    fct_ps = done_ps - start_ps if done_ps >= 0 else None
+    warnings = [*replay.changes]
+    partial = reason == INTERRUPTED or (recording.until_ps is not None and fct_ps is None)
+    if not partial and fct_ps != row["fct_ps"] and not replay.is_cut(message):
+        before, now = ("never" if t is None else f"{t} ps" for t in (row["fct_ps"], fct_ps))
+        warnings.append(f"not the same run: the flow's completion time was {before}, now {now}")
+    entries = recording.entries.of_flow(flow)
+    if reason == FINISHED:
         entries = entries.until(max(done_ps, acked_ps))
-    network, flows = engine.network, engine.flows
-    size_bytes = int(states.size_bytes[flow])
-    own_names = engine.own_names(flow)
     ordered = order_trace(network, entries)
-    events, changing = event_table(network, ordered, transport.module, own_names)
+    events, changing = event_table(network, ordered, transport.module, engine.own_names(flow))
     names = kind_names(transport.module), timer_names(transport.module)
-    ends = int(flows.src[flow]), int(flows.dst[flow])
-    segments = segment_table(network, ordered, ends, (start_ps, done_ps), names)
+    src, dst, size_bytes = int(flows.src[flow]), int(flows.dst[flow]), int(states.size_bytes[flow])
     return FlowTrace(
-        point=point.name,
+        point=replay.point.name,
         transport=transport.name,
         flow=flow,
-        src=network.node_name(int(flows.src[flow])),
-        dst=network.node_name(int(flows.dst[flow])),
+        src=network.node_name(src),
+        dst=network.node_name(dst),
         size_bytes=size_bytes,
-        n_packets=int(packet_counts(np.array([size_bytes]), point.packets)[0]),
+        n_packets=int(packet_counts(np.array([size_bytes]), replay.point.packets)[0]),
         start_ps=start_ps,
-        fct_ps=done_ps - start_ps if done_ps >= 0 else None,
+        fct_ps=fct_ps,
         acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
-        ideal_ps=ideal_ps,
+        ideal_ps=int(row["ideal_ps"]),
         routing_table=network.table_name(int(pairs.data_to[pairs.first[flow]])),
         events=events.filter(pl.col("time_ps") >= start_ps),
-        segments=segments,
+        segments=segment_table(network, ordered, (src, dst), (start_ps, done_ps), names),
         state=shown_state(transport.module, changing),
-        stop_reason=stop_reason,
+        stop_reason=reason,
+        warnings=tuple(warnings),
     )
 
 
+@cache
 def kind_names(module: ModuleType) -> dict[int, str]:
     """Return the names of packet kinds: the engine's, and the constants that a transport sends,
     like ``GRANT`` in ``send(env, rx, GRANT, ...)`` or ``PARITY`` in ``pkt.kind = PARITY``.
@@ -154,6 +148,7 @@ def kind_names(module: ModuleType) -> dict[int, str]:
     return names
 
 
+@cache
 def timer_names(module: ModuleType) -> dict[tuple[str, int], str]:
     """Return timer constants by side and number: ``RTO`` in ``set_timer(…, tx, RTO, …)``."""
     names: dict[tuple[str, int], str] = {}
@@ -203,7 +198,7 @@ def event_table(
     import polars as pl
 
     entries, node, row, is_packet = ordered.entries, ordered.node, ordered.row, ordered.is_packet
-    packets, latency, far = ordered.packets, ordered.latency, ordered.far
+    packets, far = ordered.packets, ordered.far
     time, port, what, value = entries.T[:4]
     is_copy = (what == event.TX) | (what == event.RX)
     names = np.array([network.node_name(n) for n in range(network.n_nodes)])
@@ -225,7 +220,7 @@ def event_table(
             "node_name": names[node],
             "to_name": _masked(names[far], leaves),
             "port": port,
-            "packet": _masked(latency.packet, latency.packet >= 0),
+            "packet": _masked(ordered.packet, ordered.packet >= 0),
             "kind": _masked(kind_column, is_packet),
             "seq": of_packet("seq"),
             "aux": of_packet("aux"),
@@ -235,11 +230,11 @@ def event_table(
             "entropy": of_packet("entropy"),
             "hops": of_packet("hops"),
             "is_retransmit": _masked(
-                latency.is_retransmit, (what == event.SENT) & (kind_column != "")
+                ordered.is_retransmit, (what == event.SENT) & (kind_column != "")
             ),
             "queue_bytes": _masked(value, at_switch),
-            "wait_ps": _masked(latency.wait_ps, latency.wait_ps >= 0),
-            "rtt_ps": _masked(latency.rtt_ps, latency.rtt_ps >= 0),
+            "wait_ps": _masked(ordered.wait_ps, ordered.wait_ps >= 0),
+            "rtt_ps": _masked(ordered.rtt_ps, ordered.rtt_ps >= 0),
             "timer": _masked(
                 np.array(event.TIMER_NAMES).take(value, mode="clip"), is_copy & (value >= 0)
             ),

@@ -27,7 +27,7 @@ from netsim.model.fabric import PFC_FRAME_BYTES
 from netsim.plugins import registry
 from netsim.results.files import EXPERIMENT
 from netsim.results.provenance import provenances
-from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, StepReport, drive
+from netsim.running.drive import BEFORE, FINISHED, StepReport, drive
 from netsim.running.estimate import estimate_scenario, require_memory
 from netsim.running.point import Progress, ready_engine
 from netsim.running.worker import EXTRACTED, plugin_files_of, with_stored_sources
@@ -273,30 +273,7 @@ class Recording:
 
     def trace(self, flow: int) -> FlowTrace:
         """Return the trace of one of the flows."""
-        replay = self.replay
-        message = recorded_flow(replay.result, replay.message_of(flow))
-        trace = flow_trace(
-            self.engine,
-            self.entries,
-            flow,
-            replay.point,
-            replay.scenario,
-            self.stop_reason,
-            int(message["ideal_ps"]),
-        )
-        return trace.with_warnings([*replay.changes, *self._fct_warnings(trace)])
-
-    def _fct_warnings(self, trace: FlowTrace) -> list[str]:
-        """Return a warning if the completion time differs from the recorded one."""
-        if trace.stop_reason == INTERRUPTED or (self.until_ps is not None and trace.fct_ps is None):
-            return []
-        if self.replay.is_cut(self.replay.message_of(trace.flow)):
-            return []
-        before = recorded_flow(self.replay.result, trace.flow)["fct_ps"]
-        if trace.fct_ps == before:
-            return []
-        times = ["never" if t is None else f"{t} ps" for t in (before, trace.fct_ps)]
-        return [f"not the same run: the flow's completion time was {times[0]}, now {times[1]}"]
+        return flow_trace(self, flow)
 
 
 def hosts_with(scenario: Scenario, flows: Sequence[int]) -> NDArray[np.bool_] | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,23 +24,10 @@ from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PULL, TRIMMED
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.model.network import Network
+from netsim.reports.flow_trace import SEGMENTS
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-@dataclass
-class PacketLatency:
-    """Packet numbers (in order of creation) and times per trace entry; -1 if there are none.
-
-    `wait_ps` is the queueing time of a packet that leaves; `rtt_ps`, when an answer reaches the
-    sender, the time since the answered packet was sent. `is_retransmit` marks data sent before.
-    """
-
-    packet: np.ndarray
-    wait_ps: np.ndarray
-    rtt_ps: np.ndarray
-    is_retransmit: np.ndarray
 
 
 @dataclass
@@ -49,22 +36,6 @@ class _Packet:
     since: int  # arrival at the current node
     sent: int = -1
     answers: _Packet | None = None
-
-
-@dataclass
-class _Tracker:
-    """The packets in the network, by location."""
-
-    count: int = 0
-    created: dict[Any, list[_Packet]] = field(default_factory=lambda: defaultdict(list))
-    queued: dict[Any, list[_Packet]] = field(default_factory=lambda: defaultdict(list))
-    indirect: dict[Any, list[_Packet]] = field(default_factory=lambda: defaultdict(list))
-    on_link: dict[Any, list[_Packet]] = field(default_factory=lambda: defaultdict(list))
-    seen: set[tuple[int, int]] = field(default_factory=set)
-
-    def new(self, now: int) -> _Packet:
-        self.count += 1
-        return _Packet(self.count - 1, now)
 
 
 @dataclass(frozen=True)
@@ -79,7 +50,11 @@ class OrderedTrace:
         is_packet: whether the entry is about a packet.
         packets: packets of the entries about one.
         tx, rx: copies of the flow's sides, in the order of `row`.
-        latency: packet numbers and times.
+        packet: number of the entry's packet, in order of creation; -1 without one or unknown.
+        wait_ps: queueing time of a packet that leaves; else -1.
+        rtt_ps: when an answer reaches the sender, the time since the answered packet was sent; else
+            -1.
+        is_retransmit: whether a host sends data that it sent before.
     """
 
     entries: np.ndarray
@@ -91,7 +66,10 @@ class OrderedTrace:
     packets: np.ndarray
     tx: np.ndarray
     rx: np.ndarray
-    latency: PacketLatency
+    packet: np.ndarray
+    wait_ps: np.ndarray
+    rtt_ps: np.ndarray
+    is_retransmit: np.ndarray
 
     def of_packets(self, name: str) -> np.ndarray:
         """Return a packet field for each entry; 0 for entries without a packet."""
@@ -117,9 +95,9 @@ def order_trace(network: Network, recorded: TraceEntries) -> OrderedTrace:
     keys = zip(*(packets[name].tolist() for name in ("kind", "seq", "time")), strict=True)
     for i, key in zip(np.flatnonzero(is_packet).tolist(), keys, strict=True):
         about[i] = key
-    latency = _track(entries[:, :4].tolist(), about, node.tolist(), far.tolist())
+    tracked = _track(entries[:, :4].tolist(), about, node.tolist(), far.tolist())
     return OrderedTrace(
-        entries, order, node, far, row, is_packet, packets, recorded.tx, recorded.rx, latency
+        entries, order, node, far, row, is_packet, packets, recorded.tx, recorded.rx, *tracked
     )
 
 
@@ -136,93 +114,86 @@ def _sort_ports(entries: np.ndarray) -> np.ndarray:
     return ports
 
 
+CREATED, QUEUED, INDIRECT, CAME, LEAVES = range(5)
+"""Where a packet may be: in a host's control FIFO, at a switch's port, at a switch that sends it
+indirectly, on the link by which it comes to an event's node, or on that by which it leaves it."""
+
+LINK = CAME
+
+MOVES: dict[int, tuple[tuple[int, ...], int | None]] = {
+    event.CREATED: ((), CREATED),
+    event.SENT: ((CREATED,), LEAVES),
+    event.ARRIVED: ((CAME,), QUEUED),
+    event.SENT_INDIRECT: ((QUEUED,), INDIRECT),
+    event.FORWARDED: ((INDIRECT, QUEUED), LEAVES),
+    event.TRIMMED: ((QUEUED,), QUEUED),
+    event.MARKED: ((QUEUED,), QUEUED),
+    event.RECEIVED: ((CAME,), None),
+    event.UNROUTABLE: ((CAME,), None),
+    event.LOST: ((LEAVES,), None),
+    event.DROPPED: ((QUEUED, CAME), None),  # before queueing if PFC headroom is full
+}
+"""Where the packet of an event was, the first place that has it, and where it is afterwards."""
+
+
 def _track(
     entries: list[list[int]],
     packets: list[tuple[int, int, int] | None],
     node: list[int],
     far_node: list[int],
-) -> PacketLatency:
-    """Track the packets through the entries.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Follow packets; return the last four columns of `OrderedTrace`.
 
     `entries` are (time, port, what, value) in time order. `packets` are the (kind, seq, arrival
     time) of each entry's packet, None for a copy of a side.
     """
-    n = len(entries)
-    latency = PacketLatency(
-        packet=np.full(n, -1, np.int64),
-        wait_ps=np.full(n, -1, np.int64),
-        rtt_ps=np.full(n, -1, np.int64),
-        is_retransmit=np.zeros(n, bool),
-    )
-    tracker = _Tracker()
+    numbers, wait_ps, rtt_ps = (np.full(len(entries), -1, np.int64) for _ in range(3))
+    is_retransmit = np.zeros(len(entries), bool)
+    waiting: dict[tuple[int, ...], list[_Packet]] = defaultdict(list)
     answered: dict[int, _Packet] = {}  # per host, the packet whose handler runs
+    seen: set[tuple[int, int]] = set()
+    count = 0
     for i, (now, port, what, value) in enumerate(entries):
-        about = packets[i]
+        about, here = packets[i], node[i]
         if about is None:
             if what in (event.TX, event.RX) and value >= 0:
-                answered.pop(node[i], None)
+                answered.pop(here, None)
             continue
         kind, seq, arrival = about
         name = (DATA if kind == TRIMMED else kind, seq)
-        here, far = (port, *name), (far_node[i], arrival, *name)
-        packet: _Packet | None = None
+        places = (CREATED, port), (QUEUED, port), (INDIRECT, here), (LINK, here, now)
+        keys = [(*place, *name) for place in (*places, (LINK, far_node[i], arrival))]
+        before, after = MOVES[what]
+        place = next((place for place in before if keys[place] in waiting), None)
+        if place is not None:
+            there = waiting[keys[place]]
+            at_tail = place == QUEUED and what in (event.TRIMMED, event.DROPPED)
+            packet = there.pop(-1 if at_tail else 0)
+            if not there:
+                del waiting[keys[place]]
+        elif what in (event.CREATED, event.SENT):
+            packet, count = _Packet(count, now), count + 1
+        else:
+            continue
+        numbers[i] = packet.number
         if what == event.CREATED:
-            packet = tracker.new(now)
-            packet.answers = answered.get(node[i])
-            tracker.created[here].append(packet)
+            packet.answers = answered.get(here)
         elif what == event.SENT:
-            packet = _take(tracker.created, here) or tracker.new(now)
             packet.sent = now
-            latency.wait_ps[i] = now - packet.since
-            latency.is_retransmit[i] = kind == DATA and name in tracker.seen
-            tracker.seen.add(name)
-            tracker.on_link[far].append(packet)
+            is_retransmit[i] = kind == DATA and name in seen
+            seen.add(name)
         elif what == event.ARRIVED:
-            packet = _take(tracker.on_link, (node[i], now, *name))
-            if packet is not None:
-                packet.since = now
-                tracker.queued[here].append(packet)
-        elif what == event.SENT_INDIRECT:
-            packet = _take(tracker.queued, here)
-            if packet is not None:
-                tracker.indirect[node[i], *name].append(packet)
-        elif what == event.FORWARDED:
-            packet = _take(tracker.indirect, (node[i], *name)) or _take(tracker.queued, here)
-            if packet is not None:
-                latency.wait_ps[i] = now - packet.since
-                tracker.on_link[far].append(packet)
-        elif what == event.RECEIVED:
-            packet = _take(tracker.on_link, (node[i], now, *name))
-            if packet is not None:
-                if kind < FIRST_CONTROL:
-                    answered[node[i]] = packet
-                elif packet.answers is not None:
-                    latency.rtt_ps[i] = now - packet.answers.sent
-        elif what == event.UNROUTABLE:
-            packet = _take(tracker.on_link, (node[i], now, *name))
-        elif what == event.LOST:
-            packet = _take(tracker.on_link, far)
-        elif what == event.DROPPED:
-            # From the queue's tail, or, if PFC headroom is full, before queueing.
-            packet = _take(tracker.queued, here, last=True) or _take(
-                tracker.on_link, (node[i], now, *name)
-            )
-        elif what in (event.TRIMMED, event.MARKED) and tracker.queued[here]:
-            packet = tracker.queued[here][-1 if what == event.TRIMMED else 0]
-        if packet is not None:
-            latency.packet[i] = packet.number
-    return latency
-
-
-def _take(waiting: dict[Any, list[_Packet]], key: Any, *, last: bool = False) -> _Packet | None:
-    """Remove and return the first (or last) packet under a key; None if there is none."""
-    packets = waiting.get(key)
-    if not packets:
-        return None
-    packet = packets.pop(-1 if last else 0)
-    if not packets:
-        del waiting[key]
-    return packet
+            packet.since = now
+        elif what == event.RECEIVED and kind < FIRST_CONTROL:
+            answered[here] = packet
+        elif what == event.RECEIVED and packet.answers is not None:
+            rtt_ps[i] = now - packet.answers.sent
+        if after == LEAVES:
+            wait_ps[i] = now - packet.since
+        if after is not None:
+            there = waiting[keys[after]]
+            there.insert(0 if what == event.MARKED else len(there), packet)
+    return numbers, wait_ps, rtt_ps, is_retransmit
 
 
 MERGED = ("sending", "pacing", "timeout", "timer", "receiver", "nic")
@@ -286,8 +257,8 @@ class _SegmentSearch:
         self.node, self.far = trace.node.tolist(), network.port_node[network.port_peer].tolist()
         self.kind, self.seq = trace.of_packets("kind").tolist(), trace.of_packets("seq").tolist()
         self.prio, self.arrival = (trace.of_packets(name).tolist() for name in ("prio", "time"))
-        self.number = trace.latency.packet.tolist()
-        self.is_retransmit = trace.latency.is_retransmit.tolist()
+        self.number = trace.packet.tolist()
+        self.is_retransmit = trace.is_retransmit.tolist()
         self.delay = network.port_delay_ps.tolist()
         self.of_packet: dict[int, list[int]] = defaultdict(list)
         for i, number in enumerate(self.number):
@@ -630,19 +601,5 @@ def segment_table(
     search = _SegmentSearch(network, trace, ends, times[0], names)
     if times[1] >= 0 and event.RX in trace.entries[:, event.WHAT]:
         search.run(times[1])
-    types = {
-        "start_ps": pl.Int64,
-        "end_ps": pl.Int64,
-        "segment_type": pl.String,
-        "node_name": pl.String,
-        "to_name": pl.String,
-        "port": pl.Int64,
-        "kind": pl.String,
-        "seq": pl.Int64,
-        "control": pl.Boolean,
-        "timer": pl.String,
-        "blocked": pl.String,
-        "lost_seq": pl.Int64,
-    }
     rows = [search.row(*piece) for piece in search.pieces()]
-    return pl.DataFrame(rows, schema=types, orient="row")
+    return pl.DataFrame(rows, schema=SEGMENTS.schema(control=pl.Boolean), orient="row")

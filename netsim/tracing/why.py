@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.common.steps import step
 from netsim.errors import InputError
+from netsim.reports.flow_trace import BUDGET
 from netsim.results.files import LINKS
-from netsim.tracing.causes import CAUSES, Causes, Part, Paths, PortLog, Queues, far_node
+from netsim.tracing.causes import CAUSES, Causes, Part, Paths, PortLog, Queues
 from netsim.tracing.record import Replay, recorded_flow
 from netsim.units import format_bytes, format_time
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from netsim.model.network import Network
     from netsim.results import Result
     from netsim.running.point import Progress
 
@@ -33,11 +35,11 @@ that PFC led to; another follows only if causes lead elsewhere, such as after a 
 NOTABLE = 0.05
 """Part of the time from which on the text mentions a cause."""
 
-KEYS = ("cause", "manner", "place", "root")
-"""Columns of a budget that tell its rows apart."""
+PLACE = attrgetter("cause", "place", "root")
+"""What parts have in common that the text mentions together."""
 
-PLACES = ("cause", "place", "root")
-"""The same for the text."""
+ROW = attrgetter("cause", "manner", "place", "root")
+"""The same for rows of a budget."""
 
 NAMED = 3
 """Flows that the text names, and causes that it explains."""
@@ -71,9 +73,8 @@ class Explanation:
         subject: what took the time, such as "Flow 17 (h3 to h9, 2MB) of p2p_512".
         total_ps: the time.
         ideal_ps: the same in an idle network; None if unknown.
-        budget: a row for each part, longest first; columns as in `COLUMNS["budget"]`. The parts
-            add up to `total_ps`.
-        flows: the flows of the result, which the budget names by number.
+        parts: parts that add up to `total_ps`, longest first.
+        flows: the flows of the result, which the parts name by number.
         warnings: what has changed since the result was written.
         causes: titles of the causes.
         sentences: what the text says of causes; it mentions no others.
@@ -82,7 +83,7 @@ class Explanation:
     subject: str
     total_ps: int
     ideal_ps: int | None
-    budget: pl.DataFrame
+    parts: Sequence[Part]
     flows: pl.DataFrame
     warnings: tuple[str, ...] = ()
     causes: Mapping[str, str] = field(default_factory=lambda: CAUSES)
@@ -91,12 +92,25 @@ class Explanation:
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.text())}</p>"
 
+    @cached_property
+    def budget(self) -> pl.DataFrame:
+        """The parts as a table; columns as in `COLUMNS["budget"]`."""
+        import polars as pl
+
+        schema = BUDGET.schema(**dict.fromkeys(("flows", "flows_ps"), pl.List(pl.Int64)))
+        rows = [
+            (*ROW(part), part.time_ps, [*flows], [*flows.values()])
+            for part in self.parts
+            for flows in [longest_first(part.flows)]
+        ]
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
     def by_cause(self) -> dict[str, int]:
         """Return the time of each cause in ps, longest first."""
-        found: Counter[str] = Counter()
-        for cause, time_ps in self.budget.select("cause", "time_ps").rows():
-            found[cause] += time_ps
-        return dict(found.most_common())
+        times: Counter[str] = Counter()
+        for part in self.parts:
+            times[part.cause] += part.time_ps
+        return dict(times.most_common())
 
     @property
     def main_cause(self) -> str:
@@ -119,10 +133,10 @@ class Explanation:
             ideal = f", {times:.2f} times its ideal of {format_time(self.ideal_ps, 4)}"
         yield f"{self.subject} took {format_time(self.total_ps, 4)}{ideal}."
         least = NOTABLE * self.total_ps
-        told = [row for row in self._rows_of_text() if row["time_ps"] >= least]
-        told = sorted(told, key=lambda row: -row["time_ps"])[:NAMED]
-        for row in told:
-            yield self._sentence(row)
+        places = joined(part for part in self.parts if part.cause in self.sentences)
+        told = [part for part in places if part.time_ps >= least][:NAMED]
+        for part in told:
+            yield self._sentence(part)
         if not told:
             yield "Nothing held it up for long."
         rest = self.by_cause().items()
@@ -131,33 +145,50 @@ class Explanation:
         if parts:
             yield f"Also: {', '.join(parts)}."
 
-    def _rows_of_text(self) -> list[dict[str, Any]]:
-        rows = joined_rows(self.budget.to_dicts(), PLACES)
-        return [row for row in rows if row["cause"] in self.sentences]
-
-    def _sentence(self, row: dict[str, Any]) -> str:
+    def _sentence(self, part: Part) -> str:
         """Return a sentence on one cause."""
-        share = f"{format_time(row['time_ps'], 4)} of it ({row['time_ps'] / self.total_ps:.0%})"
-        flows = self.whose(dict(zip(row["flows"], row["flows_ps"], strict=True)), NAMED)
-        rest = self.sentences[row["cause"]].format(
-            place=row["place"] or "an unknown place",
-            root=row["root"],
+        share = f"{format_time(part.time_ps, 4)} of it ({part.time_ps / self.total_ps:.0%})"
+        flows = self.whose(part.flows, NAMED)
+        rest = self.sentences[part.cause].format(
+            place=part.place or "an unknown place",
+            root=part.root,
             flows=flows or "other packets",
             with_flows=f"; the queue held {flows}" if flows else "",
-            manner=row["manner"],
+            manner=part.manner,
         )
         return f"{share} went to {rest}."
 
     def whose(self, shares: Mapping[int, int], most: int) -> str:
         """Return the flows that took time, with their times, those that took most first."""
-        longest = sorted(shares.items(), key=lambda one: (-one[1], one[0]))
-        least = 0.01 * sum(shares.values())
-        longest = [one for one in longest if one[1] >= least] or longest
+        longest, least = longest_first(shares), 0.01 * sum(shares.values())
+        notable = {flow: time for flow, time in longest.items() if time >= least} or longest
         named = [
-            f"{flow_name(self.flows, flow)} for {format_time(time, 3)}" for flow, time in longest
+            f"{flow_name(self.flows, flow)} for {format_time(time, 3)}"
+            for flow, time in notable.items()
         ][:most]
         named += [f"{len(shares) - len(named)} more"] if len(shares) > len(named) else []
         return " and ".join([", ".join(named[:-1]), *named[-1:]] if named[1:] else named)
+
+
+def longest_first(shares: Mapping[int, int]) -> dict[int, int]:
+    """Return the times of flows, those that took most first."""
+    return dict(sorted(shares.items(), key=lambda share: (-share[1], share[0])))
+
+
+def joined(parts: Iterable[Part], key: Callable[[Part], Any] = PLACE) -> list[Part]:
+    """Return parts with those of an equal key joined, longest first, without those that took no
+    time."""
+    alike: dict[Any, list[Part]] = defaultdict(list)
+    for part in parts:
+        alike[key(part)].append(part)
+    sums = []
+    for several in alike.values():
+        flows: Counter[int] = Counter()
+        for part in several:
+            flows.update(part.flows)
+        time_ps = sum(part.time_ps for part in several)
+        sums.append(several[0]._replace(time_ps=time_ps, flows=flows))
+    return sorted((part for part in sums if part.time_ps), key=lambda part: -part.time_ps)
 
 
 def flow_name(flows: pl.DataFrame, flow: int) -> str:
@@ -211,7 +242,7 @@ def explain_windows(
     ports = {one: queues.reached(Paths(scenario, one).ports()) for one in flows}
     for number in range(1, PASSES + 1):
         step("simulating again" if number == 1 else f"again, with more ports ({number})")
-        times = defaultdict(list)
+        times: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for one, start_ps, end_ps in (part for these in crossings.values() for part in these):
             since_ps = start_ps - queues.longest_wait_ps(ports[one])
             for port in ports[one]:
@@ -228,16 +259,13 @@ def explain_windows(
         if all(needed[one] <= ports[one] for one in causes):
             break
         ports = {one: queues.reached(ports[one] | needed[one]) for one in causes}
-    ideals, warnings = (
-        result.flows["ideal_ps"],
-        {w for c in causes.values() for w in c.trace.warnings},
-    )
+    warnings = {text for one in causes.values() for text in one.trace.warnings}
     return {
         flow: Explanation(
             _subject(replay, flow),
             windows[flow][1] - windows[flow][0],
-            ideals[flow],
-            budget_table(joined_rows(part_rows(these, scenario.network))),
+            result.flows["ideal_ps"][flow],
+            joined(these, ROW),
             result.flows,
             tuple(sorted(warnings)),
         )
@@ -252,52 +280,3 @@ def _subject(replay: Replay, flow: int) -> str:
     size = format_bytes(int(result.flows["size_bytes"][flow]), 4)
     by = f", relayed by h{relay}" if relay >= 0 else ""
     return f"{name.capitalize()}, {size}{by}) of {result.name}"
-
-
-def part_rows(parts: Sequence[Part], network: Network) -> Iterator[dict[str, Any]]:
-    """Yield parts as rows of a budget."""
-
-    def place(port: int) -> str:
-        if port < 0:
-            return ""
-        ends = int(network.port_node[port]), far_node(network, port)
-        return " -> ".join(network.node_name(node) for node in ends)
-
-    for part in parts:
-        flows = sorted(part.flows.items(), key=lambda one: (-one[1], one[0]))
-        yield {
-            "cause": part.cause,
-            "manner": part.manner,
-            "place": place(part.port),
-            "root": place(part.root),
-            "time_ps": part.time_ps,
-            "flows": [flow for flow, _ in flows],
-            "flows_ps": [time for _, time in flows],
-        }
-
-
-def joined_rows(
-    rows: Iterable[dict[str, Any]], keys: Sequence[str] = KEYS
-) -> Iterator[dict[str, Any]]:
-    """Yield rows of a budget with those of equal keys joined, without those that took no time."""
-    found: dict[tuple[str, ...], tuple[dict[str, Any], Counter[int]]] = {}
-    for row in rows:
-        key = tuple(row[name] for name in keys)
-        one, shares = found.setdefault(key, ({**row, "time_ps": 0}, Counter()))
-        one["time_ps"] += row["time_ps"]
-        shares.update(dict(zip(row["flows"], row["flows_ps"], strict=True)))
-    for row, shares in found.values():
-        flows = sorted(shares.items(), key=lambda one: (-one[1], one[0]))
-        if row["time_ps"]:
-            lists = {"flows": [flow for flow, _ in flows], "flows_ps": [ps for _, ps in flows]}
-            yield {**row, **lists}
-
-
-def budget_table(rows: Iterator[dict[str, Any]]) -> pl.DataFrame:
-    """Return rows of a budget as a table, longest first."""
-    import polars as pl
-
-    schema: dict[str, Any] = dict.fromkeys(KEYS, pl.String)
-    schema |= {"time_ps": pl.Int64, "flows": pl.List(pl.Int64), "flows_ps": pl.List(pl.Int64)}
-    found = pl.DataFrame(list(rows), schema=schema)
-    return found.sort("time_ps", descending=True, maintain_order=True)

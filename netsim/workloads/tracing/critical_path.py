@@ -213,8 +213,7 @@ def _table(
         numbers = {"task": one.task, "flow": one.flow, "operation": operation, "stream": stream}
         row |= {name: None if value < 0 else value for name, value in numbers.items()}
         rows.append(row | {"kind": kind, "label": _label(one, tasks, flows, send)})
-    schema = {one.name: pl.Int64 if one.unit else pl.String for one in CRITICAL.columns}
-    return pl.DataFrame(rows, schema=schema)
+    return pl.DataFrame(rows, schema=CRITICAL.schema())
 
 
 def _handed_over(scenario: Scenario, point: Point) -> Ints:

@@ -115,12 +115,10 @@ def request_latency(result: Result, request: int) -> LatencyBreakdown:
         )
     row = requests.row(request, named=True)
     maker = _LatencyRows(row, log_of(log), iterations, result.flows)
-    schema = {
-        column.name: pl.String if column.unit == "" else pl.Int64
-        for column in REQUEST_LATENCY.columns
-    }
-    rows = list(maker.rows(result.summary["simulated_ps"]))
-    return LatencyBreakdown(pl.DataFrame(rows, schema=schema), row, result.name)
+    rows = pl.DataFrame(
+        list(maker.rows(result.summary["simulated_ps"])), schema=REQUEST_LATENCY.schema()
+    )
+    return LatencyBreakdown(rows, row, result.name)
 
 
 class _LatencyRows:

@@ -13,10 +13,10 @@ import polars as pl
 
 from netsim.errors import InputError
 from netsim.model.workload import JOIN, TaskTable
-from netsim.tracing.causes import CAUSES
+from netsim.tracing.causes import CAUSES, Part
 from netsim.tracing.critical_path_search import PathSegment, Program, path_segments
 from netsim.tracing.record import Replay
-from netsim.tracing.why import SENTENCES, Explanation, budget_table, explain_windows, joined_rows
+from netsim.tracing.why import ROW, SENTENCES, Explanation, explain_windows, joined
 from netsim.workloads.serving.instance import ANNOUNCED, POOL_READ, POOL_REQUEST, REDUCED, REQUEST
 from netsim.workloads.serving.plan import ServingPlan
 from netsim.workloads.tracing.critical_path import critical_path, recorded_times
@@ -38,13 +38,7 @@ TRACED = 20  # most flows of a path that are traced, those that waited longest
 Row = dict[str, Any]
 
 
-def budget_row(cause: str, manner: str, place: str, time_ps: int) -> Row:
-    """Return a row of a budget without other flows."""
-    base = {"cause": cause, "manner": manner, "place": place, "root": ""}
-    return {**base, "time_ps": time_ps, "flows": [], "flows_ps": []}
-
-
-class FlowRows:
+class FlowParts:
     """The budgets of flows on a path.
 
     Args:
@@ -69,15 +63,15 @@ class FlowRows:
     def warnings(self) -> tuple[str, ...]:
         return tuple(sorted({text for one in self.traced.values() for text in one.warnings}))
 
-    def of(self, flow: int, time_ps: int, kind: str) -> Iterator[Row]:
-        """Yield rows that add up to the time on a flow of a kind."""
+    def of(self, flow: int, time_ps: int, kind: str) -> Iterator[Part]:
+        """Yield parts that add up to the time on a flow of a kind."""
         if flow in self.traced:
-            for row in self.traced[flow].budget.iter_rows(named=True):
-                yield {**row, "manner": f"{kind}, {row['manner']}" if kind else row["manner"]}
+            for part in self.traced[flow].parts:
+                yield part._replace(manner=f"{kind}, {part.manner}") if kind else part
             return
         ideal_ps = min(time_ps, self.ideals[flow])
-        yield budget_row("data", kind, "", ideal_ps)
-        yield budget_row("network", kind, "", time_ps - ideal_ps)
+        yield Part("data", kind, "", ideal_ps)
+        yield Part("network", kind, "", time_ps - ideal_ps)
 
 
 CAUSES_OF_STEPS = CAUSES | {
@@ -109,7 +103,7 @@ def explain_step(result: Result, step: int | None, **replaying: Any) -> Explanat
     replay = Replay.of(result, **replaying)
     path = critical_path(result, step=step, replay=replay)
     crossing = path.segments.filter(pl.col("ideal_ps").is_not_null()).to_dicts()
-    flows = FlowRows(
+    flows = FlowParts(
         {one["flow"]: (one["start_ps"], one["end_ps"]) for one in crossing},
         {one["flow"]: one["ideal_ps"] for one in crossing},
         lambda: replay,
@@ -120,7 +114,7 @@ def explain_step(result: Result, step: int | None, **replaying: Any) -> Explanat
         f"{what} of {result.name}",
         path.end_ps - path.start_ps,
         None,
-        budget_table(joined_rows(_rows(path.segments, flows, usual_ps))),
+        joined(_parts(path.segments, flows, usual_ps), ROW),
         result.flows,
         (*path.warnings, *(text for text in flows.warnings if text not in path.warnings)),
         CAUSES_OF_STEPS,
@@ -128,23 +122,23 @@ def explain_step(result: Result, step: int | None, **replaying: Any) -> Explanat
     )
 
 
-def _rows(segments: pl.DataFrame, flows: FlowRows, usual_ps: dict[int, int]) -> Iterator[Row]:
-    """Yield rows that add up to the time of the segments of a critical path."""
+def _parts(segments: pl.DataFrame, flows: FlowParts, usual_ps: dict[int, int]) -> Iterator[Part]:
+    """Yield parts that add up to the time of the segments of a critical path."""
     for one in segments.iter_rows(named=True):
         time_ps, kind = one["end_ps"] - one["start_ps"], one["kind"] or ""
         place = f"h{one['host']}"
         if one["segment_type"] == "compute":
             usual = usual_ps.get(one["task"], time_ps)
             more = time_ps - usual if time_ps > NOTABLE * usual else 0
-            yield budget_row("straggler", kind or one["label"], place, more)
-            yield budget_row("compute", kind, "", time_ps - more)
+            yield Part("straggler", kind or one["label"], place, more)
+            yield Part("compute", kind, "", time_ps - more)
         elif one["segment_type"] in ("flow", "send"):
             yield from flows.of(one["flow"], time_ps, kind)
         elif one["segment_type"] == "start":
-            yield budget_row("start", kind, place, time_ps)
+            yield Part("start", kind, place, time_ps)
         else:
             cause = "formula" if one["segment_type"] == "formula" else "software"
-            yield budget_row(cause, kind, "", time_ps)
+            yield Part(cause, kind, "", time_ps)
 
 
 def _usual_times(tasks: pl.DataFrame | None, path: pl.Series) -> dict[int, int]:
@@ -216,16 +210,16 @@ def explain_request(result: Result, request: int, what: str = "", **replaying: A
         for row in breakdown.rows.iter_rows(named=True)
         if row["start_ps"] < end_ps and row["end_ps"] > start_ps
     ]
-    request_rows = _RequestRows(result, rows, request, lambda: Replay.of(result, **replaying))
+    request_parts = _RequestParts(result, rows, request, lambda: Replay.of(result, **replaying))
     titles = {TTFT: "time to first token of ", TBT: "longest gap between tokens of "}
     subject = f"{titles.get(what, '')}request {request} of {result.name}"
     return Explanation(
         subject[0].upper() + subject[1:],
         end_ps - start_ps,
         None,
-        budget_table(joined_rows(row for one in rows for row in request_rows.of(one))),
+        joined((part for row in rows for part in request_parts.of(row)), ROW),
         result.flows,
-        request_rows.flows.warnings,
+        request_parts.flows.warnings,
         CAUSES_OF_REQUESTS,
         SENTENCES_OF_REQUESTS,
     )
@@ -246,8 +240,8 @@ def _times(breakdown: LatencyBreakdown, what: str, file: str) -> tuple[int, int]
     return arrival, int(breakdown.rows["end_ps"][-1])
 
 
-class _RequestRows:
-    """Rows of the budget of a request: its stages, with the paths of its KV cache and of iterations
+class _RequestParts:
+    """Parts of the time of a request: its stages, with the paths of its KV cache and of iterations
     in packets."""
 
     def __init__(
@@ -276,10 +270,10 @@ class _RequestRows:
             for path in self.paths.values()
             for one in _crossing(path)
         }
-        self.flows = FlowRows(windows, {flow: int(ideals[flow]) for flow in windows}, replay)
+        self.flows = FlowParts(windows, {flow: int(ideals[flow]) for flow in windows}, replay)
 
-    def of(self, one: Row) -> Iterator[Row]:
-        """Yield rows that add up to the time of a row of the breakdown."""
+    def of(self, one: Row) -> Iterator[Part]:
+        """Yield parts that add up to the time of a row of the breakdown."""
         place, time_ps = f"instance {one['instance']}", one["end_ps"] - one["start_ps"]
         stage, down_ps = one["stage"], min(time_ps, one["down_ps"] or 0)
         path = self.paths.get(one["start_ps"])
@@ -291,41 +285,41 @@ class _RequestRows:
             network_ps = min(time_ps - down_ps, one["network_ps"])
             computing_ps = min(time_ps - down_ps - network_ps, one["computing_ps"])
             kind = "in packets" if self.in_packets else "by formula"
-            yield budget_row("down", stage, place, down_ps)
-            yield budget_row("network", f"{stage}, {kind}", place, network_ps)
-            yield budget_row(stage, _work(one), place, computing_ps)
+            yield Part("down", stage, place, down_ps)
+            yield Part("network", f"{stage}, {kind}", place, network_ps)
+            yield Part(stage, _work(one), place, computing_ps)
             waiting_ps = time_ps - down_ps - network_ps - computing_ps
-            yield budget_row("waiting", stage, place, waiting_ps)
+            yield Part("waiting", stage, place, waiting_ps)
         else:
             cause = {QUEUEING: "queueing", GONE: "lost"}.get(stage, "waiting")
-            yield budget_row("down", stage, place, down_ps)
-            yield budget_row(cause, _work(one), place, time_ps - down_ps)
+            yield Part("down", stage, place, down_ps)
+            yield Part(cause, _work(one), place, time_ps - down_ps)
 
-    def _of_iteration(self, one: Row, path: list[PathSegment], place: str) -> Iterator[Row]:
-        """Yield the rows of an iteration's path. Hosts compute, and wait for the latency of
+    def _of_iteration(self, one: Row, path: list[PathSegment], place: str) -> Iterator[Part]:
+        """Yield the parts of an iteration's path. Hosts compute, and wait for the latency of
         all-reduces that are not sent."""
         stage, begin_ps = one["stage"], path[0].start_ps
-        yield budget_row("waiting", stage, place, begin_ps - one["start_ps"])
+        yield Part("waiting", stage, place, begin_ps - one["start_ps"])
         own_ps = one["end_ps"] - begin_ps
         for segment in _crossing(path):
             time_ps = segment.end_ps - segment.start_ps
             own_ps -= time_ps
             yield from self.flows.of(segment.flow, time_ps, self.kinds[segment.flow])
         computing_ps = min(own_ps, one["computing_ps"])
-        yield budget_row(stage, _work(one), place, computing_ps)
+        yield Part(stage, _work(one), place, computing_ps)
         latency_ps = own_ps - computing_ps
-        yield budget_row("network", f"{stage}, latency of all-reduces", place, latency_ps)
+        yield Part("network", f"{stage}, latency of all-reduces", place, latency_ps)
 
-    def _of_kv(self, path: list[PathSegment] | None, time_ps: int) -> Iterator[Row]:
+    def _of_kv(self, path: list[PathSegment] | None, time_ps: int) -> Iterator[Part]:
         for segment in _crossing(path or ()):
             took_ps = segment.end_ps - segment.start_ps
             time_ps -= took_ps
-            for row in self.flows.of(segment.flow, took_ps, self.kinds[segment.flow]):
-                cause = "kv_behind" if row["cause"] in BEHIND else "kv_slow"
-                cause = cause if row["cause"] in SENTENCES_OF_REQUESTS else "kv"
-                title = CAUSES_OF_REQUESTS[row["cause"]]
-                yield {**row, "cause": cause, "manner": f"{row['manner']}, {title}"}
-        yield budget_row("kv", "software" if path else "transfer", "", time_ps)
+            for part in self.flows.of(segment.flow, took_ps, self.kinds[segment.flow]):
+                cause = "kv_behind" if part.cause in BEHIND else "kv_slow"
+                cause = cause if part.cause in SENTENCES_OF_REQUESTS else "kv"
+                title = CAUSES_OF_REQUESTS[part.cause]
+                yield part._replace(cause=cause, manner=f"{part.manner}, {title}")
+        yield Part("kv", "software" if path else "transfer", "", time_ps)
 
 
 def _crossing(path: Sequence[PathSegment]) -> Iterator[PathSegment]:
