@@ -35,10 +35,14 @@ from netsim.engine.kernels.trace import (
     MARKED,
     PORT,
     RECEIVED,
+    RX,
+    SENDERS_TIMERS,
     SENT,
+    TIME,
     TRIMMED,
     TX,
     UNROUTABLE,
+    VALUE,
     WHAT,
     TraceEntries,
     TraceOverflowError,
@@ -334,6 +338,18 @@ def test_unroutable_packets_are_recorded(setting):
     )
     assert rows["packet"].null_count() == 0
     assert set(rows["node"]) == {leaf}
+
+
+def test_timers_of_hosts_are_recorded_while_a_flow_lasts():
+    """Pull timers of NDP's receivers serve other flows, too. Hosts know the end a window later."""
+    start_ps = 20 * US
+    flows = flow_table([(0, 13, SIZE, start_ps), *((i, 13, 10 * SIZE, 0) for i in range(1, 4))])
+    traced = engine(flows=flows, trace=(0,), trace_starts={0: start_ps})
+    entries, states = record_all(traced).entries, traced.flow_states()
+    copies = entries[np.isin(entries[:, WHAT], (TX, RX)) & (entries[:, VALUE] >= 0)]
+    times = copies[copies[:, VALUE] < SENDERS_TIMERS, TIME]
+    end_ps = max(states.done_ps[0], states.acked_ps[0])
+    assert start_ps <= times.min() < times.max() < end_ps + 2 * US < traced.now_ps
 
 
 def test_trace_overflow_is_an_error():

@@ -89,7 +89,7 @@ class Trace(NamedTuple):
     first_flow: Numbers[int, int]  # int64[n_hosts + 1]: where those of a host begin in ...
     flows: Numbers[int, FlowId]  # int64[2 k]: ... the traced flows, by source and by destination
     since: Numbers[int, Ps]  # int64[2 k]: from when on timers of their hosts are recorded
-    first_time: Numbers[GlobalPort, int]  # int64[n_ports + 1]: where those of a port begin in ...
+    first_time: Numbers[int, int]  # int64[n_ports + 1]: where those of a port begin in ...
     times: Numbers[int, Ps]  # ... starts and ends, ascending, of when it records all packets
     length: Numbers[int, int]  # int64[1]: entries since the last drain
     entries: Numbers[tuple[int, int], int]  # int64[capacity, 6]
@@ -235,8 +235,8 @@ def trace_packet(
 
 def in_times(trace: Trace, p: GlobalPort, now: Ps) -> bool:
     """Return whether port ``p`` records all packets at a time."""
-    first = trace.first_time[p]
-    low, high = first, trace.first_time[p + 1]
+    first = trace.first_time[int(p)]
+    low, high = first, trace.first_time[int(p) + 1]
     while low < high:
         middle = (low + high) // 2
         if trace.times[middle] <= now:
