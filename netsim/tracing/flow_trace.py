@@ -15,15 +15,12 @@ import numpy as np
 from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL, TRIMMED
 from netsim.errors import InputError, did_you_mean
-from netsim.model.fabric import packet_counts
-from netsim.running.drive import FINISHED, INTERRUPTED
-from netsim.tracing.segments import OrderedTrace, order_trace, segment_table
+from netsim.tracing.segments import OrderedTrace
 
 if TYPE_CHECKING:
     import polars as pl
 
     from netsim.model.network import Network
-    from netsim.tracing.record import Recording
 
 EVENTS = {
     event.SENT: "send",
@@ -84,51 +81,6 @@ class FlowTrace:
     state: tuple[str, ...]
     stop_reason: str
     warnings: tuple[str, ...] = ()  # what has changed since the result was written
-
-
-def flow_trace(recording: Recording, flow: int) -> FlowTrace:
-    """Return the trace of a recorded flow, up to its end."""
-    import polars as pl
-
-    replay, engine, reason = recording.replay, recording.engine, recording.stop_reason
-    message, pairs = replay.message_of(flow), replay.scenario.port_pairs
-    row = replay.result.flows.row(message, named=True)
-    transport = replay.point.transport_of_class[int(replay.scenario.class_of_flow[flow])]
-    network, flows, states = engine.network, engine.flows, engine.flow_states()
-    times = (states.start_ps, states.done_ps, states.acked_ps)
-    start_ps, done_ps, acked_ps = (int(column[flow]) for column in times)
-    fct_ps = done_ps - start_ps if done_ps >= 0 else None
-    warnings = [*replay.changes]
-    partial = reason == INTERRUPTED or (recording.until_ps is not None and fct_ps is None)
-    if not partial and fct_ps != row["fct_ps"] and not replay.is_cut(message):
-        before, now = ("never" if t is None else f"{t} ps" for t in (row["fct_ps"], fct_ps))
-        warnings.append(f"not the same run: the flow's completion time was {before}, now {now}")
-    entries = recording.entries.of_flow(flow)
-    if reason == FINISHED:
-        entries = entries.until(max(done_ps, acked_ps))
-    ordered = order_trace(network, entries)
-    events, changing = event_table(network, ordered, transport.module, engine.own_names(flow))
-    names = kind_names(transport.module), timer_names(transport.module)
-    src, dst, size_bytes = int(flows.src[flow]), int(flows.dst[flow]), int(states.size_bytes[flow])
-    return FlowTrace(
-        point=replay.point.name,
-        transport=transport.name,
-        flow=flow,
-        src=network.node_name(src),
-        dst=network.node_name(dst),
-        size_bytes=size_bytes,
-        n_packets=int(packet_counts(np.array([size_bytes]), replay.point.packets)[0]),
-        start_ps=start_ps,
-        fct_ps=fct_ps,
-        acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
-        ideal_ps=int(row["ideal_ps"]),
-        routing_table=network.table_name(int(pairs.data_to[pairs.first[flow]])),
-        events=events.filter(pl.col("time_ps") >= start_ps),
-        segments=segment_table(network, ordered, (src, dst), (start_ps, done_ps), names),
-        state=shown_state(transport.module, changing),
-        stop_reason=reason,
-        warnings=tuple(warnings),
-    )
 
 
 @cache

@@ -23,15 +23,22 @@ from netsim.errors import TRUST, InputError
 from netsim.experiment import Experiment, Point
 from netsim.experiment.scenario import is_closed_form, prepare
 from netsim.limits import HORIZON_PS
-from netsim.model.fabric import PFC_FRAME_BYTES
+from netsim.model.fabric import PFC_FRAME_BYTES, packet_counts
 from netsim.plugins import registry
 from netsim.results.files import EXPERIMENT
 from netsim.results.provenance import provenances
-from netsim.running.drive import BEFORE, FINISHED, StepReport, drive
+from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, StepReport, drive
 from netsim.running.estimate import estimate_scenario, require_memory
 from netsim.running.point import Progress, ready_engine
 from netsim.running.worker import EXTRACTED, plugin_files_of, with_stored_sources
-from netsim.tracing.flow_trace import FlowTrace, flow_trace
+from netsim.tracing.flow_trace import (
+    FlowTrace,
+    event_table,
+    kind_names,
+    shown_state,
+    timer_names,
+)
+from netsim.tracing.segments import order_trace, segment_table
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -272,8 +279,47 @@ class Recording:
     until_ps: int | None = None
 
     def trace(self, flow: int) -> FlowTrace:
-        """Return the trace of one of the flows."""
-        return flow_trace(self, flow)
+        """Return the trace of one of the flows, up to its end."""
+        replay, engine, reason = self.replay, self.engine, self.stop_reason
+        message, pairs = replay.message_of(flow), replay.scenario.port_pairs
+        row = replay.result.flows.row(message, named=True)
+        transport = replay.point.transport_of_class[int(replay.scenario.class_of_flow[flow])]
+        network, flows, states = engine.network, engine.flows, engine.flow_states()
+        times = (states.start_ps, states.done_ps, states.acked_ps)
+        start_ps, done_ps, acked_ps = (int(column[flow]) for column in times)
+        fct_ps = done_ps - start_ps if done_ps >= 0 else None
+        warnings = [*replay.changes]
+        partial = reason == INTERRUPTED or (self.until_ps is not None and fct_ps is None)
+        if not partial and fct_ps != row["fct_ps"] and not replay.is_cut(message):
+            before, now = ("never" if t is None else f"{t} ps" for t in (row["fct_ps"], fct_ps))
+            warnings.append(f"not the same run: the flow's completion time was {before}, now {now}")
+        entries = self.entries.of_flow(flow)
+        if reason == FINISHED:
+            entries = entries.until(max(done_ps, acked_ps))
+        ordered = order_trace(network, entries)
+        events, changing = event_table(network, ordered, transport.module, engine.own_names(flow))
+        names = kind_names(transport.module), timer_names(transport.module)
+        src, dst = int(flows.src[flow]), int(flows.dst[flow])
+        size_bytes = int(states.size_bytes[flow])
+        return FlowTrace(
+            point=replay.point.name,
+            transport=transport.name,
+            flow=flow,
+            src=network.node_name(src),
+            dst=network.node_name(dst),
+            size_bytes=size_bytes,
+            n_packets=int(packet_counts(np.array([size_bytes]), replay.point.packets)[0]),
+            start_ps=start_ps,
+            fct_ps=fct_ps,
+            acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
+            ideal_ps=int(row["ideal_ps"]),
+            routing_table=network.table_name(int(pairs.data_to[pairs.first[flow]])),
+            events=events.filter(pl.col("time_ps") >= start_ps),
+            segments=segment_table(network, ordered, (src, dst), (start_ps, done_ps), names),
+            state=shown_state(transport.module, changing),
+            stop_reason=reason,
+            warnings=tuple(warnings),
+        )
 
 
 def hosts_with(scenario: Scenario, flows: Sequence[int]) -> NDArray[np.bool_] | None:
