@@ -246,9 +246,13 @@ class Fleet:
 
     reference: str = key(NONBLANK, REQUIRED, "GPU that others are compared with")
     gpus: int = key(
-        "count", REQUIRED, "reference GPUs; others: the same area", minimum=1, maximum=MAX_GPUS
+        "count",
+        REQUIRED,
+        "number of reference GPUs; the others get the same die area",
+        minimum=1,
+        maximum=MAX_GPUS,
     )
-    goodput: tuple[float, ...] = key(SHARES, REQUIRED, "goodput targets, each with its spares")
+    goodput: tuple[float, ...] = key(SHARES, REQUIRED, "goodput targets; each gets its own spares")
 
 
 @dataclass(frozen=True, kw_only=True)
