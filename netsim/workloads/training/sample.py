@@ -151,7 +151,8 @@ class JobSample:
         ranks = self.ranks
         if message.kind == "embedding":
             of_stage = len(ranks) // ranks.pp
-            return np.arange(of_stage)[:, None] + np.array([0, of_stage * (ranks.pp - 1)])
+            pairs: Ints = np.arange(of_stage)[:, None] + np.array([0, of_stage * (ranks.pp - 1)])
+            return pairs
         return (ranks if message.group == "pp" else replace(ranks, pp=1)).groups(message.group)
 
     @cached_property
