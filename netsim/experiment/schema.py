@@ -512,7 +512,7 @@ def _value(value: Any, column: str) -> float:
 
 
 def axis_problem(axis: str, resolved: Tree) -> InputError | None:
-    """Return the error if a resolved point lacks the reference's axis."""
+    """Return the error of a reference for a key that the experiment does not have."""
     known = _keys(resolved, "")
     if axis in known:
         return None

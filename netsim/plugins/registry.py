@@ -269,7 +269,7 @@ def module_name(path: Path) -> str:
 def blamed(what: str, file: str) -> Iterator[None]:
     """A context that turns what a plugin's code raises, exits included, into an `InputError`.
 
-    Its message begins with `what`. Ctrl-C passes through.
+    The message begins with `what`. Ctrl-C is not caught.
     """
     try:
         yield

@@ -317,7 +317,7 @@ def sizes(make: Make) -> list[Any]:
 
 
 def fan_in(make: Make) -> list[Any]:
-    """An axis of numbers, with a reference."""
+    """Return results over a numeric axis, with the ideal as the reference."""
     results = [
         varied(make, "traffic.fan_in", count, name, seed, n_flows=20)
         for name in ("ideal", "ndp", "roce")

@@ -287,7 +287,7 @@ FULL, TENTH = ("97.39MB", "217.088MB"), ("9.739MB", "21.7088MB")
 
 @pytest.fixture
 def steps(point):
-    """Results for each message size and transport; their synthetic times depend on neither."""
+    """Make a result for each message size and transport, with the same made-up times in each."""
 
     def made(sizes, transports=("ideal", "roce", "ndp"), seeds=(1,), **options):
         return [
