@@ -290,8 +290,7 @@ class Saturations:
         return self.table._repr_html_()
 
 
-LOADS = tuple(0.05 + 0.95 * k / 7 for k in range(8))
-"""Loads of the first round of `saturate`."""
+LOADS = tuple(0.05 + 0.95 * k / 7 for k in range(8))  # loads of the first round of `saturate`
 
 
 def saturate(
@@ -393,8 +392,7 @@ def check(experiment: Described, *, overrides: Sequence[str] = ()) -> pl.DataFra
     return pl.DataFrame(rows)
 
 
-PREDICTED = ("seconds", "memory_bytes", "packet_hops")
-"""Fields of an estimate that `check` returns."""
+PREDICTED = ("seconds", "memory_bytes", "packet_hops")  # fields of an estimate that `check` returns
 
 
 def topo(experiment: Described, *, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:

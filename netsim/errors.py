@@ -12,8 +12,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, Literal
 
-MAX_PART = 600
-"""Most characters per line of a message, which may quote long input."""
+MAX_PART = 600  # most characters per line of a message, which may quote long input
 
 TRUST = "read it; then --trust, in Python trust=True, runs it"
 """Hint for code that runs only if the user trusts it."""

@@ -9,8 +9,7 @@ protects.
 
 from __future__ import annotations
 
-INT64 = 1 << 62
-"""Sums of two smaller numbers fit an int64. Also the engine's "never"."""
+INT64 = 1 << 62  # sums of two smaller numbers fit an int64. Also the engine's "never".
 
 # --- time -----------------------------------------------------------------------------------------
 
@@ -38,18 +37,14 @@ COUNT = (1 << 31) - 1
 """Largest count: packets store flow, host and packet numbers as i4. The product of two counts,
 or of a count and a packet's bytes, fits an int64."""
 
-SIZE_BYTES = 1 << 50
-"""Bound of every written size: 1 PiB. A buffer times ALPHA stays below INT64."""
+SIZE_BYTES = 1 << 50  # bound of every written size: 1 PiB. A buffer times ALPHA stays below INT64.
 
 TRAFFIC_BYTES = 1 << 60
 """Bound of the bytes of all packets of all flows, so byte counts of a run, including some
 retransmissions, fit an int64."""
 
-ALPHA = 1 << 10
-"""Largest share of a shared buffer: `alpha * shared_buffer_bytes` becomes an int64."""
-
-RATIO = 1 << 20
-"""Largest ratio: windows are ratios of a path's bandwidth-delay product."""
+ALPHA = 1 << 10  # largest share of a shared buffer: `alpha * shared_buffer_bytes` becomes an int64
+RATIO = 1 << 20  # largest ratio: windows are ratios of a path's bandwidth-delay product
 
 PATH_BYTES = 1 << 40
 """Most bytes in flight on a link, rate times round trip: 1 TiB, a thousandth of a port's bytes.
@@ -57,23 +52,12 @@ RATIO of them fit an int64."""
 
 # --- rates ----------------------------------------------------------------------------------------
 
-RATE_SHIFT = 20
-"""Serialization times count in units of 2**-20 ps per byte."""
-
-PS_BITS = 8 * 10**12
-"""Picoseconds per byte at 1 bit/s."""
-
-RATE_BPS = 1 << 50
-"""Bound of every written rate: 1125 Tbps. Sums and small multiples of rates fit an int64."""
-
-TRANSPORTS = 4
-"""Most transports of a run: the engine has room for this many parameter records."""
-
-CLASSES = 8
-"""Most traffic classes: a PFC frame has one bit per class, in a byte."""
-
-THREADS = 1024
-"""Most threads of a run; each has its own working memory of half a megabyte or more."""
+RATE_SHIFT = 20  # serialization times count in units of 2**-20 ps per byte
+PS_BITS = 8 * 10**12  # picoseconds per byte at 1 bit/s
+RATE_BPS = 1 << 50  # bound of all rates: 1125 Tbps. Sums and small multiples of rates fit an int64.
+TRANSPORTS = 4  # most transports of a run: the engine has room for this many parameter records
+CLASSES = 8  # most traffic classes: a PFC frame has one bit per class, in a byte
+THREADS = 1024  # most threads of a run; each has its own working memory of half a megabyte or more
 
 
 def slowest_rate_bps(largest_bytes: int) -> int:

@@ -39,11 +39,8 @@ from netsim.units import (
 
 __all__ = ["REQUIRED", "Param"]
 
-LARGEST_NUMBER = 1e15
-"""Largest allowed number; double precision is exact for whole numbers up to it."""
-
-Sizes = str | tuple[tuple[int, float], ...]
-"""A name, or (bytes, cumulative probability)."""
+LARGEST_NUMBER = 1e15  # largest allowed number; whole numbers up to it are exact doubles
+Sizes = str | tuple[tuple[int, float], ...]  # a name, or (bytes, cumulative probability)
 
 T = TypeVar("T")
 
@@ -53,8 +50,7 @@ class _Required:
         return "REQUIRED"
 
 
-REQUIRED: Any = _Required()
-"""Default of a parameter that must be given."""
+REQUIRED: Any = _Required()  # default of a parameter that must be given
 
 
 def _same(value: Any) -> Any:
@@ -76,8 +72,7 @@ class Unit:
     minimum: float | None = None
     maximum: float | None = None
     in_packets: bool = False
-    table: type[Any] | None = None
-    """Class of a table of keys."""
+    table: type[Any] | None = None  # class of a table of keys
 
     def __str__(self) -> str:
         return self.name
@@ -575,8 +570,7 @@ def _nonblank(value: object) -> str:
     return value.strip()
 
 
-NONBLANK = Unit("text", _nonblank)
-"""Text that says something."""
+NONBLANK = Unit("text", _nonblank)  # text that says something
 
 UNITS_OF_ONE = ("queue", "buffer", "file", "sizes", "topology", "job")
 """Units of parameters that cannot have a value per part."""

@@ -283,8 +283,7 @@ def _rounded(value: float, digits: int) -> str:
     return f"{float(text):.0f}" if "e" in text else text
 
 
-LONGEST_SHOWN = 80
-"""Most characters of a value in a message."""
+LONGEST_SHOWN = 80  # most characters of a value in a message
 
 
 def written(value: object) -> str:

@@ -140,8 +140,7 @@ BROWN, PURPLE, OLIVE = "#8C510A", "#5E3C99", "#7A7A00"
 """The palette of plots and reports: Okabe and Ito's colors, safe for red-green color blindness, and
 some more."""
 
-COLORS = (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, BLACK, BROWN, PURPLE, OLIVE)
-"""Colors of curves, in order."""
+COLORS = (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, BLACK, BROWN, PURPLE, OLIVE)  # of curves
 
 LINES = ("-", "--", ":", "-.")
 MARKERS = ("", "o", "s", "^", "D", "v", "x")

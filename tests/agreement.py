@@ -30,16 +30,14 @@ from netsim.engine.series import intervals
 from netsim.model.sampling import MIN_INTERVALS, Sampling
 from netsim.model.workload import Workload
 
-VARIANTS = 8
-"""Number of cases that share compiled code."""
+VARIANTS = 8  # number of cases that share compiled code
 
 
 @dataclass(frozen=True)
 class Way:
     """How the engine runs a case."""
 
-    window_ps: int | None
-    """None: the longest possible window."""
+    window_ps: int | None  # None: the longest possible window
     sampling: Sampling | None
     pieces: bool
     """Also run with little scratch memory, in several engines that each resume the one before."""

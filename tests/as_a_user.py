@@ -5,8 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-"""Environment that disables compilation."""
+PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1"}  # environment that disables compilation
 
 
 def python(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:

@@ -7,8 +7,7 @@ from netsim.network import Network, NetworkBuilder, Schedule
 
 GBPS = 10**9
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
-FULL_PS = 80 * NS
-"""Serialization time of a full packet of 1,000 bytes at 100 Gbps."""
+FULL_PS = 80 * NS  # serialization time of a full packet of 1,000 bytes at 100 Gbps
 NEAR, FAR = 800 * NS, 300 * NS
 """Fiber delays of the first port of a circuit switch, and of all others."""
 

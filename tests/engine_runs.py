@@ -22,8 +22,7 @@ from netsim.params import resolve_params
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 
-PACKET = 4160
-"""Bytes of a full packet on the wire, with the default sizes."""
+PACKET = 4160  # bytes of a full packet on the wire, with the default sizes
 US = 1_000_000
 NS = 1_000
 
@@ -55,8 +54,7 @@ TRIM = fabric_with(
 )
 DROP_TAIL = fabric_with(queue_bytes=10**12)
 
-NARROW = Sizes(scratch=4)
-"""Scratch memory so small that it must grow immediately."""
+NARROW = Sizes(scratch=4)  # scratch memory so small that it must grow immediately
 
 
 def bdp_queues(queue: int = 29, kmin: int = 6, kmax: int = 24) -> Fabric:

@@ -21,8 +21,7 @@ CIRCUITS, PACKETS = (
     NamedRouting("circuits", circuit_routes),
     NamedRouting("packets", packet_fabric_routes),
 )
-TO_RACK, FIBER, TO_SPINE = US, 300 * NS, 500 * NS
-"""Cable and fiber delays."""
+TO_RACK, FIBER, TO_SPINE = US, 300 * NS, 500 * NS  # cable and fiber delays
 
 
 def hybrid(schedule: Schedule | None = None, **rule: Any) -> Network:

@@ -12,8 +12,7 @@ import numpy as np
 
 from netsim.workloads.validation.measures import measured_iterations
 
-GROUPS = ("h100", "a100")
-"""Groups with fitted rows."""
+GROUPS = ("h100", "a100")  # groups with fitted rows
 
 
 def predicted(group, *, large=False):

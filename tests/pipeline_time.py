@@ -10,8 +10,7 @@ from netsim.workloads.job.schedules import (
     PipelineSchedule,
 )
 
-Operation = tuple[int, int, int]
-"""Kind, micro-batch, place."""
+Operation = tuple[int, int, int]  # kind, micro-batch, place
 
 
 @dataclass

@@ -20,8 +20,7 @@ from netsim.workloads.serving.plan import EVENTS, LOG, ServingPlan
 
 US, MS = 10**6, 10**9
 
-Request = tuple[float, int, int]
-"""Arrival in us, prompt tokens, output tokens."""
+Request = tuple[float, int, int]  # arrival in us, prompt tokens, output tokens
 
 
 def deployment(tp: int = 2, **more: Any) -> dict[str, Any]:

@@ -21,18 +21,12 @@ from reference.small import FULL, PAYLOAD, cable, case, fabric
 
 from netsim.engine.kernels.layout import RUNNING
 
-CASES = 800
-"""Number of random cases to choose from."""
-LONGER = 276
-"""Number of cases of the slow test of longer cases."""
-MORE_CASES = 6000
-"""First case number beyond the slow test."""
-AT_ONCE = 12
-"""Cases per slow test."""
-PARTS = 7
-"""Number of tests that share the chosen cases."""
-SHORT = 300
-"""Number of transmissions after which a quick case ends."""
+CASES = 800  # number of random cases to choose from
+LONGER = 276  # number of cases of the slow test of longer cases
+MORE_CASES = 6000  # first case number beyond the slow test
+AT_ONCE = 12  # cases per slow test
+PARTS = 7  # number of tests that share the chosen cases
+SHORT = 300  # number of transmissions after which a quick case ends
 
 
 def pairs_of(seed: int) -> set[tuple[str | None, str | None]]:

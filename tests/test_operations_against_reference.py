@@ -35,8 +35,7 @@ from netsim.workloads.operations.table import WHATS, OperationTable
 CASES = {"any": 20, "relays": 10, "no losses": 12}
 """Number of cases by kind; the case number selects the collective algorithms."""
 MORE_CASES, AT_ONCE, HANGS = 240, 10, 150
-SHORT = 300
-"""Number of transmissions after which a quick case ends."""
+SHORT = 300  # number of transmissions after which a quick case ends
 
 OTHERS: dict[str, dict[str, Any]] = {
     "datagram": {"rate_bps": None, "data_class": 1},

@@ -35,8 +35,7 @@ Ints = NDArray[np.int64]
 
 ABSOLUTE, RELATIVE = "absolute", "relative"
 
-GLOBAL_WEIGHT = 3
-"""Two cables between groups weigh more than one and one in either group."""
+GLOBAL_WEIGHT = 3  # two cables between groups weigh more than one and one in either group
 
 PARAMS = [
     Param("switches_per_group", "count", REQUIRED, "switches of a group (a)", minimum=1),

@@ -60,8 +60,7 @@ from netsim.network import (
 from netsim.params import Param
 from netsim.units import format_rate
 
-LOWER = TIERS[:-1]
-"""Tiers with another one above."""
+LOWER = TIERS[:-1]  # tiers with another one above
 
 PARAMS = [
     Param("tiers", "count", 2, "tiers of switches", minimum=2, maximum=len(TIERS)),
@@ -99,8 +98,7 @@ BELOW = ("hosts_per_leaf", "leaves", "pods", "zones")
 ABOVE = ("spines", "cores", "supercores")  # counts below and above a switch of each tier
 COUNTS = (*BELOW, *ABOVE, "uplinks")
 NAMES = ("leaves", *ABOVE)
-MAX_RADIX = 1024
-"""Most ports of a switch that `hosts` chooses."""
+MAX_RADIX = 1024  # most ports of a switch that `hosts` chooses
 
 
 def build(params: Mapping[str, Any]) -> Network:

@@ -117,8 +117,7 @@ from netsim.units import format_time
 STATIC, ROTOR, DEMAND_AWARE = SCHEDULES = ("static", "rotor", "demand_aware")
 ONCE, PHASES = WHEN = ("once", "per_phase")
 PATTERNS = ("mesh", "ring", "hypercube", "pairs")
-PREDICTION_STREAM = 0x6F6373
-"""Separates the random numbers of predictions from other uses of the seed."""
+PREDICTION_STREAM = 0x6F6373  # separates predictions' random numbers from other uses of the seed
 
 PARAMS = [
     Param("racks", "count", REQUIRED, "racks; each has a switch", minimum=2),
@@ -350,14 +349,9 @@ Params = Mapping[str, Any]
 NONE = -1
 SLOT_PS, MARGIN = 100 * 10**6, 0.05
 MAX_SLOTS = 1000
-BYTE_BPS_PS = 8 * 10**12
-"""Time in ps of a byte, times the rate in bit/s."""
-
-CONTROL_PS = 20 * 10**6
-"""Default delay from the end of a phase to the start of the reconfiguration."""
-
-FOREVER_PS = 10**12
-"""Slot of a switch with a single, permanent matching."""
+BYTE_BPS_PS = 8 * 10**12  # time in ps of a byte, times the rate in bit/s
+CONTROL_PS = 20 * 10**6  # default delay from the end of a phase to the start of the reconfiguration
+FOREVER_PS = 10**12  # slot of a switch with a single, permanent matching
 
 
 def rounds_of(racks: int, bidirectional: bool) -> Ints:
@@ -536,18 +530,12 @@ def _lengths_ps(
     return [night_ps + max(day_ps, shortest_ps) for day_ps in days_ps]
 
 
-DRAWS = 8
-"""Limit on draws of matchings that always form an expander; then the best draw is used."""
-
-MAX_MOMENTS = 300
-"""Limit on instants of a period at which paths are checked."""
-
-ABOVE_FEWEST = 2
-"""Circuits that the longest path may have beyond the minimum for the number of uplinks."""
+DRAWS = 8  # limit on draws of matchings that always form an expander; then the best draw is used
+MAX_MOMENTS = 300  # limit on instants of a period at which paths are checked
+ABOVE_FEWEST = 2  # circuits that the longest path may have above the minimum for its uplinks
 
 
-MAX_CIRCUITS = 10
-"""Limit on the circuits of a path; expanders of thousands of racks have fewer."""
+MAX_CIRCUITS = 10  # limit on the circuits of a path; expanders of thousands of racks have fewer
 
 
 class Moment(NamedTuple):

@@ -88,11 +88,8 @@ RX_BITMAPS = tcp.RX_BITMAPS
 N_RTT_SAMPLE = 8
 CSS_GROWTH_DIVISOR = 4
 CSS_ROUNDS = 5
-BURST = 8
-"""RFC 9406, section 4.3; BURST is L."""
-
-LONG_PS = 8 * rto.MS
-"""Base round trip from which only the delay ends slow start."""
+BURST = 8  # RFC 9406, section 4.3; BURST is L
+LONG_PS = 8 * rto.MS  # base round trip from which only the delay ends slow start
 
 FAST = 1
 MIN_WINDOW = 2.0

@@ -134,8 +134,7 @@ CLOCK_MASK = (1 << 24) - 1
 QUEUE_STEP_LOG2 = 5
 QUEUE_MASK = (1 << 15) - 1
 TIME_SHIFT, BUSY_SHIFT = 39, 15
-FORGET_PS = 1 << 31
-"""Half the time in which the 24 bits wrap; records further apart are not compared."""
+FORGET_PS = 1 << 31  # half the time in which 24 bits wrap; records further apart are not compared
 
 
 def note(now, sent_bytes, waiting_bytes, ps_per_byte_q20):

@@ -18,5 +18,4 @@ FABRIC = {
     "plane_balancing": "permutation",
 }
 
-CLOSED_FORM = True
-"""Flow completion times come from `netsim.model.ideal`; no packets are sent."""
+CLOSED_FORM = True  # flow completion times come from `netsim.model.ideal`; no packets are sent

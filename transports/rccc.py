@@ -67,15 +67,11 @@ FABRIC = marked_inside(bdp_queues.FABRIC)
 PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 
 REQUEST = 2
-QUANTUM = 256
-"""Bytes in a unit of credit; credit and targets count units from the start of the flow."""
-EMPTY_PULL = 4
-"""Units whose time a pull without credit takes."""
-WANTING, SATISFIED = 0, 1
-"""The lists of a host's flows: those below their target, and those that were at it."""
+QUANTUM = 256  # bytes per unit of credit; credit and targets count from the start of the flow
+EMPTY_PULL = 4  # units whose time a pull without credit takes
+WANTING, SATISFIED = 0, 1  # lists of a host's flows: below their target, and once at it
 GOAL, SENSITIVITY, STEP, FASTEST = 0.3, 0.5, 0.01, 128.0
-PURPOSE = 65
-"""Purpose of the random numbers."""
+PURPOSE = 65  # purpose of the random numbers
 
 TX_STATE = (
     *ultra_ethernet.TX_STATE,

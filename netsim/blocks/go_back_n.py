@@ -28,8 +28,7 @@ PARAMS = [
     ),
 ]
 
-TX_STATE = ("next_seq", "una")
-"""Next packet to send, and the oldest unacknowledged one."""
+TX_STATE = ("next_seq", "una")  # next packet to send, and the oldest unacknowledged one
 
 RX_STATE = ("expected", "nacked", "since_ack")
 """Next packet expected, whether the gap before it was reported, packets since the last ACK."""

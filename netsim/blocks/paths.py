@@ -67,16 +67,12 @@ ECMP, OBLIVIOUS, REPS, BITMAP, MIXED = 0, 1, 2, 3, 4
 RING = 8
 KEPT = RING // 2
 EXPLORE = 16
-MARK, TRIM, WORST = 1, 4, 15
-"""Penalties."""
-PENALIZED = 128
-"""Entropies that can have a penalty."""
+MARK, TRIM, WORST = 1, 4, 15  # penalties
+PENALIZED = 128  # entropies that can have a penalty
 PENALTIES_PER_WORD = 15
 WAITING_PER_WORD = 7
-WAITING = RING * WAITING_PER_WORD
-"""Entropies that can wait, in the memory of the ring."""
-PURPOSE = 64
-"""Purpose of the random numbers."""
+WAITING = RING * WAITING_PER_WORD  # entropies that can wait, in the memory of the ring
+PURPOSE = 64  # purpose of the random numbers
 
 TX_STATE = (
     ("ring", RING),

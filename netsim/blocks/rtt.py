@@ -10,11 +10,8 @@ A sender writes `timestamp(now)` to a data packet's `aux`, and the receiver echo
 TX_STATE = ("srtt_ps", "rttvar_ps")
 """Smoothed round-trip time, 0 before the first sample, and its mean deviation."""
 
-UNIT_PS = 1024
-"""Resolution of time stamps."""
-
-STAMPS = 1 << 31
-"""Time stamps wrap around after STAMPS * UNIT_PS = 2.199 s."""
+UNIT_PS = 1024  # resolution of time stamps
+STAMPS = 1 << 31  # time stamps wrap around after STAMPS * UNIT_PS = 2.199 s
 
 
 def timestamp(now):

@@ -14,8 +14,7 @@ def data_param(default):
 
 DATA_CLASS = data_param(0)
 
-RX_STATE = ("ack_class",)
-"""Class of what the receiver sends."""
+RX_STATE = ("ack_class",)  # class of what the receiver sends
 
 
 def ack_param(answers):

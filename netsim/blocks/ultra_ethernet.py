@@ -80,17 +80,11 @@ CONTROL, DATA_CLASS = 0, 1
 REFERENCE_PS = 12_000_000
 REFERENCE_BYTES = 150_000
 """Round trip and bandwidth-delay product, at 100 Gbps, of the network that gains are given for."""
-NO_QUEUE_PS = 1_000_000
-"""Delay below which a packet counts as unqueued."""
+NO_QUEUE_PS = 1_000_000  # delay below which a packet counts as unqueued
 MAX_ASKED = 4 * 10**18
-ADJUST_PACKETS = 8
-"""Increases take effect when this many packets have been acknowledged."""
-
-ALL = 1
-"""Choice of ack_report."""
-
-GOOD = 1
-"""Choice of last_hop_trims."""
+ADJUST_PACKETS = 8  # increases take effect when this many packets have been acknowledged
+ALL = 1  # choice of ack_report
+GOOD = 1  # choice of last_hop_trims
 
 TX_STATE = (
     *selective.TX_STATE,

@@ -68,8 +68,7 @@ def commands() -> dict[str, str]:
     return {name: target for entries in groups().values() for name, (target, _) in entries.items()}
 
 
-GIVEN = "netsim.given"
-"""Where a context has the arguments of the command line."""
+GIVEN = "netsim.given"  # where a context has the arguments of the command line
 
 OBJECTS_PER_COLLECTION = 100_000
 """New objects before garbage is collected. By default, collections are an eighth of a short run:

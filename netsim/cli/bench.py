@@ -67,8 +67,7 @@ Selected = tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...], tuple[int, .
 """Transports, topologies, hosts, threads, size."""
 
 
-PEER_HOSTS, PEER_SIZE = (128,), "2MB"
-"""Default case with --against: the other simulator may need minutes for more."""
+PEER_HOSTS, PEER_SIZE = (128,), "2MB"  # default with --against: others may need minutes for more
 
 COSTS: dict[str, tuple[str, Callable[[float], str]]] = {
     "simulated_s": ("simulated part", format_duration),

@@ -42,17 +42,10 @@ if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.running.estimate import Code, Estimate
 
-START_S = 1.0
-"""Time to start the interpreter and load libraries."""
-
-BUILD_S = 5.0
-"""Processor time after which no further point is built."""
-
-MIN_DETAIL = 20
-"""Minimum width of the last column of findings on a terminal."""
-
-NAMED_POINTS = 2
-"""Named points per assumption; more are counted."""
+START_S = 1.0  # time to start the interpreter and load libraries
+BUILD_S = 5.0  # processor time after which no further point is built
+MIN_DETAIL = 20  # minimum width of the last column of findings on a terminal
+NAMED_POINTS = 2  # named points per assumption; more are counted
 
 KINDS = (*FOLDERS, "experiment")
 PLURALS = {plural: kind for plural, kind in PLURAL.items() if kind in KINDS}
@@ -362,8 +355,7 @@ Then change {plugin}; there is nothing to register. The test needs pytest (pip i
 The guide is {page}: {guide}
 """
 
-ABOVE_NETSIM = ("transport", "topology")
-"""Kinds whose folder is beside netsim/ in the repository."""
+ABOVE_NETSIM = ("transport", "topology")  # kinds whose folder is beside netsim/ in the repository
 
 
 @click.command("new")

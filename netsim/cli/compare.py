@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 
 DRAWS = True
 
-MOVED = 5
-"""Default of --limit."""
-
-LINES = 40
-"""Lines of a diff of sources that are printed."""
+MOVED = 5  # default of --limit
+LINES = 40  # lines of a diff of sources that are printed
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:

@@ -25,14 +25,9 @@ if TYPE_CHECKING:
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-GRACE_S = 1.5
-"""Seconds that the main thread has to exit before the process is ended."""
-
-MAX_CHUNK_S = 1.2
-"""Seconds that the last chunk of windows may take in plain Python."""
-
-RETRY_S = 0.05
-"""Seconds after which a signal is sent again that cannot be handled now."""
+GRACE_S = 1.5  # seconds that the main thread has to exit before the process is ended
+MAX_CHUNK_S = 1.2  # seconds that the last chunk of windows may take in plain Python
+RETRY_S = 0.05  # seconds after which a signal is sent again that cannot be handled now
 
 ANSWER = "interrupted: writing finished work after the current step (Ctrl-C again: exit now)"
 
@@ -156,8 +151,7 @@ class Interruption:
         return False
 
 
-SHOW_CURSOR = "\x1b[?25h"
-"""Terminal code that shows the cursor, which a progress bar hides."""
+SHOW_CURSOR = "\x1b[?25h"  # terminal code that shows the cursor, which a progress bar hides
 
 
 def end_now(status: int) -> NoReturn:

@@ -40,8 +40,7 @@ OPTIONS = {
 }
 """Options of single kinds: parameter of `draw` -> (option, metavar, "" for a flag, help)."""
 
-Y = "fct_p99"
-"""Default of --y with --x."""
+Y = "fct_p99"  # default of --y with --x
 
 HELP = """Plot RESULT, a result directory. Several results are merged.
 

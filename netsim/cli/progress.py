@@ -29,14 +29,9 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY_S = 5.0
 
-MAX_NAMED = 4
-"""Most running points to name."""
-
-FIRM_S = 10.0
-"""Seconds after which the measured time of points weighs as much as its prediction."""
-
-BAR, TITLE = 20, 32
-"""Width of the bar, and maximum width of the point's name."""
+MAX_NAMED = 4  # most running points to name
+FIRM_S = 10.0  # seconds after which the measured time of points weighs as much as its prediction
+BAR, TITLE = 20, 32  # width of the bar, and maximum width of the point's name
 
 
 def simulate_points(

@@ -276,8 +276,7 @@ def _save_picture(directory: Path, outcomes: list[PointOutcome]) -> Path | None:
 
 # --- netsim merge ---------------------------------------------------------------------------------
 
-MAX_NAMED = 5
-"""Most points to name."""
+MAX_NAMED = 5  # most points to name
 
 
 @click.command("merge")

@@ -38,8 +38,7 @@ TIMES = (
 )  # fmt: skip
 """Two lines of a title, name and rank: columns of the highest rank are left out first."""
 
-OF_WORK = 20
-"""Added to ranks of the columns of flows where those of a job or of requests come first."""
+OF_WORK = 20  # added to ranks of flows' columns where those of a job or of requests come first
 
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
 COUNTS = ("drops", "lost", "unroutable", "trims", "ecn_marks", "retransmits", "pfc_pauses")

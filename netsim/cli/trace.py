@@ -47,8 +47,7 @@ EVENTS = (
     "send", "arrive", "forward", "drop", "trim", "mark", "lost", "receive", "create", "timer",
     "pause", "resume", "indirect",
 )  # fmt: skip
-SHOWN = tuple(name for name in EVENTS if name != "create")
-"""Events printed without --events."""
+SHOWN = tuple(name for name in EVENTS if name != "create")  # events printed without --events
 
 
 TRACES = [import_module(name) for package in applications("cli") for name in package.TRACES]

@@ -27,11 +27,8 @@ DROPPED_AS = {
     "unroutable": "without a route",
 }
 
-HOST_TIMER = "host timer"
-"""Prefix of timers that the flows of a host share."""
-
-STATE = ("sender", "receiver")
-"""Events that are copies of state, printed with the event that caused them."""
+HOST_TIMER = "host timer"  # prefix of timers that the flows of a host share
+STATE = ("sender", "receiver")  # copies of state, printed with the event that caused them
 
 
 def print_events(
@@ -205,11 +202,8 @@ def hops(events: pl.DataFrame) -> list[str]:
     ]
 
 
-LONGEST = 5
-"""Segments shown without --limit."""
-
-PORTS = 6
-"""Named ports where packets waited."""
+LONGEST = 5  # segments shown without --limit
+PORTS = 6  # named ports where packets waited
 
 SEGMENT_TITLES = {
     "queue": "queueing in switches",

@@ -28,14 +28,9 @@ SUBJECTS = [import_module(name) for package in applications("cli") for name in p
 """Modules of applications that explain other parts of a result: OPTION (name, click option),
 applies(result), whether it is the default for a result, and explain(result, value, where)."""
 
-FLOW = "p99"
-"""Default of --flow."""
-
-ROWS = 15
-"""Rows of the table; the rest is one more."""
-
-NAMED = 2
-"""Flows named in a row of the table."""
+FLOW = "p99"  # default of --flow
+ROWS = 15  # rows of the table; the rest is one more
+NAMED = 2  # flows named in a row of the table
 
 
 def _added(command: Any) -> Any:

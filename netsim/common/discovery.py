@@ -31,8 +31,7 @@ GROUPS = (
 )
 """Folders of experiments, in listing order."""
 
-FIRST = "p2p_512"
-"""Experiment to start with."""
+FIRST = "p2p_512"  # experiment to start with
 
 
 def modules(folder: str) -> dict[str, str]:

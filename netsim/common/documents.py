@@ -25,11 +25,8 @@ COUNTERS = (
 
 TIMES = ("ideal_max_ps", "wall_s", "compile_s")
 
-DAMAGED = "the result is damaged or was changed"
-"""Hint for content that netsim never writes."""
-
-MAX_DEPTH = 60
-"""Maximum nesting of objects and lists."""
+DAMAGED = "the result is damaged or was changed"  # hint for content that netsim never writes
+MAX_DEPTH = 60  # maximum nesting of objects and lists
 
 # --- units of JSON values -------------------------------------------------------------------------
 

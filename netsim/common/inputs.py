@@ -21,32 +21,21 @@ from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
 from netsim.units import shortened, written
 
-NAME_BYTES = 255
-"""Longest file or directory name on common file systems."""
+NAME_BYTES = 255  # longest file or directory name on common file systems
 
 _WHOLE = re.compile(r"\s*(-?)0*([0-9]{1,18})\s*", re.ASCII)
 
-ROOM_IN_NAME = 30
-"""Bytes reserved in the name of a result directory, for that of its replacement."""
-
-IN_MEMORY = 10
-"""Bytes of memory per byte of a file once it is split."""
-
-_PART = 1 << 24
-"""Bytes to decompress at a time."""
+ROOM_IN_NAME = 30  # bytes reserved in the name of a result directory, for that of its replacement
+IN_MEMORY = 10  # bytes of memory per byte of a file once it is split
+_PART = 1 << 24  # bytes to decompress at a time
 
 SUSPICIOUS, RATIO = 1 << 26, 100
 """A larger file is decompressed only while it expands by at most `RATIO`: identical nodes reach 20,
 a decompression bomb 1,000."""
 
-JSON_IN_MEMORY = 30
-"""Most bytes of Python objects per byte of JSON."""
-
-MAX_DEPTH = 20
-"""Deepest nesting of tables and lists in TOML; an experiment needs five levels."""
-
-DIGITS = 400
-"""Longest integer accepted; Python itself refuses to print 4,300 digits."""
+JSON_IN_MEMORY = 30  # most bytes of Python objects per byte of JSON
+MAX_DEPTH = 20  # deepest nesting of tables and lists in TOML; an experiment needs five levels
+DIGITS = 400  # longest integer accepted; Python itself refuses to print 4,300 digits
 
 
 def user_path(name: str, directory: Path) -> Path:

@@ -10,8 +10,7 @@ from netsim.errors import InputError
 from netsim.units import format_bytes
 
 CGROUP = Path("/sys/fs/cgroup")
-UNCHECKED_BYTES = 16_000_000
-"""Size below which memory is not checked."""
+UNCHECKED_BYTES = 16_000_000  # size below which memory is not checked
 
 
 def available_bytes(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = CGROUP) -> int | None:

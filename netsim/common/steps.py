@@ -9,11 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol, Self, TextIO
 
-QUIET_S = 3.0
-"""Seconds of a command without a word."""
-
-MOVE_EVERY_S, LINE_EVERY_S = 0.5, 30.0
-"""Seconds between updates on a terminal, and between lines elsewhere."""
+QUIET_S = 3.0  # seconds of a command without a word
+MOVE_EVERY_S, LINE_EVERY_S = 0.5, 30.0  # seconds between updates on a terminal, and elsewhere
 
 
 class Sink(Protocol):
@@ -23,8 +20,7 @@ class Sink(Protocol):
         """Show a step from now on."""
 
 
-shown: list[Sink] = []
-"""What shows steps now: the last one."""
+shown: list[Sink] = []  # what shows steps now: the last one
 
 
 def step(text: str, done: int = 0, total: int = 0) -> None:

@@ -44,8 +44,7 @@ class Wide:
 
     columns: list[Column]
     title: str = ""
-    elsewhere: str = ""
-    """Where to find the columns that are left out."""
+    elsewhere: str = ""  # where to find the columns that are left out
 
     def table(self) -> Table:
         """The columns as they are."""

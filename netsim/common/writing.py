@@ -17,8 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-NAME_CHARACTERS = 60
-"""Longest part of a file's name in its scratch file's name."""
+NAME_CHARACTERS = 60  # longest part of a file's name in its scratch file's name
 
 
 @contextmanager

@@ -48,8 +48,7 @@ TRIED: Mapping[str, tuple[Any, ...]] = {
 }
 """Values to try for each kind of parameter, as written in an experiment."""
 
-MORE_BYTES = 1 << 30
-"""Most memory that a plugin may take in a test."""
+MORE_BYTES = 1 << 30  # most memory that a plugin may take in a test
 
 
 class RefusedError(Exception):
@@ -121,8 +120,7 @@ def _memory_limit() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-SENDERS = 16
-"""Maximum number of hosts that send to each other, spread over the network."""
+SENDERS = 16  # maximum number of hosts that send to each other, spread over the network
 
 
 @dataclass(frozen=True)
@@ -203,13 +201,11 @@ def _made(testbed: TopologyTestbed) -> Network:
         raise ConformanceError(str(refusal)) from None
 
 
-MOST_FLOWS = 2_000_000
-"""Most flows that a pattern may announce in a test."""
+MOST_FLOWS = 2_000_000  # most flows that a pattern may announce in a test
 
 END_PS = 2 * 10**9
 
-SECONDS = 20
-"""Most time for the flows of a large network, and a tenth of it for each million flows besides."""
+SECONDS = 20  # most time for flows of a large network, and a tenth of it per million flows
 
 
 @dataclass(frozen=True)

@@ -177,12 +177,10 @@ OTHER = "roce"
 SPREAD_PS = 700_000
 DOWN_PS = (6_000_000, 60_000_000)
 FLOWS = 4
-START_PS = 100_000_000
-"""Time between the starts of two flows."""
+START_PS = 100_000_000  # time between the starts of two flows
 
 SIZE_BYTES = 10**9
-HALF_PS = 20 * 10**9
-"""How long endless flows settle, and how long they are then measured."""
+HALF_PS = 20 * 10**9  # how long endless flows settle, and how long they are then measured
 
 DROPS = {"queue_discipline": "drop_tail", "queue_bytes": "8pkt"}
 TRIMS = {
@@ -498,8 +496,7 @@ QUEUE += DETERMINISM
 
 LOSSLESS = {"queue_discipline": "lossless", "xoff_bytes": "2pkt", "xon_bytes": "1pkt"}
 CABLE_DOWN_PS = (20_000_000, 200_000_000)
-SLACK_PS = 40_000_000
-"""Time in which packets of the time before have left the network."""
+SLACK_PS = 40_000_000  # time in which packets of the time before have left the network
 
 
 def arrival(build: Callable[[], Network]) -> Callable[[RoutingTestbed], str]:

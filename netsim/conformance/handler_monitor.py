@@ -24,8 +24,7 @@ from netsim.engine.engine import watched
 from netsim.engine.kernels.handlers import BEFORE, HANDLERS, SWITCH
 from netsim.engine.kernels.packets import DATA
 
-TIMEOUT_S = 5.0
-"""Seconds after which a handler call counts as an endless loop."""
+TIMEOUT_S = 5.0  # seconds after which a handler call counts as an endless loop
 
 ARRIVALS = ("on_data", "on_request")
 WHERE = {"tx": "TX_STATE", "rx": "RX_STATE", "host": "HOST_STATE"}

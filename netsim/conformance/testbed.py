@@ -49,20 +49,14 @@ from netsim.running.drive import (
 )
 from netsim.units import format_time
 
-WINDOWS = 100
-"""Windows between two progress checks."""
+WINDOWS = 100  # windows between two progress checks
 
 STALL_WINDOWS, STALL_PS = 2_500, 100 * 10**12
 """A run has stalled if no byte is delivered for this many windows or this much time."""
 
-HOPS_PER_IDEAL = 60
-"""Multiple of the necessary packet-hops at which a run is aborted."""
-
-Settings = Mapping[str, Any] | None
-"""Parameters of a plugin, or keys of [fabric], as an experiment writes them."""
-
-OF_RUN = ("tasks", "faults", "transport_of_flow")
-"""Options of an engine that belong to its `Simulation`."""
+HOPS_PER_IDEAL = 60  # multiple of the necessary packet-hops at which a run is aborted
+Settings = Mapping[str, Any] | None  # a plugin's parameters, or keys of [fabric], as written
+OF_RUN = ("tasks", "faults", "transport_of_flow")  # options that belong to an engine's `Simulation`
 
 COUNTED = ("drops", "trims", "ecn_marks", "pfc_pauses")
 
@@ -328,11 +322,8 @@ def _untouched(before: Mapping[str, np.ndarray], engine: Engine) -> None:
 
 
 PROBE = Path(__file__).with_name("probe.py")
-CLASSES = 3
-"""Traffic classes of a discipline that leaves their number to [fabric]."""
-
-QUIET_PS = 10**10
-"""Time within which a network must drain once its flows have ended."""
+CLASSES = 3  # traffic classes of a discipline that leaves their number to [fabric]
+QUIET_PS = 10**10  # time within which a network must drain once its flows have ended
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,11 @@ from netsim.engine.simulation import Simulation
 from netsim.model.columns import offsets, rank_of_each, rows_of
 from netsim.model.flows import FlowTable
 
-Rows = Array | slice
-"""Numbers of rows, or all."""
+Rows = Array | slice  # numbers of rows, or all
 
 ALL = slice(None)
 
-LARGE_BYTES = 1 << 26
-"""Size of arrays from which small pages, with which runs are slower, save much memory."""
+LARGE_BYTES = 1 << 26  # size of arrays from which small pages, slower in use, save much memory
 
 
 class Share(NamedTuple):
@@ -108,9 +106,7 @@ def share_of(simulation: Simulation, of_node: Array, part: int) -> Share:
 
 
 PAIR = 2 * CACHE_LINE // 8  # int64 in two cache lines
-
-IDLE = 1 / 20
-"""Weight of a port without traffic, relative to the mean."""
+IDLE = 1 / 20  # weight of a port without traffic, relative to the mean
 
 LONG = 10
 """A cable is long if it is so many times as long as the shortest one. If all ranks are joined by

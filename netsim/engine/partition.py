@@ -26,8 +26,7 @@ from netsim.engine.simulation import Simulation
 from netsim.engine.state import State
 from netsim.model.columns import rows_of
 
-FEW = 1024
-"""Packets for which there is room at first."""
+FEW = 1024  # packets for which there is room at first
 
 PACKETS = (
     ("links.readers", "head", "tail"),
@@ -36,11 +35,8 @@ PACKETS = (
 )
 """Whose packets are in a snapshot, in this order, and where their ends are."""
 
-FIBERS = ("first_fiber", "last_fiber")
-"""Where a switch's fibers are."""
-
-LOGGED = ("hosts.program_hosts", "first_row", "next_row")
-"""Likewise for the rows of a program's log."""
+FIBERS = ("first_fiber", "last_fiber")  # where a switch's fibers are
+LOGGED = ("hosts.program_hosts", "first_row", "next_row")  # likewise for rows of a program's log
 
 TOTALS = (
     *("hops", "delivered", "finished", "tasks_done", "under_way", "expected", "payload_bytes"),
@@ -324,15 +320,13 @@ def set_soonest(state: State) -> None:
     state.clock.soonest[:] = np.minimum.reduceat(state.clock.next_event, blocks)
 
 
-NEVER = INF // 2
-"""The delay between parts of which one never affects the other."""
+NEVER = INF // 2  # the delay between parts of which one never affects the other
 
 SHORT_S, LONG_S = 0.02, 0.1
 """Seconds for which the slowest part should simulate on its own, so that all can soon stop at one
 time."""
 
-FIRST_SPAN = 64
-"""Windows that a part may be ahead of the last one at first."""
+FIRST_SPAN = 64  # windows that a part may be ahead of the last one at first
 
 
 def shortest_delays(direct: Array) -> Array:

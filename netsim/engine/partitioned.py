@@ -47,11 +47,8 @@ if TYPE_CHECKING:
     from netsim.engine.simulation import Ranks
 
 
-HAND_OVER, TAKE_OVER, LIST_DELIVERED, NOTE_DELIVERED = range(4)
-"""Entry points of `Cut`."""
-
-SIZES = ("size_bytes", "n_packets", "last_bytes")
-"""Fields of a flow that a program may set."""
+HAND_OVER, TAKE_OVER, LIST_DELIVERED, NOTE_DELIVERED = range(4)  # entry points of `Cut`
+SIZES = ("size_bytes", "n_packets", "last_bytes")  # fields of a flow that a program may set
 
 
 class Exchange:
@@ -160,8 +157,7 @@ def _bytes(packets: Mapping[int, Array]) -> dict[int, Array]:
     return {rank: one.view(np.uint8) for rank, one in packets.items() if one.size}
 
 
-STEP, GATHER, GATHER_ROWS, RESTORE, END = range(5)
-"""Orders of rank 0."""
+STEP, GATHER, GATHER_ROWS, RESTORE, END = range(5)  # orders of rank 0
 
 FLOWS, PROGRAM_HOSTS = range(2)
 READ_OFTEN = (("hosts.tx", "hosts.rx"), ("hosts.program_hosts",))
@@ -170,8 +166,7 @@ READ_OFTEN = (("hosts.tx", "hosts.rx"), ("hosts.program_hosts",))
 ENDS = ("links.ports", "links.readers")
 """Arrays of which a part needs the rows of ports at the other ends of its cables."""
 
-FLOWS_OF_NEWS = ("hosts.tx", "hosts.rx")
-"""Arrays of which a part needs all rows if it learns of flows elsewhere."""
+FLOWS_OF_NEWS = ("hosts.tx", "hosts.rx")  # a part that learns of other flows needs all rows
 
 PIECE_BYTES = 1 << 26
 

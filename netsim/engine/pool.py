@@ -18,12 +18,10 @@ from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import HostState, LinkState, Net
 from netsim.engine.records import untouched_zeros
 
-UNKNOWN_BYTES = 1 << 36
-"""Address space of the pool if the available memory is unknown."""
+UNKNOWN_BYTES = 1 << 36  # address space of the pool if the available memory is unknown
 
 INT32 = np.dtype(np.int32)
-FEWEST = 1 << 12
-"""Blocks that a pool has at least, besides those that links begin with."""
+FEWEST = 1 << 12  # blocks that a pool has at least, besides those that links begin with
 
 
 def build_pool(

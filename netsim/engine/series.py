@@ -19,8 +19,7 @@ from netsim.units import format_bytes
 
 NIC_WORDS = ("sent_bytes", "received_bytes", "payload_bytes")
 TX_WORDS = ("sent_bytes",)
-RX_WORDS = ("received_bytes",)
-"""Words kept of a host and of both sides of a flow, before the requested fields."""
+RX_WORDS = ("received_bytes",)  # of a host and both sides of a flow, before requested fields
 
 
 def words_of(sampling: Sampling, protocol: Protocol) -> Ints:

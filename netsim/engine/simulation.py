@@ -61,11 +61,8 @@ INGRESS_BYTES = np.dtype(np.int32).itemsize
 """Bytes per pool slot in addition to the packet, if the discipline needs a packet's ingress."""
 
 PORT_BYTES = PORT.itemsize + LINK_READER.itemsize + ROUTING_PORT.itemsize + 8  # first_new
-QUEUE_BYTES = QUEUE.itemsize
-"""Bytes per port and per class, without packets and the discipline's own fields."""
-
-MAX_WINDOW_PS = 1 << (63 - KEY_BITS)
-"""Upper bound of windows, so that a time within one fits a sort key."""
+QUEUE_BYTES = QUEUE.itemsize  # per port and class, without packets and the discipline's fields
+MAX_WINDOW_PS = 1 << (63 - KEY_BITS)  # bound of windows, so that a time within one fits a sort key
 
 
 @dataclass(frozen=True)

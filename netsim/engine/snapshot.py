@@ -82,9 +82,7 @@ LAID_OUT = (
 )
 """Arrays that are not saved (pool.py)."""
 
-BY_SLOT = ("links.pool", "links.origins")
-"""Arrays with an entry per pool slot, of which used ones are saved."""
-
+BY_SLOT = ("links.pool", "links.origins")  # an entry per pool slot, of which used ones are saved
 LOG = "hosts.log"  # array of the log, of which written rows are saved
 
 

@@ -57,8 +57,7 @@ from netsim.model.faults import constant_routes
 from netsim.model.network import Network
 from netsim.model.port_pairs import BY_ROUTING, PLANE_BALANCING
 
-Files = tuple[Protocol, Discipline, RoutingAlgorithm, Program]
-"""What the files of a run's plugins declare."""
+Files = tuple[Protocol, Discipline, RoutingAlgorithm, Program]  # declarations of a run's plugins
 
 
 @dataclass
@@ -72,8 +71,7 @@ class State:
     crew: Crew
     scratch: Scratch
     share: Share
-    first_timer: Array
-    """int64[n_hosts + 1], first timer of each host."""
+    first_timer: Array  # int64[n_hosts + 1], first timer of each host
 
 
 def build_state(

@@ -47,14 +47,10 @@ from netsim.model.workload import TaskTable
 class Status(IntEnum):
     """Why `Engine.advance` returned."""
 
-    RUNNING = layout.RUNNING
-    """All requested windows are simulated, or a trace must be drained."""
-    DONE = layout.DONE
-    """Every flow is delivered, and its sender knows."""
-    IDLE = layout.IDLE
-    """No events are left: no packet is in flight and no timer is set."""
-    TIME_LIMIT = layout.TIME_LIMIT
-    """The time limit is reached."""
+    RUNNING = layout.RUNNING  # all requested windows are simulated, or a trace must be drained
+    DONE = layout.DONE  # every flow is delivered, and its sender knows
+    IDLE = layout.IDLE  # no events are left: no packet is in flight and no timer is set
+    TIME_LIMIT = layout.TIME_LIMIT  # the time limit is reached
 
 
 @dataclass(frozen=True)

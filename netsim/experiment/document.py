@@ -13,21 +13,18 @@ from netsim.common.inputs import MAX_DEPTH, parsed_toml, require_plain, too_deep
 from netsim.errors import InputError, raise_all
 from netsim.units import written
 
-Tree = dict[str, Any]
-"""A parsed TOML table: str, int, float, bool, list and dict values."""
+Tree = dict[str, Any]  # a parsed TOML table: str, int, float, bool, list and dict values
 
 PLUGIN_SECTIONS = ("topology", "transport", "traffic")
 FABRIC_PLUGINS = {"queue_discipline": "queue", "routing": "routing"}
 """Keys of [fabric] that name a plugin, and its kind."""
 FAULTS = "faults"
-NO_FAULTS = "none"
-"""`faults = "none"`, as by `--set faults=none`: without [faults], and without [routing]."""
+NO_FAULTS = "none"  # `faults = "none"`, as by --set: without [faults] and [routing]
 
 WITH_PRESETS = ("job", "deployment", "decode_deployment", "model", "machine", "overheads")
 """Keys that name a preset, or are a table that may start from one: `preset = "NAME"`."""
 
-CLASS_SECTIONS = ("transport", "traffic")
-"""Sections of a table [flow_classes.NAME]."""
+CLASS_SECTIONS = ("transport", "traffic")  # sections of a table [flow_classes.NAME]
 
 
 _ITEM = re.compile(r"""\s*("[^"]*"|'[^']*'|[^][{}"',=]+)\s*(?:,|(?=]))""")

@@ -21,8 +21,7 @@ from netsim.params import keys_of
 from netsim.units import written
 
 MAX_NAME = 150
-IN_MEMORY = "experiment"
-"""File name in messages for an experiment without a file."""
+IN_MEMORY = "experiment"  # file name in messages for an experiment without a file
 
 
 class Experiment:
@@ -50,8 +49,7 @@ class Experiment:
     axes: Mapping[str, tuple[Any, ...]]
     overrides: tuple[str, ...]
     _points: tuple[Point, ...]
-    _source: tuple[Tree, Path]
-    """The tables and keys, and the directory of the files that they name."""
+    _source: tuple[Tree, Path]  # the tables and keys, and the directory of the files that they name
 
     __signature__: ClassVar = Signature(
         [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in keys_of(FileSection)]

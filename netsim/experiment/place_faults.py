@@ -29,8 +29,7 @@ from netsim.model.routing import NEVER
 if TYPE_CHECKING:
     from netsim.experiment.schema import Point
 
-FAILURE_STREAM = 0x6661
-"""Separates the random numbers of failures from other uses of the seed."""
+FAILURE_STREAM = 0x6661  # separates the random numbers of failures from other uses of the seed
 
 Ints = np.ndarray
 

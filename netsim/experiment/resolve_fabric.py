@@ -28,8 +28,7 @@ from netsim.plugins.declarations import classes_of
 from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.units import Bdp, format_bytes, format_rate, format_time, written
 
-COMMON = tuple(keys_of(Fabric))
-"""Keys of [fabric] that are no plugin's."""
+COMMON = tuple(keys_of(Fabric))  # keys of [fabric] that are no plugin's
 
 INNER = tuple(
     f"{table}.{key}"

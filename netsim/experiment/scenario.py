@@ -258,11 +258,8 @@ def _field(name: str, transports: Iterable[ModuleType]) -> str:
 
 T = TypeVar("T")
 
-SEARCHED_PORTS = 10_000
-"""Most ports of a network for whose deadlock a routing algorithm is searched."""
-
-TRAFFIC_STREAM = 0x7261
-"""Separates the random numbers of traffic from other uses of the seed."""
+SEARCHED_PORTS = 10_000  # most ports of a network searched for a routing algorithm's deadlocks
+TRAFFIC_STREAM = 0x7261  # separates the random numbers of traffic from other uses of the seed
 
 
 @dataclass(frozen=True)
@@ -279,16 +276,13 @@ class Scenario:
     fabric: Fabric
     faults: LinkFaults | None
     ideal: IdealTimes
-    class_of_flow: np.ndarray
-    """int64[n_flows]: 0, or 1 + the index of its flow class."""
+    class_of_flow: np.ndarray  # int64[n_flows]: 0, or 1 + the index of its flow class
     sampling: Sampling | None = None
     segments: RelaySegments | None = None
     alone: IdealTimes | None = None
     sizes: PortSizes | None = None
-    pfc: str | None = None
-    """What PFC can do to the network (`pfc_text`); None: it has none."""
-    far: tuple[str, ...] = ()
-    """Sentences about sizes that do not suit the network (`far_sizes`)."""
+    pfc: str | None = None  # what PFC can do to the network (`pfc_text`); None: it has none
+    far: tuple[str, ...] = ()  # sentences about sizes that do not suit the network (`far_sizes`)
 
     @property
     def flows(self) -> FlowTable:

@@ -35,8 +35,7 @@ from netsim.params import (
 from netsim.plugins.registry import PluginSpec
 from netsim.units import format_time, parse_time_ps, written
 
-BATCHES = 20
-"""Equal parts of a measured window, whose means give the interval of the mean."""
+BATCHES = 20  # equal parts of a measured window, whose means give the interval of the mean
 
 LINK_PATTERN = re.compile(r"all|\s*(?P<a>\S+)\s+(?P<arrow>->|-)\s+(?P<b>\S+)\s*")
 """Pattern of links: "all", "A - B" for both directions of cables, "A -> B" for one."""
@@ -130,8 +129,7 @@ def _plugin(example: str) -> Unit:
     return Unit("table", example=example)
 
 
-TABLE = Unit("table", table=dict)
-"""A section that is read after its sweeps are expanded."""
+TABLE = Unit("table", table=dict)  # a section that is read after its sweeps are expanded
 
 
 def _read_faults(value: Any) -> Any:
@@ -164,8 +162,7 @@ class ClassSection(_Section):
     )
 
 
-FOR_A_TIME = ("loss_rate", "bit_error_rate", "rate", "mtbf")
-"""Keys that take effect between `at` and `until`."""
+FOR_A_TIME = ("loss_rate", "bit_error_rate", "rate", "mtbf")  # keys in effect from `at` to `until`
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from netsim.plots.style import CurveStyle, axis_name, for_people, metric_name, v
 from netsim.plots.sweeps import Curve, are_names, places_of
 from netsim.results.columns import Metric, metrics
 
-ORDER, SWEEP, TABLE = 10, 5, 15
-"""Position of completion times, of a sweep with charts, and of a table alone."""
+ORDER, SWEEP, TABLE = 10, 5, 15  # positions of completion times, a sweep with charts, a table
 
 MAX_CURVES, MAX_FAIR, MAX_IDEAL = 24, 4, 4
 FAIR = CurveStyle(style.IDEAL, "-.")

@@ -23,10 +23,7 @@ from netsim.units import format_bytes, format_number, format_rate, format_time
 
 ORDER, PROVENANCE = 1, 90
 FEW_POINTS = 4  # points whose completion times are told in a sentence; of more, in a table
-
-MAX_EXPLAINED, SLOW = 2, 1.2
-"""Transports whose slowest point is explained, if it has a slowdown above this."""
-
+MAX_EXPLAINED, SLOW = 2, 1.2  # transports whose slowest point is explained, from this slowdown
 TELLING = 0.25  # share of the delay from which on collisions are named
 MAX_NETWORKS = 16  # points whose networks are named
 SLOWEST = 12  # flows whose lost time is divided

@@ -32,8 +32,7 @@ class Section:
     title: str
     text: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
-    order: int = 0
-    """Position, if not that of its file."""
+    order: int = 0  # position, if not that of its file
 
 
 def array(values: ArrayLike, kind: str = "f4") -> Part:

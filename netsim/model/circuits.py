@@ -20,11 +20,8 @@ from netsim.limits import DELAY_PS, HORIZON_PS
 from netsim.model.columns import Flags, Ints, offsets
 from netsim.units import format_rate, format_time
 
-END_PS = 2 * HORIZON_PS
-"""End of the last slot of a schedule that does not repeat: after the end of all runs."""
-
-NONE = -1
-"""No port, circuit switch or calendar."""
+END_PS = 2 * HORIZON_PS  # last slot of a schedule that does not repeat: after all runs have ended
+NONE = -1  # no port, circuit switch or calendar
 
 
 def round_robin_matchings(n: int) -> Ints:
@@ -253,8 +250,7 @@ def days_of(schedule: Schedule) -> Days:
     )
 
 
-SWAPS = 10
-"""Exchanges per round; measured: more do not shorten paths."""
+SWAPS = 10  # exchanges per round; measured: more do not shorten paths
 
 
 def random_rounds(racks: int, rng: np.random.Generator) -> Ints:
@@ -327,8 +323,7 @@ def pairs_by_circuits(partners: Ints) -> list[int]:
 # --- cables ---------------------------------------------------------------------------------------
 
 CABLE_COLUMNS = 7
-NIC, WEIGHT, DIMENSION = range(4, CABLE_COLUMNS)
-"""Columns of a cable, after two nodes, bit/s and ps."""
+NIC, WEIGHT, DIMENSION = range(4, CABLE_COLUMNS)  # columns of a cable, after nodes, bit/s and ps
 
 
 @dataclass(frozen=True, eq=False)

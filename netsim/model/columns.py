@@ -47,8 +47,7 @@ def join_names(
     return np.concatenate(parts), names
 
 
-NARROW = 48
-"""Largest round that is processed item by item; larger ones are processed as arrays."""
+NARROW = 48  # largest round that is processed item by item; larger ones are processed as arrays
 
 
 def find_cycle(n: int, waiter: NDArray[np.integer], after: Ints) -> list[int]:

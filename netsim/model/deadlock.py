@@ -27,14 +27,9 @@ from netsim.model.routing import COUNT_BITS, COUNT_MASK, RouteChanges, shortest_
 
 Bits = NDArray[np.uint8]
 
-BLOCK_BYTES = 1 << 21
-"""Memory for a part of what is compared at a time."""
-
-STARTS = 64
-"""Links of a cycle through which a shorter one is searched."""
-
-NAMED = 12
-"""Links of a cycle that a message names."""
+BLOCK_BYTES = 1 << 21  # memory for a part of what is compared at a time
+STARTS = 64  # links of a cycle through which a shorter one is searched
+NAMED = 12  # links of a cycle that a message names
 
 
 class Cycle(NamedTuple):

@@ -344,8 +344,7 @@ def packet_counts(size_bytes: NDArray[np.int64], packets: PacketFormat) -> NDArr
 
 # --- queues by port -------------------------------------------------------------------------------
 
-AT_ONCE = 1 << 20
-"""Pairs of edge switches whose paths are followed together."""
+AT_ONCE = 1 << 20  # pairs of edge switches whose paths are followed together
 
 MAX_PAIRS = 1 << 22
 """Pairs of edge switches of a network whose paths are followed: all in networks of up to 2,048 edge

@@ -24,11 +24,8 @@ from netsim.model.network import Network
 from netsim.model.routing import NEVER, NO_ROUTE, RouteChanges, RoutingTable, TableWriter
 
 MAX_SIZE_BYTES = 1 << 16
-OUTAGE_BYTES = 60
-"""Memory per outage of a link while all are collected."""
-
-NOMINAL = 0
-"""Rate that means the link's own rate."""
+OUTAGE_BYTES = 60  # memory per outage of a link while all are collected
+NOMINAL = 0  # rate that means the link's own rate
 
 
 @dataclass(frozen=True)
@@ -159,8 +156,7 @@ def outages_of(ports: np.ndarray, times: np.ndarray) -> np.ndarray:
     return rows
 
 
-Schedule = list[tuple[int, float, float, int]]
-"""Intervals: begin, loss, bit error rate, rate."""
+Schedule = list[tuple[int, float, float, int]]  # intervals: begin, loss, bit error rate, rate
 
 
 def _schedules(faults: Sequence[LinkFault], n_ports: int) -> tuple[list[Schedule], np.ndarray]:
@@ -232,8 +228,7 @@ def times_without_carrier(
     return first, np.ascontiguousarray(table[:, 1:])
 
 
-MAX_CHANGES = 20_000
-"""Limit on link changes, each of which recomputes all routes: 20 ms each for 8,192 hosts."""
+MAX_CHANGES = 20_000  # most link changes, each with new routes: 20 ms for 8,192 hosts
 
 
 class RowWriter:

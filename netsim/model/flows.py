@@ -15,8 +15,7 @@ from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.model.columns import Flags, Ints, column_of, find_cycle, first_of, flattened, join_names
 
-FLOW_BYTES = 200
-"""Memory per flow while its table is built: six columns and the arrays they come from."""
+FLOW_BYTES = 200  # memory per flow while its table is built: six columns and their sources
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,7 @@ class TrafficContext:
         require_room(n_flows * FLOW_BYTES, what=f"{n_flows:,.0f} flows", key=key)
 
 
-COLUMNS = ("src", "dst", "size_bytes", "start_ps", "cls", "nic")
-"""What every table of flows has."""
+COLUMNS = ("src", "dst", "size_bytes", "start_ps", "cls", "nic")  # what every table of flows has
 
 
 class FlowTable:

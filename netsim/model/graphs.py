@@ -183,14 +183,12 @@ def _require_connected(graph: networkx.Graph[Any]) -> None:
 
 # --- files ----------------------------------------------------------------------------------------
 
-SCALE_UP = 1
-"""The NIC that connects to NVSwitches; all other cables are on NIC 0."""
+SCALE_UP = 1  # the NIC that connects to NVSwitches; all other cables are on NIC 0
 
 HPCC_WORDS, SIMAI_WORDS = 3, 6
 LINK_WORDS = 5
 
-NODE_BYTES, EDGE_BYTES = 600, 1600
-"""Memory per node and per edge of a networkx graph, attributes included."""
+NODE_BYTES, EDGE_BYTES = 600, 1600  # memory per node and edge of a networkx graph, with attributes
 
 Lines = Sequence[tuple[int, str]]
 
@@ -301,8 +299,7 @@ def _edge_values(path: Path, number: int, rest: str) -> dict[str, Any]:
     return found
 
 
-POSITIONS = ("rate", "delay")
-"""Meaning of the third and fourth word of a line."""
+POSITIONS = ("rate", "delay")  # meaning of the third and fourth word of a line
 
 PARSERS: dict[str, Callable[[object], int]] = {"rate": parse_rate_bps, "delay": parse_time_ps}
 

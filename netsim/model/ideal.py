@@ -371,12 +371,10 @@ def _links(
     return origin + 1, first, then, takes_ps
 
 
-Choice = Callable[[Ints, Ints, Ints], Ints]
-"""(flow, node, number of ports) -> selected port."""
+Choice = Callable[[Ints, Ints, Ints], Ints]  # (flow, node, number of ports) -> selected port
 
 NO_LINK = -1
-TIE = 1 + 1e-12
-"""Ratio below which shares differ only by rounding."""
+TIE = 1 + 1e-12  # ratio below which shares differ only by rounding
 
 
 def hashed_times(

@@ -54,8 +54,7 @@ from netsim.params import (
 PS_PER_METER = 5_000
 
 RACK, ROW, HALL, WAN = LENGTHS = ("rack", "row", "hall", "wan")
-SCALE_UP = "scale-up"
-"""Instead of the length of a scale-up cable: its delay is that of its protocol."""
+SCALE_UP = "scale-up"  # instead of a scale-up cable's length: its delay is that of its protocol
 LONGEST_M = (3, 100, 2_000)
 """Longest cable of each class except the last: passive copper, multimode and single-mode fiber."""
 
@@ -163,8 +162,7 @@ class SwitchRow:
     name: str
     tier: int
     ports: int
-    rate_bps: int
-    """Total of all ports."""
+    rate_bps: int  # total of all ports
     latency_ps: int
     is_scale_up: bool
     count: int
@@ -227,8 +225,7 @@ class Inventory:
     switches: tuple[SwitchRow, ...]
     cables: tuple[CableRow, ...]
     circuit_switches: tuple[CircuitRow, ...]
-    pfc: str | None
-    """Whether PFC can deadlock the network; None with circuits, which exclude PFC."""
+    pfc: str | None  # whether PFC can deadlock the network; None with circuits, which exclude PFC
 
     @property
     def bisection(self) -> Bisection:

@@ -125,8 +125,7 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
 
 # --- path diversity -------------------------------------------------------------------------------
 
-MAX_STEPS = 3_000_000
-"""Limit on candidate ports examined; beyond it, only paths to some edge switches count."""
+MAX_STEPS = 3_000_000  # most candidate ports; beyond, only paths to some edge switches count
 
 
 class Distance(NamedTuple):
@@ -304,8 +303,7 @@ def slot_paths(network: Network, number: int) -> SlotPaths | None:
     return SlotPaths(name, len(lengths), min(lengths), max(lengths), links / max(1, pairs))
 
 
-MAX_LINKS = 6_000
-"""Limit on links between colors for max-flow, which then takes some seconds."""
+MAX_LINKS = 6_000  # limit on links between colors for max-flow, which then takes some seconds
 
 MAX_FLOW, TIERS = "max-flow", "narrowest tier"
 

@@ -26,11 +26,8 @@ from netsim.units import parse_shape, written
 
 MAX_HOT = 64
 
-BLOCK = 64
-"""Groups whose demand is summed at once."""
-
-ROUNDING = 1e-12
-"""Demand below this share of a host's rate is a rounding error."""
+BLOCK = 64  # groups whose demand is summed at once
+ROUNDING = 1e-12  # demand below this share of a host's rate is a rounding error
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,8 +224,7 @@ PATTERNS = {
 
 UNIFORM = "uniform"
 
-RANDOM = "random"
-"""Value of `routing_table`: a table drawn for each flow."""
+RANDOM = "random"  # value of `routing_table`: a table drawn for each flow
 
 PATTERN_PARAMS = [
     Param(

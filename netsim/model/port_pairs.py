@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from netsim.model.network import Network
     from netsim.model.routing_policy import RoutingPolicy
 
-ANY_NIC = -1
-"""NIC number for the fastest NIC that reaches the destination."""
+ANY_NIC = -1  # NIC number for the fastest NIC that reaches the destination
 
 HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY, BY_ROUTING = PLANE_BALANCING = (
     "hash",
@@ -41,8 +40,7 @@ HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY, BY_ROUTING = PLANE_BALANC
 """`plane_balancing` of [fabric]: a fixed port pair for each flow, or a choice for each packet,
 with "routing" that of the routing algorithm."""
 
-DEALT_EVENLY = (ROUND_ROBIN, PERMUTATION)
-"""Choices that give every port pair the same number of packets."""
+DEALT_EVENLY = (ROUND_ROBIN, PERMUTATION)  # every port pair gets as many packets
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,8 +41,7 @@ from netsim.model.columns import Ints, offsets, ranks_within, rows_of
 from netsim.model.flows import FlowTable
 from netsim.model.workload import JOIN, RECEIVE, SEND, SENT, TaskTable, Workload
 
-SOURCE, DESTINATION = AT = ("source", "destination")
-"""Rack of the peer."""
+SOURCE, DESTINATION = AT = ("source", "destination")  # rack of the peer
 
 
 @dataclass(frozen=True)
@@ -397,8 +396,7 @@ def _copy(tasks: TaskTable) -> TaskTable:
 
 # --- queue pairs ----------------------------------------------------------------------------------
 
-PARAM = "queue_pairs"
-"""Parameter of transports that send a message over several."""
+PARAM = "queue_pairs"  # parameter of transports that send a message over several
 
 
 def striped(

@@ -27,11 +27,8 @@ from netsim.model.columns import Ints, distinct_columns, ranks_within, rows_of
 COUNT_BITS = 16
 COUNT_MASK = (1 << COUNT_BITS) - 1
 
-NEVER = HORIZON_PS
-"""Convergence delay of routes that do not change."""
-
-NO_ROUTE = -1
-"""Table entry of an unreachable group."""
+NEVER = HORIZON_PS  # convergence delay of routes that do not change
+NO_ROUTE = -1  # table entry of an unreachable group
 
 
 WIRED = (
@@ -447,11 +444,8 @@ def _set_below(own: Ints, other: Ints, low: Ints, high: Ints) -> bool:
 
 # --- all shortest paths ---------------------------------------------------------------------------
 
-FAR = 1 << 60
-"""More than the sum of any path's weights."""
-
-ENTRY_BYTES = 20
-"""Memory needed to find an entry of the routing table."""
+FAR = 1 << 60  # more than the sum of any path's weights
+ENTRY_BYTES = 20  # memory needed to find an entry of the routing table
 
 
 def shortest_paths(wiring: Wiring) -> RoutingTable:

@@ -35,8 +35,7 @@ from netsim.model.routing import (
 )
 from netsim.units import format_time
 
-MAX_SLOTS = 20_000
-"""Limit on slots per period, each with its own routes: about 10 ms for a hundred switches."""
+MAX_SLOTS = 20_000  # most slots per period: routes of each take 10 ms for a hundred switches
 
 
 @dataclass(frozen=True, eq=False)

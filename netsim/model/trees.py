@@ -50,8 +50,7 @@ from netsim.limits import COUNT, DELAY_PS, RATE_BPS
 from netsim.model.builder import NetworkBuilder
 from netsim.units import written
 
-TIERS = ("leaf", "spine", "core", "supercore")
-"""Names of the switches of each tier, from the hosts up."""
+TIERS = ("leaf", "spine", "core", "supercore")  # switches of each tier, from the hosts up
 
 
 @dataclass(frozen=True)

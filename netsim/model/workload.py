@@ -31,15 +31,13 @@ from netsim.model.flows import FlowTable
 from netsim.plugins.registry import PluginSpec
 
 COMPUTE, SEND, RECEIVE, JOIN = range(4)
-KINDS = ("compute", "send", "receive", "join")
-"""Names of the kinds of tasks."""
+KINDS = ("compute", "send", "receive", "join")  # names of the kinds of tasks
 
 SENT, ACKED = range(2)
 DONE_WHEN = ("sent", "acked")
 """When a send task is done: all packets were sent once, or the transport knows of the delivery."""
 
-Edges = tuple[Ints, Ints]
-"""Pairs of tasks: the first, and those that follow."""
+Edges = tuple[Ints, Ints]  # pairs of tasks: the first, and those that follow
 
 
 class TaskTable:
@@ -351,11 +349,8 @@ def _columns(
 class WorkloadPart:
     """Data of an application that the simulator carries along, and its hooks."""
 
-    expected_ps: int = 0
-    """Predicted end of its work without a network."""
-
-    assumption: str = ""
-    """Assumption of that prediction."""
+    expected_ps: int = 0  # predicted end of its work without a network
+    assumption: str = ""  # assumption of that prediction
 
     def moved(self, first_flow: int, first_task: int) -> Self:  # noqa: ARG002
         """Return this part with flows and tasks numbered from these on."""

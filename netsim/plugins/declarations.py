@@ -36,8 +36,7 @@ MAX_CONTROL_PER_DATA = 64
 QUEUE_FUNCTIONS = ("check", "no_effect", "settle")
 """Optional functions of a queue discipline or routing algorithm that run before a simulation."""
 
-ROUTING_FUNCTIONS = (*QUEUE_FUNCTIONS, "legs", "tables")
-"""Those of a routing algorithm."""
+ROUTING_FUNCTIONS = (*QUEUE_FUNCTIONS, "legs", "tables")  # those of a routing algorithm
 
 ROUTING_UNITS = tuple(unit for unit in QUEUE_UNITS if unit not in ("queue", "buffer"))
 """Units of parameters that a routing algorithm may have."""
@@ -47,8 +46,7 @@ UNITS_OF_KIND = {"queue": QUEUE_UNITS, "routing": ROUTING_UNITS}
 ROUTING_FLAGS = ("COUPLED", "VIA", "ONE_PATH", "SYMMETRIC")
 
 MAX_FLOW_ROWS = 1 << 20
-MAX_HOPS = 255
-"""Most links that a packet may cross."""
+MAX_HOPS = 255  # most links that a packet may cross
 
 Presets = Mapping[str, Mapping[str, object]]
 

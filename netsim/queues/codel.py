@@ -37,8 +37,7 @@ PARAMS = [
 
 CLASS_STATE = ("above_ps", "dropping", "next_ps", "count", "last_count")
 
-NONE = 0
-"""Value of ``above_ps`` after a packet that did not wait long; no interval ends at time 0."""
+NONE = 0  # value of ``above_ps`` after a packet that did not wait long; no interval ends at time 0
 
 
 admit = drop_tail.admit

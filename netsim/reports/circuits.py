@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from netsim.model.columns import Ints
     from netsim.results.run_result import Table
 
-NAMED = 5
-"""Maximum number of flows in a message; it counts the others."""
+NAMED = 5  # maximum number of flows in a message; it counts the others
 
 CIRCUIT_SLOTS = TableSpec.of(
     "circuit_slots",

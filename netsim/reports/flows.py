@@ -74,8 +74,7 @@ RELAY_SEGMENTS = TableSpec.of(
     """,
 )
 
-CONTROL = "control"
-"""Kind of flows that only announce others, as in serving."""
+CONTROL = "control"  # kind of flows that only announce others, as in serving
 
 TABLES = (FLOWS, RELAY_SEGMENTS)
 ORDER = 10

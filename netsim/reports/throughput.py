@@ -96,14 +96,9 @@ SWEEP = tuple(
     for name, unit, path, title, doc in _FIGURES
 )
 
-FEWEST_BATCHES = 5
-"""Fewest batches that joining may leave."""
-
-MIN_ROUND_TRIPS = 10
-"""Round trips below which a warm-up is reported as short."""
-
-MAX_CORRELATION = 0.2
-"""Lag-1 correlation of batch means above which batches are joined in pairs."""
+FEWEST_BATCHES = 5  # fewest batches that joining may leave
+MIN_ROUND_TRIPS = 10  # round trips below which a warm-up is reported as short
+MAX_CORRELATION = 0.2  # lag-1 correlation of batch means above which batches are joined in pairs
 
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p999": 99.9}
 

@@ -36,10 +36,8 @@ class Column:
     name: str
     unit: str
     doc: str
-    null_below_zero: bool = False
-    """Negative numbers in memory mean "missing" and are null on disk."""
-    optional: bool = False
-    """Not every table has it."""
+    null_below_zero: bool = False  # negative numbers in memory mean "missing" and are null on disk
+    optional: bool = False  # not every table has it
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,7 @@ class Metric(Column):
     title: str = ""
     rank: int = 3
     whole: bool = False
-    share: bool = False
-    """A share, which tables show in per cent."""
+    share: bool = False  # a share, which tables show in per cent
 
     @staticmethod
     def each(text: str) -> tuple[Metric, ...]:
@@ -100,8 +97,7 @@ class TableSpec:
     name: str
     columns: tuple[Column, ...]
     hash_order: int = 0
-    of_run: bool = True
-    """Whether runs write it; `netsim trace` writes the others."""
+    of_run: bool = True  # whether runs write it; `netsim trace` writes the others
 
     @classmethod
     def of(cls, name: str, text: str, *, hash_order: int = 0, of_run: bool = True) -> TableSpec:

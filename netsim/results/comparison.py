@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 NOT_COMPARED = ("name", "description", "reference", "seed")
 """Keys of an experiment that do not affect results; seeds are paired."""
 
-OF_MACHINE = ("wall_s", "compile_s", "packet_hops_per_s")
-"""Metrics of the machine that ran it."""
-
-NAMED = 5
-"""Most points, flows or keys that a message names."""
+OF_MACHINE = ("wall_s", "compile_s", "packet_hops_per_s")  # metrics of the machine that ran it
+NAMED = 5  # most points, flows or keys that a message names
 
 
 @dataclass(frozen=True)
@@ -369,8 +366,7 @@ _METRICS = {
     "change": float,
 }
 _EXPERIMENT = {"key": str, "before": str, "after": str, "points": int}
-_VERSIONS = {"name": str, "before": str, "after": str}
-"""Columns of the tables."""
+_VERSIONS = {"name": str, "before": str, "after": str}  # columns of the tables
 
 
 def _table(rows: list[dict[str, Any]], columns: Mapping[str, type]) -> pl.DataFrame:
@@ -393,8 +389,7 @@ NORMAL_95 = 1.960
 
 ONE_SEED = "one seed: differences may be chance; --seed 1..4 runs every point with four"
 
-RESAMPLES = 1000
-"""Resamples of a bootstrap, fewer if they would draw more than MOST_DRAWN values."""
+RESAMPLES = 1000  # resamples of a bootstrap, fewer if they would draw more than MOST_DRAWN values
 MOST_DRAWN = 20_000_000
 FEWEST = 100
 

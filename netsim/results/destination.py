@@ -30,8 +30,7 @@ from netsim.units import written
 
 ELSEWHERE = "choose another --out, or remove this one"
 
-ORPHANS_S = 10.0
-"""Seconds that processes of a killed run have to end."""
+ORPHANS_S = 10.0  # seconds that processes of a killed run have to end
 
 KEYS = {
     files.SUMMARY: {"complete", "reason", "hash"},

@@ -18,8 +18,7 @@ from netsim.results.columns import Column, describe, specs
 if TYPE_CHECKING:
     import polars as pl
 
-FORMAT = 2
-"""Version of the layout of a result directory."""
+FORMAT = 2  # version of the layout of a result directory
 
 FLOWS = "flows.parquet"
 LINKS = "links.parquet"
@@ -30,14 +29,12 @@ CHECKPOINT = "checkpoint.netsim"
 SHARD = "shard.json"
 REPORT = "report.html"
 
-TABLE = "netsim.table"
-"""Key of a table's name in the metadata of Parquet files."""
+TABLE = "netsim.table"  # key of a table's name in the metadata of Parquet files
 
 PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
 """Plots other than those of `netsim plot --kind`, called KIND.png or KIND_Y.png."""
 
-LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.(tmp|old)")
-"""Names of temporary files and directories of killed runs."""
+LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.(tmp|old)")  # temporary names of killed runs
 
 OTHERS = frozenset((SUMMARY, EXPERIMENT, CHECKPOINT, SHARD, REPORT))
 """Files of a result besides its tables."""

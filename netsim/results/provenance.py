@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
-LIBRARIES = ("numba", "llvmlite", "numpy")
-"""Libraries that can change a result."""
+LIBRARIES = ("numba", "llvmlite", "numpy")  # libraries that can change a result
 
 NOT_SIMULATED = ("name", "description", "outputs", "reference")
 """Parts of an experiment that do not affect results, except outputs.links."""
@@ -42,11 +41,8 @@ NOT_SIMULATED = ("name", "description", "outputs", "reference")
 PRESENTATION = ("cli", "conformance", "html_report", "plots", "results", "tracing")
 """Folders of netsim that do not affect results, except for DECISIVE."""
 
-DECISIVE = ("results/columns.py", "results/run_result.py")
-"""Files of those folders that runs use."""
-
-BY_USE = ("experiments", "queues", "topologies", "transports")
-"""Folders in which only the files in use count."""
+DECISIVE = ("results/columns.py", "results/run_result.py")  # files of those folders that runs use
+BY_USE = ("experiments", "queues", "topologies", "transports")  # only the files in use count
 
 
 @dataclass(frozen=True)
@@ -250,8 +246,7 @@ def _sha256(path: Path) -> str:
 
 
 WAIT_S = 3.0
-MAX_CHANGED = 20
-"""Maximum number of changed files to name."""
+MAX_CHANGED = 20  # maximum number of changed files to name
 
 
 def commits(files: Iterable[Path]) -> list[dict[str, Any]]:

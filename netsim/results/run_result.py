@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
 
-STALLED = "stalled"
-"""`Ending.stop_reason` of a run that makes no progress."""
-
-Table = dict[str, np.ndarray]
-"""Columns by name, arrays of one length."""
+STALLED = "stalled"  # `Ending.stop_reason` of a run that makes no progress
+Table = dict[str, np.ndarray]  # columns by name, arrays of one length
 
 
 @dataclass(frozen=True)

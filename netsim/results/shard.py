@@ -29,12 +29,10 @@ from netsim.units import shortened, written
 if TYPE_CHECKING:
     from netsim.experiment import Point
 
-FORMAT = 1
-"""Version of the file format."""
+FORMAT = 1  # version of the file format
 
 _SHARD = re.compile(r"([0-9]{1,5})/([0-9]{1,5})", re.ASCII)
-MAX_NAMED = 5
-"""Most names in a message."""
+MAX_NAMED = 5  # most names in a message
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ section 3.2.
 from netsim.params import Param
 from netsim.routing import egress, ps_per_byte_q20
 
-ONE = 65536
-"""1 in fixed point."""
+ONE = 65536  # 1 in fixed point
 
 CONWEAVE = "conweave-ns3, conga-routing: 50 us, 0.2"
 

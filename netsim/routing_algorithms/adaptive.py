@@ -24,8 +24,7 @@ PARAMS = [
     *utilization.PARAMS,
 ]
 
-PRESETS = {"flowlet": {"flowlet_gap": "10us"}}
-"""A gap of 10 us, as htsim's flowlets."""
+PRESETS = {"flowlet": {"flowlet_gap": "10us"}}  # a gap of 10 us, as htsim's flowlets
 
 COUPLED = True
 LEVELS_OF_PORT = 4

@@ -17,8 +17,7 @@ COUPLED = True
 VIA = True
 PORT_SALTS = ugal_l.PORT_SALTS
 
-SECOND = 2
-"""Links that a packet has crossed when it reaches the second switch."""
+SECOND = 2  # links that a packet has crossed when it reaches the second switch
 
 at_source = ugal_l.at_source
 choose = ugal_l.choose

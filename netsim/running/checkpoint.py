@@ -32,22 +32,14 @@ if TYPE_CHECKING:
     from netsim.engine.state_views import Readings
     from netsim.running.drive import StallDetector
 
-FORMAT = 5
-"""Version of the file format."""
-
-HEADER = "header"
-"""Name of the header among the arrays."""
-
-READINGS = "readings."
-"""Prefix of the arrays of `Readings`, next to those of the engine."""
-
-MAX_NAMED = 4
-"""Maximum number of differences in a message."""
+FORMAT = 5  # version of the file format
+HEADER = "header"  # name of the header among the arrays
+READINGS = "readings."  # prefix of the arrays of `Readings`, next to those of the engine
+MAX_NAMED = 4  # maximum number of differences in a message
 
 NOT_SET = "not set"
 
-HASH_DIGITS = 8
-"""Digits of a hash in messages."""
+HASH_DIGITS = 8  # digits of a hash in messages
 
 START_OVER = "`netsim run --force` starts over"
 

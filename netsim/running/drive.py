@@ -29,26 +29,17 @@ if TYPE_CHECKING:
     from netsim.model.columns import Ints
     from netsim.model.workload import TaskTable
 
-CHUNK_S = 0.25
-"""Duration of a call, after which progress, interruption and stalls are checked."""
-
-TRIAL_S = 0.01
-"""Duration of a trial of the other number of workers."""
-
-TRIAL_EVERY = 12
-"""Calls between trials; a third of that in the first hundred."""
+CHUNK_S = 0.25  # duration of a call, after which progress, interruption and stalls are checked
+TRIAL_S = 0.01  # duration of a trial of the other number of workers
+TRIAL_EVERY = 12  # calls between trials; a third of that in the first hundred
 
 FIRST_CALLS = 10
 """Trials at the beginning, in turn. Of these only the last two count, since the first load code and
 touch memory first."""
 
 MANY_WINDOWS = 40  # log2 of more than a run has
-
-LONG_WINDOW = 100_000
-"""Packet-hops per window from which several workers are never slower than one."""
-
-MEMORY = 0.5
-"""Weight of the newest speed in the running mean."""
+LONG_WINDOW = 100_000  # packet-hops per window from which several workers are never slower than one
+MEMORY = 0.5  # weight of the newest speed in the running mean
 
 
 @dataclass
@@ -69,7 +60,7 @@ class Tuner:
             return self.threads, CHUNK_S
         if self.calls <= FIRST_CALLS:
             return self.threads if self.calls % 2 else 1, TRIAL_S
-        best = max(self.speeds, key=self.speeds.__getitem__, default=1)  # none: nothing to do here
+        best = max(self.speeds, key=self.speeds.__getitem__, default=1)  # None: nothing to do here
         every = TRIAL_EVERY // 3 if self.calls < 100 else TRIAL_EVERY
         if self.calls % every == 0:
             return 1 if best == self.threads else self.threads, TRIAL_S
@@ -112,8 +103,7 @@ class StepReport:
         return self.status is Status.RUNNING
 
 
-BEFORE = StepReport(Status.RUNNING, Counts(0, 0, 0, 0, 0, 0), 0.0)
-"""The report before the first step."""
+BEFORE = StepReport(Status.RUNNING, Counts(0, 0, 0, 0, 0, 0), 0.0)  # before the first step
 
 
 def drive(
@@ -160,8 +150,7 @@ def drive(
 
 # --- stalls ---------------------------------------------------------------------------------------
 
-MAX_NAMED = 5
-"""Maximum number of flows, tasks or ports in a message."""
+MAX_NAMED = 5  # maximum number of flows, tasks or ports in a message
 
 STALL_TIMEOUT_PS = 100 * 10**9
 """Stall timeout: simulated time without a delivered byte while flows are in progress ..."""
@@ -169,8 +158,7 @@ STALL_TIMEOUT_PS = 100 * 10**9
 STALL_TIMEOUT_RTTS = STALL_TIMEOUT_PERIODS = 20
 """... or, if longer, this many of the longest round trips or circuit periods."""
 
-MIN_RETRANSMITTED = 0.9
-"""Smallest retransmitted fraction of data packets that is reported."""
+MIN_RETRANSMITTED = 0.9  # smallest retransmitted fraction of data packets that is reported
 
 
 def stall_timeout_ps(engine: Engine) -> int:

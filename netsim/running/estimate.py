@@ -48,11 +48,8 @@ Floats = NDArray[np.float64]
 
 HOP_NS = 33.0
 LARGE_HOP_NS = 55.0
-LOSSLESS_HOP_NS = 124.0
-"""Extra time per packet-hop in a large network, and more if it is lossless."""
-
-LARGE_NODES = 100
-"""Nodes on the flows' paths at which half of the extra time applies."""
+LOSSLESS_HOP_NS = 124.0  # extra time per packet-hop in a large network, and more if it is lossless
+LARGE_NODES = 100  # nodes on the flows' paths at which half of the extra time applies
 
 STEP_NS = 145.0
 WINDOW_NODE_NS = 13.0
@@ -63,22 +60,15 @@ BARRIER_NS = 10_000.0
 """Time that several threads wait for each other per window. A second thread does not speed up
 windows of 20 us (homa_w4), but those of 2 ms (p2p_512) 1.8 times."""
 
-FURTHER_THREAD = 0.85
-"""Efficiency of each thread after the first."""
+FURTHER_THREAD = 0.85  # efficiency of each thread after the first
 
 SETUP_S = 0.1
-SETUP_FLOW_NS = 2300.0
-"""Building network, traffic and engine, and writing the results (fitted to md1)."""
+SETUP_FLOW_NS = 2300.0  # network, traffic, engine, and writing the results (fitted to md1)
 
 COMPILE_S = 10.0
-LOAD_S = 0.4
-"""Per transport and fabric: compiling takes 8 to 12 s, otherwise code is loaded from the cache."""
-
-MANY_STARTS = 100
-"""Minimum number of distinct start times of open-loop arrivals."""
-
-MAX_CONTROL = 1000.0
-"""Most control packets per data packet; more is an error of the transport."""
+LOAD_S = 0.4  # per transport and fabric, from the cache; compiling takes 8 to 12 s
+MANY_STARTS = 100  # minimum number of distinct start times of open-loop arrivals
+MAX_CONTROL = 1000.0  # most control packets per data packet; more is an error of the transport
 
 BLOCK = 1 << 16
 PATHS_SEED = 1
@@ -88,23 +78,12 @@ SLOTS_PER_XOFF, SLOTS_PER_PACKET = 2.4, 1.25
 """Slots of the packets that wait at a lossless port: per packet of XOFF, but at most per packet of
 the run and port. Rings are powers of two, which explains both (fitted to permutations)."""
 
-MIN_RESENT = 1.01
-"""Transmissions per data packet above which retransmissions are mentioned."""
-
-BASE_BYTES = 165_000_000
-"""Interpreter, libraries and loaded code; compiling takes 250 MB more."""
-
-STATE_BYTES_PER_FLOW = 1000
-"""Records of both sides, timers, and rows in traffic, ideal times and results."""
-
-STATE_BYTES_PER_TASK = 300
-"""Record, edges and timer (180 bytes), and rows in traffic and results."""
-
-HOST_BYTES = 250
-"""A host's record, route and events."""
-
-ROW_BYTES = 280
-"""A row of the links table while it is built."""
+MIN_RESENT = 1.01  # transmissions per data packet above which retransmissions are mentioned
+BASE_BYTES = 165_000_000  # interpreter, libraries and loaded code; compiling takes 250 MB more
+STATE_BYTES_PER_FLOW = 1000  # both sides, timers, rows in traffic, ideal times and results
+STATE_BYTES_PER_TASK = 300  # record, edges and timer (180 bytes), and rows in traffic and results
+HOST_BYTES = 250  # a host's record, route and events
+ROW_BYTES = 280  # a row of the links table while it is built
 
 RESULT_FLOW_BYTES, HELD_FLOW_BYTES, SET_UP_FLOW_BYTES = 125, 150, 700
 """A flow's rows in results and traffic, and its records on the rank that sets it up."""
@@ -112,8 +91,7 @@ RESULT_FLOW_BYTES, HELD_FLOW_BYTES, SET_UP_FLOW_BYTES = 125, 150, 700
 HELD_PORT_BYTES, HELD_HOST_BYTES = 80, 140
 """What every rank of a run over MPI has of each port and each host of the whole network."""
 
-SCATTERED_BYTES = 3 * 4096
-"""Pages that hold the records of a flow between other ranks' rows."""
+SCATTERED_BYTES = 3 * 4096  # pages that hold the records of a flow between other ranks' rows
 
 NO_FEATURES = FeatureSet()
 
@@ -187,8 +165,7 @@ class Estimate:
     far: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     feature_set: FeatureSet = NO_FEATURES
-    scenario: Scenario | None = None
-    """What was built, if it is kept for the run."""
+    scenario: Scenario | None = None  # what was built, if it is kept for the run
 
     @property
     def memory_bytes(self) -> int:

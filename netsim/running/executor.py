@@ -222,17 +222,10 @@ class Batch:
 class Executor:
     """Simulates points: `start` hands them over, `replies` returns what has ended."""
 
-    jobs = 1
-    """Number of points simulated at a time."""
-
-    threads = 1
-    """Threads of each point."""
-
-    alone_s = math.inf
-    """Seconds in which this process predicts points."""
-
-    has_own_memory = False
-    """Whether points use the memory of other machines."""
+    jobs = 1  # number of points simulated at a time
+    threads = 1  # threads of each point
+    alone_s = math.inf  # seconds in which this process predicts points
+    has_own_memory = False  # whether points use the memory of other machines
 
     def open(self, lock: int) -> None:
         """Prepare to run; `lock` is the descriptor of the lock on the result directory, which all

@@ -34,13 +34,11 @@ Array = np.ndarray[Any, Any]
 
 INSTALL = "pip install 'netsim[mpi]', with mpich or another MPI for mpirun"
 
-PREPARE, BUILD, QUIT = "prepare", "build", "quit"
-"""Orders of rank 0 between points."""
+PREPARE, BUILD, QUIT = "prepare", "build", "quit"  # orders of rank 0 between points
 
 FAILED = 1
 
-SPIN_S = 100e-6
-"""Seconds that a rank waits on its core before it sleeps."""
+SPIN_S = 100e-6  # seconds that a rank waits on its core before it sleeps
 
 LONGEST_SLEEP_S = 1e-3
 

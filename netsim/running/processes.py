@@ -32,14 +32,9 @@ from netsim.running.point import Progress
 from netsim.running.worker import point_spec
 from netsim.running.worker_process import POLL_S, Reply, WorkerProcess, Workers
 
-ALONE_S = 1.0
-"""Seconds for which this process predicts points alone; then workers help."""
-
-START_S = 1.0
-"""Startup time of worker processes, in seconds."""
-
-SAVED_S = 3.0
-"""Points run in this process if workers are predicted to save fewer seconds."""
+ALONE_S = 1.0  # seconds for which this process predicts points alone; then workers help
+START_S = 1.0  # startup time of worker processes, in seconds
+SAVED_S = 3.0  # points run in this process if workers are predicted to save fewer seconds
 
 
 class Processes(Executor):

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 Axes = tuple[tuple[str, Any], ...]
 
-SUFFIX = "_saturation"
-"""End of the name of the default result directory."""
+SUFFIX = "_saturation"  # end of the name of the default result directory
 
 
 @dataclass
@@ -147,11 +146,8 @@ def axes_of(point: Point) -> Axes:
 
 LOAD = "traffic.load"
 
-MARGIN = 0.01
-"""Share of the offered load by which the backlog may grow without saturation."""
-
-Row = Mapping[str, Any]
-"""A row of a sweep's table, or of its JSON."""
+MARGIN = 0.01  # share of the offered load by which the backlog may grow without saturation
+Row = Mapping[str, Any]  # a row of a sweep's table, or of its JSON
 
 
 @dataclass(frozen=True)

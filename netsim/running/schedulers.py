@@ -26,22 +26,14 @@ if TYPE_CHECKING:
     from netsim.running.worker_process import WorkerProcess
 
 INSTALL_DASK = "pip install 'netsim[dask]'"
-MEMORY = "MEM"
-"""Resource of workers: bytes that points may need at the same time."""
-
-HERE = "127.0.0.1:0"
-"""Where a local cluster listens for HTTP, which it always does: for this machine only."""
+MEMORY = "MEM"  # resource of workers: bytes that points may need at the same time
+HERE = "127.0.0.1:0"  # where a local cluster always listens for HTTP: for this machine only
 
 DASK_POLL_S = 0.05
 CONNECT_S = 30
-NOTE_S = 5.0
-"""Seconds without workers after which a note says so."""
-
-LOST_S = 5.0
-"""Seconds without a scheduler after which a run ends."""
-
-_stopped: set[str] = set()
-"""Runs that have been stopped; in a process of workers."""
+NOTE_S = 5.0  # seconds without workers after which a note says so
+LOST_S = 5.0  # seconds without a scheduler after which a run ends
+_stopped: set[str] = set()  # runs that have been stopped; in a process of workers
 
 
 def run_task(spec: Mapping[str, Any], run: str) -> Reply:
@@ -218,19 +210,14 @@ def _reply(future: Future) -> Reply:
 
 INSTALL_SLURM = "pip install 'netsim[slurm]'"
 
-JOBS = 100
-"""Jobs at a time unless `--jobs` is given."""
-
-JOB_S = 600.0
-"""Predicted time of a job that is worth queueing: small points share one."""
+JOBS = 100  # jobs at a time unless `--jobs` is given
+JOB_S = 600.0  # predicted time of a job that is worth queueing: small points share one
 
 SPARE_TIME, SPARE_S = 3.0, 900.0
-SPARE_MEMORY = 1.3
-"""What a job asks for, over its prediction."""
+SPARE_MEMORY = 1.3  # what a job asks for, over its prediction
 
 SLURM_POLL_S = 1.0
-SIGNAL_S = 90
-"""Seconds before its time limit in which a job writes its checkpoint."""
+SIGNAL_S = 90  # seconds before its time limit in which a job writes its checkpoint
 
 
 class PointsTask:

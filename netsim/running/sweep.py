@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.running.worker_process import WorkerProcess
 
-WRITE_EVERY_S = 0.5
-"""Seconds between writing the sweep's table: of many small points, it would take a tenth."""
+WRITE_EVERY_S = 0.5  # between writes of the sweep's table, a tenth of the time of many small points
 
 DASK, SLURM, ADDRESSES = "dask", "slurm", ("tcp://", "tls://")
 

@@ -56,8 +56,7 @@ from netsim.version import __version__
 if TYPE_CHECKING:
     from netsim.experiment import Point
 
-OBJECTS_PER_COLLECTION = 100_000
-"""As in the command line: collections go through all that was imported."""
+OBJECTS_PER_COLLECTION = 100_000  # as in the command line: collections go through all imports
 
 STOPPED, HUNG, ALONE = 0, 3, 4
 """Exit statuses: stopped before there was something to save, hung, the other process is gone."""
@@ -167,17 +166,13 @@ def _parts(error: InputError) -> dict[str, Any]:
 
 # --- a point as JSON ------------------------------------------------------------------------------
 
-EXTRACTED = "netsim-stored-"
-"""Prefix of the temporary directory for stored plugin sources."""
-
-PLUGIN_KEYS = ("kind", *FABRIC_PLUGINS)
-"""Keys that name a plugin; those after the first are in [fabric]."""
+EXTRACTED = "netsim-stored-"  # prefix of the temporary directory for stored plugin sources
+PLUGIN_KEYS = ("kind", *FABRIC_PLUGINS)  # keys that name a plugin, in [fabric] after the first
 
 OPTIONS = ("threads", "checked", "force", "checkpoint_s", "must_fit", "origin")
 """Of `RunOptions`, those that travel."""
 
-WORKERS = Workers(idle_s=60.0)
-"""Worker processes of this process, for a scheduler."""
+WORKERS = Workers(idle_s=60.0)  # worker processes of this process, for a scheduler
 
 
 def point_spec(run: PointRun, options: RunOptions) -> dict[str, Any]:

@@ -22,19 +22,13 @@ from typing import Any
 CODE = "import sys; sys.path[:] = {path}; from netsim.running.worker import main; main({fd})"
 """Program of a worker process: like this one, it finds only what this one finds."""
 
-MAX_BYTES = 1 << 30
-"""Longest message."""
-
-END_S = 0.1
-"""Seconds that a process has to end once its socket is closed."""
+MAX_BYTES = 1 << 30  # longest message
+END_S = 0.1  # seconds that a process has to end once its socket is closed
 
 POLL_S = 0.1
 ATTEMPTS = 2
-STOP_S = 3.0
-"""Seconds after a stop in which a process must have begun to simulate, or it is ended."""
-
-ENDS = ("done", "estimate", "error", "hang")
-"""Messages that end the work for a point."""
+STOP_S = 3.0  # seconds after a stop in which a process must have begun to simulate, or it is ended
+ENDS = ("done", "estimate", "error", "hang")  # messages that end the work for a point
 
 Reply = dict[str, Any]
 Heard = Callable[[str, Any], None]

@@ -48,26 +48,16 @@ CAUSES = {
 LOSSES = ("lost", "drop", "unroutable")
 SIGNALS = ("mark", "trim", "drop")
 
-IDLE = 0.5
-"""A parallel link has room if it was busy for at most this share of the flow's link's busy time."""
-
-NOTABLE_WAIT = 0.1
-"""Data that waits at a port for this part of a round trip, on average, slows its sender down."""
-
-NOTABLE_SHARE = 0.05
-"""Share of a port's time from which on other flows count as sharing it."""
-
-IN_FLIGHT = ("transmission", "propagation", "queue", "paused")
-"""Types of segments of a packet between its hosts."""
-
-DEEPEST = 16
-"""Longest chain of paused switches that is followed."""
+IDLE = 0.5  # a parallel link has room if busy for at most this share of the link's busy time
+NOTABLE_WAIT = 0.1  # a mean wait of this part of a round trip at a port slows the sender down
+NOTABLE_SHARE = 0.05  # share of a port's time from which on other flows count as sharing it
+IN_FLIGHT = ("transmission", "propagation", "queue", "paused")  # a packet's segments between hosts
+DEEPEST = 16  # longest chain of paused switches that is followed
 
 
 LEAVES = (event.SENT, event.FORWARDED)
 
-FRAME = -1
-"""In the place of a flow's number: a PFC frame."""
+FRAME = -1  # in the place of a flow's number: a PFC frame
 
 
 class _Rows:

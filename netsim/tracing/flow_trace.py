@@ -43,8 +43,7 @@ EVENTS = {
 }
 """Names of events; sender and receiver are copies of that side's state."""
 
-NOT_SHOWN = (EVENTS[event.ASKED], EVENTS[event.SET])
-"""Events that explain others and are not in the table."""
+NOT_SHOWN = (EVENTS[event.ASKED], EVENTS[event.SET])  # explain others; not in the table
 
 KINDS = {DATA: "DATA", TRIMMED: "TRIMMED", ACK: "ACK", NACK: "NACK", PULL: "PULL", CNP: "CNP"}
 

@@ -50,8 +50,7 @@ BUFFER_GROWTH = 8
 """Entries of the trace buffer, and their growth factor when a window overflows it; the run then
 starts over."""
 
-Times = Sequence[tuple[int, int]]
-"""Starts and ends."""
+Times = Sequence[tuple[int, int]]  # starts and ends
 
 
 def trace_flow(
@@ -358,8 +357,7 @@ def _parts(n: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[
             return part
 
 
-MAX_NAMED = 5
-"""Maximum number of folders, or ranges of changed lines, in a message."""
+MAX_NAMED = 5  # maximum number of folders, or ranges of changed lines, in a message
 
 
 def point_of(result: Result, directory: Path | None = None, *, trust: bool = False) -> Point:

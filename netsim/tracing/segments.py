@@ -199,8 +199,7 @@ def _track(
 MERGED = ("sending", "pacing", "timeout", "timer", "receiver", "nic")
 """Types whose consecutive segments at one place are merged."""
 
-RETRANSMIT_REQUESTS = ("NACK", "RESEND")
-"""Kinds of packets that a receiver sends when a timer reports missing data."""
+RETRANSMIT_REQUESTS = ("NACK", "RESEND")  # by a receiver whose timer reports missing data
 
 
 class _Segment(NamedTuple):

@@ -32,17 +32,10 @@ PASSES = 6
 """Most simulations of the same run. The first records all ports that the flows may use, and those
 that PFC led to; another follows only if causes lead elsewhere, such as after a change of routes."""
 
-NOTABLE = 0.05
-"""Part of the time from which on the text mentions a cause."""
-
-PLACE = attrgetter("cause", "place", "root")
-"""What parts have in common that the text mentions together."""
-
-ROW = attrgetter("cause", "manner", "place", "root")
-"""The same for rows of a budget."""
-
-NAMED = 3
-"""Flows that the text names, and causes that it explains."""
+NOTABLE = 0.05  # part of the time from which on the text mentions a cause
+PLACE = attrgetter("cause", "place", "root")  # of parts that the text mentions together
+ROW = attrgetter("cause", "manner", "place", "root")  # the same for rows of a budget
+NAMED = 3  # flows that the text names, and causes that it explains
 
 
 SENTENCES = {

@@ -21,8 +21,7 @@ from netsim.units import written
 
 Cells = Sequence[Any] | NDArray[Any]
 
-MAX_REPORTED = 20
-"""Most rows reported for one kind of mistake; the rest are counted."""
+MAX_REPORTED = 20  # most rows reported for one kind of mistake; the rest are counted
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ from netsim.units import written
 Points = tuple[tuple[int, float], ...]
 Steps = tuple[int, ...]
 
-TABLES = Path(__file__).with_name("sizes")
-"""Folder of built-in tables, in the form of users' files."""
+TABLES = Path(__file__).with_name("sizes")  # folder of built-in tables, in the form of users' files
 
 # Key sizes up to 15 bytes as measured, values above that follow a generalized Pareto law.
 _W1_SMALL = (0.31094, 0.31931, 0.32768, 0.41757, 0.41849, 0.42175, 0.44155, 0.47)  # from 8 bytes on

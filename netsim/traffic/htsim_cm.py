@@ -49,8 +49,7 @@ HEADERS = ("Nodes", "Connections", "Triggers")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
 TRIGGER_KINDS = ("oneshot", "multishot", "barrier")
 
-DEPENDENCY_BYTES = 50
-"""Memory of one dependency between flows."""
+DEPENDENCY_BYTES = 50  # memory of one dependency between flows
 
 
 @dataclass

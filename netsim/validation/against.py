@@ -135,8 +135,7 @@ COMPLETION: dict[str, Callable[[NDArray[np.float64]], Any]] = {
 }
 """Name -> figure of an array of completion times."""
 
-Turn = Mapping[str, float]
-"""One run: `simulated_s`, the fields of `Usage`, and COMPLETION in us."""
+Turn = Mapping[str, float]  # one run: `simulated_s`, the fields of `Usage`, and COMPLETION in us
 
 
 @dataclass(frozen=True)

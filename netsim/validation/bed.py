@@ -22,8 +22,7 @@ from netsim.running.drive import drive
 US, MS, S = 10**6, 10**9, 10**12
 GBPS = 10**9
 
-Flow = tuple[int, int, int, int]
-"""Source, destination, bytes, start in ps."""
+Flow = tuple[int, int, int, int]  # source, destination, bytes, start in ps
 
 
 def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int]) -> Network:

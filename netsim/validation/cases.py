@@ -45,8 +45,7 @@ GROUPS = (
 )
 CHECKOUT = PACKAGE.parent
 
-ROUNDING = 1e-12
-"""Relative error of a quotient of exact numbers."""
+ROUNDING = 1e-12  # relative error of a quotient of exact numbers
 
 
 class Verdict(StrEnum):

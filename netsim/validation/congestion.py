@@ -147,8 +147,7 @@ def _mean_queue(
 ETHERNET = PacketFormat(payload_bytes=1436, header_bytes=64)
 JUMBO = PacketFormat(payload_bytes=8936, header_bytes=64)
 KILOBYTE = PacketFormat(payload_bytes=1000)
-TRIP_S = 60e-3
-"""Round trip of long paths, whose links take twice 1 ms and 28 ms."""
+TRIP_S = 60e-3  # round trip of long paths, whose links take twice 1 ms and 28 ms
 
 
 def _long_path(

@@ -25,8 +25,7 @@ from netsim.model.trees import format_topo, read_topo
 from netsim.plugins.registry import PluginSpec
 from netsim.units import written
 
-HEADER_BYTES = 64
-"""Of data and of control packets."""
+HEADER_BYTES = 64  # of data and of control packets
 
 MAX_FLOW_BYTES = 2**31 - 1
 SEEDS = 2**31
@@ -122,8 +121,7 @@ NDP_STRATEGIES = {
     "spray_random": ("-strat", "rand"),
     "ecmp": ONE_PATH,
 }
-ENDLESS_QUEUE = 10**6
-"""Packets of a queue that PFC alone limits."""
+ENDLESS_QUEUE = 10**6  # packets of a queue that PFC alone limits
 
 PEERS = {
     "htsim_ndp": Peer(

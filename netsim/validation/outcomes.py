@@ -36,8 +36,7 @@ from netsim.validation.cases import CHECKOUT
 from netsim.validation.laws import PAYLOAD, Measured
 
 PREDICTIONS = Path(__file__).with_name("predictions")
-LEVELS = (0.5, 0.9, 0.99, 1.0)
-"""Quantiles of htsim's completion times."""
+LEVELS = (0.5, 0.9, 0.99, 1.0)  # quantiles of htsim's completion times
 
 CLASSES = {
     "up to 1.5 KB": (1, 1500),
@@ -218,8 +217,7 @@ def departures(seeds: tuple[int, int], length: int, **named: bool) -> Measured:
 
 
 UEC_SEEDS = 5
-COUNTED = 1000
-"""Packets from which on a count is compared."""
+COUNTED = 1000  # packets from which on a count is compared
 
 UEC_PACKET, RATE_GBPS = 4150, 100
 DIAMETERS = {2: (4, 29, 6, 24), 3: (6, 43, 9, 35)}

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 JSON, PARQUET = "validation.json", "validation.parquet"
 
-Name = tuple[str, str]
-"""Group and case."""
+Name = tuple[str, str]  # group and case
 
 
 @dataclass(frozen=True)
@@ -244,8 +243,7 @@ change. `--full` runs all cases. Interrupted, it continues: results are stored a
 exit status is 1 if any row fails.
 """
 
-LEAST = 1e-5
-"""Smallest error in the picture of errors; 0 has no logarithm."""
+LEAST = 1e-5  # smallest error in the picture of errors; 0 has no logarithm
 
 
 def number(row: TableRow, which: str) -> str:

@@ -172,8 +172,7 @@ def test_fabric_bottleneck_bounds_sprayed_flows() -> None:
 
 
 PACKETS = PacketFormat()
-SHORT = 100
-"""Payload of a short last packet, in bytes."""
+SHORT = 100  # payload of a short last packet, in bytes
 
 
 def shortest_time(rates: tuple[int, ...], n: int) -> int:

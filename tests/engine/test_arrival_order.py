@@ -17,8 +17,7 @@ from reference.small import FULL, NS, PAYLOAD, case, fabric, star
 from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable
 
-LONG = 240
-"""Packets of each sender; buffers are full for most of the run."""
+LONG = 240  # packets of each sender; buffers are full for most of the run
 
 APART = {2: 3, 8: 40}
 """Largest difference in packets between senders, by their number.

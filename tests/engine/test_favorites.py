@@ -19,8 +19,7 @@ from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 from netsim.reports.flows import locked_senders
 
-PACKETS = 30
-"""Packets of each flow."""
+PACKETS = 30  # packets of each flow
 
 PACKET_PS = 80 * PACKET
 

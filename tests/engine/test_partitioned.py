@@ -46,8 +46,7 @@ from netsim.running.point import build_engine
 
 PLACES = ("block", "block_end", "off", "mask", "ctrl_off", "ctrl_mask")
 """Fields that say where packets are stored, which may differ between engines ..."""
-WORKING = ("worker", "handler", "next_done", "tx_origin")
-"""... and temporary values of a step."""
+WORKING = ("worker", "handler", "next_done", "tx_origin")  # ... and temporary values of a step.
 KEPT = ("ports", "readers", "queues", "nics", "host_ports", "tx", "rx", "tasks", "program_hosts")
 
 

@@ -35,8 +35,7 @@ from netsim.routing_algorithms import _utilization as utilization
 from netsim.routing_algorithms import wcmp
 
 PAYLOAD = 4096
-SEND = 332_800
-"""Serialization time of a 4,160-byte packet at 100 Gbps, in ps."""
+SEND = 332_800  # serialization time of a 4,160-byte packet at 100 Gbps, in ps
 
 
 def routed(name: str, **params: Any) -> Fabric:

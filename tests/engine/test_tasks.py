@@ -25,10 +25,8 @@ from netsim.workloads.training.sample import sample_job
 from netsim.workloads.training.step import operations_of
 
 US = 10**6
-SER = 4160 * 80
-"""Serialization time of a full packet at 100 Gbps, in ps."""
-WIRE = 2 * SER + 2 * US
-"""Latency of a single packet through one switch: sent twice, over two links."""
+SER = 4160 * 80  # serialization time of a full packet at 100 Gbps, in ps
+WIRE = 2 * SER + 2 * US  # latency of a single packet through one switch: sent twice, over two links
 
 
 def engine(network: Network, load: Workload, **given: Any) -> Engine:

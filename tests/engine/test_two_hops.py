@@ -33,12 +33,10 @@ from netsim.tracing.segments import order_trace
 
 GBPS = 10**9
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
-FULL_PS = 80 * NS
-"""Serialization time of a 1,000-byte packet at 100 Gbps."""
+FULL_PS = 80 * NS  # serialization time of a 1,000-byte packet at 100 Gbps
 SLOT, DARK = 10 * FULL_PS, FULL_PS
 DUTY = 0.9
-CYCLES, BEFORE = 20, 5
-"""Simulated periods, and how many of them are warm-up."""
+CYCLES, BEFORE = 20, 5  # simulated periods, and how many of them are warm-up
 Flows = list[tuple[int, int, int, int]]
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import polars as pl
 
-SECONDS = 20.0
-"""Limit on the processor time of a command; all cases are small."""
+SECONDS = 20.0  # limit on the processor time of a command; all cases are small
 
 MAX_MEMORY_BYTES = 1_200_000_000
 ADDRESS_BYTES = 4 * 2**30

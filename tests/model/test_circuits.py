@@ -239,8 +239,7 @@ def test_circuit_switch_and_packet_switch_names_must_differ() -> None:
 
 
 FULL = PacketFormat()
-FULL_PS = 4160 * 80
-"""A full packet at 100 Gbps, in ps."""
+FULL_PS = 4160 * 80  # a full packet at 100 Gbps, in ps
 
 
 @pytest.mark.parametrize(

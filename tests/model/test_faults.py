@@ -15,8 +15,7 @@ from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.reports.links import conserve
 
 NETWORK = fat_tree(4, 2, "100Gbps")
-NIC = np.array([0])
-"""The link from host 0: ports are numbered from the hosts on, one per host."""
+NIC = np.array([0])  # the link from host 0: ports are numbered from the hosts on, one per host
 
 
 def one_flow(size: int, *faults: LinkFault, transport: str = "datagram", seed: int = 1) -> Engine:

@@ -20,8 +20,7 @@ from netsim.queues.codel import gap_ps
 
 TARGET, INTERVAL = 5 * US, 50 * US
 CODEL = fabric_with("codel", queue_bytes=10**9, target=TARGET, interval=INTERVAL)
-PS_PER_PACKET = 1_664_000
-"""Serialization time of a full packet at the bottleneck's 20 Gbps."""
+PS_PER_PACKET = 1_664_000  # serialization time of a full packet at the bottleneck's 20 Gbps
 
 
 def test_gap_is_interval_over_square_root_in_whole_ns() -> None:

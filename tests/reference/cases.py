@@ -41,8 +41,7 @@ from .random_graphs import (
 from .routing import ALGORITHMS
 
 CONTROL_BYTES = 64
-MAX_CLASSES = 8
-"""Classes of links, each a level of a traffic class."""
+MAX_CLASSES = 8  # classes of links, each a level of a traffic class
 ROUTING = (
     "ecmp",
     "ecmp_symmetric",
@@ -78,14 +77,9 @@ PAIRS = (
 PLANE_BALANCING = (None, "hash", "round_robin", "permutation", "least_loaded", "entropy")
 """Use of a host's ports; None: hosts have one."""
 
-TREES = 0.15
-"""Probability that all networks of a case are three-tier trees."""
-
-RACKS = 0.1
-"""Probability that only circuits join switches."""
-
-JITTER = 0.3
-"""Probability that packets are late by chance."""
+TREES = 0.15  # probability that all networks of a case are three-tier trees
+RACKS = 0.1  # probability that only circuits join switches
+JITTER = 0.3  # probability that packets are late by chance
 
 FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "circuits": (0.4, with_circuits),

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from .simulator import Simulator
 
 
-CLOCK = 12
-"""Purpose of the random draws for clock offsets."""
+CLOCK = 12  # purpose of the random draws for clock offsets
 
 FOR_EVER = 1 << 60
 

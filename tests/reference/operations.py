@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 PS_PER_SECOND = 10**12
 
-Time = float
-"""Whole picoseconds, or NEVER."""
+Time = float  # whole picoseconds, or NEVER
 
 NEVER = math.inf
 

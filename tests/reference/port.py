@@ -18,8 +18,7 @@ TIMER = 2
 SENDING = 3
 
 
-LOSS = 8
-"""Purpose of the random draws for losses on a link."""
+LOSS = 8  # purpose of the random draws for losses on a link
 
 
 class Node(Protocol):

@@ -17,8 +17,7 @@ FLOW_ENTROPY = 7
 PAIR_FOR_LIFE = 10
 PAIR_PERMUTATION = 11
 
-PortPair = tuple["HostPort", "HostPort"]
-"""A port of this host and one of the other."""
+PortPair = tuple["HostPort", "HostPort"]  # a port of this host and one of the other
 
 
 def port_pairs_of(sim: Simulator, src: int, dst: int, wanted: int | None) -> list[PortPair]:

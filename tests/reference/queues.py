@@ -134,8 +134,7 @@ class Trim(Discipline):
             self.header_run[port.index] = 0
 
 
-PAUSING = ("lossless", "mixed")
-"""Disciplines with PFC."""
+PAUSING = ("lossless", "mixed")  # disciplines with PFC
 
 
 class Lossless(Discipline):

@@ -42,8 +42,7 @@ def parameters(rng: random.Random) -> dict[str, Any]:
     }
 
 
-PAUSING = ("lossless", "mixed")
-"""Disciplines that need circuits without nights."""
+PAUSING = ("lossless", "mixed")  # disciplines that need circuits without nights
 
 
 def with_circuits(case: Case, rng: random.Random) -> Case:
@@ -514,8 +513,7 @@ def with_program(case: Case, rng: random.Random) -> Case:
 
 
 SIZES = ("queue_bytes", "header_queue_bytes", "xoff_bytes", "headroom_bytes", "xon_gap_bytes")
-KINDS = 3
-"""Most kinds of ports."""
+KINDS = 3  # most kinds of ports
 
 
 def with_port_sizes(case: Case, rng: random.Random) -> Case:

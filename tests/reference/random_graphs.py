@@ -17,10 +17,8 @@ class Graph(NamedTuple):
 
     n_switches: int
     pairs: Pairs
-    nics: dict[tuple[int, int], int]
-    """NIC of a host's cable, if hosts have several."""
-    reach: dict[tuple[int, int], list[int]]
-    """NICs by which a host reaches another one."""
+    nics: dict[tuple[int, int], int]  # NIC of a host's cable, if hosts have several
+    reach: dict[tuple[int, int], list[int]]  # NICs by which a host reaches another one
 
 
 def _switches(

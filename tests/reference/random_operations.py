@@ -30,8 +30,7 @@ class Call:
     orders: tuple[int, ...] = ()
 
 
-End = tuple[int, int]
-"""A call, and one of its ranks."""
+End = tuple[int, int]  # a call, and one of its ranks
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from .two_hops import TwoHops
 if TYPE_CHECKING:
     from .simulator import Event, Simulator
 
-MAX_HOPS = 255
-"""Links that a packet may cross."""
+MAX_HOPS = 255  # links that a packet may cross
 
 
 @dataclass

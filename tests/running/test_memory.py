@@ -24,8 +24,7 @@ size = "{size}"
 load = {load}
 """
 SIZES = {"128": (16, 8), "8192": (64, 128), "65536": (256, 256)}
-EIGHT = {"8192": 0.001, "65536": 0.00012207}
-"""The load at which eight of this many hosts send."""
+EIGHT = {"8192": 0.001, "65536": 0.00012207}  # the load at which eight of this many hosts send
 
 
 def measured_bytes(*arguments: str, folder: Path) -> int:

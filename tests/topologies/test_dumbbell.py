@@ -13,8 +13,7 @@ from raises_input import raises_input
 
 MS = 10**9
 G = 10**9
-FULL = 4160
-"""Bytes of a full packet on the wire."""
+FULL = 4160  # bytes of a full packet on the wire
 
 
 def test_packet_and_acknowledgment_times_match_closed_form() -> None:

@@ -309,8 +309,7 @@ def test_invalid_expander_parameters_are_rejected() -> None:
         assert message in str(caught.value)
 
 
-FULL = 4160
-"""Bytes of a full packet on the wire."""
+FULL = 4160  # bytes of a full packet on the wire
 
 
 def point_of(

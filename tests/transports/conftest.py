@@ -2,8 +2,7 @@
 
 import pytest
 
-SHARED = "test_bare_names.py"
-"""Compiled with code that tests of the engine also need."""
+SHARED = "test_bare_names.py"  # compiled with code that tests of the engine also need
 
 
 @pytest.fixture(autouse=True)

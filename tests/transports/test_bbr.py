@@ -17,8 +17,7 @@ from netsim.transports import bbr
 G = 10**9
 MS = 10**9
 S = 10**12
-ENDLESS = 10**10
-"""Size of a flow that no test finishes, in bytes."""
+ENDLESS = 10**10  # size of a flow that no test finishes, in bytes
 STARTUP, DRAIN, PROBE_BW, PROBE_RTT = range(4)
 
 

@@ -285,11 +285,8 @@ def test_slow_start_in_a_datacenter_ends_before_a_queue_has_lost_a_window() -> N
     assert 0 < drops[1] < 60
 
 
-FORTH = 30 * MS + 8.64 * US
-"""One-way time of a full packet over `path(60)`."""
-
-GAP = 7.2 * US
-"""Transmission time of a full packet on the bottleneck."""
+FORTH = 30 * MS + 8.64 * US  # one-way time of a full packet over `path(60)`
+GAP = 7.2 * US  # transmission time of a full packet on the bottleneck
 
 
 def at_bottleneck(sent_ps: float, packet: int = 0) -> tuple[int, int]:

@@ -30,12 +30,10 @@ from netsim.plugins import registry
 from netsim.traffic._sizes import BUILT_IN, SizeDistribution
 
 PAYLOAD = 4096
-FULL = 332_800
-"""Transmission time of a full packet at 100 Gbps, ps."""
+FULL = 332_800  # transmission time of a full packet at 100 Gbps, ps
 CONTROL = 5_120
 TIMEOUT = 100 * US
-FAR = 43
-"""RTTbytes between two leaves of `NETWORK`, in packets: (4 FULL + 4 CONTROL + 8 us) * 1.5."""
+FAR = 43  # RTTbytes between two leaves of `NETWORK`, in packets: (4 FULL + 4 CONTROL + 8 us) * 1.5
 NETWORK = fat_tree(4, 2, "100Gbps")
 FABRIC = fabric_with(routing="spray_permutation", n_traffic_classes=8, queue_bytes=10**9)
 
@@ -242,8 +240,7 @@ def lost(port: int, first: int, n: int = 1, start_ps: int = 0) -> LinkFault:
     return hit(port, since + 1, since + n * FULL - 1, FULL)
 
 
-UP = int(NETWORK.node_first_port[0])
-"""Host 0's link to its leaf."""
+UP = int(NETWORK.node_first_port[0])  # host 0's link to its leaf
 
 
 def test_lost_packets_are_sent_again_once() -> None:

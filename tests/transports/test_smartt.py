@@ -32,8 +32,7 @@ from netsim.plugins import registry
 smartt = registry.find("transport", "smartt").module
 
 PAYLOAD = 4096
-PACKET_US = 0.3328
-"""Transmission time of a full packet at 100 Gbps."""
+PACKET_US = 0.3328  # transmission time of a full packet at 100 Gbps
 
 
 def shifted(n_hosts: int, by: int, packets: int) -> FlowTable:

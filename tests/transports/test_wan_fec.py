@@ -32,8 +32,7 @@ from netsim.plugins import registry
 G = 10**9
 MS = 10**9
 PAYLOAD = 4096
-ONE_WAY = 30 * MS + 20_000 * NS
-"""One-way propagation delay of the dumbbell."""
+ONE_WAY = 30 * MS + 20_000 * NS  # one-way propagation delay of the dumbbell
 
 
 def bottleneck(hosts: int, host_rate: str = "10Gbps", rate: str = "10Gbps") -> Network:
@@ -182,8 +181,7 @@ def test_flow_completes_far_beyond_the_design_loss(
     assert_conserved(engine)
 
 
-MESSAGE = 57_000_000
-"""Bytes that one GPU sends per iteration (HotNets 2024, section 5)."""
+MESSAGE = 57_000_000  # bytes that one GPU sends per iteration (HotNets 2024, section 5)
 
 
 @pytest.mark.slow

@@ -20,8 +20,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 Constant = TypeVar("Constant")
-Fixed = Annotated[Constant, "fixed"]
-"""A field or an array that no run changes."""
+Fixed = Annotated[Constant, "fixed"]  # a field or an array that no run changes
 
 if TYPE_CHECKING:
     from typing import SupportsIndex, SupportsInt

@@ -130,8 +130,7 @@ def routing_env_of(env: QueueEnv) -> RoutingEnv:
 
 # --- tables ---------------------------------------------------------------------------------------
 
-OF_PROGRAMS = "program_"
-"""Before the names of programs' handlers, of which a transport has some, too."""
+OF_PROGRAMS = "program_"  # before the names of programs' handlers; transports have some, too
 
 
 @dataclass(frozen=True)
@@ -528,8 +527,7 @@ def program_on_timer(env, now, k):
 
 # --- rules ----------------------------------------------------------------------------------------
 
-TEXTS: dict[int, str] = {}
-"""What a handler did that broke each rule, by its number."""
+TEXTS: dict[int, str] = {}  # what a handler did that broke each rule, by its number
 
 
 def _rule(text: str) -> int:

@@ -317,8 +317,7 @@ class Clock(NamedTuple):
 
 
 WorkerRows = Numbers[int, Numbers[int, int]]
-PortRows = Numbers[int, Numbers[LocalPort, int]]
-"""A row of numbers, or a number per port, for each worker."""
+PortRows = Numbers[int, Numbers[LocalPort, int]]  # per worker: a row, or a number per port
 
 
 class Crew(NamedTuple):
@@ -364,8 +363,7 @@ N_BUCKETS = 1024  # parts of a window, by which its events are sorted
 PFC_FRAME, WAITS = -1, -2
 """``tx_class`` of a port that sends a PFC frame, or is idle and wakes up at ``free_at``."""
 
-PFC_FRAME_PENDING = 1 << 8
-"""Bit of ``pause_requested`` above the classes: a PFC frame is still to be sent."""
+PFC_FRAME_PENDING = 1 << 8  # bit of ``pause_requested`` above the classes: a frame is to be sent
 
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:

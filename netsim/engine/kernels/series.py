@@ -22,9 +22,7 @@ from netsim.engine.kernels.layout import HostState, LinkState, queue_of
 from netsim.engine.kernels.specialization_constants import HISTOGRAM, N_CLASSES
 
 AREA_BITS = 24
-AREA_MASK = (1 << AREA_BITS) - 1
-"""An integral of bytes over ps is ``area_high << AREA_BITS | area_low``."""
-
+AREA_MASK = (1 << AREA_BITS) - 1  # integral of bytes over ps: ``area_high << AREA_BITS | area_low``
 MAX_PS = 1 << 33  # longest time that, times 2**30 bytes, fits an int64
 
 EXACT_BITS = 5
@@ -33,9 +31,7 @@ BINS = 512
 """Levels below 2**EXACT_BITS bytes have a bin each; above, 2**STEP_BITS bins share each power of
 two, and the last one has all that is larger."""
 
-BINS_APART = BINS + 8
-"""Bins from one queue to the next; not a power of two, to avoid shared cache lines."""
-
+BINS_APART = BINS + 8  # bins from one queue to the next; no power of two: no shared cache lines
 NIC, SENDER, RECEIVER = range(3)  # kinds of watched records: a host's NICs, and both sides of flows
 
 

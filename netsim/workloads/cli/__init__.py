@@ -29,5 +29,4 @@ FILES = {
 TRACES = ("netsim.workloads.cli.critical", "netsim.workloads.cli.request")
 """Other modes of `netsim trace`: modules with `OPTIONS` and `show`."""
 
-SUBJECTS = TRACES[::-1]
-"""Other subjects of `netsim why`: modules with `OPTION`, `applies` and `explain`."""
+SUBJECTS = TRACES[::-1]  # of `netsim why`: modules with `OPTION`, `applies` and `explain`

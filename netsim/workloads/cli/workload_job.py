@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from netsim.workloads.job.job import Job
     from netsim.workloads.job.paper import Figure, JobPlan
 
-STEP_PARTS = ("compute", "recompute", "bubble", "optimizer")
-"""Parts of a step besides exposed communication."""
-
+STEP_PARTS = ("compute", "recompute", "bubble", "optimizer")  # besides exposed communication
 SEED = 1  # seed of a random placement; the default seed of experiments
 
 STAGES = (

@@ -196,8 +196,7 @@ NEEDED, OPTIONAL = ("src", "dst", "pieces"), ("adds", "after", "follows")
 SUMS = ("all_reduce", "reduce_scatter", "reduce", "barrier")
 """Collectives in which every position contributes to every piece."""
 
-WHOLE = ("all_reduce", "broadcast", "reduce", "barrier")
-"""Collectives in which no position owns pieces."""
+WHOLE = ("all_reduce", "broadcast", "reduce", "barrier")  # no position owns pieces
 
 FROM_ROOT, TO_ROOT = ("broadcast", "scatter"), ("reduce", "gather")
 

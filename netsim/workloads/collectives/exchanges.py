@@ -493,8 +493,7 @@ HALVING_DOUBLING = Algorithm(
 
 SHARDED = ("reduce_scatter", "all_gather")
 
-FROM_ONE = ("all_gather", "broadcast")
-"""Collectives that move one position's pieces; all others add."""
+FROM_ONE = ("all_gather", "broadcast")  # move one position's pieces; all others add
 
 
 def _in_network(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:

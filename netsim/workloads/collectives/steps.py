@@ -334,8 +334,7 @@ WHOLE_PACKETS = 1 << 30  # bytes of a message whose packets are all full, for an
 ONE_WAY = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), WHOLE_PACKETS)
 """From position 0 to position 1."""
 
-MAX_SHIFTS = 16
-"""In an all-to-all, the number of hops is measured for at most this many distances in rank."""
+MAX_SHIFTS = 16  # an all-to-all's hops are measured for at most this many distances in rank
 
 
 def shifted(n: int, away: Sequence[int]) -> HopRow:

@@ -383,9 +383,7 @@ def die_of(costs: CostTables, gpu: Gpu) -> tuple[int, float, float, float]:
     return dies, defect_free, share, cost_of_good_die_usd(wafer.usd, dies, share)
 
 
-STOP, SHRINK = "stop", "shrink"
-"""Reaction of a group to a failed GPU: it stops, or loses only that GPU's share."""
-
+STOP, SHRINK = "stop", "shrink"  # a group whose GPU fails stops, or loses only that GPU's share
 MAX_SPARES = 1 << 20  # largest number of spares searched
 
 BPS_PER_GBPS = 1e9

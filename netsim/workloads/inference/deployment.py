@@ -166,8 +166,7 @@ def kv_parts(model: Model) -> int:
     return 1 if model.latent else model.kv_head_count
 
 
-LONG_PROMPT = 2048
-"""Prompt tokens of an iteration above which `IterationCost.long_prompt_row_ps` counts."""
+LONG_PROMPT = 2048  # prompt tokens above which `IterationCost.long_prompt_row_ps` counts
 
 
 class IterationCost(NamedTuple):

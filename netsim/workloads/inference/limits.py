@@ -176,9 +176,7 @@ ASSUMPTIONS = tuple(
 
 
 ONE_ROOFLINE = replace(ALL, roofline="layer")  # all three, with reads overlapping all compute
-
-MEASURED = "h100_vllm"
-"""Software overheads measured on H100 (16 bits, vLLM of 2023), used for every machine."""
+MEASURED = "h100_vllm"  # software overheads on H100 (16 bits, vLLM of 2023), for every machine
 
 
 @cache

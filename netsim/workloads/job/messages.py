@@ -117,9 +117,7 @@ def _range(values: NDArray[np.int64]) -> str:
 
 
 AXES = ("pp", "dp", "cp", "tp")  # coordinates of a rank, slowest first
-
-GROUPS = ("tp", "cp", "pp", "dp", "ep", "expert_dp", "s1", "s2", "s3")
-"""Kinds of groups of `Ranks.groups`."""
+GROUPS = ("tp", "cp", "pp", "dp", "ep", "expert_dp", "s1", "s2", "s3")  # kinds of `Ranks.groups`
 
 
 @dataclass(frozen=True)

@@ -389,8 +389,7 @@ Settled = Callable[[Collective, int], CollectiveOptions]
 """Selects a collective's algorithm for its size in bytes (-1: a matrix)."""
 
 
-_Key = tuple[str, int, int, CollectiveOptions]
-"""Collective, ranks, bytes (-1: a matrix), and options."""
+_Key = tuple[str, int, int, CollectiveOptions]  # collective, ranks, bytes (-1: a matrix), options
 
 
 def place(

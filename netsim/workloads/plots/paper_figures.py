@@ -301,8 +301,7 @@ def fig3b(_: Sequence[Result]) -> PaperFigure:
     return _sensitivity(speeds, notes=notes)
 
 
-ENOUGH = "wan_ok_capacity"
-"""The value that the paper calls sufficient, a metric of `netsim.workloads.job`."""
+ENOUGH = "wan_ok_capacity"  # what the paper calls sufficient, a metric of `netsim.workloads.job`
 
 ROUND_TRIPS = ("", ", a round trip more")
 """Round trips that the transport adds to the delay of 30 ms, by number."""

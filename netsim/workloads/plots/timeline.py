@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
     from netsim.workloads.tracing.critical_path import CriticalPath
 
-WHOLE, UPPER, LOWER = (-0.4, 0.8), (-0.4, 0.4), (0.0, 0.4)
-"""Top and height of bars within their row."""
+WHOLE, UPPER, LOWER = (-0.4, 0.8), (-0.4, 0.4), (0.0, 0.4)  # top and height of bars in their row
 
 PLACES = (WHOLE, UPPER, LOWER)
 
@@ -443,10 +442,7 @@ COMMUNICATION = (
 
 MAX_TEXTS = 1000
 TEXT_PT, LETTER = 6.0, 0.62  # text in bars: size in points, and width of a letter relative to it
-
-MAX_PARTS = 300
-"""Segments of a critical path shorter than 1/MAX_PARTS of the time are drawn together."""
-
+MAX_PARTS = 300  # parts of the time; shorter segments of a critical path are drawn as one
 THIN = 1000  # bars shorter than 1/THIN of the time have no edges and are drawn at that width
 FEW_HOSTS = 6  # largest number of hosts without rows that are named
 

@@ -41,9 +41,7 @@ from netsim.workloads.serving.plan import (
 
 Ints = NDArray[np.int64]
 Table = dict[str, NDArray[Any]]
-Log = Mapping[str, Ints]
-"""Columns "host", "time_ps" and those of `LOG`; the rows of a host are in order."""
-
+Log = Mapping[str, Ints]  # "host", "time_ps" and those of `LOG`; a host's rows are in order
 AT_ONCE = 1 << 22  # tokens processed at once
 
 NEVER = np.iinfo(np.int64).max

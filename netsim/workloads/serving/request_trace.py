@@ -46,8 +46,7 @@ from netsim.model.columns import Ints
 from netsim.traffic._rows import Rows, each, fail_at, read_csv
 from netsim.units import written
 
-UNITS_PS = {"s": 10**12, "ms": 10**9, "us": 10**6, "ns": 10**3}
-"""Units of arrivals."""
+UNITS_PS = {"s": 10**12, "ms": 10**9, "us": 10**6, "ns": 10**3}  # units of arrivals
 
 TIMES = ("arrival", "arrival_time", "arrived_at", "arrival_timestamp", "timestamp")
 ARRIVAL = (*(f"arrival_{unit}" for unit in UNITS_PS), *TIMES)

@@ -65,8 +65,7 @@ KV, CONTROL, ALL_REDUCE, POOL = range(4)  # kinds of flows
 LISTS = ("waiting", "filling", "decoding", "fresh")
 """Leaders' fields that are heads of lists of requests, initially empty."""
 
-MESSAGES = 2
-"""Messages of a leader to each other GPU per iteration: the number of rows and the compute time."""
+MESSAGES = 2  # of a leader to each other GPU per iteration: rows, and compute time
 
 
 # --- shares of a KV cache -------------------------------------------------------------------------

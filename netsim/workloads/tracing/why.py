@@ -190,8 +190,7 @@ SENTENCES_OF_REQUESTS = SENTENCES | {
     "kv_slow": "its KV cache ({manner})",
 }
 
-BEHIND = ("incast", "collision", "shared_link", "pfc", "nic")
-"""Causes of flows that are other flows."""
+BEHIND = ("incast", "collision", "shared_link", "pfc", "nic")  # causes that are other flows
 
 TTFT, TBT = "ttft", "tbt"
 

@@ -181,8 +181,7 @@ KINDS = (
     "COMM_RECV",
     "COMM_COLL",
 )
-METADATA, MEM_LOAD, MEM_STORE, COMP, SEND, RECV, COLLECTIVE = range(1, 8)
-"""Kinds of nodes (NodeType)."""
+METADATA, MEM_LOAD, MEM_STORE, COMP, SEND, RECV, COLLECTIVE = range(1, 8)  # kinds of nodes
 
 COLLECTIVES = (
     "ALL_REDUCE",
@@ -196,8 +195,7 @@ COLLECTIVES = (
     "REDUCE_SCATTER_BLOCK",
     "BARRIER",
 )
-BARRIER = COLLECTIVES.index("BARRIER")
-"""Kinds of collectives (CollectiveCommType)."""
+BARRIER = COLLECTIVES.index("BARRIER")  # kinds of collectives (CollectiveCommType)
 
 # Field numbers of messages.
 _VERSION = 1

@@ -451,12 +451,8 @@ def messages(nodes: Nodes) -> tuple[Ints, Ints]:
     return send, receive
 
 
-CPU, GPU, COMMUNICATION = range(3)
-"""Resources of a rank that run one node at a time; also stream numbers."""
-
-ROOTED = ("REDUCE", "GATHER", "SCATTER", "BROADCAST")
-"""Collectives with a root, which traces do not name."""
-
+CPU, GPU, COMMUNICATION = range(3)  # resources of a rank, each for one node at a time; streams
+ROOTED = ("REDUCE", "GATHER", "SCATTER", "BROADCAST")  # traces do not name their roots
 LABELED = 100_000  # largest number of operations that get their nodes' names as labels
 P2P = "p2p"  # kind of point-to-point messages
 

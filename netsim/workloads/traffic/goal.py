@@ -67,9 +67,7 @@ from netsim.workloads.traffic._matching import (
 from netsim.workloads.traffic._options import PLACEMENT_PARAMS, hosts_of
 
 SEND, RECV, CALC = KINDS = (1, 2, 3)
-NAMES = {SEND: "send", RECV: "recv", CALC: "calc"}
-"""Kinds of operations, as numbered in binary files."""
-
+NAMES = {SEND: "send", RECV: "recv", CALC: "calc"}  # kinds of operations in binary files
 ANY = -1  # wildcard source or tag of a receive
 
 PS_PER_NS = 1000
@@ -488,10 +486,8 @@ class _Messages:
     send: Ints
     receive: Ints
     size_bytes: Ints
-    local: Flags
-    """Whether sender and receiver are the same rank."""
-    waits: Flags
-    """Whether the send waits until its receive is posted (rendezvous)."""
+    local: Flags  # whether sender and receiver are the same rank
+    waits: Flags  # whether the send waits until its receive is posted (rendezvous)
 
 
 class GoalOperations:

@@ -335,9 +335,7 @@ PACKETS, FORMULA = FIDELITIES = ("packets", "formula")
 
 NO_EFFECT = "has no effect here"
 
-PACKET_KEYS = ("algorithm", "channels", "chunk", "latency")
-"""Parameters that need all-reduces in packets."""
-
+PACKET_KEYS = ("algorithm", "channels", "chunk", "latency")  # need all-reduces in packets
 TOKENS = 1500  # default length of a prompt or a context
 MESSAGE_BYTES = 400  # estimated memory of one operation while the traffic is built
 

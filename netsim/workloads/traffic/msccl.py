@@ -130,8 +130,7 @@ def _messages(made: Algorithm) -> tuple[Ints, Ints]:
 
 SENDS = ("s", "rcs", "rrs", "rrcs")
 RECEIVES = ("r", "rrc", "rcs", "rrs", "rrcs")
-LOCAL = ("cpy", "re", "nop")
-"""Types of steps: sending, receiving (some do both), and local."""
+LOCAL = ("cpy", "re", "nop")  # types of steps: sending, receiving (some do both), and local
 
 NONE = -1
 

@@ -80,8 +80,7 @@ COLLECTIVES = {
 """Names of collectives in files and in netsim. SimAI ignores BROADCAST."""
 
 NONE, NO_GROUP = "NONE", ""
-GROUPS = (NO_GROUP, "_EP", "_DP_EP")
-"""Suffixes of collectives: the column's default group, or another one."""
+GROUPS = (NO_GROUP, "_EP", "_DP_EP")  # suffixes: the column's default group, or another one
 
 COUNTS = {"model_parallel_NPU_group": "tp", "expert_parallel_npu_group": "ep", "ep": "ep"}
 COUNTS |= {"pp": "pp", "vpp": "vpp", "ga": "ga", "all_gpus": "all_gpus", "pp_comm": "pp_bytes"}
@@ -254,9 +253,7 @@ def _micro_batches(
     return rows[:begin], [rows[k : k + each] for k in bounds], rows[ends:]
 
 
-COMPUTE, WEIGHTS = range(2)
-"""Streams: a rank's sequential work, and collectives of weight gradients."""
-
+COMPUTE, WEIGHTS = range(2)  # streams: sequential work, and collectives of weight gradients
 MIN_BYTES = 4096  # smallest forward collective, as in SimAI
 
 TP, DP, PP = "tp", "dp", "pp"

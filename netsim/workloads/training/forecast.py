@@ -67,9 +67,7 @@ SAME_RATE = 0.01
 """Largest share by which the rates of the machine and of the network may differ unnoticed: packets
 take whole picoseconds."""
 
-PARTS = ("compute_ps", "bubble_ps", "skew_ps", "other_ps")
-"""Parts of a step besides exposed communication."""
-
+PARTS = ("compute_ps", "bubble_ps", "skew_ps", "other_ps")  # besides exposed communication
 MAX_REPLAYED = 2_000_000  # most operations of a replayed job
 
 

@@ -52,9 +52,7 @@ PASSES = {
 """Passes of each kind of work, in order."""
 
 GRADIENTS = (BACKWARD, BACKWARD_WEIGHT)  # kinds of work that produce weight gradients
-
-DATA = ("dp", "expert_dp")
-"""Kinds of messages between replicas, which ZeRO sends in every micro-batch."""
+DATA = ("dp", "expert_dp")  # between replicas; ZeRO sends them in every micro-batch
 
 NO_EVENT = -1
 

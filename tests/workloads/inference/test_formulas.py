@@ -62,8 +62,7 @@ class Shape:
     kvd: int
     n: int
     f: int
-    parameters: int
-    """P_l, calculated by hand."""
+    parameters: int  # P_l, calculated by hand
 
 
 MODELS = {

@@ -327,8 +327,7 @@ PACKETS: dict[str, Any] = {
     "all_reduces_per_iteration": 2,
     "max_iterations": 6,
 }
-TOKEN = 128
-"""Bytes of a token's KV cache at each of two GPUs."""
+TOKEN = 128  # bytes of a token's KV cache at each of two GPUs
 
 
 def at_rate(n_bytes: float, mbps: int) -> int:

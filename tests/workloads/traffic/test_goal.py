@@ -26,8 +26,7 @@ from netsim.workloads.traffic.goal import (
 
 ONE_PACKET = 2 * (4160 * 80 + 1 * US)
 """Host to host over two links of 100 Gbps and 1 us: 4096 bytes of payload and the header."""
-CONTROL = 2 * ((64 + 64) * 80 + 1 * US)
-"""The same for 64 bytes."""
+CONTROL = 2 * ((64 + 64) * 80 + 1 * US)  # the same for 64 bytes
 
 Times = dict[str, tuple[int, int]]
 
