@@ -32,7 +32,7 @@ BELOW = {
     "docs/transports": ["docs/queues", "docs/throughput"],
     "netsim/workloads/training/README": ["netsim/workloads/job/README", "docs/collectives"],
     "docs/serving": [
-        *("docs/inference", "netsim/workloads/inference/README", "netsim/workloads/cost/README"),
+        *("docs/inference", "netsim/workloads/inference/README", "netsim/workloads/cost/README")
     ],
     "docs/plugins": [
         *("transports/README", "netsim/queues/README", "netsim/routing_algorithms/README"),

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from netsim.results import Result
     from netsim.tracing import FlowTrace
 
-PLOTS = {
-    "timeseries": "queues, rates and state over time, of a run with [outputs] sample_interval",
-}
+PLOTS = {"timeseries": "queues, rates and state over time, of a run with [outputs] sample_interval"}
 
 MAX_CURVES = 6  # maximum number of curves on a panel
 

@@ -308,9 +308,7 @@ def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread |
 
 
 def by_value(
-    results: Sequence[T],
-    x: Callable[[T], Any],
-    y: Callable[[T], float | None],
+    results: Sequence[T], x: Callable[[T], Any], y: Callable[[T], float | None]
 ) -> dict[Any, Spread]:
     """Return the spread of `y` over the results of each `x`, in their order; None is left out."""
     found: dict[Any, list[float | None]] = {}

@@ -34,10 +34,7 @@ def cost() -> IterationCost:
 
 
 def plan_of(
-    roles: Sequence[int],
-    requests: Sequence[tuple[int, int, int]],
-    hosts: int = 2,
-    **more: Any,
+    roles: Sequence[int], requests: Sequence[tuple[int, int, int]], hosts: int = 2, **more: Any
 ) -> ServingPlan:
     """Return a plan of instances of `hosts` hosts each and requests (arrival, prompt, output).
 

@@ -102,9 +102,7 @@ def test_chosen_cases_cover_all_feature_pairs() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(20, 20), (40, 10, 25), (5, 5, 5, 5, 30)])
-def test_flow_finishing_on_a_paused_port_matches_the_reference(
-    sizes: tuple[int, ...],
-) -> None:
+def test_flow_finishing_on_a_paused_port_matches_the_reference(sizes: tuple[int, ...]) -> None:
     """Flows of a host with two ports share a slow link, so its ports are paused."""
     lossless = fabric(
         "lossless", plane_balancing="least_loaded", xoff_bytes=4 * FULL, xon_bytes=FULL

@@ -120,12 +120,7 @@ def test_foundation_modules_import_only_each_other() -> None:
 
 
 STATE = {f"netsim.engine.{name}" for name in ("kernels.fields", "kernels.layout", "state")}
-MAY_IMPORT_STATE = (
-    "netsim.program",
-    "netsim.queue",
-    "netsim.routing",
-    "netsim.transport",
-)
+MAY_IMPORT_STATE = ("netsim.program", "netsim.queue", "netsim.routing", "netsim.transport")
 """Modules that define the record fields that plugins may read, and the "never" of handlers."""
 
 

@@ -47,9 +47,7 @@ def build(params: Mapping[str, Any]) -> Network:
     cables = [
         Cables(np.stack([leaf, n + spine], axis=1)),
         Cables(
-            n + cables_between(groups, half, half),
-            params["global_rate"],
-            params["global_latency"],
+            n + cables_between(groups, half, half), params["global_rate"], params["global_latency"]
         ),
     ]
     names = [

@@ -33,18 +33,12 @@ RTO_PS, RTO_ROUND_TRIPS = 100 * rto.US, 6
 PARAMS = [
     *paths.PARAMS,
     Param(
-        "target_delay",
-        "ratio",
-        0.75,
-        "target queueing, in base round trips; 1 without trimming",
+        "target_delay", "ratio", 0.75, "target queueing, in base round trips; 1 without trimming"
     ),
     Param("initial_window", "ratio", 1.5, "first and largest window, in bandwidth-delay products"),
     Param("first_window", "bytes", None, "first window, if smaller than the largest"),
     Param(
-        "base_rtt",
-        "time",
-        None,
-        "longest base round trip of the network; default: the path's own",
+        "base_rtt", "time", None, "longest base round trip of the network; default: the path's own"
     ),
     Param("proportional_increase", "ratio", 4.0, "payloads per window and 12 us below the target"),
     Param("fair_increase", "ratio", 5.0, "payloads added per window without marks"),

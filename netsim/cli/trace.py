@@ -121,13 +121,7 @@ def command(
 
     loaded = load_result(result)
     lines = LIMIT if limit is None else limit
-    given: dict[str, Any] = {
-        "flow": flow,
-        "from": since,
-        "to": until,
-        "seq": seq,
-        "events": events,
-    }
+    given: dict[str, Any] = {"flow": flow, "from": since, "to": until, "seq": seq, "events": events}
     given |= {"fields": fields, "plot": plot, "experiment-dir": directory}
     given |= asked
     for one in TRACES:

@@ -76,8 +76,7 @@ def unit_of(shape: Any) -> Unit:
     units = [unit_of(part) for part in shape]
     fixed = _value(f"a list of {len(units)}", lambda v: type(v) is list and len(v) == len(units))
     return _container(
-        fixed,
-        lambda value: {str(k): pair for k, pair in enumerate(zip(units, value, strict=True))},
+        fixed, lambda value: {str(k): pair for k, pair in enumerate(zip(units, value, strict=True))}
     )
 
 

@@ -335,10 +335,7 @@ def _port_choices(
     table = np.concatenate(rows).astype(np.int32)
     if not simulation.network.has_several_ports:
         several = simulation.network.n_tables > 1
-        return {
-            "port_choices": np.zeros(1, record),
-            "port_pairs": table if several else table[:1],
-        }
+        return {"port_choices": np.zeros(1, record), "port_pairs": table if several else table[:1]}
     n, total = len(simulation.flows), int(port_pairs.first[-1])
     port_choices = np.zeros((2, n), record)  # senders, receivers
     port_choices["nic"] = flow_nics

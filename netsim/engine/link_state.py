@@ -173,11 +173,7 @@ def circuit_memory_bytes(network: Network, n_traffic_classes: int) -> int:
     return network.n_ports * per_port + 2 * 2 * network.circuits.days_ps.nbytes
 
 
-INDIRECT = {
-    rules_of.DIRECT: DIRECT,
-    rules_of.OPPORTUNISTIC: OPPORTUNISTIC,
-    rules_of.VLB: VLB,
-}
+INDIRECT = {rules_of.DIRECT: DIRECT, rules_of.OPPORTUNISTIC: OPPORTUNISTIC, rules_of.VLB: VLB}
 
 
 def indirect(fabric: Fabric, feature_set: FeatureSet) -> int:

@@ -143,11 +143,7 @@ class Partition:
                 int(np.asarray(net.first_word)[-1]),
                 lambda: cut_from(net.first_word, switches),
             ),
-            (
-                "switches routers",
-                self._of_node.size - net.n_hosts,
-                lambda: switches - net.n_hosts,
-            ),
+            ("switches routers", self._of_node.size - net.n_hosts, lambda: switches - net.n_hosts),
             ("flow_rows", n_tables * n_flow_rows, flow_rows),
             ("fibers", n_fibers, fibers),
             ("levels", levels, own_levels),

@@ -74,12 +74,7 @@ def rows_written(state: State) -> Array:
 
 
 REBUILT = ("net", "crew", "scratch", "share", "first_timer")  # what is not saved
-LAID_OUT = (
-    "links.next_block",
-    "links.free_blocks",
-    "links.pool_used",
-    "links.pool_full",
-)
+LAID_OUT = ("links.next_block", "links.free_blocks", "links.pool_used", "links.pool_full")
 """Arrays that are not saved (pool.py)."""
 
 BY_SLOT = ("links.pool", "links.origins")  # an entry per pool slot, of which used ones are saved

@@ -191,11 +191,7 @@ def _check_names(plugin: Plugin, taken: Mapping[str, str]) -> None:
 
 
 def _used(
-    key: str,
-    plugin: Plugin,
-    preset: str | None,
-    given: Mapping[str, Any],
-    packets: PacketFormat,
+    key: str, plugin: Plugin, preset: str | None, given: Mapping[str, Any], packets: PacketFormat
 ) -> PluginSpec:
     """Return a plugin of [fabric] with its parameters."""
     if preset is not None and preset not in plugin.presets:

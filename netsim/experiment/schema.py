@@ -191,10 +191,7 @@ class FaultSection(_Section):
     mttr: int | None = key("time", None, "mean time to repair", minimum="1ps")
     at: int = key("time", "0ps", "start of loss, bit errors, the changed rate or random failures")
     until: int | None = key(
-        "time",
-        None,
-        "end of loss, bit errors, the changed rate or random failures",
-        minimum="1ps",
+        "time", None, "end of loss, bit errors, the changed rate or random failures", minimum="1ps"
     )
     down: int | None = key("time", None, "time at which the link goes down")
     up: int | None = key("time", None, "time at which the link comes back", minimum="1ps")
@@ -405,9 +402,7 @@ class FileSection(_Section):
         _plugin('"permutation"'), REQUIRED, "a kind, or [traffic] with kind and parameters"
     )
     flow_classes: dict[str, ClassSection] = key(
-        tables_of(ClassSection),
-        {},
-        "[flow_classes.NAME]: more traffic with a transport of its own",
+        tables_of(ClassSection), {}, "[flow_classes.NAME]: more traffic with a transport of its own"
     )
     packets: dict[str, Any] = key(TABLE, {}, "packet sizes")
     fabric: dict[str, Any] = key(
@@ -479,9 +474,7 @@ class Reference:
     label: str = key("text", REQUIRED, "name in plots and tables")
     source: str = key("text", "", "source of the values")
     values: Mapping[Any, float] = key(
-        PAIRS,
-        REQUIRED,
-        'pairs of an axis value and the reference, such as [[0.5, "3.2us"]]',
+        PAIRS, REQUIRED, 'pairs of an axis value and the reference, such as [[0.5, "3.2us"]]'
     )
 
     def __post_init__(self) -> None:

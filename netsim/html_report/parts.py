@@ -63,13 +63,7 @@ def line(
 
 
 def chart(
-    title: str,
-    x: str,
-    y: str,
-    lines: Sequence[Part],
-    *,
-    log: str = "",
-    names: Sequence[str] = (),
+    title: str, x: str, y: str, lines: Sequence[Part], *, log: str = "", names: Sequence[str] = ()
 ) -> Part:
     """Return a chart with axes titled `x` and `y`; `log` has the letters of logarithmic axes.
 
@@ -106,11 +100,7 @@ def _cell(value: Any) -> Any:
 
 
 def heatmap(
-    title: str,
-    rows: Sequence[str],
-    times: ArrayLike,
-    unit: str,
-    values: Mapping[str, NDArray[Any]],
+    title: str, rows: Sequence[str], times: ArrayLike, unit: str, values: Mapping[str, NDArray[Any]]
 ) -> Part:
     """Return rows against time: `values` are float[rows, times] by the name of a quantity.
 

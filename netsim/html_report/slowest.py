@@ -212,7 +212,7 @@ def of_point(report: Report, point: Point) -> Iterator[Section]:
     text = [
         "Flows that lost the most time. Estimated from the tables: every flow is taken to send at "
         "its mean rate; its busiest link is the one where its own bytes and those of others took "
-        "longest in its time.",
+        "longest in its time."
     ]
     if flows.paths is None:
         text.append("Packets take several paths, so only the links of both hosts are compared.")

@@ -104,17 +104,10 @@ class CircuitRules:
     """
 
     guard_ps: int = key(
-        "time",
-        "0ps",
-        "time at either end of a day in which no transmission starts",
-        name="guard",
+        "time", "0ps", "time at either end of a day in which no transmission starts", name="guard"
     )
     clock_offset_ps: int = key(
-        "time",
-        "0ps",
-        "largest clock error of an edge switch",
-        maximum="1ms",
-        name="clock_offset",
+        "time", "0ps", "largest clock error of an edge switch", maximum="1ms", name="clock_offset"
     )
     at_circuit_end: str = key(
         "choice",

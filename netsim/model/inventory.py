@@ -41,15 +41,7 @@ from netsim.model.paths import (
 )
 from netsim.model.patterns import Destinations
 from netsim.model.port_pairs import PortPairs
-from netsim.params import (
-    NONBLANK,
-    NUMBER,
-    REQUIRED,
-    key,
-    read_tables,
-    require_table,
-    unknown_keys,
-)
+from netsim.params import NONBLANK, NUMBER, REQUIRED, key, read_tables, require_table, unknown_keys
 
 PS_PER_METER = 5_000
 
@@ -267,9 +259,7 @@ Patterns = Mapping[str, tuple[Destinations, Legs | None]]
 
 
 def inventory(
-    network: Network,
-    patterns: Patterns | None = None,
-    choices: Choices = ANY_CANDIDATE,
+    network: Network, patterns: Patterns | None = None, choices: Choices = ANY_CANDIDATE
 ) -> Inventory:
     """Return the inventory of a network; kinds of networks with the most hosts come first.
     `patterns` are traffic whose saturation is computed besides that of uniform traffic, `choices`

@@ -303,10 +303,7 @@ def format_topo(tree: Tree) -> str:
             lines.append(f"Bundle {tree.bundles[tier - 1]}")
         if tier < tree.tiers - 1:
             up = tree.uplinks[tier]
-            lines += [
-                f"Radix_Up {up}",
-                f"Oversubscribed {_exact(down, up, 'oversubscription')}",
-            ]
+            lines += [f"Radix_Up {up}", f"Oversubscribed {_exact(down, up, 'oversubscription')}"]
     return "\n".join(lines) + "\n"
 
 

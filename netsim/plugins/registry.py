@@ -40,11 +40,7 @@ from netsim.plugins import declarations
 from netsim.units import shortened, written
 
 KINDS = tuple(FOLDERS)
-_NOUNS = {
-    "traffic": "traffic pattern",
-    "queue": "queue discipline",
-    "routing": "routing algorithm",
-}
+_NOUNS = {"traffic": "traffic pattern", "queue": "queue discipline", "routing": "routing algorithm"}
 REQUIRED_FUNCTION = {"topology": "build", "traffic": "flows"}
 
 

@@ -10,14 +10,7 @@ from netsim.errors import InputError
 from netsim.limits import ALPHA
 from netsim.model.fabric import longest_headroom_bytes
 from netsim.params import Param
-from netsim.queue import (
-    ACCEPT,
-    DROP,
-    class_of,
-    is_pausing,
-    pause,
-    resume,
-)
+from netsim.queue import ACCEPT, DROP, class_of, is_pausing, pause, resume
 from netsim.units import format_bytes
 
 PARAMS = [

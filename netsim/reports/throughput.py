@@ -309,10 +309,7 @@ def _of_links(run: Run, readings: Readings) -> dict[str, Any]:
     names = ("drops", "trims", "ecn_marks", "pfc_pauses")
     return {
         "mean_hops": crossed / arrived if arrived else None,
-        "busiest_link": {
-            "name": " -> ".join(ends),
-            "utilization": float(utilization[busiest]),
-        },
+        "busiest_link": {"name": " -> ".join(ends), "utilization": float(utilization[busiest])},
         **{name: int(readings.in_window(name).sum()) for name in names},
     }
 

@@ -200,11 +200,7 @@ class Estimate:
 
 
 def estimate(
-    point: Point,
-    budget_s: float | None = None,
-    last: Built | None = None,
-    *,
-    keep: bool = False,
+    point: Point, budget_s: float | None = None, last: Built | None = None, *, keep: bool = False
 ) -> Estimate:
     """Predict a run of `point`. It reuses the network and traffic of the `last` point where they
     are the same, adds advice for a budget of time, and with `keep` keeps the scenario for the run.

@@ -316,10 +316,7 @@ class _Simulation:
     def _idle(self) -> Ending:
         """Return the ending of a run without packets and timers left."""
         nothing = "no events are left"
-        flows, unfinished = (
-            missing(self.engine, self.may_lose),
-            unacknowledged(self.engine),
-        )
+        flows, unfinished = missing(self.engine, self.may_lose), unacknowledged(self.engine)
         if unfinished.size and not flows.size:
             reason = self._stalled(f"{nothing}, {UNACKNOWLEDGED}", unfinished)
             return Ending(reason, complete=False, reason=self.stall)

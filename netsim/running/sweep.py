@@ -15,13 +15,7 @@ from netsim.common.documents import read_object
 from netsim.errors import InputError
 from netsim.experiment import Experiment
 from netsim.plugins import registry
-from netsim.results import (
-    check_destination,
-    destination,
-    files,
-    is_sweep,
-    write_sweep,
-)
+from netsim.results import check_destination, destination, files, is_sweep, write_sweep
 from netsim.results.destination import exclusive, real
 from netsim.results.provenance import provenances
 from netsim.results.shard import Shard

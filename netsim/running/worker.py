@@ -136,9 +136,7 @@ class Worker:
         if not options.force and (kept := run.kept()) is not None:
             return _reply(kept)  # the process before this one was killed after its last step
         callbacks = Callbacks(
-            watch=self._watch,
-            should_stop=lambda: self._stopped,
-            note=partial(self._send, "note"),
+            watch=self._watch, should_stop=lambda: self._stopped, note=partial(self._send, "note")
         )
         return _reply(run.simulate(options, callbacks, self._hang))
 
@@ -231,11 +229,7 @@ def _point(spec: Mapping[str, Any]) -> Point:
     found = Experiment.from_tree(tree, spec["file"], directory).points()
     point: Point = _with_names(found[0], names)
     return replace(
-        point,
-        index=spec["index"],
-        name=spec["name"],
-        axes=spec["axes"],
-        resolved=spec["resolved"],
+        point, index=spec["index"], name=spec["name"], axes=spec["axes"], resolved=spec["resolved"]
     )
 
 

@@ -31,13 +31,7 @@ from netsim.running.drive import BEFORE, FINISHED, INTERRUPTED, StepReport, driv
 from netsim.running.estimate import estimate_scenario, require_memory
 from netsim.running.point import Progress, ready_engine
 from netsim.running.worker import EXTRACTED, plugin_files_of, with_stored_sources
-from netsim.tracing.flow_trace import (
-    FlowTrace,
-    event_table,
-    kind_names,
-    shown_state,
-    timer_names,
-)
+from netsim.tracing.flow_trace import FlowTrace, event_table, kind_names, shown_state, timer_names
 from netsim.tracing.segments import order_trace, segment_table
 
 if TYPE_CHECKING:

@@ -51,17 +51,7 @@ PARAMS = [Param("file", "file", REQUIRED, "a .csv or .parquet file")]
 TABLE = "routing_table"
 START_SCALE = {"start_ps": 1, "start_ns": 10**3, "start_us": 10**6, "start_ms": 10**9}
 START_SCALE["start_s"] = 10**12
-COLUMNS = (
-    "src",
-    "dst",
-    "size_bytes",
-    "size",
-    *START_SCALE,
-    "start",
-    "class",
-    TABLE,
-    "after",
-)
+COLUMNS = ("src", "dst", "size_bytes", "size", *START_SCALE, "start", "class", TABLE, "after")
 # From here on double precision does not hold whole picoseconds.
 EXACT = 2.0**53
 TOO_LARGE = "is too large to be exact to the picosecond"
@@ -119,9 +109,7 @@ def _tables(table: Rows, network: Network) -> tuple[NDArray[np.int64], list[str]
     found = np.array([number.get(cell, -1) for cell in cells], np.int64)
     known = f"the topology has {', '.join(names[1:])}" if names[1:] else "the topology has only one"
     fail_at(
-        table,
-        found < 0,
-        lambda row: f"no routing table is named {written(cells[row])} ({known})",
+        table, found < 0, lambda row: f"no routing table is named {written(cells[row])} ({known})"
     )
     return found, names
 

@@ -38,18 +38,9 @@ BROKEN = [
     (("0, int(pkt.seq)):", "0, int(pkt.seq) + 32):"), "on_data used bit 32"),
     (("bit_set(env, rx, 0, ", "bit_set(env, rx, 1, "), "on_data used bit 0"),
     (in_handler("on_data", "deliver(env, now, rx, 10**6)"), "on_data delivered more bytes than"),
-    (
-        in_handler("on_data", "finish(env, now, env.tx[rx.flow])"),
-        "on_data sent for, deliv",
-    ),
-    (
-        in_handler("on_control", "deliver(env, now, env.rx[tx.flow], 1)"),
-        "on_control sent for",
-    ),
-    (
-        in_handler("on_control", SEND.replace("rx", "env.rx[tx.flow]")),
-        "on_control sent for",
-    ),
+    (in_handler("on_data", "finish(env, now, env.tx[rx.flow])"), "on_data sent for, deliv"),
+    (in_handler("on_control", "deliver(env, now, env.rx[tx.flow], 1)"), "on_control sent for"),
+    (in_handler("on_control", SEND.replace("rx", "env.rx[tx.flow]")), "on_control sent for"),
     (after(SEND, "for i in range(99): " + SEND), "on_data sent more control packets in one call"),
 ]
 

@@ -19,13 +19,7 @@ from raises_input import mentions
 from netsim import errors
 from netsim.engine.compiling import cache, specialize
 from netsim.engine.compiling.bindings import Bindings, lines_of
-from netsim.engine.compiling.cache import (
-    FOLDER,
-    LOCK,
-    UnsafeError,
-    cache_folder,
-    require_private,
-)
+from netsim.engine.compiling.cache import FOLDER, LOCK, UnsafeError, cache_folder, require_private
 from netsim.engine.compiling.specialize import Code, Compiled, Entry
 from netsim.engine.engine import code_of
 from netsim.model.fabric import Fabric

@@ -104,11 +104,7 @@ def test_error_in_a_sibling_module_is_reported_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("statement", "n"),
-    [
-        ("tx.n = add_three(now)", 8),
-        ("tx.n = int(math.sqrt(now + 4.0))", 3),
-    ],
+    ("statement", "n"), [("tx.n = add_three(now)", 8), ("tx.n = int(math.sqrt(now + 4.0))", 3)]
 )
 def test_closures_and_imported_functions_compile(tmp_path, statement, n):
     compiled, _ = entry(tmp_path, statement)

@@ -25,11 +25,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 
 # Few combinations, because each is compiled; other tests use the same ones and share the code.
-KINDS = {
-    "datagram": ("datagram", DROP_TAIL),
-    "roce": ("roce", LOSSLESS),
-    "ndp": ("ndp", TRIM),
-}
+KINDS = {"datagram": ("datagram", DROP_TAIL), "roce": ("roce", LOSSLESS), "ndp": ("ndp", TRIM)}
 # One more with many features that those leave out; `test_tasks.py` has another.
 FEATURES = {
     "roce, dynamic thresholds": (
@@ -40,7 +36,7 @@ FEATURES = {
             routing=routing_spec("least_loaded"),
             ecn=Ecn(PACKET, 5 * PACKET, 0.7, at="dequeue"),
         ),
-    ),
+    )
 }
 
 QUICK = ("roce", "ndp")

@@ -143,10 +143,7 @@ def test_error_is_reported_at_the_present_line_after_an_edit(
         run(engine(folder, ASSERTION))
     (folder / "mine.py").write_text(SOURCE.replace("def on_start", "# A comment.\ndef on_start"))
     line = 1 + next(n for n, text in enumerate(SOURCE.splitlines(), 1) if "assert tx" in text)
-    with (
-        no_compiler(monkeypatch),
-        raises(RunError, "mine.py", line, "tx.next_seq", "0"),
-    ):
+    with no_compiler(monkeypatch), raises(RunError, "mine.py", line, "tx.next_seq", "0"):
         run(engine(folder, ASSERTION))
 
 

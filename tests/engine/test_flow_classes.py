@@ -2,15 +2,7 @@
 
 import numpy as np
 import polars as pl
-from engine_runs import (
-    TRIM,
-    build,
-    fat_tree,
-    fct_ps,
-    flow_table,
-    resolve,
-    run,
-)
+from engine_runs import TRIM, build, fat_tree, fct_ps, flow_table, resolve, run
 from experiment_text import load, messages, text
 from raises_input import raises_input
 
@@ -161,11 +153,7 @@ class TestExperiment:
     def test_errors_of_a_class_are_reported_with_its_keys(self, tmp_path):
         for section, body, message in [
             ("transport", 'kind = "rose"', "flow_classes.wan.transport: unknown transport"),
-            (
-                "transport",
-                'kind = "roce"\nrtt = 1',
-                "flow_classes.wan.transport.rtt: unknown key",
-            ),
+            ("transport", 'kind = "roce"\nrtt = 1', "flow_classes.wan.transport.rtt: unknown key"),
             ("transport", 'kind = "roce"\ndata_class = 5', "flow_classes.wan.transport.data_class"),
             ("traffic", 'kind = "permutation"\nload = 2', "flow_classes.wan.traffic.load"),
         ]:

@@ -13,15 +13,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from agreement import cut_short, variants, way_of
-from engine_case import (
-    engine_for,
-    flow_results,
-    kept,
-    log_rows,
-    run,
-    slot_begins,
-    task_results,
-)
+from engine_case import engine_for, flow_results, kept, log_rows, run, slot_begins, task_results
 from engine_runs import build, fabric_with, fat_tree
 from ranks_case import Meeting, ThreadRanks, with_ranks
 from reference.cases import random_case

@@ -23,10 +23,7 @@ RULES = {
         body("on_begin", "start(env, now, task_at(env, 4))"),
         ("on_begin", "task 4"),
     ),
-    "no task": (
-        body("on_begin", "start(env, now, task_at(env, -1))"),
-        ("on_begin", "-1"),
-    ),
+    "no task": (body("on_begin", "start(env, now, task_at(env, -1))"), ("on_begin", "-1")),
     "a task that starts by itself": (
         body("on_begin", "start(env, now, task_at(env, 1))"),
         ("on_begin", "task 1"),
@@ -182,14 +179,8 @@ def test_fields_start_with_the_values_of_the_workload(tmp_path: Path) -> None:
 
 WRONG_STATE: dict[str, tuple[dict[str, Any], str]] = {
     "no such field": ({"host_state": {"sen": 1}}, ("host_state.sen", "HOST_STATE")),
-    "no fields declared": (
-        {"task_state": {"a": 1}},
-        ("TASK_STATE", "a"),
-    ),
-    "wrong number of values": (
-        {"host_state": {"seen": [1, 2, 3]}},
-        ("3", "2"),
-    ),
+    "no fields declared": ({"task_state": {"a": 1}}, ("TASK_STATE", "a")),
+    "wrong number of values": ({"host_state": {"seen": [1, 2, 3]}}, ("3", "2")),
     "fractions": ({"host_state": {"seen": 0.5}}, "float64"),
 }
 

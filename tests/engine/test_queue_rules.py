@@ -54,10 +54,7 @@ def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
 
 WAITS = "if queue_length(class_of(env, port, 0)) > 2:"
 RULES = {
-    "a class out of range": (
-        in_handler("admit", "return 7"),
-        ("class 7", "2", "0"),
-    ),
+    "a class out of range": (in_handler("admit", "return 7"), ("class 7", "2", "0")),
     "class_of a class out of range": (
         in_handler("admit", "class_of(env, port, -1)", "return 0"),
         ("-1", "2", "0"),
@@ -141,10 +138,7 @@ def test_exception_in_a_handler_is_reported_with_its_line(tmp_path):
 
 DECLARATIONS = {
     "no admit": ("\ndel admit\n", "function"),
-    "arguments": (
-        "\n\ndef choose_class(env, port):\n    return 0\n",
-        ("choose_class", "2"),
-    ),
+    "arguments": ("\n\ndef choose_class(env, port):\n    return 0\n", ("choose_class", "2")),
     "no fields": ('\nPORT_STATE = "run"\n', "run"),
     "a reserved field": ('\nCLASS_STATE = ("bytes",)\n', "field"),
     "state of a switch": ('\nSWITCH_STATE = ("used",)\n', "port"),

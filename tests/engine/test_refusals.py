@@ -107,11 +107,7 @@ def handler(folder: Path, statement: str) -> tuple[Bindings, Entry]:
 @pytest.mark.parametrize(
     ("name", "at", "message"),
     [
-        (
-            "keyword_only",
-            "def keyword_only",
-            "has keyword-only arguments: k, which",
-        ),
+        ("keyword_only", "def keyword_only", "has keyword-only arguments: k, which"),
         ("any_names", "def any_names", "takes any named arguments (**), which cannot be compiled"),
         ("later", "async def", "is asynchronous, which cannot be compiled"),
         ("sets_limit", "    LIMIT = x", "LIMIT cannot be set by a handler (state is kept in TX_"),

@@ -174,10 +174,7 @@ SETTINGS = {
         "roce",
         fabric_with(queue_bytes=10**6, ecn=Ecn(8000, 20000, 0.5, "dequeue")),
     ),
-    "least loaded": (
-        "datagram",
-        fabric_with(routing="least_loaded", queue_bytes=6 * PACKET),
-    ),
+    "least loaded": ("datagram", fabric_with(routing="least_loaded", queue_bytes=6 * PACKET)),
 }
 PARAMS = {"rto": "100us"}
 

@@ -80,10 +80,7 @@ def flows(params, network, rng, context):
     ops.after(reduced.reshape(-1)[:8], sent)
     return ops.lower(range(16))
 '''
-OWN = {
-    "traffic": 'kind = "./job.py"',
-    "flow_classes.up": 'transport = "roce"\nkinds = ["tp"]',
-}
+OWN = {"traffic": 'kind = "./job.py"', "flow_classes.up": 'transport = "roce"\nkinds = ["tp"]'}
 
 
 @pytest.fixture

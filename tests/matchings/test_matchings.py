@@ -88,8 +88,7 @@ def test_decomposition_parts_sum_to_the_stuffed_table(decompose: type, table: Ta
 def permutations(n: int, amounts: list[int]) -> Table:
     """Return a table that is a sum of cyclic shifts with these amounts."""
     return table_of(
-        n,
-        ((row, (row + shift) % n, a) for shift, a in enumerate(amounts, 1) for row in range(n)),
+        n, ((row, (row + shift) % n, a) for shift, a in enumerate(amounts, 1) for row in range(n))
     )
 
 

@@ -147,10 +147,7 @@ def test_circuit_routes_are_shortest_directed_paths(schedule: Schedule) -> None:
 
 @pytest.mark.parametrize(
     ("flow", "message"),
-    [
-        ((0, 2), ("flow 0", "host 2", "host 0")),
-        ((2, 1), ("flow 0", "host 2", "host 1")),
-    ],
+    [((0, 2), ("flow 0", "host 2", "host 0")), ((2, 1), ("flow 0", "host 2", "host 1"))],
 )
 def test_flow_without_a_route_is_rejected(flow: tuple[int, int], message: str) -> None:
     network = network_with(Schedule(10 * US, [[1, 2, NONE], [NONE, 0, NONE]], bidirectional=False))

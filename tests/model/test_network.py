@@ -22,12 +22,7 @@ from netsim.model.columns import NARROW, find_cycle
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import PLANE_BALANCING
-from netsim.model.routing import (
-    COUNT_BITS,
-    TableWriter,
-    Wiring,
-    table_from,
-)
+from netsim.model.routing import COUNT_BITS, TableWriter, Wiring, table_from
 
 ROOT = Path(__file__).parents[2]
 GBPS = 10**9

@@ -68,19 +68,12 @@ def test_flow_uses_the_named_or_lowest_connected_nic():
     flows = FlowTable([0, 0, 0], [1, 2, 1], 1)
     flows.use_nics([-1, -1, 1])
     found = named(network, port_pairs_of(network, flows))
-    assert found == [
-        [("h0:0", "h1:0"), ("h0:1", "h1:1")],
-        [("h0:2", "h2:2")],
-        [("h0:2", "h1:2")],
-    ]
+    assert found == [[("h0:0", "h1:0"), ("h0:1", "h1:1")], [("h0:2", "h2:2")], [("h0:2", "h1:2")]]
 
 
 @pytest.mark.parametrize(
     ("nic", "message"),
-    [
-        (0, ("flow 1", "NIC 0", "host 0", "host 2")),
-        (2, ("flow 1", "NIC 2", "host 0", "0", "1")),
-    ],
+    [(0, ("flow 1", "NIC 0", "host 0", "host 2")), (2, ("flow 1", "NIC 2", "host 0", "0", "1"))],
 )
 def test_named_nic_without_a_route_is_rejected(nic, message):
     flows = FlowTable([0, 0], [1, 2], 1)

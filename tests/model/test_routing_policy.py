@@ -21,11 +21,7 @@ from netsim.model.inventory import inventory
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
 from netsim.model.routing import NO_ROUTE, RoutingTable, Wiring, shortest_paths
-from netsim.network import (
-    NamedRouting,
-    NetworkBuilder,
-    RoutingPolicy,
-)
+from netsim.network import NamedRouting, NetworkBuilder, RoutingPolicy
 
 SIZES = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS, SMALL_PS = 80_000, 5_120

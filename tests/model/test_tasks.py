@@ -35,23 +35,14 @@ def test_invalid_task_error_names_the_task() -> None:
         (table([SEND], 0), "flow"),
         (table([SEND], 1, flow=0), "host 0"),
         (table([RECEIVE], 0, flow=0), "host 1"),
-        (
-            table([RECEIVE, RECEIVE], 1, flow=0),
-            ("task 1", "flow 0", "host 1", "task 0"),
-        ),
+        (table([RECEIVE, RECEIVE], 1, flow=0), ("task 1", "flow 0", "host 1", "task 0")),
         (table([JOIN, JOIN], 0, [[], [5]]), ("task 1", "task 5")),
-        (
-            table([JOIN, COMPUTE], [0, 1], [[], [0]]),
-            ("task 1", "host 1", "task 0", "host 0"),
-        ),
+        (table([JOIN, COMPUTE], [0, 1], [[], [0]]), ("task 1", "host 1", "task 0", "host 0")),
         (table([JOIN, JOIN], 0, [[1], [0]]), ""),
         # A cycle: the first task waits for the second of its stream.
         (table([COMPUTE, COMPUTE], 0, [[1], []]), ""),
         # A cycle: each host sends once it has received.
-        (
-            table([RECEIVE, SEND] * 2, [1, 1, 0, 0], [[], [0], [], [2]], flow=[0, 1, 1, 0]),
-            "",
-        ),
+        (table([RECEIVE, SEND] * 2, [1, 1, 0, 0], [[], [0], [], [2]], flow=[0, 1, 1, 0]), ""),
     ]:
         with raises_input(message):
             tasks.validate(FLOWS, 2)

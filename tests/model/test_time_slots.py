@@ -63,9 +63,7 @@ def test_slots_change_after_each_night_and_before_each_drain(network: Network) -
     assert begins == {*((changes + DARK) % period), *((changes - DRAIN) % period)}
 
 
-def test_expander_routes_use_only_circuits_up_for_the_whole_slot(
-    network: Network,
-) -> None:
+def test_expander_routes_use_only_circuits_up_for_the_whole_slot(network: Network) -> None:
     """Every candidate port is up until the slot has drained and is one hop nearer."""
     slots = slots_of(network)
     ends = slots.offset_ps + np.cumsum(slots.slots_ps)
@@ -155,10 +153,7 @@ def test_invalid_expander_schedules_are_rejected() -> None:
     for schedules, message in [
         ([Schedule(US, [[1, 0, 2], [0, 2, 1]])], "circuit"),
         ([Schedule(US, [[1, 0, 2], [0, 2, 1]], repeats=False)], "schedule"),
-        (
-            [Schedule(n, [[1, 0, 2], [0, 2, 1]]) for n in (US + 3, US + 1, US)],
-            "20,000",
-        ),
+        ([Schedule(n, [[1, 0, 2], [0, 2, 1]]) for n in (US + 3, US + 1, US)], "20,000"),
     ]:
         with raises_input(message):
             of(*schedules)

@@ -165,10 +165,7 @@ class TestCurveStyles:
 def test_plugin_labels_are_the_shortest_unique_names(make):
     short = sweeps.short_names(["./mine.py", "b/mine.py:careful", "ndp:800g", "/x/y/other.py"])
     assert list(short.values()) == ["mine", "mine:careful", "ndp:800g", "other"]
-    assert list(sweeps.short_names(["a/mine.py", "b/mine.py"]).values()) == [
-        "a/mine",
-        "b/mine",
-    ]
+    assert list(sweeps.short_names(["a/mine.py", "b/mine.py"]).values()) == ["a/mine", "b/mine"]
     assert list(sweeps.short_names(["mine.py", "../mine.py"]).values()) == ["mine", "../mine"]
     results = [
         make("a", {"transport": "./deep/folder/mine.py:careful"}, transport="mine"),
@@ -216,10 +213,7 @@ class TestSweepXY:
 
     @pytest.mark.parametrize(
         ("x", "y", "text"),
-        [
-            ("fanin", "drops", ("fanin", "fan_in")),
-            ("fan_in", "fct_p98", "fct_p98"),
-        ],
+        [("fanin", "drops", ("fanin", "fan_in")), ("fan_in", "fct_p98", "fct_p98")],
     )
     def test_unknown_axis_or_column_is_rejected(self, incast, x, y, text):
         with raises_input(text):

@@ -127,12 +127,7 @@ def test_invalid_return_value_of_build_or_flows_is_rejected(tmp_path):
         (tmp_path / "one.py").write_text(TRAFFIC)
         content = text(topology='kind = "./pair.py"', traffic='kind = "./one.py"')
         for name, source, function, right in (
-            (
-                "one",
-                TRAFFIC.replace("FlowTable([0]", f"{returned} or FlowTable([0]"),
-                "flows",
-                "",
-            ),
+            ("one", TRAFFIC.replace("FlowTable([0]", f"{returned} or FlowTable([0]"), "flows", ""),
             ("pair", TOPOLOGY.replace('builder.build("pair")', returned), "build", "Network"),
         ):
             wrong = source.replace(f"{returned} or FlowTable([0], [1], [1000], [0])", returned)

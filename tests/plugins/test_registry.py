@@ -47,10 +47,7 @@ def test_every_built_in_plugin_loads():
         assert registry.summaries(kind) == found
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [("fattree", '"fat_tree"'), ("./fat_tree", ".py")],
-)
+@pytest.mark.parametrize(("name", "hint"), [("fattree", '"fat_tree"'), ("./fat_tree", ".py")])
 def test_unknown_name_suggests_a_similar_one(name, hint):
     with raises_input(name, hint):
         registry.find("topology", name)

@@ -28,16 +28,7 @@ from .random_features import (
     with_reroutes,
     with_tasks,
 )
-from .random_graphs import (
-    NS,
-    US,
-    Graph,
-    Pairs,
-    cables,
-    one_network,
-    racks,
-    several_networks,
-)
+from .random_graphs import NS, US, Graph, Pairs, cables, one_network, racks, several_networks
 from .routing import ALGORITHMS
 
 CONTROL_BYTES = 64

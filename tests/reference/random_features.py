@@ -92,10 +92,7 @@ def with_circuits(case: Case, rng: random.Random) -> Case:
         ways = {way for cable in cables for way in _ways(cable, switches)}
         plain = _needed(plain, edges, ways, rng)
     return replace(
-        case,
-        cables=[*plain, *cables],
-        circuits=switches,
-        fabric={**case.fabric, "circuits": rules},
+        case, cables=[*plain, *cables], circuits=switches, fabric={**case.fabric, "circuits": rules}
     )
 
 

@@ -574,11 +574,7 @@ def test_ndp_pull_times_match_closed_form() -> None:
         (940_480, 3, 0),
         (1_020_480, 4, 0),
     ]
-    assert starts(outcome.departures[0], DATA)[2:] == [
-        (575_360, 2),
-        (655_360, 3),
-        (1_150_720, 4),
-    ]
+    assert starts(outcome.departures[0], DATA)[2:] == [(575_360, 2), (655_360, 3), (1_150_720, 4)]
     assert outcome.flows[0] == (1_510_720, 1_720_960, 0, 5)
     assert outcome.end_ps == 1_720_960
 

@@ -103,11 +103,7 @@ def test_damaged_checkpoint_is_rejected_or_read_whole(file: Path, data: st.DataO
             "from another experiment: seed was 1, now 2; stop.max_time was not set, now "
             '"1ms"; traffic.size was "1MB", now not set',
         ),
-        (
-            "data",
-            [["flows.csv", "other"]],
-            "from another experiment: flows.csv has changed",
-        ),
+        ("data", [["flows.csv", "other"]], "from another experiment: flows.csv has changed"),
         (
             "netsim",
             "other",

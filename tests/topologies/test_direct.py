@@ -17,12 +17,7 @@ from netsim.flows import destinations
 from netsim.model.fabric import routing_spec
 from netsim.model.inventory import inventory
 from netsim.model.network import Network
-from netsim.model.paths import (
-    link_loads,
-    pattern_saturation,
-    saturation,
-    uniform_saturation,
-)
+from netsim.model.paths import link_loads, pattern_saturation, saturation, uniform_saturation
 from netsim.model.patterns import uniform
 from netsim.plugins.registry import legs_of
 from netsim.results.run_result import RunResult

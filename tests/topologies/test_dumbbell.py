@@ -1,14 +1,6 @@
 """The dumbbell: shape, packet times and invalid parameters."""
 
-from engine_runs import (
-    acked_ps,
-    build,
-    dumbbell,
-    fabric_with,
-    fct_ps,
-    flow_table,
-    run,
-)
+from engine_runs import acked_ps, build, dumbbell, fabric_with, fct_ps, flow_table, run
 from raises_input import raises_input
 
 MS = 10**9

@@ -76,11 +76,7 @@ def test_topo_file_errors_name_the_line(tmp_path: Path) -> None:
     for old, new, message in [
         ("Radix_Up 8", "Radix_Up eight", "topo:9"),
         ("Radix_Up 8", "Radix_Sideways 8", ("topo:9", "Radix_Sideways")),
-        (
-            "Radix_Up 8",
-            "Radix_Up ²",
-            ("topo:9", "Radix_Up"),
-        ),
+        ("Radix_Up 8", "Radix_Up ²", ("topo:9", "Radix_Up")),
         ("Radix_Up 8", f"Radix_Up {'9' * 5000}", "topo:9"),
         ("Radix_Up 8", "Radix_Up 3000000000", ("Radix_Up", "3000000000", "2147")),
         ("Gbps 200", f"Gbps {10**17}", "1125899"),
@@ -102,10 +98,7 @@ def test_oversized_network_is_rejected_before_allocation() -> None:
     for given, message in [
         ({"spines": 1_000_000}, "1,000,004"),
         ({"oversubscription": 1e-9}, ("1", "09", "0.001")),
-        (
-            {"hosts_per_leaf": 40_000, "leaves": 40_000, "spines": 10},
-            "1,600,000,000",
-        ),
+        ({"hosts_per_leaf": 40_000, "leaves": 40_000, "spines": 10}, "1,600,000,000"),
         ({"hosts_per_leaf": 1000, "leaves": 60_000, "spines": 1}, ("60,000,000", "36", "GB")),
         ({"planes": 1_000_000, "host_rate": "1Tbps"}, "1,000,000"),
     ]:

@@ -111,34 +111,16 @@ def test_contradictory_parameters_are_rejected() -> None:
         (COUNTS | {"supercores": 2}, ("3", "4")),
         (COUNTS | {"cores": 6}, ("6", "4")),
         (COUNTS | {"cores": 6}, ("topology.cores", "4")),
-        (
-            COUNTS | {"oversubscription": {"spine": 3}},
-            ("3", "2.66667", "800 Gbps", "6400 Gbps"),
-        ),
+        (COUNTS | {"oversubscription": {"spine": 3}}, ("3", "2.66667", "800 Gbps", "6400 Gbps")),
         (
             COUNTS | {"uplinks": {"spine": 5}, "oversubscription": {"spine": 2}},
             ("topology.uplinks", "2", "4", "5"),
         ),
-        (
-            COUNTS | {"uplinks": {"spine": 6}, "cores": 16},
-            ("6", "4"),
-        ),
-        (
-            COUNTS | {"uplinks": {"spine": 6}, "bundle": {"spine": 4}},
-            ("topology.bundle", "6", "4"),
-        ),
-        (
-            COUNTS | {"uplinks": {"spine": 8}, "cores": 8, "bundle": {"spine": 2}},
-            ("8", "2"),
-        ),
-        (
-            COUNTS | {"fabric_rate": {"core": "1Tbps"}},
-            ("topology.fabric_rate.core", "3", "4"),
-        ),
-        (
-            COUNTS | {"switch_latency": {"supercore": "1us"}},
-            ("switch_latency.supercore", "3", "4"),
-        ),
+        (COUNTS | {"uplinks": {"spine": 6}, "cores": 16}, ("6", "4")),
+        (COUNTS | {"uplinks": {"spine": 6}, "bundle": {"spine": 4}}, ("topology.bundle", "6", "4")),
+        (COUNTS | {"uplinks": {"spine": 8}, "cores": 8, "bundle": {"spine": 2}}, ("8", "2")),
+        (COUNTS | {"fabric_rate": {"core": "1Tbps"}}, ("topology.fabric_rate.core", "3", "4")),
+        (COUNTS | {"switch_latency": {"supercore": "1us"}}, ("switch_latency.supercore", "3", "4")),
         (COUNTS | {"radix": 8}, "topology.hosts_per_leaf"),
         ({"radix": 8, "uplinks": {"leaf": 4}}, "topology.uplinks"),
         ({"radix": 7}, ("topology.radix", "7", "3.5")),
@@ -146,10 +128,7 @@ def test_contradictory_parameters_are_rejected() -> None:
             {"radix": 8, "tiers": 3, "oversubscription": {"spine": 2}},
             ("topology.radix", "8", "2.66667"),
         ),
-        (
-            {"radix": 8, "bundle": 3},
-            ("topology.bundle", "4", "3"),
-        ),
+        ({"radix": 8, "bundle": 3}, ("topology.bundle", "4", "3")),
         (
             {"radix": 16, "tiers": 3, "bundle": 8, "oversubscription": {"spine": 3}},
             ("topology.bundle", "4", "8"),

@@ -45,11 +45,7 @@ def assert_equal(one: Network, other: Network) -> None:
 
 
 @given(
-    st.integers(1, 4),
-    st.integers(1, 3),
-    st.integers(1, 4),
-    st.integers(1, 3),
-    st.integers(1, 2),
+    st.integers(1, 4), st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(1, 2)
 )
 @settings(max_examples=25, deadline=None)
 def test_planes_of_trees_equal_fat_tree_planes(

@@ -93,10 +93,7 @@ CASES = [
     *each("ndp roce dctcp homa", "slow_link", ONE, TO_HOST, set(), more=slow(TO_HOST)),
     *each("ndp cubic", "slow_link", ONE, FROM_HOST, set(), more=slow(FROM_HOST)),
     *each(
-        "roce",
-        *("slow_link", ONE, TO_SPINE, set()),
-        topology=NARROW,
-        more=slow(TO_SPINE, "10Gbps"),
+        "roce", *("slow_link", ONE, TO_SPINE, set()), topology=NARROW, more=slow(TO_SPINE, "10Gbps")
     ),
     *each("ndp roce", "slow_link", LONG, "h0 -> plane1.leaf0", set(), topology=PLANES),
     *each("cubic", "slow_link", [(0, 2)], "left -> right", set(), topology=DUMBBELL),

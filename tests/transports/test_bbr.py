@@ -161,12 +161,7 @@ def test_five_flows_converge_to_fair_shares() -> None:
 def test_probe_rtt_drains_the_queue_and_restores_windows() -> None:
     """Two flows keep a queue. Ten seconds after their start they cut their windows to four packets
     for 200 ms, measure the propagation delay and return to their previous windows."""
-    engine = wan(
-        starts=[0, 300 * MS],
-        host_rate="1Gbps",
-        bottleneck_rate="100Mbps",
-        queue=2000,
-    )
+    engine = wan(starts=[0, 300 * MS], host_rate="1Gbps", bottleneck_rate="100Mbps", queue=2000)
     tx, port = engine.state.hosts.tx, bottleneck(engine.network)
     run(engine, 9 * S)
     before = np.array(tx["cwnd"])

@@ -43,10 +43,7 @@ RTT = 60 * MS + (0.72 + 7.2 + 0.72 + 0.00512 + 0.0512 + 0.00512) * US
 def path(rtt_ms: int, hosts: int = 1, rate: str = "10Gbps") -> Network:
     """Return a dumbbell: hosts at 100 Gbps and 1 ms, and a bottleneck between the switches."""
     return dumbbell(
-        hosts=hosts,
-        bottleneck_rate=rate,
-        host_delay="1ms",
-        bottleneck_delay=f"{rtt_ms // 2 - 2}ms",
+        hosts=hosts, bottleneck_rate=rate, host_delay="1ms", bottleneck_delay=f"{rtt_ms // 2 - 2}ms"
     )
 
 

@@ -2,17 +2,7 @@
 
 import numpy as np
 import pytest
-from engine_runs import (
-    PACKET,
-    US,
-    build,
-    dumbbell,
-    fabric_with,
-    fat_tree,
-    fct_ps,
-    flow_table,
-    run,
-)
+from engine_runs import PACKET, US, build, dumbbell, fabric_with, fat_tree, fct_ps, flow_table, run
 
 from netsim.engine.engine import Engine
 from netsim.model.network import Network

@@ -244,12 +244,7 @@ UP = int(NETWORK.node_first_port[0])  # host 0's link to its leaf
 
 
 def test_lost_packets_are_sent_again_once() -> None:
-    for n_packets, first, n_lost in [
-        (20, 10, 3),
-        (200, FAR - 1, 2),
-        (200, 100, 5),
-        (200, 199, 1),
-    ]:
+    for n_packets, first, n_lost in [(20, 10, 3), (200, FAR - 1, 2), (200, 100, 5), (200, 199, 1)]:
         engine = homa([(0, 7, n_packets * PAYLOAD, 0)], faults=[lost(UP, first, n_lost)])
         assert retransmits(engine) == n_lost
         assert TIMEOUT < fct_ps(engine)[0] < ideal_ps(n_packets) + TIMEOUT + 20 * US

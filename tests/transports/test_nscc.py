@@ -3,17 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from engine_runs import (
-    PACKET,
-    US,
-    acked_ps,
-    bdp_queues,
-    build,
-    fat_tree,
-    flow_table,
-    resolve,
-    run,
-)
+from engine_runs import PACKET, US, acked_ps, bdp_queues, build, fat_tree, flow_table, resolve, run
 from shared_link import measure
 
 from netsim.blocks import ultra_ethernet

@@ -330,10 +330,7 @@ def rank(env, tx):
 
 
 @HANDLERS.row(
-    IN_ON_FORWARD,
-    SWITCH,
-    "a data packet's transmission starts (telemetry)",
-    packet=FORWARDED,
+    IN_ON_FORWARD, SWITCH, "a data packet's transmission starts (telemetry)", packet=FORWARDED
 )
 def on_forward(now, pkt, port, queue):
     """No telemetry."""
@@ -403,21 +400,12 @@ def choose_packet(env, now, port, queue):
     """The head."""
 
 
-@QUEUE_HANDLERS.row(
-    IN_ON_SEND,
-    SWITCH,
-    "a packet of `queue` begins to be sent",
-    packet=LEAVING,
-)
+@QUEUE_HANDLERS.row(IN_ON_SEND, SWITCH, "a packet of `queue` begins to be sent", packet=LEAVING)
 def on_send(env, now, port, queue, pkt):
     """The packet is unchanged."""
 
 
-@QUEUE_HANDLERS.row(
-    IN_ON_DEPARTURE,
-    SWITCH,
-    "a packet that came in by `port` has been sent",
-)
+@QUEUE_HANDLERS.row(IN_ON_DEPARTURE, SWITCH, "a packet that came in by `port` has been sent")
 def on_departure(env, now, port, cls, size):
     """Nothing is counted."""
 

@@ -100,13 +100,7 @@ from netsim.engine.kernels.specialization_constants import (
     TELEMETRY,
     TRACE,
 )
-from netsim.engine.kernels.trace import (
-    ARRIVED,
-    DROPPED,
-    FORWARDED,
-    MARKED,
-    trace_packet,
-)
+from netsim.engine.kernels.trace import ARRIVED, DROPPED, FORWARDED, MARKED, trace_packet
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
 from netsim.model.arithmetic import PURPOSE_ECN, rand32
 from netsim.model.fabric import PFC_FRAME_BYTES

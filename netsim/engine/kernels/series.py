@@ -8,15 +8,7 @@ by dropping every second one.
 
 from __future__ import annotations
 
-from netsim.engine.kernels.fields import (
-    Bytes,
-    FlowId,
-    GlobalPort,
-    HostId,
-    LevelRecord,
-    NicId,
-    Ps,
-)
+from netsim.engine.kernels.fields import Bytes, FlowId, GlobalPort, HostId, LevelRecord, NicId, Ps
 from netsim.engine.kernels.instructions import bit_length, word_of
 from netsim.engine.kernels.layout import HostState, LinkState, queue_of
 from netsim.engine.kernels.specialization_constants import HISTOGRAM, N_CLASSES

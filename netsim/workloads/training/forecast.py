@@ -48,12 +48,7 @@ from netsim.workloads.operations.table import (
     step_entry,
     step_times,
 )
-from netsim.workloads.training.sample import (
-    ALWAYS_PACKETS,
-    KINDS,
-    JobSample,
-    sample_job,
-)
+from netsim.workloads.training.sample import ALWAYS_PACKETS, KINDS, JobSample, sample_job
 from netsim.workloads.training.step import Grid, operations_of
 
 if TYPE_CHECKING:
@@ -402,11 +397,7 @@ def _smaller(sample: JobSample) -> Iterator[JobSample]:
     how: dict[str, Any] = {"formula": sample.formula, "how": sample.how, "buckets": sample.buckets}
     for replicas in _halves(layout.replicas):
         for batches in _halves(layout.micro_batches):
-            size = {
-                "replicas": replicas,
-                "tensor_ranks": sample.ranks.tp,
-                "micro_batches": batches,
-            }
+            size = {"replicas": replicas, "tensor_ranks": sample.ranks.tp, "micro_batches": batches}
             try:
                 yield sample_job(sample.job, size, **how)
             except InputError:  # not a multiple of what the schedule or the experts need

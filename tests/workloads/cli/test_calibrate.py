@@ -6,13 +6,7 @@ from dataclasses import replace
 import pytest
 from raises_input import fails, raises_input
 
-from netsim.workloads.job.calibration import (
-    Measurement,
-    Rates,
-    fitted,
-    read_measured,
-    summaries,
-)
+from netsim.workloads.job.calibration import Measurement, Rates, fitted, read_measured, summaries
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.machine import CollectiveCurves, Curve, Shape, read_curves
 from netsim.workloads.job.messages import messages
@@ -107,11 +101,7 @@ def test_malformed_files_are_rejected(netsim, tmp_path):
         assert fails(netsim("calibrate", "x.txt"), 2, place, value)
 
 
-TRUE = {
-    "algorithm": "ring",
-    "inside": 300 * 8 * 10**9,
-    "efficiency": 0.9,
-}
+TRUE = {"algorithm": "ring", "inside": 300 * 8 * 10**9, "efficiency": 0.9}
 CURVES = CollectiveCurves(
     what="all_reduce",
     curves=(

@@ -44,9 +44,7 @@ from netsim.workloads.inference.limits import (
     phase_time,
     sizes,
 )
-from netsim.workloads.inference.limits import (
-    MODELS as COMPARED,
-)
+from netsim.workloads.inference.limits import MODELS as COMPARED
 from netsim.workloads.job.load import WITH_PRESETS, load_job, presets
 from netsim.workloads.job.machine import Efficiency, Link
 from netsim.workloads.job.work import layer_kernels

@@ -15,13 +15,7 @@ from netsim.experiment import Experiment, locate
 from netsim.plots.style import new_figure
 from netsim.workloads.job.paper import PaperNetwork, paper_job, stage_seconds
 from netsim.workloads.plots import paper_figures, simulated_figures
-from netsim.workloads.plots.paper_figures import (
-    SMALLER,
-    PaperFigure,
-    Value,
-    exposed_percent,
-    write,
-)
+from netsim.workloads.plots.paper_figures import SMALLER, PaperFigure, Value, exposed_percent, write
 
 __all__ = ["point"]
 

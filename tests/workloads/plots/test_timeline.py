@@ -98,12 +98,7 @@ def bars_of(result: Result, *view: Any) -> list[tuple[Any, ...]]:
 
 def test_each_finished_task_has_a_bar(with_tasks: Result) -> None:
     found = timeline_of([with_tasks], View())
-    assert found.rows["title"].to_list() == [
-        "h0  stream 0",
-        "stream 3",
-        "flows",
-        "h1  flows",
-    ]
+    assert found.rows["title"].to_list() == ["h0  stream 0", "stream 3", "flows", "h1  flows"]
     assert bars_of(with_tasks) == [
         (0, 0, 5 * US, 0, "compute", ""),
         (1, 0, 9 * US, 0, "compute", ""),

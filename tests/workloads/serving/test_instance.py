@@ -396,12 +396,7 @@ def all_reduce_ps(tp: int, rows: int, how: CollectiveOptions, merged: int = 1) -
 def test_iteration_time_is_compute_plus_all_reduces(tmp_path: Path) -> None:
     for algorithm in ["ring", "direct", "halving_doubling"]:
         # Blocks are whole packets, so that the closed form includes the exact time at the switch.
-        given: dict[str, Any] = {
-            "instances": 1,
-            "latency": "1us",
-            "algorithm": algorithm,
-            **FOUR,
-        }
+        given: dict[str, Any] = {"instances": 1, "latency": "1us", "algorithm": algorithm, **FOUR}
         run = Served(tmp_path, [(0, 512, 1)], deployment=deployment(4), max_iterations=1, **given)
         computing = compute_ps(cost(4), 512, prompt_pairs(True, 0, 512), 0, 0)
         wanted = computing + 4 * all_reduce_ps(4, 512, CollectiveOptions(algorithm, latency_ps=US))

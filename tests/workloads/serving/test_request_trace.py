@@ -101,10 +101,7 @@ def test_arrival_times_are_exact_to_the_picosecond(tmp_path: Path) -> None:
             "trace.csv: has no request with output tokens",
         ),
         ("0,374,44\n1,2,3\n", 'trace.csv:1: has no column of the arrival, but "0", "374", "44"'),
-        (
-            "arrival_s,prompt_tokens\n1,2\n",
-            "trace.csv:1: has no column of the output's tokens",
-        ),
+        ("arrival_s,prompt_tokens\n1,2\n", "trace.csv:1: has no column of the output's tokens"),
         (
             "arrival_s,TIMESTAMP,prompt_tokens,output_tokens\n1,1,2,3\n",
             'trace.csv:1: "arrival_s" and "TIMESTAMP" are both the arrival',

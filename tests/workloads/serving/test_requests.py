@@ -12,11 +12,7 @@ from serving_case import lost_shares
 
 from netsim.errors import InputError
 from netsim.params import resolve_params
-from netsim.workloads.cost.costs import (
-    availability,
-    goodput_of_groups,
-    up_shares_cold,
-)
+from netsim.workloads.cost.costs import availability, goodput_of_groups, up_shares_cold
 from netsim.workloads.serving.failures import (
     FAILURE_PARAMS,
     Outages,
@@ -242,9 +238,7 @@ def test_failure_parameters_set_drawn_outages(tmp_path: Path) -> None:
     assert (spare.whole_ps[:9] - spare.down_ps[:9] == 3_000_000).all()
 
 
-def test_simultaneous_arrivals_require_failures_until(
-    tmp_path: Path,
-) -> None:
+def test_simultaneous_arrivals_require_failures_until(tmp_path: Path) -> None:
     given = {"mtbf": "10us", "repair_time": "2us"}
     with raises_input(key="traffic.failures_until", code="missing"):
         outages(tmp_path, 0, **given)

@@ -17,12 +17,7 @@ from netsim.errors import InputError
 from netsim.flows import COMPUTE
 from netsim.model.workload import Workload
 from netsim.workloads.operations.table import WHATS
-from netsim.workloads.traffic.goal import (
-    GoalSchedule,
-    is_binary,
-    read_goal_binary,
-    read_goal_text,
-)
+from netsim.workloads.traffic.goal import GoalSchedule, is_binary, read_goal_binary, read_goal_text
 
 ONE_PACKET = 2 * (4160 * 80 + 1 * US)
 """Host to host over two links of 100 Gbps and 1 us: 4096 bytes of payload and the header."""

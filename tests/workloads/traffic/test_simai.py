@@ -172,9 +172,7 @@ def test_ring_duration_equals_its_closed_form(tmp_path: Path) -> None:
         assert mentions(load.notes, "a.xml", "mine", len(load.flows))
 
 
-def test_thread_blocks_run_in_parallel_and_honor_dependencies(
-    tmp_path: Path,
-) -> None:
+def test_thread_blocks_run_in_parallel_and_honor_dependencies(tmp_path: Path) -> None:
     """GPU 1 copies the data from GPU 0, then forwards it to GPU 2 in another thread block."""
     gpus = [
         [block(0, 1, -1, step(0, "s", 2))],

@@ -85,12 +85,7 @@ def test_expert_routing_is_uniform_skewed_or_recorded(tmp_path: Path) -> None:
     lines = ["source,expert,tokens", *(f"{k},{e},5" for k in (0, 2, 3) for e in range(8))]
     (tmp_path / "tokens.csv").write_text("\n".join([*lines, "1,0,30", "1,1,10"]))
     load = training(
-        4,
-        layout,
-        model=MOE,
-        routing="recorded",
-        routing_file="tokens.csv",
-        directory=tmp_path,
+        4, layout, model=MOE, routing="recorded", routing_file="tokens.csv", directory=tmp_path
     )
     flows = load.flows
     pairs = set(zip(flows.src.tolist(), flows.dst.tolist(), strict=True))
