@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 from engine_runs import DROP_TAIL, build, run
-from numpy.typing import NDArray
 from traffic_cases import star
 
 from netsim.flows import RECEIVE, SEND, Workload
 from netsim.limits import PS_BITS
+from netsim.model.columns import Ints
 from netsim.workloads.operations.table import WHATS, JobSteps, OperationTable
-
-Ints = NDArray[np.int64]
 
 
 class Times:

@@ -24,14 +24,11 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.network import Network, NetworkBuilder
 from netsim.params import REQUIRED, Param
-from netsim.topologies._direct import LINKS, Cables, build_direct
-
-Ints = NDArray[np.int64]
+from netsim.topologies._direct import LINKS, Cables, Ints, build_direct
 
 ABSOLUTE, RELATIVE = "absolute", "relative"
 

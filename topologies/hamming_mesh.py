@@ -17,14 +17,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.topologies._direct import LINKS, Cables, build_direct, names_of, numbers, places
-
-Ints = NDArray[np.int64]
+from netsim.topologies._direct import LINKS, Cables, Ints, build_direct, names_of, numbers, places
 
 PARAMS = [
     Param("board", "text", REQUIRED, 'rows and columns of chips of a board, such as "4x4"'),

@@ -14,14 +14,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
-from netsim.topologies._direct import LINKS, Cables, build_direct
-
-Ints = NDArray[np.int64]
+from netsim.topologies._direct import LINKS, Cables, Ints, build_direct
 
 PARAMS = [
     Param("switches", "count", REQUIRED, "number of switches", minimum=4),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from netsim.common.terminal import time_text
 from netsim.engine.state_views import packets_of
 from netsim.experiment.scenario import traffic_rng
+from netsim.model.columns import Floats, Ints
 from netsim.model.fabric import packet_counts
 from netsim.model.paths import pattern_saturation
 from netsim.model.patterns import destinations
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from netsim.engine.state_views import Readings
     from netsim.results.run_result import Table
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MEASURED_HOSTS = TableSpec.of(
     "measured_hosts",

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.memory import available_bytes, available_cores
 from netsim.common.steps import step
@@ -32,6 +31,7 @@ from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
 from netsim.experiment.scenario import Built, Scenario, is_closed_form, key_of, prepare
 from netsim.model.circuit_times import duty, longest_period_ps
+from netsim.model.columns import Floats, Ints
 from netsim.model.fabric import packet_counts
 from netsim.model.ideal import NO_LINK, ecmp_paths, hand_over_times, longest_chain_ps, round_trips
 from netsim.model.port_pairs import walk
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.model.network import Network
 
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 HOP_NS = 33.0
 LARGE_HOP_NS = 55.0

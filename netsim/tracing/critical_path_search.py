@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.model.columns import Ints
 from netsim.model.flows import FlowTable
 from netsim.model.workload import COMPUTE, RECEIVE, SEND, TaskTable
-
-Ints = NDArray[np.int64]
 
 SEGMENT_TYPES = ("compute", "join", "flow", "send", "latency", "start")
 """A compute task; a join; a flow from start to delivery; a flow until its send task ends (handed

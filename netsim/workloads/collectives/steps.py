@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.limits import PS_BITS
+from netsim.model.columns import Ints
 
 COLLECTIVES = (
     "all_reduce",
@@ -27,8 +28,6 @@ COLLECTIVES = (
     "scatter",
     "barrier",
 )
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

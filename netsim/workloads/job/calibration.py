@@ -26,12 +26,12 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.inputs import read_json, read_text
 from netsim.common.writing import toml_text
 from netsim.errors import InputError, printable
 from netsim.limits import SIZE_BYTES
+from netsim.model.columns import Floats
 from netsim.params import as_table
 from netsim.units import shortened, written
 from netsim.version import __version__
@@ -270,8 +270,6 @@ def parse_shape(text: str, option: str = "--shape") -> Shape:
         raise InputError(f"{written(text)} is not a shape", file=option, hint="such as 2x8")
     return Shape(int(match[1]), int(match[2]))
 
-
-Floats = NDArray[np.float64]
 
 Fits = dict[tuple[str, bool], CollectiveCurves]
 """Curves of each collective inside a node (False) and between nodes (True)."""

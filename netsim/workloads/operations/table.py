@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.model.columns import join_names
+from netsim.model.columns import Ints, join_names
 from netsim.model.workload import COMPUTE, TaskTable, Workload, WorkloadPart
 from netsim.workloads.collectives.steps import COLLECTIVES
 
@@ -200,7 +200,6 @@ class OperationTable(WorkloadPart):
 COLUMNS = tuple(one.name for one in fields(OperationTable) if str(one.type).startswith("NDArray"))
 """Columns with a value per operation."""
 
-Ints = NDArray[np.int64]
 
 INF = np.iinfo(np.int64).max
 

@@ -11,19 +11,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netsim.limits import PS_BITS
 from netsim.model.arithmetic import byte_quotient, send_time
+from netsim.model.columns import Floats, Ints
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import PathTimes
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of, walk
 from netsim.workloads.collectives import fastest
 from netsim.workloads.collectives.steps import CollectiveOptions, Hops, Wire
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class _Segments(NamedTuple):

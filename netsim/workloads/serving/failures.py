@@ -26,13 +26,12 @@ from numpy.typing import NDArray
 from netsim.common.inputs import at_line, read_lines, user_path, whole
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS
+from netsim.model.columns import Ints
 from netsim.params import Param
 from netsim.units import format_time, parse_time_ps, written
 from netsim.workloads.cost.costs import SHRINK, STOP
 from netsim.workloads.serving.instance import DOWN, SHRUNK, WHOLE
 from netsim.workloads.serving.plan import Group, check_used
-
-Ints = NDArray[np.int64]
 
 ON_FAILURE = (STOP, SHRINK)
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError, RunError
+from netsim.model.columns import Ints
 from netsim.workloads.cost.costs import SHRINK, goodput_of_groups, up_shares_cold
 from netsim.workloads.inference.deployment import compute_ps
 from netsim.workloads.serving.failures import Policy
@@ -39,7 +40,6 @@ from netsim.workloads.serving.plan import (
     ServingPlan,
 )
 
-Ints = NDArray[np.int64]
 Table = dict[str, NDArray[Any]]
 Log = Mapping[str, Ints]  # "host", "time_ps" and those of `LOG`; a host's rows are in order
 AT_ONCE = 1 << 22  # tokens processed at once

@@ -50,6 +50,7 @@ from netsim.errors import InputError
 from netsim.flows import TrafficContext
 from netsim.limits import COUNT, HORIZON_PS, PS_BITS
 from netsim.model.checks import HORIZON
+from netsim.model.columns import Ints
 from netsim.model.workload import WorkloadPart
 from netsim.params import Param
 from netsim.units import written
@@ -414,8 +415,6 @@ def _rounded(drawn: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 ROUND_ROBIN, RANDOM, MIN_WORK = DISPATCH = ("round_robin", "random", "least_work")
-
-Ints = NDArray[np.int64]
 
 
 class Dispatched(NamedTuple):

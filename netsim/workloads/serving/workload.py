@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, TaskTable, Workload
 from netsim.limits import COUNT
+from netsim.model.columns import Ints
 from netsim.workloads.collectives import closed_form_ps
 from netsim.workloads.collectives.steps import CollectiveOptions, Wire
 from netsim.workloads.inference.deployment import (
@@ -54,8 +55,6 @@ from netsim.workloads.serving.instance import (
     WHOLE,
 )
 from netsim.workloads.serving.plan import PREFILL, ROLES, Group, Requests, ServingPlan, check_used
-
-Ints = NDArray[np.int64]
 
 AFTER_PREFILL, LAYERWISE = "after_prefill", "layerwise"  # when KV caches are sent
 

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from netsim.engine.state_views import TaskStates
 from netsim.errors import InputError
+from netsim.model.columns import Ints
 from netsim.model.ideal import task_times
 from netsim.model.workload import SEND
 from netsim.workloads.collectives import closed_form_ps, hops_of
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from netsim.model.network import Network
     from netsim.results.run_result import Table
 
-Ints = NDArray[np.int64]
 
 SAME_RATE = 0.01
 """Largest share by which the rates of the machine and of the network may differ unnoticed: packets

@@ -26,14 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.model.columns import Ints
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.messages import Message, Ranks, group_sizes, messages
 from netsim.workloads.job.schedules import PipelineSchedule, check_schedule, make_schedule
 from netsim.workloads.job.step import matrix_flops
 from netsim.workloads.job.work import head_kernels, layer_kernels, sizes_of
 from netsim.workloads.operations import CollectiveOptions
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

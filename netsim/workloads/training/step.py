@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.model.columns import Ints
 from netsim.workloads.job.machine import Link
 from netsim.workloads.job.messages import Message, link_of, networks_of_kinds
 from netsim.workloads.job.schedules import (
@@ -267,9 +268,6 @@ class _Templates:
 
     def _event(self, message: Message, times: int = 1) -> Event:
         return Event(message, times, at_start=overlaps(self._job.overlap, message))
-
-
-Ints = NDArray[np.int64]
 
 
 Gathered = list[tuple[Ints, Ints, Ints]]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from netsim.experiment import Experiment, Point
+from netsim.model.columns import Ints
 from netsim.running.point import simulate
 from netsim.workloads.inference.deployment import (
     iteration_cost,
@@ -40,8 +40,6 @@ decode_instances = 1
 max_batch = 1
 """
 """One instance of each role. Requests of one token end where they are prefilled."""
-
-Ints = NDArray[np.int64]
 
 
 def point(folder: Path, *more: str) -> Point:
