@@ -126,10 +126,8 @@ def raise_all(errors: Sequence[InputError]) -> None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the hint for an unknown name: the likeliest one, or a list of all.
-
-    Dotted names are keys of tables; the last part of one may be meant.
-    """
+    """Return the hint for an unknown name: the likeliest one, or a list of all. Dotted names are
+    keys of tables; the last part of one may be meant."""
     names = list(known)
     if found := _likeliest(word.lower(), names):
         return f'did you mean "{found}"?'

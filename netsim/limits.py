@@ -61,10 +61,8 @@ THREADS = 1024  # most threads of a run; each has its own working memory of half
 
 
 def slowest_rate_bps(largest_bytes: int) -> int:
-    """Return the lowest rate for packets of ``largest_bytes``.
-
-    Serialization is `(size * quotient) >> RATE_SHIFT`, and the product stays below INT64.
-    """
+    """Return the lowest rate for packets of ``largest_bytes``. Serialization is `(size * quotient)
+    >> RATE_SHIFT`, and the product stays below INT64."""
     return -(-(PS_BITS << RATE_SHIFT) // ((INT64 - 1) // largest_bytes))
 
 

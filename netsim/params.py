@@ -159,9 +159,7 @@ class Param:
 
     def convert(self, value: object, packet_bytes: int = 1) -> Any:
         """Return the value that the plugin receives; raises `InputError` without file and key.
-
-        `packet_bytes` is a full packet on the wire, for sizes written in packets.
-        """
+        `packet_bytes` is a full packet on the wire, for sizes written in packets."""
         if not self.each:
             return self._convert_one(value, packet_bytes)
         if not isinstance(value, Mapping):
@@ -234,9 +232,7 @@ class Param:
 
 def key(unit: str | Unit, default: Any, doc: str, *, name: str = "", **rules: Any) -> Any:
     """Return a dataclass field that is a key of a file: a `Param` of the field's name, or `name`.
-
-    The field's default is the converted one.
-    """
+    The field's default is the converted one."""
     metadata = declared(unit, default, doc, name=name, **rules)
     param = metadata["key"]
     if param.required:
@@ -292,10 +288,8 @@ def unknown_keys(
 def read_keys(
     params: Iterable[Param], given: Mapping[str, Any], packet_bytes: int = 1
 ) -> dict[str, Any]:
-    """Return every key's converted value: as given, or else the default.
-
-    Raises InputError, without a file, with all errors, those of unknown keys included.
-    """
+    """Return every key's converted value: as given, or else the default. Raises InputError, without
+    a file, with all errors, those of unknown keys included."""
     known = {param.name: param for param in params}
     return read_each(
         {name: partial(_value_of, param, given, packet_bytes) for name, param in known.items()},

@@ -136,10 +136,8 @@ class Bdp:
         return f"{product}+{format_bytes(self.extra_bytes)}" if self.extra_bytes else product
 
     def at(self, rate_bps: int, round_trip_ps: int) -> int:
-        """Return the bytes at a port of that rate with that base round trip, rounded up.
-
-        Raises InputError, without a file, if they exceed the limit.
-        """
+        """Return the bytes at a port of that rate with that base round trip, rounded up. Raises
+        InputError, without a file, if they exceed the limit."""
         size_bytes = -(-self.share * rate_bps * round_trip_ps // PS_BITS) + self.extra_bytes
         if size_bytes >= SIZE_BYTES:
             raise InputError(
@@ -167,9 +165,7 @@ def parse_port_size(value: object, packet_bytes: int) -> int | Bdp:
 
 def parse_queue(value: object, packet_bytes: int) -> int:
     """Return the bytes of a queue size, written as a size or in full packets ("35pkt").
-
-    `packet_bytes` is a full data packet on the wire (payload and header).
-    """
+    `packet_bytes` is a full data packet on the wire (payload and header)."""
     match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
     if match and match[3] and match[3].partition("+")[0] == "bdp":
         raise InputError(

@@ -92,10 +92,8 @@ class Transports:
 
 
 def transports(results: Sequence[Result]) -> Transports:
-    """Return the completion times of each transport, the ideal and the fair shares.
-
-    Raises InputError for one transport, or points that differ in traffic or topology.
-    """
+    """Return the completion times of each transport, the ideal and the fair shares. Raises
+    InputError for one transport, or points that differ in traffic or topology."""
     if keys := sweeps.differing(results):
         raise InputError(
             f"points differ in {', '.join(keys)}",
@@ -190,9 +188,7 @@ class Loads:
 
 def loads(results: Sequence[Result]) -> Loads:
     """Return the times over the ideal at each load, with those of fair shares on hashed paths.
-
-    Raises InputError unless the results have several values of traffic.load.
-    """
+    Raises InputError unless the results have several values of traffic.load."""
     if len({sweeps.resolved(result, LOAD) for result in results} - {None}) < 2:
         raise InputError(
             "--kind fct_vs_load needs a sweep over traffic.load",
@@ -529,10 +525,8 @@ def _axis(results: Sequence[Result], written: str) -> str:
 
 
 def _columns(result: Result) -> dict[str, float | None]:
-    """Return every number of a result by name: "fct_p99", "drops", "ttft_p99_ps".
-
-    Those of flow classes have a prefix: "wan.fct_p99".
-    """
+    """Return every number of a result by name: "fct_p99", "drops", "ttft_p99_ps". Those of flow
+    classes have a prefix: "wan.fct_p99"."""
     columns = dict(_numbers(result.summary))
     values = {metric.name: metric.of(result.summary) for metric in metrics()}
     columns |= {name: value for name, value in values.items() if isinstance(value, int | float)}

@@ -173,10 +173,8 @@ def _band(axes: Axes, curve: sweeps.Curve, scale: float) -> None:
 
 
 def throughput_cdf(results: Sequence[Result]) -> Picture:
-    """Draw the throughput of each point's finished flows, and of flows alone in the network.
-
-    Raises InputError if no flow is finished.
-    """
+    """Draw the throughput of each point's finished flows, and of flows alone in the network. Raises
+    InputError if no flow is finished."""
     figure, (axes,) = style.new_figure()
     for curve in sweeps.curves(sweeps.without_ideal(results)):
         rates = _rates_gbps(curve.results, "fct_ps")

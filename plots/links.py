@@ -214,9 +214,7 @@ def _colors() -> Colormap:
 
 def _draw_links(axes: Axes, drawing: Drawing, values: np.ndarray, norm: Normalize) -> None:
     """Draw both directions of each line in the color of its busiest cable, busiest lines on top.
-
-    Circuits that share a fiber are summed.
-    """
+    Circuits that share a fiber are summed."""
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 

@@ -601,10 +601,8 @@ def _circles(network: Network, circuits: Circuits) -> list[Circle]:
 
 
 def matchings(network: Network, number: int) -> list[tuple[int, Pairs]]:
-    """Return the start of each matching of a circuit switch, and its pairs of fibers (from, to).
-
-    If circuits follow the workload, the start is a slot instead of a time.
-    """
+    """Return the start of each matching of a circuit switch, and its pairs of fibers (from, to). If
+    circuits follow the workload, the start is a slot instead of a time."""
     assert network.circuits is not None
     circuits = network.circuits.with_unit_slots()
     ports = np.flatnonzero(circuits.of_port == number)

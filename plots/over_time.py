@@ -64,10 +64,8 @@ def timeseries(results: Sequence[Result]) -> Picture:
 def _panels(
     series: pl.DataFrame, flows_table: pl.DataFrame
 ) -> list[tuple[str, pl.DataFrame, str, str]]:
-    """Return the panels: axis label, rows with names of curves, column, column of the band.
-
-    Rows of flows have `end_ps`, the time of their end, null for unfinished ones.
-    """
+    """Return the panels: axis label, rows with names of curves, column, column of the band. Rows of
+    flows have `end_ps`, the time of their end, null for unfinished ones."""
 
     def rows(what: str) -> pl.DataFrame:
         found = series.filter(pl.col("entity") == what).with_columns(
@@ -137,10 +135,8 @@ MAX_NAMED = 30  # maximum number of switches named on the axis of paths
 
 
 def traced_flow(trace: FlowTrace, events: pl.DataFrame, state: Sequence[str]) -> Figure:
-    """Draw the panels of a trace for some events and state columns.
-
-    Raises InputError if no packet was sent.
-    """
+    """Draw the panels of a trace for some events and state columns. Raises InputError if no packet
+    was sent."""
     packets = events.filter(pl.col("seq").is_not_null())
     if not len(packets):
         raise InputError("no packet was sent: nothing to plot")

@@ -118,9 +118,7 @@ def metric_name(name: str) -> str:
 
 def for_people(labels: Sequence[str]) -> list[str]:
     """Return labels that begin with a transport as titles: "NDP, load 1" for "ndp:800g, load 1".
-
-    Presets stay if they tell labels apart.
-    """
+    Presets stay if they tell labels apart."""
     titles = []
     for label in labels:
         found = PRESET.match(label)

@@ -131,10 +131,8 @@ def _value(result: Result, axis: str) -> Any:
 
 
 def short_names(values: Iterable[str]) -> dict[str, str]:
-    """Return the short names of plugins: "mine:careful" for "./mine.py:careful".
-
-    Equal names keep as many folders as distinguish them.
-    """
+    """Return the short names of plugins: "mine:careful" for "./mine.py:careful". Equal names keep
+    as many folders as distinguish them."""
     found = {}
     for value in dict.fromkeys(values):
         path, colon, preset = value.partition(".py:")
@@ -320,10 +318,8 @@ def by_value(
 
 
 def by_transport(results: Sequence[Result], apart: Sequence[str] = ()) -> dict[str, Curve]:
-    """Return the curves of transports and other axes by label, except `apart` and the seed.
-
-    Raises InputError if only the ideal is left.
-    """
+    """Return the curves of transports and other axes by label, except `apart` and the seed. Raises
+    InputError if only the ideal is left."""
     found = curves(without_ideal(results), apart, named=True)
     finished = [one for one in found if spread(one.results, "fct_ps", "max") is not None]
     if not finished:
@@ -368,9 +364,7 @@ def bars(
     marks: Mapping[str, float] | None = None,
 ) -> None:
     """Draw a bar for each mean, with its value and name, and a dot for each of several seeds.
-
-    Values are right of `marks`, the rightmost mark of each name.
-    """
+    Values are right of `marks`, the rightmost mark of each name."""
     for place, ((name, point), color) in enumerate(zip(points.items(), colors, strict=True)):
         axes.barh(place, point.mean, height=0.6, color=color, alpha=0.75)
         seeds = point.values if len(point.values) > 1 else ()

@@ -539,10 +539,8 @@ MAX_CIRCUITS = 10  # limit on the circuits of a path; expanders of thousands of 
 
 
 class Moment(NamedTuple):
-    """Circuits when a rotor leaves the paths of an expander.
-
-    `partners` (int64[racks, switches]) are each rack's partners, or itself.
-    """
+    """Circuits when a rotor leaves the paths of an expander. `partners` (int64[racks, switches])
+    are each rack's partners, or itself."""
 
     at_ps: int
     partners: Ints

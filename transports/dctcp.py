@@ -179,10 +179,8 @@ def cut(env, tx, seq, alpha):
 
 
 def find_losses(env, tx, seq):
-    """Record packets sent long enough before ``seq`` as lost; return whether there are any.
-
-    Checks each packet once; the timeout finds lost retransmissions.
-    """
+    """Record packets sent long enough before ``seq`` as lost; return whether there are any. Checks
+    each packet once; the timeout finds lost retransmissions."""
     first = tx.checked
     tx.checked = max(first, seq - env.par.reordering + 1)
     return selective.lose_range(env, tx, first, tx.checked) > 0

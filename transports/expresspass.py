@@ -101,10 +101,8 @@ GOT = 0
 
 
 def control_packets(params, packets, bdp_packets):
-    """Return a request, a stop, a credit per packet, and the credits left at the end.
-
-    The latter are a round trip's worth, at twice the initial rate.
-    """
+    """Return a request, a stop, a credit per packet, and the credits left at the end. The latter
+    are a round trip's worth, at twice the initial rate."""
     initial_rate = params["initial_rate"] * (packets / SHORT_FLOW).clip(max=1.0)
     return 2 + packets + bdp_packets * (2 * initial_rate).clip(max=1.0)
 

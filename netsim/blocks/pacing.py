@@ -25,10 +25,8 @@ def line_bps(ps_per_byte_q20):
 
 
 def gap_ps(n_bytes, rate_bps):
-    """Return the time of ``n_bytes`` at ``rate_bps``, rounded down.
-
-    The product fits for up to 1.15 million bytes; a packet has at most 65,535.
-    """
+    """Return the time of ``n_bytes`` at ``rate_bps``, rounded down. The product fits for up to 1.15
+    million bytes; a packet has at most 65,535."""
     return PS_BITS * n_bytes // rate_bps
 
 
@@ -39,8 +37,6 @@ def sent(tx, now, n_bytes, rate_bps):
 
 
 def change_rate(tx, n_bytes, old_bps, new_bps):
-    """Update the next send time of a flow that waits after a packet of ``n_bytes``.
-
-    The next packet may leave when it could have if the last one had been sent at the new rate.
-    """
+    """Update the next send time of a flow that waits after a packet of ``n_bytes``. The next packet
+    may leave when it could have if the last one had been sent at the new rate."""
     tx.next_send_ps += gap_ps(n_bytes, new_bps) - gap_ps(n_bytes, old_bps)

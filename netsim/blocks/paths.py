@@ -202,10 +202,8 @@ def _any(env, tx):
 
 
 def answer(env, rx, pkt):
-    """Make replies leave by the port that ``pkt`` arrived on, if entropies choose ports.
-
-    Otherwise all replies to a flow that uses every port would take one port, which may be down.
-    """
+    """Make replies leave by the port that ``pkt`` arrived on, if entropies choose ports. Otherwise
+    all replies to a flow that uses every port would take one port, which may be down."""
     if env.par.pair_by_entropy != 0:
         rx.entropy = int(pkt.entropy)
 

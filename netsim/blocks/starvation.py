@@ -23,11 +23,8 @@ CLASSES = 8
 
 
 def on_data(env, now, pkt):
-    """Count a data packet.
-
-    The link was idle if the time since the last packet exceeds this packet's transmission time plus
-    a quarter of a full packet, an allowance for control packets.
-    """
+    """Count a data packet. The link was idle if the time since the last packet exceeds this
+    packet's transmission time plus a quarter of a full packet, an allowance for control packets."""
     host = env.host
     own_ps = serialization_ps(int(pkt.size_bytes), host.ps_per_byte_q20)
     if now - host.last_ps > own_ps + packet_time(env) // 4:

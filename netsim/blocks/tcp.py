@@ -260,10 +260,8 @@ def lose_below(env, tx, limit):
 
 
 def decide_slots(env, tx):
-    """Decide the slots that ended before a transmission that has arrived.
-
-    Outside recovery, packets may be reordered by a quarter of a round trip.
-    """
+    """Decide the slots that ended before a transmission that has arrived. Outside recovery, packets
+    may be reordered by a quarter of a round trip."""
     reordering_ps = tx.min_rtt_ps // 4 if tx.in_recovery == 0 else 0
     while tx.slot_oldest < tx.slot:
         k = tx.slot_oldest % N_SLOTS

@@ -142,10 +142,8 @@ class LazyGroup(click.Group):
 
 
 def _keep_fonts() -> None:
-    """Keep matplotlib's font cache in netsim's cache, unless MPLCONFIGDIR is set.
-
-    The user's settings (matplotlibrc) still apply.
-    """
+    """Keep matplotlib's font cache in netsim's cache, unless MPLCONFIGDIR is set. The user's
+    settings (matplotlibrc) still apply."""
     if "MPLCONFIGDIR" in os.environ:
         return
     from netsim.engine.compiling.cache import own_folder
@@ -186,10 +184,8 @@ NO_READER = (errno.EPIPE, errno.EBADF, errno.EIO)
 
 
 class Tolerant:
-    """A text stream that discards output once it has no reader.
-
-    Other errors, such as a full disk, raise RunError unless `always` is set.
-    """
+    """A text stream that discards output once it has no reader. Other errors, such as a full disk,
+    raise RunError unless `always` is set."""
 
     def __init__(self, stream: TextIO, *, always: bool) -> None:
         self._stream = stream

@@ -223,10 +223,8 @@ def cases(
 
 
 def standard_size(topology: str, hosts: int) -> str:
-    """Return the bytes per host that make HOPS packet-hops, with their unit.
-
-    A packet to the far side of the tree and its acknowledgment each cross two links per tier.
-    """
+    """Return the bytes per host that make HOPS packet-hops, with their unit. A packet to the far
+    side of the tree and its acknowledgment each cross two links per tier."""
     packets = HOPS // (4 * TOPOLOGIES[topology] * hosts)
     return f"{max(1, packets) * PAYLOAD_BYTES}B"
 

@@ -141,10 +141,8 @@ def _kind_of(name: str) -> str:
 def check_plugin(
     subject: str, testbed: Testbed, cases: Sequence[str] | None, *, as_json: bool
 ) -> None:
-    """Run the cases and print each finding when it is known, or all as JSON.
-
-    Raises FailedRun if `subject`, a file or a name, fails a case.
-    """
+    """Run the cases and print each finding when it is known, or all as JSON. Raises FailedRun if
+    `subject`, a file or a name, fails a case."""
     from netsim.conformance import each, failures
 
     def hung(finding: Finding) -> None:
@@ -389,10 +387,8 @@ def new_command(kind: str, name: str, directory: Path) -> None:
 
 
 def written_files(word: str, name: str, directory: Path) -> dict[Path, str]:
-    """Return path and text of the template `word`, its test and its experiment, as `name`.
-
-    Raises InputError if the name is invalid or taken, or a file exists.
-    """
+    """Return path and text of the template `word`, its test and its experiment, as `name`. Raises
+    InputError if the name is invalid or taken, or a file exists."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
         hint = f"letters, digits and underscores, such as {word}"
         raise InputError(f'invalid plugin name "{name}"', hint=hint)

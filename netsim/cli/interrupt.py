@@ -66,10 +66,8 @@ class Interruption:
     def watching(
         self, report: Callable[[Progress], None] | None = None
     ) -> Callable[[Progress], None]:
-        """Return the progress callback of a new run; it calls `report`.
-
-        Signals interrupt at once until the run drives the engine.
-        """
+        """Return the progress callback of a new run; it calls `report`. Signals interrupt at once
+        until the run drives the engine."""
         self.at_once, self._in_chunk = True, False
 
         def note(progress: Progress) -> None:

@@ -160,9 +160,7 @@ def describe(
     progress: Progress, speed: Speed, *, rest_s: float | None = None, age_s: float = 0.0
 ) -> str:
     """Return one line about the progress `age_s` seconds ago; a narrow terminal cuts off its end.
-
-    `rest_s` is the time in seconds that later points will take.
-    """
+    `rest_s` is the time in seconds that later points will take."""
     if progress.phase == "compile":
         return "compiling (10 to 30 s, cached)"
     if progress.phase == "load":

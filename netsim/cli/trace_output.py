@@ -323,9 +323,7 @@ class TraceOutputs(NamedTuple):
 
 def flow_json(trace: FlowTrace, events: pl.DataFrame, limit: int | None) -> dict[str, Any]:
     """Return a flow's trace as JSON: the flow, `limit` events (0: all), its time by segment type.
-
-    Rows have no null values.
-    """
+    Rows have no null values."""
     tables = {"events": events.head(limit) if limit else events, "segments": trace.segments}
     rest = {one.name: getattr(trace, one.name) for one in fields(trace) if one.name not in tables}
     rows = {

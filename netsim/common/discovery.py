@@ -35,10 +35,8 @@ FIRST = "p2p_512"  # experiment to start with
 
 
 def modules(folder: str) -> dict[str, str]:
-    """The files in each package called `folder`: stem -> module, which is not imported.
-
-    The simulator's own come first. A leading underscore hides a file.
-    """
+    """The files in each package called `folder`: stem -> module, which is not imported. The
+    simulator's own come first. A leading underscore hides a file."""
     found: dict[str, str] = {}
     for base in ("netsim", *APPLICATIONS):
         spec = find_spec(f"{base}.{folder}")

@@ -52,10 +52,8 @@ def user_path(name: str, directory: Path) -> Path:
 
 
 def path_problem(name: str, reserve: int = 0) -> str:
-    """Return why a file cannot have that name, or "".
-
-    `reserve` bytes are kept for a suffix of the last part.
-    """
+    """Return why a file cannot have that name, or "". `reserve` bytes are kept for a suffix of the
+    last part."""
     if "\0" in name:
         return "is not a file name: it contains a NUL"
     try:
@@ -90,10 +88,8 @@ def locate(name: str, directory: Path, known: Mapping[str, Path], what: str) -> 
 
 
 def file_size(path: Path) -> int:
-    """Return a file's size in bytes. Raises InputError unless it is readable.
-
-    Pipes and devices are refused, as reading one may never end.
-    """
+    """Return a file's size in bytes. Raises InputError unless it is readable. Pipes and devices are
+    refused, as reading one may never end."""
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
@@ -162,9 +158,7 @@ def unreadable(path: Path, error: Exception) -> InputError:
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file with their numbers, without comments (#) and empty lines.
-
-    Raises InputError if the file cannot be read.
-    """
+    Raises InputError if the file cannot be read."""
     for number, line in enumerate(read_text(path).splitlines(), 1):
         content = line.split("#", 1)[0].strip()
         if content:
@@ -172,10 +166,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_json(path: Path, **how: Any) -> Any:
-    """Return the value in a JSON file; ``how`` goes to `json.loads`.
-
-    Raises InputError naming the file, and the line if there is one.
-    """
+    """Return the value in a JSON file; ``how`` goes to `json.loads`. Raises InputError naming the
+    file, and the line if there is one."""
     text = read_text(path)
 
     def number(digits: str) -> int:
@@ -282,10 +274,8 @@ def bounded(what: str, word: str, least: int = 0, below: int = 1 << 31) -> int:
 
 
 def read_distribution(path: Path, what: str, most: int) -> list[tuple[int, float]]:
-    """Read a cumulative distribution: a number up to `most` and a probability on each line.
-
-    Neither decreases. Probabilities end at 1, or at 100 if they are percentages.
-    """
+    """Read a cumulative distribution: a number up to `most` and a probability on each line. Neither
+    decreases. Probabilities end at 1, or at 100 if they are percentages."""
     points: list[tuple[int, float]] = []
     number = 0
     for number, line in read_lines(path):

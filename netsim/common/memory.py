@@ -14,10 +14,8 @@ UNCHECKED_BYTES = 16_000_000  # size below which memory is not checked
 
 
 def available_bytes(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = CGROUP) -> int | None:
-    """Return the bytes that this process can still allocate; None if unknown.
-
-    The lesser of the machine's free memory and the rest of a container's limit.
-    """
+    """Return the bytes that this process can still allocate; None if unknown. The lesser of the
+    machine's free memory and the rest of a container's limit."""
     limits = [*_machine(meminfo), *_container(cgroup)]
     return min(limits, default=None)
 
@@ -35,10 +33,8 @@ def own_cores() -> set[int]:
 
 
 def require_room(n_bytes: float, *, what: str, key: str | None = None) -> None:
-    """Raise InputError if creating `what` takes more memory than is available.
-
-    Call it with an estimate before allocating: a short text can ask for any amount.
-    """
+    """Raise InputError if creating `what` takes more memory than is available. Call it with an
+    estimate before allocating: a short text can ask for any amount."""
     if n_bytes < UNCHECKED_BYTES:
         return
     room = available_bytes()

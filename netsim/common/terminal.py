@@ -22,10 +22,8 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Column:
-    """A column of a `Wide` table. The higher its rank, the sooner it is left out; never at 0.
-
-    Of equal ranks, the last column goes first.
-    """
+    """A column of a `Wide` table. The higher its rank, the sooner it is left out; never at 0. Of
+    equal ranks, the last column goes first."""
 
     header: str
     cells: list[str]
@@ -76,10 +74,8 @@ class Wide:
         return Wide(kept, self.title, self.elsewhere), left_out
 
     def split(self, width: int) -> Iterator[Wide]:
-        """Tables that fit, one below the other, each with the columns that name the rows.
-
-        Those are the text columns on the left; they wrap if there is no room beside them.
-        """
+        """Tables that fit, one below the other, each with the columns that name the rows. Those are
+        the text columns on the left; they wrap if there is no room beside them."""
         names = self.columns[:1]
         for column in self.columns[1:]:
             if not column.left:

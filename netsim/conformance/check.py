@@ -56,10 +56,8 @@ FUNCTIONS = {
 
 
 def kind_of(file: str | Path) -> str:
-    """Return the kind of the plugin in a .py file, by the functions that it defines.
-
-    Raises InputError if the file cannot be loaded or has functions of no kind, or of several.
-    """
+    """Return the kind of the plugin in a .py file, by the functions that it defines. Raises
+    InputError if the file cannot be loaded or has functions of no kind, or of several."""
     module = registry.load(Path(file).resolve(), shown=str(file))
     found = [kind for kind, names in FUNCTIONS.items() if any(hasattr(module, n) for n in names)]
     if "traffic" in found:  # a program shares on_timer with transports

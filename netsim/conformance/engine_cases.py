@@ -364,10 +364,8 @@ TRANSPORT += DETERMINISM
 
 
 def jain(shares: np.ndarray) -> float:
-    """Jain's fairness index: 1 if all shares are equal, 1/n if one has everything.
-
-    Jain, Chiu and Hawe, DEC-TR-301, 1984.
-    """
+    """Jain's fairness index: 1 if all shares are equal, 1/n if one has everything. Jain, Chiu and
+    Hawe, DEC-TR-301, 1984."""
     total = float(shares.sum())
     return total * total / (shares.size * float((shares * shares).sum())) if total else 0.0
 

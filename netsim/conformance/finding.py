@@ -54,10 +54,8 @@ class Case:
 
 
 class Cases(list[Case]):
-    """The cases for a kind of plugin, in the order in which they run.
-
-    Called with a name and one line about it, it returns a decorator that adds a case.
-    """
+    """The cases for a kind of plugin, in the order in which they run. Called with a name and one
+    line about it, it returns a decorator that adds a case."""
 
     def add(self, name: str, about: str, run: Any, *needs: str, **more: Any) -> None:
         """Add a case."""

@@ -117,9 +117,7 @@ class Run:
 @dataclass(frozen=True)
 class Testbed:
     """A transport with its parameters, on small networks; `seed` determines all randomness.
-
-    `on_hang` is called, in another thread, if compiled code does not return.
-    """
+    `on_hang` is called, in another thread, if compiled code does not return."""
 
     KIND: ClassVar[str] = "transport"
     plugin: Plugin
@@ -136,10 +134,7 @@ class Testbed:
         cls, named: str | Path, *, settings: Settings = None, seed: int = 1, long: bool = False
     ) -> Self:
         """Return the testbed of a plugin, by name or file, and settings as written: parameters, or
-        keys of [fabric].
-
-        Raises InputError if the plugin or a setting is unknown or wrong.
-        """
+        keys of [fabric]. Raises InputError if the plugin or a setting is unknown or wrong."""
         name, preset = registry.split_preset(str(named))
         plugin = registry.find(cls.KIND, name)
         file, given = str(plugin.path), settings or {}
@@ -328,10 +323,8 @@ QUIET_PS = 10**10  # time within which a network must drain once its flows have 
 
 @dataclass(frozen=True)
 class FabricTestbed(Testbed):
-    """The plugin that the key `CHOICE` of [fabric] names, with other keys, on small networks.
-
-    Hosts send datagrams, each once, at line rate.
-    """
+    """The plugin that the key `CHOICE` of [fabric] names, with other keys, on small networks. Hosts
+    send datagrams, each once, at line rate."""
 
     CHOICE: ClassVar[str]
     named: str = ""

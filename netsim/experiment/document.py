@@ -44,10 +44,8 @@ def category(key: str) -> str:
 
 
 def as_tree(content: Mapping[str, Any]) -> Tree:
-    """Return a copy of a dictionary with mappings, tuples and paths as TOML values.
-
-    Raises InputError, without a file, for values that TOML does not have.
-    """
+    """Return a copy of a dictionary with mappings, tuples and paths as TOML values. Raises
+    InputError, without a file, for values that TOML does not have."""
 
     def plain(value: Any, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
@@ -66,11 +64,8 @@ def as_tree(content: Mapping[str, Any]) -> Tree:
 
 
 def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
-    """Apply "dotted.path=value" texts to `tree`; return the paths.
-
-    A value is TOML, or else plain text: `seed=3`, `traffic.load=[0.1, 0.2]`, `transport=ndp`,
-    `topology.host_rate=100Gbps`.
-    """
+    """Apply "dotted.path=value" texts to `tree`; return the paths. A value is TOML, or else plain
+    text: `seed=3`, `traffic.load=[0.1, 0.2]`, `transport=ndp`, `topology.host_rate=100Gbps`."""
     errors: list[InputError] = []
     paths: list[str] = []
     for override in overrides:
@@ -151,10 +146,8 @@ T = TypeVar("T")
 
 @dataclass
 class ErrorCollector:
-    """The errors in a file and in its overrides, whose dotted paths are `overridden`.
-
-    Sections that points share are checked once, so their errors are reported once.
-    """
+    """The errors in a file and in its overrides, whose dotted paths are `overridden`. Sections that
+    points share are checked once, so their errors are reported once."""
 
     file: str
     overridden: Sequence[str] = ()
@@ -167,9 +160,7 @@ class ErrorCollector:
 
     def once(self, key: str, memo: str, resolve: Callable[[], T]) -> T | None:
         """Return the result of `resolve`, called once per `memo`; None after noting its errors.
-
-        `key` is the parent key for errors without a file.
-        """
+        `key` is the parent key for errors without a file."""
         if memo not in self._memo:
             try:
                 self._memo[memo] = resolve()

@@ -35,10 +35,8 @@ Ints = np.ndarray
 
 
 def link_faults(point: Point, network: Network) -> LinkFaults | None:
-    """Return the faults of all links, None if there are none.
-
-    Raises InputError, without a file, if a section matches no link or lacks an end.
-    """
+    """Return the faults of all links, None if there are none. Raises InputError, without a file, if
+    a section matches no link or lacks an end."""
     if not point.faults:
         soonest = {
             "convergence_delay": min(time for _, time in point.routing.convergence_delay),
@@ -96,10 +94,8 @@ def queue_rates(point: Point, network: Network) -> Ints:
 
 
 def ports_named(written: str, network: Network) -> Ints:
-    """Return the ports that a pattern of links or nodes matches, as in [faults].
-
-    Raises InputError, without a key, if there are none.
-    """
+    """Return the ports that a pattern of links or nodes matches, as in [faults]. Raises InputError,
+    without a key, if there are none."""
     is_links = LINK_PATTERN.fullmatch(written) is not None
     links, node = (written, None) if is_links else (None, written.strip())
     try:
@@ -109,10 +105,8 @@ def ports_named(written: str, network: Network) -> Ints:
 
 
 def parts_named(links: str | None, node: str | None, section: str, network: Network) -> list[Ints]:
-    """Return the ports of a section, in parts that fail together: cables, directions, nodes.
-
-    Either `links` or `node` is None; `section` is for errors.
-    """
+    """Return the ports of a section, in parts that fail together: cables, directions, nodes. Either
+    `links` or `node` is None; `section` is for errors."""
     names = np.array([network.node_name(one) for one in range(network.n_nodes)])
     circuits = _by_circuit_switch(links, node, network, names)
     if circuits:
@@ -145,11 +139,8 @@ def parts_named(links: str | None, node: str | None, section: str, network: Netw
 def _by_circuit_switch(
     links: str | None, node: str | None, network: Network, names: Ints
 ) -> list[Ints]:
-    """Return the ports of a pattern that matches a circuit switch and no node.
-
-    As a node it means all circuits through the switch; at one end of a link, those through one
-    fiber.
-    """
+    """Return the ports of a pattern that matches a circuit switch and no node. As a node it means
+    all circuits through the switch; at one end of a link, those through one fiber."""
     circuits = network.circuits
     if circuits is None:
         return []
@@ -209,10 +200,8 @@ def _no_match(pattern: str, what: str, key: str, names: np.ndarray, network: Net
 
 
 def _random_outages(name: str, use: FaultSection, parts: list[Ints], point: Point) -> Ints:
-    """Return rows of (port, from, until): each part fails and recovers after exponential times.
-
-    The outages of a part depend only on the seed, the section's name and the part's first port.
-    """
+    """Return rows of (port, from, until): each part fails and recovers after exponential times. The
+    outages of a part depend only on the seed, the section's name and the part's first port."""
     assert use.mtbf is not None
     assert use.mttr is not None
     stop_ps = HORIZON_PS if point.end_ps is None else point.end_ps

@@ -404,10 +404,8 @@ class PluginResolver:
         return self._errors.once(section, f"plugin {section} {kind}", resolve)
 
     def use(self, section: str, table: Any, axes: Mapping[str, Any]) -> PluginSpec | None:
-        """Return the plugin of a section with its parameters; None after noting errors.
-
-        If the section is one of the point's `axes`, errors name the table by its label.
-        """
+        """Return the plugin of a section with its parameters; None after noting errors. If the
+        section is one of the point's `axes`, errors name the table by its label."""
         if not isinstance(table, dict):
             return None  # missing, or noted when sweeps were expanded
         kind = table.get("kind")

@@ -41,10 +41,8 @@ UNKNOWN = "unknown key"
 
 
 def fabric_defaults(module: ModuleType, preset: str | None) -> Mapping[str, Any]:
-    """Return the [fabric] table that a transport expects: `FABRIC` and `PRESET_FABRIC[preset]`.
-
-    A plugin given as a path is relative to the transport.
-    """
+    """Return the [fabric] table that a transport expects: `FABRIC` and `PRESET_FABRIC[preset]`. A
+    plugin given as a path is relative to the transport."""
     presets = getattr(module, "PRESET_FABRIC", {})
     defaults = merge(getattr(module, "FABRIC", {}), presets.get(preset, {}))
     for key in FABRIC_PLUGINS:
@@ -64,10 +62,8 @@ def merge(defaults: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, 
 
 @dataclass(frozen=True)
 class FabricTable:
-    """A [fabric] table and its plugins by key.
-
-    `known` are the keys of `table` that it may have, `unknown` the errors for the others.
-    """
+    """A [fabric] table and its plugins by key. `known` are the keys of `table` that it may have,
+    `unknown` the errors for the others."""
 
     table: Mapping[str, Any]
     plugins: Mapping[str, Plugin]
@@ -96,10 +92,8 @@ class FabricTable:
 
 
 def plugin_of(table: Mapping[str, Any], key: str) -> str:
-    """Return the plugin (with any preset) that a key of a [fabric] table names.
-
-    Raises InputError, without a file, if it is not a name.
-    """
+    """Return the plugin (with any preset) that a key of a [fabric] table names. Raises InputError,
+    without a file, if it is not a name."""
     name = table.get(key, keys_of(Fabric)[key].default)
     if not isinstance(name, str):
         hint = f"one of {', '.join(registry.names(FABRIC_PLUGINS[key]))}"
@@ -275,10 +269,8 @@ def _refused(choice: str, fabric: Fabric, packets: PacketFormat) -> Iterator[Inp
 
 
 def report_queue_sizes(points: Sequence[Point]) -> Iterator[str]:
-    """Yield lines with the sizes in bdp at each kind of port, once for equal points.
-
-    Builds each point's network. Raises InputError if that fails.
-    """
+    """Yield lines with the sizes in bdp at each kind of port, once for equal points. Builds each
+    point's network. Raises InputError if that fails."""
     lines: dict[tuple[str, ...], str] = {}
     for point in points:
         if not point.fabric.has_bdp_sizes:

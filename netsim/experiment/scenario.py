@@ -588,10 +588,8 @@ def _memory_error(what: str, error: MemoryError, point: Point) -> InputError:
 def _final_fabric(
     point: Point, network: Network, faults: LinkFaults | None
 ) -> tuple[Fabric, PortSizes | None]:
-    """Return the fabric with its final sizes, and those sizes if they differ between ports.
-
-    Raises InputError, without a file, for sizes that conflict at some ports.
-    """
+    """Return the fabric with its final sizes, and those sizes if they differ between ports. Raises
+    InputError, without a file, for sizes that conflict at some ports."""
     fastest = network
     if faults is not None:
         fastest = replace(network, port_rate_bps=faults.fastest_bps(network))

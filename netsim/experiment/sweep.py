@@ -106,10 +106,8 @@ def _counts(fabric: Tree, find: Finder) -> list[str]:
 
 
 def _fixed(path: str, table: Tree, counts: Sequence[str]) -> list[Variant]:
-    """Return all variants of a fixed section, with axes at any depth.
-
-    `counts` are the paths of integers, for which "1..4" is a range.
-    """
+    """Return all variants of a fixed section, with axes at any depth. `counts` are the paths of
+    integers, for which "1..4" is a range."""
     errors: list[InputError] = []
     parts: list[list[Variant]] = []
     for name, value in table.items():
@@ -235,10 +233,8 @@ def _pop_label(section: str, table: Tree) -> str:
 
 
 def _labels(tables: Sequence[Tree]) -> list[str]:
-    """Return a name for each plugin of an axis: its kind and distinguishing parameters.
-
-    Lists are axes of their own, and are included only if names are otherwise equal.
-    """
+    """Return a name for each plugin of an axis: its kind and distinguishing parameters. Lists are
+    axes of their own, and are included only if names are otherwise equal."""
     known: dict[tuple[str, str], Counter[str]] = {}
     kinds = [repr(table.get("kind")) for table in tables]
     for kind, table in zip(kinds, tables, strict=True):

@@ -65,10 +65,8 @@ def line(
 def chart(
     title: str, x: str, y: str, lines: Sequence[Part], *, log: str = "", names: Sequence[str] = ()
 ) -> Part:
-    """Return a chart with axes titled `x` and `y`; `log` has the letters of logarithmic axes.
-
-    With `names`, x counts these names from 0.
-    """
+    """Return a chart with axes titled `x` and `y`; `log` has the letters of logarithmic axes. With
+    `names`, x counts these names from 0."""
     return {
         "kind": "chart", "title": title, "x": x, "y": y, "lines": list(lines), "log": log,
         "names": list(names),
@@ -83,10 +81,8 @@ def grid(parts: Sequence[Part]) -> Part:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], *, links: Sequence[int] = ()
 ) -> Part:
-    """Return a table that can be sorted; cells are texts or numbers.
-
-    `links` are lines of the network drawing that the rows mark when clicked, -1 for none.
-    """
+    """Return a table that can be sorted; cells are texts or numbers. `links` are lines of the
+    network drawing that the rows mark when clicked, -1 for none."""
     cells = [[_cell(one) for one in row] for row in rows[:MAX_ROWS]]
     return {"kind": "table", "columns": list(columns), "rows": cells,
             "all": len(rows), "links": list(links)}  # fmt: skip
@@ -102,10 +98,8 @@ def _cell(value: Any) -> Any:
 def heatmap(
     title: str, rows: Sequence[str], times: ArrayLike, unit: str, values: Mapping[str, NDArray[Any]]
 ) -> Part:
-    """Return rows against time: `values` are float[rows, times] by the name of a quantity.
-
-    `times` (in `unit`) are the ends of the intervals, the first of which begins at 0.
-    """
+    """Return rows against time: `values` are float[rows, times] by the name of a quantity. `times`
+    (in `unit`) are the ends of the intervals, the first of which begins at 0."""
     levels = {}
     for name, matrix in values.items():
         top = 100.0 if name == USED else float(np.nanmax(matrix, initial=0)) or 1.0

@@ -400,10 +400,8 @@ class NetworkBuilder:
 
 
 def _ports(cables: Ints) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
-    """Return the ends of cables in the order of ports, and the node and peer of each port.
-
-    Ends are numbered in the order in which cables were added; a stable sort by node numbers ports.
-    """
+    """Return the ends of cables in the order of ports, and the node and peer of each port. Ends are
+    numbered in the order in which cables were added; a stable sort by node numbers ports."""
     ends = cables[:, :2].astype(np.int32).reshape(-1)
     order = np.argsort(ends, kind="stable")
     port_of_end = np.empty(order.size, np.int32)

@@ -252,8 +252,7 @@ class Fabric:
 
     @property
     def coupled(self) -> bool:
-        """Whether the discipline has the ports of a switch act together, which pausing
-        requires."""
+        """Whether the discipline has the ports of a switch act together, which pausing requires."""
         return bool(getattr(self.queue.module, "COUPLED", False))
 
     @property

@@ -30,10 +30,8 @@ NOMINAL = 0  # rate that means the link's own rate
 
 @dataclass(frozen=True)
 class CarrierDelays:
-    """Delays until a host notices a change of its own port, and of another host's port.
-
-    `NEVER` for another host's port: not at all.
-    """
+    """Delays until a host notices a change of its own port, and of another host's port. `NEVER` for
+    another host's port: not at all."""
 
     own_ps: int
     other_ps: int

@@ -399,10 +399,8 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """The same network with a host for each reduction unit after its own hosts.
-
-    `unit`, int64[n_hosts], is the unit of each host.
-    """
+    """The same network with a host for each reduction unit after its own hosts. `unit`,
+    int64[n_hosts], is the unit of each host."""
 
     network: Network
     unit: NDArray[np.int64]

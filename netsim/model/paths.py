@@ -129,10 +129,8 @@ MAX_STEPS = 3_000_000  # most candidate ports; beyond, only paths to some edge s
 
 
 class Distance(NamedTuple):
-    """Pairs of hosts that are `links` apart: their share of all pairs, fewest and most paths.
-
-    `by` names the routing table if the network has several.
-    """
+    """Pairs of hosts that are `links` apart: their share of all pairs, fewest and most paths. `by`
+    names the routing table if the network has several."""
 
     links: int
     share: float
@@ -309,11 +307,8 @@ MAX_FLOW, TIERS = "max-flow", "narrowest tier"
 
 
 class Bisection(NamedTuple):
-    """A rate in one direction, and `how` it was found.
-
-    MAX_FLOW, or TIERS (half of the smallest capacity between two tiers) if the network is too
-    irregular.
-    """
+    """A rate in one direction, and `how` it was found. MAX_FLOW, or TIERS (half of the smallest
+    capacity between two tiers) if the network is too irregular."""
 
     rate_bps: int
     how: str

@@ -249,11 +249,8 @@ PATTERN_PARAMS = [
 def destinations(
     given: Mapping[str, Any], network: Network, rng: np.random.Generator
 ) -> Destinations:
-    """Return the destinations of a pattern, `given` as PATTERN_PARAMS.
-
-    Only random_permutation draws. Raises InputError for a pattern that the hosts do not fit, or in
-    which none sends.
-    """
+    """Return the destinations of a pattern, `given` as PATTERN_PARAMS. Only random_permutation
+    draws. Raises InputError for a pattern that the hosts do not fit, or in which none sends."""
     n, shape = network.n_hosts, network.shape
     if given["shape"] is not None:
         try:
@@ -289,10 +286,8 @@ def name_tables(
 
 
 def derangement(n: int, rng: np.random.Generator) -> Ints:
-    """Return a permutation of 0..n-1 without fixed points, each equally likely; n >= 2.
-
-    Draws permutations until one has no fixed point: e draws on average.
-    """
+    """Return a permutation of 0..n-1 without fixed points, each equally likely; n >= 2. Draws
+    permutations until one has no fixed point: e draws on average."""
     identity = np.arange(n)
     while True:
         permutation = rng.permutation(n)

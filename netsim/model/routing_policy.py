@@ -218,10 +218,8 @@ def _by_circuit(wiring: Wiring) -> Flags:
 
 @dataclass(frozen=True)
 class NamedRouting:
-    """A routing table: its name, which results report, and the routing that makes it.
-
-    At most one in a policy is a `TimeSlotRouting`.
-    """
+    """A routing table: its name, which results report, and the routing that makes it. At most one
+    in a policy is a `TimeSlotRouting`."""
 
     name: str
     routing: Routing = shortest_paths

@@ -280,10 +280,8 @@ def _tree(path: Path, totals: Mapping[str, int], by_number: Mapping[int, _Tier])
 
 
 def format_topo(tree: Tree) -> str:
-    """Return the .topo file of a tree of two or three tiers, all cables of one rate.
-
-    Raises InputError for a tree that such a file cannot describe.
-    """
+    """Return the .topo file of a tree of two or three tiers, all cables of one rate. Raises
+    InputError for a tree that such a file cannot describe."""
     if tree.tiers > 3:
         raise InputError("more than three tiers", key="topology.tiers")
     if len(set(tree.rates_bps)) > 1:

@@ -86,11 +86,8 @@ class PluginSpec:
 
 
 def find(kind: str, name: str, *, relative_to: Path | None = None) -> Plugin:
-    """Return the plugin of that kind and name; `InputError` if unknown or broken.
-
-    `name` has no preset (see `split_preset`). A path is relative to `relative_to` or the working
-    directory.
-    """
+    """Return the plugin of that kind and name; `InputError` if unknown or broken. `name` has no
+    preset (see `split_preset`). A path is relative to `relative_to` or the working directory."""
     if name.endswith(".py"):
         path = ((relative_to or Path()) / name).resolve()
         return _inspect(kind, name, load(path, shown=name))
@@ -205,10 +202,8 @@ _untrusted: ContextVar[bool] = ContextVar("untrusted", default=False)
 
 @contextmanager
 def untrusted() -> Iterator[None]:
-    """A context that refuses to load plugin files: the user did not name them.
-
-    A file that this process has loaded, and that has not changed since, is allowed.
-    """
+    """A context that refuses to load plugin files: the user did not name them. A file that this
+    process has loaded, and that has not changed since, is allowed."""
     before = _untrusted.set(True)
     try:
         yield
@@ -263,10 +258,8 @@ def module_name(path: Path) -> str:
 
 @contextmanager
 def blamed(what: str, file: str) -> Iterator[None]:
-    """A context that turns what a plugin's code raises, exits included, into an `InputError`.
-
-    The message begins with `what`. Ctrl-C is not caught.
-    """
+    """A context that turns what a plugin's code raises, exits included, into an `InputError`. The
+    message begins with `what`. Ctrl-C is not caught."""
     try:
         yield
     except InputError as error:
@@ -331,10 +324,8 @@ def _digest(file: Path) -> str:
 
 
 def loaded_files(path: Path) -> dict[Path, str]:
-    """Return the plugin file at `path` and the modules next to it that it imported.
-
-    Maps each file, itself first, to the SHA-256 of what was loaded; empty if `path` is not loaded.
-    """
+    """Return the plugin file at `path` and the modules next to it that it imported. Maps each file,
+    itself first, to the SHA-256 of what was loaded; empty if `path` is not loaded."""
     known = _loaded.get(path)
     return dict(known.contents) if known is not None else {}
 
@@ -343,10 +334,8 @@ def loaded_files(path: Path) -> dict[Path, str]:
 
 
 def call(use: PluginSpec, function: str, *args: Any) -> Any:
-    """Return what a plugin's function returns; if it fails, raise InputError with file and line.
-
-    An InputError of the function itself passes unchanged.
-    """
+    """Return what a plugin's function returns; if it fails, raise InputError with file and line. An
+    InputError of the function itself passes unchanged."""
     with _blamed(use, function):
         return getattr(use.module, function)(*args)
 

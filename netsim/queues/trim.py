@@ -79,10 +79,8 @@ def fits(env, port, cls, pkt, most_bytes):
 
 
 def makes_room(env, now, port, pkt):
-    """Flip a coin; on heads, trim the last waiting packet instead of the arriving one.
-
-    Otherwise one of several synchronized senders would always lose.
-    """
+    """Flip a coin; on heads, trim the last waiting packet instead of the arriving one. Otherwise
+    one of several synchronized senders would always lose."""
     bulk = class_of(env, port, BULK)
     coin = rand32(env.par.seed, PURPOSE_TRIM, int(port.number), port.coins) & 1
     port.coins += 1

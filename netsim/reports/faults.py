@@ -117,9 +117,7 @@ def _outages(network: Network, faults: LinkFaults) -> Table:
 
 def _intervals(network: Network, faults: LinkFaults) -> list[Table]:
     """Return intervals with another rate or with loss; each ends where its link's next one begins.
-
-    The value of loss is the loss probability of a packet of one byte.
-    """
+    The value of loss is the loss probability of a packet of one byte."""
     n = faults.interval_start_ps.size
     port = np.repeat(np.arange(network.n_ports), np.diff(faults.interval_ptr))
     until = np.append(faults.interval_start_ps[1:], NONE)

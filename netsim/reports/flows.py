@@ -287,10 +287,8 @@ def relay_metrics(scenario: Scenario) -> dict[str, dict[str, int]]:
 
 
 def fair_metrics(point: Point, scenario: Scenario) -> dict[str, dict[str, float]]:
-    """Return completion times with max-min fair shares on the ECMP paths of the flows.
-
-    Return {} unless each flow, or each of its port pairs, has one path and fair shares are defined.
-    """
+    """Return completion times with max-min fair shares on the ECMP paths of the flows. Return {}
+    unless each flow, or each of its port pairs, has one path and fair shares are defined."""
     network, fabric, load = scenario.network, scenario.fabric, scenario.load
     by_hash = fabric.routing.plugin.name == ECMP
     if network.has_several_ports and fabric.plane_balancing == ENTROPY:

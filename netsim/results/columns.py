@@ -56,10 +56,8 @@ class Metric(Column):
 
     @staticmethod
     def each(text: str) -> tuple[Metric, ...]:
-        """Return metrics from lines of name, unit ("-" for none), path and meaning.
-
-        `%` after a name is `share`, `#` is `whole`. Lines are as in `TableSpec.of`.
-        """
+        """Return metrics from lines of name, unit ("-" for none), path and meaning. `%` after a
+        name is `share`, `#` is `whole`. Lines are as in `TableSpec.of`."""
         return tuple(
             Metric(
                 name.rstrip("%#"),

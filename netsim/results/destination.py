@@ -280,10 +280,8 @@ def exclusive(directory: Path, *, patient: bool = False) -> Iterator[int]:
 
 
 def _locked(lock: Path) -> int | None:
-    """Open and lock the file `lock`, and write this process into it; None if it is locked.
-
-    Raises InputError if the file is not a lock of netsim.
-    """
+    """Open and lock the file `lock`, and write this process into it; None if it is locked. Raises
+    InputError if the file is not a lock of netsim."""
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(lock, flags, 0o666)

@@ -78,10 +78,8 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
-    """Write `columns` (name -> array, list or Series of equal length) as Parquet.
-
-    The metadata have the table's name, and the unit and meaning of each column as JSON.
-    """
+    """Write `columns` (name -> array, list or Series of equal length) as Parquet. The metadata have
+    the table's name, and the unit and meaning of each column as JSON."""
     import polars as pl
 
     described = {name: describe(table, name) for name in columns}

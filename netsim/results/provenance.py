@@ -136,9 +136,7 @@ def _run_inputs(
 
 def _committed(code: Iterable[Path]) -> tuple[Path, ...]:
     """Return the files whose commit matters: `code`, and netsim's own if it runs from a tree.
-
-    Installed files never count as part of a repository.
-    """
+    Installed files never count as part of a repository."""
     if (PACKAGE.parent / ".git").exists():
         return (*code, *_decisive_files())
     return tuple(path for path in code if not path.resolve().is_relative_to(PACKAGE))
@@ -269,9 +267,7 @@ def commits(files: Iterable[Path]) -> list[dict[str, Any]]:
 
 def _commit_state(root: Path, names: list[Path]) -> dict[str, Any]:
     """Return the state of files of a repository. It starts no monitor that a repository names.
-
-    Raises OSError or SubprocessError without git, and ValueError without a commit.
-    """
+    Raises OSError or SubprocessError without git, and ValueError without a commit."""
     done = subprocess.run(
         [
             *("git", "-C", str(root), "-c", "core.fsmonitor=false", "--literal-pathspecs"),

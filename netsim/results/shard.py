@@ -37,10 +37,8 @@ MAX_NAMED = 5  # most names in a message
 
 @dataclass(frozen=True)
 class Shard:
-    """Part `number` of `count` of a sweep: every `count`th point from `number`.
-
-    `sweep` is a hash of all its points and of netsim's code, `points` their names.
-    """
+    """Part `number` of `count` of a sweep: every `count`th point from `number`. `sweep` is a hash
+    of all its points and of netsim's code, `points` their names."""
 
     number: int
     count: int

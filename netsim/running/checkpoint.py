@@ -86,10 +86,8 @@ class Checkpoint:
 
 
 def write(path: Path, header: CheckpointHeader, snapshot: Snapshot) -> int:
-    """Replace the checkpoint; return its size in bytes.
-
-    Raises OSError if it cannot be written; the previous one stays.
-    """
+    """Replace the checkpoint; return its size in bytes. Raises OSError if it cannot be written; the
+    previous one stays."""
     layout = {name: (one.kind, one.shape) for name, one in snapshot.items()}
     about = {"format": FORMAT, **asdict(header), "arrays": layout}
     arrays: dict[str, Any] = {name: one.raw for name, one in snapshot.items()}
@@ -101,10 +99,8 @@ def write(path: Path, header: CheckpointHeader, snapshot: Snapshot) -> int:
 
 
 def read(path: Path) -> Checkpoint:
-    """Return the checkpoint in a file.
-
-    Raises InputError unless it is complete and readable by this version.
-    """
+    """Return the checkpoint in a file. Raises InputError unless it is complete and readable by this
+    version."""
     from netsim.engine.snapshot import Stored
 
     file_size(path)
@@ -171,10 +167,8 @@ def _ints(one: Stored) -> Any:
 
 @dataclass
 class Checkpointer:
-    """Writes the checkpoint of one run every `every_s` seconds (None: never).
-
-    `since` is the checkpoint that the run resumes from, if any.
-    """
+    """Writes the checkpoint of one run every `every_s` seconds (None: never). `since` is the
+    checkpoint that the run resumes from, if any."""
 
     point: str
     path: Path
@@ -206,9 +200,7 @@ class Checkpointer:
         self, engine: Engine, stall_detector: StallDetector, readings: Readings | None
     ) -> None:
         """Restore the engine, the stall detector and the readings from the checkpoint, if any.
-
-        Raises InputError if the engine or the readings have another layout.
-        """
+        Raises InputError if the engine or the readings have another layout."""
         self._written = time.monotonic()
         if self.since is None:
             return

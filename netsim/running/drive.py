@@ -170,10 +170,8 @@ def stall_timeout_ps(engine: Engine) -> int:
 
 @dataclass
 class StallDetector:
-    """Detects a stall: no progress for more than `max_ps` or `max_windows`.
-
-    `since_ps` is the time of the last progress.
-    """
+    """Detects a stall: no progress for more than `max_ps` or `max_windows`. `since_ps` is the time
+    of the last progress."""
 
     max_ps: int
     max_windows: int | None = None
@@ -199,10 +197,8 @@ class StallDetector:
 
 
 def may_progress_again(engine: Engine) -> bool:
-    """Return whether a repair, circuit or route change can still restart progress.
-
-    One within the last stall timeout also counts.
-    """
+    """Return whether a repair, circuit or route change can still restart progress. One within the
+    last stall timeout also counts."""
     faults, circuits = engine.faults, current_circuits(engine)
     since_ps = engine.now_ps - stall_timeout_ps(engine)
     if circuits is not None and (circuits.days_ps[:, 0] > since_ps).any():

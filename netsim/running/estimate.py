@@ -317,9 +317,7 @@ def code_needed(
     tracing: bool = False,
 ) -> Code:
     """Return the machine code that points need: one per set of transports and kind of fabric.
-
-    Raises InputError, with the point's file, for transports that cannot be combined.
-    """
+    Raises InputError, with the point's file, for transports that cannot be combined."""
     from netsim.engine.engine import code_of
 
     found = {}
@@ -392,10 +390,8 @@ def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Fl
 
 
 def _windows(most: float, hops: float, nodes: int) -> tuple[float, float]:
-    """Return the windows in which something happens, and the steps of nodes in them.
-
-    Assumes that hops fall on windows, and those of a window on nodes, at random.
-    """
+    """Return the windows in which something happens, and the steps of nodes in them. Assumes that
+    hops fall on windows, and those of a window on nodes, at random."""
     windows = max(1.0, most)
     windows *= -np.expm1(-hops / windows)
     if not windows:

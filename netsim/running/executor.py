@@ -206,11 +206,8 @@ class PointRun:
 
 @dataclass(frozen=True)
 class Batch:
-    """Points to simulate, with their estimates by name.
-
-    `record` enters an outcome in the sweep's table; executors call it themselves only before they
-    end the process.
-    """
+    """Points to simulate, with their estimates by name. `record` enters an outcome in the sweep's
+    table; executors call it themselves only before they end the process."""
 
     runs: Sequence[PointRun]
     estimates: Mapping[str, Estimate]
@@ -255,10 +252,8 @@ class Executor:
         require_memory(estimate, what=what)
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:
-        """Simulate the points; yield their outcomes once their results are written.
-
-        Yields no outcome for points that `should_stop` keeps from being simulated.
-        """
+        """Simulate the points; yield their outcomes once their results are written. Yields no
+        outcome for points that `should_stop` keeps from being simulated."""
         seconds = {name: one.seconds_with(self.threads) for name, one in batch.estimates.items()}
         waiting = sorted(batch.runs, key=lambda run: -seconds[run.name])
         running: dict[str, PointRun] = {}
@@ -324,10 +319,7 @@ class Serial(Executor):
 
 def outcome_of(run: PointRun, reply: Mapping[str, Any]) -> PointOutcome | None:
     """Return the outcome of a point from a reply (`Workers.ask`) and the files that it has written;
-    None if it was stopped.
-
-    Raises InputError if its input is wrong.
-    """
+    None if it was stopped. Raises InputError if its input is wrong."""
     if "lost" in reply:
         destination.clean(run.folder.parent, run.folder.name)
     if "input_error" in reply:

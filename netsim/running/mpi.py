@@ -47,10 +47,8 @@ MAX_CORES = 1 << 16
 
 @contextmanager
 def connected() -> Iterator[MpiRanks]:
-    """Yield the ranks that mpirun started; in the end, let the others quit, or abort them.
-
-    Raises InputError without mpi4py.
-    """
+    """Yield the ranks that mpirun started; in the end, let the others quit, or abort them. Raises
+    InputError without mpi4py."""
     try:
         import mpi4py
 

@@ -63,11 +63,8 @@ UNACKNOWLEDGED = "flows delivered whose senders never called finish()"
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run.
-
-    `phase` is "load" (of compiled code), "compile" or "run". `counted` is what an application
-    counts: its name, such as "requests", how many are done, and the total.
-    """
+    """Progress of a run. `phase` is "load" (of compiled code), "compile" or "run". `counted` is
+    what an application counts: its name, such as "requests", how many are done, and the total."""
 
     phase: str
     simulated_ps: int

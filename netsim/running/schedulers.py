@@ -233,10 +233,8 @@ class PointsTask:
             worker.WORKERS.end_idle()
 
     def checkpoint(self) -> Any:
-        """Let the running point write its checkpoint; return the job to queue again.
-
-        submitit calls this in the handler of a signal, in the midst of `__call__`.
-        """
+        """Let the running point write its checkpoint; return the job to queue again. submitit calls
+        this in the handler of a signal, in the midst of `__call__`."""
         from submitit.helpers import DelayedSubmission
 
         worker.WORKERS.stop_and_wait()

@@ -143,10 +143,8 @@ class _SweepTable:
         self.write()
 
     def enter(self, outcome: PointOutcome, *, soon: bool = False) -> None:
-        """Add a point; only a complete result replaces a complete one.
-
-        The table is written, but with `soon` at most once in WRITE_EVERY_S.
-        """
+        """Add a point; only a complete result replaces a complete one. The table is written, but
+        with `soon` at most once in WRITE_EVERY_S."""
         run = self._runs[outcome.point.name]
         found = destination.found_result(run.folder, run.provenance.fingerprint)
         if outcome.complete or found is None or not found.complete:
@@ -170,10 +168,7 @@ def executor_of(
     partition: str | None = None,
 ) -> Executor:
     """Return the executor for the options of `netsim run`; it uses processes that have been started
-    already.
-
-    Raises InputError if a library is missing.
-    """
+    already. Raises InputError if a library is missing."""
     if scheduler == SLURM:
         from netsim.running.schedulers import Slurm
 

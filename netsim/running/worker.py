@@ -198,10 +198,8 @@ def point_spec(run: PointRun, options: RunOptions) -> dict[str, Any]:
 
 
 def rebuild(spec: Mapping[str, Any]) -> tuple[PointRun, RunOptions]:
-    """Return the point of a spec, and its options.
-
-    Raises InputError if this process would not simulate the same.
-    """
+    """Return the point of a spec, and its options. Raises InputError if this process would not
+    simulate the same."""
     known = spec["provenance"]
     provenance = Provenance(
         known["fingerprint"],

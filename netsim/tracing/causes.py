@@ -188,10 +188,8 @@ class Causes:
         self.signals, self.losses = self._signals(), self._losses()
 
     def run(self, since_ps: int, until_ps: int) -> list[Part]:
-        """Return the parts of a time; they add up to it.
-
-        `missing` are ports whose log is needed for a better answer.
-        """
+        """Return the parts of a time; they add up to it. `missing` are ports whose log is needed
+        for a better answer."""
         self.parts = []
         rows = list(self.trace.segments.iter_rows(named=True))
         last = len(rows)

@@ -42,11 +42,8 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """Event times in ps; -1 for events that did not happen.
-
-    `ready_ps`, `start_ps` and `end_ps` are int64[n_tasks], as in tasks.parquet; the others are
-    int64[n_flows].
-    """
+    """Event times in ps; -1 for events that did not happen. `ready_ps`, `start_ps` and `end_ps` are
+    int64[n_tasks], as in tasks.parquet; the others are int64[n_flows]."""
 
     ready_ps: Ints
     start_ps: Ints

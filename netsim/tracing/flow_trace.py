@@ -122,10 +122,8 @@ def _nodes(module: ModuleType) -> Iterator[ast.AST]:
 
 
 def shown_state(module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
-    """Return the state columns listed in the transport's TRACE, or else those that change.
-
-    Raises InputError if TRACE names an undeclared field.
-    """
+    """Return the state columns listed in the transport's TRACE, or else those that change. Raises
+    InputError if TRACE names an undeclared field."""
     wanted = getattr(module, "TRACE", None)
     if wanted is None:
         return tuple(changing)
@@ -219,9 +217,7 @@ def declared_state(transport: ModuleType, side: str) -> list[str]:
 
 def _columns(side: str, copies: np.ndarray, own: Mapping[str, str]) -> dict[str, np.ndarray]:
     """Return the columns of the engine's state and of the transport's own, one per array element.
-
-    `own` maps the transport's names to those in the record.
-    """
+    `own` maps the transport's names to those in the record."""
     columns = {}
     for name, field in {**{name: name for name in ENGINE_STATE[side]}, **own}.items():
         values = copies[field]

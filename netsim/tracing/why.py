@@ -200,10 +200,7 @@ def explain_flow(
     progress: Callable[[Progress], None] | None = None,
 ) -> Explanation:
     """Explain the completion time of a flow. The run is simulated again. Arguments as for
-    `trace_flow`.
-
-    Raises InputError as `trace_flow`, and for a flow that did not finish.
-    """
+    `trace_flow`. Raises InputError as `trace_flow`, and for a flow that did not finish."""
     replay = Replay.of(result, directory, trust=trust, progress=progress)
     return explain_flows(replay, [flow])[flow]
 

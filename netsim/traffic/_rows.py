@@ -26,10 +26,8 @@ MAX_REPORTED = 20  # most rows reported for one kind of mistake; the rest are co
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns of cells as read, and a function that returns the error for a row.
-
-    `lines` are those of a CSV file's header and rows.
-    """
+    """Columns of cells as read, and a function that returns the error for a row. `lines` are those
+    of a CSV file's header and rows."""
 
     path: Path
     columns: Mapping[str, Cells]
@@ -72,10 +70,8 @@ def read_csv(path: Path) -> Rows:
 
 
 def read_json(path: Path) -> Rows:
-    """Return the rows of a JSON list of objects; keys are columns and may be missing.
-
-    Cells are text, as in a CSV file: a number as written, the items of a list joined by spaces.
-    """
+    """Return the rows of a JSON list of objects; keys are columns and may be missing. Cells are
+    text, as in a CSV file: a number as written, the items of a list joined by spaces."""
     body = inputs.read_json(path, parse_int=str, parse_float=str, object_pairs_hook=_Object)
     is_list = isinstance(body, list) and not isinstance(body, _Object)
     if not is_list or not all(isinstance(row, _Object) for row in body):

@@ -47,11 +47,8 @@ BATCH = 0
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """Return all requests, then all replies.
-
-    Tasks: the servers' receives, then their sends and batches, all deferred; then the clients'
-    receives.
-    """
+    """Return all requests, then all replies. Tasks: the servers' receives, then their sends and
+    batches, all deferred; then the clients' receives."""
     servers, n = params["servers"], params["requests"]
     if servers >= network.n_hosts:
         hint = f"fewer than {network.n_hosts}"

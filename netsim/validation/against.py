@@ -154,10 +154,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Limits:
-    """How often each simulator runs, netsim's threads, and the longest time of a run.
-
-    Both simulators have as many cores as there are threads.
-    """
+    """How often each simulator runs, netsim's threads, and the longest time of a run. Both
+    simulators have as many cores as there are threads."""
 
     repeats: int
     threads: int

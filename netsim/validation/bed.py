@@ -26,10 +26,8 @@ Flow = tuple[int, int, int, int]  # source, destination, bytes, start in ps
 
 
 def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int]) -> Network:
-    """Return two groups of hosts joined by a bottleneck.
-
-    `delays_ps` are those of host links and of the bottleneck.
-    """
+    """Return two groups of hosts joined by a bottleneck. `delays_ps` are those of host links and of
+    the bottleneck."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2 * pairs)
     left, right = builder.add_switch("left"), builder.add_switch("right")
@@ -82,10 +80,8 @@ class Bed:
 
 
 def simulated(network: Network, load: Workload) -> int:
-    """Return when the last task of a workload ends, with datagrams that no queue drops.
-
-    It runs as plain Python: compiling would take longer than so few packets.
-    """
+    """Return when the last task of a workload ends, with datagrams that no queue drops. It runs as
+    plain Python: compiling would take longer than so few packets."""
     bed = Bed("datagram", network, fabric={"queue_bytes": "1TB"}, jit=False)
     engine = bed.engine(load.flows, load.tasks)
     drive(engine)

@@ -191,10 +191,8 @@ def dctcp() -> Measured:
 
 
 def dctcp_mean_queue(n: int, k: float, product: float) -> float:
-    """Return K + N - A/2 with A = sqrt(2 N (C RTT + K)) / 2, all in packets.
-
-    Alizadeh et al., SIGCOMM 2010, section 3.3, for synchronized flows: between K + N - A and K + N.
-    """
+    """Return K + N - A/2 with A = sqrt(2 N (C RTT + K)) / 2, all in packets. Alizadeh et al.,
+    SIGCOMM 2010, section 3.3, for synchronized flows: between K + N - A and K + N."""
     return k + n - math.sqrt(2 * n * (product + k)) / 4
 
 

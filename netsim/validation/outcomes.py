@@ -126,10 +126,8 @@ def runs_of(file: Path) -> list[tuple[float, ...]]:
 def classes(
     experiment: str, column: str, n_flows: Sequence[int], published_ms: Sequence[Sequence[float]]
 ) -> Measured:
-    """Measure median, mean and 99th percentile of completion times by size, in ms.
-
-    A deviation within two standard errors of a bootstrap is explained by few flows.
-    """
+    """Measure median, mean and 99th percentile of completion times by size, in ms. A deviation
+    within two standard errors of a bootstrap is explained by few flows."""
     (point,) = Experiment.load(built_in()[experiment]).points()
     flows = simulate(point).flows
     size, took = flows["size_bytes"], flows[column] / 1e9

@@ -478,11 +478,8 @@ def bypasses_queue(links: LinkState, port: PortRecord, cls: int, now: Ps) -> boo
 
 
 def admit_arrival(env: QueueEnv, port: PortRecord, arrived: Slot, origin: Origin, now: Ps) -> bool:
-    """Admit the packet in pool slot ``arrived``, which came in as ``origin`` says.
-
-    Returns whether its transmission has started: a packet with nothing to wait for goes straight
-    to the link.
-    """
+    """Admit the packet in pool slot ``arrived``, which came in as ``origin`` says. Returns whether
+    its transmission has started: a packet with nothing to wait for goes straight to the link."""
     links = env.links
     pkt = links.pool[arrived]
     if HAS_SERIES:

@@ -149,10 +149,8 @@ def most_sends(name: str, n: int, size_bytes: int, how: CollectiveOptions) -> in
 
 
 def closed_form_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """Return the duration in ps without other traffic and with free reductions.
-
-    Each algorithm documents where it is exact.
-    """
+    """Return the duration in ps without other traffic and with free reductions. Each algorithm
+    documents where it is exact."""
     check(n, size_bytes, how)
     name = algorithm_of(what, n, size_bytes, how)
     if name.endswith(SUFFIX):

@@ -100,10 +100,8 @@ def _steps(what: str, n: int) -> tuple[int, int]:
 
 
 def _in_order(here: np.ndarray, chunks: int) -> np.ndarray:
-    """Predecessors of sends: the previous one of the same position and channel.
-
-    A single chunk has none: it is forwarded when it has arrived.
-    """
+    """Predecessors of sends: the previous one of the same position and channel. A single chunk has
+    none: it is forwarded when it has arrived."""
     if chunks == 1:
         return np.full(1, -1)
     n_steps, n, parts = here.shape
@@ -180,10 +178,8 @@ def _node(n: int, how: CollectiveOptions) -> int:
 
 
 def _rings(what: str, near: bool, n: int, node: int) -> Steps:
-    """Rings in all nodes, or across nodes for each place; position p ends with piece p.
-
-    A shard of a ring within a node holds the pieces of all positions with one place.
-    """
+    """Rings in all nodes, or across nodes for each place; position p ends with piece p. A shard of
+    a ring within a node holds the pieces of all positions with one place."""
     place, which = np.arange(node), np.arange(n // node)
     members = which[:, None] * node + place
     if not near:
@@ -244,10 +240,8 @@ def _among(members: Ints, message_bytes: int, rings: bool) -> Hops:
 
 
 def _hierarchical_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """Duration in one part when positions do not share links, with `wire.far` between nodes.
-
-    Exact if the buffer divides evenly.
-    """
+    """Duration in one part when positions do not share links, with `wire.far` between nodes. Exact
+    if the buffer divides evenly."""
     node = _node(n, how)
     far = wire.far or wire
     plain = replace(how, chunk_bytes=None, channels=1)

@@ -110,10 +110,8 @@ def steps(
     after: tuple[ArrayLike, ArrayLike] | None = None,
     follows: ArrayLike = -1,
 ) -> Steps:
-    """Build the sends from `ends[0]` to `ends[1]`, flattened.
-
-    `after` are pairs of sends: the first of each must be delivered before the second starts.
-    """
+    """Build the sends from `ends[0]` to `ends[1]`, flattened. `after` are pairs of sends: the first
+    of each must be delivered before the second starts."""
     shape = np.broadcast_shapes(*(np.shape(one) for one in (*ends, carried.first)))
     m = int(np.prod(shape))
 

@@ -56,10 +56,8 @@ def _chain_hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> H
 
 
 def _chain_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """Duration when positions do not share links.
-
-    Exact for one channel if the chunks divide evenly and all hops are alike.
-    """
+    """Duration when positions do not share links. Exact for one channel if the chunks divide evenly
+    and all hops are alike."""
     chunks = pieces_of(size_bytes, how.channels, how.chunk_bytes)
     chunk = size_bytes // chunks
     on_its_way = how.latency_ps + wire.send_ps(chunk) + wire.delay_ps
@@ -115,10 +113,8 @@ def _binomial_hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -
 
 
 def _binomial_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """Duration when positions do not share links.
-
-    Exact for broadcasts, and for reductions of powers of two; others take no longer.
-    """
+    """Duration when positions do not share links. Exact for broadcasts, and for reductions of
+    powers of two; others take no longer."""
     message_ps = wire.send_ps(size_bytes)
     hop = how.latency_ps + wire.delay_ps
     if what == "reduce":
@@ -366,11 +362,8 @@ def _pat_hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Hop
 
 
 def _pat_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
-    """Duration when positions do not share links; exact if shards divide evenly.
-
-    All positions do the same: a message begins when the previous one has left and its dependencies
-    have arrived.
-    """
+    """Duration when positions do not share links; exact if shards divide evenly. All positions do
+    the same: a message begins when the previous one has left and its dependencies have arrived."""
     shard = size_bytes // n
     chunks = pieces_of(shard, 1, how.chunk_bytes)
     messages = _messages(n, _together(n, shard, how))

@@ -202,10 +202,8 @@ class IterationCost(NamedTuple):
 
 
 def prompt_pairs(causal: bool, start: int, tokens: int) -> int:
-    """Return the token pairs of `tokens` prompt tokens after `start` others.
-
-    Causal attention counts half of the pairs among themselves, and all pairs with earlier tokens.
-    """
+    """Return the token pairs of `tokens` prompt tokens after `start` others. Causal attention
+    counts half of the pairs among themselves, and all pairs with earlier tokens."""
     own = tokens * tokens
     return start * tokens + (own // 2 if causal else own)
 
@@ -314,10 +312,8 @@ def pair_flops(model: Model) -> int:
 
 
 def context_flops(model: Model) -> int:
-    """Return the attention FLOP of a layer per context token in decode.
-
-    Latent attention then works on compressed keys and values (DeepSeek-V2, section 2.1.2).
-    """
+    """Return the attention FLOP of a layer per context token in decode. Latent attention then works
+    on compressed keys and values (DeepSeek-V2, section 2.1.2)."""
     if model.latent:
         return 2 * model.heads * (2 * model.kv_rank + model.rotary_size)
     return pair_flops(model)
@@ -398,10 +394,8 @@ def reduce_share(tp: int) -> float:
 
 @lru_cache(maxsize=1024)
 def iteration_cost(deployment: Deployment) -> IterationCost:
-    """Return what an iteration of a deployment costs.
-
-    Raises InputError if the machine lacks memory bandwidth, or a peak for the format.
-    """
+    """Return what an iteration of a deployment costs. Raises InputError if the machine lacks memory
+    bandwidth, or a peak for the format."""
     model, options, overheads = deployment.model, deployment.options, deployment.overheads
     machine, tp = deployment.machine, deployment.tp
     flop = PS_PER_S / machine.matrix.rate(deployment.formats.compute)
@@ -469,9 +463,7 @@ PARTS: dict[str, type[Any]] = {
 
 def load_deployment(deployment: str | Path | Tree, directory: Path | None = None) -> Deployment:
     """Return a deployment from a file, a preset's name, or a table; paths are below `directory`.
-
-    Raises InputError with all errors.
-    """
+    Raises InputError with all errors."""
     return load(deployment, "deployment", deployment_from, directory)
 
 

@@ -34,11 +34,8 @@ MAX_BATCH = 10**9  # largest batch that is considered
 
 @dataclass(frozen=True)
 class Best:
-    """A phase at its best batch on a number of GPUs.
-
-    `memory_batch` and `time_batch` are the largest batches by memory and by SLO; `time_ps` is the
-    iteration of the smaller one.
-    """
+    """A phase at its best batch on a number of GPUs. `memory_batch` and `time_batch` are the
+    largest batches by memory and by SLO; `time_ps` is the iteration of the smaller one."""
 
     phase: str
     deployment: Deployment
@@ -83,10 +80,8 @@ def phase_time(deployment: Deployment, phase: str) -> Callable[[int], int]:
 
 
 def best_batch(deployment: Deployment, phase: str) -> Best:
-    """Return the largest batch within memory and SLO.
-
-    It has the most tokens per second, since time per request never rises with the batch.
-    """
+    """Return the largest batch within memory and SLO. It has the most tokens per second, since time
+    per request never rises with the batch."""
     time, limits = phase_time(deployment, phase), deployment.limits
     capacity, size = kv_capacity_tokens(deployment), limits.tokens(phase)
     memory_batch = capacity // size

@@ -532,9 +532,7 @@ def without_node_counts(rows: Sequence[Measurement], rates: Rates) -> dict[int, 
 
 class Prediction(NamedTuple):
     """A predicted time in us, and the 5th and 95th percentile that left-out measurements give it.
-
-    `left_out` is "sizes" or "node counts"; "" without an interval, which is then None.
-    """
+    `left_out` is "sizes" or "node counts"; "" without an interval, which is then None."""
 
     what: str
     time_us: float

@@ -172,9 +172,7 @@ def presets(kind: str = "jobs") -> dict[str, Path]:
 
 def load_job(job: str | Path | Tree, directory: Path | None = None, *, fits: bool = True) -> Job:
     """Return a job from a file, a preset's name, or a table; paths are relative to `directory`.
-
-    Raises InputError with all errors; memory is checked if `fits`.
-    """
+    Raises InputError with all errors; memory is checked if `fits`."""
     return load(job, "job", partial(job_from, fits=fits), directory)
 
 
@@ -254,10 +252,8 @@ def job_from(tree: Tree, name: str, directory: Path, *, fits: bool = True) -> Jo
 def read_parts(
     tree: Tree, parts: Mapping[str, type[Any] | Unit], directory: Path
 ) -> dict[str, Any]:
-    """Return the parts of a table by key; those in `WITH_PRESETS` may be or extend a preset.
-
-    Raises InputError with all errors.
-    """
+    """Return the parts of a table by key; those in `WITH_PRESETS` may be or extend a preset. Raises
+    InputError with all errors."""
     errors = unknown_keys(tree, (*parts, *WORDS))
     errors += [
         InputError(f"{written(tree[word])} must be text", key=word, code="wrong_type")

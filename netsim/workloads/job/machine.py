@@ -57,10 +57,8 @@ class Shape(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Steps of a collective, and the bytes that it sends as shares of the buffer.
-
-    `inside` is per GPU. `between` is per node and divided among `ports` scale-out ports.
-    """
+    """Steps of a collective, and the bytes that it sends as shares of the buffer. `inside` is per
+    GPU. `between` is per node and divided among `ports` scale-out ports."""
 
     steps: float
     hops: float
@@ -402,10 +400,8 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A GPU, its memory and its networks.
-
-    Without `vector`, only matrix products take time; without `memory_rate`, memory access is free.
-    """
+    """A GPU, its memory and its networks. Without `vector`, only matrix products take time; without
+    `memory_rate`, memory access is free."""
 
     memory: int = key("bytes", REQUIRED, "memory of a GPU")
     matrix: ComputeUnit = key(table_of(ComputeUnit), REQUIRED, "matrix units")

@@ -34,10 +34,8 @@ PLACEMENTS = ("consecutive", "rail_aligned", "paper", "random")
 def place(
     name: str, ranks: Ranks, rack_hosts: int, n_hosts: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """int64[ranks]: the host of each rank, by a placement in PLACEMENTS.
-
-    Raises InputError if there are too few hosts, or the job does not fit racks of `rack_hosts`.
-    """
+    """int64[ranks]: the host of each rank, by a placement in PLACEMENTS. Raises InputError if there
+    are too few hosts, or the job does not fit racks of `rack_hosts`."""
     if name == "random":
         hosts = rng.permutation(max(n_hosts, len(ranks)))[: len(ranks)]
     elif name == "paper":
@@ -231,10 +229,8 @@ def link_of(job: Job, network: str) -> Link:
 
 
 class Group(NamedTuple):
-    """The size of a group; how many adjacent ranks it spans, and from one member to the next.
-
-    Ranks are numbered tp first, then cp, dp and pp.
-    """
+    """The size of a group; how many adjacent ranks it spans, and from one member to the next. Ranks
+    are numbered tp first, then cp, dp and pp."""
 
     n: int
     span: int

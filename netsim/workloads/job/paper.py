@@ -102,9 +102,7 @@ class Infrastructure:
 @dataclass(frozen=True)
 class StageSeconds:
     """Times of one layer at one GPU, in seconds; `wan_bytes` are those of S3, 0 with one site.
-
-    `tp_s` is per pass, `pp_s` per transfer to the next layer; S1 to S5 reduce gradients.
-    """
+    `tp_s` is per pass, `pp_s` per transfer to the next layer; S1 to S5 reduce gradients."""
 
     forward_s: float
     tp_s: float
@@ -167,10 +165,8 @@ def stage_seconds(job: Job) -> StageSeconds:
 
 
 def tensor_parallelism(job: Job, rack_gpus: int) -> int:
-    """Return the fewest GPUs that hold a layer and its activations and divide a rack.
-
-    Section 4 of the paper. Raises InputError if a rack does not hold them.
-    """
+    """Return the fewest GPUs that hold a layer and its activations and divide a rack. Section 4 of
+    the paper. Raises InputError if a rack does not hold them."""
     model = job.model
     layer = bytes_of_parameter(job) * 12 * model.hidden**2
     for t in range(1, rack_gpus + 1):
@@ -320,10 +316,8 @@ def is_plan(tree: Mapping[str, Any]) -> bool:
 
 
 def make_plan(tree: Mapping[str, Any], name: str, directory: Path) -> JobPlan:
-    """Return the plan of a table with [site], [plan], and optional tables of a job.
-
-    Raises InputError, without a file, with all errors.
-    """
+    """Return the plan of a table with [site], [plan], and optional tables of a job. Raises
+    InputError, without a file, with all errors."""
     known = ("site", "plan", *PARTS, "name", "description")
     reads: dict[str, Callable[[], Any]] = {
         "site": partial(read_table, Infrastructure, tree.get("site", {})),
@@ -609,10 +603,8 @@ def _topologies() -> dict[str, float]:
 
 @cache
 def fullest_link(trials: int = TRIALS, seed: int = 1) -> float:
-    """Return the mean number of flows on the fullest link of a random permutation with ECMP.
-
-    With max-min fair shares, this is the time of the last flow relative to an idle network.
-    """
+    """Return the mean number of flows on the fullest link of a random permutation with ECMP. With
+    max-min fair shares, this is the time of the last flow relative to an idle network."""
     rng = np.random.default_rng(seed)
     n = LEAVES * LEAF_HOSTS
     leaf = np.arange(n) // LEAF_HOSTS

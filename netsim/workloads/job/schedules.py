@@ -142,10 +142,8 @@ def _in_order(rounds: Rounds, n_items: int) -> tuple[NDArray[np.int64], NDArray[
 def bubble_ps(
     name: str, stages: int, forward_ps: int, input_ps: int, weight_ps: int, chunks: int = 1
 ) -> float:
-    """Return the bubble of a step in ps, by the table above.
-
-    Times are per micro-batch and stage, all chunks. Raises KeyError for an unknown schedule.
-    """
+    """Return the bubble of a step in ps, by the table above. Times are per micro-batch and stage,
+    all chunks. Raises KeyError for an unknown schedule."""
     longest = {
         "gpipe": forward_ps + input_ps + weight_ps,
         "1f1b": forward_ps + input_ps + weight_ps,

@@ -76,10 +76,8 @@ class StageStep:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Parts of a step at the slowest stage, in ps, which add up to `total_ps`.
-
-    `mfu` is the model's FLOP, without recomputation, over the peak of all GPUs.
-    """
+    """Parts of a step at the slowest stage, in ps, which add up to `total_ps`. `mfu` is the model's
+    FLOP, without recomputation, over the peak of all GPUs."""
 
     total_ps: float
     compute_ps: float
@@ -131,10 +129,8 @@ def step_time(job: Job) -> StepTime:
 
 
 def _end(stages: list[StageStep], chunks: int) -> tuple[dict[str, float], float]:
-    """Return the exposed messages and the optimizer time after stage 0's last micro-batch.
-
-    Later stages finish earlier, by a micro-batch's backward time to stage 0; the last one counts.
-    """
+    """Return the exposed messages and the optimizer time after stage 0's last micro-batch. Later
+    stages finish earlier, by a micro-batch's backward time to stage 0; the last one counts."""
     early, latest = 0.0, (stages[0].tail, stages[0].optimizer_ps)
     for step in stages:
         left = step.end_ps - early
@@ -220,9 +216,7 @@ Exposures = list[tuple[str, str, float, bool]]
 
 def _exposed(job: Job, counts: dict[str, int], compute: LayerTimes) -> Exposures:
     """Return kind, pass, exposed time, and whether only the first micro-batch exposes it.
-
-    Overlapped messages are hidden by the compute of their pass; the excess is exposed.
-    """
+    Overlapped messages are hidden by the compute of their pass; the excess is exposed."""
     overlap = job.overlap
     found: Exposures = []
     room = {name.removesuffix("_ps"): float(time) for name, time in asdict(compute).items()}
@@ -263,10 +257,8 @@ work, and duration of its message, both in ps."""
 
 
 def _tail_ps(job: Job, stage: int, forward_ps: float, backward_ps: float) -> dict[str, float]:
-    """Return a stage's exposed messages at the end of a step, by kind.
-
-    Times are per micro-batch and chunk: forward, and backward to the weight gradients.
-    """
+    """Return a stage's exposed messages at the end of a step, by kind. Times are per micro-batch
+    and chunk: forward, and backward to the weight gradients."""
     found: dict[str, float] = defaultdict(float)
     sides = (
         (True, backward_ps, job.overlap.grad_reduce),
@@ -305,10 +297,8 @@ def _offsets(job: Job, stage: int, chunk_ps: float) -> Iterable[tuple[str, float
 
 
 def _step_messages(job: Job, per: str, reduces: bool) -> Iterable[Message]:
-    """Yield the messages of a part once per step, of gradients or of weights.
-
-    S4 and S5 gather gradients; the paper's accounting includes them in S1 and S2.
-    """
+    """Yield the messages of a part once per step, of gradients or of weights. S4 and S5 gather
+    gradients; the paper's accounting includes them in S1 and S2."""
     for message in messages(job):
         if message.when != "step" or message.per != per or message.kind == "embedding":
             continue

@@ -401,11 +401,8 @@ def _working(job: Job, stage: int, layers: list[int]) -> float:
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """Times of a layer, embedding or head per micro-batch at one GPU, in ps.
-
-    `backward_input` computes activation gradients, `backward_weight` weight gradients; `recompute`
-    precedes both.
-    """
+    """Times of a layer, embedding or head per micro-batch at one GPU, in ps. `backward_input`
+    computes activation gradients, `backward_weight` weight gradients; `recompute` precedes both."""
 
     forward_ps: int = 0
     backward_input_ps: int = 0
@@ -439,10 +436,8 @@ class StageTimes:
 
 @lru_cache(maxsize=1024)
 def stage_times(job: Job) -> StageTimes:
-    """Return the compute times of a job.
-
-    Raises InputError if the machine has no peak for a format.
-    """
+    """Return the compute times of a job. Raises InputError if the machine has no peak for a
+    format."""
     model, layout = job.model, job.layout
     layer = _times(job, layer_kernels(job, False), repeats=True)
     moe_layer = _times(job, layer_kernels(job, True), repeats=True) if model.experts else layer

@@ -37,9 +37,7 @@ COLUMNS = ("rank", "what", "kind", "stream", "duration_ps", "size_bytes", "group
 
 class Messages(NamedTuple):
     """Messages of one call: `n` send operations from `first` on, followed by as many receives.
-
-    `batch` is the batch of the sends; the receives are the next one.
-    """
+    `batch` is the batch of the sends; the receives are the next one."""
 
     first: int
     n: int
@@ -48,10 +46,8 @@ class Messages(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Collective:
-    """Collectives of one call, a batch of operations from `first` on, group by group.
-
-    The n ranks of a group may be followed by the unit of their switch, as rank `UNIT`.
-    """
+    """Collectives of one call, a batch of operations from `first` on, group by group. The n ranks
+    of a group may be followed by the unit of their switch, as rank `UNIT`."""
 
     first: int
     batch: int
@@ -780,10 +776,8 @@ def _order(ops: Operations) -> Ints | None:
 
 
 def _streams(table: OperationTable, order: Ints | None, alone: NDArray[np.bool_]) -> Edges:
-    """Return edges between consecutive operations of a stream.
-
-    Consecutive computes, `alone`, need none: they are in one stream of the engine.
-    """
+    """Return edges between consecutive operations of a stream. Consecutive computes, `alone`, need
+    none: they are in one stream of the engine."""
     inside = np.flatnonzero(table.stream >= 0) if order is None else order[table.stream[order] >= 0]
     key = table.rank[inside].astype(np.int64) << 16 | table.stream[inside]
     places = np.argsort(key, kind="stable")

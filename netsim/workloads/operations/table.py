@@ -92,9 +92,7 @@ class JobSteps:
 
 class JobRows(NamedTuple):
     """A job in a table: its name, its number of rows, which follow the previous job's, its steps.
-
-    The name is "traffic", or that of its flow class.
-    """
+    The name is "traffic", or that of its flow class."""
 
     name: str
     n: int
@@ -299,10 +297,8 @@ class _Chains:
         return found
 
     def _communication(self) -> list[tuple[Ints, Ints, Ints]]:
-        """Return each rank's communication intervals: starts, ends, kinds.
-
-        Intervals are sorted and do not overlap; among simultaneous ones the first counts.
-        """
+        """Return each rank's communication intervals: starts, ends, kinds. Intervals are sorted and
+        do not overlap; among simultaneous ones the first counts."""
         its = np.flatnonzero(~self.computes & (self.end > self.first) & (self.first >= 0))
         its = its[np.lexsort((self.first[its], self.rank[its]))]
         bounds = np.searchsorted(self.rank[its], np.arange(self.ranks.size + 1))
@@ -354,10 +350,8 @@ class _Chains:
         return _Idle(rank[gap], free[gap], self.begin[computes[gap]], ended_by)
 
     def _in_step(self, step: int, start_ps: int, end_ps: int) -> _Idle:
-        """Return the idle intervals within a step, including those after the last compute.
-
-        A rank's last operation ends an interval, and so does the step's end.
-        """
+        """Return the idle intervals within a step, including those after the last compute. A rank's
+        last operation ends an interval, and so does the step's end."""
         idle, n = self.idle, self.ranks.size
         some = np.flatnonzero((idle.start_ps < end_ps) & (idle.end_ps > start_ps))
         whole = idle.end_ps[some] <= end_ps
@@ -431,10 +425,8 @@ def operation_table(
     flow_start_ps: Ints,
     step: NDArray[np.int32] | None = None,
 ) -> Table:
-    """Return one row per operation, with the columns of `netsim.results.columns`.
-
-    `flow_start_ps` is int64[n_flows], -1 for flows that have not started.
-    """
+    """Return one row per operation, with the columns of `netsim.results.columns`. `flow_start_ps`
+    is int64[n_flows], -1 for flows that have not started."""
     begin, end = operations.begin_task, operations.end_task
     receive = operations.what == RECEIVE
     flow = tasks.flow[end]
@@ -464,9 +456,7 @@ def operation_table(
 
 def blocked_by(operations: OperationTable, tasks: TaskTable, states: TaskStates) -> Ints:
     """int64[n]: the operation of the same rank that made each one ready by ending last; -1: none.
-
-    Among simultaneous ends, the highest index.
-    """
+    Among simultaneous ends, the highest index."""
     n = len(operations)
     begin = operations.begin_task
     last = _last_before(tasks, states.end_ps)[begin]
@@ -643,10 +633,8 @@ def _utilization(time_ps: float, steps: JobSteps | None) -> float | None:
 
 
 def _collectives(table: Table) -> list[dict[str, Any]]:
-    """Return messages and collectives by kind, operation type and number of ranks.
-
-    A bandwidth is the sum of sizes over the sum of times; None if the times are analytic.
-    """
+    """Return messages and collectives by kind, operation type and number of ranks. A bandwidth is
+    the sum of sizes over the sum of times; None if the times are analytic."""
     found = collective_instances(table)
     timed = np.flatnonzero((found.length_ps > 0) & (found.size_bytes > 0))
     rows = found.first[timed]

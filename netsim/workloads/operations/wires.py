@@ -50,9 +50,7 @@ class Wires:
         self, what: str, groups: ArrayLike, size_bytes: int, how: CollectiveOptions
     ) -> CollectiveOptions:
         """Return `how` with "auto" replaced by the fastest algorithm for int[g, n] groups of hosts.
-
-        Raises InputError if no algorithm suits the groups.
-        """
+        Raises InputError if no algorithm suits the groups."""
         if how.algorithm != "auto":
             return how
         hosts = np.atleast_2d(np.asarray(groups, np.int64))
@@ -135,10 +133,8 @@ class Wires:
         return slowest, lone, self._delays(segments, rate_bps, hops)
 
     def _delays(self, segments: _Segments, rate_bps: Floats, hops: Hops) -> Floats:
-        """Return each send's time from the end of transmission to delivery.
-
-        A relayed send also waits for a chunk at the peer.
-        """
+        """Return each send's time from the end of transmission to delivery. A relayed send also
+        waits for a chunk at the peer."""
         message = max(1, hops.message_bytes)
         packet = np.full(segments.src.size, min(message, self.payload_bytes) + self.header_bytes)
         arrival = self._times.alone(segments.src, segments.to, packet)

@@ -48,10 +48,8 @@ MORE_THAN, LESS_THAN, AT_MOST, AT_LEAST = "more than", "less than", "at most", "
 
 
 class Sweep(NamedTuple):
-    """A shipped experiment and its changes for the quick and the full form.
-
-    `name` is the folder of its results. Figures with the same sweep share its points.
-    """
+    """A shipped experiment and its changes for the quick and the full form. `name` is the folder of
+    its results. Figures with the same sweep share its points."""
 
     name: str
     experiment: str
@@ -99,9 +97,7 @@ def stated(
     name: str, what: str, ours: float | None = None, *, standing: str | None = None
 ) -> Value:
     """Return a value of `netsim.workloads.job.paper` by name, with the model's result or another.
-
-    `standing` defaults to the model's. Raises KeyError for an unknown name.
-    """
+    `standing` defaults to the model's. Raises KeyError for an unknown name."""
     one = {figure.name: figure for figure in paper.figures()}[name]
     assert one.number is not None
     bound = {">": MORE_THAN, "<": LESS_THAN}.get(one.stated[0], "")
@@ -134,10 +130,8 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, l
 
 
 def write(made: PaperFigure, directory: Path, name: str) -> list[Path]:
-    """Write NAME.png, NAME.pdf, NAME.csv (drawn values) and NAME_stated.csv (comparison).
-
-    Returns their paths. Raises InputError if `directory` cannot be written to.
-    """
+    """Write NAME.png, NAME.pdf, NAME.csv (drawn values) and NAME_stated.csv (comparison). Returns
+    their paths. Raises InputError if `directory` cannot be written to."""
     values, table = directory / f"{name}.csv", directory / f"{name}_stated.csv"
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -240,9 +234,7 @@ def _sensitivity(
     found: Sensitivity, more: Sequence[Value] = (), notes: Sequence[str] = ()
 ) -> PaperFigure:
     """Draw a line for each model, the paper's values as diamonds and its bounds as triangles.
-
-    `more` are values of the paper that are not in the figure.
-    """
+    `more` are values of the paper that are not in the figure."""
     speeds = np.geomspace(*found.ends, 101).tolist()
     values = [stated(name, f"{model}, {at:g} {found.unit}") for name, model, at in found.stated]
     figure, (axes,) = style.new_figure()
@@ -333,10 +325,8 @@ EXPERIMENT, DRAWN_HOSTS = "topologies", 128
 
 
 class StatedCounts(NamedTuple):
-    """A topology as described in the paper.
-
-    `figures` are its metrics of `netsim.workloads.job`, chips and cables, "" if not stated.
-    """
+    """A topology as described in the paper. `figures` are its metrics of `netsim.workloads.job`,
+    chips and cables, "" if not stated."""
 
     name: str
     hosts: int
@@ -383,11 +373,8 @@ def fig4(_: Sequence[Result]) -> PaperFigure:
 
 
 def counts(stated: StatedCounts) -> PeerCounts:
-    """Return the counts of a network by formula.
-
-    Rails divide the hosts among trees with fewer tiers: together they have as many chips and cables
-    as one tree with these tiers would.
-    """
+    """Return the counts of a network by formula. Rails divide the hosts among trees with fewer
+    tiers: together they have as many chips and cables as one tree with these tiers would."""
     chips = stated.planes * switches_needed(stated.hosts, stated.tiers, stated.radix)
     return PeerCounts(float(chips), fabric_cables_needed(stated.hosts, stated.tiers))
 

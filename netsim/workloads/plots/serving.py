@@ -113,10 +113,8 @@ def _over_seeds(results: Sequence[Result], path: Sequence[str]) -> Spread:
 
 
 def by_formula(result: Result) -> float | None:
-    """Return the expected share of available GPUs; None without a formula.
-
-    There is a formula for random failures of instances of one role.
-    """
+    """Return the expected share of available GPUs; None without a formula. There is a formula for
+    random failures of instances of one role."""
     names = ("mtbf", "repair_time", "swap_time", "restart_time")
     mtbf, *others = (resolved(result, f"traffic.{name}") for name in names)
     spares, how, trace = (

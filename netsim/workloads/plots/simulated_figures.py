@@ -510,10 +510,8 @@ def _cases(model: str, results: Sequence[Result], scale: Fraction) -> Iterator[E
 
 
 def extra_times(result: Result) -> dict[str, float]:
-    """Return the extra time of transfers over the ideal, in ps, by statistic.
-
-    Flows are in the order of ranks, as in `netsim.workloads.traffic.pipeline`.
-    """
+    """Return the extra time of transfers over the ideal, in ps, by statistic. Flows are in the
+    order of ranks, as in `netsim.workloads.traffic.pipeline`."""
     flows = result.flows.sort("flow")
     extra = (flows["fct_ps"] - flows["ideal_ps"]).to_numpy()
     slowest = np.maximum.reduceat(extra, np.arange(0, len(extra), TP_RANKS))

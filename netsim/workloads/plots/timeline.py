@@ -133,10 +133,8 @@ class Timeline:
 
 
 def ranks_of(result: Result) -> Ranks | None:
-    """Return the ranks of a training step, read off its messages; None for other runs.
-
-    A pipeline message goes to a rank one stage further, so their least distance is that of stages.
-    """
+    """Return the ranks of a training step, read off its messages; None for other runs. A pipeline
+    message goes to a rank one stage further, so their least distance is that of stages."""
     table = result.operations
     if table is None or sweeps.resolved(result, "traffic.kind") != "training":
         return None
@@ -649,11 +647,8 @@ def write_trace(results: Sequence[Result], view: View, path: Path) -> Path:
 def _packets(
     found: Timeline, path: CriticalPath | None, queues: Mapping[str, Queue]
 ) -> Iterator[bytes]:
-    """Yield the packets of the file.
-
-    Packets of equal time keep the order of the file, and an arrow must begin before it ends:
-    receives come last.
-    """
+    """Yield the packets of the file. Packets of equal time keep the order of the file, and an arrow
+    must begin before it ends: receives come last."""
     yield _packet({FLAGS: CLEARED})
     tracks = _Tracks()
     if path is not None:

@@ -130,10 +130,8 @@ available_gpu_share%  1         serving.failures.available_gpu_share  mean share
 
 
 def report(run: Run) -> dict[str, Any]:
-    """Add the tables of requests and iterations; return their metrics.
-
-    Raises RunError if a request is lost or was served twice.
-    """
+    """Add the tables of requests and iterations; return their metrics. Raises RunError if a request
+    is lost or was served twice."""
     plan, log = run.scenario.load.part(ServingPlan), run.tables.get("log")
     tables, summary = serving_result(plan, log, run.tables["flows"], complete=run.ending.complete)
     run.tables |= tables

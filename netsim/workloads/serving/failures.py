@@ -89,9 +89,7 @@ def failures_of(
     directory: Path,
 ) -> Outages:
     """Return the failures that `FAILURE_PARAMS` describe; relative paths start at `directory`.
-
-    `gpus` is int64[k], the GPUs of each instance.
-    """
+    `gpus` is int64[k], the GPUs of each instance."""
     _check(params)
     if params["failure_trace"] is not None:
         return read_outages(user_path(params["failure_trace"], directory), gpus.size)
@@ -131,10 +129,8 @@ def _check(params: Mapping[str, Any]) -> None:
 
 
 def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Generator) -> Outages:
-    """Draw the failures before `until_ps` of instances with `gpus`, int64[k], GPUs each.
-
-    The times to failure of an instance do not depend on the policy.
-    """
+    """Draw the failures before `until_ps` of instances with `gpus`, int64[k], GPUs each. The times
+    to failure of an instance do not depend on the policy."""
     mean_ps = policy.mtbf_ps / gpus
     shortest_ps = policy.swap_ps + (0 if policy.spares else policy.repair_ps)
     expected = float((until_ps / (mean_ps + shortest_ps)).sum())
@@ -235,10 +231,8 @@ def transitions_of(outages: Outages) -> Transitions:
 
 
 def check_shrunk(outages: Outages, groups: Iterable[Group], *, of_file: bool) -> None:
-    """Raise InputError if an instance must shrink but its model does not fit on one GPU fewer.
-
-    The error names the failure trace or `on_failure`.
-    """
+    """Raise InputError if an instance must shrink but its model does not fit on one GPU fewer. The
+    error names the failure trace or `on_failure`."""
     key, hint = ("failure_trace", "up = whole") if of_file else ("on_failure", '"stop"')
     first = 0
     for group in groups:

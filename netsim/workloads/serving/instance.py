@@ -243,10 +243,8 @@ def has_room(env, request):
 
 
 def tokens_to_prefill(env, request, room):
-    """Return how many tokens of a prompt this iteration computes.
-
-    If prompts are not split, the first prompt of an iteration is computed whatever its length.
-    """
+    """Return how many tokens of a prompt this iteration computes. If prompts are not split, the
+    first prompt of an iteration is computed whatever its length."""
     if request.left <= room:
         return request.left
     if env.par.chunked:
@@ -536,10 +534,8 @@ def schedule_transition(env, now):
 
 
 def lose_all_requests(env, now):
-    """Return all requests to the queue: the GPU memory is lost.
-
-    Requests in progress come before waiting ones, in the order in which they were admitted.
-    """
+    """Return all requests to the queue: the GPU memory is lost. Requests in progress come before
+    waiting ones, in the order in which they were admitted."""
     host = env.host
     cancel_timer(env, END)
     cancel_timer(env, PART)

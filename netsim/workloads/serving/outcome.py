@@ -104,10 +104,8 @@ class Tokens(NamedTuple):
 
 
 def tokens(n_requests: int, log: Log, found: Stays, at_once: int = AT_ONCE) -> Iterator[Tokens]:
-    """Yield all tokens in parts of about `at_once`, at least one request each.
-
-    Requests without tokens are also in the range of `first` and `end`.
-    """
+    """Yield all tokens in parts of about `at_once`, at least one request each. Requests without
+    tokens are also in the range of `first` and `end`."""
     rows = np.flatnonzero(log["event"] == FIRST_TOKEN)
     rows = rows[np.argsort(log["request"][rows], kind="stable")]
     prefilled, at = log["request"][rows], log["time_ps"][rows]
@@ -178,10 +176,8 @@ def _gaps_of(part: Tokens) -> tuple[Table, Ints]:
 
 
 def percentiles(values: Ints, count: Ints, shares: Sequence[float]) -> list[Ints]:
-    """Return percentiles of k groups, one int64[k] per share; -1 for empty groups.
-
-    `values` holds the groups one after another, sorted within each; `count`, int64[k], their sizes.
-    """
+    """Return percentiles of k groups, one int64[k] per share; -1 for empty groups. `values` holds
+    the groups one after another, sorted within each; `count`, int64[k], their sizes."""
     first, some = np.cumsum(count) - count, count > 0
     found = np.full((len(shares), count.size), -1, np.int64)
     for at, share in zip(found, shares, strict=True):
@@ -196,10 +192,8 @@ def _rank(count: Ints, share: float) -> Ints:
 
 
 def distribution(values: Ints, counts: Ints | None = None) -> dict[str, float | None]:
-    """Return mean, percentiles and maximum; all None without values.
-
-    With `counts`, the values are distinct and ascending.
-    """
+    """Return mean, percentiles and maximum; all None without values. With `counts`, the values are
+    distinct and ascending."""
     if counts is None:
         values, counts = np.unique(values, return_counts=True)
     if not values.size:
@@ -314,10 +308,8 @@ def _gpus(plan: ServingPlan, log: Log, table: Table) -> Ints:
 
 
 def _network(plan: ServingPlan, table: Table, gpus: Ints) -> Ints:
-    """int64[n]: communication not overlapped with compute in each iteration.
-
-    With fewer GPUs, an instance computes proportionally longer.
-    """
+    """int64[n]: communication not overlapped with compute in each iteration. With fewer GPUs, an
+    instance computes proportionally longer."""
     role, size = (
         column[table["instance"]] for column in (plan.instances.role, plan.instances.size)
     )
@@ -518,10 +510,8 @@ def capacity_metrics(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) 
 
 
 def _over_ps(plan: ServingPlan, log: Log, until_ps: int) -> Ints:
-    """int64[k]: when each instance finished its last request, at most `until_ps`.
-
-    A prefill instance finishes a request with its first token, others with its last.
-    """
+    """int64[k]: when each instance finished its last request, at most `until_ps`. A prefill
+    instance finishes a request with its first token, others with its last."""
     k, instance = len(plan.instances), plan.instances.led_by(log["host"])
     comes = np.bincount(plan.prefill_instance, minlength=k)
     comes += np.bincount(plan.decode_instance[plan.decode_instance >= 0], minlength=k)

@@ -179,9 +179,7 @@ def check_used(
     params: Mapping[str, Any], uses: Mapping[str, tuple[bool, str]], optional: Collection[str] = ()
 ) -> None:
     """Raise InputError if a parameter has no effect, or is used and missing unless `optional`.
-
-    `uses` says of each parameter whether it is used, and when it would be.
-    """
+    `uses` says of each parameter whether it is used, and when it would be."""
     for name, (used, when) in uses.items():
         if params[name] is not None and not used:
             hint = f"it is for {when}"
@@ -533,10 +531,8 @@ def place_instances(groups: Mapping[int, Group], hosts: Ints) -> ServingInstance
 
 
 def strided(groups: Mapping[int, Group], stride: int) -> Ints:
-    """Return the host of each GPU if the GPUs of an instance are `stride` hosts apart.
-
-    Groups of `stride` instances of a role interleave their GPUs.
-    """
+    """Return the host of each GPU if the GPUs of an instance are `stride` hosts apart. Groups of
+    `stride` instances of a role interleave their GPUs."""
     found, free = [], 0
     for group in groups.values():
         tp = group.deployment.tp
@@ -557,10 +553,8 @@ def plan_of(
     params: Mapping[str, Any],
     rng: np.random.Generator,
 ) -> ServingPlan:
-    """Plan a run by the parameters of serving.
-
-    Raises InputError if a request does not fit into an instance's KV cache.
-    """
+    """Plan a run by the parameters of serving. Raises InputError if a request does not fit into an
+    instance's KV cache."""
     requests, router, max_batch = drawn.requests, params["dispatch"], params["max_batch"]
     tbt_ps, stall, stall_ps = params["slo_tbt"], params["stall"], None
     if tbt_ps is not None and stall is not None:

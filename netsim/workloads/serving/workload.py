@@ -199,10 +199,8 @@ def _columns(rows: list[list[Ints]]) -> list[Ints]:
 
 
 def add_arrivals(tables: ServingTasks, leader: Ints, arrival_ps: Ints) -> Ints:
-    """int64[n]: the task of each request at its leader, done when it arrives.
-
-    They run in sequence, each for the time since the one before. `arrival_ps` does not decrease.
-    """
+    """int64[n]: the task of each request at its leader, done when it arrives. They run in sequence,
+    each for the time since the one before. `arrival_ps` does not decrease."""
     order = np.argsort(leader, kind="stable")
     times = arrival_ps[order]
     gaps = np.diff(times, prepend=0)
@@ -230,10 +228,8 @@ class ListedIterations:
 
 
 def reduces_merged(group: Group, listed: ListedIterations) -> int:
-    """Return how many of the model's all-reduces each simulated one stands for.
-
-    Raises InputError unless the number divides evenly.
-    """
+    """Return how many of the model's all-reduces each simulated one stands for. Raises InputError
+    unless the number divides evenly."""
     n = group.cost.all_reduces
     if n % listed.groups:
         message = f"{group.deployment.name} has {n} all-reduces, not a multiple of {listed.groups}"
@@ -311,10 +307,8 @@ def _template(group: Group, listed: ListedIterations) -> Workload:
 def add_iterations(
     tables: ServingTasks, group: Group, hosts: Ints, listed: ListedIterations, requests: Requests
 ) -> None:
-    """Add the tasks and flows of a role's iterations; `hosts` is int64[k, tp].
-
-    Tasks that belong together are consecutive at their host, whose record points to the first one.
-    """
+    """Add the tasks and flows of a role's iterations; `hosts` is int64[k, tp]. Tasks that belong
+    together are consecutive at their host, whose record points to the first one."""
     for name, value in (
         ("n_iterations", listed.n_iterations),
         ("n_groups", listed.groups),
@@ -358,11 +352,8 @@ def add_iterations(
 
 
 def _add_messages(tables: ServingTasks, hosts: Ints, listed: ListedIterations) -> None:
-    """Add the messages of leaders to the other GPUs.
-
-    Each of those GPUs has first the tasks that receive rows, then those that receive times, then
-    those that wait for both.
-    """
+    """Add the messages of leaders to the other GPUs. Each of those GPUs has first the tasks that
+    receive rows, then those that receive times, then those that wait for both."""
     k, tp = hosts.shape
     most = listed.control_bytes + np.array([ROW_BYTES * listed.max_rows, TICKS])
     shape = (k, listed.n_iterations, tp - 1, MESSAGES)
@@ -398,11 +389,8 @@ def workload_of(
     packets: tuple[Mapping[int, ListedIterations], Ints],
     transitions: Transitions,
 ) -> Workload:
-    """Build the workload of a plan by the parameters of serving.
-
-    `packets` are the declared iterations of each role, empty for analytic all-reduces, and the
-    hosts of the memory pool.
-    """
+    """Build the workload of a plan by the parameters of serving. `packets` are the declared
+    iterations of each role, empty for analytic all-reduces, and the hosts of the memory pool."""
     tables = ServingTasks()
     leader = plan.instances.leader.astype(np.int64)
     _add_leaders(tables, plan, groups)
@@ -497,10 +485,8 @@ def add_transfers(
 def add_reads(
     tables: ServingTasks, plan: ServingPlan, group: Group, listed: ListedIterations, pool: Ints
 ) -> None:
-    """Add reads from the pool's hosts, consecutive per iteration at each host, for a role.
-
-    Each pool host has an equal share for every instance. Requests grow with what they ask for.
-    """
+    """Add reads from the pool's hosts, consecutive per iteration at each host, for a role. Each
+    pool host has an equal share for every instance. Requests grow with what they ask for."""
     memory, one = group.pool, group.deployment
     if memory is None:
         return

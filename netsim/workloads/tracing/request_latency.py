@@ -98,10 +98,8 @@ class LatencyBreakdown:
 
 
 def request_latency(result: Result, request: int) -> LatencyBreakdown:
-    """Return the latency breakdown of a request, from a result's tables.
-
-    Raises InputError for a result without requests, or an unknown request.
-    """
+    """Return the latency breakdown of a request, from a result's tables. Raises InputError for a
+    result without requests, or an unknown request."""
     requests, iterations, log = result.requests, result.iterations, result.log
     if requests is None or iterations is None or log is None:
         hint = 'choose a run with [traffic] kind = "serving"'
@@ -230,11 +228,8 @@ class _Iterations:
         return self.sums(a, max(a, int(np.searchsorted(self.start, until))), since, until)
 
     def sums(self, a: int, b: int, since: int, until: int) -> Row:
-        """Return totals of iterations `a` to `b` - 1 between two times.
-
-        The network's share of an iteration that is only partly between them is assumed to be
-        uniform over its time.
-        """
+        """Return totals of iterations `a` to `b` - 1 between two times. The network's share of an
+        iteration that is only partly between them is assumed to be uniform over its time."""
         start, end, network = self.start[a:b], self.end[a:b], self.network[a:b]
         inside, whole = np.minimum(end, until) - np.maximum(start, since), end - start
         part = (network * (inside / np.maximum(whole, 1))).astype(np.int64)

@@ -403,10 +403,8 @@ def read_groups(path: Path, n_ranks: int) -> Groups:
 
 
 def groups_of(tables: Iterable[str], n_ranks: int) -> Groups:
-    """Return the groups in inputs of METADATA nodes; other inputs are ignored.
-
-    Raises InputError, without a file, for a group with different ranks.
-    """
+    """Return the groups in inputs of METADATA nodes; other inputs are ignored. Raises InputError,
+    without a file, for a group with different ranks."""
     found: Groups = {}
     for table in dict.fromkeys(tables):
         for row in _rows(table):

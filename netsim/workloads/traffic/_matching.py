@@ -24,10 +24,8 @@ MAX_NAMED = 4  # largest number of mismatches named in an error
 
 @dataclass(frozen=True)
 class PostedMessages:
-    """Sends or receives, in the order in which their rank posts them: int64[n] each.
-
-    `peer` and `tag` of receives may be ANY.
-    """
+    """Sends or receives, in the order in which their rank posts them: int64[n] each. `peer` and
+    `tag` of receives may be ANY."""
 
     rank: Ints
     peer: Ints
@@ -38,10 +36,8 @@ KEYS = ("src", "dst", "tag")
 
 
 def match(sends: PostedMessages, receives: PostedMessages) -> Ints:
-    """int64[receives]: the send that each receive takes.
-
-    Raises InputError, with some of the mismatches, unless all match.
-    """
+    """int64[receives]: the send that each receive takes. Raises InputError, with some of the
+    mismatches, unless all match."""
     peer, tag = receives.peer, receives.tag
     if ((peer == ANY) | (tag == ANY)).any():
         peer, tag = _chosen(sends, receives)
@@ -135,10 +131,8 @@ def earliest(n: int, first: Ints, then: Ints, lag: Ints) -> tuple[Ints, Ints]:
 
 
 def order_by_start(n: int, edges: Sequence[tuple[Ints, Ints, Ints]]) -> Ints:
-    """int64[n]: the place of each of n by when it could start without contention.
-
-    `edges` are columns of `first`, `then` and `lag`, as of `earliest`.
-    """
+    """int64[n]: the place of each of n by when it could start without contention. `edges` are
+    columns of `first`, `then` and `lag`, as of `earliest`."""
     start, place = earliest(n, *(np.concatenate(side) for side in zip(*edges, strict=True)))
     order = np.empty(n, np.int64)
     order[np.lexsort((place, start))] = np.arange(n)
@@ -146,11 +140,8 @@ def order_by_start(n: int, edges: Sequence[tuple[Ints, Ints, Ints]]) -> Ints:
 
 
 def posted(group: Ints, first: Ints, then: Ints) -> Ints:
-    """int64[n]: the members of each group in their likely posting order.
-
-    By index, if none waits for a later one; otherwise by depth in the graph. `first` and `then`
-    are edges within groups.
-    """
+    """int64[n]: the members of each group in their likely posting order. By index, if none waits
+    for a later one; otherwise by depth in the graph. `first` and `then` are edges within groups."""
     level = np.zeros(group.size, np.int64)
     if (first >= then).any():
         level, _ = earliest(group.size, first, then, np.ones(first.size, np.int64))

@@ -94,10 +94,8 @@ class JobPart(ABC):
 def replicas_of(
     sizes: tuple[int, int, int], n_ranks: int, dp: int | None, replicas: int | None, file: str
 ) -> tuple[int, int]:
-    """Return the simulated replicas and all: `dp` if known, `replicas` if chosen.
-
-    `sizes` are tp, ep and pp. Raises InputError if they are inconsistent.
-    """
+    """Return the simulated replicas and all: `dp` if known, `replicas` if chosen. `sizes` are tp,
+    ep and pp. Raises InputError if they are inconsistent."""
     tp, ep, pp = sizes
     all_dp = dp or n_ranks // (tp * pp)
     if tp * all_dp * pp != n_ranks or all_dp % ep:
@@ -130,10 +128,8 @@ def workload_of(
     rng: np.random.Generator,
     context: TrafficContext,
 ) -> Workload:
-    """Return a part of a job, whose collectives are `whats`, as tasks and flows.
-
-    Raises InputError, with a smaller part that fits, if it needs too many hosts or too much memory.
-    """
+    """Return a part of a job, whose collectives are `whats`, as tasks and flows. Raises InputError,
+    with a smaller part that fits, if it needs too many hosts or too much memory."""
     fits = network.n_hosts // (part.tp * part.pp * part.ep) * part.ep
     hint = f"a larger network, or replicas = {fits}" if fits else None
     hosts = hosts_of(params, part.n_ranks, network.n_hosts, context.directory, rng, hint)

@@ -98,10 +98,8 @@ class AicbRow:
 
 @dataclass(frozen=True)
 class AicbJob:
-    """A job: the rows of each pipeline stage, and the number of ranks if known.
-
-    `shapes` counts computations with a shape but no time.
-    """
+    """A job: the rows of each pipeline stage, and the number of ranks if known. `shapes` counts
+    computations with a shape but no time."""
 
     path: Path
     stages: Sequence[Sequence[AicbRow]] = field(repr=False)

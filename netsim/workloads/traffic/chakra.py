@@ -296,10 +296,8 @@ class Nodes:
 
 
 def nodes_of(traces: Sequence[ChakraTrace], known: Groups) -> Nodes:
-    """Return all nodes; `known` are the process groups by name.
-
-    Raises InputError for unknown groups and those without the rank.
-    """
+    """Return all nodes; `known` are the process groups by name. Raises InputError for unknown
+    groups and those without the rank."""
     sizes = [len(trace) for trace in traces]
     begin = np.cumsum([0, *sizes]).tolist()
     orders = [np.argsort(trace.id, kind="stable") for trace in traces]
@@ -370,10 +368,8 @@ def _check(nodes: Nodes, partial: Flags, known: Groups) -> None:
 
 
 def instances(nodes: Nodes) -> list[Ints]:
-    """Return collectives as nodes, int64[g, n]: the k-th of a group at each of its n ranks.
-
-    Raises InputError if ranks of a group differ in their collectives or order.
-    """
+    """Return collectives as nodes, int64[g, n]: the k-th of a group at each of its n ranks. Raises
+    InputError if ranks of a group differ in their collectives or order."""
     issued = nodes.order[nodes.kind[nodes.order] == et.COLLECTIVE]
     issued = issued[np.argsort(nodes.group[issued], kind="stable")]
     found = []
@@ -570,10 +566,8 @@ class ChakraOperations:
             )
 
     def _share(self) -> None:
-        """Order nodes of streams by their earliest start without contention.
-
-        The collectives of a group have the same order at all ranks, so that none deadlocks.
-        """
+        """Order nodes of streams by their earliest start without contention. The collectives of a
+        group have the same order at all ranks, so that none deadlocks."""
         of, n = self.nodes, len(self.nodes)
         instance = np.arange(n)
         lag = self.duration_ps.copy()

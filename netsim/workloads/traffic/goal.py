@@ -376,10 +376,8 @@ def _blank(path: Path, comment: re.Match[str]) -> str:
 def _ranks(
     path: Path, others: Sequence[tuple[int, int, str]], last_line: int
 ) -> tuple[int, Callable[[Any], Ints]]:
-    """Return the number of ranks, and a function from rows to their ranks, -1 outside.
-
-    `others` are rows that are neither operations nor dependencies, with their lines and texts.
-    """
+    """Return the number of ranks, and a function from rows to their ranks, -1 outside. `others` are
+    rows that are neither operations nor dependencies, with their lines and texts."""
     n_ranks, rank, is_open = 0, -1, False
     rows, of = [-1], [-1]
     for at, line, text in others:
@@ -416,10 +414,8 @@ def _ranks(
 def _dependencies(
     path: Path, ops: Any, rank: Ints, edges: Any, ranks: Ints
 ) -> tuple[Ints, Ints, Flags]:
-    """Return the operations waited for, those that wait, and which wait for a start.
-
-    Raises InputError, with the line, for a duplicate, unknown or not yet defined label.
-    """
+    """Return the operations waited for, those that wait, and which wait for a start. Raises
+    InputError, with the line, for a duplicate, unknown or not yet defined label."""
     named = ops["label"].is_not_null().arg_true().to_numpy()
     labels, defined_at, lines = (
         ops["label"].drop_nulls(),
@@ -468,10 +464,8 @@ LABELED = 100_000  # largest number of operations that get labels with their lin
 
 @dataclass(frozen=True)
 class GoalCosts:
-    """Costs of messages besides the network; `eager_bytes` None: all are eager.
-
-    `rate_bps` is that of hosts, to estimate the order on CPUs.
-    """
+    """Costs of messages besides the network; `eager_bytes` None: all are eager. `rate_bps` is that
+    of hosts, to estimate the order on CPUs."""
 
     overhead_ps: int
     eager_bytes: int | None
@@ -614,10 +608,8 @@ class GoalOperations:
             self.ops.set_order(made, place[of] if order is None else order[made])
 
     def _guessed(self) -> Ints:
-        """int64[operations]: their order by earliest start with idle CPUs.
-
-        So no receive can block a CPU that its own message depends on.
-        """
+        """int64[operations]: their order by earliest start with idle CPUs. So no receive can block
+        a CPU that its own message depends on."""
         n = len(self.ops)
         lasts = np.zeros(n, np.int64)
         for made, _, duration_ps in self.computes:

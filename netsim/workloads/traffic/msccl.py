@@ -146,10 +146,8 @@ and step that it waits for, or NONE."""
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm for `n_gpus` GPUs and a buffer of `n_chunks`.
-
-    `steps` has the row index `at` and COLUMNS, a row per step in the order of the file.
-    """
+    """An algorithm for `n_gpus` GPUs and a buffer of `n_chunks`. `steps` has the row index `at` and
+    COLUMNS, a row per step in the order of the file."""
 
     path: Path
     name: str

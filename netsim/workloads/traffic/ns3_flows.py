@@ -132,10 +132,8 @@ EXACT = 2.0**53  # start times above this, in ps, are inexact in double precisio
 
 @dataclass(frozen=True)
 class ListedFlows:
-    """Flows in file order: int64[n] each.
-
-    `priority_group` is 0 in formats without it; `lines` are line numbers.
-    """
+    """Flows in file order: int64[n] each. `priority_group` is 0 in formats without it; `lines` are
+    line numbers."""
 
     path: Path
     src: Ints

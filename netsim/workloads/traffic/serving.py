@@ -145,10 +145,8 @@ PARAMS = [
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    """Generate requests, instances, and everything they may send.
-
-    The router and failures have their own random generators, independent of the other draws.
-    """
+    """Generate requests, instances, and everything they may send. The router and failures have
+    their own random generators, independent of the other draws."""
     of_router, of_failures = rng.spawn(2)
     groups = groups_of(params, context)
     parts = workload.kv_parts_of(params)

@@ -96,10 +96,8 @@ BEHIND = re.compile(r"(cross_entropy|optimizer)[0-9]*", re.ASCII)  # rows after 
 
 @dataclass(frozen=True)
 class Phase:
-    """A pass of a row: compute for `ns`, then a collective.
-
-    `what` is netsim's name of the collective, "" for none, `group` one of GROUPS.
-    """
+    """A pass of a row: compute for `ns`, then a collective. `what` is netsim's name of the
+    collective, "" for none, `group` one of GROUPS."""
 
     ns: int
     what: str
@@ -125,10 +123,8 @@ class SimaiRow:
 
 @dataclass(frozen=True)
 class SimaiWorkload:
-    """A workload. `left_out` lists keys missing in the first line, which are 1 or 0 here.
-
-    `before` and `behind` are rows of the whole step, `micro_batches` those of each.
-    """
+    """A workload. `left_out` lists keys missing in the first line, which are 1 or 0 here. `before`
+    and `behind` are rows of the whole step, `micro_batches` those of each."""
 
     path: Path
     policy: str
@@ -237,10 +233,8 @@ def _number(what: str, word: str, least: int = 0, below: int = SIZE_BYTES) -> in
 def _micro_batches(
     rows: Sequence[SimaiRow], n: int
 ) -> tuple[Sequence[SimaiRow], Sequence[Sequence[SimaiRow]], Sequence[SimaiRow]]:
-    """Split rows into those before all micro-batches, those of each, and those after.
-
-    Micro-batches have equal lengths and start with the first FIRST_ROW, or else the first row.
-    """
+    """Split rows into those before all micro-batches, those of each, and those after. Micro-batches
+    have equal lengths and start with the first FIRST_ROW, or else the first row."""
     ends = next((k for k, row in enumerate(rows) if BEHIND.fullmatch(row.name)), len(rows))
     begin = next((k for k, row in enumerate(rows[:ends]) if row.name == FIRST_ROW), 0)
     each, rest = divmod(ends - begin, n)

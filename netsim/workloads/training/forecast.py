@@ -94,10 +94,8 @@ class Replay(JobSample):
 
 
 class Measured:
-    """What messages of a sample took, and what those of the whole job take.
-
-    `table` is the sample's table of operations.
-    """
+    """What messages of a sample took, and what those of the whole job take. `table` is the sample's
+    table of operations."""
 
     def __init__(self, sample: JobSample, table: Table, wires: Wires) -> None:
         self._sample, self._wires = sample, wires

@@ -331,10 +331,8 @@ def other_networks(path: Path, known_path: Path, name: str, known: str) -> Measu
 
 
 def azure(machines: Mapping[str, Sequence[float]]) -> Measured:
-    """Predict all-reduces on another's eight GPUs by shipped machines.
-
-    `machines` are the measured bus bandwidths in GB/s, of 1 KiB and each power of two after it.
-    """
+    """Predict all-reduces on another's eight GPUs by shipped machines. `machines` are the measured
+    bus bandwidths in GB/s, of 1 KiB and each power of two after it."""
     shape = Shape(1, 8)
     for name, bandwidths in machines.items():
         curves = load_machine(name).scale_up.curves("all_reduce")
