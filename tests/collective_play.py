@@ -65,10 +65,8 @@ def at_last(steps: Steps, what: str, root: int) -> list[tuple[int, NDArray[np.in
 
 
 def play(steps: Steps, what: str, root: int = 0, seed: int = 0) -> Held:
-    """Return the contributions after all sends; several may be in progress at any time.
-
-    A send reads its contributions when it starts or when it is handed over, at random.
-    """
+    """Return the contributions after all sends; several may be in progress at any time. A send
+    reads its contributions when it starts or when it is handed over, at random."""
     rng = np.random.default_rng(seed)
     held = at_first(steps, what, root)
     m = len(steps)

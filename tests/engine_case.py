@@ -184,10 +184,8 @@ def engine_for(
     make: Callable[[Simulation, Options], Engine] = Engine,
     **options: Any,
 ) -> Engine:
-    """Return an engine for the case; ``trace`` makes it keep every packet (`keep_sent`).
-
-    ``load`` replaces the case's flows and tasks. ``make`` builds the engine.
-    """
+    """Return an engine for the case; ``trace`` makes it keep every packet (`keep_sent`). ``load``
+    replaces the case's flows and tasks. ``make`` builds the engine."""
     load = load or Workload(flows_of(case), tasks_of(case))
     uses, of_flow = transports_of(case)
     simulation = Simulation(
@@ -246,10 +244,7 @@ SENT = ("kind", "flow", "seq", "aux", "size_bytes", "prio", "ecn", "entropy")
 
 def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
     """Return a port's packets, if the engine keeps them: arrival, kind, flow, seq, aux, size, prio,
-    flags, entropy.
-
-    The arrival implies start and rate of the transmission.
-    """
+    flags, entropy. The arrival implies start and rate of the transmission."""
     return [
         (int(pkt["time"]), *(int(pkt[name]) for name in SENT)) for pkt in packets_sent(engine, port)
     ]

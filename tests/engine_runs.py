@@ -100,10 +100,8 @@ def build(
     beside: Sequence[PluginSpec] = (),
     **more: Any,
 ) -> Engine:
-    """Return an engine at time 0; ``params`` are the transport's, as a user writes them.
-
-    ``more`` are fields of `Simulation` and of `Options`.
-    """
+    """Return an engine at time 0; ``params`` are the transport's, as a user writes them. ``more``
+    are fields of `Simulation` and of `Options`."""
     packets = packets or PacketFormat()
     plugin = registry.find("transport", transport)
     fabric = fabric.for_network(network, packets)

@@ -25,10 +25,8 @@ TO_RACK, FIBER, TO_SPINE = US, 300 * NS, 500 * NS  # cable and fiber delays
 
 
 def hybrid(schedule: Schedule | None = None, **rule: Any) -> Network:
-    """Return four racks of one host; circuits have 100 Gbps, the packet fabric 10 Gbps.
-
-    By default circuits are permanent and pair the racks, so packets never wait for one.
-    """
+    """Return four racks of one host; circuits have 100 Gbps, the packet fabric 10 Gbps. By default
+    circuits are permanent and pair the racks, so packets never wait for one."""
     schedule = schedule or Schedule(10 * US, round_robin_matchings(4)[:1])
     builder = NetworkBuilder()
     racks = schedule.n_ports

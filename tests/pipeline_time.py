@@ -43,10 +43,8 @@ class Pipeline:
 def work_through(
     schedule: PipelineSchedule, forward: int, to_input: int, to_weight: int, transfer: int = 0
 ) -> Pipeline:
-    """Run every stage in its order, each operation when its inputs exist; fail on a deadlock.
-
-    Times are per chunk.
-    """
+    """Run every stage in its order, each operation when its inputs exist; fail on a deadlock. Times
+    are per chunk."""
     took = {
         FORWARD: forward,
         BACKWARD: to_input + to_weight,

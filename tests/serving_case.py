@@ -37,9 +37,7 @@ def plan_of(
     roles: Sequence[int], requests: Sequence[tuple[int, int, int]], hosts: int = 2, **more: Any
 ) -> ServingPlan:
     """Return a plan of instances of `hosts` hosts each and requests (arrival, prompt, output).
-
-    Instance 0 runs every prefill, and the last instance every decode.
-    """
+    Instance 0 runs every prefill, and the last instance every decode."""
     k, n = len(roles), len(requests)
     columns = np.array(requests, np.int64).reshape(-1, 3).T
     split = DECODE in roles

@@ -67,10 +67,8 @@ def simulated(load: Workload, n_hosts: int, **more: Any) -> Times:
 def run_alone(
     load: Workload, rate_bps: Callable[[int, int], int] | None = None, delay_ps: int = 0
 ) -> Times:
-    """Return when every task starts and ends. Without a rate, bytes take no time.
-
-    A send task ends when its bytes are handed over; they are delivered ``delay_ps`` later.
-    """
+    """Return when every task starts and ends. Without a rate, bytes take no time. A send task ends
+    when its bytes are handed over; they are delivered ``delay_ps`` later."""
     tasks, flows = load.tasks, load.flows
     assert tasks is not None
     n = len(tasks)

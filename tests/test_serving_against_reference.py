@@ -138,10 +138,8 @@ class Transfers:
 
 
 def expected(run: Served, outages: list[tuple[int, int, int, int]]) -> list[Instance]:
-    """Return the reference's instances of a run.
-
-    With all-reduces in packets, iteration times are taken from the run.
-    """
+    """Return the reference's instances of a run. With all-reduces in packets, iteration times are
+    taken from the run."""
     plan, params = run.plan, run.params
     transfers, transitions = Transfers(run), transitions_of(outages)
     found = []

@@ -45,10 +45,8 @@ def shipped(name: str) -> Experiment:
 
 
 def digest(point: Point) -> str:
-    """Return a digest of every flow's delivery and acknowledgment time.
-
-    For a serving run, it includes the first and last token times of each request.
-    """
+    """Return a digest of every flow's delivery and acknowledgment time. For a serving run, it
+    includes the first and last token times of each request."""
     result = simulate(point, threads=1)
     assert result.complete, result.reason
     flows = result.flows

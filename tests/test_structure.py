@@ -159,10 +159,8 @@ def test_files_and_functions_stay_within_size_limits() -> None:
 
 
 def diagram_packages() -> dict[str, int]:
-    """Return the packages in the diagrams of netsim/README.md with the line of each.
-
-    The second diagram has the workloads, which are above all packages of the first.
-    """
+    """Return the packages in the diagrams of netsim/README.md with the line of each. The second
+    diagram has the workloads, which are above all packages of the first."""
     page = (PAGES / "README.md").read_text("utf-8")
     simulator, workloads = marked(page, "simulator").strip(), marked(page, "workloads").strip()
     return {

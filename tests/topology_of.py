@@ -20,10 +20,8 @@ def topology_of(tree: dict[str, Any]) -> Network:
 
 
 def check_routes(network: Network) -> None:
-    """Check that every switch's candidates are exactly its cables on shortest paths.
-
-    Hosts do not forward, so paths lead only through switches.
-    """
+    """Check that every switch's candidates are exactly its cables on shortest paths. Hosts do not
+    forward, so paths lead only through switches."""
     switches = nx.MultiGraph()
     first = network.node_first_port
     switches.add_nodes_from(range(network.n_hosts, network.n_nodes))

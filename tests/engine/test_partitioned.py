@@ -77,11 +77,8 @@ def divided(case: Case, **given: Any) -> Callable[[ThreadRanks], Engine]:
 
 
 def check(seed: int, **named: Any) -> None:
-    """Compare a case on a random number of ranks with one process, window by window.
-
-    Then resume it from its middle, or start again, with another number of ranks, each up to its own
-    horizon.
-    """
+    """Compare a case on a random number of ranks with one process, window by window. Then resume it
+    from its middle, or start again, with another number of ranks, each up to its own horizon."""
     rng = random.Random(seed)
     case = cut_short(random_case(seed, **named), 800)
     sampling = sampled(case, case.until_ps // 20 + 1) if rng.random() < 0.3 else None

@@ -184,10 +184,8 @@ BY_SLOT = RoutingPolicy(
 
 @pytest.mark.parametrize("policy", [None, BY_SLOT])
 def test_routes_by_phase_use_the_circuit_that_is_up(policy: RoutingPolicy | None) -> None:
-    """Two racks have a circuit in both slots, but through different switches.
-
-    If packets are sprayed over both switches, each phase waits for a circuit of the other, forever.
-    """
+    """Two racks have a circuit in both slots, but through different switches. If packets are
+    sprayed over both switches, each phase waits for a circuit of the other, forever."""
     network = two_switches(policy)
     flows = [(a, b, SIZE, 0) for a, b in [(0, 1), (1, 0), (0, 1), (2, 0)]]
     with_phases = network.with_phases([0, 0, 1, 1])

@@ -320,10 +320,8 @@ def test_state_is_independent_of_windows_and_interruptions(
 
 
 def test_levels_become_link_classes_only_with_pfc(tmp_path: Path) -> None:
-    """The last of three levels is served first.
-
-    The ingress counts a packet in the level in which it arrived.
-    """
+    """The last of three levels is served first. The ingress counts a packet in the level in which
+    it arrived."""
     ended = run(engine(tmp_path, UNCOUPLED, LOSSLESS))
     sent = ended.link_counters().sent_packets.reshape(-1, 3)
     hosts, leaves, spines = sent[:8], sent[8:24], sent[24:]

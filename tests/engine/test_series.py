@@ -117,10 +117,8 @@ def test_budget_for_too_few_intervals_is_rejected() -> None:
 
 
 def test_mean_queue_follows_littles_law_and_pollaczek_khinchine() -> None:
-    """Packets at random times to a 10 Gbps host form an M/D/1 queue at the switch's port.
-
-    The bytes held over time equal the sum of the times that packets spend there, exactly.
-    """
+    """Packets at random times to a 10 Gbps host form an M/D/1 queue at the switch's port. The bytes
+    held over time equal the sum of the times that packets spend there, exactly."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(65)
     switch = builder.add_switch()

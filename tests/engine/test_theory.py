@@ -129,9 +129,7 @@ def test_incast_takes_the_time_of_the_receiver_link(
 
 def victim_fct(congested: bool) -> int:
     """Return the completion time of a flow that shares one link, fast enough for all, with others.
-
-    Hosts 0 to 3 are on one switch, 4 and 5 on the other; the three other flows all go to host 4.
-    """
+    Hosts 0 to 3 are on one switch, 4 and 5 on the other; the three other flows all go to host 4."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(6)
     left, right = builder.add_switch(), builder.add_switch()

@@ -308,9 +308,7 @@ def _swollen(rng: random.Random, tree: Tree) -> Tree:
 
 def _binary(n_ranks: int, n_nodes: int, *, edges: int = 0, same: bool = False) -> bytes:
     """Return a binary GOAL schedule of calculations that each depend on the same `edges` others.
-
-    With `same`, all ranks share one part of the file.
-    """
+    With `same`, all ranks share one part of the file."""
     record = struct.pack("<IbIQIBBIIII", 0, 3, 0, 5, 0, 0, 0, edges, 0, 0, 0)
     part = struct.pack(f"<II{n_nodes}I", n_nodes, n_nodes, *range(n_nodes)) + record * n_nodes
     part += struct.pack(f"<{edges}I", *[0] * edges)

@@ -270,9 +270,7 @@ def two_tiers(leaves: int, spines: int, hosts_per_leaf: int = 2) -> list[tuple[i
 
 def three_tiers() -> list[tuple[int, int]]:
     """Return two pods of two leaves and two aggregation switches, joined to two of four cores each.
-
-    Hosts 0 to 3, leaves 4 to 7, aggregation switches 8 to 11, cores 12 to 15.
-    """
+    Hosts 0 to 3, leaves 4 to 7, aggregation switches 8 to 11, cores 12 to 15."""
     cables = [(h, 4 + h) for h in range(4)]
     cables += [(4 + leaf, 8 + 2 * (leaf // 2) + j) for leaf in range(4) for j in range(2)]
     return cables + [

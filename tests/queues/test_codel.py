@@ -35,9 +35,7 @@ def test_gap_is_interval_over_square_root_in_whole_ns() -> None:
 
 def standing_queue(fabric: Fabric) -> tuple[np.ndarray, int]:
     """Offer 110 % of a link's rate for 2 ms; return its queue in bytes, and all dropped packets.
-
-    The queue is sampled every 10 us of the second half.
-    """
+    The queue is sampled every 10 us of the second half."""
     network = dumbbell(
         hosts=2,
         host_rate="40Gbps",
@@ -55,10 +53,8 @@ def standing_queue(fabric: Fabric) -> tuple[np.ndarray, int]:
 
 
 def test_overload_keeps_delay_near_the_target() -> None:
-    """Senders do not slow down, so CoDel must drop one packet in eleven.
-
-    With drop-tail queues the excess 2 Gbps accumulates to 250 to 500 KB.
-    """
+    """Senders do not slow down, so CoDel must drop one packet in eleven. With drop-tail queues the
+    excess 2 Gbps accumulates to 250 to 500 KB."""
     bytes_of_target = TARGET * PACKET // PS_PER_PACKET
     held, drops = standing_queue(CODEL)
     assert 0.5 * bytes_of_target < np.median(held) - PACKET < 4 * bytes_of_target

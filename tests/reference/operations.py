@@ -152,11 +152,8 @@ def _start(
     handed_over: list[Time | None],
     available: list[Time | None],
 ) -> Time | None:
-    """Return when a message starts.
-
-    Software latency counts from when everything it waits for is there, in parallel with the message
-    that it follows.
-    """
+    """Return when a message starts. Software latency counts from when everything it waits for is
+    there, in parallel with the message that it follows."""
     ready = _latest([begin, *(available[k] for k in message.after)])
     before = handed_over[message.follows] if message.follows >= 0 else 0
     if ready is None or before is None:

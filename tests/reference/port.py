@@ -59,9 +59,7 @@ class Port:
 
     def transmit(self, packet: Packet, c: int | None = None) -> int:
         """Send a packet, now or after the one in transmission; return when its last bit has left.
-
-        It is counted in class ``c``, by default its own.
-        """
+        It is counted in class ``c``, by default its own."""
         c = packet.prio if c is None else c
         sim, peer = self.sim, self.peer
         begin_ps = self.last_begin_ps = max(sim.now, self.last_end_ps)

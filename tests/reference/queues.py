@@ -16,10 +16,8 @@ CREDITS = 0  # credit_shaper: the shaped class
 
 
 class Discipline:
-    """Default discipline: serve the lowest open class from its head.
-
-    One object per switch; its state of a port is keyed by the port's number.
-    """
+    """Default discipline: serve the lowest open class from its head. One object per switch; its
+    state of a port is keyed by the port's number."""
 
     def __init__(self, switch: Switch) -> None:
         self.switch = switch

@@ -314,10 +314,7 @@ def _intervals(rng: random.Random) -> tuple[FaultInterval, ...]:
 
 
 def with_reroutes(case: Case, rng: random.Random) -> Case:
-    """Let some switches route anywhere for a while, or nowhere.
-
-    Unchanged if routes have slots.
-    """
+    """Let some switches route anywhere for a while, or nowhere. Unchanged if routes have slots."""
     if case.policy is not None and case.policy.slotted is not None:
         return case
     n_hosts, n_switches = case.n_hosts, case.n_switches
@@ -440,10 +437,8 @@ def _after(rng: random.Random, case: Case, taken: set[int]) -> dict[int, tuple[i
 
 
 def with_phases(case: Case, rng: random.Random) -> Case:
-    """Make some or all of the case's circuit switches phase-driven.
-
-    Unchanged without any, or if ports send packets for each other, which needs a timetable.
-    """
+    """Make some or all of the case's circuit switches phase-driven. Unchanged without any, or if
+    ports send packets for each other, which needs a timetable."""
     if not case.circuits or case.fabric["circuits"].get("indirect") == "opportunistic":
         return case
     control_delay_ps = _least_control(case) + rng.choice((0, 0, 1, rng.randrange(5 * US)))

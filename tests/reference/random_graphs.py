@@ -24,10 +24,8 @@ class Graph(NamedTuple):
 def _switches(
     rng: random.Random, trees: random.Random | None
 ) -> tuple[int, int, list[tuple[int, int]]]:
-    """Return the number of switches, of those with hosts, and the pairs joined by cables.
-
-    They form a three-tier tree, drawn by ``trees``, if that is given.
-    """
+    """Return the number of switches, of those with hosts, and the pairs joined by cables. They form
+    a three-tier tree, drawn by ``trees``, if that is given."""
     if trees is not None:
         return _tree(trees)
     shape = rng.choice(("star", "line", "leaf_spine", "leaf_spine", "random", "random"))

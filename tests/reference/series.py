@@ -103,10 +103,8 @@ def _state(sender: Sender) -> dict[str, int]:
 
 
 def spans(history: list[tuple[int, int]], begin_ps: int, end_ps: int) -> list[tuple[int, int, int]]:
-    """Return (from, to, bytes) of every value between two times; some last for no time.
-
-    The first is the value before any event at ``begin_ps``.
-    """
+    """Return (from, to, bytes) of every value between two times; some last for no time. The first
+    is the value before any event at ``begin_ps``."""
     first = bisect_left(history, (begin_ps, -1))
     last = bisect_left(history, (end_ps, -1))
     values = [(begin_ps, history[max(0, first - 1)][1]), *history[first:last]]

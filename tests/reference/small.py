@@ -77,10 +77,8 @@ def case(
 
 
 def star(n_senders: int, gbps_out: int = 100) -> list[Cable]:
-    """Hosts 0.. send to the last host; the switch's local port i leads to host i.
-
-    Host h has global port h, and the switch's port to it is n_senders + 1 + h.
-    """
+    """Hosts 0.. send to the last host; the switch's local port i leads to host i. Host h has global
+    port h, and the switch's port to it is n_senders + 1 + h."""
     switch = n_senders + 1
     hosts = [cable(h, switch) for h in range(n_senders)]
     return [*hosts, cable(n_senders, switch, gbps_out)]

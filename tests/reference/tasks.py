@@ -137,10 +137,8 @@ class Tasks:
         self.settle(one.task.host)
 
     def _fire(self, one: Running) -> None:
-        """Fire a task's timer: start it if it is ready at 0, else end it.
-
-        If it is already done, notify its program.
-        """
+        """Fire a task's timer: start it if it is ready at 0, else end it. If it is already done,
+        notify its program."""
         if one.start_ps < 0:
             self._start(one)
             self.settle(one.task.host)

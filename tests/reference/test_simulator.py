@@ -94,10 +94,8 @@ def test_two_flows_share_a_bottleneck() -> None:
 
 
 def test_drop_tail_drops_arrivals_at_a_full_queue() -> None:
-    """As above with room for 2: of each pair after the first, only one packet finds room.
-
-    80 ns after a pair, one transmission completes before the next pair arrives.
-    """
+    """As above with room for 2: of each pair after the first, only one packet finds room. 80 ns
+    after a pair, one transmission completes before the next pair arrives."""
     flows = [(0, 2, 3 * PAYLOAD, 0), (1, 2, 3 * PAYLOAD, 0)]
     outcome = simulate(case(3, star(2), flows, in_fabric=fabric(queue_bytes=2 * FULL)))
     assert [d.seq for d in outcome.departures[5]] == [0, 0, 1, 2]
@@ -152,10 +150,8 @@ def test_ecn_marks_above_a_single_threshold(at: str, marked: list[int]) -> None:
 
 
 def test_ecn_marks_randomly_between_thresholds() -> None:
-    """kmin 500, kmax 4500: q = 0, 1000; 1000, 2000; 2000, 3000, five of them within.
-
-    pmax 0.8 makes the probabilities 0.8 * (q - 500) / 4000 = 0.1, 0.1, 0.3, 0.3, 0.5.
-    """
+    """kmin 500, kmax 4500: q = 0, 1000; 1000, 2000; 2000, 3000, five of them within. pmax 0.8 makes
+    the probabilities 0.8 * (q - 500) / 4000 = 0.1, 0.1, 0.3, 0.3, 0.5."""
     ecn = {"kmin_bytes": 500, "kmax_bytes": 4500, "pmax": 0.8, "at": "enqueue"}
     flows = [(0, 2, 3 * PAYLOAD, 0), (1, 2, 3 * PAYLOAD, 0)]
     patterns = set()
@@ -285,10 +281,8 @@ def test_pfabric_serves_the_shortest_remaining_flow_first() -> None:
 
 
 def test_pfabric_drops_the_longest_remaining_packet() -> None:
-    """The queue holds two packets, one of them in transmission.
-
-    At 260 and 340 a packet of the long flow is queued, then dropped for one of the short flow.
-    """
+    """The queue holds two packets, one of them in transmission. At 260 and 340 a packet of the long
+    flow is queued, then dropped for one of the short flow."""
     limited = fabric("pfabric", queue_bytes=2 * FULL)
     outcome = simulate(case(3, star(2), LONG_AND_SHORT, in_fabric=limited))
     sent = [(d.flow, d.seq) for d in outcome.departures[5]]
@@ -356,10 +350,8 @@ def test_codel_ignores_a_short_queue() -> None:
 
 
 def test_credits_are_paced_to_reserve_return_bandwidth() -> None:
-    """Full packets serve as credits: each reserves time for another packet, so 160 ns apart.
-
-    A burst of two is allowed. Credits arrive every 80 ns from 180 on.
-    """
+    """Full packets serve as credits: each reserves time for another packet, so 160 ns apart. A
+    burst of two is allowed. Credits arrive every 80 ns from 180 on."""
     shaper = fabric("credit_shaper", credit_bytes=FULL, credit_burst=2)
     outcome = simulate(case(2, star(1), [(0, 1, 8 * PAYLOAD, 0)], in_fabric=shaper))
     starts = [d.start_ps // NS for d in outcome.departures[3]]

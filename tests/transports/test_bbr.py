@@ -27,10 +27,8 @@ def bottleneck(network: Network) -> int:
 
 
 def wan(transport: str = "bbr", *, loss: float = 0.0, queue: int = 40_000, **given: Any) -> Engine:
-    """One endless flow, or one per entry of ``starts``; ``queue`` is the buffer in packets.
-
-    Packets are lost on the bottleneck or, with ``ahead``, on the first host's link before it.
-    """
+    """One endless flow, or one per entry of ``starts``; ``queue`` is the buffer in packets. Packets
+    are lost on the bottleneck or, with ``ahead``, on the first host's link before it."""
     starts, ahead = given.pop("starts", [0]), given.pop("ahead", False)
     options = {name: given.pop(name) for name in ("seed", "packets") if name in given}
     network = dumbbell(hosts=len(starts), **given)

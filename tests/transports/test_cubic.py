@@ -58,11 +58,8 @@ def transfer(
     seed: int = 1,
     **params: Any,
 ) -> Engine:
-    """Run flow i with ``packets[i]`` packets from left to right over the bottleneck.
-
-    The bottleneck loses packets at rate ``loss``, and every full packet sent in one of the
-    intervals ``hits``.
-    """
+    """Run flow i with ``packets[i]`` packets from left to right over the bottleneck. The bottleneck
+    loses packets at rate ``loss``, and every full packet sent in one of the intervals ``hits``."""
     n = len(packets)
     starts_ps = starts_ps or [0] * n
     flows = [(i, n + i, packets[i] * PAYLOAD, starts_ps[i]) for i in range(n)]

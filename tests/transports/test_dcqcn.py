@@ -156,9 +156,7 @@ class Reference:
 
 def test_rates_match_the_paper_after_each_event() -> None:
     """Cuts, fast recovery, additive and hyper increase by timer and byte counter match to the bit.
-
-    A CNP every 60 us brings the rate down; then one every 1.5 ms lets it rise, also by bytes.
-    """
+    A CNP every 60 us brings the rate down; then one every 1.5 ms lets it rise, also by bytes."""
     line, size, a = 40 * G, 1048, 64 * 200
     given = {"byte_counter": "10MB", "fast_recovery": 2, "g": 0.1, "min_rate": "100Mbps"}
     engine = build(
@@ -252,10 +250,8 @@ def test_cnps_are_at_least_one_interval_apart() -> None:
 
 @pytest.mark.parametrize("own_class", [True, False])
 def test_pfc_does_not_delay_cnps_in_their_own_class(own_class: bool) -> None:
-    """Host 1 is paused because it sends to a slow host; packets from host 0 to it are marked.
-
-    Its CNP takes the ideal time if it has class 0 to itself, as by default.
-    """
+    """Host 1 is paused because it sends to a slow host; packets from host 0 to it are marked. Its
+    CNP takes the ideal time if it has class 0 to itself, as by default."""
     fabric = fabric_with(
         "lossless", n_traffic_classes=2, xoff_bytes=8 * 1048, xon_bytes=4 * 1048, ecn=EVERY_PACKET
     )

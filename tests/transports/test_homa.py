@@ -46,10 +46,8 @@ def homa(
     faults: list[LinkFault] | None = None,
     **params: object,
 ) -> Engine:
-    """Run messages of (src, dst, bytes, start_ps) until all senders are acknowledged.
-
-    The oldest message gets no share unless ``fifo_share`` is given: grants go by remaining bytes.
-    """
+    """Run messages of (src, dst, bytes, start_ps) until all senders are acknowledged. The oldest
+    message gets no share unless ``fifo_share`` is given: grants go by remaining bytes."""
     params.setdefault("fifo_share", 0.0)
     if faults:
         params["resend_timeout"] = "100us"
@@ -316,10 +314,8 @@ def poisson(network: Network, workload: str, n_flows: int, packets: PacketFormat
 def test_priorities_reduce_the_tail_of_short_messages(
     preset: str, n_flows: int, gain: float
 ) -> None:
-    """99th percentile of the slowdown of the shorter half of the messages, at 80 % load.
-
-    The paper's figure 12 shows about 2 for them.
-    """
+    """99th percentile of the slowdown of the shorter half of the messages, at 80 % load. The
+    paper's figure 12 shows about 2 for them."""
     network = fat_tree(
         8,
         4,

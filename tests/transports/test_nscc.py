@@ -49,10 +49,8 @@ def test_given_base_rtt_sets_only_the_first_window() -> None:
 def test_incast_fills_the_link_near_the_target_queue(
     rate: str, queue: tuple[int, int, int], n: int
 ) -> None:
-    """Shares are equal, and the queue is near the target.
-
-    The target is three quarters of the bandwidth-delay product: 21 or 148 packets.
-    """
+    """Shares are equal, and the queue is near the target. The target is three quarters of the
+    bandwidth-delay product: 21 or 148 packets."""
     flows = flow_table([(8 + i * 119 // n, 0, 48000 // n * PAYLOAD, i * 1000) for i in range(n)])
     engine = build(fat_tree(8, 16, rate), flows, "nscc", bdp_queues(*queue))
     last_hop = int(engine.network.port_peer[0])

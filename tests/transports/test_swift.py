@@ -151,9 +151,7 @@ def test_large_incast_fills_the_link_without_drops() -> None:
 @pytest.mark.parametrize(("fs_range", "fair"), [("0us", False), ("10us", True)])
 def test_flow_scaling_equalizes_windows_below_one_packet(fs_range: str, fair: bool) -> None:
     """About as many flows as packets fit into the target: the link is full and the queue short.
-
-    Shares are equal only with the part of the target that grows as the window shrinks.
-    """
+    Shares are equal only with the part of the target that grows as the window shrinks."""
     n = 56  # none of them in the receiver's rack
     network = fat_tree(8, 8, "100Gbps")
     flows = flow_table([(63 - i, 0, 10**9, 0) for i in range(n)])

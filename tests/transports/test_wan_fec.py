@@ -187,10 +187,8 @@ MESSAGE = 57_000_000  # bytes that one GPU sends per iteration (HotNets 2024, se
 @pytest.mark.slow
 @pytest.mark.parametrize(("preset", "loss"), [("loss_0.1%", 1e-3), ("loss_1%", 1e-2)])
 def test_design_loss_causes_no_tail(preset: str, loss: float) -> None:
-    """Of ten messages none needs a repair or ends 0.1 % later than without loss.
-
-    At worst the last packet is restored when its block's parity arrives, never earlier.
-    """
+    """Of ten messages none needs a repair or ends 0.1 % later than without loss. At worst the last
+    packet is restored when its block's parity arrives, never earlier."""
     params = registry.find("transport", "wan_fec").presets[preset]
     network = bottleneck(1)
     flows = [(0, 1, MESSAGE, 0)]
