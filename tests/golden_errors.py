@@ -2,6 +2,7 @@
 
 `tests/golden/errors.json` lists cases by what reads them. A case is a change of the base of its
 kind (a null removes a key), or a whole text, with the files beside it and the values of `--set`.
+A file is text, or a table: of bytes in hex, of a Chakra trace's nodes, or of another file in gzip.
 Its errors are "file: key: code: message (hint)". After changing a message:
 
     PYTHONPATH=tests python tests/golden_errors.py
@@ -9,6 +10,7 @@ Its errors are "file: key: code: message (hint)". After changing a message:
 and review the difference: file, key, wrong value and right value must stay.
 """
 
+import gzip
 import json
 import re
 import tempfile
@@ -17,19 +19,25 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from foreign_chakra import Node, trace
 from topology_of import topology_of
 from traffic_cases import made
 
+from netsim import units
 from netsim.errors import InputError
 from netsim.experiment import Experiment
 from netsim.experiment.document import apply_overrides
 from netsim.experiment.scenario import prepare
 from netsim.model.inventory import read_prices
+from netsim.params import Param
 from netsim.plugins import registry
+from netsim.workloads.collectives import schedule
+from netsim.workloads.collectives.steps import CollectiveOptions
 from netsim.workloads.cost.costs import cost_tables_from, load_cost_tables
 from netsim.workloads.inference.deployment import load_deployment
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.paper import make_plan
+from netsim.workloads.serving.request_trace import read_request_trace
 
 GOLDEN = Path(__file__).parent / "golden" / "errors.json"
 
@@ -60,6 +68,19 @@ def _prepared(tree: Any, directory: Path, overrides: list[str]) -> None:
         prepare(point)
 
 
+def _value(tree: Any, *_: Any) -> None:
+    value = tree.pop("value", None)
+    listed = {name: tuple(tree[name]) for name in ("each", "choices") if type(tree[name]) is list}
+    Param(**{**tree, **listed}).convert(value)
+
+
+def _sends(tree: Any, directory: Path, _: Any) -> None:
+    if "file" in tree:
+        tree["algorithm"] = str(directory / tree.pop("file"))
+    what, n, size_bytes = (tree.pop(name) for name in ("what", "n", "size_bytes"))
+    schedule(what, n, size_bytes, CollectiveOptions(**tree))
+
+
 def _plugin_reader(kind: str) -> Callable[[Any, Path, list[str]], Any]:
     return lambda file, directory, _: registry.find(kind, file.name, relative_to=directory)
 
@@ -72,10 +93,14 @@ READERS: dict[str, Callable[[Any, Path, list[str]], Any]] = {
     "cost": _cost,
     "prices": lambda file, *_: read_prices(file),
     "prepared": _prepared,
-    "network": lambda tree, *_: topology_of(tree),
+    "network": lambda tree, directory, _: topology_of(tree, directory),
     "flows": _traffic,
     "serving": _traffic,
     "inference": _traffic,
+    "value": _value,
+    "quantity": lambda tree, *_: getattr(units, tree["parse"])(tree.get("value"), *tree["more"]),
+    "collective": _sends,
+    "requests": lambda tree, directory, _: read_request_trace(directory / tree["file"]),
     **{kind: _plugin_reader(kind) for kind in registry.KINDS},
 }
 """Kind of input -> reader of its tree, or of its file."""
@@ -91,11 +116,22 @@ def changed(base: Any, change: Any) -> Any:
     }
 
 
+def _content(given: Any) -> bytes:
+    """Return the content of a file beside a case."""
+    if isinstance(given, str):
+        return given.encode()
+    if "gzip" in given:
+        return gzip.compress(_content(given["gzip"]), mtime=0)[: given.get("end")]
+    if "nodes" in given:
+        return trace([Node(**node) for node in given["nodes"]], given.get("version", "1.0.0"))
+    return bytes.fromhex(given["hex"])
+
+
 def errors_of(kind: str, base: Any, case: Case, directory: Path) -> list[str]:
     """Return the errors of a case, sorted, without the names of temporary directories."""
     for name, content in case.get("files", {}).items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(content)
+        (directory / name).write_bytes(_content(content))
     given: Any = changed(deepcopy(base), case.get("change", {}))
     if "text" in case:
         given = directory / ("e.py" if kind in registry.KINDS else "e.toml")
@@ -108,6 +144,8 @@ def errors_of(kind: str, base: Any, case: Case, directory: Path) -> list[str]:
 
 
 def _shown(error: InputError) -> str:
+    assert len(str(error)) < 1000
+    assert str(error).isprintable()  # any terminal can show it
     place = "".join(f"{part}: " for part in (error.file, error.key) if part)
     if error.message.startswith("invalid TOML"):  # Python's own words follow
         return f"{place}{error.code}: invalid TOML"

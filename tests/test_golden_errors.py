@@ -14,7 +14,6 @@ def test_bad_inputs_raise_the_golden_errors(kind, tmp_path):
         given = {name: value for name, value in case.items() if name != "errors"}
         assert errors, f"accepted: {given}"
         assert errors == case["errors"], given
-        assert all(len(error) < 1000 for error in errors)
 
 
 def test_every_reader_has_bad_inputs():

@@ -56,37 +56,6 @@ def test_quantities_are_parsed():
         assert parse(text) == value
 
 
-def test_invalid_quantities_are_rejected():
-    for parse, value, message in [
-        (parse_time_ps, 3, ("3", "1.5us")),
-        (parse_time_ps, 0, ("0", "1.5us")),
-        (parse_time_ps, "3", ("3", "1.5us")),
-        (parse_time_ps, True, "1.5us"),
-        (parse_time_ps, None, "1.5us"),
-        (parse_time_ps, "", "1.5us"),
-        (parse_time_ps, "-1us", ("-1us", "1.5us")),
-        (parse_time_ps, "1e3us", ("1e3us", "e3us")),
-        (parse_time_ps, "1.us", ("1.us", "1.5us")),
-        (parse_time_ps, "٣us", ("٣us", "1.5us")),
-        (parse_time_ps, "1.0005ns", ("1.0005ns", "1.5us")),
-        (parse_time_ps, "9000000s", ("9000000s", "2", "56 ps", "20")),
-        (parse_time_ps, "1US", ("1US", "US", "us")),
-        (parse_bytes, 2_000_000.0, ("2000000.0", "64KB")),
-        (parse_bytes, "2mb", ("2mb", "mb", "MB")),
-        (parse_bytes, "1024TiB", ("1024TiB", "2", "50", "1024 TiB")),
-        (parse_rate_bps, "1126Tbps", ("1126Tbps", "2", "50", "bit/s", "1125 Tbps")),
-        (parse_bytes, "9" * 100, ("9" * 77 + "...", "64KB")),
-        (parse_bytes, "\0\n1B", ("\\x00\\n1B", "64KB")),
-        (parse_bytes, "0.5B", ("0.5B", "64KB")),
-        (parse_bytes, ["1B"], ("1B", "64KB")),
-        (parse_rate_bps, "100gbps", ("100gbps", "gbps", "Gbps")),
-        (parse_rate_bps, "100GB", ("100GB", "GB")),
-        (parse_rate_bps, "0Gbps", "800Gbps"),
-    ]:
-        with raises_input(message):
-            parse(value)
-
-
 def test_too_long_number_is_reported_by_its_length():
     with raises_input("20001", code="wrong_type"):
         parse_bytes(16**5000)
@@ -96,14 +65,6 @@ def test_queue_sizes_accept_packets():
     assert parse_queue("35pkt", 4160) == 35 * 4160
     assert parse_queue("1 pkt", 4160) == 4160
     assert parse_queue("64KB", 4160) == 64_000
-    for value, code in [
-        ("0.5pkt", "wrong_type"),
-        (35, "wrong_type"),
-        ("99999999999999999999pkt", "out_of_range"),
-        (False, "wrong_type"),
-    ]:
-        with raises_input(value, code=code):
-            parse_queue(value, 4160)
 
 
 def test_quantities_are_formatted():

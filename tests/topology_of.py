@@ -11,10 +11,10 @@ from netsim.model.network import Network
 from netsim.plugins.registry import call
 
 
-def topology_of(tree: dict[str, Any]) -> Network:
+def topology_of(tree: dict[str, Any], directory: Path = Path()) -> Network:
     """Return the network of a [topology] table, with errors as from an experiment file."""
     whole = {"transport": "datagram", "traffic": "permutation", "topology": tree}
-    use = Experiment.from_tree(whole, "e.toml", Path()).points()[0].topology
+    use = Experiment.from_tree(whole, "e.toml", directory).points()[0].topology
     network: Network = call(use, "build", use.params)
     return network
 

@@ -2,10 +2,10 @@
 
 import pytest
 from experiment_text import load, text
-from raises_input import mentions, raises_input
+from raises_input import mentions
 
 from netsim.errors import InputError
-from netsim.params import REQUIRED, Param, resolve_params
+from netsim.params import Param, resolve_params
 
 TREE = 'kind = "fat_tree"\ntiers = 3\nhosts_per_leaf = 4\nleaves = 2\npods = 2\n'
 PARAM = Param("delay", "time", "1us", "", minimum="1ns", each=("leaf", "spine"))
@@ -46,16 +46,6 @@ def test_invalid_parts_are_reported_with_their_keys() -> None:
         "3",
         "1.5us",
     )
-
-
-def test_invalid_param_declarations_are_rejected() -> None:
-    for arguments, message in [
-        ({"unit": "file", "default": None}, ""),
-        ({"unit": "time", "default": REQUIRED}, ""),
-        ({"unit": "time", "default": "1us", "each": "leaf"}, "leaf"),
-    ]:
-        with raises_input(message, key="p"):
-            Param("p", **{"doc": "", "each": ("leaf",)} | arguments)
 
 
 def test_resolved_point_lists_the_value_of_each_part(tmp_path) -> None:

@@ -10,7 +10,6 @@ from experiment_text import load, text
 from raises_input import mentions, raises_input
 
 from netsim.cli.trace_output import summary
-from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.experiment.place_faults import link_faults
 from netsim.experiment.scenario import prepare
@@ -32,10 +31,6 @@ ROTOR = {
     "traffic": 'kind = "all_to_all"\nsize = "100KB"',
     "fabric": 'queue_bytes = "1GB"',
 }
-STAR = {
-    **ROTOR,
-    "topology": 'kind = "fat_tree"\nhosts_per_leaf = 2\nleaves = 2\nhost_rate = "100Gbps"',
-}
 
 
 pytestmark = pytest.mark.usefixtures("plain_python")
@@ -46,34 +41,10 @@ def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> P
     return point
 
 
-def test_invalid_circuit_rules_are_rejected(tmp_path):
-    for sections, table, message in [
-        (ROTOR, 'gard = "1us"', 'fabric.circuits.gard: unknown key (did you mean "guard"?)'),
-        (ROTOR, "guard = 1", "fabric.circuits.guard: 1 has no unit"),
-        (ROTOR, 'clock_offset = "2ms"', 'fabric.circuits.clock_offset: "2ms" is too large'),
-        (ROTOR, 'at_circuit_end = "kept"', 'fabric.circuits.at_circuit_end: "kept"'),
-        (ROTOR, 'guard = "9us"', "fabric.circuits.guard: the shortest day of"),
-        (ROTOR, 'indirect = "rlb"', 'fabric.circuits.indirect: "rlb" is not a choice'),
-        (ROTOR, "indirect_class = 1", "fabric.circuits.indirect_class: has no effect"),
-        (ROTOR, 'indirect = "opportunistic"', "circuits.indirect_class: no class above"),
-        (STAR, "", "fabric.circuits: has no effect: no circuit of this network changes"),
-    ]:
-        with pytest.raises(InputError) as caught:
-            prepare(point_of(tmp_path, sections, **{"fabric.circuits": table}))
-        assert message in str(caught.value)
-        assert str(caught.value).startswith(str(tmp_path))
-
-
 def test_lossless_fabric_with_circuits_is_rejected(tmp_path):
     point = point_of(tmp_path, top='transport = "roce"', fabric='queue_discipline = "lossless"')
     with raises_input(key="fabric.queue_discipline"):
         code_needed([point], [feature_set_of(prepare(point))])
-
-
-def test_indirect_circuits_conflict_with_symmetric_routing(tmp_path):
-    fabric = ROTOR["fabric"] + '\nrouting = "ecmp_symmetric"'
-    with raises_input(key="fabric.circuits.indirect"):
-        point_of(tmp_path, fabric=fabric, **{"fabric.circuits": 'indirect = "vlb"'})
 
 
 def test_run_warns_when_no_packet_can_go_indirectly(tmp_path, capsys):
@@ -147,18 +118,6 @@ def test_fault_patterns_select_circuit_switches_and_fibers(tmp_path):
         ("tor2 - tor3", {"tor2-tor3", "tor3-tor2"}),
     ):
         assert set(ports_of(tmp_path, f'links = "{pattern}"' + down)[1]) == expected, pattern
-
-
-@pytest.mark.parametrize(
-    ("fault", "names"),
-    [
-        ('links = "all"\nrate = "10Gbps"', ("faults.dead.rate", "tor0:1", "circuit")),
-        ('node = "rotr0"\nloss_rate = 0.1', ("faults.dead.node", "rotr0")),
-    ],
-)  # fmt: skip
-def test_invalid_circuit_faults_are_rejected(tmp_path, fault, names):
-    with raises_input(*names):
-        prepare(point_of(tmp_path, **{"faults.dead": fault}))
 
 
 def test_all_circuits_of_a_fiber_fail_together(tmp_path):

@@ -195,8 +195,3 @@ def test_correlated_batches_are_joined_for_the_interval() -> None:
     drift = batch_mean(np.repeat(rng.normal(1.0, 0.1, 5), 4))
     assert drift["batches"] == 5
     assert batch_mean(np.ones(20))["interval"] == 0.0
-
-
-def test_ideal_transport_rejects_measure() -> None:
-    with raises_input("ideal", key="measure"):
-        simulate(point(transport="ideal", traffic={"kind": "permutation", "size": "1MB"}))

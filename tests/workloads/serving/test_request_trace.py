@@ -4,7 +4,6 @@ import gzip
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raises_input import mentions, raises_input
@@ -89,67 +88,6 @@ def test_arrival_times_are_exact_to_the_picosecond(tmp_path: Path) -> None:
     """A double could not represent this time to the picosecond."""
     path = trace_of(tmp_path, "arrival_s,prompt_tokens,output_tokens\n70000.123456789012,1,1\n")
     assert columns(path)[0] == [70_000_123_456_789_012]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "trace.csv: is empty"),
-        ("arrival_s,prompt_tokens,output_tokens\n", "trace.csv: has no requests"),
-        (
-            "arrival_s,prompt_tokens,output_tokens\n1,5,0\n",
-            "trace.csv: has no request with output tokens",
-        ),
-        ("0,374,44\n1,2,3\n", 'trace.csv:1: has no column of the arrival, but "0", "374", "44"'),
-        ("arrival_s,prompt_tokens\n1,2\n", "trace.csv:1: has no column of the output's tokens"),
-        (
-            "arrival_s,TIMESTAMP,prompt_tokens,output_tokens\n1,1,2,3\n",
-            'trace.csv:1: "arrival_s" and "TIMESTAMP" are both the arrival',
-        ),
-        ("{}1,5\n", "trace.csv:5: has 2 values for 3 columns"),
-        ("{}-1,5,6\n", 'trace.csv:5: arrival_s: "-1" is negative'),
-        ("{}soon,5,6\n", 'trace.csv:5: arrival_s: "soon" is not a time'),
-        ("{}inf,5,6\n", 'trace.csv:5: arrival_s: "inf" is not a time'),
-        ("{}72058,5,6\n", "is too late (less than 20 hours)"),
-        ("{}601,0,6\n", 'trace.csv:5: prompt_tokens: tokens: "0"'),
-        ("{}601,5,-6\n", 'trace.csv:5: output_tokens: tokens: "-6"'),
-        ("{}601,5.5,6\n", 'trace.csv:5: prompt_tokens: tokens: "5.5"'),
-        ("{}601,3000000000,6\n", 'tokens: "3000000000"'),
-        (
-            "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,1,1\n12,1,1\n",
-            'trace.csv:3: TIMESTAMP: "12" is not a date and time',
-        ),
-        (
-            "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1,1\n"
-            "2023-13-16 18:15:46,1,1\n",
-            "trace.csv:3: TIMESTAMP: ",
-        ),
-        (
-            "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1,1\n"
-            "2023-11-17 18:15:46,1,1\n",
-            "trace.csv:3: TIMESTAMP: is 24.0 hours after the first request",
-        ),
-        ('{"timestamp": 1, "input_length": 5}\n', "trace.csv:1: has no column of the output's"),
-        (
-            '{"timestamp": 1, "input_length": 5, "output_length": 6}\n{"timestamp": 1\n',
-            "trace.csv:2: ",
-        ),
-        (
-            '{"timestamp": 1, "input_length": 5, "output_length": 6}\n{"timestamp": 1}\n',
-            "trace.csv:2: input_length: ",
-        ),
-        (b"\xff\xfe\x00", "trace.csv: is not UTF-8 text"),
-        (gzip.compress(OURS.encode(), mtime=0)[:-9], "trace.csv: is a damaged gzip file"),
-        ("{}601,5,6\0\n", "trace.csv"),
-        ('{}601,5,"6\n', "trace.csv"),
-    ],
-)
-def test_invalid_traces_are_rejected(tmp_path: Path, content: str | bytes, message: str) -> None:
-    if isinstance(content, str):
-        content = content.replace("{}", OURS)
-    with pytest.raises(InputError) as error:
-        read_request_trace(trace_of(tmp_path, content))
-    assert message in str(error.value)
 
 
 PIECES = st.sampled_from(

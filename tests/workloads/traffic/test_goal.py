@@ -13,7 +13,6 @@ from raises_input import mentions
 from task_times import operations_of
 from traffic_cases import made, star
 
-from netsim.errors import InputError
 from netsim.flows import COMPUTE
 from netsim.model.workload import Workload
 from netsim.workloads.operations.table import WHATS
@@ -226,16 +225,6 @@ def edges(schedule: GoalSchedule) -> set[tuple[int, int, bool]]:
     return set(zip(*columns, strict=True))
 
 
-def error_of(directory: Path, content: str | bytes) -> str:
-    """Return the only error for a file, or "" if it is read."""
-    try:
-        read(directory, content)
-    except InputError as error:
-        assert len(error.errors) == 1  # noqa: PT017
-        return str(error)
-    return ""
-
-
 def test_recorded_schedule_is_read_from_text_and_binary(tmp_path: Path) -> None:
     assert len(BINARY) == 234
     assert (
@@ -313,55 +302,3 @@ def test_all_forms_of_the_text_grammar_are_read(tmp_path: Path) -> None:
     ]
     assert edges(schedule) == {(0, 2, True)}
     assert schedule.place.tolist() == [3, 7, 9, 10]
-
-
-def test_invalid_texts_are_rejected(tmp_path: Path) -> None:
-    for text, message in [
-        ("", "s.goal: must begin with num_ranks"),
-        ("num_ranks 0\n", "0 ranks in a file of 12 bytes"),
-        ("num_ranks 1\nnum_ranks 1\n", ":2: num_ranks must appear once, before all ranks"),
-        ("rank 0 {\n}\n", ":1: rank 0 of 0, expected none"),
-        ("num_ranks 1\n", ":1: ends after 0 of 1 ranks"),
-        ("num_ranks 1\nrank 0 {\n", ":2: missing } of rank 0"),
-        ("num_ranks 2\nrank 1 {\n}\n", ":2: rank 1 of 2, expected rank 0"),
-        ("num_ranks 1\nrank 0 {\nrank 1 {\n", ":3: missing } of rank 0"),
-        ("num_ranks 1\nrank 0 {\n}\n}\n", ":4: } without an open rank"),
-        ("num_ranks 1\nrank 0 {\n}\ncalc 5\n", ":4: is outside of a rank"),
-        ("num_ranks 1\nrank 0 {\nclac 5\n}\n", ':3: "clac 5" is not understood'),
-        ("num_ranks 1\nrank 0 {\nsend 5b from 0\n}\n", ":3: is not an operation"),
-        (
-            "num_ranks 1\nrank 0 {\nsend 5b to 1\n}\n",
-            "line 3 (send of rank 0): unknown peer: ranks are 0..0",
-        ),
-        ("num_ranks 1\nrank 0 {\nsend 5b to 0 tag -1\n}\n", "a send needs a tag"),
-        (f"num_ranks 1\nrank 0 {{\nsend {2**50}b to 0\n}}\n", "has 1 PiB or more"),
-        (f"num_ranks 1\nrank 0 {{\ncalc {10**17}\n}}\n", "takes 20 h or more"),
-        (f"num_ranks 1\nrank 0 {{\ncalc {'9' * 5000}\n}}\n", ":3: size 9999"),
-        ("num_ranks 1\nrank 0 {\ncalc 5 cpu 256\n}\n", ":3: cpu 256 exceeds 255"),
-        ("num_ranks 1\nrank 0 {\na: calc 5\na: calc 5\n}\n", ':4: duplicate label "a"'),
-        ("num_ranks 1\nrank 0 {\na: calc 5\na requires b\n}\n", ':4: unknown label "b"'),
-        (
-            "num_ranks 1\nrank 0 {\na: calc 1\na requires b\nb: calc 1\n}\n",
-            ':4: unknown label "b", defined below on line 5',
-        ),
-        ("num_ranks 1\nrank 0 {\na: calc 5\na requires a\n}\n", ":4: waits for itself"),
-        ("num_ranks 1\nrank 0 {\n/* calc 5\n}\n", ":3: unterminated comment"),
-        (b"num_ranks 1\nrank 0 {\n\xff\n}\n", "is not UTF-8 text"),
-    ]:
-        assert message in error_of(tmp_path, text)
-
-
-def test_invalid_binary_files_are_rejected(tmp_path: Path) -> None:
-    for place, value, message in [
-        (0, 2342, "was modified by LogGOPSim with --save-mem"),
-        (8, 3, "rank 2: its part exceeds the file, which may be truncated"),
-        (46, 3, "rank 0: 3 nodes and 1 roots do not fill 94 bytes"),
-        (58, 9, "rank 0: node 0 should wait for 9 others, but 0 name it"),
-        (54, 1, "rank 0: its 1 roots are not the nodes without dependencies"),
-        (81, 400_000_000, "rank 0: 1 dependencies, but records claim 400,000,000"),
-        (30, 38, "its ranks claim 282 bytes of 188"),
-        (136, 5, "rank 0: unknown node 5 waits for node 0"),
-    ]:
-        content = bytearray(BINARY)
-        content[place : place + 4] = value.to_bytes(4, "little")
-        assert message in error_of(tmp_path, bytes(content))
