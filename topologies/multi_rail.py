@@ -45,31 +45,22 @@ from netsim.units import format_rate
 PARAMS = [
     Param("gpus_per_rack", "count", REQUIRED, "hosts per rack", minimum=1),
     Param("gpus_per_rail", "count", 1, "hosts of a rack that share a scale-out network"),
-    Param(
-        "racks_per_leaf", "count", None,
-        "racks of a pod, each rail of which has its own leaf; default: no shared spines", minimum=1,
-    ),
+    Param("racks_per_leaf", "count", None,
+          "racks of a pod, each rail of which has its own leaf; default: no shared spines",
+          minimum=1),
     Param("pxn", "bool", False, "relay also messages that a shared network could carry"),
     Param("rail", "topology", REQUIRED, "topology of a rail's scale-out network"),
-    Param(
-        "scale_up_rate", "rate", "14.4Tbps", "line rate of a host to its rack's switches",
-        source="\"I've Got 99 Problems But FLOPS Ain't One\", HotNets 2024",
-    ),
+    Param("scale_up_rate", "rate", "14.4Tbps", "line rate of a host to its rack's switches",
+          source="\"I've Got 99 Problems But FLOPS Ain't One\", HotNets 2024"),
     Param("scale_up_planes", "count", 1, "switches per rack, ports per host", minimum=1),
     Param("scale_up_latency", "time", "100ns", "propagation delay of a cable in the rack"),
     Param("scale_up_switch_latency", "time", "0ns", "switch_latency of the rack's switches"),
-    Param(
-        "reduction_delay", "time", None, "rack switch to reduction unit, each way; default: none",
-        minimum="1ps",
-    ),
-    Param(
-        "relay_at", "choice", "source", "rack of the peer that relays messages to another rail",
-        choices=("source", "destination", "none"),
-    ),
-    Param(
-        "relay_chunk", "bytes", "512KiB", "unit that a relay forwards; none: the whole message",
-        minimum="1B", optional=True,
-    ),
+    Param("reduction_delay", "time", None, "rack switch to reduction unit, each way; default: none",
+          minimum="1ps"),
+    Param("relay_at", "choice", "source", "rack of the peer that relays messages to another rail",
+          choices=("source", "destination", "none")),
+    Param("relay_chunk", "bytes", "512KiB", "unit that a relay forwards; none: the whole message",
+          minimum="1B", optional=True),
 ]  # fmt: skip
 
 

@@ -19,43 +19,25 @@ from netsim.transport import BLOCKED, INF, or_default
 
 PARAMS = [
     *tcp.PARAMS,
-    Param(
-        "c", "ratio", 0.4, "growth, packets per second cubed", "RFC 9438, section 5.1", minimum=1e-6
-    ),
+    Param("c", "ratio", 0.4, "growth, packets per second cubed", "RFC 9438, section 5.1",
+          minimum=1e-6),
     Param("beta", "fraction", 0.7, "window after a loss, as a fraction", "RFC 9438, section 4.6"),
-    Param(
-        "fast_convergence",
-        "bool",
-        True,
-        "lower W_max after a loss below the last W_max, to make room for new flows",
-        "RFC 9438, section 4.7",
-    ),
+    Param("fast_convergence", "bool", True,
+          "lower W_max after a loss below the last W_max, to make room for new flows",
+          "RFC 9438, section 4.7"),
     Param("hystart", "bool", True, "end slow start when delay grows", "RFC 9406"),
-    Param(
-        "hystart_min",
-        "time",
-        None,
-        "minimum threshold of delay growth; default: half the path's round trip, at most 4 ms",
-        "RFC 9406, 4.3, whose 4 ms end no slow start in a datacenter",
-    ),
-    Param(
-        "hystart_train",
-        "ratio",
-        1.0,
-        "end slow start when the ACKs of a round arrive over this many round trips: the path is "
-        "full; 0: never; only on paths under 8 ms, where RFC 9406's least delay comes too late",
-        "Linux, tcp_cubic.c, hystart_update: 1 with pacing, 1/2 without",
-    ),
+    Param("hystart_min", "time", None,
+          "minimum threshold of delay growth; default: half the path's round trip, at most 4 ms",
+          "RFC 9406, 4.3, whose 4 ms end no slow start in a datacenter"),
+    Param("hystart_train", "ratio", 1.0,
+          "end slow start when the ACKs of a round arrive over this many round trips: the path is "
+          "full; 0: never; only on paths under 8 ms, where RFC 9406's least delay comes too late",
+          "Linux, tcp_cubic.c, hystart_update: 1 with pacing, 1/2 without"),
     Param("hystart_max", "time", "16ms", "maximum threshold of delay growth", "RFC 9406, 4.3"),
-    Param(
-        "initial_ssthresh",
-        "bytes",
-        None,
-        "window at which the first slow start ends, whatever the delay",
-        "RFC 5681, 3.1: arbitrarily high",
-        minimum="1B",
-    ),
-]
+    Param("initial_ssthresh", "bytes", None,
+          "window at which the first slow start ends, whatever the delay",
+          "RFC 5681, 3.1: arbitrarily high", minimum="1B"),
+]  # fmt: skip
 
 FABRIC = {
     "queue_discipline": "drop_tail",

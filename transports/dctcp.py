@@ -37,25 +37,12 @@ RTO_PS = 10 * rto.MS
 PARAMS = [
     Param("g", "fraction", 1 / 16, "gain of alpha", source="SIGCOMM 2010, section 3.4"),
     Param("initial_alpha", "fraction", 1.0, "alpha at the start", source="RFC 8257"),
-    Param(
-        "initial_window", "count", 10, "packets in the first window", minimum=1, source="RFC 6928"
-    ),
-    Param(
-        "min_window",
-        "count",
-        2,
-        "minimum window after a cut, in packets",
-        minimum=1,
-        source="RFC 5681, equation 4",
-    ),
-    Param(
-        "reordering",
-        "count",
-        3,
-        "later packets that must arrive before a packet counts as lost",
-        minimum=1,
-        source="RFC 5681, section 3.2",
-    ),
+    Param("initial_window", "count", 10, "packets in the first window", minimum=1,
+          source="RFC 6928"),
+    Param("min_window", "count", 2, "minimum window after a cut, in packets", minimum=1,
+          source="RFC 5681, equation 4"),
+    Param("reordering", "count", 3, "later packets that must arrive before a packet counts as lost",
+          minimum=1, source="RFC 5681, section 3.2"),
     rto.param(
         RTO_PS,
         "minimum margin of the retransmission timeout over the smoothed round trip (RFC 6298), and "
@@ -64,7 +51,7 @@ PARAMS = [
     ),
     traffic_classes.DATA_CLASS,
     traffic_classes.ack_param("ACKs"),
-]
+]  # fmt: skip
 
 FABRIC = {
     "queue_discipline": "drop_tail",

@@ -51,15 +51,9 @@ PARAMS = [
         source="section 3.2; more than one, for grants wait for the packets in transmission",
         products="1.5bdp",
     ),
-    Param(
-        "priorities",
-        "count",
-        8,
-        "classes in use; the highest also has control packets; 1 disables priorities",
-        source="section 3.4, and HomaPx in section 5",
-        minimum=1,
-        maximum=8,
-    ),
+    Param("priorities", "count", 8,
+          "classes in use; the highest also has control packets; 1 disables priorities",
+          source="section 3.4, and HomaPx in section 5", minimum=1, maximum=8),
     *(
         Param(
             f"cutoff_{i}",
@@ -71,31 +65,17 @@ PARAMS = [
         )
         for i in range(1, 7)
     ),
-    Param(
-        "overcommit",
-        "count",
-        None,
-        "messages granted at the same time, and RTTbytes in flight to a host that grants more "
-        "(default: number of classes for scheduled packets)",
-        source="section 3.5; HomaModule, max_overcommit and max_incoming",
-        minimum=1,
-        maximum=8,
-    ),
-    Param(
-        "fifo_share",
-        "fraction",
-        0.05,
-        "fraction of arriving packets whose grant goes to the oldest message; 0: only shortest "
-        "first, as in the paper's simulations",
-        source="HomaModule, grant_fifo_fraction: 50 in 1000",
-    ),
-    rto.param(
-        RESEND_PS,
-        "silence after which missing packets are requested",
-        "section 3.7, a few milliseconds; HomaModule, resend_ticks",
-        "resend_timeout",
-    ),
-]
+    Param("overcommit", "count", None,
+          "messages granted at the same time, and RTTbytes in flight to a host that grants more "
+          "(default: number of classes for scheduled packets)",
+          source="section 3.5; HomaModule, max_overcommit and max_incoming", minimum=1, maximum=8),
+    Param("fifo_share", "fraction", 0.05,
+          "fraction of arriving packets whose grant goes to the oldest message; 0: only shortest "
+          "first, as in the paper's simulations",
+          source="HomaModule, grant_fifo_fraction: 50 in 1000"),
+    rto.param(RESEND_PS, "silence after which missing packets are requested",
+              "section 3.7, a few milliseconds; HomaModule, resend_ticks", "resend_timeout"),
+]  # fmt: skip
 
 
 def _cutoffs(*sizes):

@@ -46,46 +46,22 @@ SIMULATION = "the authors' simulation"
 
 PARAMS = [
     Param("eta", "fraction", 0.95, "target load of the busiest link", PAPER, minimum=0.01),
-    Param(
-        "max_stage",
-        "count",
-        0,
-        "additive steps before a multiplicative one",
-        source=SIMULATION + ", run.py; hpcc-group.github.io/results: the paper's 5 is a typo",
-    ),
+    Param("max_stage", "count", 0, "additive steps before a multiplicative one",
+          source=SIMULATION + ", run.py; hpcc-group.github.io/results: the paper's 5 is a typo"),
     Param("w_ai", "bytes", None, "W_AI (default: ai_share of the bandwidth-delay product)"),
-    Param(
-        "ai_share",
-        "fraction",
-        0.005,
-        "W_AI as a share of the largest window: (1 - eta) / number of flows",
-        source="SIGCOMM 2019, section 3.3, with ten flows on a link",
-    ),
-    Param(
-        "base_rtt",
-        "time",
-        None,
-        "T (default: each flow's round trip on empty links)",
-        source="paper: one T for all, a little more than the longest round trip",
-    ),
-    Param(
-        "min_rate",
-        "rate",
-        None,
-        "minimum rate of a flow (default: line rate / 50)",
-        source=SIMULATION + ", run.py: 1 Gbps, and NICs of 50 Gbps unless told otherwise",
-    ),
-    Param(
-        "per_ack",
-        "bool",
-        True,
-        "react to every acknowledgment; false: once per round trip",
-        source=SIMULATION + ": FAST_REACT",
-    ),
+    Param("ai_share", "fraction", 0.005,
+          "W_AI as a share of the largest window: (1 - eta) / number of flows",
+          source="SIGCOMM 2019, section 3.3, with ten flows on a link"),
+    Param("base_rtt", "time", None, "T (default: each flow's round trip on empty links)",
+          source="paper: one T for all, a little more than the longest round trip"),
+    Param("min_rate", "rate", None, "minimum rate of a flow (default: line rate / 50)",
+          source=SIMULATION + ", run.py: 1 Gbps, and NICs of 50 Gbps unless told otherwise"),
+    Param("per_ack", "bool", True, "react to every acknowledgment; false: once per round trip",
+          source=SIMULATION + ": FAST_REACT"),
     *go_back_n.PARAMS,
     Param("data_class", "count", None, "class of data (default: the traffic's)", maximum=7),
     traffic_classes.ack_param("ACK and NACK"),
-]
+]  # fmt: skip
 
 AUTHORS_SHARE = 0.0004  # run.py of the authors' simulation: 10 Mbps for every 25 Gbps of the NIC
 

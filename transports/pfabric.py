@@ -15,32 +15,14 @@ from netsim.params import Param
 from netsim.transport import ACK, BLOCKED, cancel_timer, finish, full_packet_bytes, send, set_timer
 
 PARAMS = [
-    Param(
-        "initial_window",
-        "count",
-        0,
-        "maximum window, in packets; 0: the path's bandwidth-delay product",
-        source="SIGCOMM 2013, section 4.2: flows start at line rate",
-        products="1bdp",
-    ),
-    Param(
-        "rto_rtts",
-        "ratio",
-        3.0,
-        "retransmission timeout, in round trips on empty links",
-        source="SIGCOMM 2013, section 4.2: small and fixed",
-        minimum=1.0,
-        maximum=1000.0,
-    ),
-    Param(
-        "probe_after",
-        "count",
-        5,
-        "timeouts in a row after which only probes are sent",
-        source="prob_cap_ of ns-2 scripts that descend from the authors'",
-        minimum=1,
-    ),
-]
+    Param("initial_window", "count", 0,
+          "maximum window, in packets; 0: the path's bandwidth-delay product",
+          source="SIGCOMM 2013, section 4.2: flows start at line rate", products="1bdp"),
+    Param("rto_rtts", "ratio", 3.0, "retransmission timeout, in round trips on empty links",
+          source="SIGCOMM 2013, section 4.2: small and fixed", minimum=1.0, maximum=1000.0),
+    Param("probe_after", "count", 5, "timeouts in a row after which only probes are sent",
+          source="prob_cap_ of ns-2 scripts that descend from the authors'", minimum=1),
+]  # fmt: skip
 
 FABRIC = {
     "queue_discipline": "pfabric",

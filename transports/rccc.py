@@ -37,24 +37,15 @@ PARAMS = [
     *ultra_ethernet.PARAMS,
     ultra_ethernet.last_hop_trims("good"),
     Param("sender_window", "bool", False, "limit senders by NSCC's window as well"),
-    Param(
-        "credit_window",
-        "bytes",
-        None,
-        "first and largest credit; default: initial_window bandwidth-delay products",
-        minimum="1B",
-        products="1.5bdp",
-    ),
+    Param("credit_window", "bytes", None,
+          "first and largest credit; default: initial_window bandwidth-delay products",
+          minimum="1B", products="1.5bdp"),
     Param("pull_bytes", "bytes", "16KiB", "largest credit of a pull", minimum="256B"),
     Param("pull_rate", "fraction", 0.99, "rate of pulls, of the link's", minimum=0.01),
-    Param(
-        "oversubscription",
-        "ratio",
-        1.0,
-        "of the network; above 1 the pull rate adapts, if there is no sender_window",
-        minimum=1.0,
-    ),
-]
+    Param("oversubscription", "ratio", 1.0,
+          "of the network; above 1 the pull rate adapts, if there is no sender_window",
+          minimum=1.0),
+]  # fmt: skip
 PRESETS: dict[str, dict[str, object]] = {"100g": {}, "800g": {}}
 
 

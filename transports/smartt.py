@@ -45,46 +45,23 @@ PARAMS = [
     Param("target_rtt", "ratio", 1.5, "target round trip, in base round trips", minimum=1),
     Param("initial_window", "ratio", 1.0, "first and largest window, in bandwidth-delay products"),
     Param("fair_increase", "ratio", 1.6, "packets added per window without marks", source=GAINS),
-    Param(
-        "multiplicative_increase",
-        "ratio",
-        8.0,
-        "packets added per unmarked window, times how early packets are",
-        source=GAINS,
-    ),
-    Param(
-        "multiplicative_decrease",
-        "ratio",
-        1.25,
-        "packets removed per marked one, times how late it is",
-        source=GAINS,
-    ),
-    Param(
-        "fair_decrease",
-        "ratio",
-        1.0,
-        "packets removed per marked one, times the window in bandwidth-delay products",
-        source=GAINS,
-    ),
+    Param("multiplicative_increase", "ratio", 8.0,
+          "packets added per unmarked window, times how early packets are", source=GAINS),
+    Param("multiplicative_decrease", "ratio", 1.25,
+          "packets removed per marked one, times how late it is", source=GAINS),
+    Param("fair_decrease", "ratio", 1.0,
+          "packets removed per marked one, times the window in bandwidth-delay products",
+          source=GAINS),
     Param("fast_increase", "ratio", 2.0, "packets added per ACK and 100 Gbps without queueing"),
-    Param(
-        "wait_to_decrease",
-        "fraction",
-        0.25,
-        "with many paths, fraction of marked packets up to which marks only change the path",
-        source="arXiv 2404.01630, versions of 2024: wait to decrease",
-    ),
-    Param(
-        "ignored_feedback",
-        "ratio",
-        1.0,
-        "feedback ignored after quick adapt, per packet then in flight",
-        source="the authors' simulator: 1.25, which presets keep",
-    ),
-    rto.param(
-        RTO_PS, source="repository uet-htsim, sim/uec.h; main_uec.cpp", round_trips=RTO_ROUND_TRIPS
-    ),
-]
+    Param("wait_to_decrease", "fraction", 0.25,
+          "with many paths, fraction of marked packets up to which marks only change the path",
+          source="arXiv 2404.01630, versions of 2024: wait to decrease"),
+    Param("ignored_feedback", "ratio", 1.0,
+          "feedback ignored after quick adapt, per packet then in flight",
+          source="the authors' simulator: 1.25, which presets keep"),
+    rto.param(RTO_PS, source="repository uet-htsim, sim/uec.h; main_uec.cpp",
+              round_trips=RTO_ROUND_TRIPS),
+]  # fmt: skip
 
 # In queues that follow the rate, the gains for 800 Gbps do as well at 10 to 400 Gbps. A flow whose
 # window quick adapt sets to two packets needs many round trips for the feedback that presets

@@ -22,81 +22,34 @@ from netsim.transport import ACK, BLOCKED, cancel_timer, finish, full_packet_byt
 GUESS = "csg-htsim, sim/swift.cpp, which calls it a guess"
 
 PARAMS = [
-    Param(
-        "base_target",
-        "time",
-        "20us",
-        "target round trip, without the parts for switches and small windows",
-        source="csg-htsim, sim/swift.cpp",
-    ),
-    Param(
-        "hop_scaling",
-        "time",
-        "3.053us",
-        "added to the target per switch on the path",
-        source="csg-htsim, sim/swift.cpp: base target / 6.55",
-    ),
-    Param(
-        "fs_range",
-        "time",
-        "100us",
-        "maximum that a small window adds to the target",
-        source="csg-htsim, sim/swift.cpp: 5 base targets",
-    ),
-    Param(
-        "fs_min_window",
-        "ratio",
-        0.1,
-        "window, in packets, at and below which the target is longest",
-        source=GUESS,
-        minimum=1e-6,
-        maximum=1.0,
-    ),
-    Param(
-        "fs_max_window",
-        "ratio",
-        100.0,
-        "window, in packets, at and above which nothing is added",
-        source=GUESS,
-        minimum=1.1,
-    ),
+    Param("base_target", "time", "20us",
+          "target round trip, without the parts for switches and small windows",
+          source="csg-htsim, sim/swift.cpp"),
+    Param("hop_scaling", "time", "3.053us", "added to the target per switch on the path",
+          source="csg-htsim, sim/swift.cpp: base target / 6.55"),
+    Param("fs_range", "time", "100us", "maximum that a small window adds to the target",
+          source="csg-htsim, sim/swift.cpp: 5 base targets"),
+    Param("fs_min_window", "ratio", 0.1,
+          "window, in packets, at and below which the target is longest", source=GUESS,
+          minimum=1e-6, maximum=1.0),
+    Param("fs_max_window", "ratio", 100.0,
+          "window, in packets, at and above which nothing is added", source=GUESS, minimum=1.1),
     Param("ai", "ratio", 1.0, "packets added to the window per round trip", source=GUESS),
     Param("beta", "ratio", 0.8, "strength of the decrease", source=GUESS),
     Param("max_decrease", "fraction", 0.5, "maximum reduction by one decrease", source=GUESS),
-    Param(
-        "initial_window",
-        "count",
-        0,
-        "packets; 0: the path's bandwidth-delay product, rounded up",
-        source="a choice of ours; csg-htsim's main_swift.cpp starts with 15",
-        products="1bdp",
-    ),
+    Param("initial_window", "count", 0,
+          "packets; 0: the path's bandwidth-delay product, rounded up",
+          source="a choice of ours; csg-htsim's main_swift.cpp starts with 15", products="1bdp"),
     Param("min_window", "ratio", 0.001, "packets", source="SIGCOMM 2020, section 3", minimum=1e-6),
     Param("max_window", "count", 1000, "packets", source=GUESS, minimum=1),
-    Param(
-        "reordering",
-        "count",
-        0,
-        "packets that may overtake a packet before it counts as lost; "
-        "0 suits fabrics with one path per flow",
-    ),
-    Param(
-        "min_rto",
-        "time",
-        "100us",
-        "minimum retransmission timeout; before the first measurement, ten times that or "
-        "three base round trips, the longer one",
-        source="csg-htsim, sim/swift.cpp",
-    ),
-    Param(
-        "reset_after",
-        "count",
-        4,
-        "timeouts in a row after which the window is min_window",
-        source="SIGCOMM 2020, section 3.6",
-        minimum=1,
-    ),
-]
+    Param("reordering", "count", 0, "packets that may overtake a packet before it counts as lost; "
+          "0 suits fabrics with one path per flow"),
+    Param("min_rto", "time", "100us",
+          "minimum retransmission timeout; before the first measurement, ten times that or "
+          "three base round trips, the longer one", source="csg-htsim, sim/swift.cpp"),
+    Param("reset_after", "count", 4, "timeouts in a row after which the window is min_window",
+          source="SIGCOMM 2020, section 3.6", minimum=1),
+]  # fmt: skip
 
 PRESETS = {
     # At 100 Gbps the default target allows 59 queued packets of 4160 bytes on a path of four

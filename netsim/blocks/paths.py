@@ -37,31 +37,16 @@ from netsim.params import Param
 from netsim.transport import below, rand32
 
 PARAMS = [
-    Param(
-        "paths",
-        "choice",
-        "reps",
-        "path of each packet",
-        choices=("ecmp", "oblivious", "reps", "bitmap", "mixed"),
-    ),
-    Param(
-        "entropies",
-        "count",
-        64,
-        "entropies that a flow uses (in each plane, if they choose it), unless it has one path; "
-        "bitmap and mixed at most 128 in all",
-        minimum=1,
-        maximum=65536,
-        source="Ultra Ethernet's simulator, repository uet-htsim: main_uec.cpp, -paths",
-    ),
-    Param(
-        "freeze",
-        "time",
-        "10ms",
-        "how long REPS freezes after a timeout: reuses known paths only",
-        source="repository tommasobo/REPS_EuroSys_Artifact: exit_freeze_after",
-    ),
-]
+    Param("paths", "choice", "reps", "path of each packet",
+          choices=("ecmp", "oblivious", "reps", "bitmap", "mixed")),
+    Param("entropies", "count", 64,
+          "entropies that a flow uses (in each plane, if they choose it), unless it has one path; "
+          "bitmap and mixed at most 128 in all", minimum=1, maximum=65536,
+          source="Ultra Ethernet's simulator, repository uet-htsim: main_uec.cpp, -paths"),
+    Param("freeze", "time", "10ms",
+          "how long REPS freezes after a timeout: reuses known paths only",
+          source="repository tommasobo/REPS_EuroSys_Artifact: exit_freeze_after"),
+]  # fmt: skip
 
 ECMP, OBLIVIOUS, REPS, BITMAP, MIXED = 0, 1, 2, 3, 4
 RING = 8

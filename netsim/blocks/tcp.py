@@ -43,32 +43,19 @@ from netsim.transport import (
 INITIAL_RTO_PS = 1000 * rto.MS
 
 PARAMS = [
-    Param(
-        "initial_window",
-        "count",
-        10,
-        "packets in the first round trip",
-        "Linux; RFC 6928, section 2, which allows at most 14,600 bytes, or 2 packets if longer",
-        minimum=2,
-    ),
-    Param(
-        "min_rto",
-        "time",
-        "200ms",
-        "minimum margin of the retransmission timeout over the smoothed round-trip time",
-        "Linux, TCP_RTO_MIN; RFC 6298, section 2.4, has 1 s for the whole timeout",
-        minimum="1us",
-    ),
-    rto.param(
-        INITIAL_RTO_PS,
-        "retransmission timeout before the first round-trip time is known",
-        "RFC 6298, section 2.1",
-        "initial_rto",
-    ),
+    Param("initial_window", "count", 10, "packets in the first round trip",
+          "Linux; RFC 6928, section 2, which allows at most 14,600 bytes, or 2 packets if longer",
+          minimum=2),
+    Param("min_rto", "time", "200ms",
+          "minimum margin of the retransmission timeout over the smoothed round-trip time",
+          "Linux, TCP_RTO_MIN; RFC 6298, section 2.4, has 1 s for the whole timeout",
+          minimum="1us"),
+    rto.param(INITIAL_RTO_PS, "retransmission timeout before the first round-trip time is known",
+              "RFC 6298, section 2.1", "initial_rto"),
     Param("tail_loss_probe", "bool", True, "probe after two silent round trips", "RFC 8985, 7"),
     traffic_classes.DATA_CLASS,
     traffic_classes.ack_param("ACKs"),
-]
+]  # fmt: skip
 
 N_SLOTS = 8
 TX_STATE = (

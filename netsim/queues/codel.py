@@ -16,24 +16,14 @@ from netsim.queues import drop_tail
 
 PARAMS = [
     Param("queue_bytes", "queue", "1000pkt", "per port and class"),
-    Param(
-        "target",
-        "time",
-        "5us",
-        "acceptable queueing delay; about 5 to 10 % of `interval`",
-        source="RFC 8289, section 4.3, has the ratio, and 5 ms for the Internet",
-    ),
-    Param(
-        "interval",
-        "time",
-        "100us",
-        "time within which one packet must wait less than `target`; a long round-trip time",
-        source="RFC 8289, section 4.2, has the rule, and 100 ms for the Internet",
-        minimum="1ns",
-        maximum="1s",
-    ),
+    Param("target", "time", "5us", "acceptable queueing delay; about 5 to 10 % of `interval`",
+          source="RFC 8289, section 4.3, has the ratio, and 5 ms for the Internet"),
+    Param("interval", "time", "100us",
+          "time within which one packet must wait less than `target`; a long round-trip time",
+          source="RFC 8289, section 4.2, has the rule, and 100 ms for the Internet", minimum="1ns",
+          maximum="1s"),
     Param("mark", "bool", False, "mark data packets (ECN) instead of dropping them"),
-]
+]  # fmt: skip
 
 CLASS_STATE = ("above_ps", "dropping", "next_ps", "count", "last_count")
 

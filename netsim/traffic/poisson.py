@@ -35,37 +35,23 @@ from netsim.units import written
 POISSON, EVEN = "poisson", "even"
 
 PARAMS = [
-    Param(
-        "sizes",
-        "sizes",
-        REQUIRED,
-        "one size, points of a cumulative distribution, the name of one (web_search, hadoop, "
-        "data_mining, homa_w1 to homa_w5), or a file with a size in bytes and a probability on "
-        "each line",
-    ),
-    Param(
-        "cdf_interpolation",
-        "choice",
-        "linear",
-        "sizes between two points: uniform (linear), or the larger one (step)",
-        choices=BETWEEN,
-    ),
-    Param(
-        "rack_hosts", "count", None, "hosts per rack; flows then go only to other racks", minimum=1
-    ),
+    Param("sizes", "sizes", REQUIRED,
+          "one size, points of a cumulative distribution, the name of one (web_search, hadoop, "
+          "data_mining, homa_w1 to homa_w5), or a file with a size in bytes and a probability on "
+          "each line"),
+    Param("cdf_interpolation", "choice", "linear",
+          "sizes between two points: uniform (linear), or the larger one (step)", choices=BETWEEN),
+    Param("rack_hosts", "count", None, "hosts per rack; flows then go only to other racks",
+          minimum=1),
     *PATTERN_PARAMS,
-    Param(
-        "arrival_process",
-        "choice",
-        POISSON,
-        "gaps between a host's flows: exponentially distributed, or even from a random time on",
-        choices=(POISSON, EVEN),
-    ),
+    Param("arrival_process", "choice", POISSON,
+          "gaps between a host's flows: exponentially distributed, or even from a random time on",
+          choices=(POISSON, EVEN)),
     Param("load", "ratio", None, "offered load, as a fraction of the hosts' link rate"),
     Param("rate", "ratio", None, "flows per second and host", maximum=1e12),
     Param("duration", "time", None, "time of the last arrivals, from 0"),
     Param("n_flows", "count", None, "number of arrivals", minimum=1),
-]
+]  # fmt: skip
 
 PS_PER_SECOND = 10**12
 

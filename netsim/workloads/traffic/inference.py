@@ -352,38 +352,23 @@ PARAMS = [
     Param("layers", "count", None, "simulated layers; default: all", minimum=1),
     Param("overlap", "choice", NONE, "how all-reduces overlap compute", choices=OVERLAPS),
     Param("block_chunks", "count", None, "overlap = chunks: per block; default: 4", minimum=2),
-    Param(
-        "kv_transfer",
-        "choice",
-        None,
-        "split: when KV caches are sent; default: after_prefill",
-        choices=KV_TRANSFERS,
-    ),
+    Param("kv_transfer", "choice", None, "split: when KV caches are sent; default: after_prefill",
+          choices=KV_TRANSFERS),
     Param("tokens", "count", None, "split: decode iterations per step; default: 1"),
     Param("pool_hosts", "count", 0, "hosts of the memory pool, numbered after the instances"),
     Param("pooled", "choice", None, "what is pooled; default: kv", choices=(CACHE, WEIGHTS)),
     Param("pooled_fraction", "fraction", None, "fraction that is pooled; default: all"),
-    Param(
-        "pool_read",
-        "choice",
-        None,
-        "when a layer requests its read from the pool; default: prefetch",
-        choices=POOL_READS,
-    ),
+    Param("pool_read", "choice", None,
+          "when a layer requests its read from the pool; default: prefetch", choices=POOL_READS),
     Param("fidelity", "choice", PACKETS, "how all-reduces are simulated", choices=FIDELITIES),
-    Param(
-        "algorithm",
-        "choice",
-        None,
-        "all-reduce algorithm; default: the deployment's",
-        choices=CHOICES,
-    ),
+    Param("algorithm", "choice", None, "all-reduce algorithm; default: the deployment's",
+          choices=CHOICES),
     Param("channels", "count", None, "channels of an all-reduce; default: 1", minimum=1),
     Param("chunk", "bytes", None, "forwarding unit; default: whole messages", minimum="1B"),
     Param("latency", "time", None, "software latency of a step; default: the deployment's"),
     Param("classes", "count", 0, "traffic class of messages", each=KINDS, maximum=7),
     *PLACEMENT_PARAMS,
-]
+]  # fmt: skip
 
 
 def flows(

@@ -32,26 +32,15 @@ from netsim.network import Network
 from netsim.params import Param
 
 PARAMS = [
-    Param(
-        "size",
-        "bytes",
-        "97.39MB",
-        "message of each rank",
-        source="\"I've Got 99 Problems But FLOPS Ain't One\", HotNets 2024: activations of one "
-        "MoE layer, s b h r / t bytes",
-        minimum="1B",
-    ),
+    Param("size", "bytes", "97.39MB", "message of each rank",
+          source="\"I've Got 99 Problems But FLOPS Ain't One\", HotNets 2024: activations of one "
+          "MoE layer, s b h r / t bytes", minimum="1B"),
     Param("stage_hosts", "count", 72, "hosts of one stage", minimum=1),
     Param("stages", "count", None, "stages of a pipeline; default: all hosts", minimum=2),
     Param("wrap", "bool", True, "whether the last stage sends to the first"),
-    Param(
-        "placement",
-        "choice",
-        "linear",
-        "assignment of hosts to positions",
-        choices=("linear", "stages", "random"),
-    ),
-]
+    Param("placement", "choice", "linear", "assignment of hosts to positions",
+          choices=("linear", "stages", "random")),
+]  # fmt: skip
 
 
 def flows(

@@ -60,13 +60,8 @@ ROUTINGS = ("uniform", "zipf", "recorded")
 PARAMS = [
     Param("job", "job", REQUIRED, "job: a file, a preset, or [traffic.job]"),
     Param("steps", "count", 1, "steps in sequence", minimum=1),
-    Param(
-        "placement",
-        "choice",
-        "consecutive",
-        "placement of ranks on hosts",
-        choices=(*PLACEMENTS, "file"),
-    ),
+    Param("placement", "choice", "consecutive", "placement of ranks on hosts",
+          choices=(*PLACEMENTS, "file")),
     Param("placement_file", "file", None, "CSV file of hosts and ranks, for placement = file"),
     Param("stages", "count", None, "simulated stages, the first ones; default: all", minimum=1),
     Param("replicas", "count", None, "simulated replicas; default: all", minimum=1),
@@ -77,21 +72,15 @@ PARAMS = [
     Param("micro_batches", "count", None, "simulated micro-batches; default: all", minimum=1),
     Param("message_scale", "ratio", 1.0, "factor of bytes and host times", minimum=1e-6, maximum=1),
     Param("allow_scaled_faults", "bool", False, "run faults although their times are not scaled"),
-    Param(
-        "fidelity",
-        "choice",
-        "packets",
-        "whether messages are simulated or timed by formula",
-        choices=("packets", "formula"),
-        each=COLLECTIVE_KINDS,
-    ),
+    Param("fidelity", "choice", "packets", "whether messages are simulated or timed by formula",
+          choices=("packets", "formula"), each=COLLECTIVE_KINDS),
     Param("classes", "count", 0, "traffic class of messages", each=KINDS),
     *params_of(COLLECTIVE_KINDS),
     Param("buckets", "count", 1, "buckets of each layer's gradient", minimum=1),
     Param("routing", "choice", "uniform", "routing of tokens to experts", choices=ROUTINGS),
     Param("zipf_exponent", "ratio", 1.0, "skew, for routing = zipf; 0 is uniform"),
     Param("routing_file", "file", None, "CSV file of tokens, for routing = recorded"),
-]
+]  # fmt: skip
 
 
 def flows(
