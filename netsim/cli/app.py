@@ -175,6 +175,9 @@ def app() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the console script."""
     gc.set_threshold(OBJECTS_PER_COLLECTION)
+    # netsim multiplies only small matrices. OpenBLAS's idle threads, one per core, would busy-wait
+    # for a tenth of a second of processor time after NumPy is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     tolerate_closed_streams()
     app.main(args=arguments, prog_name="netsim")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netsim.common.terminal import (
     Column,
@@ -18,7 +18,9 @@ from netsim.common.terminal import (
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run, Table
 from netsim.units import format_time
-from netsim.workloads.serving.plan import ServingPlan
+
+if TYPE_CHECKING:
+    from netsim.workloads.serving.plan import ServingPlan
 
 REQUESTS = TableSpec.of(
     "requests",
@@ -132,23 +134,28 @@ available_gpu_share%  1         serving.failures.available_gpu_share  mean share
 def report(run: Run) -> dict[str, Any]:
     """Add the tables of requests and iterations; return their metrics. Raises RunError if a request
     is lost or was served twice."""
-    plan, log = run.scenario.load.part(ServingPlan), run.tables.get("log")
+    log = run.tables.get("log")
+    if log is None:
+        return {}
+    from netsim.workloads.serving.plan import ServingPlan
+
+    plan = run.scenario.load.part(ServingPlan)
+    if plan is None:
+        return {}
     tables, summary = serving_result(plan, log, run.tables["flows"], complete=run.ending.complete)
     run.tables |= tables
     return summary
 
 
 def serving_result(
-    plan: ServingPlan | None, log: Table | None, flows: Table, *, complete: bool
+    plan: ServingPlan, log: Table, flows: Table, *, complete: bool
 ) -> tuple[dict[str, Table], dict[str, Any]]:
-    """Return the tables "requests" and "iterations" and the summary's part, if any.
+    """Return the tables "requests" and "iterations" and the summary's part.
 
     `log` is the program's log, `flows` the table of flows.
 
     Raises RunError if a request is lost or was served twice.
     """
-    if plan is None or log is None:
-        return {}, {}
     from netsim.workloads.serving.outcome import audit, outcome, serving_metrics
 
     found = outcome(plan, log, flows["start_ps"])
