@@ -335,15 +335,14 @@ def flow_json(trace: FlowTrace, events: pl.DataFrame, limit: int | None) -> dict
 
 def write_tables(name: str, table: pl.DataFrame, csv: Path | None, parquet: Path | None) -> None:
     """Write a table of `netsim.results.COLUMNS` as CSV and Parquet. Raises InputError."""
-    from netsim.results.files import write_table
+    from netsim.results.files import table_metadata
 
     if csv:
         with _reporting(csv), replacing_file(csv) as file:
             table.write_csv(file)
     if parquet:
-        columns = {column.name: column for column in table}
-        with _reporting(parquet):
-            write_table(parquet, name, columns)
+        with _reporting(parquet), replacing_file(parquet) as file:
+            table.write_parquet(file, metadata=dict(table_metadata(name, table.columns)))
 
 
 @contextmanager

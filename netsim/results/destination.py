@@ -127,14 +127,11 @@ def _is_of_result(path: Path) -> bool:
 
 def _is_our_sweep(directory: Path) -> bool:
     """Return whether netsim wrote the sweep table in `directory`; a damaged one counts."""
-    if not is_plain_file(directory / files.SWEEP):
+    table = directory / files.SWEEP
+    if not is_plain_file(table):
         return False
-    import polars as pl
-
-    try:
-        return files.TABLE in pl.read_parquet_metadata(directory / files.SWEEP)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        return True
+    content = table.read_bytes()  # metadata are plain text
+    return files.TABLE.encode() in content or not content.endswith(b"PAR1")
 
 
 def result_in(directory: Path) -> Result | None:

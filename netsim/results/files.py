@@ -7,7 +7,8 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from netsim.common.writing import is_plain_file, replacing_file, write_text
 from netsim.results.columns import Column, describe, specs
 
 if TYPE_CHECKING:
-    import polars as pl
+    from arro3.core import Array
 
 FORMAT = 2  # version of the layout of a result directory
 
@@ -78,33 +79,55 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
-    """Write `columns` (name -> array, list or Series of equal length) as Parquet. The metadata have
-    the table's name, and the unit and meaning of each column as JSON."""
-    import polars as pl
+    """Write `columns` (name -> array or list, of one type and of equal length) as Parquet.
 
-    described = {name: describe(table, name) for name in columns}
-    frame = pl.DataFrame(
-        [_series(name, columns[name], column) for name, column in described.items()]
+    arro3 writes tables, because it is imported in 5 ms; polars reads them and takes 150 ms.
+    """
+    from arro3.core import Table
+    from arro3.io import write_parquet
+
+    arrays = [_array(values, describe(table, name)) for name, values in columns.items()]
+    content = BytesIO()  # an error of a file, such as a full disk, would end in a panic
+    write_parquet(
+        Table.from_arrays(arrays, names=list(columns)),
+        content,
+        compression="zstd(3)",
+        key_value_metadata=table_metadata(table, columns),
     )
-    about = {name: {"unit": one.unit, "doc": one.doc} for name, one in described.items()}
-    metadata = {TABLE: table, "netsim.columns": json.dumps(about)}
     with replacing_file(path) as file:
-        frame.write_parquet(file, metadata=metadata)
+        file.write(content.getbuffer())
 
 
-def _series(name: str, values: Any, column: Column) -> pl.Series:
+def table_metadata(table: str, columns: Iterable[str]) -> dict[str, str]:
+    """Return the metadata of a Parquet file: the table's name, units and meanings as JSON."""
+    described = {name: describe(table, name) for name in columns}
+    about = {name: {"unit": one.unit, "doc": one.doc} for name, one in described.items()}
+    return {TABLE: table, "netsim.columns": json.dumps(about)}
+
+
+def _array(values: Any, column: Column) -> Array:
     """Return a column, with null for missing values."""
     import numpy as np
-    import polars as pl
+    from arro3.core import Array, DataType
 
+    if isinstance(values, Array):
+        return values
     if not isinstance(values, np.ndarray):
-        return pl.Series(name, values)
+        kind = next((type(value) for value in values if value is not None), str)
+        types = {bool: DataType.bool(), int: DataType.int64(), float: DataType.float64()}
+        return Array(values, types.get(kind, DataType.string()))
     if values.dtype.kind in "UO":
-        return pl.Series(name, values.tolist(), pl.Categorical)
-    series = pl.Series(name, values)
+        text = DataType.string()
+        return Array(values.tolist(), text).cast(DataType.dictionary(DataType.uint32(), text))
+    array = Array.from_numpy(np.ascontiguousarray(values))
     if values.dtype.kind == "f":
-        return series.fill_nan(None)
-    return series.set(series < 0, None) if column.null_below_zero else series
+        missing = np.isnan(values)
+    elif column.null_below_zero:
+        missing = values < 0
+    else:
+        return array
+    rows = np.where(missing, -1, np.arange(values.size))
+    return array.take(Array.from_numpy(rows).cast(DataType.uint64()))  # row -1 becomes null
 
 
 def link_or_copy(path: Path, target: Path) -> None:

@@ -19,7 +19,7 @@ from netsim.results.read import Result
 from netsim.version import __version__
 
 if TYPE_CHECKING:
-    import polars as pl
+    from arro3.core import DataType
 
     from netsim.experiment import Point
     from netsim.results.run_result import RunResult
@@ -182,14 +182,14 @@ def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     Every documented column is present with a fixed type, so that tables of two sweeps can be
     concatenated. An axis has the type of its values.
     """
-    import polars as pl
+    from arro3.core import Array
 
     axes = dict.fromkeys(name for row in rows for name in row if name not in columns()["sweep"])
     found: dict[str, Any] = {"point": None}
     found |= {name: _uniform([row.get(name) for row in rows]) for name in axes}
     for column in columns()["sweep"].values():
         values = [row.get(column.name) for row in rows]
-        found[column.name] = pl.Series(values, dtype=_dtype(column))
+        found[column.name] = Array(values, _data_type(column))
     path = directory / files.SWEEP
     try:
         files.write_table(path, "sweep", found)
@@ -198,14 +198,14 @@ def write_sweep(directory: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
-def _dtype(column: Column) -> type[pl.DataType]:
+def _data_type(column: Column) -> DataType:
     """Return the fixed type of a documented column."""
-    import polars as pl
+    from arro3.core import DataType
 
     whole = isinstance(column, Metric) and column.whole
     if whole or column.name == "seed" or column.unit in WHOLE_UNITS:
-        return pl.Int64
-    return pl.Float64 if column.unit else pl.String
+        return DataType.int64()
+    return DataType.float64() if column.unit else DataType.string()
 
 
 def _uniform(values: list[Any]) -> list[Any]:

@@ -73,7 +73,7 @@ def main(descriptor: int) -> None:
 
 def _load_libraries() -> None:
     """Load what every point needs and is loaded late elsewhere, before work comes."""
-    import polars  # noqa: F401
+    import arro3.io  # noqa: F401
 
     from netsim.results.columns import reports
 

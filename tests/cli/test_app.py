@@ -10,7 +10,7 @@ from raises_input import fails
 from netsim.results import load
 
 HEAVY = ("llvmlite", "numba", "numpy", "networkx", "matplotlib", "polars")
-HEAVY += ("rich", "scipy", "netsim.experiment", "netsim.workloads.operations")
+HEAVY += ("rich", "scipy", "netsim.experiment", "netsim.workloads.operations", "netsim.workloads.job")
 TINY = """
 transport = "ndp"
 topology = {kind = "fat_tree", leaves = 2, hosts_per_leaf = 2}
@@ -27,7 +27,7 @@ traffic = {kind = "permutation", size = "8KB"}
         ("list", ""),
         ("show traffic poisson", "numpy"),
         ("check tiny.toml", "numpy rich netsim.experiment"),
-        ("run tiny.toml --force", "llvmlite numpy polars rich netsim.experiment"),
+        ("run tiny.toml --force", "llvmlite numpy rich netsim.experiment"),
     ],
 )
 def test_commands_import_only_what_they_need(command, needed, tmp_path):
