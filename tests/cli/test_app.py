@@ -9,14 +9,8 @@ from raises_input import fails
 
 from netsim.results import load
 
-HEAVY = ("llvmlite", "numba", "numpy", "networkx", "matplotlib", "polars")
-HEAVY += (
-    "rich",
-    "scipy",
-    "netsim.experiment",
-    "netsim.workloads.operations",
-    "netsim.workloads.job",
-)
+HEAVY = ("llvmlite", "numba", "numpy", "networkx", "matplotlib", "polars", "rich", "scipy")
+HEAVY += ("netsim.experiment", "netsim.workloads.operations", "netsim.workloads.job")
 TINY = """
 transport = "ndp"
 topology = {kind = "fat_tree", leaves = 2, hosts_per_leaf = 2}
