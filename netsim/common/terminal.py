@@ -110,7 +110,7 @@ def needed_width(table: Table) -> int:
     from rich.console import Console
     from rich.measure import Measurement
 
-    console = Console(width=10_000)
+    console = Console(width=10_000, markup=False, emoji=False)
     return Measurement.get(console, console.options, table).maximum
 
 
@@ -122,7 +122,7 @@ def show(table: Table | Wide) -> None:
     """
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if isinstance(table, Wide):
         bounded = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
         width = console.width if bounded else None

@@ -10,7 +10,7 @@ from serving_case import Row, log_of, mixed_plan, plan_of, row, split_run
 
 from netsim.common.terminal import Wide
 from netsim.results.columns import Column
-from netsim.results.files import _series
+from netsim.results.files import _array
 from netsim.workloads.cli.request import headlines, request_number
 from netsim.workloads.reports.serving import serving_result
 from netsim.workloads.serving.plan import (
@@ -41,11 +41,11 @@ def result_of(plan: ServingPlan, rows: list[Row], *, complete: bool = True) -> A
     tables, summary = serving_result(plan, log, FLOWS, complete=complete)
 
     def read(table: dict[str, np.ndarray]) -> pl.DataFrame:
-        columns = [
-            _series(name, values, Column(name, "", "", name.endswith(("_ps", "_instance"))))
+        columns = {
+            name: _array(values, Column(name, "", "", name.endswith(("_ps", "_instance"))))
             for name, values in table.items()
-        ]
-        return pl.DataFrame(columns)
+        }
+        return pl.DataFrame({name: pl.Series(array) for name, array in columns.items()})
 
     found = {name: read(table) for name, table in tables.items()}
     summary["simulated_ps"] = int(log["time_ps"].max())
