@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.names import Name
-from netsim.cli.options import Command, json_option, load_experiment, print_json
+from netsim.cli.options import PATH, Command, json_option, load_experiment, print_json
 from netsim.common.steps import format_duration
 from netsim.common.writing import write_text
 from netsim.errors import InputError
@@ -94,7 +94,7 @@ def against_options(command: Command) -> Command:
     options = (
         click.option(
             "--against",
-            type=click.Path(path_type=Path),
+            type=PATH,
             metavar="PROGRAM",
             help="Run also PROGRAM, htsim_ndp, htsim_roce or htsim_uec, which you have built.",
         ),
@@ -117,20 +117,13 @@ def against_options(command: Command) -> Command:
 
 @click.command("bench")
 @click.option("--transport", "transports", multiple=True, help="Transport (ndp and roce).")
-@click.option(
-    "--topology",
-    "topologies",
-    multiple=True,
-    type=Name(TOPOLOGIES),
-    metavar="NAME",
-    help=f"Fat tree: {', '.join(TOPOLOGIES)} (leaf-spine).",
-)
+@click.option("--topology", "topologies", multiple=True, type=Name(TOPOLOGIES), metavar="NAME",
+              help=f"Fat tree: {', '.join(TOPOLOGIES)} (leaf-spine).")  # fmt: skip
 @click.option("--hosts", multiple=True, type=click.IntRange(4), help="Hosts (128 and 8192).")
 @click.option("--threads", multiple=True, type=click.IntRange(1), help="Threads (1 and all cores).")
 @click.option("--size", help="Bytes sent by each host, such as 2MB (ten seconds of work).")
-@click.option(
-    "--profile", "profiled", is_flag=True, help="Print a single-threaded profile instead."
-)
+@click.option("--profile", "profiled", is_flag=True,
+              help="Print a single-threaded profile instead.")  # fmt: skip
 @against_options
 @json_option
 def command(

@@ -58,9 +58,8 @@ OF_EXPERIMENTS = {"ranks": "--ranks", "budget": "--budget", "every": "--all"}
 @click.argument("kind", metavar="[KIND] NAME|FILE", shell_complete=complete("experiments", KINDS))
 @click.argument("name", metavar="", required=False, shell_complete=complete_name)
 @change_options
-@click.option(
-    "--ranks", type=click.IntRange(1), metavar="N", help="Predict memory for N ranks of --mpi."
-)
+@click.option("--ranks", type=click.IntRange(1), metavar="N",
+              help="Predict memory for N ranks of --mpi.")  # fmt: skip
 @click.option(
     "--budget",
     metavar="TIME",
@@ -70,9 +69,8 @@ OF_EXPERIMENTS = {"ranks": "--ranks", "budget": "--budget", "every": "--all"}
 )
 @click.option("--all", "every", is_flag=True, help="Build every point, however long it takes.")
 @click.option("--case", "cases", multiple=True, help="Run only this case of a plugin; repeatable.")
-@click.option(
-    "--long", is_flag=True, help="Use longer flows, or more hosts, for a plugin: minutes."
-)
+@click.option("--long", is_flag=True,
+              help="Use longer flows, or more hosts, for a plugin: minutes.")  # fmt: skip
 @json_option
 def command(kind: str, name: str | None, **options: Any) -> None:
     """Check an experiment or a plugin.
@@ -359,12 +357,8 @@ ABOVE_NETSIM = ("transport", "topology")  # kinds whose folder is beside netsim/
 @click.command("new")
 @click.argument("kind", type=Name(FOLDERS, {plural: one for one, plural in FOLDERS.items()}))
 @click.argument("name")
-@click.option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=".",
-    help="Output directory (the current one).",
-)
+@click.option("--directory", type=click.Path(path_type=Path, file_okay=False, exists=True),
+              default=".", help="Output directory (the current one).")  # fmt: skip
 def new_command(kind: str, name: str, directory: Path) -> None:
     """Create NAME.py, a small working plugin, with its test and an experiment.
 

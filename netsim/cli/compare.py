@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.app import FAILED
-from netsim.cli.options import json_option, print_json, trust_option
+from netsim.cli.options import FILE, PATH, json_option, print_json, trust_option
 from netsim.common.steps import Steps
 from netsim.common.terminal import Column, Wide, common_unit, number, percent, show
 from netsim.results.comparison import ONE_SEED
@@ -40,12 +40,10 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 
 
 @click.command("compare")
-@click.argument("before", type=click.Path(path_type=Path))
-@click.argument("after", type=click.Path(path_type=Path))
+@click.argument("before", type=PATH)
+@click.argument("after", type=PATH)
 @click.option("--limit", type=click.IntRange(0), default=MOVED, help=f"Flows to show ({MOVED}).")
-@click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw both CDFs into this file."
-)
+@click.option("--plot", type=FILE, help="Draw both CDFs into this file.")  # fmt: skip
 @click.option(
     "--fail-above",
     callback=_share,
@@ -204,9 +202,7 @@ def _moved_table(table: pl.DataFrame) -> Wide:
 
 
 @click.command("report")
-@click.argument(
-    "results", metavar="RESULT...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
+@click.argument("results", metavar="RESULT...", nargs=-1, required=True, type=PATH)  # fmt: skip
 @click.option(
     "--explain",
     type=click.IntRange(0, 100),
@@ -215,11 +211,8 @@ def _moved_table(table: pl.DataFrame) -> Wide:
     help="Simulate the slowest result again, and explain its N slowest flows.",
 )
 @trust_option
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Output file (report.html in the first result).",
-)
+@click.option("--out", type=FILE,
+              help="Output file (report.html in the first result).")  # fmt: skip
 def report_command(results: tuple[Path, ...], explain: int, trust: bool, out: Path | None) -> None:
     """Write a report of RESULT, a result or a sweep, as one HTML file that works offline.
 

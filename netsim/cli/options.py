@@ -28,6 +28,10 @@ SLOWEST = "slowest"
 RANK = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?|100)(:slowdown)?")
 WHOLE = re.compile("[0-9]{1,18}")
 
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Found = TypeVar("Found")
 

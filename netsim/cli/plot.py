@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from netsim.cli.names import Name
-from netsim.cli.options import trust_option
+from netsim.cli.options import FILE, PATH, trust_option
 from netsim.common.discovery import declared, modules
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
@@ -79,15 +79,11 @@ def _kinds_with(name: str) -> str:
 
 
 @click.command("plot", help=HELP.format(kinds=_listed()))
-@click.argument(
-    "results", metavar="RESULT...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
-@click.option(
-    "--kind", type=Name(KINDS), metavar="KIND", help=f"Kind of plot, listed above ({DEFAULT})."
-)
-@click.option(
-    "--x", metavar="AXIS", help="Plot --y against this axis of a sweep, and print a table."
-)
+@click.argument("results", metavar="RESULT...", nargs=-1, required=True, type=PATH)  # fmt: skip
+@click.option("--kind", type=Name(KINDS), metavar="KIND",
+              help=f"Kind of plot, listed above ({DEFAULT}).")  # fmt: skip
+@click.option("--x", metavar="AXIS",
+              help="Plot --y against this axis of a sweep, and print a table.")  # fmt: skip
 @click.option(
     "--y",
     metavar="COLUMN",
@@ -105,7 +101,7 @@ def _kinds_with(name: str) -> str:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Output file; its suffix selects the format: .png, .pdf, .svg; for timelines also "
     ".pftrace, for ui.perfetto.dev (KIND.png or Y_X.png in the first result).",
 )

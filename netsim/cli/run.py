@@ -14,6 +14,7 @@ import click
 
 from netsim.cli.app import FAILED
 from netsim.cli.options import (
+    PATH,
     changed,
     experiment_options,
     json_option,
@@ -40,7 +41,7 @@ SLURM_CHECKPOINT_S = 300.0
 
 @click.command("run")
 @experiment_options
-@click.option("--out", type=click.Path(path_type=Path), help="Result directory.")
+@click.option("--out", type=PATH, help="Result directory.")
 @click.option("--force", is_flag=True, help="Rerun points that already have a complete result.")
 @click.option(
     "--checkpoint",
@@ -56,12 +57,8 @@ SLURM_CHECKPOINT_S = 300.0
 @click.option("--partition", metavar="NAME", help="Partition of Slurm.")
 @threads_and_jobs
 @click.option("--plot", is_flag=True, help="Plot flow completion times to fct_cdf.png.")
-@click.option(
-    "--check-bounds",
-    "checked",
-    is_flag=True,
-    help="Check array bounds in handlers (slow, one thread).",
-)
+@click.option("--check-bounds", "checked", is_flag=True,
+              help="Check array bounds in handlers (slow, one thread).")  # fmt: skip
 @click.option("--mpi", is_flag=True, help="Divide each point among the ranks of mpirun.")
 @trust_option
 @click.option("--quiet", is_flag=True, help="Print only errors.")
@@ -280,10 +277,8 @@ MAX_NAMED = 5  # most points to name
 
 
 @click.command("merge")
-@click.argument("shards", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Result directory (SHARD's without .shard)."
-)
+@click.argument("shards", type=PATH, nargs=-1, required=True)
+@click.option("--out", type=PATH, help="Result directory (SHARD's without .shard).")  # fmt: skip
 def merge_command(shards: tuple[Path, ...], out: Path | None) -> None:
     """Merge SHARDS, the result directories of netsim run --shard, into one sweep.
 

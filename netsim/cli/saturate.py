@@ -11,6 +11,7 @@ import click
 
 from netsim.cli.app import FAILED
 from netsim.cli.options import (
+    PATH,
     experiment_options,
     json_option,
     load_experiment,
@@ -26,26 +27,19 @@ if TYPE_CHECKING:
 
 @click.command("saturate")
 @experiment_options
-@click.option(
-    "--from", "first", type=click.FloatRange(0, 100, min_open=True), default=0.05, metavar="LOAD",
-    help="Lowest load (0.05).",
-)  # fmt: skip
-@click.option(
-    "--to", "last", type=click.FloatRange(0, 100), default=1.0, metavar="LOAD",
-    help="Highest load (1).",
-)  # fmt: skip
-@click.option(
-    "--grid", type=click.IntRange(2, 1000), default=8, help="Loads of the first round (8)."
-)
-@click.option(
-    "--tolerance", type=click.FloatRange(1e-5, 1), default=0.005, metavar="LOAD",
-    help="Half of the interval of the saturation to stop at (0.005).",
-)  # fmt: skip
+@click.option("--from", "first", type=click.FloatRange(0, 100, min_open=True), default=0.05,
+              metavar="LOAD", help="Lowest load (0.05).")  # fmt: skip
+@click.option("--to", "last", type=click.FloatRange(0, 100), default=1.0, metavar="LOAD",
+              help="Highest load (1).")  # fmt: skip
+@click.option("--grid", type=click.IntRange(2, 1000), default=8,
+              help="Loads of the first round (8).")  # fmt: skip
+@click.option("--tolerance", type=click.FloatRange(1e-5, 1), default=0.005, metavar="LOAD",
+              help="Half of the interval of the saturation to stop at (0.005).")  # fmt: skip
 @click.option(
     "--routing", metavar="NAME,...",
     help="Compare routing algorithms (same as --set fabric.routing, with a list).",
 )  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="Result directory.")
+@click.option("--out", type=PATH, help="Result directory.")
 @threads_and_jobs
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 @json_option

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from netsim.cli.options import experiment_options, json_option, load_experiment, print_json
+from netsim.cli.options import (
+    FILE,
+    PATH,
+    experiment_options,
+    json_option,
+    load_experiment,
+    print_json,
+)
 from netsim.common.terminal import plain_table
 from netsim.errors import InputError
 from netsim.units import format_number, format_rate, format_time
@@ -38,32 +45,18 @@ class NetworkSummary(NamedTuple):
 
 @click.command("topo")
 @experiment_options
-@click.option(
-    "--prices",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="TOML file with prices that override netsim's, part by part.",
-)
-@click.option(
-    FAIL,
-    "failing",
-    multiple=True,
-    metavar="NAME",
-    help="Show the impact of a failed link or node, named as in [faults]: "
-    '"spine0", "plane1.*", "leaf0 - spine*". Repeatable.',
-)
-@click.option(
-    "--traffic",
-    "patterns",
-    multiple=True,
-    metavar="PATTERN",
-    help="Also show the saturation of a pattern, such as tornado; default: that of the "
-    "experiment's traffic. Repeatable.",
-)
+@click.option("--prices", type=PATH, metavar="FILE",
+              help="TOML file with prices that override netsim's, part by part.")  # fmt: skip
+@click.option(FAIL, "failing", multiple=True, metavar="NAME",
+              help="Show the impact of a failed link or node, named as in [faults]: "
+              '"spine0", "plane1.*", "leaf0 - spine*". Repeatable.')  # fmt: skip
+@click.option("--traffic", "patterns", multiple=True, metavar="PATTERN",
+              help="Also show the saturation of a pattern, such as tornado; default: that of the "
+              "experiment's traffic. Repeatable.")  # fmt: skip
 @click.option("--plot", is_flag=True, help="Also draw the network.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Output file of the drawing; its suffix selects the format (EXPERIMENT_topology.png).",
 )
 @json_option

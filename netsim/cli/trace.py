@@ -11,6 +11,8 @@ import click
 
 from netsim.cli.interrupt import Interruption
 from netsim.cli.options import (
+    FILE,
+    PATH,
     WHOLE,
     experiment_dir_option,
     flow_number,
@@ -63,7 +65,7 @@ def _added(command: Any) -> Any:
 
 
 @click.command("trace")
-@click.argument("result", type=click.Path(path_type=Path))
+@click.argument("result", type=PATH)
 @click.option("--flow", metavar="N", help='Flow number, "slowest", or rank: "p50", "p99:slowdown".')
 @_added
 @click.option("--from", "since", metavar="TIME", help="Start of the output, such as 10us.")
@@ -72,12 +74,8 @@ def _added(command: Any) -> Any:
 @click.option("--events", metavar="NAMES", help=f"Events to show: {', '.join(EVENTS)}.")
 @click.option("--fields", metavar="NAMES", help="State to show, such as next_seq or tx.next_seq.")
 @click.option("--limit", type=click.IntRange(0), help=f"Lines to print ({LIMIT}); 0 prints all.")
-@click.option(
-    "--csv", type=click.Path(path_type=Path, dir_okay=False), help="Write all rows as CSV."
-)
-@click.option(
-    "--parquet", type=click.Path(path_type=Path, dir_okay=False), help="Write all rows as Parquet."
-)
+@click.option("--csv", type=FILE, help="Write all rows as CSV.")  # fmt: skip
+@click.option("--parquet", type=FILE, help="Write all rows as Parquet.")  # fmt: skip
 @click.option(
     "--plot",
     is_flag=False,

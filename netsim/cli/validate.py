@@ -10,6 +10,7 @@ import click
 
 from netsim.cli.app import FAILED
 from netsim.cli.bench import processor
+from netsim.cli.options import FILE, FOLDER
 from netsim.common.memory import available_cores
 from netsim.common.steps import format_duration
 from netsim.errors import InputError
@@ -23,22 +24,13 @@ if TYPE_CHECKING:
 @click.command("validate")
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
 @click.option("--quick/--full", default=True, help="Quick cases (default), or all of them.")
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    help="Folder of other projects' files that some cases need.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    default=Path("results/validation"),
-    help="Folder for validation.json and .parquet (results/validation).",
-)
+@click.option("--data", type=FOLDER, metavar="FOLDER",
+              help="Folder of other projects' files that some cases need.")  # fmt: skip
+@click.option("--out", type=FOLDER, metavar="FOLDER", default=Path("results/validation"),
+              help="Folder for validation.json and .parquet (results/validation).")  # fmt: skip
 @click.option(
     "--page",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Write a Markdown page of all results in the folder, with pictures beside it.",
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import (
+    PATH,
     experiment_dir_option,
     flow_number,
     json_option,
@@ -40,10 +41,9 @@ def _added(command: Any) -> Any:
 
 
 @click.command("why")
-@click.argument("result", type=click.Path(path_type=Path))
-@click.option(
-    "--flow", metavar="N", help=f'Flow number, "slowest", or rank: "p50", "p99:slowdown" ({FLOW}).'
-)
+@click.argument("result", type=PATH)
+@click.option("--flow", metavar="N",
+              help=f'Flow number, "slowest", or rank: "p50", "p99:slowdown" ({FLOW}).')  # fmt: skip
 @_added
 @experiment_dir_option
 @trust_option

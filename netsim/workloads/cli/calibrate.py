@@ -25,26 +25,16 @@ REDUCES = re.compile(r"\b(H100|H200|H800|H20|GH200|B200|B300|GB200|GB300)\b")
 
 @click.command("calibrate")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option(
-    "--machine",
-    default="h100_80gb",
-    show_default=True,
-    metavar="NAME",
-    help="Machine with all other values: a preset or a file.",
-)
+@click.option("--machine", default="h100_80gb", show_default=True, metavar="NAME",
+              help="Machine with all other values: a preset or a file.")  # fmt: skip
 @set_option("scale_out.rate=200Gbps", "value of that machine")
 @click.option(
     "--shape",
     metavar="NODESxGPUS",
     help="Nodes and GPUs per node of files that do not list their ranks: 2x8.",
 )
-@click.option(
-    "--nodes-per-domain",
-    type=click.IntRange(1, 10_000),
-    default=1,
-    show_default=True,
-    help="Nodes of a scale-up network: 18 for 72 GPUs, 4 per node.",
-)
+@click.option("--nodes-per-domain", type=click.IntRange(1, 10_000), default=1, show_default=True,
+              help="Nodes of a scale-up network: 18 for 72 GPUs, 4 per node.")  # fmt: skip
 @click.option(
     "--predict",
     nargs=2,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from netsim.cli.app import FAILED
-from netsim.cli.options import option_seconds, threads_and_jobs
+from netsim.cli.options import FOLDER, PATH, option_seconds, threads_and_jobs
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,23 +44,20 @@ Settings = tuple[int | None, bool, float | None]
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Output directory (results/reproduce_quick or results/reproduce_full).",
 )
 @click.option(
     "--results",
     "given",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     help="Plot these results of netsim run instead of simulating. May be repeated.",
 )
 @threads_and_jobs
 @click.option("--force", is_flag=True, help="Rerun points that already have a complete result.")
-@click.option(
-    "--checkpoint",
-    metavar="TIME",
-    help="Write a checkpoint every TIME, such as 60s, and on Ctrl-C.",
-)
+@click.option("--checkpoint", metavar="TIME",
+              help="Write a checkpoint every TIME, such as 60s, and on Ctrl-C.")  # fmt: skip
 def command(
     figures: tuple[str, ...],
     quick: bool,

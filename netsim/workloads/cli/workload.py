@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.options import json_option, set_option, show_found, show_lines
+from netsim.cli.options import FILE, json_option, set_option, show_found, show_lines
 from netsim.errors import InputError
 from netsim.units import written
 
@@ -47,7 +47,7 @@ def command() -> None:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="With --placement: save a plot to this file; its suffix selects the format.",
 )
 @json_option
@@ -87,12 +87,8 @@ def show_job(
 @command.command("search")
 @click.argument("job")
 @set_option("machine=h100_80gb")
-@click.option(
-    "--gpus",
-    multiple=True,
-    type=click.IntRange(1, 10_000_000),
-    help="Number of GPUs; may be repeated. Default: those of JOB.",
-)
+@click.option("--gpus", multiple=True, type=click.IntRange(1, 10_000_000),
+              help="Number of GPUs; may be repeated. Default: those of JOB.")  # fmt: skip
 @click.option(
     "--vary",
     multiple=True,
@@ -100,12 +96,9 @@ def show_job(
     help="Values of a key of [layout], instead of the default ones: --vary pp=[4,8,16].",
 )
 @click.option("--usd-per-gpu-hour", type=click.FloatRange(0), help="Price, for the cost in USD.")
-@click.option(
-    "--top", type=click.IntRange(1), default=20, show_default=True, help="Layouts to print."
-)
-@click.option(
-    "--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all as CSV."
-)
+@click.option("--top", type=click.IntRange(1), default=20, show_default=True,
+              help="Layouts to print.")  # fmt: skip
+@click.option("--csv", "csv_file", type=FILE, help="Write all as CSV.")  # fmt: skip
 @json_option
 def search(
     job: str,
