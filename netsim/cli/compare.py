@@ -12,13 +12,12 @@ from netsim.cli.app import FAILED
 from netsim.cli.options import FILE, PATH, json_option, print_json, trust_option
 from netsim.common.steps import Steps
 from netsim.common.terminal import Column, Wide, common_unit, number, percent, show
-from netsim.results.comparison import ONE_SEED
+from netsim.results.comparison import ONE_SEED, Comparison
 from netsim.units import format_bytes, format_time
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from netsim.results.comparison import Comparison
 
 DRAWS = True
 

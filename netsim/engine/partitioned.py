@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,17 +35,12 @@ from netsim.engine.partition import (
 from netsim.engine.pool import lay_out
 from netsim.engine.records import RecordArray, aligned_zeros
 from netsim.engine.series import make_room
-from netsim.engine.simulation import Options, Simulation
+from netsim.engine.simulation import Options, Ranks, Simulation
 from netsim.engine.snapshot import Snapshot
 from netsim.engine.state import State
 from netsim.engine.state_views import Counts, FlowStates, Status
 from netsim.errors import RunError
 from netsim.model.columns import offsets
-
-if TYPE_CHECKING:
-    from netsim.engine.engine import Engine
-    from netsim.engine.simulation import Ranks
-
 
 HAND_OVER, TAKE_OVER, LIST_DELIVERED, NOTE_DELIVERED = range(4)  # entry points of `Cut`
 SIZES = ("size_bytes", "n_packets", "last_bytes")  # fields of a flow that a program may set

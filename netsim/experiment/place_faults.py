@@ -5,14 +5,13 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.experiment.document import FAULTS
-from netsim.experiment.schema import LINK_PATTERN, FaultSection
+from netsim.experiment.schema import LINK_PATTERN, FaultSection, Point
 from netsim.limits import HORIZON_PS
 from netsim.model import checks
 from netsim.model.faults import (
@@ -25,9 +24,6 @@ from netsim.model.faults import (
 )
 from netsim.model.network import Network
 from netsim.model.routing import NEVER
-
-if TYPE_CHECKING:
-    from netsim.experiment.schema import Point
 
 FAILURE_STREAM = 0x6661  # separates the random numbers of failures from other uses of the seed
 

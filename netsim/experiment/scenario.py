@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from netsim.errors import InputError, did_you_mean
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults, ports_named, queue_rates
 from netsim.experiment.resolve_fabric import fabric_defaults, size_values, wrong_sizes
-from netsim.experiment.schema import LINK_PATTERN, OutputsSection
+from netsim.experiment.schema import LINK_PATTERN, FlowClass, OutputsSection, Point
 from netsim.limits import CLASSES, TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.arithmetic import PURPOSE_START
@@ -57,7 +57,7 @@ from netsim.model.relays import PARAM, RelaySegments, relayed, striped
 from netsim.model.sampling import Sampling
 from netsim.model.workload import TaskTable, Workload
 from netsim.plugins import registry
-from netsim.plugins.registry import call, legs_of
+from netsim.plugins.registry import PluginSpec, call, legs_of
 from netsim.units import (
     Bdp,
     format_bytes,
@@ -68,11 +68,6 @@ from netsim.units import (
     shortened,
     written,
 )
-
-if TYPE_CHECKING:
-    from netsim.experiment import Point
-    from netsim.experiment.schema import FlowClass
-    from netsim.plugins.registry import PluginSpec
 
 QUEUES, THRESHOLDS = (0.25, 8.0), (1 / 16, 16.0)
 """Least and most of what the transport takes by default, for queues and windows, and for ECN."""

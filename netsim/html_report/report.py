@@ -12,7 +12,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.model.columns import Ints
-from netsim.model.fabric import ECMP
+from netsim.model.fabric import ECMP, PacketFormat
 from netsim.plots import style, sweeps
 from netsim.plots.networks import Graph, graph_of, links_of_table
 from netsim.plots.style import axis_name, for_people, value_text
@@ -23,7 +23,6 @@ from netsim.units import format_number
 if TYPE_CHECKING:
     from netsim.experiment import Point as Experimental
     from netsim.experiment.scenario import Scenario
-    from netsim.model.fabric import PacketFormat
 
 
 @dataclass

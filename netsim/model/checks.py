@@ -6,7 +6,7 @@ Single values are checked where they are parsed. All functions raise InputErrors
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,15 +24,11 @@ from netsim.limits import (
 from netsim.model.arithmetic import byte_quotient
 from netsim.model.columns import Ints
 from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, packet_counts
+from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import ENTROPY, HASH, port_pairs_of, walk
 from netsim.model.routing import COUNT_MASK, NO_ROUTE
 from netsim.units import format_bytes, format_rate, format_time
-
-if TYPE_CHECKING:
-    from netsim.model.flows import FlowTable
-    from netsim.model.network import Network
-
 
 HORIZON = f"a run lasts at most {HORIZON_PS / 3.6e15:.0f} simulated hours"
 

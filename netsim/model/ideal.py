@@ -25,26 +25,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, byte_quotient, mix, salt, send_time
 from netsim.model.columns import Floats, Ints, longest_chains
-from netsim.model.fabric import packet_counts
+from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
-from netsim.model.port_pairs import port_pairs_of, walk
+from netsim.model.network import Network
+from netsim.model.port_pairs import PortPairs, port_pairs_of, walk
+from netsim.model.relays import RelaySegments
 from netsim.model.routing import COUNT_BITS, COUNT_MASK
 from netsim.model.workload import RECEIVE, SEND, TaskTable
-
-if TYPE_CHECKING:
-    from netsim.model.fabric import PacketFormat
-    from netsim.model.flows import FlowTable
-    from netsim.model.network import Network
-    from netsim.model.port_pairs import PortPairs
-    from netsim.model.relays import RelaySegments
-
 
 # Flows per block, so that their arrays stay in the processor's cache.
 BLOCK = 1 << 15

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,18 +10,14 @@ import numpy as np
 from netsim.common.terminal import Column as Cells
 from netsim.common.terminal import any_of, count, percent
 from netsim.model.circuit_times import time_up_ps
-from netsim.model.circuits import NONE
+from netsim.model.circuits import NONE, Circuits
 from netsim.model.fabric import OPPORTUNISTIC
 from netsim.results.columns import Metric, TableSpec
-from netsim.results.run_result import Run
+from netsim.results.run_result import Run, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from netsim.engine.engine import Engine
-    from netsim.model.circuits import Circuits
     from netsim.model.columns import Ints
-    from netsim.results.run_result import Table
 
 NAMED = 5  # maximum number of flows in a message; it counts the others
 

@@ -14,7 +14,7 @@ from netsim.model.fabric import DROP_TAIL, ECMP, packet_counts
 from netsim.model.ideal import hashed_times, ideal_times
 from netsim.model.port_pairs import DEALT_EVENLY, ENTROPY
 from netsim.results.columns import Metric, TableSpec
-from netsim.results.run_result import Run
+from netsim.results.run_result import Run, Table
 from netsim.units import format_time
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from netsim.experiment.scenario import Scenario
     from netsim.model.flows import FlowTable
     from netsim.model.relays import RelaySegments
-    from netsim.results.run_result import Table
 
 
 FLOWS = TableSpec.of(

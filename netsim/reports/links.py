@@ -9,12 +9,11 @@ import numpy as np
 
 from netsim.errors import RunError
 from netsim.results.columns import Metric, TableSpec
-from netsim.results.run_result import Run
+from netsim.results.run_result import Run, Table
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.model.network import Network
-    from netsim.results.run_result import Table
 
 LINKS = TableSpec.of(
     "links",

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.results.columns import TableSpec
-from netsim.results.run_result import Run
+from netsim.results.run_result import Run, Table
 from netsim.units import format_time
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.engine.state_views import SeriesReading
-    from netsim.results.run_result import Table
 
 SERIES = TableSpec.of(
     "series",

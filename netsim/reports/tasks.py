@@ -10,12 +10,11 @@ import numpy as np
 from netsim.common.terminal import done_of
 from netsim.model.workload import COMPUTE, KINDS
 from netsim.results.columns import TableSpec
-from netsim.results.run_result import Run
+from netsim.results.run_result import Run, Table
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment.scenario import Scenario
-    from netsim.results.run_result import Table
 
 TASKS = TableSpec.of(
     "tasks",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common.terminal import time_text
-from netsim.engine.state_views import packets_of
+from netsim.engine.state_views import Readings, packets_of
 from netsim.experiment.scenario import traffic_rng
 from netsim.model.columns import Floats, Ints
 from netsim.model.fabric import packet_counts
@@ -18,12 +18,7 @@ from netsim.model.patterns import destinations
 from netsim.plugins.registry import legs_of
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.comparison import margin_95
-from netsim.results.run_result import Run
-
-if TYPE_CHECKING:
-    from netsim.engine.state_views import Readings
-    from netsim.results.run_result import Table
-
+from netsim.results.run_result import Run, Table
 
 MEASURED_HOSTS = TableSpec.of(
     "measured_hosts",

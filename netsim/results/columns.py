@@ -16,17 +16,15 @@ are left out first;
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from textwrap import dedent
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from netsim.common.discovery import modules
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
 from netsim.plugins import registry
-from netsim.plugins.registry import call
+from netsim.plugins.registry import Plugin, call
 from netsim.results.files import plain
 from netsim.version import __version__
 
 if TYPE_CHECKING:
     from netsim.experiment import Point
-    from netsim.plugins.registry import Plugin
 
 PACKAGE = Path(__file__).resolve().parent.parent
 

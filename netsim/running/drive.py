@@ -19,7 +19,7 @@ from netsim.model.circuit_times import longest_period_ps
 from netsim.model.circuits import NONE
 from netsim.model.port_pairs import ENTROPY, HASH
 from netsim.model.routing import NEVER
-from netsim.model.workload import DONE_WHEN, RECEIVE, SEND
+from netsim.model.workload import DONE_WHEN, RECEIVE, SEND, TaskTable
 from netsim.reports.circuits import current_circuits, waiting_slot
 from netsim.reports.faults import deadlock_text
 from netsim.units import format_time
@@ -27,7 +27,6 @@ from netsim.units import format_time
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.model.columns import Ints
-    from netsim.model.workload import TaskTable
 
 CHUNK_S = 0.25  # duration of a call, after which progress, interruption and stalls are checked
 TRIAL_S = 0.01  # duration of a trial of the other number of workers

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,19 +28,16 @@ from netsim.common.memory import available_bytes, available_cores
 from netsim.common.steps import step
 from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
+from netsim.experiment import Point
 from netsim.experiment.scenario import Built, Scenario, is_closed_form, key_of, prepare
 from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.columns import Floats, Ints
 from netsim.model.fabric import packet_counts
 from netsim.model.ideal import NO_LINK, ecmp_paths, hand_over_times, longest_chain_ps, round_trips
+from netsim.model.network import Network
 from netsim.model.port_pairs import walk
 from netsim.plugins.registry import call
 from netsim.units import format_bytes
-
-if TYPE_CHECKING:
-    from netsim.experiment import Point
-    from netsim.model.network import Network
-
 
 HOP_NS = 33.0
 LARGE_HOP_NS = 55.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.engine.simulation import Options
 from netsim.errors import CombinedInputError, InputError, RunError
-from netsim.results import destination, files, summary_of, write_result
+from netsim.results import Result, destination, files, summary_of, write_result
 from netsim.results.provenance import Provenance
 from netsim.results.write import checked, failed_row, receive, sweep_row
 from netsim.running.checkpoint import Checkpointer
@@ -25,7 +25,6 @@ from netsim.units import format_time
 if TYPE_CHECKING:
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
-    from netsim.results import Result
     from netsim.running.mpi import MpiRanks
     from netsim.running.worker_process import Reply
 

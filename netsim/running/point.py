@@ -44,14 +44,13 @@ from netsim.running.drive import (
     unacknowledged,
     undelivered,
 )
-from netsim.running.mpi import PREPARE, QUIT, leading
+from netsim.running.mpi import PREPARE, QUIT, MpiRanks, leading
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.experiment import Point
     from netsim.model.workload import Workload
     from netsim.running.checkpoint import Checkpointer
-    from netsim.running.mpi import MpiRanks
 
 NO_OPTIONS = Options()
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from netsim.engine.kernels.loop import WindowTimes
 from netsim.engine.simulation import Options
+from netsim.engine.state_views import Counts
 from netsim.errors import InputError
+from netsim.experiment import Point
 from netsim.experiment.scenario import is_closed_form, prepare
 from netsim.limits import HORIZON_PS
 from netsim.results import write_result
@@ -19,11 +21,6 @@ from netsim.results.provenance import provenances
 from netsim.results.run_result import Ending
 from netsim.running.drive import FINISHED, drive
 from netsim.running.point import build_engine, engine_result
-
-if TYPE_CHECKING:
-    from netsim.engine.kernels.loop import WindowTimes
-    from netsim.engine.state_views import Counts
-    from netsim.experiment import Point
 
 PREPARE, BUILD, CODE, DRIVE, COLLECT, WRITE = STEPS = (
     "prepare", "build", "code", "drive", "collect", "write"

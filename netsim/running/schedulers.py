@@ -18,12 +18,11 @@ from netsim.errors import InputError, RunError
 from netsim.running import worker
 from netsim.running.estimate import Estimate, require_memory
 from netsim.running.executor import Batch, Executor, PointOutcome, PointRun
-from netsim.running.worker_process import Reply
+from netsim.running.worker_process import Reply, WorkerProcess
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-    from netsim.running.worker_process import WorkerProcess
 
 INSTALL_DASK = "pip install 'netsim[dask]'"
 MEMORY = "MEM"  # resource of workers: bytes that points may need at the same time

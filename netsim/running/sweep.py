@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.common import documents
 from netsim.common.documents import read_object
 from netsim.errors import InputError
-from netsim.experiment import Experiment
+from netsim.experiment import Experiment, Point
 from netsim.plugins import registry
 from netsim.results import check_destination, destination, files, is_sweep, write_sweep
 from netsim.results.destination import exclusive, real
@@ -33,7 +33,6 @@ from netsim.running.executor import (
 from netsim.units import written
 
 if TYPE_CHECKING:
-    from netsim.experiment import Point
     from netsim.running.worker_process import WorkerProcess
 
 WRITE_EVERY_S = 0.5  # between writes of the sweep's table, a tenth of the time of many small points

@@ -30,7 +30,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from netsim import errors
 from netsim.common.inputs import path_problem
@@ -52,9 +52,6 @@ from netsim.running.point import Progress
 from netsim.running.worker_process import MAX_BYTES, Reply, Workers
 from netsim.units import written
 from netsim.version import __version__
-
-if TYPE_CHECKING:
-    from netsim.experiment import Point
 
 OBJECTS_PER_COLLECTION = 100_000  # as in the command line: collections go through all imports
 

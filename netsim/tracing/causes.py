@@ -17,15 +17,15 @@ import numpy as np
 from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.errors import InputError
+from netsim.experiment.scenario import Scenario
 from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import byte_quotient, send_time
+from netsim.model.network import Network
+from netsim.tracing.flow_trace import FlowTrace
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from netsim.experiment.scenario import Scenario
-    from netsim.model.network import Network
-    from netsim.tracing.flow_trace import FlowTrace
 
 CAUSES = {
     "data": "sending its own bytes",

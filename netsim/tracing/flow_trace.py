@@ -15,12 +15,12 @@ import numpy as np
 from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL, TRIMMED
 from netsim.errors import InputError, did_you_mean
+from netsim.model.network import Network
 from netsim.tracing.segments import OrderedTrace
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from netsim.model.network import Network
 
 EVENTS = {
     event.SENT: "send",

@@ -21,7 +21,7 @@ from netsim.engine.kernels.trace import TraceEntries, TraceOverflowError
 from netsim.engine.simulation import Options
 from netsim.errors import TRUST, InputError
 from netsim.experiment import Experiment, Point
-from netsim.experiment.scenario import is_closed_form, prepare
+from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.limits import HORIZON_PS
 from netsim.model.fabric import PFC_FRAME_BYTES, packet_counts
 from netsim.plugins import registry
@@ -36,7 +36,6 @@ from netsim.tracing.segments import order_trace, segment_table
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
-    from netsim.experiment.scenario import Scenario
     from netsim.results import Result
 
 CAPACITY = 1 << 17

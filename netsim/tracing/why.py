@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from netsim.common.steps import step
 from netsim.errors import InputError
 from netsim.reports.flow_trace import BUDGET
+from netsim.results import Result
 from netsim.results.files import LINKS
+from netsim.running.point import Progress
 from netsim.tracing.causes import CAUSES, Causes, Part, Paths, PortLog, Queues
 from netsim.tracing.record import Replay, recorded_flow
 from netsim.units import format_bytes, format_time
@@ -25,8 +27,6 @@ from netsim.units import format_bytes, format_time
 if TYPE_CHECKING:
     import polars as pl
 
-    from netsim.results import Result
-    from netsim.running.point import Progress
 
 PASSES = 6
 """Most simulations of the same run. The first records all ports that the flows may use, and those

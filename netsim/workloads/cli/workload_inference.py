@@ -12,6 +12,7 @@ from netsim.params import unknown_keys
 from netsim.units import format_bytes, format_number, format_time, written
 from netsim.workloads.cli.workload_job import count_text, duration, pairs_table
 from netsim.workloads.inference.deployment import (
+    Deployment,
     compute_parts,
     compute_ps,
     iteration_cost,
@@ -32,7 +33,9 @@ from netsim.workloads.inference.limits import (
     MODELS,
     PHASES,
     REFERENCE,
+    Best,
     Comparison,
+    LiteRow,
     assuming,
     best_batch,
     comparison,
@@ -46,8 +49,6 @@ from netsim.workloads.job.job import parameters
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from netsim.workloads.inference.deployment import Deployment
-    from netsim.workloads.inference.limits import Best, LiteRow
 
 BATCHES = (1, 8, 64)  # decode batches shown besides the best one
 

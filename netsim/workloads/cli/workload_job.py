@@ -15,17 +15,15 @@ import numpy as np
 from netsim.common.terminal import UNITS, Column, Wide, common_unit, plain_table
 from netsim.errors import InputError
 from netsim.units import format_bytes, format_number, written
-from netsim.workloads.job.job import parameters
+from netsim.workloads.job.job import Job, parameters
 from netsim.workloads.job.messages import group_sizes, messages, networks_of_kinds
-from netsim.workloads.job.paper import stage_seconds
+from netsim.workloads.job.paper import Figure, JobPlan, stage_seconds
 from netsim.workloads.job.step import AXES, LayoutRow, LayoutSearch, layout_keys, step_time
 from netsim.workloads.job.work import stage_memory, stage_times
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from netsim.workloads.job.job import Job
-    from netsim.workloads.job.paper import Figure, JobPlan
 
 STEP_PARTS = ("compute", "recompute", "bubble", "optimizer")  # besides exposed communication
 SEED = 1  # seed of a random placement; the default seed of experiments

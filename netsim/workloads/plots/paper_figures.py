@@ -23,7 +23,7 @@ from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in
 from netsim.experiment.scenario import network_of
 from netsim.model.trees import fabric_cables_needed, switches_needed
-from netsim.plots import style
+from netsim.plots import style, sweeps
 from netsim.plots.networks import Panel, draw_networks
 from netsim.plots.style import save
 from netsim.units import format_number
@@ -33,7 +33,6 @@ from netsim.workloads.job.paper import HOSTS, RAIL_HOSTS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from netsim.plots import sweeps
     from netsim.results import Result
 
 ENDINGS = ("png", "pdf")

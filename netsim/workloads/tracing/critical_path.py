@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from netsim.common.steps import step as tell
 from netsim.errors import InputError
+from netsim.experiment import Point
 from netsim.experiment.scenario import Scenario
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import hand_over_times
 from netsim.model.workload import ACKED, KINDS, SEND, TaskTable
+from netsim.results import Result
 from netsim.tracing.critical_path_search import Ints, PathSegment, Times, path_segments
 from netsim.tracing.record import Replay
 from netsim.workloads.operations.table import WHATS, OperationTable
 from netsim.workloads.reports.job import CRITICAL
-
-if TYPE_CHECKING:
-    from netsim.experiment import Point
-    from netsim.results import Result
 
 RECEIVE = WHATS.index("receive")  # operation types after this one are collectives
 

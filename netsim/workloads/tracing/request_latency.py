@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from netsim.errors import InputError
+from netsim.results import Result
 from netsim.workloads.reports.serving import REQUEST_LATENCY
 from netsim.workloads.serving.outcome import Log, log_of
 from netsim.workloads.serving.plan import (
@@ -22,9 +23,6 @@ from netsim.workloads.serving.plan import (
     PREFILL_START,
     UP,
 )
-
-if TYPE_CHECKING:
-    from netsim.results import Result
 
 QUEUEING, PREFILL, KV, JOINING, DECODE, GONE = (
     *("queueing", "prefill", "kv", "decode_queue", "decode", "lost"),

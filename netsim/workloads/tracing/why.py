@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from netsim.errors import InputError
+from netsim.experiment.scenario import Scenario
 from netsim.model.workload import JOIN, TaskTable
+from netsim.results import Result
 from netsim.tracing.causes import CAUSES, Part
 from netsim.tracing.critical_path_search import PathSegment, Program, path_segments
 from netsim.tracing.record import Replay
@@ -28,10 +30,6 @@ from netsim.workloads.tracing.request_latency import (
     LatencyBreakdown,
     request_latency,
 )
-
-if TYPE_CHECKING:
-    from netsim.experiment.scenario import Scenario
-    from netsim.results import Result
 
 TRACED = 20  # most flows of a path that are traced, those that waited longest
 
