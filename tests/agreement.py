@@ -112,6 +112,7 @@ def compare(
     every_ps = reading(engine).interval_ps if way.sampling else None
     simulator = Simulator(replace(case, sample_ps=every_ps))
     expected = simulator.run()
+    assert expected.balance.holds()
     for port in range(engine.network.n_ports):
         assert departures(engine, port) == [tuple(d)[1:] for d in expected.departures[port]]
     compare_totals(engine, expected, free)

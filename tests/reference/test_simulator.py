@@ -11,69 +11,18 @@ from typing import Any
 
 import pytest
 
-from . import Cable, Case, Departure, simulate
-from .cases import ROUTING, random_case
-from .model import ACK, DATA, FLAG_CE, NACK, PFC, PULL, TRIMMED, below, rand32, serialization_ps
+from . import Case, Departure, simulate
+from .cases import ROUTING
+from .model import ACK, DATA, FLAG_CE, NACK, PFC, PULL, TRIMMED, rand32
 from .random_features import parameters
 from .routing import permuted
 from .small import FULL, NS, PAYLOAD, G, cable, case, fabric, star, starts, total
-
-
-@pytest.mark.parametrize(
-    ("gbps", "ps_per_byte"),
-    [(10, 800), (25, 320), (40, 200), (100, 80), (200, 40), (400, 20), (800, 10)],
-)
-def test_serialization_is_exact(gbps: int, ps_per_byte: int) -> None:
-    assert serialization_ps(9217, gbps * G) == 9217 * ps_per_byte
-
-
-def test_below_covers_its_range() -> None:
-    assert below(0, 7) == 0
-    assert below(2**32 - 1, 7) == 6
-
-
-def test_random_numbers_depend_on_every_argument_modulo_32_bits() -> None:
-    base = rand32(1, 2, 3, 4)
-    assert len({base, rand32(0, 2, 3, 4), rand32(1, 0, 3, 4), rand32(1, 2, 0, 4)}) == 4
-    assert rand32(1 + 2**32, 2, 3, 4 + 2**40) == base
 
 
 def test_permuted_is_a_permutation() -> None:
     for n in range(2, 40):
         for key in (0, 1, 0xFFFFFFFF, rand32(0, 3, n, 0)):
             assert sorted(permuted(key, x, n) for x in range(n)) == list(range(n))
-
-
-@pytest.mark.parametrize("n_switches", [1, 2, 5])
-def test_fct_over_equal_links_matches_closed_form(n_switches: int) -> None:
-    """Each of L links takes 80 ns + 100 ns; each packet after the first adds 80 ns."""
-    path = [0, *range(2, 2 + n_switches), 1]
-    cables = [cable(a, b) for a, b in pairwise(path)]
-    outcome = simulate(case(2, cables, [(0, 1, 3 * PAYLOAD, 7 * NS)]))
-    links = n_switches + 1
-    assert outcome.flows[0].fct_ps == (links * 180 + 2 * 80) * NS
-    assert outcome.end_ps == outcome.flows[0].fct_ps + 7 * NS
-
-
-def test_fct_over_unequal_links_matches_closed_form() -> None:
-    """The slow link in the middle (25 Gbps: 320 ns per full packet) spaces the packets.
-
-    Two packets, the second with 1 byte of payload (65 bytes: 5.2, 20.8 and 1.3 ns).
-    Packet 0 ends on link 1 at 80, on link 2 at 80 + 100 + 320 = 500. Packet 1 is at the switch at
-    185.2, starts on link 2 at 500, ends at 520.8, is at the last switch at 520.8 + 200 = 720.8.
-    Packet 0 arrives there at 700 and has left at 720 (20 ns at 400 Gbps), so packet 1 starts
-    immediately and arrives at 720.8 + 1.3 + 300.
-    """
-    cables = [cable(0, 2), cable(2, 3, 25, 200 * NS), cable(3, 1, 400, 300 * NS)]
-    outcome = simulate(case(2, cables, [(0, 1, PAYLOAD + 1, 0)]))
-    assert outcome.flows[0].fct_ps == 1_022_100
-
-
-def test_each_direction_of_a_cable_has_its_own_delay() -> None:
-    """A packet of 65 bytes takes 5.2 ns per link."""
-    cables = [Cable(2, 0, 100 * G, 1 * NS, 20 * NS), Cable(1, 2, 100 * G, 300 * NS, 4000 * NS)]
-    outcome = simulate(case(2, cables, [(0, 1, 1, 0), (1, 0, 1, 0)]))
-    assert [flow.fct_ps for flow in outcome.flows] == [4_030_400, 311_400]
 
 
 def test_two_flows_share_a_bottleneck() -> None:
@@ -107,13 +56,6 @@ def test_host_serves_its_flows_round_robin() -> None:
     flows = [(0, 1, 2 * PAYLOAD, 0)] * 2
     outcome = simulate(case(2, star(1), flows))
     assert [(d.flow, d.seq) for d in outcome.departures[0]] == [(0, 0), (1, 0), (0, 1), (1, 1)]
-
-
-def test_paced_flow_sends_at_its_rate() -> None:
-    """A flow of 50 Gbps on a 100 Gbps NIC sends a packet every 160 ns."""
-    flows = [(0, 1, 3 * PAYLOAD, 5 * NS)]
-    outcome = simulate(case(2, star(1), flows, params={"rate_bps": 50 * G}))
-    assert starts(outcome.departures[0], DATA) == [(5_000, 0), (165_000, 1), (325_000, 2)]
 
 
 def test_delayed_paced_packet_does_not_delay_the_next() -> None:
@@ -250,22 +192,6 @@ def test_least_loaded_avoids_the_busy_port() -> None:
     # Ports from 3 on belong to switch 3: hosts 0 and 1, then the two paths.
     assert [len(outcome.departures[p]) for p in (5, 6)] == [20, 20]
     assert outcome.counters[5, 0].max_queue_bytes == FULL
-
-
-@pytest.mark.parametrize("first", range(0, 40, 20))
-def test_random_cases_conserve_packets_and_are_reproducible(first: int) -> None:
-    """Packets are conserved, links send one at a time, and equal cases have equal outcomes."""
-    for rng_seed in range(first, first + 20):
-        the_case = random_case(rng_seed)
-        outcome = simulate(the_case)
-        assert outcome.balance.holds()
-        for departures in outcome.departures.values():
-            for one, after in pairwise(departures):
-                assert after.arrival_ps > one.arrival_ps
-                assert after.start_ps > one.start_ps
-        again = random_case(rng_seed)
-        assert again == the_case
-        assert simulate(again) == outcome
 
 
 LONG_AND_SHORT = [(0, 2, 10 * PAYLOAD, 0), (1, 2, 3 * PAYLOAD, 1)]
@@ -421,8 +347,7 @@ def test_packets_beyond_headroom_are_dropped() -> None:
 def test_headroom_does_not_reduce_xoff() -> None:
     """Without headroom, traffic up to xoff is neither paused nor dropped."""
     outcome = simulate(pfc_case(8, headroom_bytes=0, xoff_bytes=8 * FULL))
-    assert total(outcome, "drops") == 0
-    assert total(outcome, "pfc_pauses_sent") == 0
+    assert total(outcome, "drops") == total(outcome, "pfc_pauses_sent") == 0
 
 
 def test_pause_frame_waits_for_the_packet_in_transmission() -> None:
