@@ -93,7 +93,7 @@ def done_ps(engine: Engine) -> NDArray[np.int64]:
 def test_either_of_two_senders_finishes_first_equally_often() -> None:
     """Also if messages are served one by one. Bound: three standard deviations of 16 coins."""
     for transport, fabric in FABRICS.items():
-        flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, 10 * 4096))
+        flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, 4 * 4096))
         leads = []
         for seed in range(SEEDS):
             done = done_ps(build(star(3), flows, transport, fabric, seed=seed, jit=False))

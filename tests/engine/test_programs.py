@@ -18,106 +18,58 @@ from netsim.model.workload import HANDLER_NAMES
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 
-RULES = {
-    "another host's task": (
-        body("on_begin", "start(env, now, task_at(env, 4))"),
-        ("on_begin", "task 4"),
-    ),
-    "no task": (body("on_begin", "start(env, now, task_at(env, -1))"), ("on_begin", "-1")),
-    "a task that starts by itself": (
-        body("on_begin", "start(env, now, task_at(env, 1))"),
-        ("on_begin", "task 1"),
-    ),
-    "a running task": (
-        body("on_begin", "start(env, now, task_at(env, 2))", "start(env, now, task_at(env, 2))"),
-        ("on_begin", "task 2"),
-    ),
-    "a task whose handler has not run yet": (
-        body("on_begin", "start(env, now, task_at(env, 0))", "start(env, now, task_at(env, 0))"),
-        ("on_begin", "task 0"),
-    ),
-    "a flow twice": (
-        body("on_task", "if task.index == 3:", "    start(env, now, task)"),
-        ("on_task", "task 3"),
-    ),
-    "the duration of a join": (
-        body("on_begin", "set_duration(env, task_at(env, 0), 5)"),
-        ("on_begin", "5 ps", "0", "20"),
-    ),
-    "a negative duration": (
-        body("on_begin", "set_duration(env, task_at(env, 2), -5)"),
-        ("on_begin", "-5 ps"),
-    ),
-    "a duration of 20 hours": (
-        body("on_begin", "set_duration(env, task_at(env, 2), 1 << 56)"),
-        ("on_begin", "72057594037927936 ps"),
-    ),
-    "the duration of a running task": (
-        body(
-            "on_begin", "start(env, now, task_at(env, 2))", "set_duration(env, task_at(env, 2), 1)"
-        ),
-        ("on_begin", "task 2"),
-    ),
-    "an undeclared timer": (
-        body("on_begin", "set_timer(env, now, 2, 5)"),
-        ("on_begin", "2", "TIMERS", "20"),
-    ),
-    "an undeclared timer, canceled": (
-        body("on_begin", "cancel_timer(env, -1)"),
-        ("on_begin", "-1", "TIMERS"),
-    ),
-    "an undeclared timer, queried": (
-        body("on_begin", "env.host.seen = armed(env, 7)"),
-        ("on_begin", "7", "TIMERS"),
-    ),
+START = "start(env, now, task_at(env, {}))".format
+RESIZE = "set_size(env, task_at(env, {}), {})".format
+LAST = "set_duration(env, task_at(env, {}), {})".format
+AGAIN = "    start(env, now, task)"
+RULES: dict[str, tuple[dict[str, tuple[str, ...]], tuple[str, ...]]] = {
+    "another host's task": ({"on_begin": (START(4),)}, ("task 4",)),
+    "no task": ({"on_begin": (START(-1),)}, ("-1",)),
+    "a task that starts by itself": ({"on_begin": (START(1),)}, ("task 1",)),
+    "a running task": ({"on_begin": (START(2), START(2))}, ("task 2",)),
+    "a task whose handler has not run yet": ({"on_begin": (START(0), START(0))}, ("task 0",)),
+    "a flow twice": ({"on_task": ("if task.index == 3:", AGAIN)}, ("task 3",)),
+    "the duration of a join": ({"on_begin": (LAST(0, 5),)}, ("5 ps", "0", "20")),
+    "a negative duration": ({"on_begin": (LAST(2, -5),)}, ("-5 ps",)),
+    "a duration of 20 hours": ({"on_begin": (LAST(2, "1 << 56"),)}, ("72057594037927936 ps",)),
+    "the duration of a running task": ({"on_begin": (START(2), LAST(2, 1))}, ("task 2",)),
+    "an undeclared timer": ({"on_begin": ("set_timer(env, now, 2, 5)",)}, ("2", "TIMERS", "20")),
+    "the same, canceled": ({"on_begin": ("cancel_timer(env, -1)",)}, ("-1", "TIMERS")),
+    "the same, queried": ({"on_begin": ("env.host.seen = armed(env, 7)",)}, ("7", "TIMERS")),
     "a timer at infinity": (
-        body("on_timer", "set_timer(env, now, 0, INF)")
-        + body("on_begin", "set_timer(env, now, 1, 7)"),
-        ("on_timer", "0", "TIMERS", "20"),
+        {"on_timer": ("set_timer(env, now, 0, INF)",), "on_begin": ("set_timer(env, now, 1, 7)",)},
+        ("0", "TIMERS", "20"),
     ),
-    "the size of a flow that is received": (
-        body("on_task", "set_size(env, task_at(env, 1), 5)"),
-        ("on_task", "task 1"),
-    ),
+    "the size of a flow that is received": ({"on_task": (RESIZE(1, 5),)}, ("task 1",)),
     "the size of a flow that has started, twice": (
-        body("on_task", "if task.index == 3:", "    set_size(env, task, 5)"),
-        ("on_task", "task 3"),
+        {"on_task": ("if task.index == 3:", "    set_size(env, task, 5)")},
+        ("task 3",),
     ),
-    "a size of zero": (
-        body("on_begin", "set_size(env, task_at(env, 3), 0)"),
-        ("on_begin", "0", "1"),
-    ),
-    "a size above the table's": (
-        body("on_begin", *(f"set_size(env, task_at(env, 3), {n})" for n in (9, 4097))),
-        ("on_begin", "4097"),
-    ),
-    "a log row with a missing value": (
-        body("on_begin", "log_row(env, now, *(1,))"),
-        ("on_begin", "1", "LOG"),
-    ),
+    "a size of zero": ({"on_begin": (RESIZE(3, 0),)}, ("0", "1")),
+    "a size above the table's": ({"on_begin": (RESIZE(3, 9), RESIZE(3, 4097))}, ("4097",)),
+    "a log row with a missing value": ({"on_begin": ("log_row(env, now, *(1,))",)}, ("1", "LOG")),
     "too many log rows": (
-        body("on_begin", "log_row(env, now, 1, 2)", "log_row(env, now, 1, 2)")
-        + body("on_task", "log_row(env, now, 1, 2)"),
-        ("on_task", "2", "log_rows"),
+        {"on_task": ("log_row(env, now, 1, 2)",), "on_begin": ("log_row(env, now, 1, 2)",) * 2},
+        ("2", "log_rows"),
     ),
     "timers in an endless loop": (
-        body("on_begin", "set_timer(env, now, 0, 5)")
-        + body("on_timer", "set_timer(env, now, k, 0)"),
-        ("on_timer", "10601"),
+        {"on_timer": ("set_timer(env, now, k, 0)",), "on_begin": ("set_timer(env, now, 0, 5)",)},
+        ("10601",),
     ),
     "tasks in an endless loop": (
-        body("on_begin", "start(env, now, task_at(env, 0))")
-        + body("on_task", "if task.index == 0:", "    start(env, now, task)"),
-        ("on_task", "10601"),
+        {"on_task": ("if task.index == 0:", AGAIN), "on_begin": (START(0),)},
+        ("10601",),
     ),
 }
+"""Broken rule -> lines of handlers, of which the first breaks it, and words of the error."""
 
 
 def test_broken_rule_is_reported_with_handler_and_host(tmp_path: Path) -> None:
-    for name, (text, words) in RULES.items():
+    for name, (handlers, words) in RULES.items():
         deferred = [0, 2, 3] if "twice" not in name else []
+        text = "".join(body(handler, *lines) for handler, lines in handlers.items())
         one = engine(star(2), load_of(tmp_path, text, deferred, log_rows=[2, 100]))
-        with raises(RunError, "mine.py", words, "host 0"):
+        with raises(RunError, "mine.py", next(iter(handlers)), words, "host 0"):
             run(one)
 
 

@@ -26,100 +26,52 @@ NETWORK = fat_tree(2, 2, "100Gbps")
 FLOWS = [(0, 2, 40_000, 0), (1, 2, 40_000, 0), (3, 2, 40_000, 0)]
 
 
-def engine(
-    folder: Path,
-    text: str,
-    n_traffic_classes: int = 2,
-    transport: str = "datagram",
-    **options: object,
-) -> Engine:
+def engine(folder: Path, text: str, classes: int = 2, transport: str = "datagram") -> Engine:
     """Return an engine whose discipline is `HEAD` and `text`; later definitions win."""
     (folder / "mine.py").write_text(HEAD + text, "utf-8")
     plugin = registry.find("queue", "mine.py", relative_to=folder)
-    fabric = Fabric(PluginSpec(plugin, {}), n_traffic_classes=n_traffic_classes)
-    return build(NETWORK, flow_table(FLOWS), transport, fabric, jit=False, **options)
+    fabric = Fabric(PluginSpec(plugin, {}), n_traffic_classes=classes)
+    return build(NETWORK, flow_table(FLOWS), transport, fabric, jit=False)
 
 
 def in_handler(handler: str, *lines: str, coupled: bool = False) -> str:
     """A discipline whose `handler` has these lines."""
-    arguments = {
-        "choose_packet": "port, queue",
-        "choose_class": "port",
-        "on_departure": "port, cls, size",
-    }
+    arguments = {"choose_packet": "port, queue", "choose_class": "port"}
     body = "".join(f"    {line}\n" for line in lines)
     declared = "COUPLED = True\n" if coupled else ""
     return f"\n\n{declared}def {handler}(env, now, {arguments.get(handler, 'port, pkt')}):\n{body}"
 
 
 WAITS = "if queue_length(class_of(env, port, 0)) > 2:"
-RULES = {
-    "a class out of range": (in_handler("admit", "return 7"), ("class 7", "2", "0")),
-    "class_of a class out of range": (
-        in_handler("admit", "class_of(env, port, -1)", "return 0"),
-        ("-1", "2", "0"),
-    ),
-    "a packet's class out of range": (
-        in_handler("admit", "pkt.prio = 9", "return DROP"),
-        ("class 9", "2", "0"),
-    ),
-    "an empty class": (
-        in_handler("choose_class", "wait_until(env, now, port, now + 9999)", "return 1"),
-        ("choose_class", "class 1"),
-    ),
-    "nothing, forever": (
-        in_handler("admit", "return now // 1000 % 2")
-        + in_handler("choose_class", "return NO_CLASS"),
-        ("choose_class", "NO_CLASS", "class 0", "wait_until"),
-    ),
-    "waiting until the past": (
-        in_handler("choose_class", "wait_until(env, now, port, now - 5)", "return NO_CLASS"),
-        ("choose_class", "wait_until", "5 ps"),
-    ),
-    "waiting in another handler": (
-        in_handler("admit", "wait_until(env, now, port, now + 5)", "return 0"),
-        ("wait_until", "choose_class"),
-    ),
-    "an index beyond the queue": (
-        in_handler("choose_packet", "return queue_length(queue)"),
-        "choose_packet",
-    ),
-    "removing from an empty class": (
-        in_handler("admit", "remove(env, now, port, class_of(env, port, 1), 0)", "return 0"),
-        "0",
-    ),
-    "peeking beyond the end": (
-        in_handler("admit", "peek(env, class_of(env, port, 0), 500)", "return 0"),
-        "500",
-    ),
-    "popping in another handler": (
-        in_handler("choose_packet", "pop_tail(env, port, queue)", "return 0"),
-        ("choose_packet", "pop_tail"),
-    ),
-    "keeping a popped packet": (
-        in_handler("admit", WAITS, "    pop_tail(env, port, class_of(env, port, 0))", "return 0"),
-        "packet",
-    ),
-    "enqueueing into the returned class": (
-        in_handler(
-            "admit",
-            WAITS,
-            "    enqueue(env, now, port, 0, pop_tail(env, port, class_of(env, port, 0)))",
-            "return 0",
-        ),
-        "class 0",
-    ),
-    "enqueueing a packet that was not popped": (
-        in_handler("admit", "enqueue(env, now, port, 1, pkt)", "return 0"),
-        "packet",
-    ),
-}
+POP = "pop_tail(env, port, class_of(env, port, 0))"
+RULES: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
+    ("admit", ("return 7",), ("class 7", "2", "0")),
+    ("admit", ("class_of(env, port, -1)", "return 0"), ("-1", "2", "0")),
+    ("admit", ("pkt.prio = 9", "return DROP"), ("class 9", "2", "0")),
+    ("choose_class", ("wait_until(env, now, port, now + 9999)", "return 1"), ("class 1",)),
+    ("choose_class", ("wait_until(env, now, port, now - 5)", "return NO_CLASS"),
+     ("wait_until", "5 ps")),
+    ("admit", ("wait_until(env, now, port, now + 5)", "return 0"), ("wait_until", "choose_class")),
+    ("choose_packet", ("return queue_length(queue)",), ()),
+    ("admit", ("remove(env, now, port, class_of(env, port, 1), 0)", "return 0"), ("0",)),
+    ("admit", ("peek(env, class_of(env, port, 0), 500)", "return 0"), ("500",)),
+    ("choose_packet", ("pop_tail(env, port, queue)", "return 0"), ("pop_tail",)),
+    ("admit", (WAITS, f"    {POP}", "return 0"), ("packet",)),  # keeps it
+    ("admit", (WAITS, f"    enqueue(env, now, port, 0, {POP})", "return 0"), ("class 0",)),
+    ("admit", ("enqueue(env, now, port, 1, pkt)", "return 0"), ("packet",)),  # did not pop it
+]  # fmt: skip
+"""Handler, lines that break a rule, and words of the error."""
+FOREVER = in_handler("admit", "return now // 1000 % 2") + in_handler(
+    "choose_class", "return NO_CLASS"
+)
 
 
 def test_broken_rule_is_reported_with_handler_and_switch(tmp_path):
-    for text, words in RULES.values():
-        with raises(RunError, "mine.py", words, "switch"):
-            run(engine(tmp_path, text))
+    for handler, lines, words in RULES:
+        with raises(RunError, "mine.py", handler, words, "switch"):
+            run(engine(tmp_path, in_handler(handler, *lines)))
+    with raises(RunError, "mine.py", "choose_class", "NO_CLASS", "class 0", "wait_until", "switch"):
+        run(engine(tmp_path, FOREVER))
 
 
 def test_trimming_a_control_packet_is_an_error(tmp_path):
@@ -162,14 +114,8 @@ def test_packet_field_with_two_types_is_rejected(tmp_path):
     other = registry.find("transport", "other.py", relative_to=tmp_path)
     use = PluginSpec(other, {p.name: p.convert(p.default) for p in other.params})
     with raises_input("stamp", "PACKET_FIELDS"):
-        build(
-            NETWORK,
-            flow_table(FLOWS),
-            "datagram",
-            Fabric(PluginSpec(queue, {})),
-            beside=[use],
-            jit=False,
-        )
+        fabric = Fabric(PluginSpec(queue, {}))
+        build(NETWORK, flow_table(FLOWS), "datagram", fabric, beside=[use], jit=False)
 
 
 @pytest.mark.parametrize("coupled", [False, True])
@@ -185,7 +131,7 @@ def test_shaper_sends_at_the_times_it_waits_for(coupled, tmp_path):
         "return 0",
         coupled=coupled,
     )
-    one = run(engine(tmp_path, text, n_traffic_classes=1))
+    one = run(engine(tmp_path, text, classes=1))
     flows = one.flow_states()
     assert (flows.done_ps > 0).all()
     full_ps, last_ps, delay_ps = 4160 * 80, (40_000 - 9 * 4096 + 64) * 80, 1_000_000

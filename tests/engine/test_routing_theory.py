@@ -276,7 +276,7 @@ def on_tick(env, now, n_ticks):
 )  # fmt: skip
 """Uses everything that an algorithm may use with coupled ports."""
 NETWORK = fat_tree(2, 4, "100Gbps")
-FLOWS = [(h, (h + 1 + h // 3) % 8, 60_000, 500_000 * h) for h in range(8)]
+FLOWS = [(h, (h + 1 + h // 3) % 8, 30_000, 500_000 * h) for h in range(8)]
 
 
 def algorithm(folder: Path, text: str, **params: object) -> PluginSpec:

@@ -67,7 +67,7 @@ N_HOSTS = 4
 
 def sizes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return flow sizes to set, and larger ones for the flow table."""
-    wanted = rng.integers(1, 14 * PACKET, 3 * N_HOSTS)
+    wanted = rng.integers(1, 6 * PACKET, 3 * N_HOSTS)
     wanted[:3] = 1, 4096, 4097
     return wanted, wanted * rng.integers(1, 6, wanted.size)
 

@@ -217,22 +217,6 @@ def records(n: int = 2) -> RecordArray:
     return np.zeros(n, DTYPE).view(RecordArray)
 
 
-def test_assigning_a_field_changes_the_array():
-    array = records()
-    array[1].small = 7
-    array[1].many[2] = -5
-    assert array["small"].tolist() == [0, 7]
-    assert array["many"][1].tolist() == [0, 0, -5]
-
-
-def test_assigned_record_is_copied():
-    array = records()
-    array[0].small = 9
-    array[1] = array[0]
-    array[0].small = 1
-    assert array["small"].tolist() == [1, 9]
-
-
 def test_value_out_of_range_is_an_error():
     with raises(ValueError, "format"):
         records()[0].small = 300
