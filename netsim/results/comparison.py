@@ -8,9 +8,10 @@ from __future__ import annotations
 import difflib
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
@@ -27,6 +28,8 @@ NOT_COMPARED = ("name", "description", "reference", "seed")
 
 OF_MACHINE = ("wall_s", "compile_s", "packet_hops_per_s")  # metrics of the machine that ran it
 NAMED = 5  # most points, flows or keys that a message names
+
+Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -177,12 +180,10 @@ def compare(before: Sequence[Result], after: Sequence[Result]) -> Comparison:
         groups[pair.key].append(pair)
     return Comparison(
         pairs,
-        _table(
-            [row for key, group in groups.items() for row in _statistics(key, group)], _STATISTICS
-        ),
-        _table([row for key, group in groups.items() for row in _metrics(key, group)], _METRICS),
-        _table(list(_experiment(pairs)), _EXPERIMENT),
-        _table(list(_versions(pairs)), _VERSIONS),
+        _table(_STATISTICS, chain(*(_statistics(*one) for one in groups.items()))),
+        _table(_METRICS, chain(*(_metrics(*one) for one in groups.items()))),
+        _table(_EXPERIMENT, _experiment(pairs)),
+        _table(_VERSIONS, _versions(pairs)),
         tuple(_diffs(pairs)),
     )
 
@@ -213,10 +214,6 @@ def _key(result: Result) -> str:
     return ",".join(parts) or "all seeds"
 
 
-def _mean(times: np.ndarray) -> Any:
-    return times.mean(axis=-1)
-
-
 def _rank(share: float) -> Callable[[np.ndarray], Any]:
     def of(times: np.ndarray) -> Any:
         import numpy as np
@@ -227,14 +224,14 @@ def _rank(share: float) -> Callable[[np.ndarray], Any]:
 
 
 STATISTICS: dict[str, Callable[[np.ndarray], Any]] = {
-    "mean": _mean,
+    "mean": lambda times: times.mean(axis=-1),
     "p50": _rank(0.5),
     "p99": _rank(0.99),
     "max": _rank(1.0),
 }
 
 
-def _statistics(key: str, group: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+def _statistics(key: str, group: Sequence[Pair]) -> Iterator[Row]:
     """Yield the statistics of the completion times of a point over its seeds."""
     import numpy as np
 
@@ -252,11 +249,10 @@ def _statistics(key: str, group: Sequence[Pair]) -> Iterator[dict[str, Any]]:
             low, high = bootstrap_95(np.stack(times[0]), statistic)
         before, after = values.mean(axis=0).tolist()
         flows = sum(one.size for _, one in times)
-        row = (key, name, len(times), flows, before, after, mean, low, high)
-        yield dict(zip(_STATISTICS, row, strict=True))
+        yield key, name, len(times), flows, before, after, mean, low, high
 
 
-def _metrics(key: str, group: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+def _metrics(key: str, group: Sequence[Pair]) -> Iterator[Row]:
     """Yield the metrics of a point that differ, as means over its seeds."""
     for metric in metrics():
         if metric.name in OF_MACHINE or metric.name.startswith(("fct_", "slowdown_", "flows")):
@@ -267,9 +263,7 @@ def _metrics(key: str, group: Sequence[Pair]) -> Iterator[dict[str, Any]]:
         before, after = (sum(values) / len(values) for values in zip(*both, strict=True))
         if before != after:
             change = after / before - 1 if before else None
-            yield dict(
-                zip(_METRICS, (key, metric.name, metric.unit, before, after, change), strict=True)
-            )
+            yield key, metric.name, metric.unit, before, after, change
 
 
 def _is_number(value: Any) -> bool:
@@ -277,7 +271,7 @@ def _is_number(value: Any) -> bool:
     return known and not math.isnan(value)
 
 
-def _experiment(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+def _experiment(pairs: Sequence[Pair]) -> Iterator[Row]:
     """Yield the keys of the experiments that differ."""
     found: dict[tuple[str, str, str], int] = defaultdict(int)
     for pair in pairs:
@@ -288,8 +282,7 @@ def _experiment(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
             values = before.get(name, "-"), after.get(name, "-")
             if values[0] != values[1] and name.split(".")[0] not in NOT_COMPARED:
                 found[name, *values] += 1
-    for row, points in found.items():
-        yield dict(zip(_EXPERIMENT, (*row, points), strict=True))
+    yield from ((*row, points) for row, points in found.items())
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -303,17 +296,16 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
             yield f"{prefix}{key}", value if isinstance(value, str) else written(value)
 
 
-def _versions(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+def _versions(pairs: Sequence[Pair]) -> Iterator[Row]:
     """Yield the versions, commits and plugins that differ, each once."""
-    found: dict[tuple[str, str, str], None] = {}
+    found: dict[Row, None] = {}
     for pair in pairs:
         both = [dict(_codes(one.experiment)) for one in (pair.before, pair.after)]
         for name in dict.fromkeys((*both[0], *both[1])):
             values = both[0].get(name, "-"), both[1].get(name, "-")
             if values[0] != values[1]:
                 found[name, *values] = None
-    for row in found:
-        yield dict(zip(_VERSIONS, row, strict=True))
+    yield from found
 
 
 def _codes(experiment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -346,34 +338,24 @@ def _diffs(pairs: Sequence[Pair]) -> Iterator[str]:
     yield from (text for text in seen if text)
 
 
-_STATISTICS = {
-    "point": str,
-    "statistic": str,
-    "seeds": int,
-    "flows": int,
-    "before_ps": float,
-    "after_ps": float,
-    "change": float,
-    "low": float,
-    "high": float,
-}
+_STATISTICS = {"point": str, "statistic": str, "seeds": int, "flows": int}
+_STATISTICS |= dict.fromkeys(("before_ps", "after_ps", "change", "low", "high"), float)
 _METRICS = {
     "point": str,
     "metric": str,
     "unit": str,
-    "before": float,
-    "after": float,
-    "change": float,
+    **dict.fromkeys(("before", "after", "change"), float),
 }
 _EXPERIMENT = {"key": str, "before": str, "after": str, "points": int}
 _VERSIONS = {"name": str, "before": str, "after": str}  # columns of the tables
 
 
-def _table(rows: list[dict[str, Any]], columns: Mapping[str, type]) -> pl.DataFrame:
+def _table(columns: Mapping[str, type], rows: Iterable[Row]) -> pl.DataFrame:
     import polars as pl
 
     types: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64}
-    return pl.DataFrame(rows, schema={name: types[kind] for name, kind in columns.items()})
+    schema = {name: types[kind] for name, kind in columns.items()}
+    return pl.DataFrame(list(rows), schema, orient="row")
 
 
 # --- confidence intervals -------------------------------------------------------------------------
