@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 DRAWS = True
 
 FAIL = "--fail"
+OF_TRAFFIC = {"traffic", "flow_classes", "seed"}
+"""Sections that decide a network that adapts to its traffic, besides its own."""
 
 
 class NetworkSummary(NamedTuple):
@@ -106,11 +108,12 @@ def summaries(
     `prices` is a file that overrides netsim's, `failing` names links and nodes, and `patterns`
     traffic whose saturation is computed. Raises InputError.
     """
+    from netsim.experiment.scenario import network_of
     from netsim.model.inventory import read_prices
 
     table_of_prices = read_prices(prices)
     chosen = distinct(points)
-    networks = networks_of(chosen)
+    networks = [(label, network_of(point)) for label, point in chosen]
     counted = [
         _counted(point, network, label, table_of_prices, failing, patterns)
         for (_, point), (label, network) in zip(chosen, networks, strict=True)
@@ -131,36 +134,23 @@ def distinct(points: Sequence[Point]) -> list[tuple[str, Point]]:
     from netsim.experiment.scenario import adapts
 
     first: dict[str, Point] = {}
+    named: set[str] = set()
     for point in points:
-        sections = [
-            "topology",
-            *(("traffic", "flow_classes", "seed") if adapts(point.topology) else ()),
-        ]
-        run_inputs = {section: point.resolved.get(section) for section in sections}
-        first.setdefault(json.dumps(run_inputs, sort_keys=True), point)
-    chosen = list(first.values())
-    named = {"topology"}
-    if any(adapts(point.topology) for point in chosen):
-        named |= {"traffic", "flow_classes", "seed"}
-    return [(_label(point, named), point) for point in chosen]
+        sections = {"topology"} | (OF_TRAFFIC if adapts(point.topology) else set())
+        inputs = {section: point.resolved.get(section) for section in sections}
+        if first.setdefault(json.dumps(inputs, sort_keys=True), point) is point:
+            named |= sections
+    return [(_label(point, named), point) for point in first.values()]
 
 
 def _label(point: Point, sections: set[str]) -> str:
     """Return a point's values on the axes of some sections."""
-    axes = {axis: value for axis, value in point.axes.items() if axis.partition(".")[0] in sections}
-    return ", ".join(_axis_text(*axis) for axis in axes.items()) or point.topology.name
-
-
-def networks_of(chosen: Sequence[tuple[str, Point]]) -> list[tuple[str, Network]]:
-    """Build the network of each point; return them with their labels."""
-    from netsim.experiment.scenario import network_of
-
-    return [(label, network_of(point)) for label, point in chosen]
-
-
-def _axis_text(axis: str, value: Any) -> str:
-    name = axis.rpartition(".")[2]
-    return str(value) if name == "topology" else f"{name} {value}"
+    parts = [
+        str(value) if axis == "topology" else f"{axis.rpartition('.')[2]} {value}"
+        for axis, value in point.axes.items()
+        if axis.partition(".")[0] in sections
+    ]
+    return ", ".join(parts) or point.topology.name
 
 
 def _counted(

@@ -85,7 +85,7 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
         return ()
     shares, phase_schedule = up_shares(circuits), circuits.phase_schedule
     circuits = circuits.with_unit_slots()
-    rows: dict[tuple[object, ...], list[CircuitRow]] = {}
+    rows: dict[CircuitRow, list[CircuitRow]] = {}
     for number, name in enumerate(circuits.names):
         ports = np.flatnonzero(circuits.of_port == number)
         n_fibers = np.unique(circuits.fiber[ports]).size
@@ -108,15 +108,8 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
             night_ps=int(circuits.night_ps[number]),
             duty=float(shares[ports].sum() / max(n_fibers, 1)),
         )
-        alike = (
-            n_fibers,
-            row.rate_bps,
-            row.matchings,
-            row.period_ps,
-            row.phase_driven,
-            row.night_ps,
-        )
-        rows.setdefault((*alike, round(row.duty, 9)), []).append(row)
+        alike = replace(row, names=("", ""), duty=round(row.duty, 9))
+        rows.setdefault(alike, []).append(row)
     return tuple(
         replace(these[0], names=(these[0].names[0], these[-1].names[0]), count=len(these))
         for these in rows.values()

@@ -338,14 +338,10 @@ def _diffs(pairs: Sequence[Pair]) -> Iterator[str]:
     yield from (text for text in seen if text)
 
 
-_STATISTICS = {"point": str, "statistic": str, "seeds": int, "flows": int}
+_STATISTICS: dict[str, type] = {"point": str, "statistic": str, "seeds": int, "flows": int}
 _STATISTICS |= dict.fromkeys(("before_ps", "after_ps", "change", "low", "high"), float)
-_METRICS = {
-    "point": str,
-    "metric": str,
-    "unit": str,
-    **dict.fromkeys(("before", "after", "change"), float),
-}
+_METRICS: dict[str, type] = {"point": str, "metric": str, "unit": str}
+_METRICS |= dict.fromkeys(("before", "after", "change"), float)
 _EXPERIMENT = {"key": str, "before": str, "after": str, "points": int}
 _VERSIONS = {"name": str, "before": str, "after": str}  # columns of the tables
 
