@@ -59,16 +59,15 @@ def waiting(simulation: Simulation) -> tuple[TaskTable | None, Array]:
     flows, here = simulation.flows, simulation.flows.waits_at_source()
     if flows.after_ptr is None or not here.any():
         return simulation.tasks, ~here
-    waiter = np.repeat(np.arange(len(flows)), np.diff(flows.after_ptr))
-    return _with_flows(simulation, waiter[here], here), ~here
+    return _with_flows(simulation, here), ~here
 
 
-def _with_flows(simulation: Simulation, waiter: Array, here: Array) -> TaskTable:
-    """Return the tasks of a run, followed by those by which ``waiter`` wait for flows."""
+def _with_flows(simulation: Simulation, here: Array) -> TaskTable:
+    """Return the tasks of a run, followed by those by which flows wait for others ``here``."""
     flows = simulation.flows
-    assert flows.after_flow is not None
-    awaited, receive = np.unique(flows.after_flow[here], return_inverse=True)
-    starting, send = np.unique(waiter, return_inverse=True)
+    first, then = flows.edges()
+    awaited, receive = np.unique(first[here], return_inverse=True)
+    starting, send = np.unique(then[here], return_inverse=True)
     added = TaskTable(
         np.repeat([RECEIVE, SEND], [awaited.size, starting.size]),
         np.concatenate([flows.dst[awaited], flows.src[starting]]),
@@ -389,10 +388,9 @@ def _parameters(
 def _successors(flows: FlowTable, elsewhere: Array) -> tuple[np.ndarray, np.ndarray]:
     """Return, as CSR, the flows that wait for each flow out of band."""
     n = len(flows)
-    if flows.after_ptr is None or flows.after_flow is None:
+    if flows.after_ptr is None:
         return np.zeros(n + 1, np.int64), np.zeros(1, np.int64)
-    waiter = np.repeat(np.arange(n), np.diff(flows.after_ptr))[elsewhere]
-    after = flows.after_flow[elsewhere]
+    after, waiter = (side[elsewhere] for side in flows.edges())
     counts = np.bincount(after, minlength=n)
     followers = np.append(waiter[np.argsort(after, kind="stable")], -1)
     return offsets(counts), followers

@@ -13,6 +13,7 @@ from netsim.errors import InputError
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Edges = tuple[Ints, Ints]  # pairs of rows: the first, and those that wait for it
 
 
 def column_of(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
@@ -133,6 +134,20 @@ def rank_of_each(owner: NDArray[np.integer], counts: Ints) -> Ints:
 def indices(first: Ints, some: Ints) -> Ints:
     """Return the indices first[k] .. first[k + 1] - 1 of each k in `some`, concatenated."""
     return rows_of(first[some], first[some + 1] - first[some])
+
+
+def edges_of(after_ptr: Ints | None, after: Ints | None) -> Edges:
+    """Return the pairs of rows in which the second waits for the first: row k for all of
+    `after[after_ptr[k]:after_ptr[k + 1]]`; none without these."""
+    if after_ptr is None or after is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return after, np.repeat(np.arange(after_ptr.size - 1), np.diff(after_ptr))
+
+
+def by_waiter(n: int, first: ArrayLike, then: ArrayLike) -> tuple[Ints, Ints]:
+    """Return `after_ptr` and `after` of n rows whose `edges_of` are these, row by row."""
+    one, other = np.asarray(first, np.int64), np.asarray(then, np.int64)
+    return offsets(np.bincount(other, minlength=n)), one[np.argsort(other, kind="stable")]
 
 
 def flattened(lists: Sequence[Iterable[int]]) -> tuple[Ints, Ints]:

@@ -88,11 +88,7 @@ def levels(flows: FlowTable, tasks: TaskTable | None) -> Ints:
     """Return int64[n_flows], the most flows on a dependency chain before each flow. Chains may
     pass through tasks. There must be no cycle."""
     n = len(flows)
-    first: list[Ints] = []
-    then: list[Ints] = []
-    if flows.after_ptr is not None and flows.after_flow is not None:
-        first.append(flows.after_flow)
-        then.append(np.repeat(np.arange(n), np.diff(flows.after_ptr)))
+    first, then = ([side] for side in flows.edges())
     size = n
     if tasks is not None:
         # Tasks are nodes after all flows.
@@ -104,8 +100,6 @@ def levels(flows: FlowTable, tasks: TaskTable | None) -> Ints:
         receives = np.flatnonzero(tasks.kind == RECEIVE)
         first += [n + sends, tasks.flow[receives]]
         then += [tasks.flow[sends], n + receives]
-    if not first:
-        return np.zeros(n, np.int64)
     before, after = np.concatenate(first), np.concatenate(then)
     return longest_chains(size, before, after, (before < n).astype(np.int64))[:n]
 

@@ -13,7 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.model.columns import Flags, Ints, column_of, find_cycle, first_of, flattened, join_names
+from netsim.model.columns import (
+    Edges,
+    Flags,
+    Ints,
+    by_waiter,
+    column_of,
+    edges_of,
+    find_cycle,
+    first_of,
+    flattened,
+    join_names,
+)
 
 FLOW_BYTES = 200  # memory per flow while its table is built: six columns and their sources
 
@@ -183,10 +194,8 @@ class FlowTable:
     def waits_at_source(self) -> Flags:
         """Return, for each of `after_flow`, whether its flow waits only for deliveries at its
         own source. The source can then start it without a message."""
-        if self.after_ptr is None or self.after_flow is None:
-            return np.zeros(0, np.bool_)
-        waiter = np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
-        away = waiter[self.dst[self.after_flow] != self.src[waiter]]
+        awaited, waiter = self.edges()
+        away = waiter[self.dst[awaited] != self.src[waiter]]
         here: Flags = np.bincount(away, minlength=len(self))[waiter] == 0
         return here
 
@@ -235,6 +244,14 @@ class FlowTable:
             raise InputError(f"{len(after)} lists of dependencies for {len(self)} flows")
         self.after_ptr, self.after_flow = flattened(after)
 
+    def wait_for_pairs(self, first: ArrayLike, then: ArrayLike) -> None:
+        """Make each flow `then[i]` wait for `first[i]`, replacing all dependencies."""
+        self.after_ptr, self.after_flow = by_waiter(len(self), first, then)
+
+    def edges(self) -> Edges:
+        """Return the pairs in which the second flow waits for the first."""
+        return edges_of(self.after_ptr, self.after_flow)
+
     def validate(self, n_hosts: int) -> None:
         """Raise InputError for the first flow that is invalid in a network of n_hosts hosts."""
         if not len(self):
@@ -263,7 +280,7 @@ class FlowTable:
             return
         if ptr[0] != 0 or ptr[-1] != after.size or (np.diff(ptr) < 0).any():
             raise InputError("after_ptr must rise from 0 to the length of after_flow")
-        waiter = np.repeat(np.arange(n), np.diff(ptr))
+        after, waiter = self.edges()
         for index in first_of((after < 0) | (after >= n)):
             raise InputError(
                 f"flow {waiter[index]}: waits for flow {after[index]}, which does not exist "

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.model.columns import Ints, offsets, ranks_within, rows_of
+from netsim.model.columns import Ints, ranks_within, rows_of
 from netsim.model.flows import FlowTable
 from netsim.model.workload import JOIN, RECEIVE, SEND, SENT, TaskTable, Workload
 
@@ -224,12 +224,10 @@ def _refuse(load: Workload, cut: Ints) -> None:
     if cut.size and load.program is not None:
         message = f"flow {cut[0]} is relayed in chunks, but {load.program.name} is a program"
         raise InputError(message, key="topology.relay_chunk", hint=hint)
-    if flows.after_ptr is None or flows.after_flow is None:
-        return
-    waiter = np.repeat(np.arange(len(flows)), np.diff(flows.after_ptr))
+    awaited, waiter = flows.edges()
     for i in np.flatnonzero(np.isin(waiter, cut) & ~flows.waits_at_source())[:1].tolist():
         raise InputError(
-            f"flow {waiter[i]} is relayed in chunks, but waits for flow {flows.after_flow[i]}, "
+            f"flow {waiter[i]} is relayed in chunks, but waits for flow {awaited[i]}, "
             "which is delivered at another host",
             key="topology.relay_chunk",
             hint=hint,
@@ -249,22 +247,15 @@ def _wait(table: FlowTable, segments: RelaySegments, whole: Ints, onward: Ints) 
     """Let flows wait for all last segments of what they waited for, and second segments for first
     ones."""
     old, n = segments.flows, len(segments.flows)
-    waiter, awaited = onward, whole
-    if old.after_ptr is not None and old.after_flow is not None:
-        last = np.flatnonzero(segments.segment != 1)
-        last = last[np.argsort(segments.message[last], kind="stable")]
-        counts = np.bincount(segments.message[last], minlength=n)
-        begin = np.cumsum(counts) - counts
-        m = old.after_flow
-        awaited = np.concatenate([last[rows_of(begin[m], counts[m])], awaited])
-        of_old = np.repeat(np.arange(n), np.diff(old.after_ptr))
-        waiter = np.concatenate([np.repeat(of_old, counts[m]), waiter])
-    if not waiter.size:
-        return
-    order = np.argsort(waiter, kind="stable")
-    counts = np.bincount(waiter, minlength=len(table))
-    table.after_ptr = offsets(counts)
-    table.after_flow = awaited[order]
+    m, of_old = old.edges()
+    last = np.flatnonzero(segments.segment != 1)
+    last = last[np.argsort(segments.message[last], kind="stable")]
+    counts = np.bincount(segments.message[last], minlength=n)
+    begin = np.cumsum(counts) - counts
+    awaited = np.concatenate([last[rows_of(begin[m], counts[m])], whole])
+    waiter = np.concatenate([np.repeat(of_old, counts[m]), onward])
+    if waiter.size:
+        table.wait_for_pairs(awaited, waiter)
 
 
 def _received(
@@ -339,10 +330,8 @@ def _by_tasks(
 ) -> list[tuple[Ints, Ints]]:
     """Replace dependencies of flows at their own host by tasks, if any of `starting` waits; return
     the edges. Otherwise the engine does the same."""
-    if table.after_ptr is None or table.after_flow is None:
-        return []
-    waiter = np.repeat(np.arange(len(table)), np.diff(table.after_ptr))
-    here, awaited = table.waits_at_source(), table.after_flow
+    awaited, waiter = table.edges()
+    here = table.waits_at_source()
     if not np.isin(starting, waiter).any():
         return []
     received, which = np.unique(awaited[here], return_inverse=True)
@@ -351,9 +340,7 @@ def _by_tasks(
     own = waiting[send[waiting] < 0]
     send[own] = new.add(SEND, table.src[own], own, table.start_ps[own])
     table.start_ps[own] = 0
-    counts = np.bincount(waiter[~here], minlength=len(table))
-    table.after_ptr = offsets(counts)
-    table.after_flow = awaited[~here]
+    table.wait_for_pairs(awaited[~here], waiter[~here])
     return [(tasks[which.reshape(-1)], send[waiter[here]])]
 
 
@@ -422,14 +409,11 @@ def striped(
     )
     last = pair == counts[of] - 1
     table.size_bytes[last] -= (payload_bytes * packets - flows.size_bytes)[of[last]]
-    if flows.after_ptr is not None and flows.after_flow is not None:
-        row, _, awaited = expanded(flows.after_flow, counts)
-        waiter = np.repeat(np.arange(n), np.diff(flows.after_ptr))[row]
-        row, _, waiter = expanded(waiter, counts)
-        order = np.argsort(waiter, kind="stable")
-        ptr = np.cumsum(np.bincount(waiter, minlength=flow.size))
-        table.after_ptr = np.concatenate([[0], ptr]).astype(np.int64)
-        table.after_flow = awaited[row[order]]
+    if flows.after_ptr is not None:
+        first, then = flows.edges()
+        row, _, awaited = expanded(first, counts)
+        row, _, waiter = expanded(then[row], counts)
+        table.wait_for_pairs(awaited[row], waiter)
     whole = segments or RelaySegments.whole(load)
     columns = {name: getattr(whole, name)[of] for name in ("message", "segment", "chunk")}
     segments = replace(whole, **columns, queue_pair=pair)

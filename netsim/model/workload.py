@@ -18,13 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import (
+    Edges,
     Flags,
     Ints,
+    by_waiter,
     column_of,
+    edges_of,
     find_cycle,
     first_of,
     flattened,
-    offsets,
     rank_of_each,
 )
 from netsim.model.flows import FlowTable
@@ -36,8 +38,6 @@ KINDS = ("compute", "send", "receive", "join")  # names of the kinds of tasks
 SENT, ACKED = range(2)
 DONE_WHEN = ("sent", "acked")
 """When a send task is done: all packets were sent once, or the transport knows of the delivery."""
-
-Edges = tuple[Ints, Ints]  # pairs of tasks: the first, and those that follow
 
 
 class TaskTable:
@@ -106,16 +106,11 @@ class TaskTable:
 
     def wait_for_pairs(self, first: ArrayLike, then: ArrayLike) -> None:
         """Make each task `then[i]` wait for `first[i]`, replacing all dependencies."""
-        one, other = np.asarray(first, np.int64), np.asarray(then, np.int64)
-        counts = np.bincount(other, minlength=len(self))
-        self.after_ptr = offsets(counts)
-        self.after_task = one[np.argsort(other, kind="stable")]
+        self.after_ptr, self.after_task = by_waiter(len(self), first, then)
 
     def edges(self) -> Edges:
         """Return the pairs in which the second task waits for the first."""
-        if self.after_ptr is None or self.after_task is None:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        return self.after_task, np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
+        return edges_of(self.after_ptr, self.after_task)
 
     def stream_edges(self) -> Edges:
         """Return the pairs of consecutive compute tasks of a host's stream."""
@@ -185,12 +180,10 @@ class TaskTable:
         for flow in first_of((starts >= 0) & (flows.start_ps != 0)):
             message = f"flow {flow}: start_ps conflicts with {self.name(starts[flow])}"
             raise InputError(message, hint="set start_ps to 0, as the task starts the flow")
-        if flows.after_ptr is None or flows.after_flow is None:
-            return
         has_task = (starts >= 0) | (self.of_flows(RECEIVE, n) >= 0)
-        waiter = np.repeat(np.arange(n), np.diff(flows.after_ptr))
-        for i in first_of(has_task[waiter] | has_task[flows.after_flow]):
-            message = f"flow {waiter[i]}: waits for flow {flows.after_flow[i]}, but one has tasks"
+        first, then = flows.edges()
+        for i in first_of(has_task[first] | has_task[then]):
+            message = f"flow {then[i]}: waits for flow {first[i]}, but one has tasks"
             raise InputError(message, hint="let tasks wait for each other instead")
 
     def _check_edges(self) -> None:

@@ -328,10 +328,8 @@ def hosts_with(scenario: Scenario, flows: Sequence[int]) -> NDArray[np.bool_] | 
     edges: list[tuple[NDArray[Any], NDArray[Any]]] = [(node[between], node[peer[between]])]
     edges += [(node[ports], node[peer[ports]]) for ports in (pairs.src_port, pairs.dst_port)]
     edges.append((node[pairs.src_port], node[pairs.dst_port]))
-    after, waiting = scenario.flows.after_flow, scenario.flows.after_ptr
-    if after is not None and waiting is not None:
-        waiter = np.repeat(np.arange(len(scenario.flows)), np.diff(waiting))
-        edges.append((scenario.flows.dst[after], scenario.flows.src[waiter]))
+    awaited, waiter = scenario.flows.edges()
+    edges.append((scenario.flows.dst[awaited], scenario.flows.src[waiter]))
     part = _parts(network.n_nodes, *(np.concatenate(ends) for ends in zip(*edges, strict=True)))
     hosts = np.isin(part[: network.n_hosts], part[scenario.flows.src[[*flows]]])
     return None if hosts.all() else hosts

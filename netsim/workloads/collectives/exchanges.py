@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.model.columns import Ints
 from netsim.workloads.collectives.steps import (
     ALTERNATING,
     COLLECTIVES,
@@ -17,7 +18,6 @@ from netsim.workloads.collectives.steps import (
     CollectiveOptions,
     HopRow,
     Hops,
-    Ints,
     Steps,
     Wire,
     cut,

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.model.columns import Ints
 from netsim.workloads.collectives.steps import (
     Algorithm,
     Carried,
     CollectiveOptions,
     HopRow,
     Hops,
-    Ints,
     Steps,
     Wire,
     cut,

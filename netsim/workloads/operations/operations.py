@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS, PS_BITS
-from netsim.model.columns import Ints, column_of, first_of
+from netsim.model.columns import Edges, Ints, column_of, first_of
 from netsim.model.flows import FlowTable
 from netsim.model.network import Reduction
-from netsim.model.workload import COMPUTE, JOIN, RECEIVE, SEND, Edges, TaskTable, Workload
+from netsim.model.workload import COMPUTE, JOIN, RECEIVE, SEND, TaskTable, Workload
 from netsim.workloads.collectives import algorithm_of, check_algorithm, most_sends, schedule
 from netsim.workloads.collectives.steps import CollectiveOptions, Steps
 from netsim.workloads.operations.table import WHATS, OperationTable

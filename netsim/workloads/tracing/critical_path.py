@@ -14,11 +14,12 @@ from netsim.common.steps import step as tell
 from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.experiment.scenario import Scenario
+from netsim.model.columns import Ints
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import hand_over_times
 from netsim.model.workload import ACKED, KINDS, SEND, TaskTable
 from netsim.results import Result
-from netsim.tracing.critical_path_search import Ints, PathSegment, Times, path_segments
+from netsim.tracing.critical_path_search import PathSegment, Times, path_segments
 from netsim.tracing.record import Replay
 from netsim.workloads.operations.table import WHATS, OperationTable
 from netsim.workloads.reports.job import CRITICAL

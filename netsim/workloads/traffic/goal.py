@@ -52,7 +52,7 @@ from netsim.common.inputs import at_line, read_text, require_file, unreadable, u
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import COUNT, HORIZON_PS, PS_BITS, SIZE_BYTES
-from netsim.model.columns import Flags, Ints, first_of, rows_of
+from netsim.model.columns import Edges, Flags, Ints, first_of, rows_of
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
 from netsim.units import shortened, written
@@ -160,9 +160,6 @@ def check_ranks(path: Path, n_ranks: int, n_bytes: int) -> None:
     """Raise InputError for a number of ranks that cannot fit in a file of `n_bytes`."""
     if not 1 <= n_ranks <= min(COUNT, n_bytes):
         raise InputError(f"{n_ranks} ranks in a file of {n_bytes} bytes", file=str(path))
-
-
-Edges = tuple[Ints, Ints]  # nodes, and those that wait for them
 
 
 @dataclass(frozen=True)
