@@ -45,7 +45,5 @@ def flows(
     if params["one_by_one"]:
         # Flow f belongs to host f % n_hosts; its previous flow is n_hosts earlier.
         waiting = np.arange(n_hosts, len(table))
-        before = np.zeros(n_hosts, np.int64)
-        table.after_ptr = np.concatenate([before, np.arange(waiting.size + 1)])
-        table.after_flow = waiting - n_hosts
+        table.wait_for_pairs(waiting - n_hosts, waiting)
     return table

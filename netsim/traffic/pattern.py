@@ -45,8 +45,8 @@ def flows(
         place = np.concatenate([step * n + src, step * n + dst])
         first = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=steps * n))])
         waits = step[each:] * n - n + src[each:]
-        counts = np.concatenate([np.zeros(each, np.int64), first[waits + 1] - first[waits]])
-        table.after_ptr = np.concatenate([[0], np.cumsum(counts)])
-        table.after_flow = np.argsort(place, kind="stable")[indices(first, waits)] % n_flows
+        awaited = np.argsort(place, kind="stable")[indices(first, waits)] % n_flows
+        waiting = np.repeat(np.arange(each, n_flows), first[waits + 1] - first[waits])
+        table.wait_for_pairs(awaited, waiting)
     name_tables(table, params, network, rng)
     return table

@@ -65,8 +65,7 @@ def flows(
         np.repeat(np.where(np.arange(n_steps) > 0, params["compute"], 0), n_hosts),
     )
     # A host's next flow waits for its partner's flow of the previous step.
-    waiting = (n_steps - 1) * n_hosts
-    table.after_ptr = np.concatenate([np.zeros(n_hosts, np.int64), np.arange(waiting + 1)])
     before = np.arange(n_steps - 1)[:, None, None] * n_hosts
-    table.after_flow = (before + group + steps.after.reshape(-1, 1, n) % n).reshape(-1)
+    awaited = (before + group + steps.after.reshape(-1, 1, n) % n).reshape(-1)
+    table.wait_for_pairs(awaited, np.arange(n_hosts, len(table)))
     return table
