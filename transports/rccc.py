@@ -47,14 +47,7 @@ PARAMS = [
           minimum=1.0),
 ]  # fmt: skip
 PRESETS: dict[str, dict[str, object]] = {"100g": {}, "800g": {}}
-
-
-def marked_inside(fabric):
-    """Return a fabric in which ports to hosts do not mark."""
-    return {**fabric, "ecn": {**fabric["ecn"], "last_hop": False}}
-
-
-FABRIC = marked_inside(bdp_queues.FABRIC)
+FABRIC = {**bdp_queues.FABRIC, "ecn": {**bdp_queues.FABRIC["ecn"], "last_hop": False}}
 PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 
 REQUEST = 2

@@ -151,14 +151,12 @@ def _statistics_table(table: pl.DataFrame) -> Wide:
         cells = [number(row[f"{name}_ps"], scale) for row in rows]
         columns.append(Column(f"{name}\n{unit}", cells))
     columns.append(Column("change", [f"{row['change']:+.2%}" for row in rows]))
-    columns.append(Column("95 % interval", [_interval(row) for row in rows], rank=1))
+    ends = table.select("low", "high").rows()
+    intervals = ["-" if low is None else f"{low:+.2%} to {high:+.2%}" for low, high in ends]
+    columns.append(Column("95 % interval", intervals, rank=1))
     columns.append(Column("seeds", [str(row["seeds"]) for row in rows], rank=2))
     columns.append(Column("flows", [f"{row['flows']:,}" for row in rows], rank=3))
     return Wide(columns, title="Completion times")
-
-
-def _interval(row: dict[str, Any]) -> str:
-    return "-" if row["low"] is None else f"{row['low']:+.2%} to {row['high']:+.2%}"
 
 
 def _metrics_table(table: pl.DataFrame) -> Wide:

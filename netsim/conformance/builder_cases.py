@@ -29,7 +29,6 @@ from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
 from netsim.model.workload import Workload
-from netsim.params import Param
 from netsim.plugins.registry import Plugin, PluginSpec
 
 TOPOLOGY, TRAFFIC = Cases(), Cases()
@@ -364,13 +363,9 @@ def _accepted(testbed: TrafficTestbed) -> Network:
     raise NotApplicableError("every network is refused")
 
 
-def _param(testbed: TrafficTestbed, name: str) -> Param:
-    return next(param for param in testbed.plugin.params if param.name == name)
-
-
 def _require_open_loop(testbed: TrafficTestbed) -> None:
-    given = testbed.params.get("load")
-    if given is None or _param(testbed, "load").unit != "ratio":
+    param = testbed.plugin.param("load")
+    if param is None or param.unit != "ratio" or testbed.params["load"] is None:
         raise NotApplicableError("it has no parameter load of kind ratio, or that is not set")
 
 

@@ -260,7 +260,7 @@ def _sprayed(
         crossing_full[through] += delay + inside * send_time(full, quotient[out])
         crossing_last[through] += delay + inside * send_time(last[through], quotient[out])
 
-    exit_port = _exit_ports(network, dst)
+    exit_port = network.port_peer[dst % network.n_host_ports].astype(np.int64)
     first_full, first_last = send_time(full, quotient[src]), send_time(last, quotient[src])
     exit_full, exit_last = (
         send_time(full, quotient[exit_port]),
@@ -285,11 +285,6 @@ def _sprayed(
         finish = np.where(ahead < others, np.maximum(finish, from_full(k, 0)), finish)
     arrival: Ints = finish + network.port_delay_ps[exit_port]
     return arrival
-
-
-def _exit_ports(network: Network, address: Ints) -> Ints:
-    """Return the global port at the edge switch that leads to each address."""
-    return network.port_peer[address % network.n_host_ports].astype(np.int64)
 
 
 def message_times(

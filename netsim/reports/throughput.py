@@ -298,7 +298,8 @@ def _of_links(run: Run, readings: Readings) -> dict[str, Any]:
     sent = readings.in_window("sent_bytes").reshape(-1, n_traffic_classes).sum(axis=1)
     utilization = sent * 8 / (network.port_rate_bps * seconds)
     busiest = int(utilization.argmax())
-    ends = (network.port_name(busiest), network.node_name(_node_after(network, busiest)))
+    far = int(network.port_node[network.port_peer[busiest]])
+    ends = (network.port_name(busiest), network.node_name(far))
     arrived, crossed = np.diff(readings.arrivals, axis=0)[0].tolist()
     names = ("drops", "trims", "ecn_marks", "pfc_pauses")
     return {
@@ -322,10 +323,6 @@ def _bound(run: Run) -> float | None:
         return None
     to = destinations(params, network, traffic_rng(point.seed))
     return pattern_saturation(network, to, legs=legs)
-
-
-def _node_after(network: Any, port: int) -> int:
-    return int(network.port_node[network.port_peer[port]])
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -129,7 +129,7 @@ class Processes(Executor):
                 started.append(run)
                 self._reports[run.name] = batch.callbacks.watch(run.point)
                 asked = self._ask("run", run, batch.options)
-                asked.add_done_callback(partial(self._put_reply, run.name))
+                asked.add_done_callback(partial(self._put, run.name, "reply"))
         return started
 
     def _has_room(
@@ -154,9 +154,6 @@ class Processes(Executor):
 
     def _put(self, name: str, kind: str, content: Any) -> None:
         self._messages.put((name, kind, content))
-
-    def _put_reply(self, name: str, asked: Future[Reply]) -> None:
-        self._put(name, "reply", asked)
 
     def replies(self, running: Mapping[str, PointRun], batch: Batch) -> Iterator[tuple[str, Reply]]:
         block = True

@@ -193,8 +193,8 @@ class Causes:
         self.parts = []
         rows = list(self.trace.segments.iter_rows(named=True))
         last = len(rows)
-        while last and _of_last_packet(rows[last - 1]):
-            last -= 1
+        while last and (end := rows[last - 1])["segment_type"] in IN_FLIGHT and not end["control"]:
+            last -= 1  # it belongs to the last packet's path
         for place, row in enumerate(rows):
             inside = {
                 "start_ps": max(row["start_ps"], since_ps),
@@ -248,7 +248,7 @@ class Causes:
         if lost is not None or kind == "timeout":
             self._lose(lost, start, end)
         elif kind == "queue":
-            self._queue(port, start, end)
+            self._share(self._sharing(port), kind, port, (start, end))
         elif kind == "paused":
             self._paused(port, start, end)
         elif kind == "nic":
@@ -274,10 +274,6 @@ class Causes:
 
     # Links
 
-    def _duration_ps(self, size: int) -> int:
-        """Return the time to send some bytes at the rate of the source's fastest port."""
-        return send_time(size, self.reference_q20)
-
     def _slow_part(self, port: int, time_ps: int, times: tuple[int, int]) -> int:
         """Return how much of a port's sending time is due to the port being slower than the
         source's fastest one."""
@@ -288,11 +284,10 @@ class Causes:
         if not took or not inside.size:
             rate = min(self.reference_bps, int(self.network.port_rate_bps[port]))
             return time_ps - time_ps * rate // self.reference_bps
-        needed = sum(map(self._duration_ps, self.log.sent.size[rows].tolist()))
+        needed = sum(
+            send_time(size, self.reference_q20) for size in self.log.sent.size[rows].tolist()
+        )
         return max(0, time_ps - time_ps * needed // took) if needed < took * 0.99 else 0
-
-    def _queue(self, port: int, start: int, end: int) -> None:
-        self._share(self._sharing(port), "queue", port, (start, end))
 
     def _share(self, cause: str, manner: str, port: int, times: tuple[int, int]) -> None:
         """Divide a wait for a port among the flows whose packets it sent meanwhile.
@@ -504,11 +499,6 @@ def _nic_port_bps(network: Network, ports: list[int]) -> int:
     """Return the rate of the fastest port of the NICs that some host ports belong to."""
     nics = network.nic_of_port
     return int(network.port_rate_bps[: nics.size][np.isin(nics, nics[ports])].max())
-
-
-def _of_last_packet(row: dict[str, Any]) -> bool:
-    """Return whether a segment at the end of a trace belongs to the last packet's path."""
-    return row["segment_type"] in IN_FLIGHT and not row["control"]
 
 
 def far_node(network: Network, port: int) -> int:

@@ -137,7 +137,8 @@ def measured(todo: Sequence[tuple[Name, str]], data: Path | None, jobs: int) -> 
             yield measure(name, key, data)
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, initializer=_without_ctrl_c)
+    ignored = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    pool = ProcessPoolExecutor(jobs, context, initializer=signal.signal, initargs=ignored)
     try:
         for future in as_completed([pool.submit(measure, *one, data) for one in todo]):
             yield future.result()
@@ -145,11 +146,6 @@ def measured(todo: Sequence[tuple[Name, str]], data: Path | None, jobs: int) -> 
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
-
-
-def _without_ctrl_c() -> None:
-    """Leave Ctrl-C to the process that waits."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def read(file: Path) -> list[Outcome]:

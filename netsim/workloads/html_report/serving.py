@@ -65,7 +65,9 @@ def headlines(report: Report) -> Iterator[str | parts.Part]:
     worst, best = _furthest(served)
     if best is not None:
         yield _difference(worst, best)
-    yield from _worst_gap(worst)
+    for title, _, story in itertools.islice(_worst(worst), 1):
+        name = title.partition(" (")[0].capitalize()
+        yield f"{name} of {worst.label}: {' '.join(story[1:3])}"
     yield from causes(worst)
 
 
@@ -108,12 +110,6 @@ def _furthest(served: list[Point]) -> tuple[Point, Point | None]:
     if met(best) - met(worst) > 0.01:
         return worst, best
     return min(served, key=met), None
-
-
-def _worst_gap(point: Point) -> Iterator[str]:
-    for title, _, story in itertools.islice(_worst(point), 1):
-        name = title.partition(" (")[0].capitalize()
-        yield f"{name} of {point.label}: {' '.join(story[1:3])}"
 
 
 def _difference(worst: Point, best: Point) -> str:
