@@ -99,10 +99,15 @@ class RecordArray(np.ndarray):
         return self._cached
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, str | slice | np.ndarray):
-            return np.asarray(self)[index]
-        record, views = self._entries()
-        return record(views, int(index))
+        if type(index) is not int:  # most are
+            if isinstance(index, (str, slice, np.ndarray)):
+                return np.asarray(self)[index]
+            index = int(index)
+        try:
+            record, views = self._cached
+        except AttributeError:
+            record, views = self._entries()
+        return record(views, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(value, Record):
