@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 settings.register_profile("netsim", deadline=None)  # compilation makes first examples slow
 settings.load_profile("netsim")
 
+gc.set_threshold(50_000, 10, 10)  # saves a fifth of the time of tests that parse all sources
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_code(request: pytest.FixtureRequest) -> None:

@@ -1,4 +1,5 @@
-"""The folders of netsim: imports between them go one way, and files stay small.
+"""The sources of netsim: imports between folders go one way, and files stay small; what can affect
+a run is in its fingerprint, and a single module opens files for writing.
 
 `netsim/README.md` says what each folder is for.
 """
@@ -10,9 +11,11 @@ from functools import cache
 from pathlib import Path
 
 import networkx as nx
+import pytest
 from marked import marked
 
 import netsim
+from netsim.results.provenance import BY_USE, PRESENTATION, affects_results
 
 MAX_LINES = 900
 MAX_PARAMETERS = 8
@@ -195,3 +198,70 @@ def test_engine_folder_imports_go_one_way() -> None:
             for other in imported(module):
                 there = other.rpartition(".")[0]
                 assert above[folder] >= above.get(there, 0), f"{module} imports {other}"
+
+
+@cache
+def reachable_modules() -> frozenset[str]:
+    """Every module imported, at any depth, by the code that runs a point or by a plugin."""
+    plugins = ("netsim.topologies.", "netsim.traffic.", "netsim.transports.")
+    queue = ["netsim.running.point", *(name for name in modules() if name.startswith(plugins))]
+    found: set[str] = set()
+    while queue:
+        module = queue.pop()
+        if module not in found:
+            found.add(module)
+            queue += imported(module)
+    return frozenset(found)
+
+
+def module_path(module: str) -> str:
+    """Path of a module below the package, as in an installed netsim."""
+    below = module.split(".")[1:]
+    is_package = modules()[module].name == "__init__.py"
+    return "/".join([*below, "__init__"] if is_package else below) + ".py"
+
+
+def test_fingerprint_contains_every_reachable_module() -> None:
+    left_out = {
+        module for module in reachable_modules() if not affects_results(module_path(module))
+    }
+    by_use = tuple(f"netsim.{package}" for package in BY_USE)
+    assert {module for module in left_out if not module.startswith(by_use)} == set()
+
+
+@pytest.mark.parametrize("package", PRESENTATION)
+def test_presentation_packages_are_unreachable_from_a_run(package: str) -> None:
+    """Reachable files of these packages are listed one by one as affecting results."""
+    inside = {module for module in reachable_modules() if module.startswith(f"netsim.{package}.")}
+    assert {module for module in inside if not affects_results(module_path(module))} == set()
+
+
+WRITES = ("write_text", "write_bytes", "touch", "symlink_to", "hardlink_to", "mkstemp", "O_CREAT")
+MAY_WRITE = {
+    "netsim.common.writing": {"mkstemp", "O_CREAT", "open"},
+    "netsim.results.destination": {"O_CREAT"},  # locks
+    "netsim.engine.compiling.cache": {"open"},  # locks
+    "netsim.cli.app": {"open"},  # /dev/null
+    "netsim.running.mpi": {"open"},  # /dev/null
+}
+
+
+def name_of(function: ast.expr) -> str:
+    return str(getattr(function, "attr", getattr(function, "id", "")))
+
+
+def test_only_writing_module_opens_files_for_writing() -> None:
+    """Only `netsim.common.writing` opens files for writing, except for MAY_WRITE."""
+    for module, path in modules().items():
+        if module.startswith("netsim.conformance.templates"):
+            continue
+        found = set()
+        for node in nodes(path):
+            if isinstance(node, ast.Attribute) and node.attr in WRITES:
+                found.add(node.attr)
+            elif isinstance(node, ast.Call) and name_of(node.func).endswith("open"):
+                values = [*node.args, *(word.value for word in node.keywords)]
+                modes = [one.value for one in values if isinstance(one, ast.Constant)]
+                if any(isinstance(m, str) and len(m) < 4 and set(m) & set("wax+") for m in modes):
+                    found.add("open")
+        assert found <= MAY_WRITE.get(module, set()), module

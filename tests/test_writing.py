@@ -1,6 +1,5 @@
 """Files are written whole and never through a link, whichever function writes them."""
 
-import ast
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,6 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 from raises_input import raises, raises_input
-from test_structure import modules, nodes
 
 from netsim.cli.trace_output import write_tables
 from netsim.common.writing import replacing_file, write_new
@@ -99,34 +97,3 @@ def test_lock_never_overwrites_other_files(tmp_path: Path) -> None:
         assert lock.read_text() == str(os.getpid())
     assert os.listdir(tmp_path) == ["thesis"]
     assert mine.read_text() == "mine"
-
-
-WRITES = ("write_text", "write_bytes", "touch", "symlink_to", "hardlink_to", "mkstemp", "O_CREAT")
-MAY_WRITE = {
-    "netsim.common.writing": {"mkstemp", "O_CREAT", "open"},
-    "netsim.results.destination": {"O_CREAT"},  # locks
-    "netsim.engine.compiling.cache": {"open"},  # locks
-    "netsim.cli.app": {"open"},  # /dev/null
-    "netsim.running.mpi": {"open"},  # /dev/null
-}
-
-
-def name_of(function: ast.expr) -> str:
-    return str(getattr(function, "attr", getattr(function, "id", "")))
-
-
-def test_only_writing_module_opens_files_for_writing() -> None:
-    """Only `netsim.common.writing` opens files for writing, except for MAY_WRITE."""
-    for module, path in modules().items():
-        if module.startswith("netsim.conformance.templates"):
-            continue
-        found = set()
-        for node in nodes(path):
-            if isinstance(node, ast.Attribute) and node.attr in WRITES:
-                found.add(node.attr)
-            elif isinstance(node, ast.Call) and name_of(node.func).endswith("open"):
-                values = [*node.args, *(word.value for word in node.keywords)]
-                modes = [one.value for one in values if isinstance(one, ast.Constant)]
-                if any(isinstance(m, str) and len(m) < 4 and set(m) & set("wax+") for m in modes):
-                    found.add("open")
-        assert found <= MAY_WRITE.get(module, set()), module

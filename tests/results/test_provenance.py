@@ -1,61 +1,16 @@
-"""The files of netsim that every fingerprint contains: all those that can affect a run."""
+"""Fingerprints of runs: commits, and files that plugins read. See also test_structure.py."""
 
 import shutil
 import subprocess
-from functools import cache
 from pathlib import Path
 
 import pytest
-from test_structure import imported, modules
 
 from netsim.experiment import Experiment
 from netsim.plugins.registry import load
-from netsim.results.provenance import (
-    BY_USE,
-    PRESENTATION,
-    affects_results,
-    commits,
-    data_files,
-    provenances,
-)
+from netsim.results.provenance import commits, data_files, provenances
 
 TREE = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}
-
-
-@cache
-def reachable_modules() -> frozenset[str]:
-    """Every module imported, at any depth, by the code that runs a point or by a plugin."""
-    plugins = ("netsim.topologies.", "netsim.traffic.", "netsim.transports.")
-    queue = ["netsim.running.point", *(name for name in modules() if name.startswith(plugins))]
-    found: set[str] = set()
-    while queue:
-        module = queue.pop()
-        if module not in found:
-            found.add(module)
-            queue += imported(module)
-    return frozenset(found)
-
-
-def module_path(module: str) -> str:
-    """Path of a module below the package, as in an installed netsim."""
-    below = module.split(".")[1:]
-    is_package = modules()[module].name == "__init__.py"
-    return "/".join([*below, "__init__"] if is_package else below) + ".py"
-
-
-def test_fingerprint_contains_every_reachable_module() -> None:
-    left_out = {
-        module for module in reachable_modules() if not affects_results(module_path(module))
-    }
-    by_use = tuple(f"netsim.{package}" for package in BY_USE)
-    assert {module for module in left_out if not module.startswith(by_use)} == set()
-
-
-@pytest.mark.parametrize("package", PRESENTATION)
-def test_presentation_packages_are_unreachable_from_a_run(package: str) -> None:
-    """Reachable files of these packages are listed one by one as affecting results."""
-    inside = {module for module in reachable_modules() if module.startswith(f"netsim.{package}.")}
-    assert {module for module in inside if not affects_results(module_path(module))} == set()
 
 
 def git(folder: Path, *arguments: str) -> str:
