@@ -15,21 +15,27 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import chdir
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from cli_fixtures import EXPERIMENT
+from click.testing import CliRunner
 from foreign_chakra import Node, trace
+from lint_sources import SOURCES
 from topology_of import topology_of
 from traffic_cases import made
 
 from netsim import units
+from netsim.cli import app
+from netsim.engine.compiling import lint
 from netsim.errors import InputError
 from netsim.experiment import Experiment
 from netsim.experiment.document import apply_overrides
 from netsim.experiment.scenario import prepare
 from netsim.model.inventory import read_prices
-from netsim.params import Param
+from netsim.params import Param, resolve_params
 from netsim.plugins import registry
 from netsim.workloads.collectives import schedule
 from netsim.workloads.collectives.steps import CollectiveOptions
@@ -81,11 +87,36 @@ def _sends(tree: Any, directory: Path, _: Any) -> None:
     schedule(what, n, size_bytes, CollectiveOptions(**tree))
 
 
+def _linted(tree: Any, directory: Path, _: Any) -> None:
+    source = SOURCES[tree["kind"]]
+    for before, after in tree["edits"]:
+        assert source.count(before) >= 1, before
+        source = source.replace(before, after, 1)
+    (directory / "mine.py").write_text(f"{source}\n\n{tree['added']}\n")
+    plugin = registry.find(tree["kind"], str(directory / "mine.py"))
+    params = resolve_params(plugin.params, plugin.presets, {}, None, file=None, key="")
+    lint.check(plugin, params)
+
+
+def _command(tree: Any, directory: Path, _: Any) -> list[str]:
+    """Return what a command prints about an error, beside small.toml and sweep.toml."""
+    for name, extra in (("small", ""), ("sweep", "seed = [1, 2]")):
+        content = EXPERIMENT.format(extra=extra, size='"1MB"')
+        (directory / f"{name}.toml").write_text(content)
+    with chdir(directory):
+        outcome = CliRunner().invoke(app, tree["words"])
+    assert (outcome.exit_code, "Traceback" in outcome.output) == (2, False), outcome.output
+    errors = [line for line in outcome.stderr.splitlines() if line.lower().startswith("error: ")]
+    return [re.sub(r"^error: /\S+/", "error: ", line) for line in errors]
+
+
 def _plugin_reader(kind: str) -> Callable[[Any, Path, list[str]], Any]:
     return lambda file, directory, _: registry.find(kind, file.name, relative_to=directory)
 
 
 READERS: dict[str, Callable[[Any, Path, list[str]], Any]] = {
+    "command": _command,
+    "lint": _linted,
     "experiment": _experiment,
     "job": lambda tree, directory, _: load_job(tree, directory),
     "plan": lambda tree, directory, _: make_plan(tree, "mine", directory),
@@ -103,7 +134,7 @@ READERS: dict[str, Callable[[Any, Path, list[str]], Any]] = {
     "requests": lambda tree, directory, _: read_request_trace(directory / tree["file"]),
     **{kind: _plugin_reader(kind) for kind in registry.KINDS},
 }
-"""Kind of input -> reader of its tree, or of its file."""
+"""Kind of input -> reader of its tree, or of its file, which raises the errors or returns them."""
 
 
 def changed(base: Any, change: Any) -> Any:
@@ -132,15 +163,15 @@ def errors_of(kind: str, base: Any, case: Case, directory: Path) -> list[str]:
     for name, content in case.get("files", {}).items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_bytes(_content(content))
-    given: Any = changed(deepcopy(base), case.get("change", {}))
+    given: Any = deepcopy(changed(base, case.get("change", {})))
     if "text" in case:
         given = directory / ("e.py" if kind in registry.KINDS else "e.toml")
         given.write_text(case["text"])
     try:
-        READERS[kind](given, directory, case.get("set", []))
+        errors = READERS[kind](given, directory, case.get("set", [])) or []
     except InputError as error:
-        return sorted(_shown(one).replace(f"{directory}/", "") for one in error.errors)
-    return []
+        errors = map(_shown, error.errors)
+    return sorted(one.replace(f"{directory}/", "") for one in errors)
 
 
 def _shown(error: InputError) -> str:

@@ -63,22 +63,6 @@ def test_bench_json_compares_on_an_experiment(netsim, peer):
     assert [len(runs) for runs in found["runs"].values()] == [1, 1]
 
 
-@pytest.mark.parametrize(
-    ("options", "values"),
-    [
-        (("--against", "htsim_ndp"), ("htsim_ndp",)),
-        (("--against", "/bin/true"), ("true", "htsim_ndp")),
-        (("--against", "htsim_ndp", "--profile"), ("--against", "--profile")),
-        (("--against", "./htsim_ndp", "--experiment", "small.toml", "--size", "1MB"), ("--exper",)),
-        (("--against", "htsim_ndp", "--set", "seed=2"), ("--set", "--experiment")),
-        (("--set", "seed=2"), ("--set", "--against")),
-        (("--time-limit", "9"), ("--time-limit", "--against")),
-    ],
-)
-def test_incompatible_options_are_rejected(netsim, options, values):
-    assert fails(netsim("bench", *options), 2, *values)
-
-
 def test_unsuitable_experiments_are_rejected(netsim, peer):
     program = peer(HONEST)
     result = netsim("bench", "--against", program, "--experiment", "sweep.toml")

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-from raises_input import fails
 
 from netsim.results import load
 
@@ -40,13 +39,6 @@ def test_commands_import_only_what_they_need(command, needed, tmp_path):
         )
     imported = run.stdout.splitlines()[-1].split()
     assert sorted(imported) == sorted(needed.split()), run.stderr
-
-
-def test_usage_errors_suggest_a_correction(netsim):
-    assert fails(netsim("rnu"), 2, "rnu", '"run"')
-    assert fails(netsim("plot", "x", "--kind", "slowdwn"), 2, "slowdwn", '"slowdown"')
-    assert fails(netsim("show", "topolgy", "x"), 2, "topolgy", '"topology"')
-    assert fails(netsim("run"), 2, "Missing argument")
 
 
 @pytest.mark.parametrize(

@@ -66,25 +66,9 @@ class TestRun:
         assert not fake.seen
         assert not os.path.exists("here")
 
-    def test_invalid_paths_and_options_are_rejected_before_the_run(self, netsim, fake):
-        long = ("--out", "x" * 300)
-        assert fails(netsim("run", "small.toml", *long), 2, "225")
-        assert fails(netsim("run", "small.toml", "--out", "small.toml/x"), 2, "is a file")
-        assert fails(netsim("run", "small.toml", "--threads", "100000"), 2, "1<=x<=1024")
-        assert fails(netsim("run", "x" * 300), 2, "255")
-        assert fails(netsim("run", "small.toml", "--set", "seed=\udcff"), 2, "\\udcff")
-        assert fake.threads == []
+    def test_too_long_name_is_rejected_before_the_run(self, netsim, fake):
+        assert fails(netsim("run", "small.toml", "--out", "x" * 300), 2, "225")
         assert not fake.seen
-
-
-class TestInvalidInput:
-    def test_errors_name_file_and_key(self, netsim, fake):
-        result = netsim("run", "small.toml", "--set", "topology.leafs=3", "--set", "traffic.size=5")
-        assert fails(result, 2, "--set: topology.leafs", '"leaves"', "--set: traffic.size")
-        assert not fake.seen
-
-    def test_missing_experiment_is_rejected(self, netsim):
-        assert fails(netsim("run", "nothing.toml"), 2, "nothing")
 
 
 class TestFailures:

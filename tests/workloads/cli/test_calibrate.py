@@ -80,27 +80,6 @@ def test_json_of_both_tools_is_read(tmp_path):
     assert [row[:4] for row in found.rows] == [("all_gather", (2, 8), 64, 7.5)]
 
 
-MALFORMED = [
-    (text([line(8, 20), " 16 4 float sum\n"]), "x.txt:17", "4 values"),
-    (text([line(8, "nan")]), "x.txt:16", "nan"),
-    (text([line(8, -1)]), "x.txt:16", "time"),
-    (text([line(1 << 60, 5)]), "x.txt:16", "size"),
-    (" 8 2 float sum -1 5 1 1 0\n", "x.txt:1", "column"),
-    (text([line(8, 5)], nodes=0), "x.txt:8", "--shape"),
-    (text([line(8, 5)], test="other"), "x.txt:16", "unknown collective"),
-    (text([]), "x.txt", "no measured"),
-    ('{"results": 3}', "x.txt", "results"),
-    ('{"results": [{"size": 8, "out_of_place": {"time": true}}]}', "x.txt", "True"),
-    ("[" * 100_000, "x.txt", "nested"),
-]
-
-
-def test_malformed_files_are_rejected(netsim, tmp_path):
-    for content, place, value in MALFORMED:
-        (tmp_path / "x.txt").write_text(content)
-        assert fails(netsim("calibrate", "x.txt"), 2, place, value)
-
-
 TRUE = {"algorithm": "ring", "inside": 300 * 8 * 10**9, "efficiency": 0.9}
 CURVES = CollectiveCurves(
     what="all_reduce",

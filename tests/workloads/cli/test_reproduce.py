@@ -86,22 +86,6 @@ def test_same_command_resumes_after_ctrl_c(netsim, fake, tmp_path):
     assert (tmp_path / "here" / "fig5.png").is_file()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "printed"),
-    [
-        (["fig9"], 'figure "fig9"'),
-        (["fig5", "fig6", "--results", "x"], "--results: "),
-        (["fig4", "--results", "x"], "--results: fig4"),
-        (["fig5", "--results", "x", "--force"], "--force: "),
-        (["fig4", "--checkpoint", "soon"], "--checkpoint"),
-    ],
-)
-def test_invalid_arguments_are_reported(netsim, arguments, printed):
-    result = netsim("reproduce", *arguments)
-    assert result.exit_code == 2
-    assert printed in result.stderr
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_model_figures_need_no_simulation(netsim, fake, tmp_path):
     names = ["fig1", "fig3a", "fig3b", "fig3c", "lite"]
