@@ -22,8 +22,7 @@ from netsim.model.trees import most_hosts
 from netsim.units import format_bytes, format_number, format_time, parse_bytes
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from netsim.common.terminal import Wide
     from netsim.experiment import Point
     from netsim.results.run_result import RunResult
     from netsim.running.profile import Profile
@@ -384,20 +383,18 @@ def format_count(number: int) -> str:
     return str(number)
 
 
-def profile_table(profile: Profile) -> Table:
+def profile_table(profile: Profile) -> Wide:
     """Return a table with a row for each step and each part of the windows."""
-    from netsim.common.terminal import plain_table
+    from netsim.common.terminal import rows_table
     from netsim.running import profile as steps
 
-    table = plain_table("step", "", "time", "share", "ns per packet-hop")
-    for column in table.columns[2:]:
-        column.justify = "right"
+    rows = []
     whole_s = sum(profile.seconds.values())
     for name, about, seconds in _profile_rows(profile):
         in_windows = name in ("", steps.DRIVE)
         a_hop = f"{seconds * 1e9 / max(1, profile.counts.hops):.1f}" if in_windows else ""
-        table.add_row(name, about, format_duration(seconds), f"{seconds / whole_s:.1%}", a_hop)
-    return table
+        rows.append((name, about, format_duration(seconds), f"{seconds / whole_s:.1%}", a_hop))
+    return rows_table(("step", "", "time", "share", "ns per packet-hop"), rows, left=2)
 
 
 def _profile_rows(profile: Profile) -> Iterator[tuple[str, str, float]]:
@@ -512,17 +509,20 @@ def comparison_json(title: str, program: Path, found: Comparison) -> dict[str, A
     }
 
 
-def cost_table(program: Path, found: Comparison) -> Table:
+def cost_table(program: Path, found: Comparison) -> Wide:
     """Return the times and memory of both, and how many times more the other one takes."""
+    from netsim.common.terminal import rows_table
+
     rows = []
     for name, (text, formatted) in COSTS.items():
         own, other, ratio = found.medians(name)
         rows.append([text, formatted(own), formatted(other), format_number(ratio, 3)])
-    return _table(("", "netsim", program.name, "ratio"), rows)
+    return rows_table(("", "netsim", program.name, "ratio"), rows)
 
 
-def completion_table(program: Path, found: Comparison) -> Table:
+def completion_table(program: Path, found: Comparison) -> Wide:
     """Return the completion times of both, and by how much netsim's differ."""
+    from netsim.common.terminal import rows_table
     from netsim.validation.against import COMPLETION
 
     rows = []
@@ -530,15 +530,4 @@ def completion_table(program: Path, found: Comparison) -> Table:
         own, other, _ = found.medians(name)
         times = [format_time(round(time_us * 1e6), 4) for time_us in (own, other)]
         rows.append([name, *times, f"{own / other - 1:+.1%}"])
-    return _table(("completion", "netsim", program.name, "difference"), rows)
-
-
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    from netsim.common.terminal import plain_table
-
-    table = plain_table(*headers)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for row in rows:
-        table.add_row(*row)
-    return table
+    return rows_table(("completion", "netsim", program.name, "difference"), rows)

@@ -16,7 +16,7 @@ from netsim.common.terminal import (
     count,
     done_of,
     number,
-    plain_table,
+    pairs_table,
     time_columns,
     time_text,
 )
@@ -46,13 +46,7 @@ COUNTS = ("drops", "lost", "unroutable", "trims", "ecn_marks", "retransmits", "p
 
 def result_table(row: Row, summary: Mapping[str, Any], axes: Sequence[str] = ()) -> Table:
     """Return the summary table of one point, a line for each figure."""
-    from rich.text import Text
-
-    table = plain_table("", "", title=str(row["point"]))
-    table.show_header = False
-    for name, value in _lines(row, summary, axes):
-        table.add_row(name, Text(value))
-    return table
+    return pairs_table(str(row["point"]), _lines(row, summary, axes))
 
 
 def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:

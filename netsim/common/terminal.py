@@ -162,6 +162,21 @@ def plain_table(*headers: str, title: str = "") -> Table:
     return table
 
 
+def rows_table(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Wide:
+    """The table of some rows; columns after the first `left` are aligned right."""
+    cells = zip(headers, zip(*rows, strict=True), strict=True)
+    return Wide([Column(one, list(its), left=k < left) for k, (one, its) in enumerate(cells)])
+
+
+def pairs_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
+    """A table of names and values without a header."""
+    table = plain_table("", "", title=title)
+    table.show_header = False
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def common_unit(times_ps: Sequence[float | None]) -> tuple[str, int]:
     """The unit of time, and its picoseconds, in which the largest of some times is 1 to 1000."""
     largest = max((time for time in times_ps if time is not None), default=0)

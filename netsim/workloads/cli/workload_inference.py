@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from netsim.common.terminal import Column, Wide
+from netsim.common.terminal import Column, Wide, pairs_table
 from netsim.errors import InputError, raise_all
 from netsim.params import unknown_keys
 from netsim.units import format_bytes, format_number, format_time, written
-from netsim.workloads.cli.workload_job import count_text, duration, pairs_table
+from netsim.workloads.cli.workload_job import count_text, duration
 from netsim.workloads.inference.deployment import (
     Deployment,
     compute_parts,
@@ -118,7 +118,7 @@ def _deployment_summary(deployment: Deployment) -> Table:
         "source of the machine": deployment.machine.source,
         "overheads": deployment.overheads.source,
     }
-    return pairs_table(deployment.name, rows)
+    return pairs_table(deployment.name, rows.items())
 
 
 def iteration_table(deployment: Deployment, best: int) -> Wide:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.common.terminal import UNITS, Column, Wide, common_unit, plain_table
+from netsim.common.terminal import UNITS, Column, Wide, common_unit, pairs_table, rows_table
 from netsim.errors import InputError
 from netsim.units import format_bytes, format_number, written
 from netsim.workloads.job.job import Job, parameters
@@ -68,15 +68,6 @@ SITE = ("racks", "gpus", "flops", "compute_watts", "it_watts", "total_watts")
 """Sizes of a site that follow from its keys."""
 
 
-def pairs_table(title: str, rows: Mapping[str, str]) -> Table:
-    """A table of names and values without a header."""
-    table = plain_table("", "", title=title)
-    table.show_header = False
-    for row in rows.items():
-        table.add_row(*row)
-    return table
-
-
 def _job_summary(job: Job) -> Table:
     model, layout, counted = job.model, job.layout, parameters(job.model)
     active = f", {count_text(counted.active)} active" if counted.active != counted.total else ""
@@ -91,7 +82,7 @@ def _job_summary(job: Job) -> Table:
         "source of the model": model.source,
         "source of the machine": job.machine.source,
     }
-    return pairs_table(job.name, rows)
+    return pairs_table(job.name, rows.items())
 
 
 def _layout(job: Job) -> str:
@@ -162,25 +153,23 @@ def _messages(job: Job) -> Wide:
     return Wide(columns, elsewhere="--json has all")
 
 
-def _step(job: Job) -> Table:
+def _step(job: Job) -> Wide:
     step = step_time(job)
-    table = plain_table("step by formula", "", "")
-    table.columns[1].justify = table.columns[2].justify = "right"
     times = [(name, getattr(step, f"{name}_ps")) for name in STEP_PARTS]
     networks = networks_of_kinds(job)
     exposed = [
         (f"exposed {networks[kind]} {kind}", time) for kind, time in sorted(step.exposed.items())
     ]
-    for name, time in (*times[:2], *exposed, *times[2:], ("total", step.total_ps)):
-        if time > 0:
-            table.add_row(name, duration(time), f"{100 * time / step.total_ps:.1f} %")
-    rate = step.model_flops / job.layout.gpus / step.total_ps
-    table.add_row(
-        "model FLOP/s per GPU",
-        f"{format_number(rate)}T",
-        f"{100 * step.mfu:.1f} % MFU, {job.precision.compute}",
+    rows = [
+        (name, duration(time), f"{100 * time / step.total_ps:.1f} %")
+        for name, time in (*times[:2], *exposed, *times[2:], ("total", step.total_ps))
+        if time > 0
+    ]
+    rate = f"{format_number(step.model_flops / job.layout.gpus / step.total_ps)}T"
+    rows.append(
+        ("model FLOP/s per GPU", rate, f"{100 * step.mfu:.1f} % MFU, {job.precision.compute}")
     )
-    return table
+    return rows_table(("step by formula", "", ""), rows)
 
 
 def placement_tables(job: Job, placement: str, out: Path | None) -> Iterator[Table | str]:
@@ -195,13 +184,8 @@ def placement_tables(job: Job, placement: str, out: Path | None) -> Iterator[Tab
     hosts = place(placement, ranks, rack_hosts, n_hosts, np.random.default_rng(SEED))
     rows, more = describe(ranks, hosts, rack_hosts)
     yield f"{job.name}: {placement}, racks of {rack_hosts} GPUs"
-    table = plain_table(*rows[0])
-    for row in rows[1:-1]:
-        table.add_row(*row)
-    if more:
-        table.add_row("...", *[""] * (len(rows[0]) - 1))
-    table.add_row(*rows[-1])
-    yield table
+    gap = [("...", *[""] * (len(rows[0]) - 1))] if more else []
+    yield rows_table(rows[0], [*rows[1:-1], *gap, rows[-1]], left=len(rows[0]))
     if more:
         yield f"{more:,} more racks"
     if out is not None:
@@ -249,7 +233,7 @@ def _site(plan: JobPlan) -> Table:
         "power of all IT": _watts(site.it_watts),
         "total power": f"{_watts(low)} to {_watts(high)}",
     }
-    return pairs_table("What the budget buys", rows)
+    return pairs_table("What the budget buys", rows.items())
 
 
 def _watts(watts: float) -> str:
@@ -271,7 +255,7 @@ def _model(plan: JobPlan) -> Table:
         "replicas": f"{rack} per rack x {racks:,} racks per layer x {sites:,} datacenters",
         "GPUs used": f"{job.layout.gpus:,}",
     }
-    return pairs_table(f"Model for {years} of training", rows)
+    return pairs_table(f"Model for {years} of training", rows.items())
 
 
 def _stages(plan: JobPlan) -> Table:
@@ -280,7 +264,7 @@ def _stages(plan: JobPlan) -> Table:
     rows |= {text: duration(1e12 * getattr(stages, name)) for name, text in STAGES}
     rows["S3, to the other datacenter"] = format_bytes(round(stages.wan_bytes), 4)
     rows["exposed"] = f"{100 * plan.exposed:.2f} %"
-    return pairs_table("Stages of one layer", rows)
+    return pairs_table("Stages of one layer", rows.items())
 
 
 def paper_tables(found: Sequence[Figure]) -> Iterator[Table | Wide | str]:
