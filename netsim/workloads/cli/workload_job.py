@@ -172,7 +172,7 @@ def _step(job: Job) -> Wide:
     return rows_table(("step by formula", "", ""), rows)
 
 
-def placement_tables(job: Job, placement: str, out: Path | None) -> Iterator[Table | str]:
+def placement_tables(job: Job, placement: str, out: Path | None) -> Iterator[Wide | str]:
     from netsim.workloads.job.messages import Ranks, describe, place
 
     layout, rack_hosts = job.layout, job.machine.domain_gpus
