@@ -20,10 +20,12 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cli_fixtures import EXPERIMENT
 from click.testing import CliRunner
 from foreign_chakra import Node, trace
 from lint_sources import SOURCES
+from small_job import small_job
 from topology_of import topology_of
 from traffic_cases import made
 
@@ -37,13 +39,18 @@ from netsim.experiment.scenario import prepare
 from netsim.model.inventory import read_prices
 from netsim.params import Param, resolve_params
 from netsim.plugins import registry
+from netsim.validation.htsim import PEERS, peer_input
 from netsim.workloads.collectives import schedule
 from netsim.workloads.collectives.steps import CollectiveOptions
 from netsim.workloads.cost.costs import cost_tables_from, load_cost_tables
 from netsim.workloads.inference.deployment import load_deployment
 from netsim.workloads.job.load import load_job
+from netsim.workloads.job.machine import read_curves
+from netsim.workloads.job.messages import Ranks, place
 from netsim.workloads.job.paper import make_plan
+from netsim.workloads.job.schedules import make_schedule
 from netsim.workloads.serving.request_trace import read_request_trace
+from netsim.workloads.training.sample import sample_job
 
 GOLDEN = Path(__file__).parent / "golden" / "errors.json"
 
@@ -110,6 +117,17 @@ def _command(tree: Any, directory: Path, _: Any) -> list[str]:
     return [re.sub(r"^error: /\S+/", "error: ", line) for line in errors]
 
 
+def _placed(tree: Any, *_: Any) -> None:
+    place(tree["name"], Ranks(**tree["ranks"]), 8, 16, np.random.default_rng(1))
+
+
+def _peer(tree: Any, directory: Path, overrides: list[str]) -> None:
+    peer = PEERS[tree.pop("program")]
+    apply_overrides(tree, overrides)
+    (point,) = Experiment.from_tree(tree, "e.toml", directory).points()
+    peer_input(peer, point)
+
+
 def _plugin_reader(kind: str) -> Callable[[Any, Path, list[str]], Any]:
     return lambda file, directory, _: registry.find(kind, file.name, relative_to=directory)
 
@@ -131,6 +149,11 @@ READERS: dict[str, Callable[[Any, Path, list[str]], Any]] = {
     "value": _value,
     "quantity": lambda tree, *_: getattr(units, tree["parse"])(tree.get("value"), *tree["more"]),
     "collective": _sends,
+    "curves": lambda tree, *_: read_curves(tree),
+    "schedule": lambda tree, *_: make_schedule(*tree),
+    "placement": _placed,
+    "sample": lambda tree, *_: sample_job(small_job(tree["layout"]), tree["size"]),
+    "peer": _peer,
     "requests": lambda tree, directory, _: read_request_trace(directory / tree["file"]),
     **{kind: _plugin_reader(kind) for kind in registry.KINDS},
 }

@@ -86,26 +86,13 @@ def test_parquet_larger_than_memory_is_rejected_without_reading(tmp_path: Path) 
         make("flow_list", 2, directory=tmp_path, file="flows.parquet")
 
 
-def test_irregular_files_and_invalid_paths_are_rejected(tmp_path: Path) -> None:
+def test_pipes_and_directories_are_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "folder.parquet").mkdir()
-    for name, message in [
-        ("pipe.csv", "pipe.csv"),
-        ("/dev/zero", "dev/zero"),
-        ("folder.parquet", "folder.parquet"),
-        ("x" * 300, "255"),
-        ("a\0b", ("a\\x00b", "NUL")),
-        ("~nosuchuser/x.csv", "nosuchuser/x.csv"),
-    ]:
+    for name in ("pipe.csv", "folder.parquet"):
         for kind in ("flow_list", "htsim_cm"):
-            with raises_input(message):
+            with raises_input(name):
                 make(kind, 2, directory=tmp_path, file=name)
-
-
-@pytest.mark.parametrize("name", ["none.csv", "none.parquet"])
-def test_missing_flow_list_is_rejected(tmp_path: Path, name: str) -> None:
-    with raises_input(name, code="unreadable"):
-        make("flow_list", 2, directory=tmp_path, file=name)
 
 
 MATRIX = """\

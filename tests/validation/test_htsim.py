@@ -76,37 +76,6 @@ def test_topo_file_round_trips(tmp_path: Path, tree: Tree) -> None:
     assert read_topo(path) == tree
 
 
-def test_unsupported_settings_are_rejected(tmp_path: Path) -> None:
-    for program, change, key in [
-        ("htsim_ndp", "topology.planes=2", "topology.planes"),
-        ("htsim_ndp", "topology.fabric_rate=1.6Tbps", "topology.fabric_rate"),
-        ("htsim_ndp", "topology.link_latency=1500ps", "topology.link_latency"),
-        ("htsim_ndp", "topology.spines=4", "topology.oversubscription"),
-        ("htsim_ndp", "topology={kind='dumbbell', hosts=4}", "topology.kind"),
-        ("htsim_ndp", "transport.kind=roce", "transport.kind"),
-        ("htsim_ndp", "transport.rto=1ms", "transport.rto"),
-        ("htsim_ndp", "packets.header_bytes=128B", "packets.header_bytes"),
-        ("htsim_ndp", "fabric.routing=least_loaded", "fabric.routing"),
-        ("htsim_ndp", "fabric.ecn={kmin_bytes='10pkt'}", "fabric.ecn.kmin_bytes"),
-        ("htsim_ndp", "stop.max_time=1ms", "stop.max_time"),
-        ("htsim_ndp", "faults={loss={links='all', loss_rate=0.1}}", "faults.loss.links"),
-        ("htsim_ndp", "traffic.size=2GiB", "traffic.size"),
-        (
-            "htsim_ndp",
-            "traffic={kind='poisson', load=0.5, sizes='homa_w1', n_flows=5}",
-            "traffic.kind",
-        ),
-        ("htsim_roce", "transport.ack_every=2", "transport.ack_every"),
-        ("htsim_roce", "fabric.shared_buffer_bytes=1MB", "fabric.shared_buffer_bytes"),
-        ("htsim_uec", "transport.gamma=0.7", "transport.gamma"),
-        ("htsim_uec", "fabric.ecn=false", "fabric.ecn"),
-        ("htsim_uec", "fabric.ecn.at=enqueue", "fabric.ecn.at"),
-    ]:
-        one = point(tmp_path, PEERS[program].transport, change)
-        with raises_input(file="small.toml", key=key):
-            peer_input(PEERS[program], one)
-
-
 FLOWS = {(0, 1): 2, (1, 0): 1}
 PRINTED = [
     b"Starting simulation",

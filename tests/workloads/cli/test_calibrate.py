@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from raises_input import fails, raises_input
+from raises_input import fails
 
 from netsim.workloads.job.calibration import Measurement, Rates, fitted, read_measured, summaries
 from netsim.workloads.job.load import load_job
-from netsim.workloads.job.machine import CollectiveCurves, Curve, Shape, read_curves
+from netsim.workloads.job.machine import CollectiveCurves, Curve, Shape
 from netsim.workloads.job.messages import messages
 
 RANK = "#  Rank {0} Group 0 Pid 7{0} on  host{1} device  {2} [0x1b] NVIDIA H100 80GB HBM3\n"
@@ -144,17 +144,3 @@ def test_written_machine_is_used_by_jobs(netsim, tmp_path):
         for network, n, expected in (("scale_up", 8, up_us), ("scale_out", 16, out_us)):
             one = replace(tp, size_bytes=size, network=network, n=n)
             assert one.time_ps(job) / 1e6 == pytest.approx(expected, rel=1e-3)
-
-
-WRONG_CURVES = [
-    ({"all": {}}, "all"),
-    ({"send": {"curves": []}}, "send.curves"),
-    ({"send": {"curves": [{"algorithm": "ring"}]}}, "send.curves[0].protocol"),
-    ({"send": {"curves": 3}}, "send.curves"),
-]
-
-
-def test_invalid_curves_are_rejected():
-    for table, key in WRONG_CURVES:
-        with raises_input(key=key):
-            read_curves(table)

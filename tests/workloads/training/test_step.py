@@ -10,7 +10,6 @@ from small_job import small_job
 from task_times import Times, run_alone
 from task_times import operations_of as table_of
 
-from netsim.errors import InputError
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.schedules import SCHEDULES, bubble_ps
@@ -248,28 +247,6 @@ def test_sample_notes_state_full_and_sampled_sizes() -> None:
     ):
         assert words in text
     assert "dp_s1 " not in text
-
-
-def test_invalid_sample_sizes_are_rejected() -> None:
-    for layout, size, key, number in [
-        (LEVELS, {"stages": 5}, "stages", "4"),
-        (LEVELS, {"replicas": 4}, "replicas", "[4, 3, 2]"),
-        (LEVELS, {"rack_replicas": 5}, "rack_replicas", "4"),
-        ({"dp": 4}, {"racks": 1}, "racks", ""),
-        ({"dp": 4}, {"replicas": 8}, "replicas", "4"),
-        ({"tp": 4}, {"tensor_ranks": 1}, "tensor_ranks", "4"),
-        ({"dp": 4}, {"micro_batches": 3}, "micro_batches", "2"),
-        (
-            {"pp": 4, "schedule": "interleaved", "virtual_stages": 2},
-            {"micro_batches": 6},
-            "micro_batches",
-            "6",
-        ),
-    ]:
-        with pytest.raises(InputError) as caught:
-            sample_job(small_job(layout), size)
-        assert number in str(caught.value)
-        assert caught.value.key == key
 
 
 def test_sample_replicas_must_be_whole_expert_groups() -> None:
