@@ -38,51 +38,37 @@ ALL_HOSTS, MAX_IN_ROW, MAX_LINES = 64, 200, 20_000
 
 @dataclass(frozen=True)
 class Links:
-    """The links of a network.
+    """The links of a network."""
 
-    Attributes:
-        names, is_host: of the nodes.
-        number: int64[links], increasing.
-        start, end: int64[links], nodes.
-        texts: names of the ends of each link, if they say more than those of nodes.
-        n_above: how many nodes, the last ones, are in a row above all others.
-    """
-
+    # names, is_host: of the nodes
     names: list[str]
     is_host: Flags
-    number: Ints
+    number: Ints  # int64[links], increasing
+    # start, end: int64[links], nodes
     start: Ints
     end: Ints
+    # names of the ends of each link, if they say more than those of nodes
     texts: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
-    n_above: int = 0
+    n_above: int = 0  # how many nodes, the last ones, are in a row above all others
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A drawing of the network.
+    """A drawing of the network."""
 
-    Attributes:
-        names, x, y: of the drawn nodes; x and y are between 0 and 1, hosts at the largest y.
-        members: number of nodes that each stands for.
-        group: int64[nodes], the drawn node that stands for each.
-        is_host: whether it stands for hosts.
-        is_round: whether it is a circle.
-        ends: int64[lines, 2], the nodes of each line.
-        line_of: int64[links], the half of a line that each link is: 2 * line, + 1 for links from
-            its second end; -1 if it is inside a drawn node.
-        link_names: "leaf0 -> spine3" by link.
-    """
-
+    # names, x, y: of the drawn nodes; x and y are between 0 and 1, hosts at the largest y
     names: list[str]
     x: Floats
     y: Floats
-    members: Ints
-    group: Ints
-    is_host: Flags
-    is_round: bool
-    ends: Ints
+    members: Ints  # number of nodes that each stands for
+    group: Ints  # int64[nodes], the drawn node that stands for each
+    is_host: Flags  # whether it stands for hosts
+    is_round: bool  # whether it is a circle
+    ends: Ints  # int64[lines, 2], the nodes of each line
+    # int64[links], the half of a line that each link is: 2 * line, + 1 for links from its second
+    # end; -1 if it is inside a drawn node
     line_of: Ints
-    link_names: list[str]
+    link_names: list[str]  # "leaf0 -> spine3" by link
 
     def per_half(self, values: Floats, how: str = "max") -> Floats:
         """Return the largest (or the sum) of a link's value on each half of a line."""

@@ -35,24 +35,20 @@ LARGE_BYTES = 1 << 26  # size of arrays from which small pages, slower in use, s
 
 
 class Share(NamedTuple):
-    """Rows to build.
+    """Rows to build."""
 
-    Attributes:
-        of_node: int32[n_nodes], the part of each node; None: there is one part.
-        ports, links: own ports; these and the other ends of their cables.
-        hosts, host_ports, nics: own hosts, their ports and NICs.
-        sent, received: flows from own hosts, and to them.
-        flows, sources: flows that transports set up here, and NICs of their sources and own hosts.
-    """
-
-    of_node: Array | None = None
+    of_node: Array | None = None  # int32[n_nodes], the part of each node; None: there is one part
+    # ports, links: own ports; these and the other ends of their cables
     ports: Rows = ALL
     links: Rows = ALL
+    # hosts, host_ports, nics: own hosts, their ports and NICs
     hosts: Rows = ALL
     host_ports: Rows = ALL
     nics: Rows = ALL
+    # sent, received: flows from own hosts, and to them
     sent: Rows = ALL
     received: Rows = ALL
+    # flows, sources: flows that transports set up here, and NICs of their sources and own hosts
     flows: Rows = ALL
     sources: Rows = ALL
 

@@ -435,24 +435,17 @@ class StateViews:
 
 @dataclass(frozen=True)
 class Pauses:
-    """Pauses between windows; ports and their classes as port * n_queues + class.
+    """Pauses between windows; ports and their classes as port * n_queues + class."""
 
-    Attributes:
-        n_queues: queues of a port, one for each class (and level).
-        is_stopped: bool[n_ports * classes], the neighbor pauses the class, and the port does not
-            send.
-        since_ps: int64[n_ports * classes], since when, if stopped.
-        came_by, leaves_by: int64[n], of each packet that waits at a switch: where it counts at the
-            port by which it came, and where it waits.
-        size_bytes: int64[n], of these packets.
-    """
-
-    n_queues: int
+    n_queues: int  # queues of a port, one for each class (and level)
+    # bool[n_ports * classes], the neighbor pauses the class, and the port does not send
     is_stopped: NDArray[np.bool_]
-    since_ps: Ints
+    since_ps: Ints  # int64[n_ports * classes], since when, if stopped
+    # came_by, leaves_by: int64[n], of each packet that waits at a switch: where it counts at the
+    # port by which it came, and where it waits
     came_by: Ints
     leaves_by: Ints
-    size_bytes: Ints
+    size_bytes: Ints  # int64[n], of these packets
 
 
 def pauses(state: State) -> Pauses | None:

@@ -328,21 +328,15 @@ NIC, WEIGHT, DIMENSION = range(4, CABLE_COLUMNS)  # columns of a cable, after no
 
 @dataclass(frozen=True, eq=False)
 class PhaseSchedule:
-    """The phase-driven circuit switches of a network, which all reconfigure at the same times.
+    """The phase-driven circuit switches of a network, which all reconfigure at the same times."""
 
-    Attributes:
-        n_slots: slots of each switch, equal to the number of phases.
-        control_delay_ps: from the end of a phase to the start of the reconfiguration.
-        night_ps: how long reconfigured circuits are down; the maximum over all switches.
-        slots: int64[k, 2], for each of `Circuits.days_ps` its first slot and the one after its
-            last; -1 for days on a timetable.
-        phase_of_flow: int64[n_flows], the phase of each flow, -1 for none; None until known.
-    """
-
-    n_slots: int
-    control_delay_ps: int
-    night_ps: int
+    n_slots: int  # slots of each switch, equal to the number of phases
+    control_delay_ps: int  # from the end of a phase to the start of the reconfiguration
+    night_ps: int  # how long reconfigured circuits are down; the maximum over all switches
+    # int64[k, 2], for each of `Circuits.days_ps` its first slot and the one after its last; -1 for
+    # days on a timetable
     slots: Ints
+    # int64[n_flows], the phase of each flow, -1 for none; None until known
     phase_of_flow: Ints | None = None
 
     @property
@@ -407,33 +401,23 @@ class CircuitSwitch:
 
 @dataclass(frozen=True, eq=False)
 class Circuits:
-    """The cables of a network that go through circuit switches, by the ports at their ends.
+    """The cables of a network that go through circuit switches, by the ports at their ends."""
 
-    Attributes:
-        names: names of the circuit switches.
-        night_ps: int64[n_switches], how long a reconfigured port of each is down.
-        of_port: int32[n_ports], circuit switch of a port's cable, or -1.
-        fiber: int32[n_ports], fiber at the port's end of its cable, or -1. At most one of the
-            cables of a fiber is up at a time.
-        near_ps: int64[n_ports], delay of that fiber.
-        calendar: int32[n_ports], set of days on which packets leaving by a port meet a circuit; -1:
-            always.
-        first_day: int64[n_calendars + 1], first day of each calendar; each has at least one.
-        days_ps: int64[k, 2], start and end of each day in the first period. A direction that is
-            never up has one day of length 0.
-        period_ps: int64[n_calendars], period of each calendar.
-        phase_schedule: of phase-driven circuit switches; None if there are none.
-    """
-
-    names: tuple[str, ...]
-    night_ps: Ints
-    of_port: NDArray[np.int32]
+    names: tuple[str, ...]  # names of the circuit switches
+    night_ps: Ints  # int64[n_switches], how long a reconfigured port of each is down
+    of_port: NDArray[np.int32]  # int32[n_ports], circuit switch of a port's cable, or -1
+    # int32[n_ports], fiber at the port's end of its cable, or -1. At most one of the cables of a
+    # fiber is up at a time.
     fiber: NDArray[np.int32]
-    near_ps: Ints
+    near_ps: Ints  # int64[n_ports], delay of that fiber
+    # int32[n_ports], set of days on which packets leaving by a port meet a circuit; -1: always
     calendar: NDArray[np.int32]
-    first_day: Ints
+    first_day: Ints  # int64[n_calendars + 1], first day of each calendar; each has at least one
+    # int64[k, 2], start and end of each day in the first period. A direction that is never up has
+    # one day of length 0.
     days_ps: Ints
-    period_ps: Ints
+    period_ps: Ints  # int64[n_calendars], period of each calendar
+    # of phase-driven circuit switches; None if there are none
     phase_schedule: PhaseSchedule | None = None
 
     @property

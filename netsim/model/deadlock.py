@@ -34,15 +34,10 @@ NAMED = 12  # links of a cycle that a message names
 
 class Cycle(NamedTuple):
     """Links that wait for each other, each for the next and the last for the first; none if PFC
-    cannot deadlock.
+    cannot deadlock."""
 
-    Attributes:
-        ports: int64[k], the ports that the links leave.
-        levels: int64[k], the levels of the packets on them.
-    """
-
-    ports: Ints
-    levels: Ints
+    ports: Ints  # int64[k], the ports that the links leave
+    levels: Ints  # int64[k], the levels of the packets on them
 
 
 NO_CYCLE = Cycle(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -50,20 +45,14 @@ NO_CYCLE = Cycle(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @dataclass(frozen=True)
 class Choices:
-    """What a routing algorithm may do with packets, besides taking any candidate.
+    """What a routing algorithm may do with packets, besides taking any candidate."""
 
-    Attributes:
-        n_levels: number of levels. PFC pauses each level of a class alone.
-        via: packets may go via any group; hosts' switches choose it.
-        anywhere: all switches may choose or change it.
-        next_level: gives the level of packets by the ports at which they come in and leave, their
-            level before (int64[n] each), and whether they have a via; it must not depend on which
-            host a packet comes from. None: all are at level 0.
-    """
-
-    n_levels: int = 1
-    via: bool = False
-    anywhere: bool = False
+    n_levels: int = 1  # number of levels. PFC pauses each level of a class alone.
+    via: bool = False  # packets may go via any group; hosts' switches choose it
+    anywhere: bool = False  # all switches may choose or change it
+    # gives the level of packets by the ports at which they come in and leave, their level before
+    # (int64[n] each), and whether they have a via; it must not depend on which host a packet comes
+    # from. None: all are at level 0.
     next_level: Callable[[Ints, Ints, Ints, bool], Ints] | None = None
 
     def levels(self, came_by: Ints, level: Ints, leaves_by: Ints, via: int) -> Ints:

@@ -30,23 +30,16 @@ class Demand:
 
     These switches are numbered from 0 in the order of their ids; a host with several ports counts
     at the switch of its first port.
-
-    Attributes:
-        n_edges: number of switches with hosts.
-        src, dst: int64[n], source and destination switch of each flow.
-        wire_bytes: int64[n], bytes of its data packets, headers included.
-        packet_bytes: size on the wire of the largest packet.
-        load: the workload.
-        seed: the experiment's seed.
     """
 
-    n_edges: int
+    n_edges: int  # number of switches with hosts
+    # src, dst: int64[n], source and destination switch of each flow
     src: Ints
     dst: Ints
-    wire_bytes: Ints
-    packet_bytes: int
-    load: Workload
-    seed: int
+    wire_bytes: Ints  # int64[n], bytes of its data packets, headers included
+    packet_bytes: int  # size on the wire of the largest packet
+    load: Workload  # the workload
+    seed: int  # the experiment's seed
 
     @cached_property
     def level(self) -> Ints:

@@ -78,23 +78,15 @@ class LinkFaults:
 
 @dataclass(frozen=True)
 class LinkFault:
-    """A fault of some links.
+    """A fault of some links."""
 
-    Attributes:
-        ports: ports that feed the links.
-        loss: probability that a packet is lost, regardless of its size.
-        bit_error_rate: probability of an error in a bit; packets with an error are lost.
-        outages_ps: (start, end) of outages.
-        rate_bps: rate of the links, or NOMINAL.
-        at_ps, until_ps: interval in which transmissions are subject to `loss`, `bit_error_rate` and
-            `rate_bps`.
-    """
-
-    ports: np.ndarray
-    loss: float = 0.0
-    bit_error_rate: float = 0.0
-    outages_ps: tuple[tuple[int, int], ...] = ()
-    rate_bps: int = NOMINAL
+    ports: np.ndarray  # ports that feed the links
+    loss: float = 0.0  # probability that a packet is lost, regardless of its size
+    bit_error_rate: float = 0.0  # probability of an error in a bit; packets with an error are lost
+    outages_ps: tuple[tuple[int, int], ...] = ()  # (start, end) of outages
+    rate_bps: int = NOMINAL  # rate of the links, or NOMINAL
+    # at_ps, until_ps: interval in which transmissions are subject to `loss`, `bit_error_rate` and
+    # `rate_bps`
     at_ps: int = 0
     until_ps: int = INT64
 

@@ -31,26 +31,18 @@ FLOW_BYTES = 200  # memory per flow while its table is built: six columns and th
 
 @dataclass(frozen=True)
 class TrafficContext:
-    """What a traffic pattern may use besides its parameters and the network.
+    """What a traffic pattern may use besides its parameters and the network."""
 
-    Attributes:
-        directory: of the experiment file; relative file names start here.
-        seed: of the run.
-        host_rate_bps: line rate of a host.
-        payload_bytes, header_bytes: of a full data packet.
-        n_traffic_classes: traffic classes of the fabric, None if unknown.
-        end_ps: end of the run, if it is measured ([measure]): until then, open-loop traffic starts
-            flows.
-        has_faults: whether links lose packets, or fail or change their rate during the run.
-    """
-
-    directory: Path
-    seed: int
-    host_rate_bps: int
+    directory: Path  # of the experiment file; relative file names start here
+    seed: int  # of the run
+    host_rate_bps: int  # line rate of a host
+    # payload_bytes, header_bytes: of a full data packet
     payload_bytes: int = 4096
     header_bytes: int = 64
-    n_traffic_classes: int | None = None
+    n_traffic_classes: int | None = None  # traffic classes of the fabric, None if unknown
+    # end of the run, if it is measured ([measure]): until then, open-loop traffic starts flows
     end_ps: int | None = None
+    # whether links lose packets, or fail or change their rate during the run
     has_faults: bool = False
 
     def reserve(self, n_flows: float, *, key: str = "traffic") -> None:

@@ -45,15 +45,10 @@ BLOCK = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class IdealTimes:
-    """Times of each flow alone, from its start.
+    """Times of each flow alone, from its start."""
 
-    Attributes:
-        fct_ps: int64[n], until the receiver has the last byte.
-        acked_ps: int64[n], until the sender has the acknowledgment of the last packet.
-    """
-
-    fct_ps: Ints
-    acked_ps: Ints
+    fct_ps: Ints  # int64[n], until the receiver has the last byte
+    acked_ps: Ints  # int64[n], until the sender has the acknowledgment of the last packet
 
 
 def ideal_times(

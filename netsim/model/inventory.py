@@ -162,42 +162,33 @@ class SwitchRow:
 
 @dataclass(frozen=True)
 class NetworkRow:
-    """Equal networks; everything except `count` applies to one of them.
+    """Equal networks; everything except `count` applies to one of them."""
 
-    Attributes:
-        count: number of networks, such as planes, rails, or racks' own networks.
-        name: common start of its switches' names, such as "plane0", or the first name.
-        hosts: hosts with a port in it; `host_rate_bps` is the total of these ports.
-        switches, tiers: numbers of each.
-        bisection: from the first half of its hosts, by number, to the second; None for one host.
-        oversubscription: what that half can send, divided by the bisection.
-        uniform: share of their rate at which all hosts can send evenly to each other, None if not
-            computed (`uniform_saturation`).
-        patterns: the same for other traffic, by its name; only if all hosts have one port in it.
-        across: what all `count` networks carry from the first half of all hosts to the second.
-        across_sent_bps: what that half can send into them.
-        path_diversity: pairs of hosts by distance, for each routing table; destinations are
-            `to_edges` of `edges` switches with hosts.
-        is_scale_up: whether hosts reach it by their fastest NIC alone (`Network.is_scale_up`).
-        slot_paths: of a time-slotted routing table; `path_diversity` is then that of slot 0.
-    """
-
-    count: int
-    name: str
-    hosts: int
+    count: int  # number of networks, such as planes, rails, or racks' own networks
+    name: str  # common start of its switches' names, such as "plane0", or the first name
+    hosts: int  # hosts with a port in it; `host_rate_bps` is the total of these ports
     host_rate_bps: int
+    # switches, tiers: numbers of each
     switches: int
     tiers: int
+    # from the first half of its hosts, by number, to the second; None for one host
     bisection: Bisection | None
-    oversubscription: float | None
+    oversubscription: float | None  # what that half can send, divided by the bisection
+    # what all `count` networks carry from the first half of all hosts to the second
     across: Bisection
-    across_sent_bps: int
+    across_sent_bps: int  # what that half can send into them
+    # pairs of hosts by distance, for each routing table; destinations are `to_edges` of `edges`
+    # switches with hosts
     path_diversity: tuple[Distance, ...]
     edges: int
     to_edges: int
-    is_scale_up: bool
+    is_scale_up: bool  # whether hosts reach it by their fastest NIC alone (`Network.is_scale_up`)
+    # of a time-slotted routing table; `path_diversity` is then that of slot 0
     slot_paths: SlotPaths | None = None
+    # share of their rate at which all hosts can send evenly to each other, None if not computed
+    # (`uniform_saturation`)
     uniform: float | None = None
+    # the same for other traffic, by its name; only if all hosts have one port in it
     patterns: Mapping[str, float] = field(default_factory=dict)
 
     @property

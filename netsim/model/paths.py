@@ -33,29 +33,17 @@ from netsim.model.routing_policy import TimeSlotRouting
 
 @dataclass(frozen=True)
 class CircuitRow:
-    """Equal circuit switches.
+    """Equal circuit switches."""
 
-    Attributes:
-        names: names of the first and the last.
-        count: number of switches.
-        ports: fibers per switch.
-        rate_bps: rate of a fiber.
-        matchings: matchings per period; 1 if it never changes.
-        period_ps: period of the schedule; 0 if it never changes.
-        phase_driven: whether it follows the phases of flows; there is then no period.
-        night_ps: how long a reconfigured port is down.
-        duty: average fraction of time that a port has a circuit.
-    """
-
-    names: tuple[str, str]
-    count: int
-    ports: int
-    rate_bps: int
-    matchings: int
-    period_ps: int
-    phase_driven: bool
-    night_ps: int
-    duty: float
+    names: tuple[str, str]  # names of the first and the last
+    count: int  # number of switches
+    ports: int  # fibers per switch
+    rate_bps: int  # rate of a fiber
+    matchings: int  # matchings per period; 1 if it never changes
+    period_ps: int  # period of the schedule; 0 if it never changes
+    phase_driven: bool  # whether it follows the phases of flows; there is then no period
+    night_ps: int  # how long a reconfigured port is down
+    duty: float  # average fraction of time that a port has a circuit
 
 
 def up_shares(circuits: Circuits) -> NDArray[np.float64]:
@@ -248,20 +236,14 @@ def path_diversity(
 
 @dataclass(frozen=True)
 class SlotPaths:
-    """Path lengths between edge switches, in links, in a time-slotted routing table.
+    """Path lengths between edge switches, in links, in a time-slotted routing table."""
 
-    Attributes:
-        by: name of the table.
-        slots: number of slots.
-        shortest, longest: minimum and maximum over slots of the longest path.
-        mean: mean of all pairs in all slots.
-    """
-
-    by: str
-    slots: int
+    by: str  # name of the table
+    slots: int  # number of slots
+    # shortest, longest: minimum and maximum over slots of the longest path
     shortest: int
     longest: int
-    mean: float
+    mean: float  # mean of all pairs in all slots
 
 
 def slot_paths(network: Network, number: int) -> SlotPaths | None:
@@ -505,28 +487,18 @@ def pattern_saturation(
 
 @dataclass(frozen=True)
 class Failure:
-    """What is affected while links are down, after rerouting.
+    """What is affected while links are down, after rerouting."""
 
-    Attributes:
-        name: name of what fails, as given.
-        cables: cables that are down, in at least one direction.
-        networks: networks with such cables.
-        hosts_cut_off: hosts not connected to the largest part of any of their networks.
-        hosts_fewer_ports: other hosts with a port whose link is down.
-        hosts_fewer_paths: other hosts with fewer paths to or from some host.
-        paths_left: smallest remaining fraction of paths between edge switches that reach each
-            other.
-        flows_cut_off, flows_touched: flows without a path, and others with fewer paths; None if
-            there are too many edge switches.
-    """
-
-    name: str
-    cables: int
-    networks: int
-    hosts_cut_off: int
-    hosts_fewer_ports: int
-    hosts_fewer_paths: int
+    name: str  # name of what fails, as given
+    cables: int  # cables that are down, in at least one direction
+    networks: int  # networks with such cables
+    hosts_cut_off: int  # hosts not connected to the largest part of any of their networks
+    hosts_fewer_ports: int  # other hosts with a port whose link is down
+    hosts_fewer_paths: int  # other hosts with fewer paths to or from some host
+    # smallest remaining fraction of paths between edge switches that reach each other
     paths_left: float
+    # flows_cut_off, flows_touched: flows without a path, and others with fewer paths; None if there
+    # are too many edge switches
     flows_cut_off: int | None
     flows_touched: int | None
 

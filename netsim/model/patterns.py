@@ -36,16 +36,11 @@ class Destinations:
 
     `share[h, j]` of what host h sends goes to the `size[j]` hosts from `first[h, j]` on (modulo n),
     to each equally. The shares of a host add up to 1, or are 0 if it sends nothing.
-
-    Attributes:
-        first: int64[n, k].
-        size: int64[k].
-        share: float64[n, k].
     """
 
-    first: Ints
-    size: Ints
-    share: Floats
+    first: Ints  # int64[n, k]
+    size: Ints  # int64[k]
+    share: Floats  # float64[n, k]
 
     @staticmethod
     def partners(*partners: Ints) -> Destinations:

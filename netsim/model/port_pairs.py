@@ -45,22 +45,17 @@ DEALT_EVENLY = (ROUND_ROBIN, PERMUTATION)  # every port pair gets as many packet
 
 @dataclass(frozen=True, eq=False)
 class PortPairs:
-    """The port pairs of n flows.
+    """The port pairs of n flows."""
 
-    Attributes:
-        first: int64[n + 1], first port pair of each flow; each has at least one.
-        src_port, dst_port: int64[...], global ports of each port pair.
-        data_to, control_to: int64[...], addresses (`Network.address`) of data packets and of the
-            sender's control packets: the destination, in their routing table.
-        control_back: int64[...], addresses of the receiver's control packets.
-    """
-
-    first: Ints
+    first: Ints  # int64[n + 1], first port pair of each flow; each has at least one
+    # src_port, dst_port: int64[...], global ports of each port pair
     src_port: Ints
     dst_port: Ints
+    # data_to, control_to: int64[...], addresses (`Network.address`) of data packets and of the
+    # sender's control packets: the destination, in their routing table
     data_to: Ints
     control_to: Ints
-    control_back: Ints
+    control_back: Ints  # int64[...], addresses of the receiver's control packets
 
     @property
     def counts(self) -> Ints:

@@ -46,21 +46,13 @@ SOURCE, DESTINATION = AT = ("source", "destination")  # rack of the peer
 
 @dataclass(frozen=True)
 class RelayRule:
-    """Which messages of a network are relayed, and how.
+    """Which messages of a network are relayed, and how."""
 
-    Attributes:
-        rack: hosts per rack; host h is in rack h // rack, as rank h % rack.
-        rail: adjacent ranks that share their networks.
-        at: SOURCE or DESTINATION.
-        chunk_bytes: size of chunks; None: whole messages.
-        hosts: number of hosts in racks; later ones get no relays. None: all.
-    """
-
-    rack: int
-    rail: int = 1
-    at: str = SOURCE
-    chunk_bytes: int | None = None
-    hosts: int | None = None
+    rack: int  # hosts per rack; host h is in rack h // rack, as rank h % rack
+    rail: int = 1  # adjacent ranks that share their networks
+    at: str = SOURCE  # SOURCE or DESTINATION
+    chunk_bytes: int | None = None  # size of chunks; None: whole messages
+    hosts: int | None = None  # number of hosts in racks; later ones get no relays. None: all.
 
     def peers(self, flows: FlowTable) -> Ints:
         """Return int64[n], the peer of each flow; -1 if it needs none or names its NIC."""

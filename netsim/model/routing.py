@@ -159,23 +159,17 @@ class RoutingTable:
 
 @dataclass(frozen=True, eq=False)
 class RouteChanges:
-    """Rows of every switch's routing table over time.
+    """Rows of every switch's routing table over time."""
 
-    Attributes:
-        row_ptr: int64[n_switches + 1]. Switch s (its index) has rows row_ptr[s] to row_ptr[s + 1],
-            at least one; the first applies from 0, each until the next.
-        row_from_ps: int64[k], time from which a row applies to arriving packets.
-        row_first: int64[k], start of the row in `route`.
-        route, route_ports: as in `RoutingTable`.
-        cut_off: hosts that at some time could not communicate with some other host.
-    """
-
+    # int64[n_switches + 1]. Switch s (its index) has rows row_ptr[s] to row_ptr[s + 1], at least
+    # one; the first applies from 0, each until the next.
     row_ptr: NDArray[np.int64]
-    row_from_ps: NDArray[np.int64]
-    row_first: NDArray[np.int64]
+    row_from_ps: NDArray[np.int64]  # int64[k], time from which a row applies to arriving packets
+    row_first: NDArray[np.int64]  # int64[k], start of the row in `route`
+    # route, route_ports: as in `RoutingTable`
     route: NDArray[np.int64]
     route_ports: NDArray[np.int32]
-    cut_off: NDArray[np.int64]
+    cut_off: NDArray[np.int64]  # hosts that at some time could not communicate with some other host
 
     @property
     def n_changes(self) -> int:

@@ -49,18 +49,12 @@ class TimeSlotTables:
 
 @dataclass(frozen=True, eq=False)
 class CompactSlotTables:
-    """The rows of all switches in every slot; equal rows are stored once.
+    """The rows of all switches in every slot; equal rows are stored once."""
 
-    Attributes:
-        slots_ps: int64[n], duration of each slot.
-        offset_ps: start of slot 0; slots repeat forever, also before it.
-        row_first: int64[n, n_switches], start of a row in `route`.
-        route, route_ports: as in `RoutingTable`.
-    """
-
-    slots_ps: Ints
-    offset_ps: int
-    row_first: Ints
+    slots_ps: Ints  # int64[n], duration of each slot
+    offset_ps: int  # start of slot 0; slots repeat forever, also before it
+    row_first: Ints  # int64[n, n_switches], start of a row in `route`
+    # route, route_ports: as in `RoutingTable`
     route: Ints
     route_ports: NDArray[np.int32]
 

@@ -55,23 +55,18 @@ TIERS = ("leaf", "spine", "core", "supercore")  # switches of each tier, from th
 
 @dataclass(frozen=True)
 class Tree:
-    """The settled shape of a tree. All tuples start at the leaves.
+    """The settled shape of a tree. All tuples start at the leaves."""
 
-    Attributes:
-        children: n counts: hosts of a leaf, then subtrees below a switch of each further tier, in
-            each of which it is connected to one switch.
-        parents: n - 1 counts: switches above a switch that it is connected to.
-        bundles: n - 1 counts: parallel cables between a switch and each of its parents.
-        rates_bps, delays_ps: n values: of the cables below each tier; the first are those to hosts.
-        latencies_ps: n values: of the switches of each tier.
-    """
-
+    # n counts: hosts of a leaf, then subtrees below a switch of each further tier, in each of which
+    # it is connected to one switch
     children: tuple[int, ...]
-    parents: tuple[int, ...]
+    parents: tuple[int, ...]  # n - 1 counts: switches above a switch that it is connected to
+    # n - 1 counts: parallel cables between a switch and each of its parents
     bundles: tuple[int, ...]
+    # rates_bps, delays_ps: n values: of the cables below each tier; the first are those to hosts
     rates_bps: tuple[int, ...]
     delays_ps: tuple[int, ...]
-    latencies_ps: tuple[int, ...]
+    latencies_ps: tuple[int, ...]  # n values: of the switches of each tier
 
     @property
     def tiers(self) -> int:

@@ -21,14 +21,10 @@ SUFFIX = "_saturation"  # end of the name of the default result directory
 
 @dataclass
 class Curve:
-    """Points that differ only in load and seed.
+    """Points that differ only in load and seed."""
 
-    Attributes:
-        axes: values of all other axes.
-        outcomes: those of the points by load, one for each seed.
-    """
-
-    axes: Axes
+    axes: Axes  # values of all other axes
+    # those of the points by load, one for each seed
     outcomes: dict[float, list[PointOutcome]] = field(default_factory=dict)
 
     @property

@@ -40,36 +40,26 @@ class _Packet:
 
 @dataclass(frozen=True)
 class OrderedTrace:
-    """Trace entries in order of time, then of node and port.
+    """Trace entries in order of time, then of node and port."""
 
-    Attributes:
-        entries: int64[n, 6], as in `TraceEntries`.
-        recorded: each entry's index in recording order, in which the events of one host happened.
-        node, far: node of each entry's port, and node at the far end of its link.
-        row: each entry's row in `packets`, `tx` or `rx` as recorded.
-        is_packet: whether the entry is about a packet.
-        packets: packets of the entries about one.
-        tx, rx: copies of the flow's sides, in the order of `row`.
-        packet: number of the entry's packet, in order of creation; -1 without one or unknown.
-        wait_ps: queueing time of a packet that leaves; else -1.
-        rtt_ps: when an answer reaches the sender, the time since the answered packet was sent; else
-            -1.
-        is_retransmit: whether a host sends data that it sent before.
-    """
-
-    entries: np.ndarray
+    entries: np.ndarray  # int64[n, 6], as in `TraceEntries`
+    # each entry's index in recording order, in which the events of one host happened
     recorded: np.ndarray
+    # node, far: node of each entry's port, and node at the far end of its link
     node: np.ndarray
     far: np.ndarray
-    row: np.ndarray
-    is_packet: np.ndarray
-    packets: np.ndarray
+    row: np.ndarray  # each entry's row in `packets`, `tx` or `rx` as recorded
+    is_packet: np.ndarray  # whether the entry is about a packet
+    packets: np.ndarray  # packets of the entries about one
+    # tx, rx: copies of the flow's sides, in the order of `row`
     tx: np.ndarray
     rx: np.ndarray
+    # number of the entry's packet, in order of creation; -1 without one or unknown
     packet: np.ndarray
-    wait_ps: np.ndarray
+    wait_ps: np.ndarray  # queueing time of a packet that leaves; else -1
+    # when an answer reaches the sender, the time since the answered packet was sent; else -1
     rtt_ps: np.ndarray
-    is_retransmit: np.ndarray
+    is_retransmit: np.ndarray  # whether a host sends data that it sent before
 
     def of_packets(self, name: str) -> np.ndarray:
         """Return a packet field for each entry; 0 for entries without a packet."""

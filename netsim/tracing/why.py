@@ -60,26 +60,16 @@ SENTENCES = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """A time and its parts.
+    """A time and its parts."""
 
-    Attributes:
-        subject: what took the time, such as "Flow 17 (h3 to h9, 2MB) of p2p_512".
-        total_ps: the time.
-        ideal_ps: the same in an idle network; None if unknown.
-        parts: parts that add up to `total_ps`, longest first.
-        flows: the flows of the result, which the parts name by number.
-        warnings: what has changed since the result was written.
-        causes: titles of the causes.
-        sentences: what the text says of causes; it mentions no others.
-    """
-
-    subject: str
-    total_ps: int
-    ideal_ps: int | None
-    parts: Sequence[Part]
-    flows: pl.DataFrame
-    warnings: tuple[str, ...] = ()
-    causes: Mapping[str, str] = field(default_factory=lambda: CAUSES)
+    subject: str  # what took the time, such as "Flow 17 (h3 to h9, 2MB) of p2p_512"
+    total_ps: int  # the time
+    ideal_ps: int | None  # the same in an idle network; None if unknown
+    parts: Sequence[Part]  # parts that add up to `total_ps`, longest first
+    flows: pl.DataFrame  # the flows of the result, which the parts name by number
+    warnings: tuple[str, ...] = ()  # what has changed since the result was written
+    causes: Mapping[str, str] = field(default_factory=lambda: CAUSES)  # titles of the causes
+    # what the text says of causes; it mentions no others
     sentences: Mapping[str, str] = field(default_factory=lambda: SENTENCES)
 
     def _repr_html_(self) -> str:

@@ -54,18 +54,12 @@ _TRIM: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class Peer:
-    """A program of htsim.
+    """A program of htsim."""
 
-    Attributes:
-        transport: netsim's name of its transport.
-        params: parameters of the transport that it has as options.
-        fabric: keys of [fabric] with the values that it can express.
-        options: returns its options for a point and its scenario.
-    """
-
-    transport: str
-    params: tuple[str, ...]
-    fabric: Mapping[str, tuple[object, ...]]
+    transport: str  # netsim's name of its transport
+    params: tuple[str, ...]  # parameters of the transport that it has as options
+    fabric: Mapping[str, tuple[object, ...]]  # keys of [fabric] with the values that it can express
+    # returns its options for a point and its scenario
     options: Callable[[Point, Scenario], list[object]]
 
 

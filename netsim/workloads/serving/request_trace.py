@@ -77,23 +77,16 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 @dataclass(frozen=True, eq=False)
 class RequestTrace:
-    """The requests of a trace in order of arrival; ties keep the file's order.
-
-    Attributes:
-        arrival_ps: int64[n], not negative, not decreasing.
-        prompt_tokens, output_tokens: int64[n], at least 1 each.
-        lines: int64[n], line numbers.
-        without_output: number of skipped requests without output tokens.
-        out_of_order: number of requests below a later one.
-    """
+    """The requests of a trace in order of arrival; ties keep the file's order."""
 
     path: Path
-    arrival_ps: Ints
+    arrival_ps: Ints  # int64[n], not negative, not decreasing
+    # prompt_tokens, output_tokens: int64[n], at least 1 each
     prompt_tokens: Ints
     output_tokens: Ints
-    lines: Ints
-    without_output: int
-    out_of_order: int
+    lines: Ints  # int64[n], line numbers
+    without_output: int  # number of skipped requests without output tokens
+    out_of_order: int  # number of requests below a later one
 
     def __len__(self) -> int:
         return int(self.arrival_ps.size)

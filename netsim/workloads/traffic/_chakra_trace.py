@@ -66,18 +66,12 @@ _HEAD = 2  # bytes before a short leading name: field and length
 
 @dataclass(frozen=True)
 class Attributes:
-    """The attributes of n nodes.
+    """The attributes of n nodes."""
 
-    Attributes:
-        numbers: int64[n] for each of NUMBERS, or MISSING.
-        group: int64[n], index of the process group's name in `groups`; -1: none.
-        partial: bool[n], whether a collective involves only some dimensions of the network.
-    """
-
-    numbers: dict[str, Ints]
-    group: Ints
+    numbers: dict[str, Ints]  # int64[n] for each of NUMBERS, or MISSING
+    group: Ints  # int64[n], index of the process group's name in `groups`; -1: none
     groups: tuple[str, ...]
-    partial: Flags
+    partial: Flags  # bool[n], whether a collective involves only some dimensions of the network
 
 
 def attributes_of(data: Bytes, nodes: Fields, n: int) -> Attributes:
@@ -211,26 +205,18 @@ OTHER_SCHEMAS = ("0.0.1",)  # schema versions with other numbers of kinds
 
 @dataclass(frozen=True)
 class ChakraTrace:
-    """The n nodes of a rank in file order, and their m dependencies.
-
-    Attributes:
-        version: of the schema.
-        id: uint64[n], node ids of the file.
-        kind: int64[n], index into KINDS.
-        duration_us: int64[n].
-        first, then: int64[m], nodes: `then[i]` waits for `first[i]`, by data or control.
-        tables: texts of METADATA nodes that may contain process groups.
-    """
+    """The n nodes of a rank in file order, and their m dependencies."""
 
     path: Path
-    version: str
-    id: NDArray[np.uint64]
-    kind: Ints
-    duration_us: Ints
+    version: str  # of the schema
+    id: NDArray[np.uint64]  # uint64[n], node ids of the file
+    kind: Ints  # int64[n], index into KINDS
+    duration_us: Ints  # int64[n]
     attributes: Attributes
+    # first, then: int64[m], nodes: `then[i]` waits for `first[i]`, by data or control
     first: Ints
     then: Ints
-    tables: tuple[str, ...]
+    tables: tuple[str, ...]  # texts of METADATA nodes that may contain process groups
     names: Fields = field(repr=False)
     data: NDArray[np.uint8] = field(repr=False)
 
@@ -458,20 +444,13 @@ class DamagedMessageError(InputError):
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields of many messages, by message in byte order.
+    """The fields of many messages, by message in byte order."""
 
-    Attributes:
-        message: int64[f], index of the message.
-        number: int64[f], field number.
-        wire: int8[f], wire type.
-        value: uint64[f]; 0 for BYTES.
-        begin, end: int64[f], the content of BYTES.
-    """
-
-    message: Ints
-    number: Ints
-    wire: NDArray[np.int8]
-    value: NDArray[np.uint64]
+    message: Ints  # int64[f], index of the message
+    number: Ints  # int64[f], field number
+    wire: NDArray[np.int8]  # int8[f], wire type
+    value: NDArray[np.uint64]  # uint64[f]; 0 for BYTES
+    # begin, end: int64[f], the content of BYTES
     begin: Ints
     end: Ints
 

@@ -80,22 +80,15 @@ UNREAD = (
 
 @dataclass(frozen=True)
 class System:
-    """The collectives and compute rates of a system.
+    """The collectives and compute rates of a system."""
 
-    Attributes:
-        algorithms: netsim's names of collectives and algorithms.
-        channels: number of chunks of a collective.
-        latency_ps: of each message.
-        tflops, memory_bps: of a rank; None: computations take the time in the trace.
-        unread: ignored keys in the file.
-    """
-
-    algorithms: Mapping[str, str]
-    channels: int
-    latency_ps: int
+    algorithms: Mapping[str, str]  # netsim's names of collectives and algorithms
+    channels: int  # number of chunks of a collective
+    latency_ps: int  # of each message
+    # tflops, memory_bps: of a rank; None: computations take the time in the trace
     tflops: float | None
     memory_bps: int | None
-    unread: tuple[str, ...]
+    unread: tuple[str, ...]  # ignored keys in the file
 
 
 def read_system(path: Path) -> System:
@@ -252,31 +245,22 @@ MAX_NAMED = 3  # largest number of nodes named in an error
 
 @dataclass(frozen=True)
 class Nodes:
-    """N nodes, by rank and id; columns are int64[N] unless stated otherwise.
-
-    Attributes:
-        rank, local: rank of each node, and its index in the rank's trace.
-        kind: of `netsim.workloads.traffic._chakra_trace`.
-        numbers: numeric attributes, or MISSING.
-        group: index into `groups` for collectives, else -1.
-        groups: the ranks of each process group.
-        group_names: names of groups in the traces.
-        first, then: int64[m], nodes of one rank; the second waits for the first.
-        order: the nodes in the order in which their ranks are likely to issue them.
-    """
+    """N nodes, by rank and id; columns are int64[N] unless stated otherwise."""
 
     traces: Sequence[ChakraTrace]
+    # rank, local: rank of each node, and its index in the rank's trace
     rank: Ints
     local: Ints
-    kind: Ints
+    kind: Ints  # of `netsim.workloads.traffic._chakra_trace`
     duration_ps: Ints
-    numbers: Mapping[str, Ints]
-    group: Ints
-    groups: tuple[tuple[int, ...], ...]
-    group_names: tuple[str, ...]
+    numbers: Mapping[str, Ints]  # numeric attributes, or MISSING
+    group: Ints  # index into `groups` for collectives, else -1
+    groups: tuple[tuple[int, ...], ...]  # the ranks of each process group
+    group_names: tuple[str, ...]  # names of groups in the traces
+    # first, then: int64[m], nodes of one rank; the second waits for the first
     first: Ints
     then: Ints
-    order: Ints
+    order: Ints  # the nodes in the order in which their ranks are likely to issue them
 
     def __len__(self) -> int:
         return int(self.rank.size)
@@ -455,19 +439,12 @@ P2P = "p2p"  # kind of point-to-point messages
 
 @dataclass(frozen=True)
 class ComputeRates:
-    """Compute rates of a rank.
+    """Compute rates of a rank."""
 
-    Attributes:
-        one_at_a_time: whether CPU, GPU and COMMUNICATION each run one node at a time.
-        flops: operations per second; None: nodes take the time in the trace.
-        memory_bps: memory bandwidth in bit/s; with `flops`.
-        rate_bps: rate of hosts, to estimate the order in streams.
-    """
-
-    one_at_a_time: bool
-    flops: float | None
-    memory_bps: int | None
-    rate_bps: int
+    one_at_a_time: bool  # whether CPU, GPU and COMMUNICATION each run one node at a time
+    flops: float | None  # operations per second; None: nodes take the time in the trace
+    memory_bps: int | None  # memory bandwidth in bit/s; with `flops`
+    rate_bps: int  # rate of hosts, to estimate the order in streams
 
 
 class ChakraOperations:

@@ -96,36 +96,25 @@ RECORD = np.dtype(
 
 @dataclass(frozen=True)
 class GoalSchedule:
-    """The n operations of a schedule, by rank in file order, and its m dependencies.
-
-    Attributes:
-        rank: int32[n].
-        kind: int8[n], SEND, RECV or CALC.
-        peer: int64[n], the other rank; ANY for wildcard receives and calculations.
-        size: int64[n], bytes, or nanoseconds of calculations.
-        tag: int64[n]; ANY for wildcard receives.
-        cpu, nic: int16[n].
-        first, then: int64[m], operations of one rank: `then[i]` waits for `first[i]`.
-        at_start: bool[m], whether it waits for its start instead of its end.
-        place: int64[n], the line, or in a binary file the index of the node.
-        unread_bytes: bytes of a binary file that belong to no rank.
-    """
+    """The n operations of a schedule, by rank in file order, and its m dependencies."""
 
     path: Path
     n_ranks: int
-    rank: NDArray[np.int32]
-    kind: NDArray[np.int8]
-    peer: Ints
-    size: Ints
-    tag: Ints
+    rank: NDArray[np.int32]  # int32[n]
+    kind: NDArray[np.int8]  # int8[n], SEND, RECV or CALC
+    peer: Ints  # int64[n], the other rank; ANY for wildcard receives and calculations
+    size: Ints  # int64[n], bytes, or nanoseconds of calculations
+    tag: Ints  # int64[n]; ANY for wildcard receives
+    # cpu, nic: int16[n]
     cpu: NDArray[np.int16]
     nic: NDArray[np.int16]
+    # first, then: int64[m], operations of one rank: `then[i]` waits for `first[i]`
     first: Ints
     then: Ints
-    at_start: Flags
-    place: Ints
+    at_start: Flags  # bool[m], whether it waits for its start instead of its end
+    place: Ints  # int64[n], the line, or in a binary file the index of the node
     binary: bool
-    unread_bytes: int = 0
+    unread_bytes: int = 0  # bytes of a binary file that belong to no rank
 
     def __len__(self) -> int:
         return int(self.rank.size)
