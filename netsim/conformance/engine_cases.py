@@ -20,17 +20,7 @@ from netsim.conformance.finding import (
     ConformanceError,
     NotApplicableError,
 )
-from netsim.conformance.networks import (
-    DELAY_PS,
-    HOSTS,
-    PACKET,
-    RATE_BPS,
-    everybody,
-    incast_in_classes,
-    incast_of,
-    permutation_of,
-    two_of_each,
-)
+from netsim.conformance.networks import HOSTS, PACKET, everybody, incast_of, permutation_of
 from netsim.conformance.testbed import QueueTestbed, RoutingTestbed, Run, Testbed, run_until
 from netsim.engine.routing_choices import choices_of
 from netsim.engine.simulation import Sizes
@@ -95,7 +85,9 @@ def to_everybody(few: int) -> Callable[[Testbed], FlowTable]:
 
 def in_classes(few: int) -> Callable[[Testbed], FlowTable]:
     """Return a function that makes flows to one host, in all classes."""
-    return lambda testbed: incast_in_classes(testbed.packets(few), testbed.n_traffic_classes)
+    return lambda testbed: networks.incast_in_classes(
+        testbed.packets(few), testbed.n_traffic_classes
+    )
 
 
 def down(ports: np.ndarray, network: Network, outage_ps: tuple[int, int]) -> LinkFault:
@@ -145,7 +137,7 @@ def compiled_as_plain(testbed: Testbed) -> str:
 @DETERMINISM("threads", "same result for 1, 2, 4 threads", COMPILED)
 def threads(testbed: Testbed) -> str:
     network = testbed.prepared(networks.tree(leaves=8, per_leaf=4))
-    table = two_of_each(network.n_hosts, 60, testbed.n_traffic_classes)
+    table = networks.two_of_each(network.n_hosts, 60, testbed.n_traffic_classes)
     ways = {f"{count} threads": {"jit": True, "threads": count} for count in (1, 2, 4)}
     return _compare(testbed, table, network, ways).line()
 
@@ -224,7 +216,7 @@ def spine_down(network: Network) -> LinkFaults:
     spine = network.n_nodes - 1
     ports = np.arange(network.node_first_port[spine], network.node_first_port[spine + 1])
     uplink = np.array([network.port_peer[network.node_first_port[spine - 1]]])
-    slow = LinkFault(uplink, rate_bps=RATE_BPS // 4, until_ps=DOWN_PS[1])
+    slow = LinkFault(uplink, rate_bps=networks.RATE_BPS // 4, until_ps=DOWN_PS[1])
     return following(combine([down(ports, network, DOWN_PS), slow], network.n_ports), network)
 
 
@@ -408,7 +400,7 @@ def _measure(testbed: Testbed, flows: FlowTable) -> dict[str, float]:
     got = (engine.flow_states().received_bytes - before).astype(float)
     if not got.any():
         raise NotApplicableError("nothing arrived while measuring")
-    most = RATE_BPS / 8e12 * HALF_PS * PacketFormat().payload_bytes / DATA_BYTES
+    most = networks.RATE_BPS / 8e12 * HALF_PS * PacketFormat().payload_bytes / DATA_BYTES
     return {
         "Jain index": jain(got),
         "share of the link": float(got.sum()) / most,
@@ -448,15 +440,15 @@ def marking(testbed: QueueTestbed) -> str:
 def busy(testbed: QueueTestbed) -> str:
     if testbed.discipline.is_shaped:
         raise NotApplicableError("it shapes: a port may be idle while packets wait")
-    n, packet_ps = testbed.packets(30), DATA_BYTES * 8 * 10**12 // RATE_BPS
+    n, packet_ps = testbed.packets(30), DATA_BYTES * 8 * 10**12 // networks.RATE_BPS
     network = networks.star(HOSTS)
     src = np.arange(1, HOSTS)
     flows = FlowTable(src, 0, n * PACKET, cls=src % testbed.n_traffic_classes)
-    first_ps, last_ps = packet_ps + DELAY_PS, n * packet_ps
+    first_ps, last_ps = packet_ps + networks.DELAY_PS, n * packet_ps
     run = testbed.run(flows, network, until_ps=last_ps)
     port, classes = int(network.port_peer[0]), testbed.n_traffic_classes
     sent = run.engine.link_counters().sent_bytes[port * classes : (port + 1) * classes].sum()
-    busy_ps = int(sent) * 8 * 10**12 // RATE_BPS
+    busy_ps = int(sent) * 8 * 10**12 // networks.RATE_BPS
     wanted_ps = last_ps - first_ps
     if busy_ps < wanted_ps:
         raise ConformanceError(
