@@ -36,96 +36,8 @@ ODD_CELLS = (
 )  # fmt: skip
 """Cell values to put in place of numbers."""
 
-CSV = "src,dst,size_bytes,start_ps\n0,1,4096,0\n1,2,20000,1000\n2,3,1,0\n3,0,9000,5000\n"
-CSV_TEXT = (
-    "# flows\nsrc,dst,size,start,class,after\n0,1,4KB,1us,0,\n1,2,2KB,0ns,0,0\n2,0,9KB,5us,0,0 1\n"
-)
-CM = """Nodes 8
-Connections 4
-Triggers 2
-0->1 id 1 start 0 size 20000 send_done_trigger 7
-2->1 id 2 start 5 size 20000 recv_done_trigger 7
-1->3 id 3 trigger 7 size 4096 recv_done_trigger 8 prio 1
-3->0 id 4 trigger 8 size 1
-trigger id 7 barrier count 2
-trigger id 8 oneshot
-"""
-TOPO = """# two tiers
-Nodes 8
-Tiers 2
-Podsize 8
+SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 
-Tier 0
-Downlink_speed_Gbps 100
-Radix_Up 2
-Radix_Down 4
-Downlink_Latency_ns 1000
-
-Tier 1
-Downlink_speed_Gbps 100
-Radix_Down 2
-Downlink_Latency_ns 1000
-"""
-SIZES = "# bytes, share\n0 0\n1000 0.5\n2000,0.8\n9000 1\n"
-REQUESTS = "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,374,44\n0.5,396,109\n2,879,5\n"
-REQUESTS_OF_CLOCKS = (
-    "# a trace\nTIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
-    "2023-11-16 18:15:50.9951690,396,0\n2023-11-16 18:15:51.2225670,879,55\n"
-)
-
-LETTERS = "abcdefgh"
-
-HPCC = "5 1 4\n4\n" + "".join(f"{host} 4 100Gbps 0.001ms 0\n" for host in range(4))
-SIMAI = """8 2 2 2 9 H100
-4 5 6 7
-0 4 2880Gbps 0.000025ms 0
-1 4 2880Gbps 0.000025ms 0
-2 5 2880Gbps 0.000025ms 0
-3 5 2880Gbps 0.000025ms 0
-0 6 400Gbps 0.0005ms 0
-1 7 400Gbps 0.0005ms 0
-2 6 400Gbps 0.0005ms 0
-3 7 400Gbps 0.0005ms 0
-6 7 400Gbps 0.0005ms 0
-"""
-JSON = json.dumps(
-    {
-        "nodes": [{"id": 9, "kind": "switch"}, *({"id": k, "kind": "host"} for k in range(4))],
-        "links": [{"source": 9, "target": k, "rate_bps": 10**10, "nic": 0} for k in range(4)],
-    }
-)
-GRAPHML = (
-    '<graphml><key id="n" for="edge" attr.name="nic" attr.type="long"/><graph edgedefault='
-    '"undirected"><node id="s"/>'
-    + "".join(
-        f'<node id="{one}"/><edge source="{one}" target="s"><data key="n">0</data></edge>'
-        for one in LETTERS
-    )
-    + "</graph></graphml>"
-)
-EDGES = "".join(f"{one} s 100Gbps 1us nic=0\n" for one in LETTERS)
-MSCCL = (
-    '<algo name="pair" ngpus="2" nchunksperloop="2" coll="allreduce">'
-    '<gpu id="0"><tb id="0" send="1" recv="1" chan="0"><step s="0" type="s" cnt="2" depid="-1" '
-    'deps="-1"/><step s="1" type="r" cnt="2" depid="-1" deps="-1"/></tb></gpu>'
-    '<gpu id="1"><tb id="0" send="0" recv="0" chan="0"><step s="0" type="r" cnt="2" depid="-1" '
-    'deps="-1"/><step s="1" type="s" cnt="2" depid="-1" deps="-1"/></tb></gpu></algo>'
-)
-TASKS = json.dumps(
-    [
-        {"kind": "send", "host": 0, "to": 1, "size": 4096, "name": "a"},
-        {"kind": "receive", "host": 1, "of": "a", "name": "b"},
-    ]
-)
-AICB = """[rank0 ~ rank3]
-comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time
-CommType.all_reduce,CommGroup.tp_group,2,8192,a,None,None,,None
-CommType.all_gather,CommGroup.dp_group,2,8192,a,None,None,,None
-"""
-ASTRA = (
-    "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50, 25 ]\nlatency: [ 5, 9 ]\n"
-)
-OPERA = "0 1 4096 0\n1 2 20000 1000\n2 3 1 0\n"
 SERVED: Tree = {
     "kind": "serving",
     "arrival_process": "trace",
@@ -136,49 +48,39 @@ SERVED: Tree = {
 }
 
 
-def _traffic(kind: str, name: str = "flows.txt", **more: Any) -> Tree:
+def _traffic(kind: str, name: str, **more: Any) -> Tree:
     return {"traffic": {"kind": kind, "file": name, **more}}
 
 
-def _graph(name: str) -> Tree:
-    return {"topology": {"kind": "graph", "file": name}}
-
-
-FOREIGN: dict[str, tuple[str, Tree]] = {
-    "all_reduce_8.goal": ("", _traffic("goal", "all_reduce_8.goal")),
-    "pipeline_8.txt": ("", _traffic("simai", "pipeline_8.txt")),
-    "incast_8.flow.txt": ("", _traffic("ns3_flows", "incast_8.flow.txt")),
-    "step_8.3.et": ("", _traffic("chakra", "step_8", groups="step_8_groups.json")),
-}
-"""Built-in files of other tools."""
-
-FILES: dict[str, tuple[str, Tree]] = {
+TREES: dict[str, Tree] = {
+    "all_reduce_8.goal": _traffic("goal", "all_reduce_8.goal"),
+    "pipeline_8.txt": _traffic("simai", "pipeline_8.txt"),
+    "incast_8.flow.txt": _traffic("ns3_flows", "incast_8.flow.txt"),
+    "step_8.3.et": _traffic("chakra", "step_8", groups="step_8_groups.json"),
+    "flows.csv": _traffic("flow_list", "flows.csv"),
+    "more.csv": _traffic("flow_list", "more.csv"),
+    "flows.cm": _traffic("htsim_cm", "flows.cm"),
+    "opera.txt": _traffic("opera_flows", "opera.txt"),
+    "pair.xml": _traffic("msccl", "pair.xml", size="1MB"),
+    "aicb.csv": _traffic("aicb", "aicb.csv"),
+    "tasks.json": _traffic("task_graph", "tasks.json"),
+    "tree.topo": {"topology": {"kind": "fat_tree", "topo_file": "tree.topo"}},
+    "astra.yml": {"topology": {"kind": "astra", "file": "astra.yml"}},
     **{
-        name: ((TRACES / name).read_bytes().decode("latin-1"), tree)
-        for name, (_, tree) in FOREIGN.items()
+        name: {"topology": {"kind": "graph", "file": name}}
+        for name in ("hpcc.txt", "simai.txt", "graph.json", "graph.graphml", "edges.txt")
     },
-    "flows.csv": (CSV, _traffic("flow_list", "flows.csv")),
-    "more.csv": (CSV_TEXT, _traffic("flow_list", "more.csv")),
-    "flows.cm": (CM, _traffic("htsim_cm", "flows.cm")),
-    "opera.txt": (OPERA, _traffic("opera_flows", "opera.txt")),
-    "pair.xml": (MSCCL, _traffic("msccl", "pair.xml", size="1MB")),
-    "aicb.csv": (AICB, _traffic("aicb", "aicb.csv")),
-    "tasks.json": (TASKS, _traffic("task_graph", "tasks.json")),
-    "tree.topo": (TOPO, {"topology": {"kind": "fat_tree", "topo_file": "tree.topo"}}),
-    "astra.yml": (ASTRA, {"topology": {"kind": "astra", "file": "astra.yml"}}),
-    "hpcc.txt": (HPCC, _graph("hpcc.txt")),
-    "simai.txt": (SIMAI, _graph("simai.txt")),
-    "graph.json": (JSON, _graph("graph.json")),
-    "graph.graphml": (GRAPHML, _graph("graph.graphml")),
-    "edges.txt": (EDGES, _graph("edges.txt")),
-    "sizes.txt": (
-        SIZES,
-        {"traffic": {"kind": "poisson", "sizes": "sizes.txt", "load": 0.3, "n_flows": 4}},
-    ),
-    "requests.csv": (REQUESTS, {"traffic": SERVED | {"trace": "requests.csv"}}),
-    "clocks.csv": (REQUESTS_OF_CLOCKS, {"traffic": SERVED | {"trace": "clocks.csv"}}),
+    "sizes.txt": {"traffic": {"kind": "poisson", "sizes": "sizes.txt", "load": 0.3, "n_flows": 4}},
+    "requests.csv": {"traffic": SERVED | {"trace": "requests.csv"}},
+    "clocks.csv": {"traffic": SERVED | {"trace": "clocks.csv"}},
 }
-"""Name of a file -> its valid content and the sections that name it."""
+"""Name of a file -> the sections that name it."""
+
+FILES = {
+    name: next(path for at in (TRACES, SAMPLES) if (path := at / name).exists()).read_bytes()
+    for name in TREES
+}
+"""Valid files of every format, built-in ones and samples."""
 
 TOPOLOGIES: tuple[Tree, ...] = (
     {"kind": "multi_plane", "planes": 2, "plane": {"kind": "dumbbell", "hosts": 2}},
@@ -221,10 +123,9 @@ def damaged(rng: random.Random) -> Case:
     if name == "flows.parquet":
         content, tree = _parquet(rng), _traffic("flow_list", name)
     else:
-        text, tree = FILES[name]
-        content = text.encode("latin-1")
+        content, tree = FILES[name], TREES[name]
         if not name.endswith(".et"):
-            content = _other_words(rng, text)
+            content = _other_words(rng, content.decode("latin-1"))
     if name.endswith(".et") or rng.random() < 0.15:
         content = _other_bytes(rng, content)
     return _case(name, content, tree)
@@ -238,8 +139,7 @@ def hostile(rng: random.Random) -> Case:
     if way == "topology":
         return _case("none", b"", {"topology": _swollen(rng, rng.choice(TOPOLOGIES))})
     name = rng.choice([name for name in FILES if name.endswith(".et") == (way == "raw")])
-    text, tree = FILES[name]
-    content = text.encode("latin-1")
+    content, tree = FILES[name], TREES[name]
     if way == "text":
         return _case(name, _inflated(rng, content), tree)
     if rng.random() < 0.5:
@@ -339,7 +239,7 @@ def _zeros(size: int) -> bytes:
 
 def _of_gzip(rng: random.Random) -> Bomb:
     content = _zeros(rng.choice([10**8, 4 * 10**8]))
-    return "step_8.3.et", content, FOREIGN["step_8.3.et"][1]
+    return "step_8.3.et", content, TREES["step_8.3.et"]
 
 
 def _of_dependencies(rng: random.Random) -> Bomb:
@@ -349,7 +249,7 @@ def _of_dependencies(rng: random.Random) -> Bomb:
     node = b"\x08\x02\x18\x04" + field
     length = bytes([len(node) & 0x7F | 0x80, len(node) >> 7 & 0x7F | 0x80, len(node) >> 14])
     content = b"\x07\x0a\x051.0.0" + b"\x04\x08\x01\x18\x04" + length + node
-    return "step_8.3.et", content, FOREIGN["step_8.3.et"][1]
+    return "step_8.3.et", content, TREES["step_8.3.et"]
 
 
 def _of_triggers(rng: random.Random) -> Bomb:
@@ -368,7 +268,7 @@ def _of_keys(rng: random.Random) -> Bomb:
     if rng.random() < 0.3:
         text = "[" * n + "]" * n
     name = rng.choice(["tasks.json", "graph.json"])
-    return name, text.encode(), FILES[name][1]
+    return name, text.encode(), TREES[name]
 
 
 BOMBS: tuple[Callable[[random.Random], Bomb], ...] = (
