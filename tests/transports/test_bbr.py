@@ -141,13 +141,8 @@ def test_goodput_under_loss_matches_the_article() -> None:
 def test_five_flows_converge_to_fair_shares() -> None:
     """The article's five flows on 100 Mbps and 10 ms start 2 s apart. They share fairly after the
     first ProbeRTT, about ten seconds after the last start."""
-    engine = wan(
-        starts=[2 * S * i for i in range(5)],
-        host_rate="1Gbps",
-        bottleneck_rate="100Mbps",
-        bottleneck_delay="5ms",
-        queue=250,
-    )
+    given = ARTICLE | {"bottleneck_delay": "5ms"}
+    engine = wan(starts=[2 * S * i for i in range(5)], queue=250, **given)
     early = rates_bps(engine, 10 * S, 15 * S)
     late = rates_bps(engine, 30 * S, 50 * S)
     assert late.sum() > 0.95 * 10**8

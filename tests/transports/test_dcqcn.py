@@ -37,14 +37,8 @@ NEVER = 10**18
 
 def lossless(ecn: Ecn | None) -> Fabric:
     """The paper's switch: 12 MB shared, dynamic XOFF thresholds (section 4, beta = 8)."""
-    return fabric_with(
-        "lossless",
-        n_traffic_classes=2,
-        shared_buffer_bytes=12_000_000,
-        alpha=1.0,
-        xon_gap_bytes=3000,
-        ecn=ecn,
-    )
+    sizes = {"shared_buffer_bytes": 12_000_000, "alpha": 1.0, "xon_gap_bytes": 3000}
+    return fabric_with("lossless", n_traffic_classes=2, ecn=ecn, **sizes)
 
 
 def star(n_hosts: int, rate_bps: int, last_bps: int | None = None) -> Network:
@@ -73,6 +67,12 @@ def build(
     given = {**paper, **chosen, **(params or {})}
     table = flow_table(flows)
     return engine_runs.build(network, table, transport, fabric, params=given, packets=KB, jit=jit)
+
+
+def marked_flow(**params: Any) -> Engine:
+    """Return a flow at 40 Gbps whose packets are all marked."""
+    fabric = lossless(EVERY_PACKET)
+    return build(star(2, 40 * G), [(0, 1, 10**9, 0)], fabric, params=params, jit=False)
 
 
 class Reference:
@@ -159,39 +159,17 @@ def test_rates_match_the_paper_after_each_event() -> None:
     A CNP every 60 us brings the rate down; then one every 1.5 ms lets it rise, also by bytes."""
     line, size, a = 40 * G, 1048, 64 * 200
     given = {"byte_counter": "10MB", "fast_recovery": 2, "g": 0.1, "min_rate": "100Mbps"}
-    engine = build(
-        star(2, line),
-        [(0, 1, 10**9, 0)],
-        lossless(EVERY_PACKET),
-        params={
-            **given,
-            "cnp_interval": "60us",
-            "rate_ai": "100Mbps",
-            "rate_hai": "300Mbps",
-            "ack_every": 10**6,
-            "rto": "1s",
-        },
-        jit=False,
-    )
+    given |= {"cnp_interval": "60us", "rate_ai": "100Mbps", "rate_hai": "300Mbps"}
+    given |= {"ack_every": 10**6, "rto": "1s"}
+    engine = marked_flow(**given)
     reference = Reference(
-        line,
-        there_ps=2 * (size * 200 + US),
-        back_ps=2 * (a + US),
-        size=size,
-        n=10**6,
-        cnp_interval=60 * US,
-        g=0.1,
-        alpha_interval=55 * US,
-        rate_interval=55 * US,
-        byte_counter=10**7,
-        f=2,
-        rate_ai=G // 10,
-        rate_hai=3 * G // 10,
-        min_rate=G // 10,
-    )
+        line, there_ps=2 * (size * 200 + US), back_ps=2 * (a + US), size=size, n=10**6,
+        cnp_interval=60 * US, alpha_interval=55 * US, rate_interval=55 * US, byte_counter=10**7,
+        g=0.1, f=2, rate_ai=G // 10, rate_hai=3 * G // 10, min_rate=G // 10,
+    )  # fmt: skip
     tx = engine.state.hosts.tx
     hyper = 0
-    for t in range(10 * US, 6 * MS, 10 * US):
+    for t in range(10 * US, 5 * MS, 10 * US):
         if t == 2 * MS:
             assert tx["rate_bps"][0] < 2 * G
             for name, value in (("cnp_interval", 1500 * US), ("byte_counter", 20_000)):
@@ -207,22 +185,6 @@ def test_rates_match_the_paper_after_each_event() -> None:
     assert tx["rate_bps"][0] > 10 * G
 
 
-def test_fast_recovery_halves_the_missing_rate() -> None:
-    """One CNP halves the rate (alpha is 1); each timer event then halves what is missing."""
-    line = 40 * G
-    engine = build(
-        star(2, line),
-        [(0, 1, 10**9, 0)],
-        lossless(EVERY_PACKET),
-        params={"cnp_interval": "1s", "byte_counter": "0B"},
-        jit=False,
-    )
-    cnp_ps = 2 * (1048 * 200 + US) + 64 * 200 + 2 * (64 * 200 + US)
-    for k in range(6):
-        run(engine, cnp_ps + k * 55 * US + 10)
-        assert engine.state.hosts.tx["rate_bps"][0] == pytest.approx(line * (1 - 0.5 ** (k + 1)))
-
-
 def test_alpha_rises_and_decays_by_timer() -> None:
     """As in Mellanox NICs, alpha rises in each interval with a CNP and decays in the others."""
     env = SimpleNamespace(par=SimpleNamespace(alpha_interval=US, g=1 / 256))
@@ -233,19 +195,6 @@ def test_alpha_rises_and_decays_by_timer() -> None:
     once = 0.25 * 255 / 256 + 1 / 256
     assert tx.alpha == pytest.approx(once * (255 / 256) ** 999, rel=1e-12)
     assert (tx.alpha_ps, tx.cnp_came) == (1003 * US, 0)
-
-
-def test_cnps_are_at_least_one_interval_apart() -> None:
-    """Every packet is marked: one CNP goes at once, then one per 50 us."""
-    engine = build(
-        star(2, 40 * G),
-        [(0, 1, 10**9, 0)],
-        lossless(EVERY_PACKET),
-        params={"ack_every": 10**6, "rto": "1s", "min_rate": "10Gbps"},
-        jit=False,
-    )
-    run(engine, MS)
-    assert engine.state.hosts.nics["sent_packets"][1] in (19, 20)
 
 
 @pytest.mark.parametrize("own_class", [True, False])
@@ -305,12 +254,8 @@ def test_long_flows_share_fairly_at_the_modeled_queue() -> None:
     Kmax; with 16, as here, the model needs more marks than Pmax allows.
     """
     for n in [4, 16]:
-        engine = build(
-            star(n + 1, 40 * G),
-            [(i + 1, 0, 10**10, i * 100 * US) for i in range(n)],
-            lossless(PAPER_ECN),
-            preset="paper-40g",
-        )
+        flows = [(i + 1, 0, 10**10, i * 100 * US) for i in range(n)]
+        engine = build(star(n + 1, 40 * G), flows, lossless(PAPER_ECN), preset="paper-40g")
         run(engine, 60 * MS)
         pauses = counter(engine, "pfc_pauses")
         to_host = int(engine.network.port_peer[0])

@@ -33,23 +33,23 @@ def packets_between(engine: Engine, begin_ps: int, end_ps: int) -> np.ndarray:
 
 def test_single_flow_gets_the_rate_left_by_credits() -> None:
     """Each packet also takes the time of its credit: 4160 / (4160 + 84) of 100 Gbps."""
-    engine = build_engine(fat_tree(4, 4, "100Gbps"), [(0, 15, 2000 * 4096, 0)])
+    engine = build_engine(fat_tree(4, 4, "100Gbps"), [(0, 15, 1400 * 4096, 0)])
     packet_ps = (PACKET + CREDIT) * 80
-    (got,) = packets_between(engine, 400 * US, 600 * US)
+    (got,) = packets_between(engine, 100 * US, 300 * US)
     assert got * packet_ps / (200 * US) == pytest.approx(1.0, abs=0.01)
     run(engine)
-    (fct,) = fct_ps(engine) / (2000 * packet_ps)
+    (fct,) = fct_ps(engine) / (1400 * packet_ps)
     assert 1.0 < fct < 1.1
 
 
 @pytest.mark.parametrize("n", [4, 15])
 def test_incast_drops_no_data_and_keeps_queues_short(n: int) -> None:
     """All flows together get the rate of one, and at most eight packets queue."""
-    rows = [(h, 15, 100 * 4096, 0) for h in range(n)]
+    rows = [(h, 15, 60 * 4096, 0) for h in range(n)]
     engine = run(build_engine(fat_tree(4, 4, "100Gbps"), rows))
     assert of_class(engine, "drops")[DATA].sum() == 0
     assert of_class(engine, "max_queue_bytes")[DATA].max() <= 8 * PACKET
-    last = fct_ps(engine).max() / (n * 100 * (PACKET + CREDIT) * 80)
+    last = fct_ps(engine).max() / (n * 60 * (PACKET + CREDIT) * 80)
     assert 1.0 < last < 1.2
 
 

@@ -107,9 +107,9 @@ def test_receiver_grants_the_shorter_message_first() -> None:
 def test_receiver_switches_to_a_shorter_message() -> None:
     """Packets that are already granted still arrive, at a lower priority than the new message."""
     at = 100 * US
-    engine = homa([(0, 7, 2000 * PAYLOAD, 0), (1, 7, 200 * PAYLOAD, at)])
+    engine = homa([(0, 7, 800 * PAYLOAD, 0), (1, 7, 200 * PAYLOAD, at)])
     long, short = fct_ps(engine)
-    assert long == ideal_ps(2000 + 200)
+    assert long == ideal_ps(800 + 200)
     assert ideal_ps(200) <= short <= ideal_ps(200) + 2 * FULL
 
 
@@ -134,15 +134,15 @@ def test_receiver_grants_one_message_per_sender() -> None:
 def test_oldest_message_gets_its_fifo_share() -> None:
     """While shorter messages use the link it gets ``share`` of the packets, none if that is 0."""
     for share in [0.0, 0.1]:
-        flows = [(0, 7, 4000 * PAYLOAD, 0), *((1 + i, 7, 400 * PAYLOAD, 50 * US) for i in range(3))]
+        flows = [(0, 7, 4000 * PAYLOAD, 0), *((1 + i, 7, 250 * PAYLOAD, 30 * US) for i in range(3))]
         params, faults = {"fifo_share": share}, combine([], NETWORK.n_ports)
         engine = build(NETWORK, flow_table(flows), "homa", FABRIC, params=params, faults=faults)
-        run(engine, 100 * US)
+        run(engine, 60 * US)
         before = int(engine.flow_states().received_bytes[0])
-        run(engine, 400 * US)
+        run(engine, 240 * US)
         assert (fct_ps(engine) < 0).sum() > 1
         got = (int(engine.flow_states().received_bytes[0]) - before) / PAYLOAD
-        assert 0 <= got - share * 300 * US / FULL < FAR / 2
+        assert 0 <= got - share * 180 * US / FULL < FAR / 2
 
 
 def test_scheduled_packets_use_the_lowest_classes_first() -> None:
@@ -316,15 +316,8 @@ def test_priorities_reduce_the_tail_of_short_messages(
 ) -> None:
     """99th percentile of the slowdown of the shorter half of the messages, at 80 % load. The
     paper's figure 12 shows about 2 for them."""
-    network = fat_tree(
-        8,
-        4,
-        "10Gbps",
-        spines=2,
-        fabric_rate="40Gbps",
-        link_latency="250ns",
-        host_link_latency="750ns",
-    )
+    given = {"fabric_rate": "40Gbps", "link_latency": "250ns", "host_link_latency": "750ns"}
+    network = fat_tree(8, 4, "10Gbps", spines=2, **given)
     packets = PacketFormat(payload_bytes=1430, header_bytes=70)
     flows = poisson(network, f"homa_{preset}", n_flows, packets)
     ideal = ideal_times(network, flows, packets).fct_ps
@@ -333,12 +326,8 @@ def test_priorities_reduce_the_tail_of_short_messages(
     tail = {}
     for levels in (8, 1):
         params = {"rtt_bytes": "9700B", "overcommit": 7, "priorities": levels, **cuts}
-        engine = run(
-            build(
-                network, flows, "homa", FABRIC,
-                params=params, packets=packets, faults=combine([], network.n_ports),
-            )
-        )  # fmt: skip
+        given = {"packets": packets, "faults": combine([], network.n_ports)}
+        engine = run(build(network, flows, "homa", FABRIC, params=params, **given))
         tail[levels] = float(np.quantile((fct_ps(engine) / ideal)[short], 0.99))
         assert counter(engine, "drops") == 0
     assert tail[8] < 2.3

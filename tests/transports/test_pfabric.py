@@ -43,7 +43,7 @@ def test_short_flow_waits_only_for_packets_in_transmission() -> None:
 
 def test_flows_finish_in_order_of_size() -> None:
     """Each takes the time of itself and all shorter ones; timeouts of waiting flows add some."""
-    sizes = np.array([300, 100, 400, 200])
+    sizes = np.array([150, 50, 200, 100])
     flows = flow_table([(h, 15, int(sizes[h]) * 4096, 0) for h in range(4)])
     engine = run(build(fat_tree(4, 4, "100Gbps"), flows, "pfabric", FABRIC, jit=False))
     together = np.cumsum(np.sort(sizes)) * PACKET_PS
@@ -53,16 +53,16 @@ def test_flows_finish_in_order_of_size() -> None:
 
 
 def test_starved_flow_probes_and_recovers() -> None:
-    """The queue holds one packet, so a flow of 1000 packets starves one of 1001, which only probes.
+    """The queue holds one packet, so a flow of 500 packets starves one of 501, which only probes.
 
     The longer flow starts 1 ns later. If packets of both arrived at the same instant they would
     alternate, as the first packet at an idle port is sent at once, whatever its priority.
     """
     network = dumbbell(hosts=2, host_delay="1us", bottleneck_delay="1us")
-    flows = flow_table([(0, 2, 1000 * 4096, 0), (1, 3, 1001 * 4096, NS)])
+    flows = flow_table([(0, 2, 500 * 4096, 0), (1, 3, 501 * 4096, NS)])
     one = fabric_with("pfabric", queue_bytes=PACKET)
     engine = build(network, flows, "pfabric", one, jit=False)
-    run(engine, 1000 * US)
+    run(engine, 500 * US)
     tx = engine.state.hosts.tx[1]
     assert (tx.probing, tx.timeouts > 5) == (1, True)
     run(engine)

@@ -87,27 +87,16 @@ def test_single_flow_takes_the_paced_time() -> None:
     """Data is paced, together with the parity of all groups except the last."""
     for k, m, interleave in [(200, 5, 1), (16, 3, 4), (7, 0, 2)]:
         n = 300
-        engine = run(
-            wan(
-                bottleneck(1),
-                [(0, 1, n * PAYLOAD, 0)],
-                rate="5Gbps",
-                k=k,
-                m=m,
-                interleave=interleave,
-            )
-        )
+        code = {"k": k, "m": m, "interleave": interleave}
+        engine = run(wan(bottleneck(1), [(0, 1, n * PAYLOAD, 0)], rate="5Gbps", **code))
         groups_before = (n - 1) // (k * interleave)
         sent_before = n - 1 + groups_before * m * interleave
         gap, hop = PACKET * 8_000 // 5, PACKET * 800
         done = sent_before * gap + 3 * hop + ONE_WAY
         assert fct_ps(engine).tolist() == [done]
         assert acked_ps(engine).tolist() == [done + 3 * 64 * 800 + ONE_WAY]
-        blocks = (
-            -(-n // k)
-            if interleave == 1
-            else groups_before * interleave + min(interleave, n - groups_before * k * interleave)
-        )
+        left = n - groups_before * k * interleave
+        blocks = groups_before * interleave + min(interleave, left)
         assert engine.flow_states().sent_packets.tolist() == [n + m * blocks]
         assert engine.flow_states().retransmits.tolist() == [0]
         assert_conserved(engine)
@@ -151,10 +140,7 @@ def test_admitted_rates_that_fit_cause_no_loss() -> None:
     rng = np.random.default_rng(1)
     sizes = rng.integers(1, 600 * PAYLOAD, 80)
     starts = rng.integers(0, 2 * MS, 80)
-    flows = [
-        (i % 8, 8 + i % 8, int(size), int(start))
-        for i, (size, start) in enumerate(zip(sizes, starts, strict=True))
-    ]
+    flows = [(i % 8, 8 + i % 8, int(sizes[i]), int(starts[i])) for i in range(80)]
     network = bottleneck(8)
     engine = run(wan(network, flows, rate="625Mbps", capacity="1.25Gbps", queue=2 * 8 * 2))
     assert counter(engine, "drops") == 0
