@@ -103,14 +103,10 @@ def test_oversized_network_is_rejected_before_allocation() -> None:
         ({"planes": 1_000_000, "host_rate": "1Tbps"}, "1,000,000"),
     ]:
         shape = {"hosts_per_leaf": 4, "leaves": 2} | given
-        with (
-            patch("netsim.common.memory.available_bytes", return_value=16 * 10**9),
-            patch(
-                "netsim.model.builder.np.broadcast_arrays",
-                side_effect=AssertionError("cables are built"),
-            ),
-            raises_input(message),
-        ):
+        memory = patch("netsim.common.memory.available_bytes", return_value=16 * 10**9)
+        cables = AssertionError("cables are built")
+        arrays = patch("netsim.model.builder.np.broadcast_arrays", side_effect=cables)
+        with memory, arrays, raises_input(message):
             build(**shape)
 
 
@@ -130,15 +126,10 @@ def test_oversized_builder_is_rejected_without_reserve() -> None:
 
 
 def test_topo_file_conflicts_with_shape_parameters() -> None:
-    for given in [
-        {"leaves": 3},
-        {"tiers": 3},
-        {"link_latency": {"spine": "2us"}},
-        {"host_rate": "1Gbps"},
-    ]:
-        (key,) = given
+    given = {"leaves": 3, "tiers": 3, "link_latency": {"spine": "2us"}, "host_rate": "1Gbps"}
+    for key, value in given.items():
         with raises_input(key, "topo_file"):
-            build(topo_file="any.topo", **given)
+            build(topo_file="any.topo", **{key: value})
 
 
 def test_missing_topo_file_is_rejected() -> None:
@@ -152,12 +143,8 @@ def test_planes_are_parallel_copies_of_the_tree() -> None:
     assert (network.n_hosts, network.n_host_ports) == (6, 24)
     assert network.host_rate_bps == 4 * one.host_rate_bps
     assert network.n_switches == 4 * one.n_switches
-    assert network.switch_names[:4] == (
-        "plane0.leaf0",
-        "plane0.leaf1",
-        "plane0.leaf2",
-        "plane0.spine0",
-    )
+    names = ["leaf0", "leaf1", "leaf2", "spine0"]
+    assert [*network.switch_names[:4]] == [f"plane0.{name}" for name in names]
     assert (network.port_rate_bps[:24] == one.host_rate_bps).all()
     assert network.route.size == one.route.size  # stored once
     assert network.diameter == one.diameter

@@ -102,9 +102,8 @@ def test_shared_route_search_matches_separate_searches(
     for wiring in (network.wiring(), network.wiring(usable)):
         found = routing.shortest_paths(wiring)
         with mock.patch.object(routing, "_cabling", lambda _, one: (b"%d" % one,)):
-            separate = routing.shortest_paths(
-                wiring
-            )  # as if no two networks were wired identically
+            # As if no two networks were wired identically.
+            separate = routing.shortest_paths(wiring)
         np.testing.assert_array_equal(found.dense(wiring), separate.dense(wiring))
         np.testing.assert_array_equal(found.route_ports, separate.route_ports)
 
@@ -124,22 +123,10 @@ def test_inner_topology_errors_are_reported(tmp_path: Path) -> None:
     def wrong(toml: str, *overrides: str) -> list[str]:
         return messages(tmp_path, text(topology=toml), *overrides)
 
-    assert mentions(
-        wrong(TOML + 'spins = 3\nhost_rate = "fast"'),
-        "e.toml",
-        "topology.plane.spins",
-        "spines",
-        "topology.plane.host_rate",
-        "fast",
-        "800Gbps",
-    )
-    assert mentions(
-        wrong(TOML.replace("fat_tree", "fat_three")),
-        "e.toml",
-        "topology.plane",
-        "fat_three",
-        "fat_tree",
-    )
+    words = "e.toml", "topology.plane.spins", "spines", "topology.plane.host_rate", "800Gbps"
+    assert mentions(wrong(TOML + 'spins = 3\nhost_rate = "fast"'), words, "fast")
+    words = "e.toml", "topology.plane", "fat_three", "fat_tree"
+    assert mentions(wrong(TOML.replace("fat_tree", "fat_three")), words)
     without = TOML.replace('kind = "fat_tree"', "")
     assert mentions(wrong(without)[0], "e.toml", "topology.plane.kind")
     assert mentions(wrong(TOML, "topology.plane=7")[0], "--set", "topology.plane", "7")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from engine_runs import DROP_TAIL, US, build, fct_ps, flow_table, resolve, run
 from experiment_text import load, text
+from fuzz.experiments import text_of
 from raises_input import raises_input
 
-from netsim.errors import InputError
 from netsim.experiment.scenario import network_of, prepare
 from netsim.model.circuit_times import duty
 from netsim.network import Network, pairs_by_circuits, random_rounds
@@ -48,14 +48,8 @@ def test_each_rack_pair_has_one_circuit(racks: int, switches: int) -> None:
 
 
 def test_rotor_connects_a_rack_to_one_peer_per_slot() -> None:
-    network = ocs(
-        racks=9,
-        hosts_per_rack=1,
-        circuit_switches=3,
-        slot="10us",
-        reconfiguration_delay="1us",
-        sync_delay="1us",
-    )
+    times = {"slot": "10us", "reconfiguration_delay": "1us", "sync_delay": "1us"}
+    network = ocs(racks=9, hosts_per_rack=1, circuit_switches=3, **times)
     circuits = network.circuits
     assert circuits is not None
     assert circuits.period_ps.tolist() == [30 * US] * 36
@@ -69,14 +63,8 @@ def test_rotor_connects_a_rack_to_one_peer_per_slot() -> None:
 
 
 def test_staggered_rotors_reconfigure_at_different_times() -> None:
-    network = ocs(
-        racks=6,
-        hosts_per_rack=1,
-        circuit_switches=2,
-        slot="10us",
-        reconfiguration_delay="1us",
-        stagger=True,
-    )
+    times = {"slot": "10us", "reconfiguration_delay": "1us", "stagger": True}
+    network = ocs(racks=6, hosts_per_rack=1, circuit_switches=2, **times)
     circuits = network.circuits
     assert circuits is not None
     for number in (0, 1):
@@ -93,9 +81,8 @@ def test_staggered_rotors_reconfigure_at_different_times() -> None:
     ],
 )
 def test_invalid_parameters_are_rejected(given: dict[str, Any], key: str, message: str) -> None:
-    with raises_input(message) as caught:
+    with raises_input(message, key=key):
         ocs(hosts_per_rack=1, **given)
-    assert caught.value.key == key
 
 
 def up_ports(network: Network) -> np.ndarray:
@@ -137,33 +124,16 @@ def test_static_patterns_have_the_documented_circuits() -> None:
 
 
 def test_invalid_group_parameters_are_rejected() -> None:
+    fixed = {"racks": 8, "hosts_per_rack": 1, "circuit_switches": 2, "schedule": "static"}
     for given, words in [
-        (
-            {"static_pattern": "ring", "group_size": 3},
-            "topology.group_size: groups of 3 do not divide 8",
-        ),
-        (
-            {"static_pattern": "mesh", "group_size": 4},
-            "topology.group_size: has no effect without a ring",
-        ),
-        ({"pair_switches": 3}, "topology.pair_switches: 3 of 2 switches cannot"),
-        (
-            {"racks": 6, "static_pattern": "hypercube"},
-            "topology.static_pattern: 6 racks form no hypercube",
-        ),
-        ({"schedule": "rotor", "pair_switches": 1}, "topology.pair_switches: has no effect"),
+        ({"static_pattern": "ring", "group_size": 3}, "group_size: groups of 3 do not divide 8"),
+        ({"static_pattern": "mesh", "group_size": 4}, "group_size: has no effect without a ring"),
+        ({"pair_switches": 3}, "pair_switches: 3 of 2 switches cannot"),
+        ({"racks": 6, "static_pattern": "hypercube"}, "static_pattern: 6 racks form no hypercube"),
+        ({"schedule": "rotor", "pair_switches": 1}, "pair_switches: has no effect"),
     ]:
-        with pytest.raises(InputError) as caught:
-            ocs(
-                **{
-                    "racks": 8,
-                    "hosts_per_rack": 1,
-                    "circuit_switches": 2,
-                    "schedule": "static",
-                    **given,
-                }
-            )
-        assert words in str(caught.value)
+        with raises_input(f"topology.{words}"):
+            ocs(**fixed | given)
 
 
 def test_matching_file_defines_the_circuits(tmp_path: Path) -> None:
@@ -183,9 +153,8 @@ def test_matching_file_defines_the_circuits(tmp_path: Path) -> None:
         ("0 zero 1", '"0 zero 1" is not a circuit'),
     ):
         path.write_text(words)
-        with pytest.raises(InputError) as caught:
+        with raises_input(message):
             ocs(matching_file=str(path), **given)
-        assert message in str(caught.value)
     path.write_text("0 0 1\n0 2 1")
     with raises_input("port 0", "port 2", "port 1"):
         ocs(matching_file=str(path), bidirectional=False, **given)
@@ -213,9 +182,8 @@ def test_parameters_of_another_schedule_are_rejected() -> None:
         ({"schedule": "static", "slot": "1us"}, "slot"),
         ({"schedule": "static", "stagger": True}, "stagger"),
     ):
-        with raises_input("schedule") as caught:
+        with raises_input("schedule", key=f"topology.{key}"):
             ocs(**rotor, **given)
-        assert caught.value.key == f"topology.{key}"
     with raises_input("5", "1", key="topology.static_pattern"):
         ocs(racks=5, hosts_per_rack=1, schedule="static", static_pattern="ring")
 
@@ -281,32 +249,20 @@ def test_small_messages_take_multi_hop_paths_immediately() -> None:
 
 
 def test_invalid_expander_parameters_are_rejected() -> None:
+    drains = {"drain_time": "1us"}
     for given, message in [
-        (
-            {"drain_time": "1us", "packet_uplink_rate": "10Gbps"},
-            "conflicts with packet_uplink_rate",
-        ),
-        ({"drain_time": "1us", "schedule": "static"}, 'has no effect with schedule = "static"'),
-        (
-            {"small_message_max": "1KB"},
-            "has no effect without a packet_uplink_rate or a drain_time",
-        ),
-        (
-            {"drain_time": "1us"},
-            "topology.drain_time: at 299us circuits do not connect all racks: all",
-        ),
-        (
-            {"drain_time": "1us", "racks": 8, "circuit_switches": 6, "stagger": True},
-            "idle, as the rotors do not divide 7 matchings",
-        ),
-        (
-            {"drain_time": "1us", "racks": 24, "circuit_switches": 4, "stagger": True},
-            "two racks are 12 circuits apart: rotor0 reconfigures, rotor3 idle, as",
-        ),
-    ]:
-        with pytest.raises(InputError) as caught:
+        (drains | {"packet_uplink_rate": "10Gbps"}, "conflicts with packet_uplink_rate"),
+        (drains | {"schedule": "static"}, 'has no effect with schedule = "static"'),
+        ({"small_message_max": "1KB"},
+         "has no effect without a packet_uplink_rate or a drain_time"),
+        (drains, "topology.drain_time: at 299us circuits do not connect all racks: all"),
+        (drains | {"racks": 8, "circuit_switches": 6, "stagger": True},
+         "idle, as the rotors do not divide 7 matchings"),
+        (drains | {"racks": 24, "circuit_switches": 4, "stagger": True},
+         "two racks are 12 circuits apart: rotor0 reconfigures, rotor3 idle, as"),
+    ]:  # fmt: skip
+        with raises_input(message):
             ocs(**{"racks": 4, "hosts_per_rack": 1, **given})
-        assert message in str(caught.value)
 
 
 FULL = 4160  # bytes of a full packet on the wire
@@ -317,13 +273,9 @@ def point_of(
 ):
     """Return an experiment with demand-aware circuits; `given` are topology parameters."""
     table = {"kind": "ocs", "hosts_per_rack": 1, "schedule": "demand_aware", **given}
-    topology = "\n".join(
-        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
-        for key, value in table.items()
-    )
     top = f'transport = "{transport}"\nseed = {seed}'
     sections = {"traffic": traffic, "fabric": 'queue_bytes = "1GB"'}
-    (point,) = load(tmp_path, text(top=top, topology=topology, **sections)).points()
+    (point,) = load(tmp_path, text(top=top, topology=text_of(table), **sections)).points()
     return point
 
 
@@ -355,10 +307,8 @@ def test_greedy_connects_the_racks_with_most_demand(tmp_path: Path) -> None:
     assert shares(network) == {
         pair: 1.0 for a, b in ((0, 1), (2, 3), (1, 2), (3, 0)) for pair in ((a, b), (b, a))
     }
-    assert (
-        network_of(point_of(tmp_path, traffic, racks=4, circuit_switches=2)).n_links
-        == network.n_links
-    )
+    unadapted = network_of(point_of(tmp_path, traffic, racks=4, circuit_switches=2))
+    assert unadapted.n_links == network.n_links
 
 
 @pytest.mark.usefixtures("plain_python")
@@ -371,11 +321,8 @@ def test_fct_over_own_circuit_matches_closed_form(tmp_path: Path) -> None:
     delays = 100_000 + 600_000 + 100_000
     assert result.flows["fct_ps"].tolist() == [12 * send + delays] * 3
     figures = result.summary["circuits"]
-    assert (
-        figures["circuits"] > 0,
-        figures["circuit_duty_cycle"],
-        figures["no_circuit_drops"],
-    ) == (True, 1, 0)
+    assert (figures["circuit_duty_cycle"], figures["no_circuit_drops"]) == (1, 0)
+    assert figures["circuits"] > 0
     # A control delay of 50 us and a night postpone the circuit; packets reach the switch before it.
     control = simulate(
         point_of(tmp_path, traffic, control_delay="50us", reconfiguration_delay="7us", **given)
@@ -429,12 +376,8 @@ def test_max_weight_schedule_delivers_all_traffic(tmp_path: Path, bidirectional:
 def test_flows_without_a_circuit_use_the_packet_fabric(tmp_path: Path) -> None:
     """Rack 1's only incoming uplink serves rack 0, so rack 2 uses packets, as do small messages."""
     rows = [(0, 1, 40960), (1, 0, 8192), (2, 1, 20480), (3, 2, 40960)]
-    given = {
-        "racks": 4,
-        "packet_uplink_rate": "50Gbps",
-        "small_message_max": "10KB",
-        "bidirectional": False,
-    }
+    given = {"racks": 4, "packet_uplink_rate": "50Gbps", "small_message_max": "10KB"}
+    given |= {"bidirectional": False}
     given |= {"host_latency": "100ns", "fiber_latency": "300ns", "packet_latency": "2us"}
     point = point_of(tmp_path, flow_list(tmp_path, rows), **given)
     network = prepare(point).network

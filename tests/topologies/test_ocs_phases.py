@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from experiment_text import load, text
+from fuzz.experiments import text_of
 
 from netsim.experiment.scenario import prepare
 from netsim.network import Network
@@ -19,23 +20,19 @@ SWITCHING, CONTROL = 25 * US, 20 * US
 pytestmark = pytest.mark.usefixtures("plain_python")
 
 
-def point_of(tmp_path: Path, transport: str = "datagram", traffic: str = "", **given: Any):
+def point_of(
+    tmp_path: Path,
+    transport: str = "datagram",
+    sections: dict[str, str] | None = None,
+    **given: Any,
+):
     """Return an all-reduce of four one-host racks with partners at distance 2, 1, 1 and 2."""
-    table = {
-        "kind": "ocs",
-        "racks": 4,
-        "hosts_per_rack": 1,
-        "schedule": "demand_aware",
-        "circuit_switches": 2,
-    }
-    table |= {"reconfiguration_delay": "25us", "host_rate": "200Gbps", **given}
-    topology = "\n".join(
-        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
-        for key, value in table.items()
-    )
-    sections = {"traffic": 'kind = "halving_doubling"\nsize = "400KB"\n' + traffic}
+    table = {"kind": "ocs", "racks": 4, "hosts_per_rack": 1, "schedule": "demand_aware"}
+    table |= {"circuit_switches": 2, "reconfiguration_delay": "25us", "host_rate": "200Gbps"}
+    sections = {"traffic": 'kind = "halving_doubling"\nsize = "400KB"'} | (sections or {})
     top = f'transport = "{transport}"'
-    (point,) = load(tmp_path, text(top=top, topology=topology, **sections)).points()
+    content = text(top=top, topology=text_of(table | given), **sections)
+    (point,) = load(tmp_path, content).points()
     return point
 
 
@@ -91,17 +88,9 @@ def test_flows_without_a_circuit_in_their_phase_use_packets(tmp_path: Path) -> N
     """Host 0 has two partners but one circuit, so one of its flows uses the packet fabric."""
     lines = ["src,dst,size_bytes,after", "0,1,40960,", "0,2,4096,", "1,0,8192,0 1", "2,3,9999,"]
     (tmp_path / "flows.csv").write_text("\n".join(lines))
-    point = point_of(
-        tmp_path, reconfigure="per_phase", circuit_switches=1, packet_uplink_rate="10Gbps"
-    )
-    traffic = 'kind = "flow_list"\nfile = "flows.csv"'
-    topology = "\n".join(
-        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
-        for key, value in point.resolved["topology"].items()
-        if value is not None
-    )
-    sections = {"topology": topology, "traffic": traffic, "fabric": 'queue_bytes = "1GB"'}
-    (other,) = load(tmp_path, text(top='transport = "datagram"', **sections)).points()
-    result = simulate(other)
+    sections = {"traffic": 'kind = "flow_list"\nfile = "flows.csv"'}
+    sections |= {"fabric": 'queue_bytes = "1GB"'}
+    given = {"circuit_switches": 1, "packet_uplink_rate": "10Gbps"}
+    result = phased(tmp_path, sections=sections, **given)
     assert result.complete
     assert result.flows["routing_table"].tolist() == ["slot 0", "packets", "slot 1", "slot 0"]
