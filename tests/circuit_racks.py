@@ -1,4 +1,6 @@
-"""Racks of one host at each port of a circuit switch, with uneven delays."""
+"""Racks of one host at each port of circuit switches."""
+
+from typing import Any
 
 from engine_runs import NS, US
 
@@ -12,13 +14,18 @@ NEAR, FAR = 800 * NS, 300 * NS
 """Fiber delays of the first port of a circuit switch, and of all others."""
 
 
-def racks(schedule: Schedule, host_gbps: int = 100) -> Network:
-    """Return one rack of one host per port of a circuit switch; cables of 1 us, 100 Gbps."""
+def racks(
+    *schedules: Schedule, host_gbps: int = 100, fiber_ps: int | None = None, **given: Any
+) -> Network:
+    """Return one rack of one host per port of circuit switches ocs0, ocs1, ...; cables have 1 us,
+    all links 100 Gbps, and fibers NEAR and FAR, unless they have the same delay."""
     builder = NetworkBuilder()
-    builder.add_hosts(schedule.n_ports)
-    edges = builder.add_switches([f"tor{k}" for k in range(schedule.n_ports)])
-    circuits = builder.add_circuit_switch("ocs", schedule)
-    for host, edge in enumerate(edges):
-        builder.cable(host, edge, host_gbps * GBPS, US)
-        builder.fiber(edge, circuits, 100 * GBPS, FAR if host else NEAR)
-    return builder.build("racks")
+    builder.add_hosts(schedules[0].n_ports)
+    tors = builder.add_switches([f"tor{k}" for k in range(schedules[0].n_ports)])
+    for host, tor in enumerate(tors):
+        builder.cable(host, tor, host_gbps * GBPS, US)
+    for number, schedule in enumerate(schedules):
+        switch = builder.add_circuit_switch(f"ocs{number}", schedule)
+        for host, tor in enumerate(tors):
+            builder.fiber(tor, switch, 100 * GBPS, fiber_ps or (FAR if host else NEAR))
+    return builder.build("racks", **given)

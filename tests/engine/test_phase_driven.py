@@ -2,20 +2,19 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from circuit_racks import FAR, FULL_PS, GBPS, NEAR, PACKETS, racks
+from circuit_racks import FAR, FULL_PS, NEAR, PACKETS, racks
 from engine_runs import DROP_TAIL, NS, US, build, counter, fct_ps, flow_table, run
 from raises_input import mentions, raises_input
 
 from netsim.engine.engine import Engine
 from netsim.model.circuit_times import check_control, check_phases, least_control_ps
-from netsim.model.circuits import Schedule, round_robin_matchings
+from netsim.model.circuits import Schedule
 from netsim.model.fabric import CircuitRules, routing_spec
 from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.model.port_pairs import port_pairs_of
-from netsim.network import NamedRouting, NetworkBuilder, RoutingPolicy, routes_in_slot
+from netsim.network import NamedRouting, RoutingPolicy, routes_in_slot
 
 CONTROL, SWITCHING, SYNC = 10 * US, 3 * US, 500 * NS
 DARK = SWITCHING + SYNC
@@ -84,33 +83,6 @@ def test_undeliverable_flow_blocks_all_later_slots() -> None:
     assert (fct_ps(engine) >= 0).tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("at_circuit_end", ["wait", "drop"])
-def test_timed_schedule_with_the_same_slots_gives_the_same(at_circuit_end: str) -> None:
-    """Random flows in phases over several round-robin matchings."""
-    rng = np.random.Generator(np.random.Philox(3))
-    matchings = round_robin_matchings(4)[[0, 1, 2, 1, 0]].tolist()
-    flows, phases = [], []
-    for phase, row in enumerate(matchings):
-        for a, b in enumerate(row):
-            flows.append((a, b, int(rng.integers(1, SIZE)), int(rng.integers(4 * US, 40 * US))))
-            phases.append(phase)
-    # Flows without a phase are interrupted at any packet.
-    flows += [(0, 1, 20 * SIZE, 4 * US), (2, 0, 20 * SIZE, 4 * US)]
-    phases += [-1, -1]
-    rules = {"at_circuit_end": at_circuit_end, "guard_ps": 100 * NS, "clock_offset_ps": 90 * NS}
-    phased = run(on(phase_driven(matchings), flows, phases, **rules))
-    begins = phased.slot_states().begin_ps
-    lengths = np.diff(begins, append=begins[-1] + 100 * US)
-    times = {"reconfiguration_delay_ps": SWITCHING, "sync_delay_ps": SYNC}
-    timed = racks(Schedule(lengths, matchings, repeats=False, **times))
-    fabric = replace(DROP_TAIL, circuits=CircuitRules(**rules))
-    other = run(build(timed, flow_table(flows), "datagram", fabric, packets=PACKETS, jit=False))
-    assert fct_ps(other).tolist() == fct_ps(phased).tolist()
-    found = [vars(engine.link_counters()) for engine in (other, phased)]
-    assert all((found[0][name] == found[1][name]).all() for name in found[0])
-    assert (counter(phased, "no_circuit_packets") > 0) == (at_circuit_end == "drop")
-
-
 def test_control_delay_below_the_minimum_is_rejected() -> None:
     network = phase_driven(PAIRS)
     rules = CircuitRules(guard_ps=200 * NS, clock_offset_ps=50 * NS)
@@ -162,19 +134,9 @@ TURNS = [[[1, 0, 3, 2], [2, 3, 0, 1]], [[2, 3, 0, 1], [1, 0, 3, 2]]]
 
 def two_switches(policy: RoutingPolicy | None) -> Network:
     """Return racks at two circuit switches that alternately connect the same pairs."""
-    builder = NetworkBuilder()
-    builder.add_hosts(4)
-    tors = builder.add_switches([f"tor{k}" for k in range(4)])
-    for host, tor in enumerate(tors):
-        builder.cable(host, tor, 100 * GBPS, US)
-    for number, matchings in enumerate(TURNS):
-        schedule = Schedule(
-            None, matchings, control_delay_ps=CONTROL, reconfiguration_delay_ps=SWITCHING
-        )
-        switch = builder.add_circuit_switch(f"ocs{number}", schedule)
-        for tor in tors:
-            builder.fiber(tor, switch, 100 * GBPS, FAR)
-    return builder.build("two", policy=policy)
+    times = {"control_delay_ps": CONTROL, "reconfiguration_delay_ps": SWITCHING}
+    schedules = [Schedule(None, matchings, **times) for matchings in TURNS]
+    return racks(*schedules, fiber_ps=FAR, policy=policy)
 
 
 BY_SLOT = RoutingPolicy(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from circuit_racks import FULL_PS, PACKETS, racks
 from engine_runs import (
     DROP_TAIL,
     NS,
@@ -22,18 +23,15 @@ from series_case import equal, reading
 
 from netsim.engine.engine import Engine
 from netsim.errors import RunError
-from netsim.model.fabric import CircuitRules, PacketFormat
+from netsim.model.fabric import CircuitRules
 from netsim.model.network import Network
 from netsim.model.sampling import Sampling
-from netsim.network import NetworkBuilder, Schedule, round_robin_matchings
+from netsim.network import Schedule, round_robin_matchings
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 from netsim.tracing.flow_trace import event_table
 from netsim.tracing.segments import order_trace
 
-GBPS = 10**9
-PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
-FULL_PS = 80 * NS  # serialization time of a 1,000-byte packet at 100 Gbps
 SLOT, DARK = 10 * FULL_PS, FULL_PS
 DUTY = 0.9
 CYCLES, BEFORE = 20, 5  # simulated periods, and how many of them are warm-up
@@ -42,16 +40,8 @@ Flows = list[tuple[int, int, int, int]]
 
 def rotor(n: int) -> Network:
     """Return switches that one rotor connects, with a 100 Gbps host each."""
-    builder = NetworkBuilder()
-    builder.add_hosts(n)
-    edges = builder.add_switches([f"tor{k}" for k in range(n)])
-    circuits = builder.add_circuit_switch(
-        "ocs", Schedule(SLOT, round_robin_matchings(n), reconfiguration_delay_ps=DARK)
-    )
-    for host, edge in enumerate(edges):
-        builder.cable(host, edge, 100 * GBPS, US)
-        builder.fiber(edge, circuits, 100 * GBPS, 300 * NS)
-    return builder.build("rotor")
+    schedule = Schedule(SLOT, round_robin_matchings(n), reconfiguration_delay_ps=DARK)
+    return racks(schedule, fiber_ps=300 * NS)
 
 
 def on(network: Network, flows: Flows, indirect: str, rate: str = "none") -> Engine:
@@ -116,19 +106,7 @@ def test_vlb_carries_half_of_any_traffic() -> None:
 @pytest.mark.parametrize("indirect", ["opportunistic", "vlb"])
 def test_no_packet_crosses_more_than_two_circuits(indirect: str) -> None:
     permutation, uniform = patterns(4, 100)
-    fabric = replace(DROP_TAIL, n_traffic_classes=2, circuits=CircuitRules(indirect=indirect))
-    engine = keep_sent(
-        build(
-            rotor(4),
-            flow_table(permutation + uniform),
-            "datagram",
-            fabric,
-            packets=PACKETS,
-            params={"data_class": 1},
-            jit=False,
-        )
-    )
-    run(engine)
+    engine = run(keep_sent(on(rotor(4), permutation + uniform, indirect)))
     assert (fct_ps(engine) > 0).all()
     ports = range(engine.network.n_ports)
     by_hop = np.bincount(np.concatenate([packets_sent(engine, p)["hops"] for p in ports]))
@@ -164,27 +142,14 @@ def with_everything(indirect: str, **options: Any) -> Engine:
     network, (permutation, uniform) = rotor(6), patterns(6, 60)
     table = flow_table(permutation + uniform)
     rules = CircuitRules(100 * NS, 300 * NS, indirect=indirect)
+    fabric = replace(DROP_TAIL, n_traffic_classes=2, circuits=rules)
     datagram = registry.find("transport", "datagram")
-    return build(
-        network,
-        table,
-        "datagram",
-        replace(DROP_TAIL, n_traffic_classes=2, circuits=rules),
-        params={"data_class": 1},
-        packets=PACKETS,
-        beside=[PluginSpec(datagram, resolve(datagram, {"data_class": 1, "rate": "50Gbps"}))],
-        transport_of_flow=np.arange(len(table)) % 2,
-        sampling=Sampling(
-            US,
-            np.arange(network.n_ports),
-            np.arange(6),
-            np.arange(len(table)),
-            queues=True,
-            sample_budget_bytes=300_000,
-        ),
-        trace=(1, len(table) - 1),
-        **options,
-    )
+    paced = PluginSpec(datagram, resolve(datagram, {"data_class": 1, "rate": "50Gbps"}))
+    things = np.arange(network.n_ports), np.arange(6), np.arange(len(table))
+    sampling = Sampling(US, *things, queues=True, sample_budget_bytes=300_000)
+    options |= {"beside": [paced], "transport_of_flow": np.arange(len(table)) % 2}
+    options |= {"trace": (1, len(table) - 1), "sampling": sampling, "packets": PACKETS}
+    return build(network, table, "datagram", fabric, params={"data_class": 1}, **options)
 
 
 @pytest.mark.parametrize("indirect", ["opportunistic", pytest.param("vlb", marks=pytest.mark.slow)])

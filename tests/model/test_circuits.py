@@ -1,5 +1,6 @@
 """Circuit switches: schedule validation, the days of each pair, and the circuit ports."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import networkx
@@ -65,15 +66,9 @@ def schedules(draw: st.DrawFn) -> Schedule:
         matchings.append(matching)
     dark = draw(st.integers(0, 3)), draw(st.integers(0, 2))
     lengths = [sum(dark) + draw(st.integers(1, 5)) for _ in matchings]
-    return Schedule(
-        lengths,
-        matchings,
-        bidirectional=bidirectional,
-        reconfiguration_delay_ps=dark[0],
-        sync_delay_ps=dark[1],
-        offset_ps=draw(st.integers(0, 9)),
-        repeats=draw(st.booleans()),
-    )
+    times = {"reconfiguration_delay_ps": dark[0], "sync_delay_ps": dark[1]}
+    times |= {"offset_ps": draw(st.integers(0, 9)), "repeats": draw(st.booleans())}
+    return Schedule(lengths, matchings, bidirectional=bidirectional, **times)
 
 
 def lit(schedule: Schedule, pair: tuple[int, int], end_ps: int) -> list[bool]:
@@ -128,11 +123,8 @@ def test_circuit_routes_are_shortest_directed_paths(schedule: Schedule) -> None:
     network = network_with(schedule)
     graph = networkx.DiGraph()
     graph.add_nodes_from(range(schedule.n_ports))
-    slots, ports = np.nonzero(schedule.matchings != NONE)
-    graph.add_edges_from(
-        (int(port), int(schedule.matchings[slot, port]))
-        for slot, port in zip(slots, ports, strict=True)
-    )
+    for matching in schedule.matchings.tolist():
+        graph.add_edges_from((port, to) for port, to in enumerate(matching) if to != NONE)
     for src in graph:
         for dst in graph:
             if network.port_network[src] != network.port_network[dst]:
@@ -161,7 +153,6 @@ def test_flow_between_racks_without_a_static_circuit_is_rejected() -> None:
     port_pairs_of(network, FlowTable([0], [1], 1))
     with raises_input("flow 0", "host 1", "host 2", key="topology") as e:
         port_pairs_of(network, FlowTable([1], [2], 1))
-    assert e.value.key == "topology"
     assert "matching" in str(e.value.hint)
 
 
@@ -255,10 +246,7 @@ def test_circuit_rules_that_leave_no_time_to_send_are_rejected(
     network = network_with(
         Schedule(10 * US, SWAP, reconfiguration_delay_ps=600 * NS, sync_delay_ps=400 * NS)
     )
-    if message is None:
-        check_rules(network, rules, FULL)
-        return
-    with raises_input(message):
+    with nullcontext() if message is None else raises_input(message):
         check_rules(network, rules, FULL)
 
 
@@ -266,11 +254,8 @@ def test_drop_at_circuit_end_requires_a_night_of_one_packet() -> None:
     for night_ps, fits in ((FULL_PS, True), (FULL_PS - 1, False)):
         network = network_with(Schedule(10 * US, SWAP, reconfiguration_delay_ps=night_ps))
         rules = CircuitRules(at_circuit_end="drop")
-        if fits:
+        with nullcontext() if fits else raises_input(key="fabric.circuits.at_circuit_end"):
             check_rules(network, rules, FULL)
-        else:
-            with raises_input(key="fabric.circuits.at_circuit_end"):
-                check_rules(network, rules, FULL)
         check_rules(network, CircuitRules(guard_ps=1, at_circuit_end="drop"), FULL)
         check_rules(network, CircuitRules(), FULL)
 

@@ -212,20 +212,18 @@ def test_advised_routing_cannot_deadlock(tmp_path: Path) -> None:
             return f"{error.key}: {error}"
         return ""
 
-    for keys, named in (
-        (("topology={kind='torus',shape='8x8'}",), {"dateline", "minimal_adaptive"}),
-        (
-            ("topology={kind='slim_fly',q=5}",),
-            {"ecmp_levels", "minimal_adaptive", "valiant", "ugal_l", "ugal_g"},
-        ),
+    vias = {"valiant", "ugal_l", "ugal_g"}
+    for key, named in (
+        ("topology={kind='torus',shape='8x8'}", {"dateline", "minimal_adaptive"}),
+        ("topology={kind='slim_fly',q=5}", {"ecmp_levels", "minimal_adaptive", *vias}),
     ):
-        found = problem(*keys)
+        found = problem(key)
         assert found.startswith("fabric.queue_discipline: "), found
         assert "allow_deadlock" in found
-        assert problem(*keys, "fabric.allow_deadlock=true") == ""
+        assert problem(key, "fabric.allow_deadlock=true") == ""
         assert set(ADVISED.findall(found.partition("routing = ")[2])) == named
         for name in ("dateline", "ecmp_levels", *named):
-            assert (problem(*keys, f"fabric.routing={name}") == "") == (name in named), name
+            assert (problem(key, f"fabric.routing={name}") == "") == (name in named), name
     assert problem("fabric.routing=dateline").startswith("fabric.routing: ")
 
 
@@ -248,20 +246,14 @@ def test_deadlock_free_networks_complete_with_tiny_buffers() -> None:
 def test_routing_with_untraceable_levels_is_rejected(tmp_path: Path) -> None:
     network = topology_of({"kind": "torus", "shape": "4"})
     for body, message in (
-        (
-            "def on_route(env, now, port, out, pkt):\n    set_level(env, pkt, int(pkt.hops) % 2)",
-            "hops",
-        ),
-        (
-            "def choose(env, now, port, pkt, first, n):\n    set_level(env, pkt, 1)\n    return 0",
-            "",
-        ),
-        ("def at_switch(env, now, port, pkt):\n    set_level(env, pkt, 2)", "argument"),
+        ("on_route(env, now, port, out, pkt):\n    set_level(env, pkt, int(pkt.hops) % 2)", "hops"),
+        ("choose(env, now, port, pkt, first, n):\n    set_level(env, pkt, 1)\n    return 0", ""),
+        ("at_switch(env, now, port, pkt):\n    set_level(env, pkt, 2)", "argument"),
     ):
         choose = "def choose(env, now, port, pkt, first, n):\n    return 0\n\n\n"
         head = '"""Mine."""\nfrom netsim.routing import set_level\n\nPARAMS = []\nLEVELS = 2\n\n\n'
         file = tmp_path / "mine.py"
-        file.write_text(head + choose + body + "\n")
+        file.write_text(f"{head}{choose}def {body}\n")
         plugin = registry.find("routing", str(file))
         fabric = fabric_with("lossless", routing=PluginSpec(plugin, {}))
         with raises_input("mine.py", message, "levels"):

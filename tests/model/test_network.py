@@ -22,7 +22,7 @@ from netsim.model.columns import NARROW, find_cycle
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import PLANE_BALANCING
-from netsim.model.routing import COUNT_BITS, TableWriter, Wiring, table_from
+from netsim.model.routing import table_from
 
 ROOT = Path(__file__).parents[2]
 GBPS = 10**9
@@ -89,9 +89,8 @@ def test_ports_are_numbered_by_node_hosts_first(network: Network) -> None:
     ports = np.arange(network.n_ports)
     assert (network.port_peer[network.port_peer] == ports).all()
     assert (network.port_rate_bps == network.port_rate_bps[network.port_peer]).all()
-    assert (np.repeat(np.arange(network.n_nodes), np.diff(network.node_first_port))).tolist() == (
-        network.port_node.tolist()
-    )
+    nodes = np.repeat(np.arange(network.n_nodes), np.diff(network.node_first_port))
+    assert nodes.tolist() == network.port_node.tolist()
     assert (network.node_first_port[: network.n_hosts + 1] == np.arange(network.n_hosts + 1)).all()
     assert network.lookahead_ps == network.port_delay_ps.min() > 0
 
@@ -103,20 +102,6 @@ def test_to_networkx_keeps_names_rates_and_delays() -> None:
     assert graph.nodes[0] == {"kind": "host", "tier": -1, "name": "h0"}
     assert graph.edges[3, 4, 0]["rate_bps"] == 400 * GBPS
     assert graph.edges[2, 4, 0]["delay_ps"] == (US + 300_000, US)
-
-
-def test_routing_function_replaces_shortest_paths() -> None:
-    def last_uplink_only(_: Wiring):
-        writer = TableWriter()
-        route = np.array([[0, writer.entry(np.array([3]))], [writer.entry(np.array([2])), 0]])
-        return writer.table(route)
-
-    builder = NetworkBuilder()
-    builder.add_hosts(3)
-    a, b = builder.add_switch("a"), builder.add_switch("b")
-    for ends in ((0, a), (a, b), (a, 1), (2, b), (b, a)):
-        builder.cable(*ends, GBPS, US)
-    assert builder.build("x", routing=last_uplink_only).path(0, 2) == [0, 6, 8]
 
 
 def test_ring_example_of_the_guide_routes_clockwise() -> None:
@@ -138,15 +123,6 @@ def test_ring_example_of_the_guide_routes_clockwise() -> None:
     assert sorted(set(down.route.tolist())) == [-1, 0]
     with raises_input("switch 0", "wcmp"):
         table_from(wiring, lambda switch, _: np.repeat(wiring.fabric_ports(switch), 2))
-
-
-def test_equal_candidate_lists_are_stored_once() -> None:
-    writer = TableWriter()
-    first = writer.entry(np.array([1, 2]))
-    second = writer.entry(np.array([4]))
-    assert writer.entry(np.array([1, 2])) == first == 2
-    assert second == 2 << COUNT_BITS | 1
-    assert writer.table(np.array([first])).route_ports.tolist() == [1, 2, 4]
 
 
 def broken(*cables: tuple[int, int], rate: int = GBPS, delay: int = US) -> NetworkBuilder:
@@ -349,9 +325,8 @@ def test_symmetric_ecmp_rejects_per_end_plane_choice() -> None:
         if way in ("hash", "entropy"):
             check_symmetric(several, way)
         else:
-            with raises_input(way, key="fabric.plane_balancing") as caught:
+            with raises_input(way, key="fabric.plane_balancing"):
                 check_symmetric(several, way)
-            assert caught.value.key == "fabric.plane_balancing"
         check_symmetric(two_nics_of_a_port(), way)
 
 

@@ -110,22 +110,6 @@ def test_relayed_messages_are_split_into_chunks_per_segment() -> None:
         assert set(made.flows.dst[two].tolist()) == {int(load.flows.dst[message])}
 
 
-def random_load(rng: random.Random, n_hosts: int, wait: bool) -> Workload:
-    """Draw flows; some wait for flows delivered at their source host or at any host."""
-    n = rng.randint(1, 8)
-    rows, after = [], []
-    for f in range(n):
-        waits = [g for g in range(f) if rng.random() < 0.4] if wait else []
-        src = int(rows[waits[0]][1]) if waits and rng.random() < 0.7 else rng.randrange(n_hosts)
-        waits = [g for g in waits if rows[g][1] == src] if rng.random() < 0.7 else waits
-        dst = rng.choice([h for h in range(n_hosts) if h != src])
-        rows.append((src, dst, rng.randint(1, 40_000), rng.choice((0, rng.randint(1, 9 * US)))))
-        after.append(waits)
-    flows = FlowTable(*(np.array(column) for column in zip(*rows, strict=True)))
-    flows.set_dependencies(after)
-    return Workload(flows)
-
-
 @pytest.mark.parametrize("done_when", ["sent", "acked"])
 def test_tasks_wait_for_relayed_messages(done_when: str) -> None:
     # Host 0 computes and sends to host 4 on another rail; 4 computes once it has everything.

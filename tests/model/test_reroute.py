@@ -65,6 +65,7 @@ def test_rerouted_tables_are_shortest_paths_of_the_remaining_links(
     converge = converge[: network.n_switches]
     routes = faults_with_routes(network, faults, converge).routes
     assert routes is not None
+    peer_switch = (network.port_node[network.port_peer] - network.n_hosts).tolist()
     for time in data.draw(st.lists(st.integers(0, 150), min_size=1, max_size=3)):
         for switch in range(network.n_switches):
             then = time - converge[switch]
@@ -72,27 +73,20 @@ def test_rerouted_tables_are_shortest_paths_of_the_remaining_links(
             graph = nx.DiGraph()
             graph.add_nodes_from(range(network.n_switches))
             for port in set(fabric) - dead:
-                near = int(network.port_node[port]) - network.n_hosts
-                far = int(network.port_node[network.port_peer[port]]) - network.n_hosts
-                if far >= 0:
-                    graph.add_edge(far, near)  # reversed: toward the destination
-            first = int(network.node_first_port[network.n_hosts + switch])
+                if peer_switch[port] >= 0:  # reversed: toward the destination
+                    near = int(network.port_node[port]) - network.n_hosts
+                    graph.add_edge(peer_switch[port], near)
+            first, end = network.node_first_port[network.n_hosts + switch :][:2].tolist()
             for group, edge in enumerate(network.edge_switch.tolist()):
                 far_from = nx.single_source_shortest_path_length(graph, edge)
                 expected = None
                 if switch in far_from:
                     expected = [
                         port - first
-                        for port in range(
-                            first, int(network.node_first_port[network.n_hosts + switch + 1])
-                        )
+                        for port in range(first, end)
                         if port not in dead
-                        and (
-                            peer := int(network.port_node[network.port_peer[port]])
-                            - network.n_hosts
-                        )
-                        >= 0
-                        and far_from.get(peer, -2) == far_from[switch] - 1
+                        and peer_switch[port] >= 0
+                        and far_from.get(peer_switch[port], -2) == far_from[switch] - 1
                     ]
                 assert candidates(routes, switch, group, time) == expected
 

@@ -173,17 +173,10 @@ def test_combined_tables_keep_the_routes_of_each_table(
     network: Network, data: st.DataObject
 ) -> None:
     """Compare every entry of the combined table with two tables over random ports."""
-    chosen = [
-        np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
-        for n in (network.n_ports,) * 2
-    ]
-    policy = RoutingPolicy(
-        [
-            NamedRouting("a", only(chosen[0])),
-            NamedRouting("b", only(chosen[1])),
-            NamedRouting("all"),
-        ]
-    )
+    some = st.lists(st.booleans(), min_size=network.n_ports, max_size=network.n_ports)
+    chosen = [np.array(data.draw(some)) for _ in range(2)]
+    named = [NamedRouting(name, only(ports)) for name, ports in zip("ab", chosen, strict=True)]
+    policy = RoutingPolicy([*named, NamedRouting("all")])
     joined = policy(network.wiring())
     first = np.append(network.wiring().route_first, network.wiring().n_entries)
     for number, one in enumerate([*map(only, chosen), shortest_paths]):

@@ -87,12 +87,10 @@ def test_joined_workloads_renumber_flows_tasks_and_streams() -> None:
 
 def plan() -> ServingPlan:
     """Two prefill instances of two hosts, a decode instance of three, two requests."""
+    roles, hosts = np.array([PREFILL, PREFILL, DECODE], np.int8), [8, 9, 4, 5, 1, 2, 3]
+    instances = ServingInstances(roles, np.array([0, 2, 4, 7]), np.array(hosts, np.int32))
     return ServingPlan(
-        instances=ServingInstances(
-            np.array([PREFILL, PREFILL, DECODE], np.int8),
-            np.array([0, 2, 4, 7]),
-            np.array([8, 9, 4, 5, 1, 2, 3], np.int32),
-        ),
+        instances=instances,
         requests=Requests(np.array([0, 5]), np.array([10, 20]), np.array([3, 1])),
         prefill_instance=np.array([0, 1], np.int32),
         decode_instance=np.array([2, -1], np.int32),

@@ -2,20 +2,17 @@
 
 import numpy as np
 import pytest
+from circuit_racks import racks
 from engine_runs import DROP_TAIL, build, counter, fct_ps, flow_table, run
-from hybrids import FIBER, GBPS, TO_RACK, US, opera
-from hypothesis import given
-from hypothesis import strategies as st
+from hybrids import FIBER, TO_RACK, US, opera
 from raises_input import raises_input
 
-from netsim.engine.kernels.fields import Ps
-from netsim.engine.kernels.routing import slot_of_routes
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFault, combine, follow_failures
 from netsim.model.network import Network
 from netsim.model.routing import NO_ROUTE
 from netsim.model.routing_policy import CompactSlotTables
-from netsim.network import Expander, NamedRouting, NetworkBuilder, RoutingPolicy, Schedule
+from netsim.network import Expander, NamedRouting, RoutingPolicy, Schedule
 
 PACKETS = PacketFormat(payload_bytes=936, header_bytes=64, control_bytes=64)
 FULL_PS = 80_000
@@ -116,39 +113,6 @@ def test_large_flows_wait_for_a_circuit_and_small_ones_do_not(network: Network) 
     assert sent >= -(-(10**6) // 936)
 
 
-class SlotFields:
-    """The engine fields that slot_of_routes reads: slots of 3, 1 and 7 ps."""
-
-    slot_ends = np.array([3, 4, 11])
-
-    def __init__(self, offset_ps: int) -> None:
-        self.slots_from = offset_ps % 11 - 11
-
-
-@given(st.integers(0, 10**9), st.integers(0, 200))
-def test_slot_of_routes_matches_the_slot_at_each_time(at_ps: int, offset_ps: int) -> None:
-    slots = [0, 0, 0, 1, 2, 2, 2, 2, 2, 2, 2]
-    found = slot_of_routes(SlotFields(offset_ps), Ps(at_ps))  # type: ignore[arg-type]
-    assert found == slots[(at_ps - offset_ps) % 11]
-
-
-def of(*schedules: Schedule, drain_ps: int = 0) -> Network:
-    """Build racks of one host on circuit switches with these schedules and an expander table."""
-    builder = NetworkBuilder()
-    racks = schedules[0].n_ports
-    builder.add_hosts(racks)
-    tors = builder.add_switches([f"tor{k}" for k in range(racks)])
-    for host, tor in enumerate(tors):
-        builder.cable(host, tor, 100 * GBPS, US)
-    for number, schedule in enumerate(schedules):
-        one = builder.add_circuit_switch(f"ocs{number}", schedule)
-        for tor in tors:
-            builder.fiber(tor, one, 100 * GBPS, US)
-    return builder.build(
-        "few", policy=RoutingPolicy([NamedRouting("expander", Expander(drain_ps))])
-    )
-
-
 def test_invalid_expander_schedules_are_rejected() -> None:
     for schedules, message in [
         ([Schedule(US, [[1, 0, 2], [0, 2, 1]])], "circuit"),
@@ -156,7 +120,7 @@ def test_invalid_expander_schedules_are_rejected() -> None:
         ([Schedule(n, [[1, 0, 2], [0, 2, 1]]) for n in (US + 3, US + 1, US)], "20,000"),
     ]:
         with raises_input(message):
-            of(*schedules)
+            racks(*schedules, policy=RoutingPolicy([NamedRouting("expander", Expander(0))]))
 
 
 def test_second_time_slotted_table_is_rejected() -> None:
