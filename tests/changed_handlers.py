@@ -56,7 +56,6 @@ def on_host_timer(env, now, k):
     pass
 '''
 FLOWS = [(0, 4, 40_000, 0), (1, 5, 40_000, 0), (4, 0, 40_000, 0)]
-N_PACKETS = 10
 
 
 def engine(tmp_path: Path, *changes: tuple[str, str], **options: Any) -> Engine:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from engine_runs import NARROW, keep_sent, packets_sent
 from network_case import network_of, routes_of
-from reference.model import Case
+from reference.model import Case, Counters
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF, RUNNING
@@ -282,33 +282,13 @@ def slot_begins(engine: Engine, end_ps: int) -> list[int]:
     return [begin for begin in begins if 0 <= begin < end_ps]
 
 
-COUNTERS = {
-    "bytes": "sent_bytes",
-    "packets": "sent_packets",
-    "drops": "drops",
-    "drop_bytes": "drop_bytes",
-    "trims": "trims",
-    "ecn_marks": "ecn_marks",
-    "max_queue_bytes": "max_queue_bytes",
-    "pfc_pauses_sent": "pfc_pauses",
-    "paused_ps": "paused_ps",
-    "lost": "lost_packets",
-    "lost_bytes": "lost_bytes",
-    "no_circuit_drops": "no_circuit_packets",
-    "no_circuit_bytes": "no_circuit_bytes",
-    "unroutable": "unroutable_packets",
-    "unroutable_bytes": "unroutable_bytes",
-}
-"""The reference's counter names -> the engine's."""
-
-
 def counters_of(engine: Engine, end_ps: int) -> list[dict[str, int]]:
     """Return the counters of every port and class; ongoing pauses count up to ``end_ps``."""
     links, classes = engine.link_counters(), engine.fabric.n_link_classes
     paused = engine.paused_classes()
     counters = []
     for i in range(engine.network.n_ports * classes):
-        found = {name: int(getattr(links, field)[i]) for name, field in COUNTERS.items()}
+        found = {field.name: int(getattr(links, field.name)[i]) for field in fields(Counters)}
         if int(paused[i // classes]) >> i % classes & 1:
             found["paused_ps"] -= engine.now_ps - end_ps
         counters.append(found)

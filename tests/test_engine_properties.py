@@ -30,7 +30,7 @@ from netsim.model.network import Network
 from netsim.plugins import registry
 
 RATES = ("10Gbps", "40Gbps", "100Gbps", "400Gbps")
-EXAMPLES = 40
+EXAMPLES = 25
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@ def test_random_runs_match_the_reference(tmp_path: Path) -> None:
 
 
 def test_all_reduces_in_packets_match_the_reference(tmp_path: Path) -> None:
-    for seed in range(8):
+    for seed in range(6):
         check(seed, tmp_path, packets=True)
 
 

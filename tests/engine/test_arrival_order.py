@@ -13,8 +13,8 @@ from engine_runs import PACKET, build, fabric_with
 from engine_runs import run as run_all
 from reference.model import Departure
 from reference.small import FULL, NS, PAYLOAD, case, fabric, star
+from small_networks import rails
 
-from netsim.model.builder import NetworkBuilder
 from netsim.model.flows import FlowTable
 
 LONG = 240  # packets of each sender; buffers are full for most of the run
@@ -69,15 +69,13 @@ def test_two_senders_alternate_in_an_order_that_the_seed_decides() -> None:
 @pytest.mark.parametrize("n", [2, 4, 8])
 def test_long_streams_lose_equally_within_one_percent(n: int) -> None:
     """Both with drop-tail queues and with trimming, which decides at random."""
-    builder = NetworkBuilder()
-    hosts = np.array(builder.add_hosts(n + 1))
-    builder.cables(hosts, np.full(n + 1, builder.add_switch("s")), 100 * 10**9, 5 * NS)
+    network = rails(n + 1, [100], 5 * NS)
     size = 512 << 20
     flows = FlowTable(np.arange(n), np.full(n, n), np.full(n, size))
     trim = {"n_traffic_classes": 2, "header_queue_bytes": 10**6}
     for model, given in (("drop_tail", {}), ("trim", trim)):
         queues = fabric_with(model, queue_bytes=35 * PACKET, **given)
         params = {"data_class": int(model == "trim")}
-        engine = build(builder.build("star"), flows, "datagram", queues, params=params)
+        engine = build(network, flows, "datagram", queues, params=params)
         lost = size - run_all(engine).flow_states().received_bytes
         assert np.ptp(lost) < 0.01 * np.mean(lost)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from changed_handlers import FLOWS, N_PACKETS, after, engine, in_handler
+from changed_handlers import after, engine, in_handler
 from engine_runs import run
 from raises_input import raises
 
@@ -52,18 +52,6 @@ def test_broken_rule_ends_the_run_and_names_the_handler(tmp_path: Path) -> None:
         assert f"mine.py: {message}" in str(raised.value)
 
 
-def test_control_packets_may_have_any_valid_size(tmp_path: Path) -> None:
-    for size in [64, 84, 4160]:
-        one = run(engine(tmp_path, after(SEND, f"ack.size_bytes = {size}")))
-        assert one.counts.finished == len(FLOWS)
-        found = one.conservation()
-        assert found.bytes.sent == found.bytes.received
-        links = one.link_counters()
-        data = int(one.flow_states().received_bytes.sum()) + 64 * N_PACKETS * len(FLOWS)
-        acks = size * N_PACKETS * len(FLOWS)
-        assert int(links.sent_bytes[: one.network.n_hosts].sum()) == data + acks
-
-
 @pytest.mark.parametrize("handler", ["on_timer", "on_host_timer"])
 def test_timers_set_to_now_forever_end_the_run(tmp_path: Path, handler: str) -> None:
     again = {
@@ -82,27 +70,3 @@ def test_many_timers_at_one_instant_are_not_a_loop(tmp_path: Path) -> None:
     one = engine(tmp_path, change, flows=flows)
     one.advance(3, 10**12)
     assert int(one.flow_states().sent_packets.sum()) > 0
-
-
-class TestRetransmits:
-    """`retransmits` counts data packets whose number was sent before, in any order."""
-
-    @staticmethod
-    def retransmits(tmp_path: Path, numbers: str, n: int) -> list[int]:
-        until = "return now if tx.next_seq < "
-        changes = (until + "tx.n_packets", until + str(n)), (SEQ + "\n", f"pkt.seq = {numbers}\n")
-        one = engine(tmp_path, *changes, flows=FLOWS[:1])
-        one.advance(1000, 10**9)
-        assert int(one.flow_states().sent_packets[0]) == n
-        return list(one.flow_states().retransmits)
-
-    def test_numbers_in_reverse_count_none(self, tmp_path: Path) -> None:
-        assert self.retransmits(tmp_path, "tx.n_packets - 1 - tx.next_seq", N_PACKETS) == [0]
-
-    def test_second_pass_in_reverse_counts_all(self, tmp_path: Path) -> None:
-        numbers = "tx.n_packets - 1 - tx.next_seq % tx.n_packets"
-        assert self.retransmits(tmp_path, numbers, 2 * N_PACKETS) == [N_PACKETS]
-
-    def test_second_pass_counts_the_numbers_sent_before(self, tmp_path: Path) -> None:
-        """5 to 9, then 0 to 9: five are retransmits."""
-        assert self.retransmits(tmp_path, "(tx.next_seq + 5) % 10", 15) == [5]

@@ -1,8 +1,6 @@
 """Circuits against closed forms: waiting times, packets per day, and losses at circuit ends."""
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +9,6 @@ from engine_runs import DROP_TAIL, LOSSLESS, NS, US, build, counter, fct_ps, flo
 from raises_input import raises_input
 
 from netsim.engine.engine import Engine
-from netsim.engine.kernels.fields import Ps
-from netsim.engine.kernels.layout import INF
-from netsim.engine.kernels.links import next_day
 from netsim.model.circuits import NONE
 from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.ideal import ideal_times
@@ -148,22 +143,3 @@ def test_lossless_fabric_is_rejected() -> None:
     fabric: Fabric = LOSSLESS
     with raises_input("circuit", key="fabric.queue_discipline"):
         build(rotor(), flow_table([(0, 1, 936, 0)]), "roce", fabric, jit=False)
-
-
-def test_next_day_is_the_first_that_ends_later() -> None:
-    rng = np.random.Generator(np.random.Philox(4))
-    for _ in range(20):
-        ends = np.sort(rng.choice(40, 2 * int(rng.integers(1, 5)), replace=False)) - 10
-        days = ends.reshape(-1, 2)
-        period = int(days[-1, 1] - days[0, 0] + rng.integers(0, 5))
-        links: Any = SimpleNamespace(days=np.concatenate([[[7, 8]], days]))
-        for now in range(-60, 120):
-            found = next_day(links, 1, 1 + len(days), Ps(period), Ps(now))
-            later = [
-                (begin + k * period, end + k * period)
-                for k in range((now - 80) // period, (now + 80) // period + 1)
-                for begin, end in days.tolist()
-                if end + k * period > now
-            ]
-            assert found == min(later, key=lambda day: day[1])
-    assert next_day(links, 1, 1, Ps(5), Ps(0)) == (INF, INF)

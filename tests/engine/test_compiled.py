@@ -55,14 +55,9 @@ def random_flows(network: Network, rng: np.random.Generator, n: int, most_bytes:
 def tight(fabric: Fabric, rng: np.random.Generator) -> Fabric:
     """Return the fabric with small buffers of random size, which share its compiled code."""
     packets = int(rng.integers(2, 9)) * PACKET
-    return changed(
-        fabric,
-        queue_bytes=packets,
-        header_queue_bytes=int(rng.integers(1, 50)) * 64,
-        xoff_bytes=packets,
-        xon_bytes=packets // 2,
-        headroom_bytes=int(rng.choice((PACKET, 10**6))),
-    )
+    queues = {"queue_bytes": packets, "header_queue_bytes": int(rng.integers(1, 50)) * 64}
+    pauses = {"xoff_bytes": packets, "xon_bytes": packets // 2}
+    return changed(fabric, **queues, **pauses, headroom_bytes=int(rng.choice((PACKET, 10**6))))
 
 
 @pytest.mark.parametrize("kind", [*QUICK, *LONG])

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 from engine_runs import LOSSLESS, NS, PACKET, build, fabric_with, resolve
 from engine_runs import run as run_all
-from numpy.typing import NDArray
+from small_networks import rails
 
 import netsim.conformance.templates
-from netsim.engine.engine import Engine
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import Ecn
 from netsim.model.flows import FlowTable
-from netsim.model.network import Network
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 from netsim.reports.flows import locked_senders
@@ -25,18 +23,14 @@ PACKET_PS = 80 * PACKET
 
 SEEDS = 16
 
+TRIM = {"n_traffic_classes": 2, "queue_bytes": 8 * PACKET, "header_queue_bytes": 10**6}
+MARK = {"xoff_bytes": 100 * PACKET, "xon_bytes": 90 * PACKET}
 FABRICS = {
-    "ndp": fabric_with(
-        "trim", n_traffic_classes=2, queue_bytes=8 * PACKET, header_queue_bytes=10**6
-    ),
+    "ndp": fabric_with("trim", **TRIM),
     "expresspass": fabric_with("credit_shaper", routing="ecmp_symmetric", n_traffic_classes=2),
     "roce": LOSSLESS,
     "dcqcn": fabric_with(
-        "lossless",
-        n_traffic_classes=3,
-        xoff_bytes=100 * PACKET,
-        xon_bytes=90 * PACKET,
-        ecn=Ecn(10 * PACKET, 40 * PACKET, 0.2, "dequeue"),
+        "lossless", n_traffic_classes=3, ecn=Ecn(10 * PACKET, 40 * PACKET, 0.2, "dequeue"), **MARK
     ),
     "homa": fabric_with(n_traffic_classes=8, queue_bytes=10**8),
 }
@@ -75,28 +69,16 @@ def test_equal_flows_lose_equally_with_host_jitter(
     assert ("host_jitter" in note) == (np.ptp(lost) > 0.1) == (src == (0, 0) or starts != (0, 0))
 
 
-def star(n_hosts: int, ports: int = 1) -> Network:
-    """All hosts on one switch, or on one switch per port."""
-    builder = NetworkBuilder()
-    hosts = np.array(builder.add_hosts(n_hosts))
-    for k in range(ports):
-        builder.cables(hosts, np.full(n_hosts, builder.add_switch(f"s{k}")), 100 * 10**9, 500 * NS)
-    return builder.build("star")
-
-
-def done_ps(engine: Engine) -> NDArray[np.int64]:
-    done: NDArray[np.int64] = run_all(engine).flow_states().done_ps
-    assert (done > 0).all()
-    return done
-
-
 def test_either_of_two_senders_finishes_first_equally_often() -> None:
     """Also if messages are served one by one. Bound: three standard deviations of 16 coins."""
+    network = rails(3, [100], 500 * NS)
     for transport, fabric in FABRICS.items():
         flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, 4 * 4096))
         leads = []
         for seed in range(SEEDS):
-            done = done_ps(build(star(3), flows, transport, fabric, seed=seed, jit=False))
+            engine = run_all(build(network, flows, transport, fabric, seed=seed, jit=False))
+            done = engine.flow_states().done_ps
+            assert (done > 0).all()
             leads.append(int(done[1] - done[0]))
         first = sum(lead > 0 for lead in leads)
         assert SEEDS // 2 - 6 <= first <= SEEDS // 2 + 6
@@ -111,9 +93,8 @@ def test_round_robin_classes_are_at_most_one_packet_apart() -> None:
     fabric = fabric_with(drr, queue_bytes=20 * PACKET, quantum_bytes=PACKET, n_traffic_classes=8)
     flows = FlowTable(np.arange(n), np.full(n, n), np.full(n, 3 * PACKETS * 4096))
     mixed = {"beside": others, "transport_of_flow": np.arange(n)}
-    got = run_all(
-        build(star(n + 1), flows, "datagram", fabric, jit=False, **mixed), 3 * PACKETS * PACKET_PS
-    )
+    one = build(rails(n + 1, [100], 500 * NS), flows, "datagram", fabric, jit=False, **mixed)
+    got = run_all(one, 3 * PACKETS * PACKET_PS)
     packets = got.flow_states().received_bytes // 4096
     assert packets.min() > PACKETS // 2
     assert np.ptp(packets) <= 1

@@ -24,27 +24,6 @@ def use(name: str, **params: object) -> PluginSpec:
     return PluginSpec(plugin, resolve(plugin, params))
 
 
-def mixed(flows: list[tuple[int, int, int, int]], classes: list[int], *, jit: bool = False):
-    return run(
-        build(
-            NETWORK,
-            flow_table(flows),
-            "ndp",
-            TRIM,
-            beside=[use("roce", data_class=1)],
-            transport_of_flow=np.array(classes),
-            jit=jit,
-        )
-    )
-
-
-def test_flows_on_separate_links_behave_as_in_separate_runs():
-    together = fct_ps(mixed(APART, [0, 1]))
-    ndp = run(build(NETWORK, flow_table(APART[:1]), "ndp", TRIM, jit=False))
-    roce = build(NETWORK, flow_table(APART[1:]), "roce", TRIM, params={"data_class": 1}, jit=False)
-    assert together.tolist() == [fct_ps(ndp)[0], fct_ps(run(roce))[0]]
-
-
 def alone(name: str, flow: tuple[int, int, int, int]) -> int:
     return int(fct_ps(run(build(NETWORK, flow_table([flow]), name, TRIM, jit=False)))[0])
 
@@ -52,16 +31,8 @@ def alone(name: str, flow: tuple[int, int, int, int]) -> int:
 def test_fields_of_the_same_name_are_kept_apart():
     """State of flows with another type, packet fields that both use, and host state."""
     for names in (("nscc", "swift"), ("bbr", "cubic"), ("ndp", "ndp"), ("smartt", "nscc")):
-        both = build(
-            NETWORK,
-            flow_table(APART),
-            names[0],
-            TRIM,
-            beside=[use(names[1])],
-            transport_of_flow=np.array([0, 1]),
-            jit=False,
-            trace=(1,),
-        )
+        given = {"beside": [use(names[1])], "transport_of_flow": np.array([0, 1]), "trace": (1,)}
+        both = build(NETWORK, flow_table(APART), names[0], TRIM, jit=False, **given)
         own = [alone(name, flow) for name, flow in zip(names, APART, strict=True)]
         assert fct_ps(run(both)).tolist() == own
     # A trace uses the transport's own field names: NSCC's integer window next to SMaRTT's.
@@ -75,18 +46,9 @@ def test_fields_of_the_same_name_are_kept_apart():
 
 def test_same_transport_may_run_twice_with_other_parameters():
     """roce has no host state, so a run may contain it twice."""
-    engine = run(
-        build(
-            NETWORK,
-            flow_table(APART),
-            "roce",
-            TRIM,
-            params={"data_class": 1, "ack_every": 1},
-            beside=[use("roce", data_class=1, ack_every=4)],
-            transport_of_flow=np.array([0, 1]),
-            jit=False,
-        )
-    )
+    given = {"beside": [use("roce", data_class=1, ack_every=4)], "jit": False}
+    given |= {"params": {"data_class": 1, "ack_every": 1}, "transport_of_flow": np.array([0, 1])}
+    engine = run(build(NETWORK, flow_table(APART), "roce", TRIM, **given))
     received = np.asarray(engine.state.hosts.nics["received_packets"])
     assert received[0] == 49  # 200,000 bytes are 49 packets
     assert received[4] == 74 // 4 + 1

@@ -89,35 +89,6 @@ def test_run_ends_without_tasks_that_are_never_started(tmp_path: Path) -> None:
     assert one.counts.delivered == 0
 
 
-def test_task_may_run_again_with_another_duration(tmp_path: Path) -> None:
-    text = body(
-        "on_task",
-        "if task.index == 1 and task.runs < 4:",
-        "    set_duration(env, task, 1000 * task.runs)",
-        "    start(env, now, task)",
-    )
-    load = load_of(tmp_path, text, [0, 3])
-    assert load.tasks is not None
-    load.tasks.wait_for([[], [], [1], [], [], []])
-    one = engine(star(2), load)
-    assert done(one) == DONE
-    states = one.task_states()
-    assert states.runs[1] == 4
-    assert states.busy_ps[1] == 1000 + 1000 + 2000 + 3000
-    assert (states.start_ps[1], states.end_ps[1]) == (0, 7000)
-    # Dependent tasks and its stream were released after its first run.
-    assert states.start_ps[2] == 1000
-
-
-def test_deferred_task_also_waits_for_its_dependencies(tmp_path: Path) -> None:
-    load = load_of(tmp_path, body("on_begin", "start(env, now, task_at(env, 3))"), [3])
-    assert load.tasks is not None
-    load.tasks.wait_for([[], [], [], [2], [], []])
-    one = engine(star(2), load)
-    assert done(one) == DONE
-    assert one.task_states().start_ps[3] == 3000  # the second in its stream
-
-
 def test_fields_start_with_the_values_of_the_workload(tmp_path: Path) -> None:
     text = "\nTASK_STATE = ('weight', ('share', float), ('three', 3))\n" + body("on_begin", "pass")
     state = {"weight": np.arange(6), "share": 0.5, "three": np.arange(18).reshape(6, 3)}

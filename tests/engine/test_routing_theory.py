@@ -300,20 +300,14 @@ def test_state_is_independent_of_windows_and_interruptions(
     tmp_path: Path, text: str, fabric: Fabric | None
 ) -> None:
     whole = run(engine(tmp_path, text, fabric))
-    states = [whole]
-    states.append(run(engine(tmp_path, text, fabric, window_ps=300_000)))
+    states = [whole, run(engine(tmp_path, text, fabric, window_ps=300_000))]
     begun = run(engine(tmp_path, text, fabric), 12 * US)
     resumed = engine(tmp_path, text, fabric)
     resumed.restore(begun.snapshot())
     states.append(run(resumed))
     assert len({one.digest() for one in states}) == 1
-    names = (
-        "routing_ports",
-        "routers",
-        "flow_rows",
-        *(["published"] if text is COUPLED_PORTS else []),
-    )
-    for name in names:
+    names = ["routing_ports", "routers", "flow_rows"]
+    for name in [*names, "published"] if text is COUPLED_PORTS else names:
         kept = [np.asarray(getattr(one.state.links, name)).tobytes() for one in states]
         assert any(kept[0])
         assert len(set(kept)) == 1

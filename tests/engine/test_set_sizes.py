@@ -79,12 +79,8 @@ def load_of(folder: Path, wanted: np.ndarray, listed: np.ndarray) -> Workload:
     pairs = np.array([(a, b) for a in range(N_HOSTS) for b in range(N_HOSTS) if a != b])
     src, dst = pairs.T
     flow, n = np.arange(src.size), src.size
-    tasks = TaskTable(
-        np.repeat([SEND, RECEIVE], n),
-        np.concatenate([src, dst]),
-        flow=np.concatenate([flow, flow]),
-        deferred=np.repeat([True, False], n),
-    )
+    given = {"flow": np.concatenate([flow, flow]), "deferred": np.repeat([True, False], n)}
+    tasks = TaskTable(np.repeat([SEND, RECEIVE], n), np.concatenate([src, dst]), **given)
     state = {"wanted": np.concatenate([wanted, wanted])}
     load = Workload(FlowTable(src, dst, listed), tasks, state, log_rows=100)
     load = load.with_program(PluginSpec(plugin, {}), N_HOSTS)
@@ -97,17 +93,9 @@ def done(transport: str | Path, load: Workload, **options: Any) -> Engine:
     testbed, packets = Testbed.of(transport), PacketFormat()
     network = fat_tree(2, 2, "100Gbps")
     fabric, of_ports = settle_sizes(testbed.fabric({}, network), network, packets)
-    simulation = Simulation(
-        network,
-        load.flows,
-        fabric,
-        packets,
-        (PluginSpec(testbed.plugin, testbed.params),),
-        seed=1,
-        tasks=load.tasks,
-        program=load.program,
-        sizes=of_ports,
-    )
+    uses = (PluginSpec(testbed.plugin, testbed.params),)
+    given = {"tasks": load.tasks, "program": load.program, "sizes": of_ports}
+    simulation = Simulation(network, load.flows, fabric, packets, uses, seed=1, **given)
     engine = Engine(simulation, Options(**options))
     while (status := engine.advance(1000, INF, stop_when_done=True)) == RUNNING:
         pass
@@ -165,12 +153,7 @@ def build_packet(env, now, tx, pkt):
 
 
 def test_transport_whose_setup_reads_sizes_is_rejected(tmp_path: Path) -> None:
-    for value in [
-        "tx.n_packets",
-        "rx.size_bytes",
-        "longest(rx)",
-        "packet_payload_bytes(env, tx, 0)",
-    ]:
+    for value in "tx.n_packets", "rx.size_bytes", "longest(rx)", "packet_payload_bytes(env, tx, 0)":
         (tmp_path / "helpers.py").write_text("def longest(side):\n    return side.n_packets\n")
         file = tmp_path / "early.py"
         file.write_text(SETUP.format(value=value))

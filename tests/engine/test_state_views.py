@@ -69,6 +69,8 @@ def test_counts_follow_the_progress_of_a_run() -> None:
     links = one.link_counters()
     assert one.counts.hops == links.sent_packets.sum()
     assert before.hops == 0
+    links.sent_packets[:] = 0
+    assert one.link_counters().sent_packets.any()  # the counters were a copy
 
 
 def test_flow_states_are_live_and_read_only() -> None:
@@ -92,41 +94,6 @@ def test_flow_states_are_live_and_read_only() -> None:
     for column in vars(states).values():
         with raises(ValueError):
             column[0] = 1
-
-
-def test_link_counters_count_packets_and_drops() -> None:
-    """Three hosts send to one at once, so that the last link's queue overflows."""
-    one = run(engine("datagram", fabric_with(queue_bytes=5 * PACKET)))
-    links = one.link_counters()
-    (last,) = np.flatnonzero(NETWORK.port_peer == 3)  # the port toward host 3
-    assert links.sent_packets[:3].tolist() == [10, 10, 10]
-    assert links.sent_bytes[:3].tolist() == [10 * PACKET] * 3
-    assert links.drops.sum() == links.drops[last] > 5
-    assert links.drop_bytes[last] == PACKET * links.drops[last]
-    assert links.sent_packets[last] == 30 - links.drops[last]
-    assert 4 * PACKET < links.max_queue_bytes[last] <= 5 * PACKET
-    assert not any(
-        (links.trims.any(), links.ecn_marks.any(), links.pfc_pauses.any(), links.paused_ps.any())
-    )
-    links.drops[last] = 0
-    assert one.link_counters().drops[last] > 0  # the counters were a copy
-
-
-def test_pauses_are_counted_at_the_paused_port() -> None:
-    """The last switch sends pauses; paused time is counted at the paused port, up to now."""
-    fabric = fabric_with("lossless", xoff_bytes=3 * PACKET, xon_bytes=2 * PACKET)
-    one = engine("roce", fabric)
-    longest = 0
-    while one.advance(1, LONG_PS) is Status.RUNNING:
-        paused = np.flatnonzero(one.paused_classes())
-        paused_ps = one.link_counters().paused_ps
-        assert (paused_ps[paused] > 0).all()
-        longest = max(longest, len(paused))
-    assert longest > 0
-    links = one.link_counters()
-    asked = np.flatnonzero(links.pfc_pauses)
-    assert set(np.flatnonzero(links.paused_ps)) <= set(NETWORK.port_peer[asked].tolist())
-    assert not one.paused_classes().any()
 
 
 def test_packets_and_bytes_are_conserved_at_any_time() -> None:

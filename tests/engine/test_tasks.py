@@ -13,7 +13,7 @@ from traffic_cases import made, star
 
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.layout import INF
-from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, FlowTable, TaskTable, Workload
+from netsim.flows import RECEIVE, SEND, FlowTable, TaskTable, Workload
 from netsim.model.fabric import Ecn, routing_spec
 from netsim.model.flows import TrafficContext
 from netsim.model.network import Network
@@ -64,64 +64,15 @@ def test_pipeline_of_four_stages_matches_closed_form() -> None:
         # 2 (k - 1) transfers; of any four microbatches, all but the first wait for two transfers.
         stages, forward, backward = 4, 10 * US, 21 * US
         transfer = US + WIRE
-        load = made(
-            "pipeline_1f1b",
-            stages,
-            microbatches=microbatches,
-            forward="10us",
-            backward="21us",
-            activations="4096B",
-            latency="1us",
-        )
+        times = {"forward": "10us", "backward": "21us", "latency": "1us"}
+        given = {"microbatches": microbatches, "activations": "4096B", **times}
+        load = made("pipeline_1f1b", stages, **given)
         waits = microbatches - 1 - -(-(microbatches - 1) // stages)
         expected = (microbatches + stages - 1) * (forward + backward)
         expected += 2 * transfer * (stages - 1 + waits)
         one = engine(star(stages), load)
         assert max(ends(one)) == expected
         assert one.counts.tasks_done == len(load.tasks or [])
-
-
-def test_each_kind_of_task_takes_its_time() -> None:
-    flows = FlowTable([0, 1], [1, 0], [2 * 4096, 4096])
-    tasks = TaskTable(
-        [COMPUTE, SEND, RECEIVE, COMPUTE, SEND, RECEIVE, JOIN, COMPUTE, JOIN],
-        [0, 0, 1, 1, 1, 0, 0, 0, 0],
-        [1000, 500, 300, 7000, 0, 0, 0, 250, 0],
-        flow=[-1, 0, 0, -1, 1, 1, -1, -1, -1],
-    )
-    tasks.wait_for([[], [0], [], [2], [3], [], [5, 1, 7], [], [6]])
-    one = run(engine(star(2), Workload(flows, tasks)))
-    states = one.task_states()
-    start = 1000 + 500  # of the first flow
-    delivered = start + SER + WIRE
-    there = delivered + 300 + 7000
-    back = there + WIRE
-    assert states.ready_ps.tolist() == [0, 1000, 0, delivered + 300, there, 0, back, 0, back]
-    assert states.start_ps.tolist() == [0, 1000, delivered, delivered + 300, there] + [back] * 2 + [
-        1000,
-        back,
-    ]
-    assert states.end_ps.tolist() == [
-        1000,
-        start + 2 * SER,  # handed over
-        delivered + 300,
-        there,
-        there + SER,
-        back,
-        back,
-        1250,  # the second in its stream
-        back,
-    ]
-
-
-def test_send_task_may_end_when_acknowledged() -> None:
-    flows = FlowTable([0, 0], [1, 1], 3 * 4096)
-    tasks = TaskTable([SEND, JOIN, SEND], 0, flow=[0, -1, 1], done_when=[ACKED, 0, ACKED])
-    tasks.wait_for([[], [0], [1]])
-    one = run(engine(star(2), Workload(flows, tasks), transport="ndp", fabric=TRIM))
-    acked = one.flow_states().acked_ps.tolist()
-    assert one.task_states().end_ps.tolist() == [acked[0], acked[0], acked[1]]
-    assert one.flow_states().start_ps.tolist() == [0, acked[0]]
 
 
 def random_load(network: Network) -> Workload:

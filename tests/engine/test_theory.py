@@ -23,6 +23,7 @@ from engine_runs import (
     run,
 )
 from small_job import small_job
+from small_networks import rails
 from task_times import Times
 from task_times import operations_of as table_of
 
@@ -201,28 +202,13 @@ LARGE = ("layer", "dense_layer", "moe_layer", "virtual_stage")
 RINGS = {kind: CollectiveOptions("direct" if kind in ("ep", "dp_s3") else "ring") for kind in KINDS}
 
 
-def switch(n_hosts: int) -> Network:
-    """Return hosts around one switch, with 100 Gbps and 100 ns each."""
-    builder = NetworkBuilder()
-    hosts = builder.add_hosts(n_hosts)
-    builder.cables(np.array(hosts), builder.add_switch(), 100 * GBPS, 100 * NS)
-    return builder.build("switch")
-
-
 def simulated(part: JobSample) -> Times:
     """Simulate one step with packets of 32 KiB and the datagram transport."""
     n = len(part.ranks)
     load = operations_of(part).lower(np.arange(n))
     load.validate(n)
-    engine = build(
-        switch(n),
-        load.flows,
-        "datagram",
-        DROP_TAIL,
-        tasks=load.tasks,
-        packets=PacketFormat(32768, 64, 64),
-        jit=False,
-    )
+    given = {"tasks": load.tasks, "packets": PacketFormat(32768, 64, 64), "jit": False}
+    engine = build(rails(n, [100], 100 * NS), load.flows, "datagram", DROP_TAIL, **given)
     states = run(engine).task_states()
     assert (states.end_ps >= 0).all()
     return Times(load, states.start_ps, states.end_ps)

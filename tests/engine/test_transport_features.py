@@ -3,9 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from engine_runs import DROP_TAIL, PACKET, build, fat_tree, fct_ps, flow_table, run
+from engine_runs import DROP_TAIL, build, fat_tree, fct_ps, flow_table, run
 from raises_input import raises_input
 from small_networks import rails
 
@@ -63,39 +62,6 @@ def test_control_packets_sent_in_build_packet_find_room(network: Network, tmp_pa
     assert int(fct_ps(run(one))[0]) > 0
     assert sum(int(one.state.hosts.host_ports[p].ctrl_tail) for p in ports) == 8 * 40
     assert one.conservation().packets.sent == 40
-
-
-TELEMETRY = (
-    """
-TX_STATE = ("next_seq",)
-RX_STATE = (("most_bytes", 4), ("mean_bytes", float), "stamps")
-PACKET_FIELDS = (("held_bytes", 4), "sent_ps")
-
-def on_forward(now, pkt, port, queue):
-    pkt.held_bytes[int(pkt.hops) - 2] = queue.bytes
-"""
-    + DATAGRAM.replace("    tx.next_seq += 1", "    pkt.sent_ps = now\n    tx.next_seq += 1")
-    + """
-    for i in range(4):
-        rx.most_bytes[i] = max(rx.most_bytes[i], pkt.held_bytes[i])
-    rx.mean_bytes += pkt.held_bytes[0] / rx.n_packets
-    rx.stamps += pkt.sent_ps
-"""
-)
-
-
-def test_packets_collect_telemetry_of_switches(tmp_path):
-    """Two hosts send to one in the other leaf, so that queues form on the paths."""
-    flows = [(0, 4, 40 * 4096, 0), (1, 4, 40 * 4096, 0)]
-    rx = engine(tmp_path, TELEMETRY, flows, jit=False).state.hosts.rx
-    most = np.asarray(rx["most_bytes"])
-    assert (most[:, :3] >= PACKET).all()
-    assert (most[:, 3] == 0).all()  # three switches on the path
-    # 80 packets arrive at twice the rate at which they leave, so up to half of them wait.
-    assert most[:, :3].max() in range(38 * PACKET, 43 * PACKET)
-    assert (np.asarray(rx["mean_bytes"]) >= PACKET).all()
-    # The NIC sends packets back to back.
-    assert np.asarray(rx["stamps"]).tolist() == [332_800 * sum(range(40))] * 2
 
 
 def test_invalid_state_declarations_are_rejected(tmp_path):

@@ -245,6 +245,6 @@ class Pacer:
 
 def on_forward(packet: Packet, port: SwitchPort, c: int) -> None:
     """Write the queue's and the port's bytes into a data packet."""
-    of_class = port.held[c] + port.counters[c].bytes
-    of_port = 3 * sum(port.held) + 5 * sum(counters.bytes for counters in port.counters)
+    of_class = port.held[c] + port.counters[c].sent_bytes
+    of_port = 3 * sum(port.held) + 5 * sum(counters.sent_bytes for counters in port.counters)
     packet.note = (packet.note * 31 + of_class + of_port) % 1_000_003

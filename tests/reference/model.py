@@ -280,22 +280,22 @@ class TaskResult(NamedTuple):
 
 @dataclass
 class Counters:
-    """Counters of a port and class. PFC frames appear only in pfc_pauses_sent, paused_ps."""
+    """Counters of a port and class. PFC frames appear only in pfc_pauses, paused_ps."""
 
-    bytes: int = 0
-    packets: int = 0
+    sent_bytes: int = 0
+    sent_packets: int = 0
     drops: int = 0
     drop_bytes: int = 0
     trims: int = 0
     ecn_marks: int = 0
     max_queue_bytes: int = 0
-    lost: int = 0
+    lost_packets: int = 0
     lost_bytes: int = 0
-    no_circuit_drops: int = 0  # included in lost
+    no_circuit_packets: int = 0  # included in lost_packets
     no_circuit_bytes: int = 0
-    unroutable: int = 0
+    unroutable_packets: int = 0
     unroutable_bytes: int = 0
-    pfc_pauses_sent: int = 0
+    pfc_pauses: int = 0
     paused_ps: int = 0
 
 

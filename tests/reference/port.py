@@ -70,39 +70,23 @@ class Port:
         self.last_end_ps = done_ps
         sim.at(done_ps, self.node.index, COMPLETION, (self.local,), self._complete)
         if packet.kind != PFC:
-            self.counters[c].packets += 1
-            self.counters[c].bytes += packet.size
+            self.counters[c].sent_packets += 1
+            self.counters[c].sent_bytes += packet.size
             dark = self.circuit is not None and not self.circuit.passes(begin_ps, done_ps)
             if dark:
-                self.counters[c].no_circuit_drops += 1
+                self.counters[c].no_circuit_packets += 1
                 self.counters[c].no_circuit_bytes += packet.size
             if dark or self._loses(packet, begin_ps, arrival_ps):
-                self.counters[c].lost += 1
+                self.counters[c].lost_packets += 1
                 self.counters[c].lost_bytes += packet.size
                 sim.balance.lost.add(packet.size)
                 return done_ps
             sim.on_links[id(packet)] = packet
-        self.departures.append(
-            Departure(
-                begin_ps,
-                arrival_ps,
-                packet.kind,
-                packet.flow,
-                packet.seq,
-                packet.aux,
-                packet.size,
-                packet.prio,
-                packet.flags,
-                packet.entropy,
-            )
-        )
-        sim.at(
-            arrival_ps,
-            peer.node.index,
-            ARRIVAL,
-            peer.turn_at(arrival_ps),
-            lambda: peer.admit_arrival(packet),
-        )
+        content = packet.kind, packet.flow, packet.seq, packet.aux
+        header = packet.size, packet.prio, packet.flags, packet.entropy
+        self.departures.append(Departure(begin_ps, arrival_ps, *content, *header))
+        turn, node = peer.turn_at(arrival_ps), peer.node.index
+        sim.at(arrival_ps, node, ARRIVAL, turn, lambda: peer.admit_arrival(packet))
         return done_ps
 
     def arrival_at(self, done_ps: int) -> int:

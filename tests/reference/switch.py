@@ -142,7 +142,7 @@ class SwitchPort(Port):
         if not self.holding_back[c]:
             self.holding_back[c] = True
             self.owes_frame = True
-            self.counters[c].pfc_pauses_sent += 1
+            self.counters[c].pfc_pauses += 1
 
     def resume(self, c: int) -> None:
         if self.holding_back[c]:
@@ -191,7 +191,7 @@ class Switch:
             self.start(port)
             return
         if packet.hops >= MAX_HOPS or not self.candidates(packet):
-            port.counters[packet.prio].unroutable += 1
+            port.counters[packet.prio].unroutable_packets += 1
             port.counters[packet.prio].unroutable_bytes += packet.size
             self.sim.balance.unroutable.add(packet.size)
             return

@@ -326,7 +326,7 @@ def test_pause_and_resume_times_match_closed_form() -> None:
     assert outcome.departures[2][0] == Departure(420_000, 525_120, PFC, -1, 0, 1, 64, 0, 0, 0)
     assert starts(outcome.departures[0], DATA)[-2:] == [(480_000, 6), (1_245_120, 7)]
     assert outcome.counters[0, 0].paused_ps == 720_000
-    assert outcome.counters[2, 0].pfc_pauses_sent == 1
+    assert outcome.counters[2, 0].pfc_pauses == 1
     assert outcome.counters[3, 0].max_queue_bytes == 4 * FULL
     assert outcome.flows[0].fct_ps == 1_245_120 + 440_000
 
@@ -347,7 +347,7 @@ def test_packets_beyond_headroom_are_dropped() -> None:
 def test_headroom_does_not_reduce_xoff() -> None:
     """Without headroom, traffic up to xoff is neither paused nor dropped."""
     outcome = simulate(pfc_case(8, headroom_bytes=0, xoff_bytes=8 * FULL))
-    assert total(outcome, "drops") == total(outcome, "pfc_pauses_sent") == 0
+    assert total(outcome, "drops") == total(outcome, "pfc_pauses") == 0
 
 
 def test_pause_frame_waits_for_the_packet_in_transmission() -> None:
@@ -381,8 +381,8 @@ def test_pauses_spread_from_switch_to_switch() -> None:
     assert outcome.flows[0].fct_ps == (360 + 30 * 160 + 100) * NS
     assert total(outcome, "drops") == 0
     # Ports: 0 host 0, 1 host 1, 2 and 3 the first switch, 4 and 5 the second.
-    assert outcome.counters[4, 0].pfc_pauses_sent > 0
-    assert outcome.counters[2, 0].pfc_pauses_sent > 0
+    assert outcome.counters[4, 0].pfc_pauses > 0
+    assert outcome.counters[2, 0].pfc_pauses > 0
     assert outcome.counters[3, 0].paused_ps > 0
     assert outcome.counters[0, 0].paused_ps > 0
 
@@ -411,7 +411,7 @@ def test_dynamic_threshold_follows_the_free_buffer() -> None:
         (1_140_000, 0),
     ]
     assert starts(without.departures[0], DATA)[-1] == (605_120, 7)
-    assert without.counters[2, 0].pfc_pauses_sent == 2
+    assert without.counters[2, 0].pfc_pauses == 2
 
 
 def test_dynamic_pause_ends_when_the_ingress_is_empty() -> None:
