@@ -26,7 +26,7 @@ from raises_input import raises
 
 import netsim.engine.kernels
 from netsim.engine.engine import Engine
-from netsim.engine.kernels import handlers, ports, specialization_constants
+from netsim.engine.kernels import handlers, specialization_constants
 from netsim.engine.kernels.handlers import (
     ANY_HOST,
     BEFORE,
@@ -225,11 +225,6 @@ def test_every_handler_has_a_constant():
     programs = {f"program_{name}" for name in PROGRAM_HANDLERS}
     expected = {*HANDLERS, *QUEUE_HANDLERS, *ROUTING_HANDLERS, *programs, "switch_step"}
     assert {name for name in CONSTANTS if name.islower()} == expected
-
-
-def test_unspecialized_kernel_does_not_run():
-    with pytest.raises(UnboundConstantError):
-        ports.set_paused(None, None, 0, 0)
 
 
 def test_handler_numbers_are_unique_and_map_to_names():

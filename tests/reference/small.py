@@ -22,19 +22,17 @@ def cable(a: int, b: int, gbps: int = 100, delay_ps: int = DELAY) -> Cable:
 
 def fabric(model: str = "drop_tail", **changes: Any) -> dict[str, Any]:
     """Return a fabric with limits out of reach, apart from the changes."""
-    pauses = dict.fromkeys(("xoff_bytes", "xon_bytes", "headroom_bytes"), 10**6)
     return {
-        "queue_discipline": model,
-        "routing": "ecmp",
+        "queue_discipline": model, "routing": "ecmp",
         "n_traffic_classes": 2 if model in ("trim", "credit_shaper") else 1,
-        **dict.fromkeys(("queue_bytes", "header_queue_bytes"), 10**6),
-        "header_ratio": 10,
+        "queue_bytes": 10**6, "header_queue_bytes": 10**6, "header_ratio": 10,
         "ecn": None, "ecn_from_class": 0,
-        **pauses, "shared_buffer_bytes": None, "alpha": None, "xon_gap_bytes": 0,
+        "xoff_bytes": 10**6, "xon_bytes": 10**6, "headroom_bytes": 10**6,
+        "shared_buffer_bytes": None, "alpha": None, "xon_gap_bytes": 0,
         "target_ps": 10**9, "interval_ps": 10**9, "mark": False,
         "credit_bytes": 64, "credit_burst": 2, "credit_slots": 8,
         **changes,
-    }
+    }  # fmt: skip
 
 
 def case(
