@@ -36,7 +36,7 @@ def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SLOW_GROUPS = {
-    "slow_reference": ("_against_reference.py", "test_compiled_cases.py"),
+    "slow_reference": ("_against_reference.py", "test_partitioned.py"),
     "slow_experiments": ("_experiments.py", "test_validate.py", "test_reproduce.py"),
     "slow_rest": ("",),
 }

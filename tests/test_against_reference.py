@@ -11,6 +11,7 @@ The engine runs as plain Python here, since every fabric would otherwise need co
 
 import itertools
 from functools import cache
+from typing import Any
 
 import pytest
 from agreement import Way, check, compare
@@ -22,7 +23,7 @@ from reference.small import FULL, PAYLOAD, cable, case, fabric
 from netsim.engine.kernels.layout import RUNNING
 
 CASES = 800  # number of random cases to choose from
-LONGER = 276  # number of cases of the slow test of longer cases
+LONGER = 276  # number of longer cases of the slow test
 MORE_CASES = 6000  # first case number beyond the slow test
 AT_ONCE = 12  # cases per slow test
 PARTS = 7  # number of tests that share the chosen cases
@@ -73,24 +74,17 @@ def test_circuit_only_racks_match_the_reference() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(8, 1200, AT_ONCE))
-def test_many_circuit_only_racks_match_the_reference(first: int) -> None:
+@pytest.mark.parametrize(
+    ("first", "given"),
+    [
+        *((first, {}) for first in range(CASES, MORE_CASES, AT_ONCE)),
+        *((first, {"transmissions": 20_000}) for first in range(0, LONGER, AT_ONCE)),
+        *((first, {"racks": True}) for first in range(8, 1200, AT_ONCE)),
+    ],
+)
+def test_many_cases_match_the_reference(first: int, given: dict[str, Any]) -> None:
     for seed in range(first, first + AT_ONCE):
-        check(seed, racks=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(CASES, MORE_CASES, AT_ONCE))
-def test_many_cases_match_the_reference(first: int) -> None:
-    for seed in range(first, first + AT_ONCE):
-        check(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, LONGER, AT_ONCE))
-def test_longer_cases_match_the_reference(first: int) -> None:
-    for seed in range(first, first + AT_ONCE):
-        check(seed, 20_000)
+        check(seed, **given)
 
 
 def test_chosen_cases_cover_all_feature_pairs() -> None:

@@ -27,16 +27,6 @@ from raises_input import raises
 import netsim.engine.kernels
 from netsim.engine.engine import Engine
 from netsim.engine.kernels import handlers, specialization_constants
-from netsim.engine.kernels.handlers import (
-    ANY_HOST,
-    BEFORE,
-    HANDLERS,
-    NOTHING,
-    PROGRAM_HANDLERS,
-    QUEUE_HANDLERS,
-    ROUTING_HANDLERS,
-    SWITCH,
-)
 from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.specialization_constants import CONSTANTS, UnboundConstantError
 from netsim.engine.records import RecordArray, aligned_zeros, untouched_zeros
@@ -222,36 +212,37 @@ def test_unbound_constant_cannot_be_used():
 
 
 def test_every_handler_has_a_constant():
-    programs = {f"program_{name}" for name in PROGRAM_HANDLERS}
-    expected = {*HANDLERS, *QUEUE_HANDLERS, *ROUTING_HANDLERS, *programs, "switch_step"}
+    programs = {f"program_{name}" for name in handlers.PROGRAM_HANDLERS}
+    tables = handlers.HANDLERS, handlers.QUEUE_HANDLERS, handlers.ROUTING_HANDLERS
+    expected = {*programs, "switch_step"}.union(*tables)
     assert {name for name in CONSTANTS if name.islower()} == expected
 
 
 def test_handler_numbers_are_unique_and_map_to_names():
     names = {}
-    for table in (HANDLERS, QUEUE_HANDLERS):
-        assert table.name_of(NOTHING) == ""
+    for table in (handlers.HANDLERS, handlers.QUEUE_HANDLERS):
+        assert table.name_of(handlers.NOTHING) == ""
         assert [table.name_of(h.number) for h in table.values()] == list(table)
         names |= {h.number: h.name for h in table.values()}
-    assert len(names) == len(HANDLERS) + len(QUEUE_HANDLERS)
+    assert len(names) == len(handlers.HANDLERS) + len(handlers.QUEUE_HANDLERS)
 
 
 def test_handler_arguments_match_where_it_runs():
-    for handler in HANDLERS.values():
+    for handler in handlers.HANDLERS.values():
         has_env = handler.arguments[0] == "env"
-        assert has_env == (handler.runs_on != SWITCH)
-        if handler.runs_on not in (BEFORE, SWITCH, ANY_HOST):
+        assert has_env == (handler.runs_on != handlers.SWITCH)
+        if handler.runs_on not in (handlers.BEFORE, handlers.SWITCH, handlers.ANY_HOST):
             assert handler.side == {"source": "tx", "destination": "rx"}[handler.runs_on]
 
 
 def test_engine_records_each_handler_that_it_calls():
     """So that an error can name the handler."""
-    for name in [*HANDLERS, *QUEUE_HANDLERS]:
+    for name in [*handlers.HANDLERS, *handlers.QUEUE_HANDLERS]:
         kernels = Path(netsim.engine.kernels.__file__).parent.glob("*.py")
         texts = [path.read_text("utf-8") for path in kernels if path.stem != "handlers"]
         call = re.compile(rf"(?<!def )\b{name}\(")
         calling = [text for text in texts if call.search(text)]
         assert calling
-        row = {**HANDLERS, **QUEUE_HANDLERS}[name]
-        node = "switch" if row.runs_on == SWITCH else "host"
+        row = {**handlers.HANDLERS, **handlers.QUEUE_HANDLERS}[name]
+        node = "switch" if row.runs_on == handlers.SWITCH else "host"
         assert any(f"{node}.handler = IN_{name.upper()}\n" in text for text in calling)

@@ -180,14 +180,7 @@ def test_greedy_serves_one_permutation_per_switch_completely(
     ]
     whole = table_of(n, [entry for entry in entries if entry[0] != entry[1]])
     matchings = greedy(whole, switches, bidirectional=False)
-    circuits = table_of(
-        n,
-        (
-            (row, column, 7)
-            for columns in matchings.tolist()
-            for row, column in enumerate(columns)
-            if column != FREE
-        ),
-    )
+    pairs = [pair for columns in matchings.tolist() for pair in enumerate(columns)]
+    circuits = table_of(n, [(row, column, 7) for row, column in pairs if column != FREE])
     for row, column in ((row, column) for row, one in enumerate(whole) for column in one):
         assert circuits[row].get(column, 0) >= whole[row][column]

@@ -62,7 +62,6 @@ def test_candidates_are_exactly_the_ports_on_shortest_paths(network: Network) ->
 
 
 @given(networks(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
 def test_every_candidate_choice_reaches_the_destination(network, random) -> None:
     graph = network.to_networkx()
     for src, dst in itertools.permutations(range(network.n_hosts), 2):
@@ -209,7 +208,6 @@ def test_invalid_flow_columns_are_rejected() -> None:
         lambda n: st.lists(st.lists(st.integers(0, n - 1), max_size=3), min_size=n, max_size=n)
     )
 )
-@settings(max_examples=100, deadline=None)
 def test_dependency_cycles_are_rejected_as_networkx_finds_them(after: list[list[int]]) -> None:
     n = len(after)
     flows = FlowTable(np.zeros(n, int), 1, 1)

@@ -46,12 +46,9 @@ def test_policy_selects_tables_for_large_small_and_control_packets() -> None:
         ({"large_min_bytes": 1000}, "ccc", "ccc"),
         ({"large_min_bytes": 1000, "small_table": "packets"}, "ccc", "ppp"),
         ({"control_table": "packets"}, "cpp", "cpp"),
-        (
-            {"large_min_bytes": 1000, "small_table": "packets", "control_table": "circuits"},
-            "ccc",
-            "pcc",
-        ),
-    ]:
+        ({"large_min_bytes": 1000, "small_table": "packets", "control_table": "circuits"},
+         "ccc", "pcc"),
+    ]:  # fmt: skip
         names = {"c": "circuits", "p": "packets"}
         found = taken(hybrid(**rule), (*JOINED, 1000), (*JOINED, 999))
         assert found == [tuple(names[one] for one in of) for of in (large, small)]

@@ -80,16 +80,11 @@ def test_hosts_choose_the_smallest_radix_that_fits() -> None:
 
 def test_each_tier_has_its_own_rates_and_delays() -> None:
     network = build(
-        tiers=3,
-        radix=8,
-        host_rate="400Gbps",
-        planes=2,
-        fabric_rate={"spine": "600Gbps"},
-        oversubscription={"leaf": 1, "spine": "none"},
+        tiers=3, radix=8, host_rate="400Gbps", planes=2, fabric_rate={"spine": "600Gbps"},
+        oversubscription={"leaf": 1, "spine": "none"}, host_link_latency="500ns",
         link_latency={"leaf": "2us", "spine": "3us"},
-        host_link_latency="500ns",
         switch_latency={"leaf": "100ns", "core": "300ns"},
-    )
+    )  # fmt: skip
     path = network.path(0, 2 * network.n_hosts - 2)
     rates = [200, 200, 600, 600, 200, 200]
     assert network.port_rate_bps[path].tolist() == [rate * GBPS for rate in rates]

@@ -54,28 +54,25 @@ def transfer(
     starts_ps: list[int] | None = None,
     buffer_bytes: int = DEEP,
     loss: float = 0.0,
+    back: float = 0.0,
     hits: tuple[tuple[int, int], ...] = (),
     seed: int = 1,
     **params: Any,
 ) -> Engine:
     """Run flow i with ``packets[i]`` packets from left to right over the bottleneck. The bottleneck
-    loses packets at rate ``loss``, and every full packet sent in one of the intervals ``hits``."""
+    loses packets at rate ``loss``, its way back at rate ``back``, and every full packet sent in one
+    of the intervals ``hits`` is lost."""
     n = len(packets)
     starts_ps = starts_ps or [0] * n
     flows = [(i, n + i, packets[i] * PAYLOAD, starts_ps[i]) for i in range(n)]
     port = bottleneck(network)
     send_ps = int(FULL * 8e12 / network.port_rate_bps[port])
     faults = [LinkFault(np.array([port]), loss=loss), *(hit(port, *one, send_ps) for one in hits)]
-    return build(
-        network,
-        flow_table(flows),
-        "cubic",
-        fabric_with(queue_bytes=buffer_bytes),
-        seed=seed,
-        params=params,
-        packets=PACKETS,
-        faults=combine(faults, network.n_ports),
-    )
+    if back:
+        faults.append(LinkFault(network.port_peer[[port]], loss=back))
+    given = {"packets": PACKETS, "faults": combine(faults, network.n_ports), "params": params}
+    fabric = fabric_with(queue_bytes=buffer_bytes)
+    return build(network, flow_table(flows), "cubic", fabric, seed=seed, **given)
 
 
 def sender(engine: Engine, field: str, flow: int = 0) -> Any:
@@ -361,17 +358,7 @@ def test_window_restarts_at_one_after_a_timeout() -> None:
 @pytest.mark.slow
 def test_lost_acknowledgments_cause_no_retransmissions() -> None:
     """One ACK in ten is lost; the next ACK carries the same information."""
-    network = path(60)
-    back = int(network.port_peer[bottleneck(network)])
-    engine = build(
-        network,
-        flow_table([(0, 1, 20_000 * PAYLOAD, 0)]),
-        "cubic",
-        fabric_with(queue_bytes=DEEP),
-        packets=PACKETS,
-        faults=combine([LinkFault(np.array([back]), loss=0.1)], network.n_ports),
-    )
-    run(engine)
+    engine = run(transfer(path(60), [20_000], back=0.1))
     assert lost(engine) > 1000
     assert sender(engine, "retransmits") <= 1  # a probe, if the last ACK was lost
 
@@ -384,15 +371,9 @@ def test_random_losses_are_all_repaired(loss: float, back: float) -> None:
     forward = bottleneck(network)
     links = {forward: loss, int(network.port_peer[forward]): back}
     faults = [LinkFault(np.array([port]), loss=p) for port, p in links.items()]
-    engine = build(
-        network,
-        flow_table([(i, 3 + i, (1, 40, 700)[i] * PAYLOAD - 1, i * MS) for i in range(3)]),
-        "cubic",
-        fabric_with(queue_bytes=40 * FULL),
-        packets=PACKETS,
-        faults=combine(faults, network.n_ports),
-    )
-    run(engine)
+    flows = flow_table([(i, 3 + i, (1, 40, 700)[i] * PAYLOAD - 1, i * MS) for i in range(3)])
+    given = {"packets": PACKETS, "faults": combine(faults, network.n_ports)}
+    engine = run(build(network, flows, "cubic", fabric_with(queue_bytes=40 * FULL), **given))
     tx = engine.state.hosts.tx
     assert np.array(tx["finished"]).tolist() == [1, 1, 1]
     assert (np.array(tx["n_acked"]) == np.array(tx["n_packets"])).all()

@@ -69,12 +69,6 @@ def build(
     return engine_runs.build(network, table, transport, fabric, params=given, packets=KB, jit=jit)
 
 
-def marked_flow(**params: Any) -> Engine:
-    """Return a flow at 40 Gbps whose packets are all marked."""
-    fabric = lossless(EVERY_PACKET)
-    return build(star(2, 40 * G), [(0, 1, 10**9, 0)], fabric, params=params, jit=False)
-
-
 class Reference:
     """Rates over time of one flow whose packets are all marked, written from the paper.
 
@@ -161,7 +155,8 @@ def test_rates_match_the_paper_after_each_event() -> None:
     given = {"byte_counter": "10MB", "fast_recovery": 2, "g": 0.1, "min_rate": "100Mbps"}
     given |= {"cnp_interval": "60us", "rate_ai": "100Mbps", "rate_hai": "300Mbps"}
     given |= {"ack_every": 10**6, "rto": "1s"}
-    engine = marked_flow(**given)
+    fabric = lossless(EVERY_PACKET)
+    engine = build(star(2, line), [(0, 1, 10**9, 0)], fabric, params=given, jit=False)
     reference = Reference(
         line, there_ps=2 * (size * 200 + US), back_ps=2 * (a + US), size=size, n=10**6,
         cnp_interval=60 * US, alpha_interval=55 * US, rate_interval=55 * US, byte_counter=10**7,

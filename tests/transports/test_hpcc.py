@@ -214,16 +214,11 @@ def test_load_counts_all_classes_of_a_port() -> None:
     """A higher class uses half of the link; two flows share the rest up to eta without a queue."""
     network = even_dumbbell(3, "100Gbps")
     datagram = registry.find("transport", "datagram")
-    engine = build(
-        network,
-        flow_table([(i, 3 + i, 10**8, 0) for i in range(3)]),
-        "hpcc",
-        replace(SHARED, n_traffic_classes=2),
-        params={"data_class": 1, "ai_share": 0.0004},
-        beside=[PluginSpec(datagram, resolve(datagram, {"rate": "50Gbps"}))],
-        transport_of_flow=np.array([0, 0, 1]),
-        jit=False,
-    )
+    flows = flow_table([(i, 3 + i, 10**8, 0) for i in range(3)])
+    fabric = replace(SHARED, n_traffic_classes=2)
+    given = {"params": {"data_class": 1, "ai_share": 0.0004}}
+    given["beside"] = [PluginSpec(datagram, resolve(datagram, {"rate": "50Gbps"}))]
+    engine = build(network, flows, "hpcc", fabric, transport_of_flow=np.array([0, 0, 1]), **given)
     seen = measure(engine, bottleneck(network), 150 * US, 300 * US, 150 * US)
     assert seen.rate_bps == pytest.approx(0.95 * 100 * G, rel=0.02)
     assert engine.link_counters().queue_bytes[2 * bottleneck(network) + 1] <= 2 * PACKET
