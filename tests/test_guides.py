@@ -57,13 +57,6 @@ def test_every_parameter_kind_is_documented():
     assert {row[0] for row in cells(page, "kinds")} == set(UNITS)
 
 
-def test_guides_and_scaffolds_explain_installing_pytest():
-    scaffold = (TEMPLATES / "test_my_transport.py").read_text("utf-8")
-    command = (ROOT / "netsim" / "cli" / "check.py").read_text("utf-8")
-    for text in (GUIDE, QUEUES, ROUTING, TOPOLOGIES, scaffold, command):
-        assert "pip install pytest" in text
-
-
 @pytest.mark.parametrize(
     ("guide", "front"),
     [(QUEUES, netsim.queue), (ROUTING, netsim.routing), (PROGRAMS, netsim.program)],

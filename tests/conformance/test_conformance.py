@@ -221,7 +221,6 @@ def test_wrong_units_windows_and_timeouts_are_found(
     assert all(word in finding.detail for word in words), finding.detail
 
 
-FIRST = "    first = 0\n"
 NEXT = "    tx.next_seq += 1\n"
 
 

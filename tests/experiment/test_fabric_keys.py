@@ -13,7 +13,6 @@ from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
 from netsim.params import keys_of
 from netsim.plugins import registry
 
-KEYS = keys_of(Fabric)
 DISCIPLINES = {plugin.name: plugin for plugin in registry.plugins("queue")}
 
 

@@ -1,11 +1,8 @@
 """Parameters with a value per part, such as a tree's tiers: read, written, swept, invalid."""
 
-import pytest
 from experiment_text import load, text
-from raises_input import mentions
 
-from netsim.errors import InputError
-from netsim.params import Param, resolve_params
+from netsim.params import Param
 
 TREE = 'kind = "fat_tree"\ntiers = 3\nhosts_per_leaf = 4\nleaves = 2\npods = 2\n'
 PARAM = Param("delay", "time", "1us", "", minimum="1ns", each=("leaf", "spine"))
@@ -28,24 +25,6 @@ def test_formatted_value_converts_back() -> None:
         converted = PARAM.convert(value)
         assert PARAM.convert(PARAM.format(converted)) == converted
         assert PARAM.format(PARAM.convert({"leaf": "3us", "spine": "3us"})) == "3us"
-
-
-def test_invalid_parts_are_reported_with_their_keys() -> None:
-    given = {"delay": {"leef": "1us", "leaf": "0ps", "spine": 3}}
-    with pytest.raises(InputError) as caught:
-        resolve_params([PARAM], {}, given, None, file="a.toml", key="topology")
-    assert mentions(
-        str(caught.value).splitlines(),
-        "a.toml",
-        "topology.delay.leef",
-        "leaf",
-        "topology.delay.leaf",
-        "0ps",
-        "1ns",
-        "topology.delay.spine",
-        "3",
-        "1.5us",
-    )
 
 
 def test_resolved_point_lists_the_value_of_each_part(tmp_path) -> None:

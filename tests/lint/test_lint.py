@@ -1,15 +1,15 @@
 """A plugin that breaks a rule is rejected with the line when it is loaded for use."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 from lint_sources import SOUND, SOURCES
-from raises_input import mentions
+from raises_input import fails, mentions
 
+from netsim.cli import app
 from netsim.engine.compiling import lint
 from netsim.engine.compiling.declarations import SETTABLE
 from netsim.errors import InputError, RunError
@@ -162,17 +162,9 @@ def test_every_command_rejects_a_broken_transport(tmp_path):
     (tmp_path / "mine.py").write_text(SOUND.replace("pass  # on_forward", "port.delay_ps = 1"))
     (tmp_path / "mine.toml").write_text(EXPERIMENT)
     for command, argument in (("check", "mine.toml"), ("run", "mine.toml"), ("check", "mine.py")):
-        done = subprocess.run(
-            [sys.executable, "-m", "netsim", command, argument],
-            cwd=tmp_path,
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 2
+        done = CliRunner().invoke(app, [command, str(tmp_path / argument)])
         line = line_of((tmp_path / "mine.py").read_text(), "port.delay_ps")
-        assert mentions(done.stderr, tmp_path, "mine.py", line, "port.delay_ps")
+        assert fails(done, 2, tmp_path, "mine.py", line, "port.delay_ps")
 
 
 def test_guide_lists_the_settable_fields():

@@ -1,13 +1,13 @@
 """Whatever a plugin's code does, a failure ends in one message that names the plugin."""
 
-import os
-import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 from experiment_text import TRANSPORT, load, text
 from raises_input import mentions, raises_input
 
+from netsim.cli import app
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
 from netsim.plugins import registry
@@ -152,8 +152,10 @@ def test_exception_in_netsim_itself_is_not_converted(tmp_path, monkeypatch):
         prepare(point)
 
 
-def test_exception_in_a_plain_python_handler_ends_the_run(tmp_path):
+def test_exception_in_a_plain_python_handler_ends_the_run(tmp_path, monkeypatch):
     """sys.exit(0) in a handler must not end the run silently with status 0."""
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    monkeypatch.chdir(tmp_path)
     for handler, statement in [
         ("build_packet", "sys.exit(0)"),
         ("build_packet", "now // (now - now)"),
@@ -165,16 +167,8 @@ def test_exception_in_a_plain_python_handler_ends_the_run(tmp_path):
         source = source.replace(last, f"{last}    {statement}\n")
         (tmp_path / "mine.py").write_text(source)
         (tmp_path / "mine.toml").write_text(text('name = "mine"', top='transport = "./mine.py"'))
-        done = subprocess.run(
-            [sys.executable, "-m", "netsim", "run", "mine.toml", "--quiet"],
-            cwd=tmp_path,
-            env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 1
+        done = CliRunner().invoke(app, ["run", str(tmp_path / "mine.toml"), "--quiet"])
+        assert done.exit_code == 1
         line = source.splitlines().index(f"    {statement}") + 1
         assert mentions(done.stderr, "mine.py", line, statement)
         assert "Traceback" not in done.stderr

@@ -317,6 +317,3 @@ def test_missing_critical_path_is_an_error(netsim: Netsim) -> None:
     table = Path("r/experiment.json")
     table.write_text(table.read_text().replace('"microbatches": 2', '"microbatches": 3'))
     assert "traffic" in fails("r", "--critical-path")
-
-
-RING = 'kind = "collective"\nalgorithm = "ring"\nsize = "80KB"'

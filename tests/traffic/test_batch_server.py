@@ -9,7 +9,7 @@ from traffic_cases import made, star
 
 from netsim.engine.engine import Engine
 
-NS, US = 10**3, 10**6
+US = 10**6
 SER = 4160 * 80  # serialization time of a full packet at 100 Gbps, in ps
 WIRE = 2 * SER + 2 * US
 """Latency of a single packet through one switch, in ps: sent twice over two links."""

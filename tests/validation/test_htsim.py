@@ -115,10 +115,6 @@ def test_invalid_htsim_output_is_rejected() -> None:
             read(lines)
 
 
-HOG = "import time; x = bytearray(50_000_000); end = time.process_time() + 0.2"
-BUSY = f"{HOG}\nwhile time.process_time() < end: pass\nprint('done', flush=True)"
-
-
 def run(directory: Path, code: str, limit_s: float = 60.0, **given: object) -> against.Usage:
     argv = [sys.executable, "-I", "-S", "-c", code]
     return against.run(argv, directory, [], limit_s, **given)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ SMALL = (*TREE, "traffic.stage_hosts=2", "traffic.size=0.9739MB")
 DENSE = (*TREE, "traffic.stage_hosts=2", "traffic.size=2.17088MB")
 """Eight hosts and messages of 1/100 of the paper's size."""
 
-QUICK, FULL = "results/reproduce_quick", "results/reproduce_full"
+QUICK = "results/reproduce_quick"
 
 
 @pytest.fixture

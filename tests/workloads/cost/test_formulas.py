@@ -35,25 +35,6 @@ from netsim.workloads.job.load import load_machine, presets
 H100_MM2 = 814.0
 
 
-def counted(die_mm2, diameter_mm=300.0, steps=8):
-    """Count the square dies that fit on a round wafer, for the best of several grid offsets."""
-    side, radius = math.sqrt(die_mm2), diameter_mm / 2
-    cells = int(radius // side) + 2
-    most = 0
-    for i in range(steps):
-        for j in range(steps):
-            here = 0
-            for row in range(-cells, cells):
-                bottom = (row + i / steps) * side
-                far = max(abs(bottom), abs(bottom + side))
-                if far > radius:
-                    continue
-                half = math.sqrt(radius**2 - far**2) / side
-                here += max(math.floor(half - j / steps) + math.floor(half + j / steps), 0)
-            most = max(most, here)
-    return most
-
-
 def test_dies_per_wafer_matches_known_counts():
     for die_mm2, diameter_mm, dies in [
         (225, 300, 269),

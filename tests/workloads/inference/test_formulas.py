@@ -559,10 +559,6 @@ def lite_rows():
     }
 
 
-def ratios(phase, assumption, machine):
-    return [lite_rows()[model, phase, assumption, machine].ratio for model in COMPARED]
-
-
 def test_every_combination_has_a_row():
     assert len(lite_rows()) == len(COMPARED) * 2 * 8 * (1 + len(VARIANTS))
     assert len({one.name for one in ASSUMPTIONS}) == 8

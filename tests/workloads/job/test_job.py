@@ -447,13 +447,6 @@ def test_rail_aligned_placement_puts_dp_groups_on_rails() -> None:
     assert (on == on[:, :1]).all()
 
 
-SMALL_JOB = {
-    "model": {"layers": 4, "hidden": 512, "heads": 8, "sequence": 1024, "vocabulary": 1000},
-    "machine": "a100_80gb",
-    "layout": {"global_batch": 8},
-}
-
-
 def test_preset_jobs_load():
     for name in presets():
         job = load_job(name)

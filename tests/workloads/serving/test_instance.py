@@ -9,7 +9,6 @@ from raises_input import raises_input
 from served import US, Served, all_served_once, cost, decode_ps, deployment, prefill_ps
 from traffic_cases import made, star
 
-from netsim.units import format_time
 from netsim.workloads.collectives import closed_form_ps
 from netsim.workloads.collectives.steps import ONE_WAY, CollectiveOptions
 from netsim.workloads.inference.deployment import (
@@ -240,8 +239,6 @@ def test_failures_are_independent_of_dispatch_and_lengths() -> None:
 
 
 HALVES = {"prefill_instances": 1, "decode_instances": 1}
-CONTROL = 2 * (256 + 64) * 80 + 2 * US
-"""Time of a 256-byte message in an idle network: one switch, 100 Gbps, links of 1 us."""
 
 
 def idle_ps(*n_bytes: int) -> int:
@@ -419,12 +416,6 @@ def test_all_reduce_and_control_sizes_follow_iteration_tokens(tmp_path: Path) ->
     control = (flows.kind == flows.kinds.index("control")).reshape(-1)
     rows = np.asarray(states.size_bytes)[control].reshape(2, 3, 2)[:, :, 0]
     assert rows.tolist() == [[256 + 8 * 400] * 3, [256 + 8] * 3]
-
-
-def left_out(tp: int) -> str:
-    """Return the reported omitted latency: that of three all-reduces of one byte."""
-    how = CollectiveOptions("ring", latency_ps=3 * US)
-    return format_time(3 * closed_form_ps("all_reduce", tp, 1, WIRE, how), 3)
 
 
 @pytest.mark.parametrize("kv", ["after_prefill", "layerwise"])

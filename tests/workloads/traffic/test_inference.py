@@ -41,9 +41,6 @@ def deployed(tp: int = 4, **overheads: Any) -> dict[str, Any]:
     return {"model": MODEL, "machine": "h100", "options": {"tp": tp}, "overheads": given}
 
 
-OTHER = {**deployed(), "formats": {"kv": "fp16"}}
-
-
 def inference(n_hosts: int, tp: int = 4, **given: Any) -> Workload:
     return made("inference", n_hosts, **{"deployment": deployed(tp), **given})
 

@@ -10,8 +10,6 @@ from traffic_cases import made
 from netsim.workloads.serving.plan import DECODE, MIXED, PREFILL, ServingPlan
 
 HALVES = {"prefill_instances": 1, "decode_instances": 1}
-LARGE = deployment(machine={"memory": "2GB"})
-OTHER = deployment(model={"layers": 3})
 
 
 def plan(n_hosts: int = 8, **given: Any) -> Any:
