@@ -436,20 +436,14 @@ def _integer(value: Any, what: str) -> int:
 def with_reduction(network: Network, latency_ps: int) -> Network:
     """Return the network with a reduction unit for the switches that NIC 0 of hosts leads to.
 
-    Such switches add up what hosts send, and multicast the result. The simulation models a unit as
-    an additional host, after all others, on a link as fast as all ports of its switch together,
-    with its own queue at the switch. The link is inside the switch: reports of the network count
-    neither units nor their links, and only a workload that sends to units is simulated on the
-    network that has them.
+    A unit is an additional host, after all others, on a link as fast as all ports of its switch
+    together, with its own queue at the switch. Hosts share a unit if that NIC leads them to the
+    same switches: one, or one in each of several planes, where the unit also has a port. Transport
+    is end to end between host and unit. "In-network reduction" in `docs/collectives.md` has the
+    limits of the model.
 
-    The model covers what is sent when, and its time on the hosts' links. Transport is end to end
-    between host and unit, so loss, acknowledgments and congestion are as usual. It does not limit
-    the number of concurrent sums in a switch, and adding takes no time beyond `latency_ps`.
-
-    Hosts share a unit if that NIC leads them to the same switches: one, or one in each of several
-    planes, where the unit also has a port. `latency_ps` is the delay between switch and unit, each
-    way. Raises InputError for hosts whose NICs have different numbers of ports, or as
-    `NetworkBuilder.build`.
+    `latency_ps` is the delay between switch and unit, each way. Raises InputError for hosts whose
+    NICs have different numbers of ports, or as `NetworkBuilder.build`.
     """
     ports = np.flatnonzero(network.port_nic == 0)
     per_host = np.bincount(network.port_node[ports], minlength=network.n_hosts)

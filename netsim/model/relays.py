@@ -1,16 +1,7 @@
 """Messages sent as several flows: relayed by a peer, or over several queue pairs.
 
-A peer relays messages between hosts without a common network, in two segments.
-
-Hosts are in racks, and the hosts of a rack in rails. Two hosts of different racks have a common
-network if they are on the same rail; all hosts of a rack have one. A message from rank r of a rack
-to rank s of another, on a different rail, first crosses the rack of its source to the peer of rank
-s there, then that peer's rail; or first its own rail to the peer of rank r in the destination's
-rack, then that rack. Each segment is a separate flow.
-
-A message may be cut into chunks. Its source sends chunk k + 1 once all packets of chunk k have been
-sent for the first time. The peer forwards chunk k once it has all of it and has likewise sent chunk
-k - 1. Tasks express this ("Tasks" in `netsim/engine/MODEL.md`):
+A peer relays messages between hosts without a common network, in two segments ("Relayed messages"
+in `netsim/engine/MODEL.md`). Each segment is a separate flow. A message may be cut into chunks:
 
     source       send A0 ------> send A1 ------> send A2 ...
                     :               :               :
@@ -22,9 +13,7 @@ Dependents of the message wait for all of its last segments. Dependents of its s
 acknowledgment wait for the last of its first segments, as a host knows only of its own segment.
 
 Collective libraries stripe a message over queue pairs (NCCL_IB_QPS_PER_CONNECTION), so that ECMP
-places its parts on several paths. A message of n packets over Q queue pairs becomes min(Q, n) flows
-of whole packets, the first ones a packet longer. They start together; the message is delivered, and
-its send task done, when all of them are ("Queue pairs" in `netsim/engine/MODEL.md`).
+places its parts on several paths ("Queue pairs" in `netsim/engine/MODEL.md`).
 """
 
 from __future__ import annotations

@@ -6,24 +6,9 @@ rank, with a first and a last task at the rank's host, which may be the same.
 A step ends when its last operation ends, and begins when the previous step ends (the first at 0).
 Within it a rank computes, in any stream, or is idle. An idle interval ends when a compute of the
 rank begins, or with its last operation of the step; the rest of the step is bubble. An idle
-interval is divided along the chain of dependencies at this rank that ends with it: the compute
-waited last for some operation, that one for another, and so on, back to the interval's start:
-
-- a received message is **exposed** communication of its kind from when the rank was ready for it
-  and its sender had begun it (including software latency) until delivery; the time before, when the
-  rank was ready, is **bubble**: the sender was not ready;
-- a collective is exposed from its last rank's start until its end at this rank; the time before,
-  from this rank's start, is **skew**: others were late;
-- a sent message is exposed until it has left, as are computes of a kind that messages or
-  collectives share, such as the launch of one;
-- time without any operation is **other**.
-
-Communication of the rank that is in progress during bubble or skew also counts as exposed, even if
-nothing at this rank waits for it: a layer's all-reduce, for instance, that the next stage waits
-for.
-
-So compute + exposed + bubble + skew + other is the step's time at every rank, to the picosecond.
-Communication hidden behind compute is in none of them.
+interval is divided along the chain of dependencies at this rank that ends with it, into the classes
+of "Where the time goes" in `docs/results.md`. Computes of a kind that messages or collectives
+share, such as the launch of one, are exposed. Communication hidden behind compute is in no class.
 """
 
 from __future__ import annotations
@@ -44,7 +29,6 @@ if TYPE_CHECKING:
     from netsim.engine.state_views import TaskStates
     from netsim.model.network import Network
     from netsim.results.run_result import Table
-
 
 WHATS = ("compute", "join", "send", "receive", *COLLECTIVES)  # types of operations
 
@@ -197,7 +181,6 @@ class OperationTable(WorkloadPart):
 
 COLUMNS = tuple(one.name for one in fields(OperationTable) if str(one.type).startswith("NDArray"))
 """Columns with a value per operation."""
-
 
 INF = np.iinfo(np.int64).max
 

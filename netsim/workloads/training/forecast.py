@@ -1,18 +1,8 @@
 """The step of the whole job from a sampled one: a forecast, and which sample distorts a step least.
 
-A sample distorts a step in three ways: what happens once per step (gradients, ZeRO's gathers, the
-optimizer) and the pipeline's bubble weigh more with fewer micro-batches; delays of links weigh more
-when bytes and compute are scaled; collectives among fewer ranks send less. So the step is composed
-again from its parts:
-
-1. What each message took is measured by kind, collective and size, from its last rank's start to
-   its last end.
-2. The whole message takes its closed form on the idle network, at full size and among all ranks,
-   plus what the measured one took beyond its own closed form, divided by the scale. Messages that
-   the sample omits or times by formula take the formula's time.
-3. The whole schedule, all stages and micro-batches, runs at one GPU per stage with these times
-   (`Replay`). The sample's own schedule runs the same way; what its simulated step took beyond
-   that, as a share, is the residual (late ranks, uneven messages), by which the forecast grows.
+"Forecast of the whole job" in `docs/results.md` describes the method. What each message took is
+measured by kind, collective and size, from its last rank's start to its last end. The schedules run
+in `Replay`.
 
 By formula, before a run, a sample's step is that of a job with its replicas and micro-batches, in
 which each step of a collective also takes the delay of the network's links over the scale, since
@@ -56,7 +46,6 @@ if TYPE_CHECKING:
     from netsim.model.fabric import PacketFormat
     from netsim.model.network import Network
     from netsim.results.run_result import Table
-
 
 SAME_RATE = 0.01
 """Largest share by which the rates of the machine and of the network may differ unnoticed: packets
