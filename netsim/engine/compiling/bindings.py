@@ -97,9 +97,12 @@ def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
 ENGINE = "netsim.engine."
 """In these modules' functions, division by zero is not an error, because it does not occur."""
 
+UNITS = ("host_step", "switch_step")
+"""Functions of the engine compiled apart from their callers, which call them through pointers: an
+edit of a transport compiles the hosts' side again, not the switches' side or the loop."""
+
 SEPARATE = (
-    "host_step",
-    "switch_step",
+    *UNITS,
     "step_all",
     "assist",
     "count_out_of_order",
@@ -140,9 +143,10 @@ def global_names(code: types.CodeType) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _attribute_names(code: types.CodeType) -> frozenset[str]:
-    """Return the names that a function, or one within it, may look up in a module."""
+    """Return the names that a function, or one within it, may look up in a module or a record."""
     within = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return frozenset(code.co_names).union(*map(_attribute_names, within))
+    texts = [constant for constant in code.co_consts if isinstance(constant, str)]
+    return frozenset((*code.co_names, *texts)).union(*map(_attribute_names, within))
 
 
 class Bindings:
@@ -178,6 +182,11 @@ class Bindings:
         return isinstance(value, types.FunctionType) and (
             top_package(value.__module__ or "") in self._tops or is_ours(value.__code__.co_filename)
         )
+
+    def is_unit(self, value: Any) -> bool:
+        """Return whether it is a function that is compiled apart."""
+        named = isinstance(value, types.FunctionType) and value.__name__ in UNITS
+        return named and value.__module__.startswith(ENGINE)
 
     def members(self, value: Any, user: types.FunctionType) -> dict[str, Any] | None:
         """Return the members of a helper module that ``user`` may use by name; None for other
@@ -244,26 +253,50 @@ Codes = tuple[types.CodeType, ...]
 
 
 class Fingerprint(NamedTuple):
-    """Key of the machine code of some sources, and their line numbers."""
+    """Key of the machine code of a function, its sources, and the units that it calls."""
 
     key: str
     codes: Codes
+    units: tuple[types.FunctionType, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names that the function may look up in a record."""
+        return frozenset().union(*map(_attribute_names, self.codes))
 
 
 def fingerprint_of(
-    bindings: Bindings, entries: Iterable[types.FunctionType], arguments: Sequence[Any]
+    bindings: Bindings, function: types.FunctionType, arguments: Sequence[Any]
 ) -> Fingerprint:
-    """Return the fingerprint of ``entries``. ``arguments`` are the types of their arguments:
-    records (dtypes) and named tuples."""
+    """Return the fingerprint of a function. ``arguments`` are the types of its arguments: named
+    tuples, and records (dtypes), of which only fields that it names count."""
     walk = _CodeWalker(bindings)
+    walk.function(function)
+    made = Fingerprint("", tuple(walk.codes), tuple(walk.units))
     walk.put("arguments")
     for argument in arguments:
-        walk.value(argument)
-    for entry in entries:
-        walk.function(entry)
+        walk.value(
+            reduced(argument, made.names) if isinstance(argument, np.dtype) else argument
+        )
     digest = hashlib.sha256(_surroundings().encode())
     digest.update("\n".join(walk.parts).encode())
-    return Fingerprint(digest.hexdigest()[:20], tuple(walk.codes))
+    return made._replace(key=digest.hexdigest()[:20])
+
+
+def reduced(record: np.dtype, names: frozenset[str]) -> np.dtype:
+    """Return a record without the fields that ``names`` lacks, in the same memory."""
+    if record.fields is None:
+        return record
+    kept = [name for name in record.names or () if name in names]
+    return np.dtype(
+        {
+            "names": kept,
+            "formats": [reduced(record.fields[name][0], names) for name in kept],
+            "offsets": [record.fields[name][1] for name in kept],
+            "itemsize": record.itemsize,
+        },
+        align=record.isalignedstruct,
+    )
 
 
 def is_group(value: Any) -> bool:
@@ -296,6 +329,7 @@ class _CodeWalker:
     def __init__(self, bindings: Bindings) -> None:
         self.parts: list[str] = []
         self.codes: list[types.CodeType] = []
+        self.units: list[types.FunctionType] = []
         self._bindings = bindings
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no two objects share an id
@@ -353,6 +387,9 @@ class _CodeWalker:
             self.put("dict", len(value))
             if not self._known(value):
                 self.value((*value.items(),))
+        elif self._bindings.is_unit(value):
+            self.put("unit", value.__name__)
+            self.units += [value] if value not in self.units else []
         elif self._bindings.compiles(value):
             self.function(value)
         elif is_group(value):

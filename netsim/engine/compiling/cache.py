@@ -54,8 +54,8 @@ class NotLinkableError(Exception):
 
 
 class MachineCode(NamedTuple):
-    """An object file. ``entry`` is its function for Python; ``environments`` has its variables for
-    Python constants, ``needed`` the functions that it calls."""
+    """An object file. ``entry`` is its function, for Python or for other code; ``environments`` has
+    its variables for Python constants, ``needed`` the functions that it calls."""
 
     entry: str
     environments: dict[str, list[Any]]
@@ -107,11 +107,29 @@ def machine_code(result: Any) -> MachineCode:
             raise NotLinkableError(f"it refers to a Python object, {constant!r}")
     declared = (*module.functions, *module.global_variables)
     needed = [one.name for one in declared if one.is_declaration and one.name[:5] != "llvm."]
-    return MachineCode(result.fndesc.llvm_cpython_wrapper_name, environments, needed, content)
+    entry = result.fndesc.llvm_cpython_wrapper_name
+    if not any(one.name == entry for one in module.functions):
+        entry = result.fndesc.llvm_func_name
+    return MachineCode(entry, environments, needed, content)
 
 
-def linked(code: MachineCode) -> Callable[..., Any]:
-    """Return a callable function. Raises an exception of any kind if the code is unusable."""
+class Loaded(NamedTuple):
+    """Code in memory while ``owner`` exists. ``run`` calls it from Python, unless it is a unit;
+    ``place`` returns the address of a variable."""
+
+    address: int
+    run: Callable[..., Any]
+    place: Callable[[str], int]
+    owner: object
+
+
+def variable_of(unit: str, tag: str) -> str:
+    """Return the variable for the address of a unit in the code ``tag``."""
+    return f"netsim_{unit}_{tag}"
+
+
+def linked(code: MachineCode) -> Loaded:
+    """Load code. Raises an exception of any kind if it is unusable."""
     from llvmlite import binding
 
     _add_helpers()
@@ -134,10 +152,10 @@ def linked(code: MachineCode) -> Callable[..., Any]:
     address = engine.get_function_address(code.entry)
     function = PYFUNCTYPE(py_object, c_void_p, py_object, c_void_p)(address)
 
-    def run(*arguments: Any, _kept: object = (engine, environments)) -> Any:
+    def run(*arguments: Any) -> Any:
         return function(None, arguments, None)
 
-    return run
+    return Loaded(address, run, engine.get_global_value_address, (engine, environments))
 
 
 @cache
@@ -199,7 +217,7 @@ def require_private(folder: Path) -> None:
             raise UnsafeError(f"{place} is writable by others (fix with chmod go-w)")
 
 
-KEPT_CACHES = 160  # most recently used folders to keep. Each holds one specialization, about 3 MB.
+KEPT_CACHES = 640  # most recently used folders to keep. Each holds a function, on average 0.7 MB.
 
 FOLDER = "netsim-compiled-v1"
 """Folder of the cache in the user's cache directory or in ``NETSIM_CACHE_DIR``."""
@@ -306,10 +324,10 @@ def cache_folder(key: str) -> Path | None:
     return folder
 
 
-def is_kept(key: str, function: str) -> bool:
-    """Return whether the code of a function is in the folder of that key."""
+def is_kept(key: str) -> bool:
+    """Return whether there is code in the folder of that key."""
     with suppress(RuntimeError, OSError):
-        return any((_root() / FOLDER / key).glob(f"{function}.*.code"))
+        return any((_root() / FOLDER / key).glob("*.code"))
     return False
 
 

@@ -12,6 +12,8 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
+from netsim.engine.compiling.cache import variable_of
+from netsim.engine.compiling.pass_by_reference import interface_type
 from netsim.engine.kernels import instructions
 
 INSTRUCTIONS: dict[Callable[..., Any], Any] = {}  # stand-in -> compiled form
@@ -24,6 +26,41 @@ def _instead_of(stand_in: Callable[..., Any]) -> Callable[[Callable[..., Any]], 
         INSTRUCTIONS[stand_in] = intrinsic(form)
 
     return declare
+
+
+def unit_call(name: str, tag: str) -> Any:
+    """Return a function that calls the unit ``name`` through a variable of the code ``tag``, which
+    is set when the code is loaded."""
+
+    def call(_: Any, a: Any, b: Any, c: Any, d: Any, worker: Any, node: Any) -> tuple[Any, Any]:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            of_result, of_args = signature.return_type, signature.args
+            kind = context.call_conv.get_function_type(of_result, of_args)
+            unit = _through_variable(builder.module, kind, variable_of(name, tag))
+            status, result = context.call_conv.call_function(
+                builder, unit, of_result, of_args, args
+            )
+            with cgutils.if_unlikely(builder, status.is_error):
+                context.call_conv.return_status_propagate(builder, status)
+            return result
+
+        return types.int64(*map(interface_type, (a, b, c, d, worker, node))), codegen
+
+    return intrinsic(call)
+
+
+def _through_variable(module: Any, kind: Any, name: str) -> Any:
+    """Return a function of type ``kind`` that calls the one at the address in a variable."""
+    if (known := module.globals.get(f"{name}.call")) is not None:
+        return known
+    variable = cgutils.add_global_variable(module, kind.as_pointer(), name)
+    variable.linkage = "common"  # so that LLVM assumes neither its value nor that it is unused
+    variable.initializer = cgutils.get_null_value(kind.as_pointer())
+    function = ir.Function(module, kind, f"{name}.call")
+    function.linkage = "linkonce_odr"
+    builder = ir.IRBuilder(function.append_basic_block())
+    builder.ret(builder.call(builder.load(variable), function.args))
+    return function
 
 
 def _item_address(context: Any, builder: Any, array_type: Any, array: Any, *index: Any) -> Any:

@@ -57,6 +57,12 @@ def by_reference(kind: types.Type) -> types.Type:
     return Reference(kind) if is_group else kind
 
 
+def interface_type(kind: types.Type) -> types.Type:
+    """Return the type by which a unit takes an argument: an address, or an int64."""
+    kind = by_reference(types.unliteral(kind))
+    return kind if isinstance(kind, Reference) else types.int64
+
+
 @infer_getattr
 class _Members(AttributeTemplate):  # type: ignore[misc]
     """Type of ``links.pool``; a group within a group is a reference too."""

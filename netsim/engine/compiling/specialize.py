@@ -8,11 +8,16 @@ on disk (`cache.py`).
 
 from __future__ import annotations
 
+import hashlib
 import os
+import signal
 import sys
 import types
+import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from ctypes import c_void_p
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,8 +35,16 @@ from netsim.engine.compiling.bindings import (
     is_group,
     lines_of,
     present_place,
+    reduced,
 )
-from netsim.engine.compiling.cache import Lines, kind_of, linked, machine_code
+from netsim.engine.compiling.cache import (
+    Lines,
+    Loaded,
+    kind_of,
+    linked,
+    machine_code,
+    variable_of,
+)
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol, RoutingAlgorithm
 from netsim.engine.compiling.unsupported_code import (
     calls_itself,
@@ -46,7 +59,7 @@ from netsim.engine.kernels import (
     trace,
 )
 from netsim.engine.kernels.specialization_constants import CONSTANTS
-from netsim.errors import warn_once
+from netsim.errors import RunError, warn_once
 
 # None of these functions makes an array, or is called from C.
 ENTRY = {"no_cfunc_wrapper": True, "_nrt": False}
@@ -70,7 +83,7 @@ class Specializer:
     module of copies, and thus Numba's symbols."""
 
     def __init__(self, bindings: Bindings, tag: str, *, jit: bool) -> None:
-        self._bindings = bindings
+        self._bindings, self._tag = bindings, tag
         self._module = _module_of_copies(tag)
         self._jit = jit
         self._under_way: list[types.FunctionType] = []
@@ -96,6 +109,10 @@ class Specializer:
 
     def _specialized(self, value: Any, user: types.FunctionType) -> Any:
         """Return the value of a name of ``user`` in its copy."""
+        if self._jit and self._bindings.is_unit(value):
+            from netsim.engine.compiling.instructions import unit_call
+
+            return unit_call(value.__name__, self._tag)
         members = self._bindings.members(value, user)
         if members is None:
             return self.inline(value) if self._bindings.compiles(value) else value
@@ -128,34 +145,53 @@ class Specializer:
 
 
 class Compiled:
-    """Compiled code of one entry point, for any argument types. ``folder`` caches it, if given.
-    ``codes`` are the current functions."""
+    """Compiled code of a function, for any argument types. ``folder`` caches it, if given.
+    ``fingerprint`` names the code and the units that it calls."""
 
     def __init__(
         self,
         function: types.FunctionType,
         bindings: Bindings,
-        tag: str,
+        fingerprint: Fingerprint,
         folder: Path | None,
-        codes: Codes = (),
     ) -> None:
-        self._codes = codes
-        self._function, self._bindings, self._tag = function, bindings, tag
-        self._folder = folder
-        self._ready: dict[str, tuple[Callable[..., Any], Lines]] = {}
+        self.codes = fingerprint.codes
+        self._function, self._bindings, self._tag = function, bindings, fingerprint.key
+        self._names, self._folder = fingerprint.names, folder
+        self._ready: dict[str, tuple[Loaded, Lines]] = {}
 
-    def ready(self, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], Lines]:
-        """Return the function for such arguments, loaded or compiled, and its source lines."""
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the function's arguments."""
+        code = self._function.__code__
+        return code.co_varnames[: code.co_argcount]
+
+    @property
+    def is_cached(self) -> bool:
+        """Return whether its code is shared with other processes."""
+        return self._folder is not None
+
+    def is_kept(self) -> bool:
+        """Return whether it is probably compiled already, for its usual arguments."""
+        return bool(self._ready) or (self.is_cached and cache.is_kept(self._tag))
+
+    def variable_of(self, unit: Compiled) -> str:
+        """Return the variable of this code that has the address of a unit."""
+        return variable_of(unit._function.__name__, self._tag)
+
+    def ready(self, arguments: tuple[Any, ...]) -> tuple[Loaded, Lines]:
+        """Return the code for such arguments, loaded or compiled, and its source lines."""
+        arguments = tuple(_reduced(argument, self._names) for argument in arguments)
         kind = kind_of(arguments)
         if kind not in self._ready:
             self._ready[kind] = self._loaded(kind) or self._made_once(arguments, kind)
         return self._ready[kind]
 
-    def _made_once(self, arguments: tuple[Any, ...], kind: str) -> tuple[Callable[..., Any], Lines]:
+    def _made_once(self, arguments: tuple[Any, ...], kind: str) -> tuple[Loaded, Lines]:
         with cache.compiling(self._folder):
             return self._loaded(kind) or self._made(arguments, kind)
 
-    def _loaded(self, kind: str) -> tuple[Callable[..., Any], Lines] | None:
+    def _loaded(self, kind: str) -> tuple[Loaded, Lines] | None:
         """Load the function from disk, if it is there, without Numba."""
         name = self._function.__name__
         if self._folder is None or (found := cache.load(self._folder, name, kind)) is None:
@@ -168,70 +204,149 @@ class Compiled:
             cache.remove(self._folder, name, kind)
             return None
 
-    def _made(self, arguments: tuple[Any, ...], kind: str) -> tuple[Callable[..., Any], Lines]:
+    def _made(self, arguments: tuple[Any, ...], kind: str) -> tuple[Loaded, Lines]:
         import numba
 
+        from netsim.engine.compiling.pass_by_reference import interface_type
         from netsim.engine.compiling.patches import patched
 
-        lines = lines_of(self._codes)
+        lines = lines_of(self.codes)
         specializer = Specializer(self._bindings, self._tag, jit=True)
         errors = self._bindings.options(self._function)
         options = {name: errors[name] for name in ("error_model", "boundscheck")}
+        is_unit = self._bindings.is_unit(self._function)
         copied = specializer.copy(self._function)
-        function = numba.njit(nogil=True, **ENTRY, **options)(copied)
+        function = numba.njit(nogil=True, **(INNER if is_unit else ENTRY), **options)(copied)
         signature = tuple(numba.typeof(argument) for argument in arguments)
+        if is_unit:
+            signature = tuple(map(interface_type, signature))
         try:
             with patched():
                 function.compile(signature)
+                result = function.overloads[signature]
+                result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
         except Exception as error:  # Numba raises errors of many kinds
             raise does_not_compile(error, self._bindings.plugins) from error
-        return self._kept(function.overloads[signature], kind, lines) or function, lines
+        return self._kept(result, kind, lines) or _loaded_by_numba(function, result), lines
 
-    def _kept(self, result: Any, kind: str, lines: Lines) -> Callable[..., Any] | None:
+    def _kept(self, result: Any, kind: str, lines: Lines) -> Loaded | None:
         """Save compiled code and return it as it is loaded; None if that is impossible."""
-        if self._folder is None:
-            return None
         name = self._function.__name__
         try:
             code = machine_code(result)
-            run = linked(code)
-            cache.save(self._folder, name, kind, code, lines)
+            loaded = linked(code)
+            if self._folder is not None:
+                cache.save(self._folder, name, kind, code, lines)
         except Exception as error:  # a new Numba may fail in any way
             warn_once(f"{name} cannot be cached: {error}")
             return None
-        return run
+        return loaded
+
+
+def _loaded_by_numba(function: Any, result: Any) -> Loaded:
+    """Return compiled code as Numba loads it."""
+    library = result.library
+    address = library.get_pointer_to_function(result.fndesc.llvm_func_name)
+    place = library.codegen._engine.get_global_value_address
+    return Loaded(address, function, place, function)
+
+
+def _reduced(argument: Any, names: frozenset[str]) -> Any:
+    """Return an argument whose records have no fields but these."""
+    if isinstance(argument, np.ndarray):
+        return argument.view(reduced(argument.dtype, names))
+    if isinstance(argument, tuple):
+        parts = [_reduced(part, names) for part in argument]
+        return type(argument)(*parts) if is_group(type(argument)) else tuple(parts)
+    return argument
+
+
+Part = tuple[Compiled, tuple[Any, ...]]  # code, and arguments like those of its calls
 
 
 @dataclass
 class Entry:
-    """An entry point of one engine, called with arguments of fixed types. ``run`` calls it after
-    ``prepare``. ``codes`` are its current functions."""
+    """An entry point of one engine, called with arguments of fixed types, and the ``units`` that it
+    calls. ``run`` calls it after ``prepare``."""
 
     compiled: Compiled | None
     run: Callable[..., Any] | None = None
-    codes: Codes = ()
-    _then: Lines = ()
+    units: Sequence[Compiled] = ()
+    _loaded: Sequence[tuple[Loaded, Lines]] = ()
+
+    def parts(self, arguments: Sequence[Any]) -> list[Part]:
+        """Return what such a call needs, units first. An argument of a unit is the caller's of that
+        name; others are numbers."""
+        if self.compiled is None:
+            return []
+        given = dict(zip(self.compiled.arguments, arguments, strict=True))
+        units = [(one, tuple(given.get(name, 0) for name in one.arguments)) for one in self.units]
+        return [*units, (self.compiled, tuple(arguments))]
 
     def prepare(self, *args: Any) -> Callable[..., Any]:
         """Load or compile ``run`` for such arguments."""
-        if self.compiled is not None:
-            self.run, self._then = self.compiled.ready(args)
+        if parts := self.parts(args):
+            self._loaded = [part.ready(arguments) for part, arguments in parts]
+            *units, (caller, _) = self._loaded
+            for unit, (loaded, _) in zip(self.units, units, strict=True):
+                place = c_void_p.from_address(caller.place(parts[-1][0].variable_of(unit)))
+                if place.value not in (None, loaded.address):
+                    raise RunError("code that is not cached serves one kind of run per process")
+                place.value = loaded.address
+            self.run = caller.run
         assert self.run is not None
         return self.run
 
     def place(self, path: str, line: int) -> tuple[str, int]:
         """Return the current line of a line of compiled code."""
-        return present_place(path, line, self._then, lines_of(self.codes))
+        codes = [part.codes for part in (*self.units, self.compiled) if part is not None]
+        for now, (_, then) in zip(codes, self._loaded, strict=True):
+            path, line = present_place(path, line, then, lines_of(now))
+        return path, line
 
     def __call__(self, *args: Any) -> Any:
         return self.prepare(*args)(*args)
 
 
-ENTRY_POINTS: tuple[Any, ...] = loop.ENTRY_POINTS
+def prepare(*calls: tuple[Entry, Sequence[Any]]) -> None:
+    """Load or compile entry points for such arguments, with the help of another process."""
+    parts = [part for entry, arguments in calls for part in entry.parts(arguments)]
+    with _helper([part for part in parts if not part[0].is_kept()]):
+        for entry, arguments in calls:
+            entry.prepare(*arguments)
+
+
+@contextmanager
+def _helper(parts: Sequence[Part]) -> Iterator[None]:
+    """Compile parts from the last one on in another process, which keeps them on disk."""
+    if len(parts) < 2 or not all(part.is_cached for part, _ in parts) or not _may_fork():
+        yield
+        return
+    from netsim.engine.compiling import instructions, patches  # noqa: F401  # before the fork
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads, which the child never needs
+        child = os.fork()
+    if child == 0:
+        with suppress(BaseException):  # the parent compiles what is missing, and reports it
+            for part, arguments in reversed(parts):
+                part.ready(arguments)
+        os._exit(0)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _may_fork() -> bool:
+    """Return whether a second process would have a core; on macOS, a forked one may crash."""
+    return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
+
 
 LOADED = 16  # most recently used specializations whose code a process keeps
 
-_loaded: OrderedDict[str, tuple[Compiled, ...]] = OrderedDict()
+_loaded: OrderedDict[str, dict[str, Compiled]] = OrderedDict()
 
 
 class Code:
@@ -253,8 +368,7 @@ class Code:
         jit: bool = True,
         checked: bool = False,
     ) -> None:
-        self._protocol, self._discipline, self._jit = protocol, discipline, jit
-        self._routing, self._program = routing, program
+        self._jit = jit
         step = coupled_switch.switch_step if constants["COUPLED"] else switch.switch_step
         handlers = {**protocol.handlers, **discipline.handlers, **routing.handlers}
         handlers |= {f"program_{name}": one for name, one in program.handlers.items()}
@@ -262,45 +376,57 @@ class Code:
         assert values.keys() == CONSTANTS.keys()
         plugins = (*protocol.modules, discipline.module, routing.module, *program.modules)
         self._bindings = Bindings(values, plugins, checked=checked)
-
-    @property
-    def key(self) -> str:
-        """Key of the machine code; equal keys mean equal code."""
-        return self._reached.key
+        self._records = (
+            *(protocol.tx, protocol.rx, protocol.host, protocol.packet, *protocol.pars),
+            *(discipline.port, discipline.queue, discipline.switch, discipline.par),
+            *(routing.port, routing.switch, routing.row, routing.plane, routing.par),
+            *(program.host, program.task, program.par),
+        )
+        self._fingerprints: dict[types.FunctionType, Fingerprint] = {}
 
     @cached_property
-    def _reached(self) -> Fingerprint:
-        protocol, discipline, routing = self._protocol, self._discipline, self._routing
-        records = (protocol.tx, protocol.rx, protocol.host, protocol.packet, *protocol.pars)
-        records += (discipline.port, discipline.queue, discipline.switch, discipline.par)
-        records += (routing.port, routing.switch, routing.row, routing.plane, routing.par)
-        records += (self._program.host, self._program.task, self._program.par)
-        return fingerprint_of(self._bindings, ENTRY_POINTS, [*records, *_layouts()])
+    def key(self) -> str:
+        """Key of the machine code; equal keys mean equal code."""
+        return hashlib.sha256("".join(self._keys()).encode()).hexdigest()[:20]
+
+    def _keys(self) -> list[str]:
+        """Return the keys of what every run needs: it sets up flows and simulates."""
+        loop_units = self._of(loop.run_windows).units
+        needed = (loop.run_windows, *loop_units, loop.set_up_flows)
+        return [self._of(function).key for function in needed]
+
+    def _of(self, function: types.FunctionType) -> Fingerprint:
+        if function not in self._fingerprints:
+            arguments = [*self._records, *_layouts()]
+            self._fingerprints[function] = fingerprint_of(self._bindings, function, arguments)
+        return self._fingerprints[function]
 
     def is_kept(self) -> bool:
         """Return whether nothing needs to be compiled."""
         known = not self._jit or self.key in _loaded
-        return known or cache.is_kept(self.key, loop.run_windows.__name__)
+        return known or all(map(cache.is_kept, self._keys()))
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return callers of ENTRY_POINTS."""
-        if self._jit:
-            codes = self._reached.codes
-            return tuple(Entry(compiled, codes=codes) for compiled in self._compiled())
-        plain = Specializer(self._bindings, "plain", jit=False)
-        return tuple(Entry(None, plain.copy(function)) for function in ENTRY_POINTS)
-
-    def _compiled(self) -> tuple[Compiled, ...]:
-        key, codes = self._reached
-        if key not in _loaded:
-            folder = cache.cache_folder(key)
-            _loaded[key] = tuple(
-                Compiled(function, self._bindings, key, folder, codes) for function in ENTRY_POINTS
-            )
-        _loaded.move_to_end(key)
+        """Return callers of its entry points."""
+        if not self._jit:
+            plain = Specializer(self._bindings, "plain", jit=False)
+            return tuple(Entry(None, plain.copy(function)) for function in loop.ENTRY_POINTS)
+        found = []
+        for function in loop.ENTRY_POINTS:
+            units = [self._compiled(unit) for unit in self._of(function).units]
+            found.append(Entry(self._compiled(function), units=units))
+        _loaded.move_to_end(self.key)
         while len(_loaded) > LOADED:
             _loaded.popitem(last=False)
-        return _loaded[key]
+        return tuple(found)
+
+    def _compiled(self, function: types.FunctionType) -> Compiled:
+        """Return code of this specialization only: it has variables for the units that it calls."""
+        fingerprint, own = self._of(function), _loaded.setdefault(self.key, {})
+        if fingerprint.key not in own:
+            folder = cache.cache_folder(fingerprint.key)
+            own[fingerprint.key] = Compiled(function, self._bindings, fingerprint, folder)
+        return own[fingerprint.key]
 
 
 def _layouts() -> Sequence[Any]:
