@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from raises_input import mentions, raises_input
 
-from netsim.engine.compiling.bindings import Bindings, is_ours
+from netsim.engine.compiling.bindings import Bindings, Fingerprint, is_ours
 from netsim.engine.compiling.specialize import Compiled, Entry, Specializer
 from netsim.errors import InputError
 from netsim.plugins import registry
@@ -129,7 +129,8 @@ def entry(folder: Path, statement: str) -> tuple[Entry, int, Bindings]:
     module = registry.load(folder / "mine.py", shown="mine.py")
     line = source.splitlines().index(f"    {statement.splitlines()[0]}") + 1
     bindings = Bindings({}, [module])
-    return Entry(Compiled(module.fill, bindings, "errors_test", None)), line, bindings
+    fingerprint = Fingerprint("errors_test", ())
+    return Entry(Compiled(module.fill, bindings, fingerprint, None)), line, bindings
 
 
 MISTAKES = [

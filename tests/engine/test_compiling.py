@@ -8,7 +8,7 @@ from engine_runs import DROP_TAIL, build, fat_tree, flow_table, run
 from numba.core.codegen import JITCodeLibrary
 
 from netsim.engine.compiling import pass_by_reference, patches
-from netsim.engine.compiling.bindings import Bindings
+from netsim.engine.compiling.bindings import Bindings, fingerprint_of
 from netsim.engine.compiling.deferred import DeferredLibrary
 from netsim.engine.compiling.specialize import Compiled, Entry
 from netsim.engine.records import attribute_access
@@ -61,7 +61,8 @@ def filled_twice(outer, other):
 
 def entry(function=summed, *, checked=False) -> Entry:
     """Return a function to be compiled, by default one that mixes integer types."""
-    return Entry(Compiled(function, Bindings({}, [], checked=checked), "compiling_test", None))
+    bindings = Bindings({}, [], checked=checked)
+    return Entry(Compiled(function, bindings, fingerprint_of(bindings, function, []), None))
 
 
 def compiled_types(monkeypatch: pytest.MonkeyPatch) -> list[type]:

@@ -387,10 +387,11 @@ class Code:
     @cached_property
     def key(self) -> str:
         """Key of the machine code; equal keys mean equal code."""
-        return hashlib.sha256("".join(self._keys()).encode()).hexdigest()[:20]
+        return hashlib.sha256("".join(self.keys).encode()).hexdigest()[:20]
 
-    def _keys(self) -> list[str]:
-        """Return the keys of what every run needs: it sets up flows and simulates."""
+    @cached_property
+    def keys(self) -> list[str]:
+        """Keys of what every run needs: it sets up flows and simulates."""
         loop_units = self._of(loop.run_windows).units
         needed = (loop.run_windows, *loop_units, loop.set_up_flows)
         return [self._of(function).key for function in needed]
@@ -404,7 +405,7 @@ class Code:
     def is_kept(self) -> bool:
         """Return whether nothing needs to be compiled."""
         known = not self._jit or self.key in _loaded
-        return known or all(map(cache.is_kept, self._keys()))
+        return known or all(map(cache.is_kept, self.keys))
 
     def entries(self) -> tuple[Entry, ...]:
         """Return callers of its entry points."""
