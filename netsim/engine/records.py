@@ -147,6 +147,7 @@ def untouched_zeros(n: int, dtype: np.dtype, *, large_pages: bool = True) -> np.
         return np.zeros(n, dtype)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     memory = mmap.mmap(-1, n_bytes, flags=flags)
+    memory.madvise(mmap.MADV_DONTFORK)  # another process compiles, and never needs them
     with suppress(OSError):  # a system without large pages
         memory.madvise(advice)
     return np.frombuffer(memory, dtype)

@@ -22,7 +22,7 @@ import sys
 import sysconfig
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -167,6 +167,13 @@ class Bindings:
         self._values = {id(CONSTANTS[name]): value for name, value in values.items()}
         self._tops = {"netsim", *(top_package(plugin.__name__) for plugin in plugins)}
 
+    @cached_property
+    def place(self) -> str:
+        """Hash of the plugins' files and the features, which an edit of a file does not change."""
+        files = [str(plugin.__file__) for plugin in self.plugins]
+        numbers = sorted(repr(value) for value in self._values.items() if isinstance(value, PLAIN))
+        return digest_of(_surroundings(), str(self.checked), *files, *numbers)
+
     def of(self, function: types.FunctionType) -> dict[str, Any]:
         """Return the values of a function's global names, without builtins."""
         names = function.__globals__
@@ -233,7 +240,8 @@ def refused(function: types.FunctionType, what: str, hint: str) -> InputError:
 
 MACHINERY = (
     *("compiling/bindings", "compiling/cache", "compiling/deferred"),
-    *("compiling/nonnegative_indices", "compiling/pass_by_reference", "compiling/patches"),
+    *("compiling/kept_functions", "compiling/nonnegative_indices"),
+    *("compiling/pass_by_reference", "compiling/patches"),
     *("compiling/specialize", "compiling/instructions"),
 )
 """Modules of the engine that decide how code is compiled and cached."""
@@ -278,9 +286,12 @@ def fingerprint_of(
         walk.value(
             reduced(argument, made.names) if isinstance(argument, np.dtype) else argument
         )
-    digest = hashlib.sha256(_surroundings().encode())
-    digest.update("\n".join(walk.parts).encode())
-    return made._replace(key=digest.hexdigest()[:20])
+    return made._replace(key=digest_of(_surroundings(), *walk.parts))
+
+
+def digest_of(*texts: str) -> str:
+    """Return a hash of texts."""
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:20]
 
 
 def reduced(record: np.dtype, names: frozenset[str]) -> np.dtype:
@@ -344,7 +355,7 @@ class _CodeWalker:
             return
         code, bindings = function.__code__, self._bindings
         self.put("function", function.__name__, sorted(bindings.options(function).items()))
-        self.parts.append(_content(code, _is_documented(code, function.__doc__)))
+        self.parts.append(code_text(code, _is_documented(code, function.__doc__)))
         self.codes.append(code)
         for what in (function.__defaults__, function.__kwdefaults__):
             self.value(what)
@@ -443,10 +454,10 @@ def _is_documented(code: types.CodeType, text: str | None) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _content(code: types.CodeType, documented: bool = False) -> str:
+def code_text(code: types.CodeType, documented: bool = False) -> str:
     """Return what a function does and the names it uses, without line numbers."""
     constants = [
-        _content(constant) if isinstance(constant, types.CodeType) else _constant(constant)
+        code_text(constant) if isinstance(constant, types.CodeType) else _constant(constant)
         for constant in (("", *code.co_consts[1:]) if documented else code.co_consts)
     ]
     kind = code.co_flags & KINDS

@@ -236,7 +236,7 @@ def load(folder: Path, name: str, kind: str) -> tuple[MachineCode, Lines] | None
     """Return the code of function ``name`` for arguments of that kind, and the source positions
     when it was compiled; None if it is not there."""
     try:
-        return _parts(_path(folder, name, kind).read_bytes())
+        return _parts(content_of(_path(folder, name, kind)))
     except FileNotFoundError:
         return None
     except Exception:  # unreadable, damaged, or of another form
@@ -273,12 +273,24 @@ def _try_lock(descriptor: int) -> bool:
 def save(folder: Path, name: str, kind: str, code: MachineCode, lines: Lines) -> None:
     """Save the code of a function, if possible."""
     head = json.dumps([*code[:-1], lines]).encode()
-    content = LENGTH.pack(len(head)) + head + code.content
+    write(_path(folder, name, kind), LENGTH.pack(len(head)) + head + code.content)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file with its hash, if possible."""
     try:
-        with replacing_file(_path(folder, name, kind), private=True) as file:
+        with replacing_file(path, private=True) as file:
             file.write(hashlib.sha256(content).digest() + content)
     except OSError as error:  # the compiled code is usable anyway
-        _cannot_keep(folder.parent, error)
+        _cannot_keep(path.parents[1], error)
+
+
+def content_of(path: Path) -> bytes:
+    """Return what `write` wrote. Raises OSError, and ValueError if it is damaged."""
+    content = path.read_bytes()
+    if hashlib.sha256(content[DIGEST_BYTES:]).digest() != content[:DIGEST_BYTES]:
+        raise ValueError("damaged")
+    return content[DIGEST_BYTES:]
 
 
 def remove(folder: Path, name: str, kind: str) -> None:
@@ -295,10 +307,8 @@ def _path(folder: Path, name: str, kind: str) -> Path:
 
 def _parts(content: bytes) -> tuple[MachineCode, Lines]:
     """Return the code and the source positions in a file. Raises whatever a damaged file causes."""
-    if hashlib.sha256(content[DIGEST_BYTES:]).digest() != content[:DIGEST_BYTES]:
-        raise ValueError("damaged")
-    (length,) = LENGTH.unpack_from(content, DIGEST_BYTES)
-    begin = DIGEST_BYTES + LENGTH.size
+    (length,) = LENGTH.unpack_from(content)
+    begin = LENGTH.size
     entry, environments, needed, lines = json.loads(content[begin : begin + length])
     code = MachineCode(entry, environments, needed, content[begin + length :])
     return code, tuple((file, tuple(places)) for file, places in lines)

@@ -29,6 +29,7 @@ NEWEST_TESTED = (0, 68)
 
 LOST = {
     "deferred": "compiling takes longer",
+    "kept_functions": "compiling after an edit takes longer",
     "pass_by_reference": "compiling takes longer",
     "nonnegative_indices": "runs are slower",
 }
@@ -46,7 +47,7 @@ def working(name: str) -> ModuleType | None:
 def patched() -> Iterator[None]:
     """Compile with every patch that works."""
     with global_compiler_lock, ExitStack() as stack:
-        for name in ("deferred", "nonnegative_indices"):
+        for name in ("deferred", "kept_functions", "nonnegative_indices"):
             if patch := working(name):
                 stack.enter_context(patch.applied())
         yield

@@ -8,7 +8,6 @@ on disk (`cache.py`).
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import sys
@@ -31,6 +30,7 @@ from netsim.engine.compiling.bindings import (
     Codes,
     Fingerprint,
     contents,
+    digest_of,
     fingerprint_of,
     is_group,
     lines_of,
@@ -80,10 +80,10 @@ def _module_of_copies(tag: str) -> str:
 
 class Specializer:
     """Copies functions with the names of ``bindings``, compiled with ``jit``. ``tag`` names the
-    module of copies, and thus Numba's symbols."""
+    module of copies, and thus Numba's symbols. An ``archive`` keeps the functions."""
 
-    def __init__(self, bindings: Bindings, tag: str, *, jit: bool) -> None:
-        self._bindings, self._tag = bindings, tag
+    def __init__(self, bindings: Bindings, tag: str, *, jit: bool, archive: Any = None) -> None:
+        self._bindings, self._tag, self._archive = bindings, tag, archive
         self._module = _module_of_copies(tag)
         self._jit = jit
         self._under_way: list[types.FunctionType] = []
@@ -139,9 +139,12 @@ class Specializer:
         from netsim.engine.compiling import instructions, patches
 
         options = {**INNER, **self._bindings.options(function)}
-        form = instructions.INSTRUCTIONS.get(function) or patches.compiled(copied, **options)
-        compiled: Callable[..., Any] = form
-        return compiled
+        form: Callable[..., Any] | None = instructions.INSTRUCTIONS.get(function)
+        if form is None:
+            form = patches.compiled(copied, **options)
+            if self._archive:
+                self._archive.attach(form, function)
+        return form
 
 
 class Compiled:
@@ -208,10 +211,13 @@ class Compiled:
         import numba
 
         from netsim.engine.compiling.pass_by_reference import interface_type
-        from netsim.engine.compiling.patches import patched
+        from netsim.engine.compiling.patches import patched, working
 
-        lines = lines_of(self.codes)
-        specializer = Specializer(self._bindings, self._tag, jit=True)
+        place = digest_of(self._bindings.place, self._function.__name__)
+        folder = self._folder and cache.cache_folder(place)
+        kept_functions = working("kept_functions")
+        archive = kept_functions and kept_functions.read(folder, self._bindings, self._tag)
+        specializer = Specializer(self._bindings, self._tag, jit=True, archive=archive)
         errors = self._bindings.options(self._function)
         options = {name: errors[name] for name in ("error_model", "boundscheck")}
         is_unit = self._bindings.is_unit(self._function)
@@ -227,6 +233,9 @@ class Compiled:
                 result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
         except Exception as error:  # Numba raises errors of many kinds
             raise does_not_compile(error, self._bindings.plugins) from error
+        lines = archive.lines(self.codes) if archive else lines_of(self.codes)
+        if kept_functions:
+            kept_functions.write(folder, archive)
         return self._kept(result, kind, lines) or _loaded_by_numba(function, result), lines
 
     def _kept(self, result: Any, kind: str, lines: Lines) -> Loaded | None:
@@ -324,7 +333,8 @@ def _helper(parts: Sequence[Part]) -> Iterator[None]:
         return
     from netsim.engine.compiling import instructions, patches  # noqa: F401  # before the fork
 
-    with warnings.catch_warnings():
+    child = None
+    with warnings.catch_warnings(), suppress(OSError):  # no memory: then without help
         warnings.simplefilter("ignore", DeprecationWarning)  # threads, which the child never needs
         child = os.fork()
     if child == 0:
@@ -335,8 +345,9 @@ def _helper(parts: Sequence[Part]) -> Iterator[None]:
     try:
         yield
     finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        if child is not None:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def _may_fork() -> bool:
@@ -387,7 +398,7 @@ class Code:
     @cached_property
     def key(self) -> str:
         """Key of the machine code; equal keys mean equal code."""
-        return hashlib.sha256("".join(self.keys).encode()).hexdigest()[:20]
+        return digest_of(*self.keys)
 
     @cached_property
     def keys(self) -> list[str]:
