@@ -170,7 +170,7 @@ class Bindings:
     @cached_property
     def place(self) -> str:
         """Hash of the plugins' files and the features, which an edit of a file does not change."""
-        files = [str(plugin.__file__) for plugin in self.plugins]
+        files = [str(getattr(plugin, "__file__", "")) for plugin in self.plugins]
         numbers = sorted(repr(value) for value in self._values.items() if isinstance(value, PLAIN))
         return digest_of(_surroundings(), str(self.checked), *files, *numbers)
 

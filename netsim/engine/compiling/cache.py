@@ -273,16 +273,16 @@ def _try_lock(descriptor: int) -> bool:
 def save(folder: Path, name: str, kind: str, code: MachineCode, lines: Lines) -> None:
     """Save the code of a function, if possible."""
     head = json.dumps([*code[:-1], lines]).encode()
-    write(_path(folder, name, kind), LENGTH.pack(len(head)) + head + code.content)
+    try:
+        write(_path(folder, name, kind), LENGTH.pack(len(head)) + head + code.content)
+    except OSError as error:  # the compiled code is usable anyway
+        _cannot_keep(folder.parent, error)
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file with its hash, if possible."""
-    try:
-        with replacing_file(path, private=True) as file:
-            file.write(hashlib.sha256(content).digest() + content)
-    except OSError as error:  # the compiled code is usable anyway
-        _cannot_keep(path.parents[1], error)
+    """Write a file with its hash. Raises OSError."""
+    with replacing_file(path, private=True) as file:
+        file.write(hashlib.sha256(content).digest() + content)
 
 
 def content_of(path: Path) -> bytes:
