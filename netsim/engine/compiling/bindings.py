@@ -21,7 +21,7 @@ import platform
 import sys
 import sysconfig
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -283,9 +283,7 @@ def fingerprint_of(
     made = Fingerprint("", tuple(walk.codes), tuple(walk.units))
     walk.put("arguments")
     for argument in arguments:
-        walk.value(
-            reduced(argument, made.names) if isinstance(argument, np.dtype) else argument
-        )
+        walk.value(reduced(argument, made.names) if isinstance(argument, np.dtype) else argument)
     return made._replace(key=digest_of(_surroundings(), *walk.parts))
 
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from ctypes import c_void_p
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ class Compiled:
         fingerprint: Fingerprint,
         folder: Path | None,
     ) -> None:
-        self.codes = fingerprint.codes
+        self._codes = fingerprint.codes
         self._function, self._bindings, self._tag = function, bindings, fingerprint.key
         self._names, self._folder = fingerprint.names, folder
         self._ready: dict[str, tuple[Loaded, Lines]] = {}
@@ -166,8 +167,7 @@ class Compiled:
     @property
     def arguments(self) -> tuple[str, ...]:
         """Names of the function's arguments."""
-        code = self._function.__code__
-        return code.co_varnames[: code.co_argcount]
+        return arguments_of(self._function)
 
     @property
     def is_cached(self) -> bool:
@@ -233,7 +233,7 @@ class Compiled:
                 result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
         except Exception as error:  # Numba raises errors of many kinds
             raise does_not_compile(error, self._bindings.plugins) from error
-        lines = archive.lines(self.codes) if archive else lines_of(self.codes)
+        lines = archive.lines(self._codes) if archive else lines_of(self._codes)
         if kept_functions:
             kept_functions.write(folder, archive)
         return self._kept(result, kind, lines) or _loaded_by_numba(function, result), lines
@@ -250,6 +250,11 @@ class Compiled:
             warn_once(f"{name} cannot be cached: {error}")
             return None
         return loaded
+
+
+def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
+    """Return the names of a function's arguments."""
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
 
 
 def _loaded_by_numba(function: Any, result: Any) -> Loaded:
@@ -276,11 +281,12 @@ Part = tuple[Compiled, tuple[Any, ...]]  # code, and arguments like those of its
 @dataclass
 class Entry:
     """An entry point of one engine, called with arguments of fixed types, and the ``units`` that it
-    calls. ``run`` calls it after ``prepare``."""
+    calls. ``run`` calls it after ``prepare``. ``codes`` are the current functions of its parts."""
 
     compiled: Compiled | None
     run: Callable[..., Any] | None = None
     units: Sequence[Compiled] = ()
+    codes: Sequence[Codes] = ()
     _loaded: Sequence[tuple[Loaded, Lines]] = ()
 
     def parts(self, arguments: Sequence[Any]) -> list[Part]:
@@ -308,8 +314,7 @@ class Entry:
 
     def place(self, path: str, line: int) -> tuple[str, int]:
         """Return the current line of a line of compiled code."""
-        codes = [part.codes for part in (*self.units, self.compiled) if part is not None]
-        for now, (_, then) in zip(codes, self._loaded, strict=True):
+        for now, (_, then) in zip(self.codes, self._loaded, strict=False):
             path, line = present_place(path, line, then, lines_of(now))
         return path, line
 
@@ -387,12 +392,17 @@ class Code:
         assert values.keys() == CONSTANTS.keys()
         plugins = (*protocol.modules, discipline.module, routing.module, *program.modules)
         self._bindings = Bindings(values, plugins, checked=checked)
-        self._records = (
-            *(protocol.tx, protocol.rx, protocol.host, protocol.packet, *protocol.pars),
-            *(discipline.port, discipline.queue, discipline.switch, discipline.par),
-            *(routing.port, routing.switch, routing.row, routing.plane, routing.par),
-            *(program.host, program.task, program.par),
-        )
+        self._records = {
+            "hosts": (
+                *(protocol.tx, protocol.rx, protocol.host, *protocol.pars),
+                *(program.host, program.task, program.par),
+            ),
+            "links": (
+                *(discipline.port, discipline.queue, discipline.switch, discipline.par),
+                *(routing.port, routing.switch, routing.row, routing.plane, routing.par),
+                protocol.packet,
+            ),
+        }
         self._fingerprints: dict[types.FunctionType, Fingerprint] = {}
 
     @cached_property
@@ -409,7 +419,8 @@ class Code:
 
     def _of(self, function: types.FunctionType) -> Fingerprint:
         if function not in self._fingerprints:
-            arguments = [*self._records, *_layouts()]
+            of_groups = [self._records.get(group, ()) for group in arguments_of(function)]
+            arguments = [*chain(*of_groups), *_layouts()]
             self._fingerprints[function] = fingerprint_of(self._bindings, function, arguments)
         return self._fingerprints[function]
 
@@ -425,8 +436,9 @@ class Code:
             return tuple(Entry(None, plain.copy(function)) for function in loop.ENTRY_POINTS)
         found = []
         for function in loop.ENTRY_POINTS:
-            units = [self._compiled(unit) for unit in self._of(function).units]
-            found.append(Entry(self._compiled(function), units=units))
+            parts = (*self._of(function).units, function)
+            *units, own = map(self._compiled, parts)
+            found.append(Entry(own, units=units, codes=[self._of(part).codes for part in parts]))
         _loaded.move_to_end(self.key)
         while len(_loaded) > LOADED:
             _loaded.popitem(last=False)
