@@ -349,7 +349,7 @@ class Engine(StateViews):
         """Load or compile what every run needs."""
         began = time.perf_counter()
         s = self.state
-        limits = Limits(0, Ps(0), 0, 0, False, self._goal(), self._beyond)
+        limits = Limits(0, Ps(0), 0, 0, False, Goal(0, 0, 0), self._beyond)
         run = (s.net, s.links, s.hosts, s.clock, s.crew, s.scratch, limits, 0)
         prepare((self._set_up, (s.hosts, s.links, s.clock)), (self._run, run))
         self.code_s += time.perf_counter() - began

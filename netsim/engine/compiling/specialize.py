@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import types
 import warnings
 from collections import OrderedDict
@@ -336,11 +337,12 @@ def _helper(parts: Sequence[Part]) -> Iterator[None]:
     if len(parts) < 2 or not all(part.is_cached for part, _ in parts) or not _may_fork():
         yield
         return
-    from netsim.engine.compiling import instructions, patches  # noqa: F401  # before the fork
+    from netsim.engine.compiling.patches import global_compiler_lock, working
 
+    working("kept_functions")  # imported before the fork, and no thread may hold Numba's lock
     child = None
-    with warnings.catch_warnings(), suppress(OSError):  # no memory: then without help
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads, which the child never needs
+    with global_compiler_lock, warnings.catch_warnings(), suppress(OSError):  # for want of memory
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads; the child needs none
         child = os.fork()
     if child == 0:
         with suppress(BaseException):  # the parent compiles what is missing, and reports it
@@ -357,7 +359,8 @@ def _helper(parts: Sequence[Part]) -> Iterator[None]:
 
 def _may_fork() -> bool:
     """Return whether a second process would have a core; on macOS, a forked one may crash."""
-    return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
 
 
 LOADED = 16  # most recently used specializations whose code a process keeps
