@@ -89,7 +89,7 @@ class Archive:
         tag = self.tag if made.units else ""  # in the names of its variables
         return digest_of(made.key, tag, *map(self._text, arguments))
 
-    def _text(self, argument: Type) -> str:
+    def _text(self, argument: Any) -> str:
         """Return the same text for a type in every process."""
         if argument._code not in self._texts:
             text = str(argument.group if isinstance(argument, Reference) else argument)

@@ -337,7 +337,9 @@ def _helper(parts: Sequence[Part]) -> Iterator[None]:
     if len(parts) < 2 or not all(part.is_cached for part, _ in parts) or not _may_fork():
         yield
         return
-    from netsim.engine.compiling.patches import global_compiler_lock, working
+    from numba.core.compiler_lock import global_compiler_lock
+
+    from netsim.engine.compiling.patches import working
 
     working("kept_functions")  # imported before the fork, and no thread may hold Numba's lock
     child = None
@@ -362,6 +364,9 @@ def _may_fork() -> bool:
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
 
+
+ENTRY_POINTS: tuple[Any, ...] = loop.ENTRY_POINTS
+RUN, SET_UP = ENTRY_POINTS[:2]  # what every run needs
 
 LOADED = 16  # most recently used specializations whose code a process keeps
 
@@ -416,9 +421,7 @@ class Code:
     @cached_property
     def keys(self) -> list[str]:
         """Keys of what every run needs: it sets up flows and simulates."""
-        loop_units = self._of(loop.run_windows).units
-        needed = (loop.run_windows, *loop_units, loop.set_up_flows)
-        return [self._of(function).key for function in needed]
+        return [self._of(part).key for part in (RUN, *self._of(RUN).units, SET_UP)]
 
     def _of(self, function: types.FunctionType) -> Fingerprint:
         if function not in self._fingerprints:
@@ -436,10 +439,10 @@ class Code:
         """Return callers of its entry points."""
         if not self._jit:
             plain = Specializer(self._bindings, "plain", jit=False)
-            return tuple(Entry(None, plain.copy(function)) for function in loop.ENTRY_POINTS)
+            return tuple(Entry(None, plain.copy(function)) for function in ENTRY_POINTS)
         found = []
-        for function in loop.ENTRY_POINTS:
-            parts = (*self._of(function).units, function)
+        for function in ENTRY_POINTS:
+            parts = [*self._of(function).units, function]
             *units, own = map(self._compiled, parts)
             found.append(Entry(own, units=units, codes=[self._of(part).codes for part in parts]))
         _loaded.move_to_end(self.key)
