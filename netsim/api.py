@@ -18,13 +18,13 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, overload
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, raise_all
 from netsim.experiment import Experiment, Point, locate
 from netsim.results import FailedPoint, Result, is_sweep, load_result, load_sweep
@@ -267,7 +267,7 @@ def _directory(out: Path | str | None, name: str) -> tuple[Path, TemporaryDirect
     return Path(temporary.name) / name, temporary
 
 
-@dataclass(frozen=True)
+@frozen
 class Saturations:
     """The loads at which networks saturate.
 

@@ -17,11 +17,11 @@ import dataclasses
 import keyword
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.limits import COUNT, RATIO
 from netsim.units import (
@@ -57,7 +57,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True)
+@frozen
 class Unit:
     """A kind of value: how it is read from a file, and written to one.
 
@@ -78,7 +78,7 @@ class Unit:
         return self.name
 
 
-@dataclass(frozen=True)
+@frozen
 class Param:
     """One key. `default`, `minimum`, `maximum` and `above`, a bound that is itself too small, are
     as a user writes them.

@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, printable
 from netsim.limits import HORIZON_PS, PS_BITS, RATE_BPS, SIZE_BYTES
 
 _NUMBER = re.compile(r"([0-9]{1,30})(?:\.([0-9]{1,30}))?\s*([^\s0-9.+-][^\s]*)?", re.ASCII)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Quantity:
     """One kind of quantity: its units (name -> size in the base unit) and names for messages."""
 
@@ -120,7 +120,7 @@ def parse_shape(text: str, least: int = 1) -> tuple[int, ...]:
     return found
 
 
-@dataclass(frozen=True)
+@frozen
 class Bdp:
     """A size in bandwidth-delay products, different at each port: "0.2bdp", "1bdp+8pkt"."""
 

@@ -7,9 +7,9 @@ table, with the 95 % confidence intervals of the means (Student's t).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.schema import Reference, is_time, resolve_reference
 from netsim.plots import style, sweeps
@@ -50,7 +50,7 @@ Lines = dict[str, dict[Any, sweeps.Spread]]
 """Curve -> value on x, as in the experiment -> statistics over the seeds."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Transports:
     """Completion times: `ours` in ps by statistic and transport, `ideal_ps`, and `fair_ps` (of
     max-min fair shares on hashed paths) by statistic, if known; `curves` by transport."""
@@ -159,7 +159,7 @@ def draw_transports(
     return style.finish(figure, panels[0], found.title, style.OUTSIDE, caption)
 
 
-@dataclass(frozen=True)
+@frozen
 class Loads:
     """Completion times over the ideal: `ours` by statistic, transport and load, `fair` by statistic
     and load; `curves` by transport."""
@@ -316,7 +316,7 @@ def _load(result: Result) -> float | None:
     return float(load) if isinstance(load, int | float) else None
 
 
-@dataclass(frozen=True)
+@frozen
 class AgainstAxis:
     """A number `y` of summaries by the values of the axis `x`: lines and (for completion times)
     ideals by label. `panels` maps titles to the labels of their lines, each with its label and

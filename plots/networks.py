@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from netsim.common.documents import DAMAGED
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.model.columns import Flags, Floats, Ints
 from netsim.model.inventory import common_name, physical_ports, stem
@@ -36,7 +37,7 @@ ALL_HOSTS, MAX_IN_ROW, MAX_LINES = 64, 200, 20_000
 """Hosts drawn one by one; nodes drawn in a row; lines drawn."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Links:
     """The links of a network."""
 
@@ -52,7 +53,7 @@ class Links:
     n_above: int = 0  # how many nodes, the last ones, are in a row above all others
 
 
-@dataclass(frozen=True)
+@frozen
 class Graph:
     """A drawing of the network."""
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.plots import style
 from netsim.plots.style import axis_name, for_people, value_text
@@ -31,7 +32,7 @@ NOT_SIMULATED = ("name", "description", "seed", "reference")
 MAX_TOGETHER = 8  # curves above which a plot is split into panels
 
 
-@dataclass(frozen=True)
+@frozen
 class Curve:
     """The results of all seeds of one point, or of several points along an axis."""
 
@@ -264,7 +265,7 @@ ONE_SEED = "one seed"  # caption of a plot without bands or dots of seeds
 ONE_PATH = ("roce", "dcqcn")  # transports that always use one path per flow
 
 
-@dataclass(frozen=True)
+@frozen
 class Table:
     """A printed table; the first column is left-aligned."""
 

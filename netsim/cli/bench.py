@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -15,6 +15,7 @@ import click
 
 from netsim.cli.names import Name
 from netsim.cli.options import PATH, Command, json_option, load_experiment, print_json
+from netsim.common.frozen import frozen
 from netsim.common.steps import format_duration
 from netsim.common.writing import write_text
 from netsim.errors import InputError
@@ -76,7 +77,7 @@ COSTS: dict[str, tuple[str, Callable[[float], str]]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class BenchCase:
     """A case to measure."""
 

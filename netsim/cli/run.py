@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from netsim.cli.options import (
     trust_option,
 )
 from netsim.cli.progress import simulate_points
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _start_processes() -> list[WorkerProcess]:
     return [WorkerProcess(), WorkerProcess()]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Job:
     """Where results go, and which points run where."""
 

@@ -10,12 +10,13 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.conformance import networks
 from netsim.conformance.finding import Cases, ConformanceError, NotApplicableError
 from netsim.conformance.handler_monitor import explain
@@ -122,7 +123,7 @@ def _memory_limit() -> Iterator[None]:
 SENDERS = 16  # maximum number of hosts that send to each other, spread over the network
 
 
-@dataclass(frozen=True)
+@frozen
 class TopologyTestbed(Testbed):
     """A topology with its parameters."""
 
@@ -207,7 +208,7 @@ END_PS = 2 * 10**9
 SECONDS = 20  # most time for flows of a large network, and a tenth of it per million flows
 
 
-@dataclass(frozen=True)
+@frozen
 class _Context(TrafficContext):
     """A context with little memory."""
 
@@ -216,7 +217,7 @@ class _Context(TrafficContext):
             raise InputError(f"{n_flows:,.0f} flows are too many here", key=key)
 
 
-@dataclass(frozen=True)
+@frozen
 class TrafficTestbed(Testbed):
     """A traffic pattern with its parameters, on small networks."""
 

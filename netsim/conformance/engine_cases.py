@@ -7,11 +7,12 @@ runs, measure how fast and how fair a transport is, or look at queues and routes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.conformance import networks
 from netsim.conformance.finding import (
     COMPILED,
@@ -41,7 +42,7 @@ CONVERGE_PS = 4_000_000
 DATA_BYTES = PacketFormat().data_bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class Play:
     """Flows of a testbed on a network, with other keys of [fabric] and faults of links.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from netsim.common.frozen import frozen
 from netsim.errors import RunError
 
 RELIABLE, COMPILED = "reliable", "compiled"
@@ -20,7 +21,7 @@ class NotApplicableError(Exception):
     """The case does not apply to this plugin; the message says why."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """The result of a case. `status` is PASS, FAIL, SKIP, METRIC, or WARN (metrics
     that are probably wrong).
@@ -36,7 +37,7 @@ class Finding:
         return self.status == FAIL
 
 
-@dataclass(frozen=True)
+@frozen
 class Case:
     """One requirement for a plugin.
 

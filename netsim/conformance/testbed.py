@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError, NotApplicableError
 from netsim.conformance.handler_monitor import HandlerMonitor, monitored_module
@@ -61,7 +62,7 @@ OF_RUN = ("tasks", "faults", "transport_of_flow")  # options that belong to an e
 COUNTED = ("drops", "trims", "ecn_marks", "pfc_pauses")
 
 
-@dataclass(frozen=True)
+@frozen
 class Run:
     """A finished run."""
 
@@ -114,7 +115,7 @@ class Run:
         return ", ".join([text, *(f"{n} {name}" for name, n in counts.items() if n)])
 
 
-@dataclass(frozen=True)
+@frozen
 class Testbed:
     """A transport with its parameters, on small networks; `seed` determines all randomness.
     `on_hang` is called, in another thread, if compiled code does not return."""
@@ -321,7 +322,7 @@ CLASSES = 3  # traffic classes of a discipline that leaves their number to [fabr
 QUIET_PS = 10**10  # time within which a network must drain once its flows have ended
 
 
-@dataclass(frozen=True)
+@frozen
 class FabricTestbed(Testbed):
     """The plugin that the key `CHOICE` of [fabric] names, with other keys, on small networks. Hosts
     send datagrams, each once, at line rate."""
@@ -376,7 +377,7 @@ class FabricTestbed(Testbed):
             raise ConformanceError("a neighbor stays paused although switches are empty")
 
 
-@dataclass(frozen=True)
+@frozen
 class QueueTestbed(FabricTestbed):
     """A queue discipline, with keys of [fabric], on small networks."""
 
@@ -401,7 +402,7 @@ class QueueTestbed(FabricTestbed):
         return read_discipline(self.use.module, self.use.params, self.use.plugin.name)
 
 
-@dataclass(frozen=True)
+@frozen
 class RoutingTestbed(FabricTestbed):
     """A routing algorithm, with keys of [fabric], on small networks."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from netsim.common.frozen import frozen
 from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import LINK_READER, PACKET, PORT, QUEUE, ROUTING_PORT
 from netsim.engine.kernels.switch import INDEX_BITS, KEY_BITS
@@ -65,7 +66,7 @@ QUEUE_BYTES = QUEUE.itemsize  # per port and class, without packets and the disc
 MAX_WINDOW_PS = 1 << (63 - KEY_BITS)  # bound of windows, so that a time within one fits a sort key
 
 
-@dataclass(frozen=True)
+@frozen
 class Sizes:
     """Capacities for tests: arrivals in a window at one switch, which grow when needed, and blocks
     of the pool (pool.py)."""
@@ -113,7 +114,7 @@ def _shortest_used_ps(network: Network, flows: FlowTable) -> int:
     return int(delays_ps[network.port_network[port_pairs_of(network, flows).src_port]].min())
 
 
-@dataclass(frozen=True)
+@frozen
 class FeatureSet:
     """Optional features that the engine is specialized for."""
 
@@ -163,7 +164,7 @@ class FeatureSet:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Simulation:
     """Everything that determines the result of a run.
 
@@ -204,7 +205,7 @@ class Simulation:
         return " and ".join(use.plugin.name for use in self.uses)
 
 
-@dataclass(frozen=True)
+@frozen
 class Options:
     """Options of a run that do not change the result.
 

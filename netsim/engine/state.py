@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol, RoutingAlgorithm
 from netsim.engine.division import WHOLE, Rows, Share, build_crew, divide, share_of, worker_rows
 from netsim.engine.host_state import build_hosts
@@ -127,7 +128,7 @@ def build_state(
     return state
 
 
-@dataclass(frozen=True)
+@frozen
 class Run:
     """What the specialization constants of a run follow from."""
 

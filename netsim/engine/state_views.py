@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.engine.compiling.declarations import Program, Protocol
 from netsim.engine.kernels import fields, layout
 from netsim.engine.kernels.fields import FlowId
@@ -53,7 +53,7 @@ class Status(IntEnum):
     TIME_LIMIT = layout.TIME_LIMIT  # the time limit is reached
 
 
-@dataclass(frozen=True)
+@frozen
 class Counts:
     """Progress of a run, up to `now_ps`.
 
@@ -71,7 +71,7 @@ class Counts:
     tasks_done: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class FlowStates:
     """The flows: read-only views, int64[n_flows], that change as the engine runs.
 
@@ -96,7 +96,7 @@ OF_RECEIVERS = ("done_ps", "received_bytes")
 FLOW_COLUMNS = {one.name for one in dataclasses.fields(FlowStates)} - {"traffic_class"}
 
 
-@dataclass(frozen=True)
+@frozen
 class TaskStates:
     """The tasks in table order: copies, int64[n_tasks], -1 where a time is unknown.
 
@@ -113,7 +113,7 @@ class TaskStates:
     busy_ps: Ints
 
 
-@dataclass(frozen=True)
+@frozen
 class SlotStates:
     """Slots of phase-driven circuit switches: copies, int64[n_slots], -1 where a time is unknown.
 
@@ -127,7 +127,7 @@ class SlotStates:
     waits_for: Ints
 
 
-@dataclass(frozen=True)
+@frozen
 class LinkCounters:
     """Link counters: copies, int64, at port * n_traffic_classes + class.
 
@@ -155,7 +155,7 @@ class LinkCounters:
     paused_ps: Ints
 
 
-@dataclass(frozen=True)
+@frozen
 class Account:
     """Where the packets, or wire bytes, sent by hosts ended up. `lost` on links, `unroutable` at
     switches without a route, `trimmed` bytes cut off (0 for packets)."""
@@ -175,7 +175,7 @@ class Account:
         return self.sent - self.received - gone - self.in_flight
 
 
-@dataclass(frozen=True)
+@frozen
 class Conservation:
     """Accounts of packets and bytes, without PFC frames."""
 
@@ -433,7 +433,7 @@ class StateViews:
         return hashed.hexdigest()
 
 
-@dataclass(frozen=True)
+@frozen
 class Pauses:
     """Pauses between windows; ports and their classes as port * n_queues + class."""
 
@@ -564,7 +564,7 @@ PER_HUNDRED = 99  # percentile of queue levels that is reported
 COUNTED = ("sent_bytes", "drops", "trims", "ecn_marks")  # counters of queues in series
 
 
-@dataclass(frozen=True)
+@frozen
 class Sampled:
     """Series of some things, by column: int64[intervals, things] except means and fields.
 
@@ -576,7 +576,7 @@ class Sampled:
     values: dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
+@frozen
 class SeriesReading:
     """Series of a run up to now, as copies.
 
@@ -592,7 +592,7 @@ class SeriesReading:
     flows: Sampled
 
 
-@dataclass(frozen=True)
+@frozen
 class QueueLevels:
     """Time-weighted levels of every port and class over the run; hosts hold nothing."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.experiment.document import FABRIC_PLUGINS
 from netsim.experiment.schema import Point
@@ -60,7 +60,7 @@ def merge(defaults: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
-@dataclass(frozen=True)
+@frozen
 class FabricTable:
     """A [fabric] table and its plugins by key. `known` are the keys of `table` that it may have,
     `unknown` the errors for the others."""

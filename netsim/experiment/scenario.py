@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.engine.routing_choices import choices_of, require_dimensions
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.document import FAULTS
@@ -257,7 +258,7 @@ SEARCHED_PORTS = 10_000  # most ports of a network searched for a routing algori
 TRAFFIC_STREAM = 0x7261  # separates the random numbers of traffic from other uses of the seed
 
 
-@dataclass(frozen=True)
+@frozen
 class Scenario:
     """What a point simulates. `fabric` has its final headroom; `port_pairs` are those used.
 
@@ -382,7 +383,7 @@ def prepare(point: Point, last: Built | None = None) -> Scenario:
     return _scenario(point, built.network, sent, placed)
 
 
-@dataclass(frozen=True)
+@frozen
 class NetworkAndTraffic:
     """First stage: the network, the messages of the traffic, and the flow class of each."""
 
@@ -410,7 +411,7 @@ def _network_and_traffic(point: Point, last: Built) -> NetworkAndTraffic:
     return NetworkAndTraffic(network, load, classes)
 
 
-@dataclass(frozen=True)
+@frozen
 class SentFlows:
     """Second stage: messages cut at relays, then divided among queue pairs.
 
@@ -443,7 +444,7 @@ def _class_of_flow(built: NetworkAndTraffic, segments: RelaySegments | None) -> 
     return classes if segments is None else classes[segments.message]
 
 
-@dataclass(frozen=True)
+@frozen
 class Placed:
     """Third stage: what depends on network and flows together. Fields as in `Scenario`."""
 

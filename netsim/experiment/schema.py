@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.document import Tree
 from netsim.limits import INT64
@@ -151,7 +151,7 @@ class _Section:
         return as_table(self)
 
 
-@dataclass(frozen=True)
+@frozen
 class ClassSection(_Section):
     """[flow_classes.NAME], with either `traffic` or `kinds`"""
 
@@ -165,7 +165,7 @@ class ClassSection(_Section):
 FOR_A_TIME = ("loss_rate", "bit_error_rate", "rate", "mtbf")  # keys in effect from `at` to `until`
 
 
-@dataclass(frozen=True)
+@frozen
 class FaultSection(_Section):
     """[faults.NAME]"""
 
@@ -261,7 +261,7 @@ class FaultSection(_Section):
             yield InputError("no fault", hint=hint)
 
 
-@dataclass(frozen=True)
+@frozen
 class RoutingSection(_Section):
     """[routing]: delays until switches have new routes and hosts know of ports without carrier"""
 
@@ -294,7 +294,7 @@ class RoutingSection(_Section):
             yield InputError(message, key="peer_carrier_delay", hint=hint)
 
 
-@dataclass(frozen=True)
+@frozen
 class StopSection(_Section):
     """[stop]"""
 
@@ -305,7 +305,7 @@ class StopSection(_Section):
     drain: bool = key("bool", False, "continue until the network is empty")
 
 
-@dataclass(frozen=True)
+@frozen
 class MeasureSection(_Section):
     """[measure]: measure throughput and latency; the run ends with the drain"""
 
@@ -342,7 +342,7 @@ OF_SERIES = ("ports", "hosts", "flows", "fields", "sample_budget")
 """Keys without effect unless something is sampled."""
 
 
-@dataclass(frozen=True)
+@frozen
 class OutputsSection(_Section):
     """[outputs]"""
 
@@ -385,7 +385,7 @@ class OutputsSection(_Section):
                 yield InputError("has no effect without sample_interval", key=name, hint=hint)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class FileSection(_Section):
     """The top level; sections are checked after their sweeps are expanded."""
 
@@ -462,7 +462,7 @@ def _read_pairs(pairs: Any) -> dict[Any, Any]:
 PAIRS = Unit("list", _read_pairs, example='[[0.3, "2us"], [0.5, "3us"]]')
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Reference:
     """[reference]: expected values of `column`, by value of `axis`, and their source
 
@@ -524,7 +524,7 @@ def _keys(table: Tree, prefix: str) -> set[str]:
 # --- a point --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class FlowClass:
     """A table [flow_classes.NAME]: own traffic, or these `kinds` of flows of the main traffic."""
 
@@ -534,7 +534,7 @@ class FlowClass:
     kinds: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Point:
     """One run, with every value explicit and valid.
 

@@ -13,10 +13,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from typing import Any
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, raise_all
 from netsim.experiment.document import (
     CLASS_SECTIONS,
@@ -40,7 +41,7 @@ Finder = Callable[[str, str], "Plugin | None"]
 _RANGE = re.compile(r"\s*([0-9]{1,18})\s*\.\.\s*([0-9]{1,18})\s*", re.ASCII)
 
 
-@dataclass(frozen=True)
+@frozen
 class Variant:
     """A tree (or part of one) without sweeps, and its value on each axis."""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.frozen import frozen
 from netsim.plots.style import CurveStyle
 
 Part = dict[str, Any]
@@ -24,7 +24,7 @@ USED = "utilization (%)"  # its colors are absolute: the darkest is a full link
 MAX_ROWS = 200  # most rows of a table, in the order given
 
 
-@dataclass(frozen=True)
+@frozen
 class Section:
     """A section of the page: an anchor, a title, sentences, and parts below them."""
 

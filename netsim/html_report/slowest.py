@@ -11,12 +11,12 @@ With `--explain N`, the slowest flows are simulated again, their time by exact c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of
@@ -39,7 +39,7 @@ CATEGORIES = (
 MAX_SHARERS, MAX_PAUSED = 4, 3
 
 
-@dataclass(frozen=True)
+@frozen
 class Sharing:
     """A link of a flow's path, or all ports of one of its hosts, and the bytes that others moved
     there in its time."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS, HORIZON_PS
 from netsim.model.columns import Flags, Ints, offsets
@@ -326,7 +327,7 @@ CABLE_COLUMNS = 7
 NIC, WEIGHT, DIMENSION = range(4, CABLE_COLUMNS)  # columns of a cable, after nodes, bit/s and ps
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PhaseSchedule:
     """The phase-driven circuit switches of a network, which all reconfigure at the same times."""
 
@@ -399,7 +400,7 @@ class CircuitSwitch:
         return port
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Circuits:
     """The cables of a network that go through circuit switches, by the ports at their ends."""
 

@@ -12,13 +12,13 @@ Links to and from hosts are in no cycle: hosts take all that arrives.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.model.columns import Ints, find_cycle, indices
 from netsim.model.faults import constant_routes
@@ -43,7 +43,7 @@ class Cycle(NamedTuple):
 NO_CYCLE = Cycle(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-@dataclass(frozen=True)
+@frozen
 class Choices:
     """What a routing algorithm may do with packets, besides taking any candidate."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.model.columns import Ints, longest_chains
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
@@ -24,7 +24,7 @@ from netsim.model.network import Network
 from netsim.model.workload import RECEIVE, SEND, TaskTable, Workload
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Demand:
     """The bytes of n flows between switches with hosts.
 

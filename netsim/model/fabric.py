@@ -6,13 +6,14 @@ It is also the table of the keys of [fabric]; `netsim.experiment` reads and chec
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.limits import CLASSES, PACKET_BYTES, PS_BITS, SIZE_BYTES
 from netsim.model.arithmetic import byte_quotient, send_time
@@ -34,7 +35,7 @@ PFC_FRAME_BYTES = 64
 LARGEST = f"{PACKET_BYTES}B"
 
 
-@dataclass(frozen=True)
+@frozen
 class PacketFormat:
     """[packets]: sizes on the wire; a full data packet is payload plus header."""
 
@@ -58,7 +59,7 @@ class PacketFormat:
             yield InputError(message, key="payload_bytes", hint=hint, code="out_of_range")
 
 
-@dataclass(frozen=True)
+@frozen
 class Ecn:
     """RED-like ECN marking: never up to `kmin_bytes`, always above `kmax_bytes`.
 
@@ -94,7 +95,7 @@ DIRECT, OPPORTUNISTIC, VLB = INDIRECT = ("none", "opportunistic", "vlb")
 """Whether packets may go through a third switch, and which."""
 
 
-@dataclass(frozen=True)
+@frozen
 class CircuitRules:
     """How edge switches use circuits (netsim/engine/MODEL.md).
 
@@ -151,7 +152,7 @@ def _spec(
     return PluginSpec(plugin, {**defaults, **params})
 
 
-@dataclass(frozen=True)
+@frozen
 class Fabric:
     """How all switches of the network queue, drop, trim, mark, pause and route packets.
 
@@ -343,7 +344,7 @@ MAX_PAIRS = 1 << 22
 switches, else those from some of them at equal distances."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PortSizes:
     """Fabrics that differ only in sizes, and which one each port has.
 

@@ -11,11 +11,11 @@ stored again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress, pairwise
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import INT64
@@ -28,7 +28,7 @@ OUTAGE_BYTES = 60  # memory per outage of a link while all are collected
 NOMINAL = 0  # rate that means the link's own rate
 
 
-@dataclass(frozen=True)
+@frozen
 class CarrierDelays:
     """Delays until a host notices a change of its own port, and of another host's port. `NEVER` for
     another host's port: not at all."""
@@ -37,7 +37,7 @@ class CarrierDelays:
     other_ps: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class LinkFaults:
     """Faults of every link, by the port that feeds it.
 
@@ -76,7 +76,7 @@ class LinkFaults:
         return fastest
 
 
-@dataclass(frozen=True)
+@frozen
 class LinkFault:
     """A fault of some links."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.model.columns import (
@@ -29,7 +29,7 @@ from netsim.model.columns import (
 FLOW_BYTES = 200  # memory per flow while its table is built: six columns and their sources
 
 
-@dataclass(frozen=True)
+@frozen
 class TrafficContext:
     """What a traffic pattern may use besides its parameters and the network."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, read_json, read_lines, read_text, whole
 from netsim.common.memory import require_room
 from netsim.errors import InputError
@@ -30,7 +30,7 @@ AUTO, DEGREE = "auto", "degree"
 HOST, SWITCH = "host", "switch"
 
 
-@dataclass(frozen=True)
+@frozen
 class GraphDefaults:
     """Values for nodes and cables that have none of their own."""
 

@@ -24,10 +24,11 @@ The dependency chains of a workload's tasks and flows are as long as if each flo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.model.arithmetic import PURPOSE_ECMP, byte_quotient, mix, salt, send_time
 from netsim.model.columns import Floats, Ints, longest_chains
@@ -43,7 +44,7 @@ from netsim.model.workload import RECEIVE, SEND, TaskTable
 BLOCK = 1 << 15
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class IdealTimes:
     """Times of each flow alone, from its start."""
 
@@ -121,7 +122,7 @@ def _ways_back(times: PathTimes, port_pairs: PortPairs, packets: PacketFormat) -
     return back
 
 
-@dataclass(frozen=True)
+@frozen
 class PathTimes:
     """Times on idle paths from a host's port to an address; `full` is the size of a full packet."""
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError, raise_all
 from netsim.model.columns import Ints
@@ -53,7 +54,7 @@ LONGEST_M = (3, 100, 2_000)
 HOST, SWITCH, FIBER = "host to switch", "switch to switch", "switch to circuit switch"
 
 
-@dataclass(frozen=True)
+@frozen
 class CableRow:
     """Cables of one kind; `length` is one of LENGTHS or SCALE_UP, `joins` the kind of ends."""
 
@@ -136,7 +137,7 @@ def cables(network: Network) -> tuple[CableRow, ...]:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class NicRow:
     """Equal NICs, each with `ports` of one rate, on `hosts` hosts."""
 
@@ -147,7 +148,7 @@ class NicRow:
     is_scale_up: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class SwitchRow:
     """Switches of one name (without its number), tier, latency and number of ports."""
 
@@ -160,7 +161,7 @@ class SwitchRow:
     count: int
 
 
-@dataclass(frozen=True)
+@frozen
 class NetworkRow:
     """Equal networks; everything except `count` applies to one of them."""
 
@@ -197,7 +198,7 @@ class NetworkRow:
         return max((one.links for one in self.path_diversity), default=0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Inventory:
     """All counts of a network."""
 
@@ -425,7 +426,7 @@ PARTS = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Price:
     """Price and power of one piece: a constant, and a part per Gbit/s of line rate."""
 
@@ -436,7 +437,7 @@ class Price:
     watts_per_gbps: float = key(NUMBER, 0.0, "power per line rate")
 
 
-@dataclass(frozen=True)
+@frozen
 class BillRow:
     """All pieces of one part; `source` is the source of its price."""
 

@@ -6,13 +6,14 @@ checked and numbered. Each cable is two directed links, identified by the egress
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.model.circuits import CABLE_COLUMNS, NONE, Circuits
 from netsim.model.columns import Flags, Ints, offsets
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 from netsim.model.circuits import CircuitSwitch
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Plan:
     """What a network was built from, in order.
 
@@ -57,7 +58,7 @@ class Plan:
 HOST_TIER = -1
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Network:
     """A checked network. Hosts are nodes 0..n_hosts-1, switches follow.
 
@@ -397,7 +398,7 @@ class Network:
         return graph
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Reduction:
     """The same network with a host for each reduction unit after its own hosts. `unit`,
     int64[n_hosts], is the unit of each host."""

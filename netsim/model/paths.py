@@ -14,13 +14,14 @@ when each host sends at its own, throughput saturates at 1 / L of the hosts' rat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.model.circuits import END_PS, Circuits, pairs_by_circuits
 from netsim.model.columns import Flags, Floats, Ints, offsets, rows_of
 from netsim.model.faults import cut_off, never_joined
@@ -31,7 +32,7 @@ from netsim.model.routing import COUNT_BITS, COUNT_MASK, NO_ROUTE, RoutingTable
 from netsim.model.routing_policy import TimeSlotRouting
 
 
-@dataclass(frozen=True)
+@frozen
 class CircuitRow:
     """Equal circuit switches."""
 
@@ -234,7 +235,7 @@ def path_diversity(
     return tuple(rows_found)
 
 
-@dataclass(frozen=True)
+@frozen
 class SlotPaths:
     """Path lengths between edge switches, in links, in a time-slotted routing table."""
 
@@ -485,7 +486,7 @@ def pattern_saturation(
 # --- failures -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class Failure:
     """What is affected while links are down, after rerouting."""
 

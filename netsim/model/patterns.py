@@ -10,13 +10,13 @@ Scott and Abts, "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA 20
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
 from netsim.model.columns import Floats, Ints
 from netsim.model.flows import FlowTable
@@ -30,7 +30,7 @@ BLOCK = 64  # groups whose demand is summed at once
 ROUNDING = 1e-12  # demand below this share of a host's rate is a rounding error
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Destinations:
     """Where each of n hosts sends, in k parts.
 
@@ -121,7 +121,7 @@ def uniform(n: int) -> Destinations:
     return Destinations((np.arange(n)[:, None] + 1) % n, np.array([n - 1]), np.ones((n, 1)))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Hosts:
     """The patterns of n hosts, one method each; `shape` of their grid, () if there is none."""
 

@@ -11,11 +11,11 @@ fast NICs the lowest-numbered is used.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
 from netsim.model.arithmetic import PURPOSE_PLANE, mix, salt
 from netsim.model.columns import Flags, Ints, column_of, first_of, offsets, rows_of
@@ -43,7 +43,7 @@ with "routing" that of the routing algorithm."""
 DEALT_EVENLY = (ROUND_ROBIN, PERMUTATION)  # every port pair gets as many packets
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PortPairs:
     """The port pairs of n flows."""
 

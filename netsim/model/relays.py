@@ -19,12 +19,13 @@ places its parts on several paths ("Queue pairs" in `netsim/engine/MODEL.md`).
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.model.columns import Ints, ranks_within, rows_of
 from netsim.model.flows import FlowTable
@@ -33,7 +34,7 @@ from netsim.model.workload import JOIN, RECEIVE, SEND, SENT, TaskTable, Workload
 SOURCE, DESTINATION = AT = ("source", "destination")  # rack of the peer
 
 
-@dataclass(frozen=True)
+@frozen
 class RelayRule:
     """Which messages of a network are relayed, and how."""
 
@@ -55,7 +56,7 @@ class RelayRule:
         return np.where(apart, peer, -1)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RelaySegments:
     """The flows of messages that are relayed or sent over several queue pairs.
 
@@ -185,7 +186,7 @@ def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | 
     return load, segments
 
 
-@dataclass(frozen=True)
+@frozen
 class _Chunks:
     """Chunks in order: their message, their index in it, and their two flows."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS, INT64
@@ -38,7 +39,7 @@ WIRED = (
 """What a `Wiring` and its `Network` have in common."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Wiring:
     """The graph that routing needs, without rates.
 
@@ -127,7 +128,7 @@ class Wiring:
         return int(self.node_first_port[node]), int(self.node_first_port[node + 1])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RoutingTable:
     """Candidate ports of every switch for every group of its network.
 
@@ -157,7 +158,7 @@ class RoutingTable:
         return self.route[moved + np.arange(moved.size)]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RouteChanges:
     """Rows of every switch's routing table over time."""
 

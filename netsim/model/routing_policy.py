@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import HORIZON_PS
@@ -38,7 +38,7 @@ from netsim.units import format_time
 MAX_SLOTS = 20_000  # most slots per period: routes of each take 10 ms for a hundred switches
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TimeSlotTables:
     """Tables of slots that last `slots_ps` (int64[n]); slot 0 starts at `offset_ps`."""
 
@@ -47,7 +47,7 @@ class TimeSlotTables:
     tables: Iterable[RoutingTable]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class CompactSlotTables:
     """The rows of all switches in every slot; equal rows are stored once."""
 
@@ -74,7 +74,7 @@ class TimeSlotRouting(ABC):
         """Return all tables of a period."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Expander(TimeSlotRouting):
     """Shortest paths over circuits that are up and stay up for a while.
 
@@ -210,7 +210,7 @@ def _by_circuit(wiring: Wiring) -> Flags:
     return found
 
 
-@dataclass(frozen=True)
+@frozen
 class NamedRouting:
     """A routing table: its name, which results report, and the routing that makes it. At most one
     in a policy is a `TimeSlotRouting`."""
@@ -219,7 +219,7 @@ class NamedRouting:
     routing: Routing = shortest_paths
 
 
-@dataclass(frozen=True)
+@frozen
 class RoutingPolicy:
     """The routing tables of a network, and which packets use which; a `Routing` of them all.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from netsim.common.frozen import frozen
 
 Numbers = NDArray[np.int64]
 
@@ -13,7 +13,7 @@ MIN_INTERVALS = 16
 """Minimum number of intervals to reserve memory for; fewer would make no series after thinning."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Sampling:
     """The time series of a run. `ports`, `hosts` and `flows` are numbers in ascending order.
 

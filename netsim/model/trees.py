@@ -35,7 +35,7 @@ pod) are followed by a section for each tier, `Tier 0` at the hosts:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -44,6 +44,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, read_lines, whole
 from netsim.errors import InputError
 from netsim.limits import COUNT, DELAY_PS, RATE_BPS
@@ -53,7 +54,7 @@ from netsim.units import written
 TIERS = ("leaf", "spine", "core", "supercore")  # switches of each tier, from the hosts up
 
 
-@dataclass(frozen=True)
+@frozen
 class Tree:
     """The settled shape of a tree. All tuples start at the leaves."""
 
@@ -164,7 +165,7 @@ def fabric_cables_needed(hosts: int, tiers: int) -> int:
     return (tiers - 1) * hosts
 
 
-@dataclass(frozen=True)
+@frozen
 class _Tier:
     """A tier of a .topo file; downlinks are the cables toward the hosts."""
 

@@ -8,13 +8,14 @@ defines exactly what both do, `netsim/program.py` what files of programs contain
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import ModuleType
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import (
@@ -247,7 +248,7 @@ HANDLER_NAMES = ("on_begin", "on_task", "on_timer")
 Columns = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True)
+@frozen
 class ProgramSpec:
     """A program in a run: its file and parameters, its tasks, and initial values of its fields.
 
@@ -378,7 +379,7 @@ class WorkloadPart:
 Part = TypeVar("Part", bound=WorkloadPart)
 
 
-@dataclass(frozen=True)
+@frozen
 class Workload:
     """Flows, and tasks that start them and wait for them.
 

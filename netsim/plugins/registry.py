@@ -27,12 +27,13 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from netsim.common.discovery import FOLDERS, modules, summary
+from netsim.common.frozen import frozen
 from netsim.common.inputs import read_bytes
 from netsim.errors import TRUST, InputError, did_you_mean
 from netsim.params import Param
@@ -44,7 +45,7 @@ _NOUNS = {"traffic": "traffic pattern", "queue": "queue discipline", "routing": 
 REQUIRED_FUNCTION = {"topology": "build", "traffic": "flows"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Plugin:
     """A loaded plugin: its module and declarations."""
 
@@ -61,7 +62,7 @@ class Plugin:
         return next((param for param in self.params if param.name == name), None)
 
 
-@dataclass(frozen=True)
+@frozen
 class PluginSpec:
     """A plugin with its parameters in the simulator's units (ps, bytes, bit/s)."""
 
@@ -189,7 +190,7 @@ def _inspect(kind: str, name: str, module: ModuleType) -> Plugin:
 # --- files ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _Loaded:
     module: ModuleType
     contents: dict[Path, str]  # digests of this file and the modules next to it

@@ -17,7 +17,6 @@ are left out first;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from textwrap import dedent
@@ -25,9 +24,10 @@ from types import ModuleType
 from typing import Any
 
 from netsim.common.discovery import modules
+from netsim.common.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Column:
     """One column of a table; unit and doc are also stored in the Parquet file."""
 
@@ -38,7 +38,7 @@ class Column:
     optional: bool = False  # not every table has it
 
 
-@dataclass(frozen=True)
+@frozen
 class Metric(Column):
     """A column of a sweep, found at `path` in the summary (default: its name).
 
@@ -86,7 +86,7 @@ def _rows(text: str, width: int) -> list[list[str]]:
     return rows
 
 
-@dataclass(frozen=True)
+@frozen
 class TableSpec:
     """A table: its columns, and its position in the result's hash, 0 if excluded."""
 

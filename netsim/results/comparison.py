@@ -9,11 +9,11 @@ import difflib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.results.columns import metrics
 
@@ -32,7 +32,7 @@ NAMED = 5  # most points, flows or keys that a message names
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Pair:
     """The results of one point and seed on both sides. `key` is the point without its seed."""
 
@@ -90,7 +90,7 @@ class Pair:
         return counts[0], counts[1]
 
 
-@dataclass(frozen=True)
+@frozen
 class Comparison:
     """The differences between two results or sweeps.
 

@@ -15,12 +15,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, call
@@ -44,7 +44,7 @@ DECISIVE = ("results/columns.py", "results/run_result.py")  # files of those fol
 BY_USE = ("experiments", "queues", "topologies", "transports")  # only the files in use count
 
 
-@dataclass(frozen=True)
+@frozen
 class Provenance:
     """The inputs of a point, recorded before it runs.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.common import documents
 from netsim.common.documents import DAMAGED, read_object
+from netsim.common.frozen import frozen
 from netsim.common.inputs import file_size, is_file, path_problem
 from netsim.errors import InputError, did_you_mean
 from netsim.results import files
@@ -102,7 +102,7 @@ class Result:
         return f"<Result {self.name}: {self.summary['flows']} flows{partial}>"
 
 
-@dataclass(frozen=True)
+@frozen
 class FailedPoint:
     """A point whose run failed without a result; `reason` says why."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.results.columns import specs
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ STALLED = "stalled"  # `Ending.stop_reason` of a run that makes no progress
 Table = dict[str, np.ndarray]  # columns by name, arrays of one length
 
 
-@dataclass(frozen=True)
+@frozen
 class Ending:
     """How a run ended.
 
@@ -51,7 +52,7 @@ class Run:
     tables: dict[str, Table] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class RunResult:
     """Tables, summary and ending of a run; each table is also an attribute, None if absent."""
 

@@ -10,13 +10,14 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.common import documents
 from netsim.common.documents import DAMAGED, read_object
+from netsim.common.frozen import frozen
 from netsim.common.inputs import ROOM_IN_NAME, path_problem
 from netsim.errors import InputError
 from netsim.results import destination, files
@@ -35,7 +36,7 @@ _SHARD = re.compile(r"([0-9]{1,5})/([0-9]{1,5})", re.ASCII)
 MAX_NAMED = 5  # most names in a message
 
 
-@dataclass(frozen=True)
+@frozen
 class Shard:
     """Part `number` of `count` of a sweep: every `count`th point from `number`. `sweep` is a hash
     of all its points and of netsim's code, `points` their names."""

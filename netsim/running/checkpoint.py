@@ -21,6 +21,7 @@ import numpy as np
 
 from netsim.common import documents
 from netsim.common.documents import parsed, require
+from netsim.common.frozen import frozen
 from netsim.common.inputs import file_size, unreadable
 from netsim.common.writing import replacing_file
 from netsim.errors import InputError, warn_once
@@ -44,7 +45,7 @@ HASH_DIGITS = 8  # digits of a hash in messages
 START_OVER = "`netsim run --force` starts over"
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckpointHeader:
     """State of a run besides its engine.
 
@@ -64,7 +65,7 @@ class CheckpointHeader:
     version: str = __version__
 
 
-@dataclass(frozen=True)
+@frozen
 class Checkpoint:
     """A complete checkpoint."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.engine.state_views import Counts, Status
 from netsim.limits import HORIZON_PS, INT64
 from netsim.model.circuit_times import longest_period_ps
@@ -89,7 +90,7 @@ no events are left, or all of [measure] has passed."""
 ENDINGS = {Status.DONE: FINISHED, Status.IDLE: UNDELIVERED, Status.TIME_LIMIT: TIME_LIMIT}
 
 
-@dataclass(frozen=True)
+@frozen
 class StepReport:
     """The state after a step; `wall_s` is the time since the first step."""
 

@@ -20,10 +20,11 @@ machines differ by tens of percent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.memory import available_bytes, available_cores
 from netsim.common.steps import step
 from netsim.engine.simulation import FeatureSet
@@ -89,7 +90,7 @@ SCATTERED_BYTES = 3 * 4096  # pages that hold the records of a flow between othe
 NO_FEATURES = FeatureSet()
 
 
-@dataclass(frozen=True)
+@frozen
 class Memory:
     """What a simulation needs memory for, in bytes.
 
@@ -123,7 +124,7 @@ class Memory:
         return max(first, other), other
 
 
-@dataclass(frozen=True)
+@frozen
 class Estimate:
     """Prediction for one point.
 
@@ -292,7 +293,7 @@ def feature_set_of(scenario: Scenario) -> FeatureSet:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class Code:
     """Specializations of the engine that points need, and how many are not compiled yet."""
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.frozen import frozen
 from netsim.engine.simulation import Options
 from netsim.errors import CombinedInputError, InputError, RunError
 from netsim.results import Result, destination, files, summary_of, write_result
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Report = Callable[[Progress], None]
 
 
-@dataclass(frozen=True)
+@frozen
 class PointOutcome:
     """The outcome of one point, without its tables, which could exceed memory.
 
@@ -55,7 +56,7 @@ class PointOutcome:
         return bool(self.row["status"] == "time_limit")
 
 
-@dataclass(frozen=True)
+@frozen
 class RunOptions:
     """How points run, as for `simulate`; with `force`, also those with a complete result.
 
@@ -74,7 +75,7 @@ class RunOptions:
     keep_stalled: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Callbacks:
     """What a run reports, and when it stops.
 
@@ -92,7 +93,7 @@ class Callbacks:
     on_hang: Callable[[str], None] | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class PointRun:
     """A point, its result folder, and its provenance."""
 
@@ -203,7 +204,7 @@ class PointRun:
             on_hang(str(outcome.error))
 
 
-@dataclass(frozen=True)
+@frozen
 class Batch:
     """Points to simulate, with their estimates by name. `record` enters an outcome in the sweep's
     table; executors call it themselves only before they end the process."""

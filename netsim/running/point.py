@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.memory import available_cores
 from netsim.common.steps import step
 from netsim.engine.simulation import Options, Simulation
@@ -60,7 +61,7 @@ FIRST_CHECK_HOPS = 1_000_000
 UNACKNOWLEDGED = "flows delivered whose senders never called finish()"
 
 
-@dataclass(frozen=True)
+@frozen
 class Progress:
     """Progress of a run. `phase` is "load" (of compiled code), "compile" or "run". `counted` is
     what an application counts: its name, such as "requests", how many are done, and the total."""

@@ -6,9 +6,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from netsim.common.frozen import frozen
 from netsim.engine.kernels.loop import WindowTimes
 from netsim.engine.simulation import Options
 from netsim.engine.state_views import Counts
@@ -28,7 +28,7 @@ PREPARE, BUILD, CODE, DRIVE, COLLECT, WRITE = STEPS = (
 """Steps of a run (see `netsim/README.md`); CODE, a part of BUILD, compiles or loads code."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Profile:
     """Seconds of wall-clock time per step with one worker; `windows` splits DRIVE."""
 

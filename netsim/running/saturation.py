@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.results.run_result import STALLED
 
@@ -146,7 +147,7 @@ MARGIN = 0.01  # share of the offered load by which the backlog may grow without
 Row = Mapping[str, Any]  # a row of a sweep's table, or of its JSON
 
 
-@dataclass(frozen=True)
+@frozen
 class Saturation:
     """The highest load below saturation and the lowest load at which the network is saturated; None
     if every measured load is saturated, or none is."""

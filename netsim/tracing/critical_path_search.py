@@ -8,11 +8,11 @@ fill the time from 0 to the end without gaps, so only they determine when the ru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.model.columns import Ints
 from netsim.model.flows import FlowTable
@@ -40,7 +40,7 @@ class PathSegment(NamedTuple):
     end_ps: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Times:
     """Event times in ps; -1 for events that did not happen. `ready_ps`, `start_ps` and `end_ps` are
     int64[n_tasks], as in tasks.parquet; the others are int64[n_flows]."""

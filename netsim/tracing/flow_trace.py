@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL, TRIMMED
 from netsim.errors import InputError, did_you_mean
@@ -51,7 +51,7 @@ ENGINE_STATE = {"tx": ("sent_packets", "retransmits"), "rx": ("received_bytes",)
 """State that the engine keeps for every transport."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FlowTrace:
     """The events of one flow and its completion time by cause.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import path_problem
 from netsim.common.steps import step
 from netsim.engine.compiling.declarations import program_of
@@ -89,7 +90,7 @@ def recorded_flow(result: Result, flow: int) -> dict[str, Any]:
     return row
 
 
-@dataclass(frozen=True)
+@frozen
 class Replay:
     """A result's point, to simulate again as often as needed."""
 
@@ -260,7 +261,7 @@ class Replay:
         return recorded
 
 
-@dataclass(frozen=True)
+@frozen
 class Recording:
     """What a run recorded. `engine` is at its end, `stop_reason` is why it ended."""
 

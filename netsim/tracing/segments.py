@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PULL, TRIMMED
 from netsim.engine.kernels.trace import TraceEntries
@@ -38,7 +39,7 @@ class _Packet:
     answers: _Packet | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class OrderedTrace:
     """Trace entries in order of time, then of node and port."""
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from html import escape
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.frozen import frozen
 from netsim.common.steps import step
 from netsim.errors import InputError
 from netsim.reports.flow_trace import BUDGET
@@ -58,7 +59,7 @@ SENTENCES = {
 """What took time, as the end of a sentence."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Explanation:
     """A time and its parts."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common import inputs
+from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, read_text, whole
 from netsim.common.memory import require_room
 from netsim.errors import InputError, raise_all
@@ -24,7 +24,7 @@ Cells = Sequence[Any] | NDArray[Any]
 MAX_REPORTED = 20  # most rows reported for one kind of mistake; the rest are counted
 
 
-@dataclass(frozen=True)
+@frozen
 class Rows:
     """Columns of cells as read, and a function that returns the error for a row. `lines` are those
     of a CSV file's header and rows."""

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import read_distribution, user_path
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import SIZE_BYTES
@@ -109,7 +109,7 @@ BUILT_IN: dict[str, Points] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class SizeDistribution:
     """A distribution of flow sizes; `sizes` and `below` are float64[k] and never decrease."""
 

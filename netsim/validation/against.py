@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, RunError
 from netsim.validation.htsim import PeerInput, PeerOutput
 
@@ -50,7 +51,7 @@ os.write(report, json.dumps([code, whole, used.ru_utime + used.ru_stime, used.ru
 another program, when it has its parent's, so the parent must be small."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Usage:
     """What a program used: time from start to end, processor time, peak of resident memory."""
 
@@ -138,7 +139,7 @@ COMPLETION: dict[str, Callable[[NDArray[np.float64]], Any]] = {
 Turn = Mapping[str, float]  # one run: `simulated_s`, the fields of `Usage`, and COMPLETION in us
 
 
-@dataclass(frozen=True)
+@frozen
 class Comparison:
     """The runs of both simulators, in pairs."""
 
@@ -152,7 +153,7 @@ class Comparison:
         return median(own), median(other), median(ratios)
 
 
-@dataclass(frozen=True)
+@frozen
 class Limits:
     """How often each simulator runs, netsim's threads, and the longest time of a run. Both
     simulators have as many cores as there are threads."""

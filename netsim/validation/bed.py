@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.conformance.testbed import Testbed
 from netsim.engine.engine import Engine
 from netsim.model.builder import NetworkBuilder, build_topology
@@ -54,7 +55,7 @@ def bottleneck(network: Network) -> int:
     return int(network.node_first_port[network.n_hosts]) + network.n_hosts // 2
 
 
-@dataclass(frozen=True)
+@frozen
 class Bed:
     """A transport on a network; `fabric` changes the fabric that the transport declares."""
 
@@ -88,7 +89,7 @@ def simulated(network: Network, load: Workload) -> int:
     return int(engine.task_states().end_ps.max())
 
 
-@dataclass(frozen=True)
+@frozen
 class PortUse:
     """Samples of a port's queued bytes, and its utilization over the same time."""
 

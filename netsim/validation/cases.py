@@ -27,7 +27,7 @@ patterns of files of a checkout that decide the outcome; the case needs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
@@ -36,6 +36,7 @@ from types import ModuleType
 from typing import Any
 
 from netsim.common.discovery import applications
+from netsim.common.frozen import frozen
 from netsim.common.inputs import read_toml
 from netsim.results.provenance import PACKAGE
 
@@ -56,7 +57,7 @@ class Verdict(StrEnum):
     NEEDS_DATA = "needs data"
 
 
-@dataclass(frozen=True)
+@frozen
 class Row:
     """One quantity: our value and theirs; None if it was not measured.
 
@@ -110,7 +111,7 @@ ROW_KEYS = {"label", *(field.name for field in fields(Row))}
 CASE_KEYS = {"cases", "measure", "seconds", "quick", "needs", "their_flows", "reads"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Case:
     """Something to measure: a function with its arguments, and what its rows have in common."""
 

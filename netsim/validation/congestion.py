@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.conformance.networks import star
 from netsim.model.fabric import PacketFormat
 from netsim.validation.bed import (
@@ -40,7 +40,7 @@ from netsim.validation.laws import PACKET, PAYLOAD, Measured
 PENDING = 4096  # most CNPs of a flow in flight
 
 
-@dataclass(frozen=True)
+@frozen
 class DcqcnModel:
     """A bottleneck and the parameters, in bits, bytes and seconds."""
 

@@ -11,10 +11,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from netsim.common.frozen import frozen
 from netsim.common.writing import write_text
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment import Point
@@ -52,7 +52,7 @@ _TRIM: dict[str, tuple[object, ...]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Peer:
     """A program of htsim."""
 
@@ -163,7 +163,7 @@ def find_peer(program: Path) -> Peer:
     return PEERS[program.name]
 
 
-@dataclass(frozen=True)
+@frozen
 class PeerInput:
     """An experiment as htsim's files and options; `flows` counts those of each pair of hosts."""
 

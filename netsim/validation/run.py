@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
@@ -17,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.frozen import frozen
 from netsim.common.writing import replacing_file, write_text
 from netsim.errors import InputError, RunError, did_you_mean
 from netsim.results.files import plain
@@ -33,7 +33,7 @@ JSON, PARQUET = "validation.json", "validation.parquet"
 Name = tuple[str, str]  # group and case
 
 
-@dataclass(frozen=True)
+@frozen
 class Outcome:
     """The rows of a case, and its run time in seconds."""
 

@@ -16,10 +16,10 @@ something harmless instead. Checked engines also find writes out of bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from netsim.common.frozen import frozen
 from netsim.engine.kernels.fields import (
     CommonParameters,
     FlowId,
@@ -133,7 +133,7 @@ def routing_env_of(env: QueueEnv) -> RoutingEnv:
 OF_PROGRAMS = "program_"  # before the names of programs' handlers; transports have some, too
 
 
-@dataclass(frozen=True)
+@frozen
 class Handler:
     """One handler of a table.
 

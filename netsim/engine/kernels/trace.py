@@ -9,12 +9,13 @@ worker. A window always runs to its end: entries that find the buffer full are o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.engine.kernels.fields import (
     FlowId,
     GlobalPort,
@@ -147,7 +148,7 @@ class TraceOverflowError(RunError):
     """One window had more entries than the buffer holds."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TraceEntries:
     """Recorded entries with their packets and copies. `packets`, `tx` and `rx` are records as
     handlers see them, in the order of the entries that have one."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, bounded, read_lines, reading
 from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
@@ -199,7 +200,7 @@ WHOLE = ("all_reduce", "broadcast", "reduce", "barrier")  # no position owns pie
 FROM_ROOT, TO_ROOT = ("broadcast", "scatter"), ("reduce", "gather")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Row:
     """A send and its line."""
 

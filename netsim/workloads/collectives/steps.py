@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.frozen import frozen
 from netsim.limits import PS_BITS
 from netsim.model.columns import Ints
 
@@ -30,7 +31,7 @@ COLLECTIVES = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Steps:
     """The m sends of a group of n positions. A send depends only on earlier ones."""
 
@@ -230,7 +231,7 @@ def _sizes(piece_bytes: Ints, first: Ints, count: Ints, stride: Ints) -> Ints:
 SAME, ROTATED, ALTERNATING = RING_ORDERS = ("same", "rotated", "alternating")
 
 
-@dataclass(frozen=True)
+@frozen
 class CollectiveOptions:
     """The options of a collective; each algorithm uses those that apply to it.
 
@@ -267,7 +268,7 @@ class CollectiveOptions:
     ring_order: str = SAME
 
 
-@dataclass(frozen=True)
+@frozen
 class Wire:
     """The path from one position to another, without other traffic."""
 
@@ -311,7 +312,7 @@ class HopRow(NamedTuple):
     share: float = 1.0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Hops:
     """The pairs of positions between which an algorithm sends, to be measured in a network."""
 

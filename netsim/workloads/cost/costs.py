@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, raise_all
 from netsim.params import NONBLANK, NUMBER, REQUIRED, Param, Unit, key, read_number, tables_of
 from netsim.units import written
@@ -190,7 +190,7 @@ YIELD_MODEL = Unit(
 SOURCE = "source of the values"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Wafer:
     """[wafer]: wafers and defects."""
 
@@ -203,7 +203,7 @@ class Wafer:
     source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Memory:
     """[memory]: stacked memory."""
 
@@ -211,7 +211,7 @@ class Memory:
     source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Package:
     """[package]: interposer, substrate, assembly and test."""
 
@@ -220,7 +220,7 @@ class Package:
     source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class LinkKind:
     """[link.NAME]: one end of links, at the GPU."""
 
@@ -229,7 +229,7 @@ class LinkKind:
     source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class FailureRates:
     """[failures]: failure and repair of GPUs."""
 
@@ -240,7 +240,7 @@ class FailureRates:
     source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Fleet:
     """[fleet]: total silicon, equal for every GPU."""
 
@@ -255,7 +255,7 @@ class Fleet:
     goodput: tuple[float, ...] = key(SHARES, REQUIRED, "goodput targets; each gets its own spares")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Gpu:
     """[gpu.NAME]: one GPU."""
 
@@ -271,7 +271,7 @@ class Gpu:
     source: str = key(NONBLANK, REQUIRED, SOURCE)
 
 
-@dataclass(frozen=True)
+@frozen
 class CostTables:
     """All tables; `links` and `gpus` by name."""
 
@@ -510,7 +510,7 @@ def _fewest(
     return many
 
 
-@dataclass(frozen=True)
+@frozen
 class LinkRow:
     """One end of a GPU's links of some kind."""
 
@@ -519,7 +519,7 @@ class LinkRow:
     watts: float
 
 
-@dataclass(frozen=True)
+@frozen
 class SpareRow:
     """Spare GPUs for a goodput; None if no number is enough."""
 
@@ -529,7 +529,7 @@ class SpareRow:
     full: int | None  # for the full capacity to be up for that share of the time
 
 
-@dataclass(frozen=True)
+@frozen
 class GpuCost:
     """Results for one GPU; per GPU unless stated."""
 

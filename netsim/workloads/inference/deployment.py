@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, raise_all
 from netsim.limits import INT64
 from netsim.params import NONBLANK, NUMBER, key
@@ -34,7 +35,7 @@ ATTENTIONS = ("causal", "full")
 ROOFLINES = ("parts", "layer")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Formats:
     """Number format of each tensor."""
 
@@ -48,7 +49,7 @@ class Formats:
         return FORMATS[getattr(self, tensor)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Options:
     """Parallelism and accounting of a served model."""
 
@@ -79,7 +80,7 @@ class Options:
     memory_share: float = key(NUMBER, 1, "memory share of weights and KV cache", above=0, maximum=1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Overheads:
     """Efficiencies and added times of a machine and its software."""
 
@@ -107,7 +108,7 @@ class Overheads:
     source: str = key(NONBLANK, "the roofline alone", "source of the values")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class LatencyLimits:
     """Request lengths and SLO."""
 
@@ -124,7 +125,7 @@ class LatencyLimits:
         return self.ttft if phase == "prefill" else self.tbt
 
 
-@dataclass(frozen=True)
+@frozen
 class Deployment:
     """A model on `options.tp` GPUs of a machine."""
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
 
+from netsim.common.frozen import frozen
 from netsim.workloads.inference.deployment import (
     Deployment,
     Overheads,
@@ -32,7 +33,7 @@ PHASES = ("prefill", "decode")
 MAX_BATCH = 10**9  # largest batch that is considered
 
 
-@dataclass(frozen=True)
+@frozen
 class Best:
     """A phase at its best batch on a number of GPUs. `memory_batch` and `time_batch` are the
     largest batches by memory and by SLO; `time_ps` is the iteration of the smaller one."""
@@ -134,7 +135,7 @@ MACHINES = (REFERENCE, *VARIANTS)
 MATCHES = 0.995  # smallest ratio that matches H100; it prints as 1.00
 
 
-@dataclass(frozen=True)
+@frozen
 class Assumption:
     """Assumptions about deployments on every GPU, H100 included."""
 
@@ -191,7 +192,7 @@ def further_assumptions() -> tuple[Assumption, ...]:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class LiteRow:
     """A phase of a model on a GPU, at its best batch under an assumption."""
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import read_json, read_text
 from netsim.common.writing import toml_text
 from netsim.errors import InputError, printable
@@ -320,7 +321,7 @@ SHARPNESS = (6.0, 60.0)  # exponents of the smooth minimum over curves, one fit 
 MAX_STEPS = 60
 
 
-@dataclass(frozen=True)
+@frozen
 class Rates:
     """Rates of a GPU inside a node and of its port between nodes, in bit/s."""
 

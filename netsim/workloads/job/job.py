@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.params import NONBLANK, NUMBER, REQUIRED, Param, Unit, key
 from netsim.units import written
@@ -29,7 +29,7 @@ def conflict(key: str, message: str, hint: str) -> InputError:
     return InputError(message, key=key, hint=hint)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Model:
     """A decoder: embedding, `layers` of attention and MLP, and head.
 
@@ -185,7 +185,7 @@ class Model:
         return self.experts > 0 and layer >= self.dense_layers
 
 
-@dataclass(frozen=True)
+@frozen
 class Held:
     """Parameters at one GPU; fractions if the layout is uneven."""
 
@@ -236,7 +236,7 @@ def head_parameters(model: Model, tp: int = 1, pp: int = 1) -> Held:
     return Held(matrix + model.norm_parameters)
 
 
-@dataclass(frozen=True)
+@frozen
 class Parameters:
     """Parameters of a model; `layer` is dense, `active` are those used per token."""
 
@@ -279,7 +279,7 @@ COUNT = Param("replicas", "count", REQUIRED, "replicas of a level", minimum=1)
 LEVELS = Unit("[replicas in a rack, racks, datacenters]", _read_levels, list)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Layout:
     """Parallelism of a job: tp x cp x dp x pp ranks; `ep` divides dp into groups."""
 
@@ -354,7 +354,7 @@ class Layout:
         return self.global_batch // (self.replicas * self.micro_batch)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Precision:
     """Number format of each tensor."""
 
@@ -384,7 +384,7 @@ class Precision:
         return {"none": 0.0, **FORMATS}[getattr(self, tensor)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Optimizer:
     """Optimizer and its work per parameter."""
 
@@ -397,7 +397,7 @@ class Optimizer:
         return MOMENTS[self.kind]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Overlap:
     """Communication that overlaps compute, named as in Megatron."""
 
@@ -408,7 +408,7 @@ class Overlap:
     ep_comm: bool = key("bool", False, "overlap expert exchanges with other micro-batches")
 
 
-@dataclass(frozen=True)
+@frozen
 class Job:
     """A checked job; `file` is its name in messages."""
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from bisect import bisect, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.params import (
     NONBLANK,
@@ -96,7 +97,7 @@ def part_count(what: str, n: int) -> int:
     return 1 if what in ("all_reduce", "send") else n
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Curve:
     """Time of a collective by one algorithm and protocol."""
 
@@ -155,7 +156,7 @@ def _list_of(table: type[Any]) -> Unit:
     return Unit("tables", read, lambda tables: [as_table(one) for one in tables])
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Factors:
     """Factors of the time in one shape: logarithms, by log2 of the size."""
 
@@ -172,7 +173,7 @@ class Factors:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class CollectiveCurves:
     """The curves of a collective, and factors of its time in the measured shapes."""
 
@@ -276,7 +277,7 @@ def _peaks(value: Any) -> tuple[tuple[str, float], ...]:
     return tuple(_by_name(value, FORMATS, PEAK.convert, example).items())
 
 
-@dataclass(frozen=True)
+@frozen
 class Efficiency:
     """Share of a peak by size: `shares[k]` from `sizes[k]`, which ascend from 0."""
 
@@ -318,7 +319,7 @@ BY_FLOPS = _efficiency(parse_flops, "GFLOP")
 BY_BYTES = _efficiency(lambda value: float(parse_bytes(value)), "MB")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ComputeUnit:
     """Matrix units, fused attention on them, or all other (vector) units."""
 
@@ -352,7 +353,7 @@ FACTORS = Unit("factor by collective", _read_factors, dict)
 CURVES = Unit("table", read_curves)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Link:
     """Rate and software latency of one network at a GPU."""
 
@@ -398,7 +399,7 @@ class Link:
         return self.launch + n_steps * self.step_latency + wire
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Machine:
     """A GPU, its memory and its networks. Without `vector`, only matrix products take time; without
     `memory_rate`, memory access is free."""

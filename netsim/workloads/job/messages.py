@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.workloads.job.job import Held, Job, embedding_parameters, head_parameters
 from netsim.workloads.job.machine import Link, Shape
@@ -118,7 +119,7 @@ AXES = ("pp", "dp", "cp", "tp")  # coordinates of a rank, slowest first
 GROUPS = ("tp", "cp", "pp", "dp", "ep", "expert_dp", "s1", "s2", "s3")  # kinds of `Ranks.groups`
 
 
-@dataclass(frozen=True)
+@frozen
 class Ranks:
     """tp x cp x dp x pp ranks, numbered as in Megatron: tp fastest, then cp, dp, pp."""
 
@@ -185,7 +186,7 @@ class Ranks:
         return ordered.reshape(-1, members)
 
 
-@dataclass(frozen=True)
+@frozen
 class Message:
     """A collective or a send of one GPU."""
 

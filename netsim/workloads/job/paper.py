@@ -25,13 +25,14 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import read_text, read_toml
 from netsim.errors import InputError
 from netsim.model.trees import fabric_cables_needed, switches_needed
@@ -45,7 +46,7 @@ from netsim.workloads.job.work import bytes_of_parameter, layer_held, stage_time
 JOBS = ("dense", "moe")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Infrastructure:
     """A site bought by a budget (section 2). A rack is one scale-up domain."""
 
@@ -99,7 +100,7 @@ class Infrastructure:
         return int(self.racks // layers)
 
 
-@dataclass(frozen=True)
+@frozen
 class StageSeconds:
     """Times of one layer at one GPU, in seconds; `wan_bytes` are those of S3, 0 with one site.
     `tp_s` is per pass, `pp_s` per transfer to the next layer; S1 to S5 reduce gradients."""
@@ -118,7 +119,7 @@ class StageSeconds:
         return 2 * self.forward_s
 
 
-@dataclass(frozen=True)
+@frozen
 class PaperNetwork:
     """Rates of section 6, which figure 3 varies one at a time."""
 
@@ -279,7 +280,7 @@ PARTS = ("machine", "precision", "optimizer", "overlap")
 HEADS = 256
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class TrainingTarget:
     """Model size and training time to plan for."""
 
@@ -294,7 +295,7 @@ class TrainingTarget:
 MIN_PARAMETERS = 1e8  # fewest parameters; the fit of widths is for large models
 
 
-@dataclass(frozen=True)
+@frozen
 class JobPlan:
     """The job that a budget buys."""
 
@@ -406,7 +407,7 @@ STAGE_TIMES |= {f"dp_{stage}": stage for stage in ("s1", "s2", "s4", "s5")}
 """Times of stages, and their names in `StageSeconds`."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Figure:
     """A number as stated, empty if the paper prints none, and ours, in the same unit."""
 

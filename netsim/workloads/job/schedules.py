@@ -24,11 +24,10 @@ weight gradient included, weighted by its share of the stage's activations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
 
 FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT = range(4)
@@ -39,7 +38,7 @@ Rounds = tuple[tuple[int, int], ...]
 order; rounds may be negative."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PipelineSchedule:
     """The n operations of a pipeline, in order, by stage."""
 

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from itertools import product
 from typing import Any
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 from netsim.workloads.job.job import RECOMPUTE, Job, Layout, Overlap
@@ -45,7 +46,7 @@ from netsim.workloads.job.work import (
 SPLIT = ("zb_h1", "zb_h2")  # schedules that defer weight gradients and end with them
 
 
-@dataclass(frozen=True)
+@frozen
 class StageStep:
     """Times of a stage at one GPU per micro-batch, all chunks, in ps.
 
@@ -74,7 +75,7 @@ class StageStep:
         return sum(self.tail.values()) + self.optimizer_ps
 
 
-@dataclass(frozen=True)
+@frozen
 class StepTime:
     """Parts of a step at the slowest stage, in ps, which add up to `total_ps`. `mfu` is the model's
     FLOP, without recomputation, over the peak of all GPUs."""
@@ -333,7 +334,7 @@ MAX_LAYOUTS = 100_000
 PS_PER_HOUR = 3.6e15
 
 
-@dataclass(frozen=True)
+@frozen
 class LayoutRow:
     """A layout that fits: the job with it, the peak memory of its fullest stage, and its step."""
 
@@ -349,7 +350,7 @@ class LayoutRow:
         return layout.gpus * self.step.total_ps / PS_PER_HOUR / tokens
 
 
-@dataclass(frozen=True)
+@frozen
 class LayoutSearch:
     """What a search found."""
 

@@ -10,10 +10,11 @@ section 4.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 from functools import lru_cache
 from operator import add
 
+from netsim.common.frozen import frozen
 from netsim.workloads.job import schedules
 from netsim.workloads.job.job import (
     Held,
@@ -31,7 +32,7 @@ GELU, GATED = (8, 13), (10, 17)
 ROTARY = (3, 3)
 
 
-@dataclass(frozen=True)
+@frozen
 class Work:
     """FLOP of a kernel, and bytes that it reads and writes."""
 
@@ -39,7 +40,7 @@ class Work:
     bytes: float = 0.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Kernel:
     """A forward kernel and its backward kernels, run `count` times.
 
@@ -57,7 +58,7 @@ class Kernel:
     count: float = 1.0
 
 
-@dataclass(frozen=True)
+@frozen
 class LayerSizes:
     """Sizes at one GPU."""
 
@@ -287,7 +288,7 @@ def _experts(job: Job, sizes: LayerSizes) -> tuple[Kernel, ...]:
     return tuple(kernels)
 
 
-@dataclass(frozen=True)
+@frozen
 class StageMemory:
     """Peak memory of a GPU of one stage, in bytes."""
 
@@ -399,7 +400,7 @@ def _working(job: Job, stage: int, layers: list[int]) -> float:
     return found
 
 
-@dataclass(frozen=True)
+@frozen
 class LayerTimes:
     """Times of a layer, embedding or head per micro-batch at one GPU, in ps. `backward_input`
     computes activation gradients, `backward_weight` weight gradients; `recompute` precedes both."""
@@ -417,7 +418,7 @@ class LayerTimes:
         return LayerTimes(*map(add, astuple(self), astuple(other)))
 
 
-@dataclass(frozen=True)
+@frozen
 class StageTimes:
     """Compute times of a job.
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS, PS_BITS
@@ -44,7 +45,7 @@ class Messages(NamedTuple):
     batch: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Collective:
     """Collectives of one call, a batch of operations from `first` on, group by group. The n ranks
     of a group may be followed by the unit of their switch, as rank `UNIT`."""
@@ -342,7 +343,7 @@ def _pairs(one: ArrayLike, other: ArrayLike) -> tuple[Ints, Ints]:
 TASK_BYTES = 300  # memory per task, with its share of flows and edges, while tables are built
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Alike:
     """G collectives of n ranks with identical sends, from all calls."""
 
@@ -355,7 +356,7 @@ class Alike:
     flow: Ints
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class OperationRows:
     """Tasks and flows of n operations."""
 

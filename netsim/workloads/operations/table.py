@@ -14,13 +14,14 @@ share, such as the launch of one, are exposed. Communication hidden behind compu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.model.columns import Ints, join_names
 from netsim.model.workload import COMPUTE, TaskTable, Workload, WorkloadPart
 from netsim.workloads.collectives.steps import COLLECTIVES
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 WHATS = ("compute", "join", "send", "receive", *COLLECTIVES)  # types of operations
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class JobSteps:
     """The steps of a workload's operations, as in training."""
 
@@ -83,7 +84,7 @@ class JobRows(NamedTuple):
     steps: JobSteps | None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class OperationTable(WorkloadPart):
     """A table of n operations; an operation is identified by its row."""
 
@@ -187,7 +188,7 @@ INF = np.iinfo(np.int64).max
 OTHERS = -2  # marks operations of other ranks that end an idle interval
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class MeasuredStep:
     """A step and the breakdown of its time at each of n ranks."""
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.writing import write_text
 from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in
@@ -107,7 +107,7 @@ def stated(
     return Value(what, one.number, value, one.unit, one.section, bound, standing)
 
 
-@dataclass(frozen=True)
+@frozen
 class PaperFigure:
     """A figure and its data.
 
@@ -206,7 +206,7 @@ def trillions(law: str, flops: float, years: float) -> float:
     return paper.optimal_parameters(law, flops * years * paper.YEAR_S) / 1e12
 
 
-@dataclass(frozen=True)
+@frozen
 class Sensitivity:
     """Exposed communication against one network speed, a line per model and network.
 

@@ -23,13 +23,14 @@ import math
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from netsim.common.frozen import frozen
 from netsim.common.writing import replacing_file
 from netsim.errors import InputError, warn_once
 from netsim.plots import style, sweeps
@@ -53,7 +54,7 @@ CRITICAL, PATH_HOSTS = "critical", 8
 MAX_HOSTS = 1_000_000
 
 
-@dataclass(frozen=True)
+@frozen
 class View:
     """The visible hosts (None: all), times, and the critical path, if any."""
 
@@ -104,7 +105,7 @@ def _hosts(text: str | None) -> list[int] | None:
     return found
 
 
-@dataclass(frozen=True)
+@frozen
 class Timeline:
     """Rows, top to bottom, and their bars.
 

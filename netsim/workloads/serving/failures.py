@@ -16,13 +16,13 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, read_lines, user_path, whole
 from netsim.errors import InputError
 from netsim.limits import HORIZON_PS
@@ -52,7 +52,7 @@ FAILURE_PARAMS = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Outages:
     """A table of n failures, sorted by time."""
 
@@ -69,7 +69,7 @@ class Outages:
         return int(self.instance.size)
 
 
-@dataclass(frozen=True)
+@frozen
 class Policy:
     """The failure model. `restart_ps` is for "shrink"."""
 
@@ -209,7 +209,7 @@ def read_outages(path: Path, instances: int) -> Outages:
     return _table([(instance, down, up, whole) for down, instance, up, whole, _ in rows])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Transitions:
     """A table of c transitions, grouped by instance and sorted by time."""
 

@@ -11,13 +11,13 @@ the smallest value that at least a given share of the values does not exceed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError, RunError
 from netsim.model.columns import Ints
 from netsim.workloads.cost.costs import SHRINK, goodput_of_groups, up_shares_cold
@@ -208,7 +208,7 @@ def distribution(values: Ints, counts: Ints | None = None) -> dict[str, float | 
 # --- tables ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class ServingTables:
     """Tables of requests and iterations, and the times between tokens of all requests: distinct
     values and their counts."""

@@ -37,13 +37,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import read_distribution, user_path
 from netsim.common.memory import require_room
 from netsim.errors import InputError
@@ -92,7 +93,7 @@ tokens of an iteration, generated tokens of a request, or GPUs in service of an 
 """
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class ServingInstances:
     """A table of k instances; an instance is identified by its row."""
 
@@ -130,7 +131,7 @@ class ServingInstances:
         return f"{ROLES[self.role[instance]]} instance {instance}"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Requests:
     """A table of n requests, in order of arrival."""
 
@@ -143,7 +144,7 @@ class Requests:
         return int(self.arrival_ps.size)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class ServingPlan(WorkloadPart):
     """The assignment of requests to instances, the cost of iterations, and the SLO."""
 
@@ -243,7 +244,7 @@ REQUEST_PARAMS = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Drawn:
     """The requests of a run, and their source."""
 
@@ -460,7 +461,7 @@ def dispatch(
 KV_CACHE, WEIGHTS = POOLED = ("kv", "weights")
 
 
-@dataclass(frozen=True)
+@frozen
 class Pool:
     """Memory of other hosts that holds part of the KV cache of decode instances, or of weights.
 
@@ -486,7 +487,7 @@ class Pool:
         return PS_BITS * n_bytes / self.rate_bps if self.rate_bps else 0.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Group:
     """The instances of one role; `pool` holds part of their weights or KV cache."""
 

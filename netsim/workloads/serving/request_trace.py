@@ -31,7 +31,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -39,6 +38,7 @@ from pathlib import Path
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, bounded, read_text, reading
 from netsim.errors import InputError
 from netsim.limits import COUNT, HORIZON_PS
@@ -75,7 +75,7 @@ _WHEN = re.compile(
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RequestTrace:
     """The requests of a trace in order of arrival; ties keep the file's order."""
 

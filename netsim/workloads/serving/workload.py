@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, TaskTable, Workload
 from netsim.limits import COUNT
@@ -70,7 +71,7 @@ MESSAGES = 2  # of a leader to each other GPU per iteration: rows, and compute t
 # --- shares of a KV cache -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class KvPartition:
     """The f flows of a KV cache between `sources` and `sinks` GPUs, in the order of the cache.
 
@@ -214,7 +215,7 @@ def add_arrivals(tables: ServingTasks, leader: Ints, arrival_ps: Ints) -> Ints:
 # --- all-reduces in packets -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class ListedIterations:
     """The declared iterations of a role."""
 

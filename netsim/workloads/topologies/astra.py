@@ -27,12 +27,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, bounded, read_lines, reading
 from netsim.errors import InputError
 from netsim.limits import DELAY_PS, RATE_BPS
@@ -45,7 +45,7 @@ KEYS = ("topology", "npus_count", "bandwidth", "latency")
 BITS_PER_GB = 8 * 2**30
 
 
-@dataclass(frozen=True)
+@frozen
 class Dimension:
     """A dimension of a network: groups of `n` NPUs joined by links."""
 

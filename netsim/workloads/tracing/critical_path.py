@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from netsim.common.frozen import frozen
 from netsim.common.steps import step as tell
 from netsim.errors import InputError
 from netsim.experiment import Point
@@ -27,7 +27,7 @@ from netsim.workloads.reports.job import CRITICAL
 RECEIVE = WHATS.index("receive")  # operation types after this one are collectives
 
 
-@dataclass(frozen=True)
+@frozen
 class CriticalPath:
     """The critical path of a result."""
 

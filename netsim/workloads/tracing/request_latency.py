@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.results import Result
 from netsim.workloads.reports.serving import REQUEST_LATENCY
@@ -60,7 +60,7 @@ GAP_PARTS = {
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class LatencyBreakdown:
     """The latency breakdown of a request."""
 

@@ -24,13 +24,14 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import read_bytes, read_json, unpacked, unreadable
 from netsim.common.memory import require_room
 from netsim.errors import InputError
@@ -64,7 +65,7 @@ _FIRST_VALUE = 3
 _HEAD = 2  # bytes before a short leading name: field and length
 
 
-@dataclass(frozen=True)
+@frozen
 class Attributes:
     """The attributes of n nodes."""
 
@@ -203,7 +204,7 @@ LONGEST_US = HORIZON_PS // PS_PER_US
 OTHER_SCHEMAS = ("0.0.1",)  # schema versions with other numbers of kinds
 
 
-@dataclass(frozen=True)
+@frozen
 class ChakraTrace:
     """The n nodes of a rank in file order, and their m dependencies."""
 
@@ -442,7 +443,7 @@ class DamagedMessageError(InputError):
         self.number = number
 
 
-@dataclass(frozen=True)
+@frozen
 class Fields:
     """The fields of many messages, by message in byte order."""
 

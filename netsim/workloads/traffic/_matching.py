@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.model.columns import Ints
 
@@ -22,7 +22,7 @@ ANY = -1  # wildcard source or tag of a receive
 MAX_NAMED = 4  # largest number of mismatches named in an error
 
 
-@dataclass(frozen=True)
+@frozen
 class PostedMessages:
     """Sends or receives, in the order in which their rank posts them: int64[n] each. `peer` and
     `tag` of receives may be ANY."""

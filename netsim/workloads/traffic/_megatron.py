@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
@@ -42,7 +43,7 @@ PARAMS = [
 ]
 
 
-@dataclass(frozen=True)
+@frozen
 class JobPart(ABC):
     """The simulated part of a job: `dp` of `all_dp` replicas."""
 

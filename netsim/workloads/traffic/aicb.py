@@ -26,12 +26,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, bounded, read_text, reading, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
@@ -79,7 +80,7 @@ _RANKS = re.compile(r"\[\s*rank(\d{1,9})\s*~\s*rank(\d{1,9})\s*\]", re.ASCII)
 _STAGE = re.compile(r"\[\s*pp_stage(\d{1,9})\s*:\s*\[(.*)\]\s*\]", re.ASCII)
 
 
-@dataclass(frozen=True)
+@frozen
 class AicbRow:
     """A row, at `line`: a collective (or COMPUTE, SEND, RECEIVE) of a group.
 
@@ -96,7 +97,7 @@ class AicbRow:
     to: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class AicbJob:
     """A job: the rows of each pipeline stage, and the number of ranks if known. `shapes` counts
     computations with a shape but no time."""
@@ -208,7 +209,7 @@ OVER_STAGES = (PP, EMBEDDING, ALL)
 """Kinds of groups that span pipeline stages; the file has such a row once per stage."""
 
 
-@dataclass(frozen=True)
+@frozen
 class AicbPart(JobPart):
     """The simulated part of a job: the first `n_rows` of each stage."""
 

@@ -24,13 +24,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import read_json, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
@@ -78,7 +79,7 @@ UNREAD = (
 """Ignored keys: netsim or the trace determines these."""
 
 
-@dataclass(frozen=True)
+@frozen
 class System:
     """The collectives and compute rates of a system."""
 
@@ -243,7 +244,7 @@ OF_SHARDS = ("ALL_GATHER", "GATHER")  # collectives whose comm_size is one rank'
 MAX_NAMED = 3  # largest number of nodes named in an error
 
 
-@dataclass(frozen=True)
+@frozen
 class Nodes:
     """N nodes, by rank and id; columns are int64[N] unless stated otherwise."""
 
@@ -437,7 +438,7 @@ LABELED = 100_000  # largest number of operations that get their nodes' names as
 P2P = "p2p"  # kind of point-to-point messages
 
 
-@dataclass(frozen=True)
+@frozen
 class ComputeRates:
     """Compute rates of a rank."""
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, read_text, require_file, unreadable, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
@@ -94,7 +95,7 @@ RECORD = np.dtype(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class GoalSchedule:
     """The n operations of a schedule, by rank in file order, and its m dependencies."""
 
@@ -151,7 +152,7 @@ def check_ranks(path: Path, n_ranks: int, n_bytes: int) -> None:
         raise InputError(f"{n_ranks} ranks in a file of {n_bytes} bytes", file=str(path))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Rank:
     """The records of a rank, and its dependencies on ends and on starts."""
 
@@ -448,7 +449,7 @@ def _numbers(path: Path, lines: Ints, texts: Any) -> NDArray[Any]:
 LABELED = 100_000  # largest number of operations that get labels with their lines
 
 
-@dataclass(frozen=True)
+@frozen
 class GoalCosts:
     """Costs of messages besides the network; `eager_bytes` None: all are eager. `rate_bps` is that
     of hosts, to estimate the order on CPUs."""
@@ -459,7 +460,7 @@ class GoalCosts:
     rate_bps: int
 
 
-@dataclass(frozen=True)
+@frozen
 class _Messages:
     """Matched sends and receives: operations of the schedule, int64[m] each."""
 

@@ -23,7 +23,7 @@ astra-sim/astra-sim, examples/system/custom_collectives.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -31,6 +31,7 @@ from xml.etree import ElementTree
 import numpy as np
 import polars as pl
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import bounded, read_bytes, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
@@ -144,7 +145,7 @@ block's peers (GPUs or NONE) and channel; the step's number, type and chunks; an
 and step that it waits for, or NONE."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Algorithm:
     """An algorithm for `n_gpus` GPUs and a buffer of `n_chunks`. `steps` has the row index `at` and
     COLUMNS, a row per step in the order of the file."""

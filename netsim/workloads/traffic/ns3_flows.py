@@ -21,13 +21,13 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import (
     at_line,
     bounded,
@@ -130,7 +130,7 @@ PS = {"start_s": 10**12, "start_ns": 10**3}  # picoseconds per unit of start tim
 EXACT = 2.0**53  # start times above this, in ps, are inexact in double precision
 
 
-@dataclass(frozen=True)
+@frozen
 class ListedFlows:
     """Flows in file order: int64[n] each. `priority_group` is 0 in formats without it; `lines` are
     line numbers."""

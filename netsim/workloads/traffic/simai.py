@@ -36,12 +36,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import bounded, read_text, reading, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
@@ -94,7 +95,7 @@ FIRST_ROW = "embedding_layer"  # the first row of a micro-batch
 BEHIND = re.compile(r"(cross_entropy|optimizer)[0-9]*", re.ASCII)  # rows after all micro-batches
 
 
-@dataclass(frozen=True)
+@frozen
 class Phase:
     """A pass of a row: compute for `ns`, then a collective. `what` is netsim's name of the
     collective, "" for none, `group` one of GROUPS."""
@@ -105,7 +106,7 @@ class Phase:
     size_bytes: int
 
 
-@dataclass(frozen=True)
+@frozen
 class SimaiRow:
     """A row, at `line`."""
 
@@ -121,7 +122,7 @@ class SimaiRow:
         return self.forward, self.input, self.weight
 
 
-@dataclass(frozen=True)
+@frozen
 class SimaiWorkload:
     """A workload. `left_out` lists keys missing in the first line, which are 1 or 0 here. `before`
     and `behind` are rows of the whole step, `micro_batches` those of each."""
@@ -253,7 +254,7 @@ MIN_BYTES = 4096  # smallest forward collective, as in SimAI
 TP, DP, PP = "tp", "dp", "pp"
 
 
-@dataclass(frozen=True)
+@frozen
 class SimaiPart(JobPart):
     """The simulated part of a workload: its first `micro_batches`."""
 

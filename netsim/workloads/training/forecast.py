@@ -13,12 +13,13 @@ from the job's, as a share, and how far its share of exposed communication.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.engine.state_views import TaskStates
 from netsim.errors import InputError
 from netsim.model.columns import Ints
@@ -55,7 +56,7 @@ PARTS = ("compute_ps", "bubble_ps", "skew_ps", "other_ps")  # besides exposed co
 MAX_REPLAYED = 2_000_000  # most operations of a replayed job
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Replay(JobSample):
     """A schedule at one rank per stage, where each message takes a given time."""
 

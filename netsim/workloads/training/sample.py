@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.model.columns import Ints
 from netsim.workloads.job.job import Job
@@ -35,7 +36,7 @@ from netsim.workloads.job.work import head_kernels, layer_kernels, sizes_of
 from netsim.workloads.operations import CollectiveOptions
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Routing:
     """Routing of a job's tokens."""
 
@@ -97,7 +98,7 @@ per rack, racks per stage and site, and sites; the first ranks of each tensor-pa
 micro-batches per step."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class JobSample:
     """The simulated sample of a job."""
 

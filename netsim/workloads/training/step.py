@@ -20,7 +20,7 @@ exact.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.common.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.workloads.job.machine import Link
 from netsim.workloads.job.messages import Message, link_of, networks_of_kinds
@@ -60,7 +61,7 @@ NO_EVENT = -1
 Rows = list[tuple[int, int, int, int]]  # duration, event, part and `awaits` of segments
 
 
-@dataclass(frozen=True)
+@frozen
 class Event:
     """A collective of a stage."""
 
@@ -70,7 +71,7 @@ class Event:
     blocks: bool = True  # the next segment waits for it
 
 
-@dataclass(frozen=True)
+@frozen
 class Block:
     """Segments of a layer, embedding or head in one operation; `gathers` must complete before."""
 
@@ -79,7 +80,7 @@ class Block:
     events: tuple[Event | None, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Segments:
     """n segments in schedule order: by stage, then by operation."""
 

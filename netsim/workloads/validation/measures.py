@@ -8,7 +8,7 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from netsim.common.frozen import frozen
 from netsim.common.inputs import read_text, read_toml
 from netsim.conformance.networks import star
 from netsim.errors import InputError
@@ -161,7 +162,7 @@ PHASES = {"prefill": "prompt tokens", "prefills": "prompts", "decode": "sequence
 """Phases, and what the size of a measured iteration counts."""
 
 
-@dataclass(frozen=True)
+@frozen
 class MeasuredIteration:
     """A measured time, and ours by formula."""
 
