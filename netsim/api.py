@@ -24,9 +24,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, overload
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, raise_all
 from netsim.experiment import Experiment, Point, locate
+from netsim.frozen import frozen
 from netsim.results import FailedPoint, Result, is_sweep, load_result, load_sweep
 from netsim.results import load as load_any
 

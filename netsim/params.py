@@ -21,8 +21,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.frozen import frozen
 from netsim.limits import COUNT, RATIO
 from netsim.units import (
     format_bytes,

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, printable
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, PS_BITS, RATE_BPS, SIZE_BYTES
 
 _NUMBER = re.compile(r"([0-9]{1,30})(?:\.([0-9]{1,30}))?\s*([^\s0-9.+-][^\s]*)?", re.ASCII)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.schema import Reference, is_time, resolve_reference
+from netsim.frozen import frozen
 from netsim.plots import style, sweeps
 from netsim.plots.flows import ALIKE
 from netsim.plots.style import axis_name, for_people, metric_name

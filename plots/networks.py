@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from netsim.common.documents import DAMAGED
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.columns import Flags, Floats, Ints
 from netsim.model.inventory import common_name, physical_ports, stem
 from netsim.plots import style

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.plots import style
 from netsim.plots.style import axis_name, for_people, value_text
 from netsim.results.comparison import margin_95

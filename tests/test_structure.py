@@ -117,7 +117,9 @@ def test_module_imports_have_no_cycles() -> None:
 
 def test_foundation_modules_import_only_each_other() -> None:
     files = ("common.discovery", "common.inputs", "common.memory", "common.writing")
-    foundations = {f"netsim.{name}" for name in (*files, "common", "errors", "limits", "units")}
+    foundations = {
+        f"netsim.{name}" for name in (*files, "common", "errors", "frozen", "limits", "units")
+    }
     for module in foundations:
         assert imported(module) <= foundations
 

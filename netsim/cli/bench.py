@@ -15,10 +15,10 @@ import click
 
 from netsim.cli.names import Name
 from netsim.cli.options import PATH, Command, json_option, load_experiment, print_json
-from netsim.common.frozen import frozen
 from netsim.common.steps import format_duration
 from netsim.common.writing import write_text
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.trees import most_hosts
 from netsim.units import format_bytes, format_number, format_time, parse_bytes
 

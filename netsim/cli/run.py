@@ -24,8 +24,8 @@ from netsim.cli.options import (
     trust_option,
 )
 from netsim.cli.progress import simulate_points
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 
 if TYPE_CHECKING:
     from netsim.experiment import Experiment

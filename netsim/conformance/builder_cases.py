@@ -16,7 +16,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.conformance import networks
 from netsim.conformance.finding import Cases, ConformanceError, NotApplicableError
 from netsim.conformance.handler_monitor import explain
@@ -24,6 +23,7 @@ from netsim.conformance.networks import everybody
 from netsim.conformance.testbed import PROBE, Settings, Testbed
 from netsim.errors import InputError
 from netsim.experiment.scenario import traffic_rng
+from netsim.frozen import frozen
 from netsim.limits import CLASSES
 from netsim.model.builder import topology_use
 from netsim.model.fabric import PacketFormat, packet_counts

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.conformance import networks
 from netsim.conformance.finding import (
     COMPILED,
@@ -26,6 +25,7 @@ from netsim.conformance.testbed import QueueTestbed, RoutingTestbed, Run, Testbe
 from netsim.engine.routing_choices import choices_of
 from netsim.engine.simulation import Sizes
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.checks import check_symmetric
 from netsim.model.deadlock import waiting_cycle
 from netsim.model.fabric import PacketFormat

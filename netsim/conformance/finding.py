@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from netsim.common.frozen import frozen
 from netsim.errors import RunError
+from netsim.frozen import frozen
 
 RELIABLE, COMPILED = "reliable", "compiled"
 STATUSES = PASS, FAIL, SKIP, METRIC, WARN = "pass", "FAIL", "not applicable", "metric", "warning"

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError, NotApplicableError
 from netsim.conformance.handler_monitor import HandlerMonitor, monitored_module
@@ -27,6 +26,7 @@ from netsim.experiment.resolve_fabric import (
     merge,
     resolve_fabric,
 )
+from netsim.frozen import frozen
 from netsim.model.builder import with_tables
 from netsim.model.checks import check_symmetric
 from netsim.model.fabric import Fabric, PacketFormat, settle_sizes

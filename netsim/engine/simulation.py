@@ -9,11 +9,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from netsim.common.frozen import frozen
 from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import LINK_READER, PACKET, PORT, QUEUE, ROUTING_PORT
 from netsim.engine.kernels.switch import INDEX_BITS, KEY_BITS
 from netsim.engine.kernels.trace import CAPACITY
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.fabric import PFC_FRAME_BYTES, Fabric, PacketFormat, PortSizes
 from netsim.model.faults import LinkFaults

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol, RoutingAlgorithm
 from netsim.engine.division import WHOLE, Rows, Share, build_crew, divide, share_of, worker_rows
 from netsim.engine.host_state import build_hosts
@@ -53,6 +52,7 @@ from netsim.engine.simulation import (
     shortest_delay_ps,
 )
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.fabric import Fabric
 from netsim.model.faults import constant_routes
 from netsim.model.network import Network

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.engine.compiling.declarations import Program, Protocol
 from netsim.engine.kernels import fields, layout
 from netsim.engine.kernels.fields import FlowId
@@ -36,6 +35,7 @@ from netsim.engine.kernels.series import (
 from netsim.engine.series import RX_WORDS, TX_WORDS
 from netsim.engine.snapshot import in_queues, on_links, rows_written
 from netsim.engine.state import State
+from netsim.frozen import frozen
 from netsim.limits import CLASSES, HORIZON_PS
 from netsim.model.columns import Ints
 from netsim.model.fabric import Fabric

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean, raise_all
 from netsim.experiment.document import FABRIC_PLUGINS
 from netsim.experiment.schema import Point
+from netsim.frozen import frozen
 from netsim.model.builder import built, with_tables
 from netsim.model.fabric import (
     OPPORTUNISTIC,

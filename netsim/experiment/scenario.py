@@ -21,13 +21,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.engine.routing_choices import choices_of, require_dimensions
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults, ports_named, queue_rates
 from netsim.experiment.resolve_fabric import fabric_defaults, size_values, wrong_sizes
 from netsim.experiment.schema import LINK_PATTERN, FlowClass, OutputsSection, Point
+from netsim.frozen import frozen
 from netsim.limits import CLASSES, TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
 from netsim.model.arithmetic import PURPOSE_START

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment.document import Tree
+from netsim.frozen import frozen
 from netsim.limits import INT64
 from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
 from netsim.model.faults import NOMINAL, CarrierDelays

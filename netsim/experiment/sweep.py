@@ -17,7 +17,6 @@ from dataclasses import field
 from itertools import product
 from typing import Any
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, raise_all
 from netsim.experiment.document import (
     CLASS_SECTIONS,
@@ -28,6 +27,7 @@ from netsim.experiment.document import (
     Tree,
 )
 from netsim.experiment.schema import COUNT_FIELDS
+from netsim.frozen import frozen
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin
 from netsim.units import written

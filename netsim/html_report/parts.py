@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 from netsim.plots.style import CurveStyle
 
 Part = dict[str, Any]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 from netsim.html_report import parts
 from netsim.html_report.parts import Section
 from netsim.html_report.report import Point, Report, unit_of

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.limits import DELAY_PS, HORIZON_PS
 from netsim.model.columns import Flags, Ints, offsets
 from netsim.units import format_rate, format_time

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
+from netsim.frozen import frozen
 from netsim.model.columns import Ints, find_cycle, indices
 from netsim.model.faults import constant_routes
 from netsim.model.network import Network

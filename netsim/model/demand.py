@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 from netsim.model.columns import Ints, longest_chains
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.limits import CLASSES, PACKET_BYTES, PS_BITS, SIZE_BYTES
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.columns import Ints

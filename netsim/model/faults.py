@@ -15,9 +15,9 @@ from itertools import compress, pairwise
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.limits import INT64
 from netsim.model.columns import Flags, Ints, distinct_columns, offsets, rows_of
 from netsim.model.network import Network

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.columns import (
     Edges,
     Flags,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, read_json, read_lines, read_text, whole
 from netsim.common.memory import require_room
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.builder import MAX_WEIGHT, NetworkBuilder
 from netsim.model.network import Network
 from netsim.units import parse_rate_bps, parse_time_ps, written

@@ -28,8 +28,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.arithmetic import PURPOSE_ECMP, byte_quotient, mix, salt, send_time
 from netsim.model.columns import Floats, Ints, longest_chains
 from netsim.model.fabric import PacketFormat, packet_counts

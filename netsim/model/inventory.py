@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError, raise_all
+from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
 from netsim.model.flows import FlowTable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.circuits import CABLE_COLUMNS, NONE, Circuits
 from netsim.model.columns import Flags, Ints, offsets
 from netsim.model.relays import RelayRule

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 from netsim.model.circuits import END_PS, Circuits, pairs_by_circuits
 from netsim.model.columns import Flags, Floats, Ints, offsets, rows_of
 from netsim.model.faults import cut_off, never_joined

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
+from netsim.frozen import frozen
 from netsim.model.columns import Floats, Ints
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
+from netsim.frozen import frozen
 from netsim.model.arithmetic import PURPOSE_PLANE, mix, salt
 from netsim.model.columns import Flags, Ints, column_of, first_of, offsets, rows_of
 from netsim.model.routing import COUNT_BITS, COUNT_MASK

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.columns import Ints, ranks_within, rows_of
 from netsim.model.flows import FlowTable
 from netsim.model.workload import JOIN, RECEIVE, SEND, SENT, TaskTable, Workload

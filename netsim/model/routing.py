@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, INT64
 from netsim.model.circuits import Circuits
 from netsim.model.columns import Ints, distinct_columns, ranks_within, rows_of

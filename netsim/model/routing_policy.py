@@ -17,9 +17,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS
 from netsim.model.circuits import NONE, Circuits
 from netsim.model.columns import Flags, Ints, ranks_within

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 
 Numbers = NDArray[np.int64]
 

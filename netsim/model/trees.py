@@ -44,9 +44,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, read_lines, whole
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.limits import COUNT, DELAY_PS, RATE_BPS
 from netsim.model.builder import NetworkBuilder
 from netsim.units import written

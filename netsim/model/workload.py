@@ -15,8 +15,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
+from netsim.frozen import frozen
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import (
     Edges,

@@ -33,9 +33,9 @@ from types import ModuleType
 from typing import Any
 
 from netsim.common.discovery import FOLDERS, modules, summary
-from netsim.common.frozen import frozen
 from netsim.common.inputs import read_bytes
 from netsim.errors import TRUST, InputError, did_you_mean
+from netsim.frozen import frozen
 from netsim.params import Param
 from netsim.plugins import declarations
 from netsim.units import shortened, written

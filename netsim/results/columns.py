@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from netsim.common.discovery import modules
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 
 
 @frozen

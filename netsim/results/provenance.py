@@ -20,8 +20,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin, call
 from netsim.results.files import plain

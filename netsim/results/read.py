@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.common import documents
 from netsim.common.documents import DAMAGED, read_object
-from netsim.common.frozen import frozen
 from netsim.common.inputs import file_size, is_file, path_problem
 from netsim.errors import InputError, did_you_mean
+from netsim.frozen import frozen
 from netsim.results import files
 from netsim.results.columns import columns, specs
 from netsim.units import written

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 from netsim.results.columns import specs
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.common import documents
 from netsim.common.documents import DAMAGED, read_object
-from netsim.common.frozen import frozen
 from netsim.common.inputs import ROOM_IN_NAME, path_problem
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.results import destination, files
 from netsim.results.destination import exclusive, foreign_entry, real, replacing
 from netsim.results.provenance import code_inputs

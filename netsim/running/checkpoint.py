@@ -21,10 +21,10 @@ import numpy as np
 
 from netsim.common import documents
 from netsim.common.documents import parsed, require
-from netsim.common.frozen import frozen
 from netsim.common.inputs import file_size, unreadable
 from netsim.common.writing import replacing_file
 from netsim.errors import InputError, warn_once
+from netsim.frozen import frozen
 from netsim.version import __version__
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.engine.state_views import Counts, Status
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, INT64
 from netsim.model.circuit_times import longest_period_ps
 from netsim.model.circuits import NONE

@@ -24,13 +24,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.memory import available_bytes, available_cores
 from netsim.common.steps import step
 from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.experiment.scenario import Built, Scenario, is_closed_form, key_of, prepare
+from netsim.frozen import frozen
 from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.columns import Floats, Ints
 from netsim.model.fabric import packet_counts

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.common.frozen import frozen
 from netsim.engine.simulation import Options
 from netsim.errors import CombinedInputError, InputError, RunError
+from netsim.frozen import frozen
 from netsim.results import Result, destination, files, summary_of, write_result
 from netsim.results.provenance import Provenance
 from netsim.results.write import checked, failed_row, receive, sweep_row

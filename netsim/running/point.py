@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.memory import available_cores
 from netsim.common.steps import step
 from netsim.engine.simulation import Options, Simulation
 from netsim.engine.state_views import Readings
 from netsim.errors import InputError, RunError, warn_once
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.reports.circuits import no_indirect_packets
 from netsim.reports.faults import deadlock_text

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from netsim.common.frozen import frozen
 from netsim.engine.kernels.loop import WindowTimes
 from netsim.engine.simulation import Options
 from netsim.engine.state_views import Counts
 from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.experiment.scenario import is_closed_form, prepare
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS
 from netsim.results import write_result
 from netsim.results.provenance import provenances

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.model.flows import FlowTable
 from netsim.model.workload import COMPUTE, RECEIVE, SEND, TaskTable

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import ACK, CNP, DATA, NACK, PULL, TRIMMED
 from netsim.errors import InputError, did_you_mean
+from netsim.frozen import frozen
 from netsim.model.network import Network
 from netsim.tracing.segments import OrderedTrace
 

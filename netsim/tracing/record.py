@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import path_problem
 from netsim.common.steps import step
 from netsim.engine.compiling.declarations import program_of
@@ -23,6 +22,7 @@ from netsim.engine.simulation import Options
 from netsim.errors import TRUST, InputError
 from netsim.experiment import Experiment, Point
 from netsim.experiment.scenario import Scenario, is_closed_form, prepare
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS
 from netsim.model.fabric import PFC_FRAME_BYTES, packet_counts
 from netsim.plugins import registry

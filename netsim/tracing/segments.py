@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PULL, TRIMMED
 from netsim.engine.kernels.trace import TraceEntries
+from netsim.frozen import frozen
 from netsim.model.network import Network
 from netsim.reports.flow_trace import SEGMENTS
 

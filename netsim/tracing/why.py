@@ -14,9 +14,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.common.frozen import frozen
 from netsim.common.steps import step
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.reports.flow_trace import BUDGET
 from netsim.results import Result
 from netsim.results.files import LINKS

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common import inputs
-from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, read_text, whole
 from netsim.common.memory import require_room
 from netsim.errors import InputError, raise_all
+from netsim.frozen import frozen
 from netsim.units import written
 
 Cells = Sequence[Any] | NDArray[Any]

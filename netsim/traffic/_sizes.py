@@ -27,9 +27,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import read_distribution, user_path
 from netsim.errors import InputError, did_you_mean
+from netsim.frozen import frozen
 from netsim.limits import SIZE_BYTES
 from netsim.units import written
 

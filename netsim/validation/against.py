@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, RunError
+from netsim.frozen import frozen
 from netsim.validation.htsim import PeerInput, PeerOutput
 
 MAX_QUOTED = 400

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.conformance.testbed import Testbed
 from netsim.engine.engine import Engine
+from netsim.frozen import frozen
 from netsim.model.builder import NetworkBuilder, build_topology
 from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable

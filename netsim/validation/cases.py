@@ -36,8 +36,8 @@ from types import ModuleType
 from typing import Any
 
 from netsim.common.discovery import applications
-from netsim.common.frozen import frozen
 from netsim.common.inputs import read_toml
+from netsim.frozen import frozen
 from netsim.results.provenance import PACKAGE
 
 GROUPS = (

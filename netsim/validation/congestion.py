@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.conformance.networks import star
+from netsim.frozen import frozen
 from netsim.model.fabric import PacketFormat
 from netsim.validation.bed import (
     GBPS,

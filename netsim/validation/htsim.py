@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from netsim.common.frozen import frozen
 from netsim.common.writing import write_text
 from netsim.errors import InputError, did_you_mean
 from netsim.experiment import Point
 from netsim.experiment.scenario import Scenario, prepare
+from netsim.frozen import frozen
 from netsim.model.fabric import Fabric
 from netsim.model.ideal import round_trips
 from netsim.model.trees import format_topo, read_topo

@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from netsim.common.frozen import frozen
 from netsim.common.writing import replacing_file, write_text
 from netsim.errors import InputError, RunError, did_you_mean
+from netsim.frozen import frozen
 from netsim.results.files import plain
 from netsim.results.provenance import BY_USE, PACKAGE, code_inputs, commits
 from netsim.units import format_number

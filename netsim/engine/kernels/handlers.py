@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from netsim.common.frozen import frozen
 from netsim.engine.kernels.fields import (
     CommonParameters,
     FlowId,
@@ -36,6 +35,7 @@ from netsim.engine.kernels.fields import (
 )
 from netsim.engine.kernels.layout import HostState, LinkState, Net
 from netsim.engine.kernels.specialization_constants import unbound
+from netsim.frozen import frozen
 
 # --- the argument `env` ---------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.engine.kernels.fields import (
     FlowId,
     GlobalPort,
@@ -45,6 +44,7 @@ from netsim.engine.kernels.port_pairs import may_use
 from netsim.engine.kernels.series import paused_until
 from netsim.engine.kernels.specialization_constants import HAS_PFC
 from netsim.errors import RunError
+from netsim.frozen import frozen
 from netsim.model.flows import FlowTable
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)

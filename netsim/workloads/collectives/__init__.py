@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, bounded, read_lines, reading
 from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean
+from netsim.frozen import frozen
 from netsim.workloads.collectives.exchanges import (
     DIRECT,
     DISSEMINATION,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 from netsim.limits import PS_BITS
 from netsim.model.columns import Ints
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, raise_all
+from netsim.frozen import frozen
 from netsim.params import NONBLANK, NUMBER, REQUIRED, Param, Unit, key, read_number, tables_of
 from netsim.units import written
 from netsim.workloads.job.load import load, read_parts

@@ -19,8 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, raise_all
+from netsim.frozen import frozen
 from netsim.limits import INT64
 from netsim.params import NONBLANK, NUMBER, key
 from netsim.units import format_bytes

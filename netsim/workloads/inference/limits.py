@@ -15,7 +15,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 from netsim.workloads.inference.deployment import (
     Deployment,
     Overheads,

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import read_json, read_text
 from netsim.common.writing import toml_text
 from netsim.errors import InputError, printable
+from netsim.frozen import frozen
 from netsim.limits import SIZE_BYTES
 from netsim.model.columns import Floats
 from netsim.params import as_table

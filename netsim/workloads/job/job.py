@@ -8,8 +8,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.params import NONBLANK, NUMBER, REQUIRED, Param, Unit, key
 from netsim.units import written
 from netsim.workloads.job.machine import FORMAT_NAMES, FORMATS, Machine

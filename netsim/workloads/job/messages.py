@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.workloads.job.job import Held, Job, embedding_parameters, head_parameters
 from netsim.workloads.job.machine import Link, Shape
 from netsim.workloads.job.work import layer_held, sizes_of

@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import read_text, read_toml
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.params import NUMBER, key, read_each, read_table, unknown_keys
 from netsim.workloads.job.job import ACCOUNTINGS, Job, parameters

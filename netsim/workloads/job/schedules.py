@@ -27,8 +27,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
+from netsim.frozen import frozen
 
 FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT = range(4)
 """Kinds of work for a micro-batch and chunk; BACKWARD combines the last two."""

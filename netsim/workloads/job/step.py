@@ -26,8 +26,8 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, did_you_mean
+from netsim.frozen import frozen
 from netsim.units import written
 from netsim.workloads.job.job import RECOMPUTE, Job, Layout, Overlap
 from netsim.workloads.job.load import job_errors

@@ -14,7 +14,7 @@ from dataclasses import astuple, replace
 from functools import lru_cache
 from operator import add
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 from netsim.workloads.job import schedules
 from netsim.workloads.job.job import (
     Held,

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.columns import Edges, Ints, column_of, first_of
 from netsim.model.flows import FlowTable

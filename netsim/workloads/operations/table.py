@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 from netsim.model.columns import Ints, join_names
 from netsim.model.workload import COMPUTE, TaskTable, Workload, WorkloadPart
 from netsim.workloads.collectives.steps import COLLECTIVES

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.writing import write_text
 from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in
 from netsim.experiment.scenario import network_of
+from netsim.frozen import frozen
 from netsim.model.trees import fabric_cables_needed, switches_needed
 from netsim.plots import style, sweeps
 from netsim.plots.networks import Panel, draw_networks

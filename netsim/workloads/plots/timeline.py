@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from netsim.common.frozen import frozen
 from netsim.common.writing import replacing_file
 from netsim.errors import InputError, warn_once
+from netsim.frozen import frozen
 from netsim.plots import style, sweeps
 from netsim.plots.sweeps import Picture
 from netsim.units import parse_time_ps, written

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, read_lines, user_path, whole
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS
 from netsim.model.columns import Ints
 from netsim.params import Param

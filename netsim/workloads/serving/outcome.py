@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError, RunError
+from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.workloads.cost.costs import SHRINK, goodput_of_groups, up_shares_cold
 from netsim.workloads.inference.deployment import compute_ps

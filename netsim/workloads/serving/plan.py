@@ -44,11 +44,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import read_distribution, user_path
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.flows import TrafficContext
+from netsim.frozen import frozen
 from netsim.limits import COUNT, HORIZON_PS, PS_BITS
 from netsim.model.checks import HORIZON
 from netsim.model.columns import Ints

@@ -38,9 +38,9 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, bounded, read_text, reading
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import Ints
 from netsim.traffic._rows import Rows, each, fail_at, read_csv

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
 from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, TaskTable, Workload
+from netsim.frozen import frozen
 from netsim.limits import COUNT
 from netsim.model.columns import Ints
 from netsim.workloads.collectives import closed_form_ps

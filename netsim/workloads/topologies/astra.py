@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, bounded, read_lines, reading
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.limits import DELAY_PS, RATE_BPS
 from netsim.network import Network, NetworkBuilder
 from netsim.params import REQUIRED, Param

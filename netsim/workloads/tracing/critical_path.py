@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from netsim.common.frozen import frozen
 from netsim.common.steps import step as tell
 from netsim.errors import InputError
 from netsim.experiment import Point
 from netsim.experiment.scenario import Scenario
+from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import hand_over_times

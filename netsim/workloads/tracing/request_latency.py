@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.results import Result
 from netsim.workloads.reports.serving import REQUEST_LATENCY
 from netsim.workloads.serving.outcome import Log, log_of

@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import read_bytes, read_json, unpacked, unreadable
 from netsim.common.memory import require_room
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, INT64, SIZE_BYTES
 from netsim.model.columns import Flags, Ints, first_of, rows_of
 from netsim.units import shortened, written

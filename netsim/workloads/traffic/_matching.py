@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.columns import Ints
 
 ANY = -1  # wildcard source or tag of a receive

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import Param

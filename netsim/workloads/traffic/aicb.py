@@ -32,10 +32,10 @@ from typing import Any
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, bounded, read_text, reading, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.model.columns import Ints
 from netsim.network import Network

@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import read_json, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.columns import Flags, Ints
 from netsim.network import Network

@@ -48,10 +48,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import at_line, read_text, require_file, unreadable, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.frozen import frozen
 from netsim.limits import COUNT, HORIZON_PS, PS_BITS, SIZE_BYTES
 from netsim.model.columns import Edges, Flags, Ints, first_of, rows_of
 from netsim.network import Network

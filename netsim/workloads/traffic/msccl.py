@@ -31,10 +31,10 @@ from xml.etree import ElementTree
 import numpy as np
 import polars as pl
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import bounded, read_bytes, user_path
 from netsim.errors import InputError
 from netsim.flows import TrafficContext, Workload
+from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.network import Network
 from netsim.params import REQUIRED, Param

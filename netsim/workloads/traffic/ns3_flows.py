@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import (
     at_line,
     bounded,
@@ -39,6 +38,7 @@ from netsim.common.inputs import (
 )
 from netsim.errors import InputError
 from netsim.flows import FlowTable, TrafficContext, Workload
+from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.model.columns import Ints, first_of
 from netsim.network import Network

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.engine.state_views import TaskStates
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.model.ideal import task_times
 from netsim.model.workload import SEND

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.messages import Message, Ranks, group_sizes, messages

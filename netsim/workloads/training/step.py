@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.frozen import frozen
+from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.workloads.job.machine import Link
 from netsim.workloads.job.messages import Message, link_of, networks_of_kinds

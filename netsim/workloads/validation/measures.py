@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.common.frozen import frozen
 from netsim.common.inputs import read_text, read_toml
 from netsim.conformance.networks import star
 from netsim.errors import InputError
+from netsim.frozen import frozen
 from netsim.units import format_bytes
 from netsim.validation.bed import GBPS, US, simulated
 from netsim.validation.laws import CONTROL, PAYLOAD, Measured
