@@ -16,6 +16,7 @@ something harmless instead. Checked engines also find writes out of bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -35,7 +36,6 @@ from netsim.engine.kernels.fields import (
 )
 from netsim.engine.kernels.layout import HostState, LinkState, Net
 from netsim.engine.kernels.specialization_constants import unbound
-from netsim.frozen import frozen
 
 # --- the argument `env` ---------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ def routing_env_of(env: QueueEnv) -> RoutingEnv:
 OF_PROGRAMS = "program_"  # before the names of programs' handlers; transports have some, too
 
 
-@frozen
+@dataclass(frozen=True)  # mypy would take `default` of a `frozen` class for a method
 class Handler:
     """One handler of a table.
 
