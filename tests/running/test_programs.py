@@ -60,9 +60,7 @@ SIZED = """        set_size(env, task_at(env, 1), 1000)
 """
 
 
-@pytest.fixture(autouse=True)
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def server(tmp_path: Path, transport: str = "ndp", more: str = "") -> Point:

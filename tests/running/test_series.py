@@ -36,12 +36,9 @@ def point(tmp_path: Path, outputs: str) -> Any:
     return only
 
 
-@pytest.fixture
-def in_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
-@pytest.mark.usefixtures("in_plain_python")
 def test_series_agree_with_flow_and_link_totals(tmp_path: Path) -> None:
     outputs = 'sample_interval = "500ns"\nfields = ["credit", "rx.owed"]\nqueue_stats = true\n'
     chosen = point(tmp_path, outputs)
@@ -73,7 +70,6 @@ def test_series_agree_with_flow_and_link_totals(tmp_path: Path) -> None:
     assert labels[-2:] == ["tx.credit", "rx.owed"]
 
 
-@pytest.mark.usefixtures("in_plain_python")
 def test_result_without_sampling_has_no_series(tmp_path: Path) -> None:
     chosen = point(tmp_path, "")
     result = load_result(write_result(tmp_path / "out", chosen, simulate(chosen, threads=1)))
@@ -83,7 +79,6 @@ def test_result_without_sampling_has_no_series(tmp_path: Path) -> None:
         figure.timeseries([result])
 
 
-@pytest.mark.usefixtures("in_plain_python")
 def test_budget_too_small_for_an_interval_is_rejected(tmp_path: Path) -> None:
     with raises_input("hold 0 intervals", key="outputs.sample_budget"):
         simulate(point(tmp_path, 'sample_interval = "1us"\nsample_budget = "1KB"'), threads=1)

@@ -36,9 +36,7 @@ file = "tasks.csv"
 """
 
 
-@pytest.fixture(autouse=True)
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+pytestmark = pytest.mark.usefixtures("plain_python")
 
 
 def point(tmp_path: Path, transport: str = "datagram", more: str = "") -> Point:
