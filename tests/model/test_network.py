@@ -22,7 +22,7 @@ from netsim.model.columns import NARROW, find_cycle
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import PLANE_BALANCING
-from netsim.model.routing import table_from
+from netsim.model.routing import COUNT_BITS, TableWriter, table_from
 
 ROOT = Path(__file__).parents[2]
 GBPS = 10**9
@@ -122,6 +122,15 @@ def test_ring_example_of_the_guide_routes_clockwise() -> None:
     assert sorted(set(down.route.tolist())) == [-1, 0]
     with raises_input("switch 0", "wcmp"):
         table_from(wiring, lambda switch, _: np.repeat(wiring.fabric_ports(switch), 2))
+
+
+def test_equal_candidate_lists_are_stored_once() -> None:
+    writer = TableWriter()
+    first = writer.entry(np.array([1, 2]))
+    second = writer.entry(np.array([4]))
+    assert writer.entry(np.array([1, 2])) == first == 2
+    assert second == 2 << COUNT_BITS | 1
+    assert writer.table(np.array([first])).route_ports.tolist() == [1, 2, 4]
 
 
 def broken(*cables: tuple[int, int], rate: int = GBPS, delay: int = US) -> NetworkBuilder:

@@ -1,5 +1,7 @@
 """CoDel: its control law, and its behavior under overload."""
 
+import math
+
 import numpy as np
 from engine_runs import (
     DROP_TAIL,
@@ -14,10 +16,21 @@ from engine_runs import (
 )
 
 from netsim.model.fabric import Fabric
+from netsim.queues.codel import gap_ps
 
 TARGET, INTERVAL = 5 * US, 50 * US
 CODEL = fabric_with("codel", queue_bytes=10**9, target=TARGET, interval=INTERVAL)
 PS_PER_PACKET = 1_664_000  # serialization time of a full packet at the bottleneck's 20 Gbps
+
+
+def test_gap_is_interval_over_square_root_in_whole_ns() -> None:
+    for interval in [1_000, 1_999, 100 * US, 10**12]:
+        ns = interval // 1000
+        for count in [*range(1, 300), 10**6, 10**9, 2**40]:
+            found, rest = divmod(gap_ps(interval, count), 1000)
+            assert rest == 0
+            assert found == math.isqrt(ns * ns // count)
+            assert found**2 * count <= ns**2 < (found + 1) ** 2 * count
 
 
 def standing_queue(fabric: Fabric) -> tuple[np.ndarray, int]:
