@@ -233,10 +233,16 @@ def _deep(old: Any, new: Any) -> Any:
 
 
 def changed(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Apply overrides, which may change values of a preset that a table only names."""
+    """Apply overrides, which may change values of a preset that a table only names. A file that
+    they name is relative to the current folder."""
     from netsim.experiment.document import apply_overrides
 
     apply_overrides(tree, overrides)
+    overridden = {override.partition("=")[0].strip() for override in overrides}
+    for name, kind in WITH_PRESETS.items():
+        value = tree.get(name)
+        if name in overridden and isinstance(value, str) and value not in presets(kind):
+            tree[name] = str(Path.cwd() / value)
     return tree
 
 

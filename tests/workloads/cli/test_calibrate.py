@@ -144,3 +144,7 @@ def test_written_machine_is_used_by_jobs(netsim, tmp_path):
         for network, n, expected in (("scale_up", 8, up_us), ("scale_out", 16, out_us)):
             one = replace(tp, size_bytes=size, network=network, n=n)
             assert one.time_ps(job) / 1e6 == pytest.approx(expected, rel=1e-3)
+    show = ("workload", "show", "llama3_70b", "--set")
+    shown = netsim(*show, "machine=./mine.toml")
+    assert shown.exit_code == 0, shown.stderr
+    assert fails(netsim(*show, "machine=./no.toml"), 2, tmp_path / "no.toml")
