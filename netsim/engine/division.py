@@ -7,10 +7,7 @@ share of the switches above. The ranges of workers are equal in packets that arr
 follow them between calls of the engine. Those of ranks are equal in ports, weighted with the bytes
 of the flows of the hosts there, and end where only long cables are cut if that is near.
 
-Every rank has arrays with a row for each node, port or flow of the whole network, so a row has the
-same number in all ranks. Memory that is never written is not allocated. So a rank writes only its
-share: its own rows, those of the ports at the other ends of its cables, and those of flows that its
-transports set up.
+"Several processes" in `netsim/engine/README.md` describes the share of a rank.
 """
 
 from __future__ import annotations

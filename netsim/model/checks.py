@@ -166,14 +166,8 @@ def heights(network: Network) -> Ints:
 def check_symmetric(network: Network, planes: str = HASH) -> None:
     """Refuse a network in which acknowledgments may take another path than the data.
 
-    With `ecmp_symmetric`, a switch's choice depends on the flow and on the height of the switch,
-    the number of links to the nearest host. Both directions then climb by the same choices, height
-    by height, and meet at the same switch if their uplinks are in the same order.
-
-    Networks in which no switch has a choice are accepted, as are trees, layered by height: no
-    cables within a layer, at most one cable between two switches, and two edge switches that share
-    a switch above share that whole layer, in the same order of uplinks. If NICs have several ports,
-    both ends must choose the same one: `planes` is `fabric.plane_balancing`.
+    "Routing algorithms" in `netsim/engine/MODEL.md` has the rule of `ecmp_symmetric`. `planes` is
+    `fabric.plane_balancing`.
 
     Raises InputError with the key of the routing or of the plane balancing.
     """

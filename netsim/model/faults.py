@@ -1,7 +1,6 @@
 """Link faults (random loss, bit errors, reduced rates, outages), and routes that follow failures.
 
-A packet is lost on a link after its transmission, and counts as lost, not dropped. Pause frames are
-never lost.
+"Links" in `netsim/engine/MODEL.md` has the rules.
 
 When links go down or come back, the network's routing is computed again without the links that are
 down. Every switch applies its new row after its own convergence delay. Unchanged rows are not

@@ -1,11 +1,7 @@
 """Port pairs: the ports of its two hosts that a flow may use.
 
-A port pair is a port of the source and one of the destination in the same network. A flow uses the
-NIC that it names, or else the source's fastest NIC that reaches the destination. Its port pairs are
-the ports of that NIC in networks where the destination has a port, in ascending order. If the
-destination has m ports in such a network, the source's i-th port there is paired with the (i mod
-m)-th. The speed of a NIC is the sum over its port pairs of the lower rate of both ports; of equally
-fast NICs the lowest-numbered is used.
+A port pair is a port of the source and one of the destination in the same network. "Hosts with
+several ports" in `netsim/engine/MODEL.md` has the rules.
 """
 
 from __future__ import annotations

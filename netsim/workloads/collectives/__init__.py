@@ -4,11 +4,9 @@ Sizes are: for an all-reduce, reduce-scatter or all-gather, the whole buffer; fo
 reduce, the message; for a gather or scatter, all shards; for an all-to-all, everything that one
 position has for the group, including its own share.
 
-"auto" takes the algorithm with the shortest closed form on the wires between the group's hosts
-(`netsim.workloads.operations.Wires`), including software latency per step. Among algorithms within
-2 %, the first of `ALGORITHMS` wins. It never uses reduction units, and avoids algorithms with more
-than four million sends if others need fewer. An algorithm may be a file of sends, which `netsim
-show traffic collective` describes.
+"Automatic choice" in `docs/collectives.md` describes "auto". Among algorithms within 2 %, the first
+of `ALGORITHMS` wins. It avoids algorithms with more than four million sends if others need fewer.
+An algorithm may be a file of sends, which `netsim show traffic collective` describes.
 """
 
 from __future__ import annotations

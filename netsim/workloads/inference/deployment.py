@@ -4,10 +4,7 @@ An iteration is one forward pass of all layers over a batch of rows: the tokens 
 token per decoding sequence. The functions of `IterationCost` use only `+`, `*`, `max` and `min` of
 plain numbers, so results are equal on every machine and Numba compiles them into simulations.
 
-Counted per layer, for prompts of S tokens: 2 P_l FLOP per row for matrices, 4 h per token pair for
-attention (half of S x S if causal), one read of weights per iteration and of the KV cache per row,
-and two all-reduces of all rows. Everything is divided by `tp`, the KV cache and its projections by
-`Deployment.kv_share`. Norms, biases, positions and routing are omitted.
+`README.md` in this folder has the formulas.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Lite-GPUs against H100: tokens per second per SM, in prefill and decode, for three models.
 
-The claim, from the talk on "Good things come in small packages: Should we build AI clusters with
-Lite-GPUs?" (HotOS 2025), is that a cluster of Lite-GPUs matches or outperforms one of H100. It
-covers GPT3-175B and Llama3-405B, with Lite+NetBW+FLOPS for prefill only; the comparison lists
-these. The figure adds Llama3-70B and Lite+NetBW+FLOPS in decode: each variant's ratio to H100 under
-every combination of the three assumptions that decide it, and under all of them with one roofline
-per layer or with software overheads measured on an H100. The table of GPUs is from memory of the
-paper. Nothing is simulated.
+`docs/lite-gpu.md` has the claim and the assumptions. The claim covers GPT3-175B and Llama3-405B,
+with Lite+NetBW+FLOPS for prefill only; the comparison lists these. The figure adds Llama3-70B and
+Lite+NetBW+FLOPS in decode. Nothing is simulated.
 """
 
 from __future__ import annotations

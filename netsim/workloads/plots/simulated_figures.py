@@ -373,9 +373,7 @@ def fig6(results: Sequence[Result]) -> paper.PaperFigure:
     """Draw the last flow of a permutation against load from the results of `PERMUTATION`, one per
     transport, load and seed.
 
-    Load is the share of sending hosts, 2 MB each at 100 Gbps. The paper gives no numbers for this
-    figure but says that collisions hurt even at low load, for any flow size and link speed. The
-    quick form has 128 hosts.
+    Load is the share of sending hosts, 2 MB each at 100 Gbps. The quick form has 128 hosts.
 
     Raises InputError for a single load, or a single transport besides the ideal.
     """

@@ -383,12 +383,9 @@ def _refuse(bad: np.ndarray, message: str, *columns: Ints) -> None:
 def serving_metrics(plan: ServingPlan, found: ServingTables, log: Log) -> dict[str, Any]:
     """Return the summary's part "serving".
 
-    Rates are over the span from the first arrival to the last end. Times are distributions (mean,
-    p50, p90, p99, max) over requests; `tbt_ps` is over all gaps between tokens. A request meets the
-    SLO if its first token came within `ttft_ps`, 99 % of its gaps are within `tbt_ps`, and none
-    exceeds `stall_ps`: otherwise a freeze could hide among a hundred gaps. Unset limits count as
-    met. Goodput is the share of requests that met the SLO times the arrival rate, so that the time
-    to serve the last requests of a short run does not count.
+    "Results" in `docs/serving.md` defines the metrics. Unset limits count as met. Goodput is the
+    share of requests that met the SLO times the arrival rate, so that the time to serve the last
+    requests of a short run does not count.
     """
     table = found.requests
     done = table["end_ps"] >= 0

@@ -1,17 +1,7 @@
 """The simulated sample of a job, and how it represents the whole; routing of tokens to experts.
 
-Many GPUs of a large job do the same, so a sample can represent it: the first stages of the
-pipeline, some replicas, some ranks of each tensor-parallel group, fewer micro-batches. One factor
-may scale all messages and compute times, and kinds of messages may be timed by formula.
-
-Experts are placed on ranks in blocks, the first ones on the first rank. Every token goes to k:
-
-- Zipf(s): the e-th most popular expert of a layer receives a share proportional to 1 / e^s. The
-  order of popularity is random for each layer. Tokens are drawn by these shares for each layer,
-  micro-batch and group.
-- recorded: shares of each layer and rank from a file.
-
-The return exchange is the transpose.
+"Part of a large job" and "Expert routing" in `netsim/workloads/training/README.md` describe both.
+Experts are placed on ranks in blocks, the first ones on the first rank.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """A training step as operations of ranks, from the first micro-batch to the updated weights.
 
-Each rank has one stream for compute and one per kind of communication; each stream runs in order,
-and edges add the other dependencies. All ranks of a stage do the same, so a step's operations are
-arrays [segments, ranks of a stage].
+"What a rank does" in `netsim/workloads/training/README.md` describes the streams. All ranks of a
+stage do the same, so a step's operations are arrays [segments, ranks of a stage].
 
-Data parallelism: a layer's gradient is reduced in buckets: each when complete if the reduction
-overlaps compute, otherwise when its stage has finished. A bucket passes through its collectives in
-sequence: an all-reduce, a reduce-scatter, or stages S1 to S5 over racks and sites ("I've Got 99
-Problems But FLOPS Ain't One", HotNets 2024, section 4.1). Each kind has its own stream, so one
-bucket is in S2 while the next is in S1. With ZeRO, ranks update their shards of the weights and
-gather the rest.
+A bucket of gradients passes through its collectives in sequence: an all-reduce, a reduce-scatter,
+or stages S1 to S5 over racks and sites. Each kind has its own stream, so one bucket is in S2 while
+the next is in S1.
 
 Segments: an operation of a pipeline schedule, such as the forward pass of a micro-batch, passes
 through the layers of a chunk. Each layer becomes segments: compute, and one event, a collective
