@@ -171,8 +171,9 @@ class Bindings:
     def place(self) -> str:
         """Hash of the plugins' files and the features, which an edit of a file does not change."""
         files = [str(getattr(plugin, "__file__", "")) for plugin in self.plugins]
-        numbers = sorted(repr(value) for value in self._values.items() if isinstance(value, PLAIN))
-        return digest_of(_surroundings(), str(self.checked), *files, *numbers)
+        values = ((name, self._values.get(id(one))) for name, one in sorted(CONSTANTS.items()))
+        features = [f"{name} {value}" for name, value in values if isinstance(value, PLAIN)]
+        return digest_of(_surroundings(), str(self.checked), *files, *features)
 
     def of(self, function: types.FunctionType) -> dict[str, Any]:
         """Return the values of a function's global names, without builtins."""

@@ -9,6 +9,8 @@ parallel:
   the head     JSON: what the code needs (`MachineCode`), and source positions
   the code     an object file
 
+The file of `kept_functions.py` is a pickle behind such a hash.
+
 Whoever can write such a file can run code as the user, so only private folders are used
 (`require_private`). A damaged or unreadable file is replaced. If no file can be written, a run
 warns once and continues. Only folders named like a key are ever removed.
@@ -217,7 +219,7 @@ def require_private(folder: Path) -> None:
             raise UnsafeError(f"{place} is writable by others (fix with chmod go-w)")
 
 
-KEPT_CACHES = 640  # most recently used folders to keep. Each holds a function, on average 0.7 MB.
+KEPT_CACHES = 640  # most recently used folders to keep. On average each holds 0.5 MB.
 
 FOLDER = "netsim-compiled-v1"
 """Folder of the cache in the user's cache directory or in ``NETSIM_CACHE_DIR``."""

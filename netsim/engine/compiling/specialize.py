@@ -305,10 +305,12 @@ class Entry:
             self._loaded = [part.ready(arguments) for part, arguments in parts]
             *units, (caller, _) = self._loaded
             for unit, (loaded, _) in zip(self.units, units, strict=True):
-                place = c_void_p.from_address(caller.place(parts[-1][0].variable_of(unit)))
-                if place.value not in (None, loaded.address):
+                address = caller.place(parts[-1][0].variable_of(unit))
+                assert address, "a unit's variable is missing"
+                variable = c_void_p.from_address(address)
+                if variable.value not in (None, loaded.address):  # loaded by Numba, which has one
                     raise RunError("code that is not cached serves one kind of run per process")
-                place.value = loaded.address
+                variable.value = loaded.address
             self.run = caller.run
         assert self.run is not None
         return self.run
@@ -341,10 +343,11 @@ def _helper(parts: Sequence[Part]) -> Iterator[None]:
 
     from netsim.engine.compiling.patches import working
 
-    working("kept_functions")  # imported before the fork, and no thread may hold Numba's lock
+    working("kept_functions")  # imported before the fork
     child = None
-    with global_compiler_lock, warnings.catch_warnings(), suppress(OSError):  # for want of memory
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads; the child needs none
+    # The lock: no other thread compiles. OSError: there is too little memory for a second process.
+    with global_compiler_lock, warnings.catch_warnings(), suppress(OSError):
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads, which the child never needs
         child = os.fork()
     if child == 0:
         with suppress(BaseException):  # the parent compiles what is missing, and reports it
@@ -436,7 +439,7 @@ class Code:
         return known or all(map(cache.is_kept, self.keys))
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return callers of its entry points."""
+        """Return callers of ENTRY_POINTS."""
         if not self._jit:
             plain = Specializer(self._bindings, "plain", jit=False)
             return tuple(Entry(None, plain.copy(function)) for function in ENTRY_POINTS)
