@@ -31,7 +31,15 @@ from netsim.engine.compiling.declarations import (
     read_routing,
 )
 from netsim.engine.compiling.multi_transport import join, with_own_names, with_packet
-from netsim.engine.compiling.specialize import Code, Entry, jit_enabled, prepare
+from netsim.engine.compiling.specialize import (
+    OF_CUT,
+    RUN,
+    SET_UP,
+    Code,
+    Entry,
+    jit_enabled,
+    prepare,
+)
 from netsim.engine.division import rebalance
 from netsim.engine.kernels import loop
 from netsim.engine.kernels.fields import Ps
@@ -341,9 +349,15 @@ class Engine(StateViews):
         code = Code(*files, run.constants, jit=self.jit, checked=options.checked)
         if options.on_code is not None:
             options.on_code(not code.is_kept())
-        self._run, self._set_up, *self.of_cut = code.entries()
+        self._code = code
+        self._run, self._set_up = code.entries((RUN, SET_UP))
         self.code_s = time.perf_counter() - began
         """Seconds spent finding, loading or compiling the code."""
+
+    @property
+    def of_cut(self) -> Sequence[Entry]:
+        """Entry points for one of several processes."""
+        return self._code.entries(OF_CUT)
 
     def _prepare(self) -> None:
         """Load or compile what every run needs."""

@@ -247,7 +247,7 @@ def of(folder: Path, statement: str, old: str = "", new: str = "") -> Fingerprin
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text.replace(old, new) if old else text)
     module = registry.load(folder / "mine.py", shown="mine.py")
-    return fingerprint_of(Bindings({}, [module]), module.fill, [])
+    return fingerprint_of(Bindings({}, [module]), module.fill)
 
 
 def test_key_changes_with_anything_a_handler_uses(tmp_path):

@@ -62,7 +62,7 @@ def filled_twice(outer, other):
 def entry(function=summed, *, checked=False) -> Entry:
     """Return a function to be compiled, by default one that mixes integer types."""
     bindings = Bindings({}, [], checked=checked)
-    return Entry(Compiled(function, bindings, fingerprint_of(bindings, function, []), None))
+    return Entry(Compiled(function, bindings, fingerprint_of(bindings, function), None))
 
 
 def compiled_types(monkeypatch: pytest.MonkeyPatch) -> list[type]:

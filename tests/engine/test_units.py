@@ -65,7 +65,7 @@ def entry(folder: Path, *edits: tuple[str, str]) -> Entry:
     (folder / "mine.py").write_text(source)
     module = registry.load(folder / "mine.py", shown="mine.py")
     bindings = Bindings({}, [module])
-    fingerprint = fingerprint_of(bindings, module.top, [])
+    fingerprint = fingerprint_of(bindings, module.top)
     folder_of_code = cache.cache_folder(fingerprint.key)
     compiled = Compiled(module.top, bindings, fingerprint, folder_of_code)
     return Entry(compiled, codes=[fingerprint.codes])

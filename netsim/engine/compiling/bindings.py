@@ -275,16 +275,21 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint_of(
-    bindings: Bindings, function: types.FunctionType, arguments: Sequence[Any]
+    bindings: Bindings,
+    function: types.FunctionType,
+    groups: Sequence[Any] = (),
+    records: Sequence[np.dtype] = (),
 ) -> Fingerprint:
-    """Return the fingerprint of a function. ``arguments`` are the types of its arguments: named
-    tuples, and records (dtypes), of which only fields that it names count."""
+    """Return the fingerprint of a function. ``groups`` and ``records`` are types of its arguments:
+    named tuples and records of the engine, and records of plugins, of which only the fields count
+    that the function names."""
     walk = _CodeWalker(bindings)
     walk.function(function)
     made = Fingerprint("", tuple(walk.codes), tuple(walk.units))
     walk.put("arguments")
-    for argument in arguments:
-        walk.value(reduced(argument, made.names) if isinstance(argument, np.dtype) else argument)
+    names = made.names
+    for argument in (*groups, *(reduced(record, names) for record in records)):
+        walk.value(argument)
     return made._replace(key=digest_of(_surroundings(), *walk.parts))
 
 

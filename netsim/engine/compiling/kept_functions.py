@@ -84,7 +84,7 @@ class Archive:
     def key(self, function: FunctionType, arguments: Sequence[Type]) -> str:
         """Return the key of a function for such arguments."""
         if function not in self._fingerprints:
-            self._fingerprints[function] = fingerprint_of(self.bindings, function, [])
+            self._fingerprints[function] = fingerprint_of(self.bindings, function)
         made = self._fingerprints[function]
         tag = self.tag if made.units else ""  # in the names of its variables
         return digest_of(made.key, tag, *map(self._text, arguments))

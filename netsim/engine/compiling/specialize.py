@@ -368,8 +368,7 @@ def _may_fork() -> bool:
     return is_main and sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
 
 
-ENTRY_POINTS: tuple[Any, ...] = loop.ENTRY_POINTS
-RUN, SET_UP = ENTRY_POINTS[:2]  # what every run needs
+RUN, SET_UP, *OF_CUT = loop.ENTRY_POINTS  # every run needs the first two
 
 LOADED = 16  # most recently used specializations whose code a process keeps
 
@@ -428,9 +427,9 @@ class Code:
 
     def _of(self, function: types.FunctionType) -> Fingerprint:
         if function not in self._fingerprints:
-            of_groups = [self._records.get(group, ()) for group in arguments_of(function)]
-            arguments = [*chain(*of_groups), *_layouts()]
-            self._fingerprints[function] = fingerprint_of(self._bindings, function, arguments)
+            records = chain(*(self._records.get(name, ()) for name in arguments_of(function)))
+            made = fingerprint_of(self._bindings, function, _layouts(), [*records])
+            self._fingerprints[function] = made
         return self._fingerprints[function]
 
     def is_kept(self) -> bool:
@@ -438,13 +437,13 @@ class Code:
         known = not self._jit or self.key in _loaded
         return known or all(map(cache.is_kept, self.keys))
 
-    def entries(self) -> tuple[Entry, ...]:
-        """Return callers of ENTRY_POINTS."""
+    def entries(self, functions: Sequence[Any]) -> tuple[Entry, ...]:
+        """Return callers of some of the engine's entry points."""
         if not self._jit:
             plain = Specializer(self._bindings, "plain", jit=False)
-            return tuple(Entry(None, plain.copy(function)) for function in ENTRY_POINTS)
+            return tuple(Entry(None, plain.copy(function)) for function in functions)
         found = []
-        for function in ENTRY_POINTS:
+        for function in functions:
             parts = [*self._of(function).units, function]
             *units, own = map(self._compiled, parts)
             found.append(Entry(own, units=units, codes=[self._of(part).codes for part in parts]))
