@@ -172,7 +172,7 @@ class Bindings:
         """Hash of the plugins' files and the features, which an edit of a file does not change."""
         files = [str(getattr(plugin, "__file__", "")) for plugin in self.plugins]
         values = ((name, self._values.get(id(one))) for name, one in sorted(CONSTANTS.items()))
-        features = [f"{name} {value}" for name, value in values if isinstance(value, PLAIN)]
+        features = [f"{name} {value!r}" for name, value in values if isinstance(value, PLAIN)]
         return digest_of(_surroundings(), str(self.checked), *files, *features)
 
     def of(self, function: types.FunctionType) -> dict[str, Any]:
