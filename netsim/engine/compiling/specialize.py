@@ -368,7 +368,8 @@ def _may_fork() -> bool:
     return is_main and sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
 
 
-RUN, SET_UP, *OF_CUT = loop.ENTRY_POINTS  # every run needs the first two
+ENTRY_POINTS: tuple[Any, ...] = loop.ENTRY_POINTS
+RUN, SET_UP, *OF_CUT = ENTRY_POINTS  # every run needs the first two
 
 LOADED = 16  # most recently used specializations whose code a process keeps
 
