@@ -93,11 +93,16 @@ def processor() -> str:
     return f"{binding.get_process_triple()} {binding.get_host_cpu_name()} {features}"
 
 
+def code_of_result(result: Any) -> Any:
+    """Return what Numba made of a function: its modules, and the functions that they call."""
+    return result._asdict()["library"]
+
+
 def machine_code(result: Any) -> MachineCode:
     """Return the code of a function that Numba compiled. Raises NotLinkableError."""
     from numba.core.environment import lookup_environment
 
-    library = result._asdict()["library"]
+    library = code_of_result(result)
     if library.has_dynamic_globals:
         raise NotLinkableError("it refers to a large array of a module")
     _, _, (content, _) = library.serialize_using_object_code()

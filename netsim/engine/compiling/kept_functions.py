@@ -37,7 +37,7 @@ from netsim.engine.compiling.bindings import (
     fingerprint_of,
     lines_of,
 )
-from netsim.engine.compiling.cache import ENVIRONMENT, Lines
+from netsim.engine.compiling.cache import ENVIRONMENT, Lines, code_of_result
 from netsim.engine.compiling.deferred import DeferredLibrary
 from netsim.engine.compiling.pass_by_reference import Reference
 
@@ -96,7 +96,7 @@ class Archive:
             self._texts[argument._code] = digest_of(type(argument).__name__, text)
         return self._texts[argument._code]
 
-    def library(self, codegen: Any, key: str) -> Any:
+    def loaded(self, codegen: Any, key: str) -> Any:
         """Return a kept library, with those that it calls."""
         if key not in self._libraries:
             kept = self.used[key] = self.kept[key]
@@ -106,7 +106,7 @@ class Archive:
             made._final_module.name = made.name
             for name, constants in kept.constants.items():
                 made.set_env(name, _environment(name, constants))
-            made._linking_libraries = [self.library(codegen, link) for link in kept.links]
+            made._linking_libraries = [self.loaded(codegen, link) for link in kept.links]
         return self._libraries[key]
 
     def keep(self, library: Any, key: str, **more: Any) -> str:
@@ -162,7 +162,7 @@ class _OfFunction:
         if key not in archive.kept:
             return None
         kept = archive.kept[key]
-        library = archive.library(context.codegen(), key)
+        library = archive.loaded(context.codegen(), key)
         code = copied.__code__
         described = FunctionDescriptor(
             native=True,
@@ -197,11 +197,12 @@ class _OfFunction:
 
     def save_overload(self, arguments: Sequence[Type], result: Any) -> None:
         """Keep the function as it was compiled for such arguments."""
-        if not isinstance(result.library, DeferredLibrary) or result.library._finalized:
+        library = code_of_result(result)
+        if not isinstance(library, DeferredLibrary) or library._finalized:
             return
         described, code = result.fndesc, self._function.__code__
         self._archive.keep(
-            result.library,
+            library,
             self._archive.key(self._function, arguments),
             symbol=described.mangled_name,
             result=result.signature.return_type,

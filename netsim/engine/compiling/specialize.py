@@ -42,6 +42,7 @@ from netsim.engine.compiling.bindings import (
 from netsim.engine.compiling.cache import (
     Lines,
     Loaded,
+    code_of_result,
     kind_of,
     linked,
     machine_code,
@@ -231,7 +232,7 @@ class Compiled:
             with patched():
                 function.compile(signature)
                 result = function.overloads[signature]
-                result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+                code_of_result(result).get_pointer_to_function(result.fndesc.llvm_func_name)
         except Exception as error:  # Numba raises errors of many kinds
             raise does_not_compile(error, self._bindings.plugins) from error
         lines = archive.lines(self._codes) if archive else lines_of(self._codes)
@@ -260,7 +261,7 @@ def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
 
 def _loaded_by_numba(function: Any, result: Any) -> Loaded:
     """Return compiled code as Numba loads it."""
-    library = result.library
+    library = code_of_result(result)
     address = library.get_pointer_to_function(result.fndesc.llvm_func_name)
     place = library.codegen._engine.get_global_value_address
     return Loaded(address, function, place, function)

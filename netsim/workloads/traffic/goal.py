@@ -401,7 +401,7 @@ def _ranks(
 def _dependencies(
     path: Path, ops: Any, rank: Ints, edges: Any, ranks: Ints
 ) -> tuple[Ints, Ints, Flags]:
-    """Return the operations waited for, those that wait, and which wait for a start. Raises
+    """Return pairs of operations, the second of which waits, and which wait for a start. Raises
     InputError, with the line, for a duplicate, unknown or not yet defined label."""
     named = ops["label"].is_not_null().arg_true().to_numpy()
     labels, defined_at, lines = (
