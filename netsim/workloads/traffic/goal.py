@@ -401,8 +401,9 @@ def _ranks(
 def _dependencies(
     path: Path, ops: Any, rank: Ints, edges: Any, ranks: Ints
 ) -> tuple[Ints, Ints, Flags]:
-    """Return pairs of operations, the second of which waits, and which wait for a start. Raises
-    InputError, with the line, for a duplicate, unknown or not yet defined label."""
+    """Return the first and the second operation of each dependency, and whether the second waits
+    only for the start of the first. Raises InputError, with the line, for a duplicate, unknown or
+    not yet defined label."""
     named = ops["label"].is_not_null().arg_true().to_numpy()
     labels, defined_at, lines = (
         ops["label"].drop_nulls(),
