@@ -1,6 +1,9 @@
 """Code is compiled in units, and after an edit only what the edit changes."""
 
+import ctypes
+import gc
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +13,9 @@ from numba.core.dispatcher import _FunctionCompiler
 
 from netsim.engine.compiling import cache, specialize
 from netsim.engine.compiling.bindings import Bindings, fingerprint_of, reduced
-from netsim.engine.compiling.specialize import Code, Compiled, Entry, prepare
+from netsim.engine.compiling.specialize import Code, Compiled, Entry, _helper, prepare
 from netsim.engine.engine import code_of
+from netsim.engine.records import untouched_zeros
 from netsim.model.fabric import Ecn, Fabric
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
@@ -148,6 +152,47 @@ def test_second_process_compiles_from_the_end(tmp_path, monkeypatch, compiled_fu
     prepare(*((part, (4, records())) for part in parts))
     assert [part(4, records()) for part in parts] == [50, 54, 58]
     assert compiled_functions.count("top") < 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process compiles")
+def test_second_process_never_unmaps_memory_of_an_old_engine(tmp_path, monkeypatch):
+    """What this process maps there in between would go with it."""
+    monkeypatch.setattr(specialize, "_may_fork", lambda: True)
+    n_bytes = 1 << 24
+    old = [untouched_zeros(n_bytes, np.dtype(np.uint8))]
+    address = old[0].ctypes.data
+    old.append(old)  # collected, but not freed as soon as it is out of reach
+    done = tmp_path / "done"
+
+    class Part:
+        is_cached = True
+
+        def ready(self, _):
+            memory = mapped_at(address, n_bytes)
+            gc.collect()
+            memory[:] = 1
+            done.write_text(str(memory.sum()))
+
+    gc.disable()
+    del old
+    try:
+        with _helper([(Part(), ()), (Part(), ())]):
+            deadline = time.monotonic() + 20
+            while not done.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+    finally:
+        gc.enable()
+    assert done.exists()
+
+
+def mapped_at(address, n_bytes):
+    """Return new memory at an address that is free."""
+    mmap = ctypes.CDLL(None).mmap
+    mmap.restype = ctypes.c_void_p
+    mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    read_and_write, private_anonymous, fixed = 3, 0x22, 0x10
+    assert mmap(address, n_bytes, read_and_write, private_anonymous | fixed, -1, 0) == address
+    return np.ctypeslib.as_array((ctypes.c_uint8 * n_bytes).from_address(address))
 
 
 def test_record_is_reduced_to_the_fields_that_are_named() -> None:

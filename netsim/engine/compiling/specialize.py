@@ -8,6 +8,7 @@ on disk (`cache.py`).
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -351,6 +352,9 @@ def _helper(parts: Sequence[Part]) -> Iterator[None]:
         warnings.simplefilter("ignore", DeprecationWarning)  # threads, which the child never needs
         child = os.fork()
     if child == 0:
+        # Memory of an old engine is not mapped here (MADV_DONTFORK). Collecting the engine would
+        # unmap whatever is at its addresses now.
+        gc.freeze()
         with suppress(BaseException):  # the parent compiles what is missing, and reports it
             for part, arguments in reversed(parts):
                 part.ready(arguments)
