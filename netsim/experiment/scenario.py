@@ -346,7 +346,7 @@ def key_of(point: Point) -> str:
     names = ("topology", "traffic", "flow_classes", "packets", "seed", "measure")
     tables = [point.resolved.get(name) for name in names]
     routing = point.fabric.routing
-    if hasattr(routing.module, "tables"):
+    if hasattr(routing.module, "tables") or getattr(routing.module, "WEIGHTED", False):
         tables += [str(routing.plugin.path), dict(routing.params)]
     return repr([*tables, str(point.directory)])
 

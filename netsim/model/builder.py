@@ -34,9 +34,10 @@ from netsim.model.routing import (
     Wiring,
     networks_of,
     shortest_paths,
+    weighted,
     wrong_table,
 )
-from netsim.model.routing_policy import RoutingPolicy
+from netsim.model.routing_policy import RoutingPolicy, TimeSlotRouting
 from netsim.params import resolve_params
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec, call
@@ -283,6 +284,7 @@ class NetworkBuilder:
             node_first_port=first_port,
             port_node=port_node,
             port_peer=port_peer,
+            port_rate_bps=rate_bps,
             edge_switch=edge_switch.astype(np.int32),
             first_group=first_group,
             switch_network=switch_network.astype(np.int32),
@@ -310,7 +312,6 @@ class NetworkBuilder:
         return Network(
             name=name,
             **shared,
-            port_rate_bps=rate_bps,
             port_delay_ps=delay_ps,
             tier=np.array(tiers, np.int8),
             switch_names=tuple(self._names),
@@ -568,13 +569,14 @@ def built(use: PluginSpec, function: str, *args: Any) -> Network:
 
 def with_tables(network: Network, use: PluginSpec) -> Network:
     """Return a network with the routing table that a routing algorithm's `tables` makes, if it has
-    that function.
+    that function, and with weights if it is WEIGHTED.
 
-    Raises InputError, with the plugin's file, if it fails or its table is wrong; without a file, if
-    the network has several tables or circuits.
+    Raises InputError, with the plugin's file, if `tables` fails or its table is wrong; without a
+    file, if it exists and the network has several tables or circuits.
     """
+    weigh = bool(getattr(use.module, "WEIGHTED", False))
     if not hasattr(use.module, "tables"):
-        return network
+        return _with_routing(network, _weighed(network.routing)) if weigh else network
     if network.policy is not None or network.circuits is not None:
         message = f"{use.name} makes a routing table, and {network.name} needs its own"
         raise InputError(message, key="fabric.routing", hint="use another routing or topology")
@@ -588,12 +590,32 @@ def with_tables(network: Network, use: PluginSpec) -> Network:
         table: RoutingTable = made
         return table
 
+    return _with_routing(network, _weighed(routing) if weigh else routing)
+
+
+def _weighed(routing: Routing) -> Routing:
+    """Return a routing whose tables are `weighted`, except those with time slots."""
+    if isinstance(routing, TimeSlotRouting):
+        return routing
+    if isinstance(routing, RoutingPolicy):
+        return replace(
+            routing,
+            routings=[replace(one, routing=_weighed(one.routing)) for one in routing.routings],
+        )
+    return lambda wiring: weighted(routing(wiring), wiring)
+
+
+def _with_routing(network: Network, routing: Routing) -> Network:
+    """Return a network with the routing tables that a routing makes."""
     wiring = network.wiring()
     table = routing(wiring)
+    policy = routing if isinstance(routing, RoutingPolicy) else None
     return replace(
         network,
         route_first=table.row_first(wiring),
         route=table.route,
         route_ports=table.route_ports,
         routing=routing,
+        policy=policy,
+        time_slots=None if policy is None else policy.time_slots(wiring),
     )

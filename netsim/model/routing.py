@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common.memory import require_room
-from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, INT64
 from netsim.model.circuits import Circuits
@@ -33,7 +32,7 @@ NO_ROUTE = -1  # table entry of an unreachable group
 
 
 WIRED = (
-    *("n_hosts", "n_nodes", "node_first_port", "port_node", "port_peer"),
+    *("n_hosts", "n_nodes", "node_first_port", "port_node", "port_peer", "port_rate_bps"),
     *("edge_switch", "first_group", "switch_network", "circuits"),
 )
 """What a `Wiring` and its `Network` have in common."""
@@ -41,7 +40,7 @@ WIRED = (
 
 @frozen(eq=False)
 class Wiring:
-    """The graph that routing needs, without rates.
+    """The graph that routing needs.
 
     Attributes:
         n_hosts to circuits: as those of `Network`.
@@ -57,6 +56,7 @@ class Wiring:
     node_first_port: NDArray[np.int64]
     port_node: NDArray[np.int32]
     port_peer: NDArray[np.int32]
+    port_rate_bps: NDArray[np.int64]
     edge_switch: NDArray[np.int32]
     first_group: NDArray[np.int64]
     switch_network: NDArray[np.int32]
@@ -136,7 +136,7 @@ class RoutingTable:
         route: int64[...], the rows of all switches, with an entry for each group of the switch's
             network: `offset << 16 | count`. Count 0: the switch's own group. NO_ROUTE: unreachable.
         route_ports: int32[...]; the candidates of an entry are `route_ports[offset : offset +
-            count]`, local port numbers, ascending.
+            count]`, local port numbers, ascending. A port may stand several times: its weight.
         first: int64[n_switches], start of each switch's row; rows may overlap. None: they follow
             one another (`Wiring.route_first`).
     """
@@ -246,25 +246,74 @@ def table_from(wiring: Wiring, ports_of: Callable[[int, int], Sequence[int]]) ->
     """Return the table in which a switch has candidates `ports_of(switch, edge)` to an edge switch.
 
     Both are switch indices (node - n_hosts), and differ; the ports are local numbers, of
-    `wiring.fabric_ports(switch)` so that routes avoid links that are down, in any order. No ports:
-    no route. Raises InputError, without a file, for a port that is listed twice: a table has no
-    weights.
+    `wiring.fabric_ports(switch)` so that routes avoid links that are down, in any order. A port
+    that is listed k times has weight k. No ports: no route.
     """
     writer, entries = TableWriter(), np.zeros(wiring.n_entries, np.int64)
     at = 0
     for switch, network in enumerate(wiring.switch_network.tolist()):
         for edge in wiring.edges_of(network).tolist():
             if edge != switch:
-                given = np.asarray(ports_of(switch, edge), np.int64)
-                ports = np.unique(given)
-                if ports.size < given.size:
-                    raise InputError(
-                        f"switch {switch} lists a port twice in its route to switch {edge}",
-                        hint='routing = "wcmp" weights ports',
-                    )
+                ports = np.sort(np.asarray(ports_of(switch, edge), np.int64))
                 entries[at] = writer.entry(ports) if ports.size else NO_ROUTE
             at += 1
     return writer.table(entries)
+
+
+MAX_WEIGHT = 64  # of a port in a list
+INEXACT = 0.01  # relative error of weights
+
+
+def weighted(table: RoutingTable, wiring: Wiring) -> RoutingTable:
+    """Return a table whose lists name each port in proportion to the rates of the paths that begin
+    with it; see WEIGHTED in MODEL.md, "Switch: routing"."""
+    entry, lengths = table.dense(wiring), wiring.row_lengths
+    count = np.where(entry == NO_ROUTE, 0, entry & COUNT_MASK)
+    at = np.repeat(np.arange(entry.size), count)  # a row for each candidate of each entry
+    if not at.size:
+        return table
+    local = table.route_ports[rows_of(entry >> COUNT_BITS, count)]
+    switch = np.repeat(np.arange(wiring.n_switches), lengths)[at]
+    port = wiring.node_first_port[wiring.n_hosts + switch] + local
+    after = wiring.route_first[wiring.peer_switch[port]] + ranks_within(lengths)[at]
+    rates, lowest = np.unique(wiring.port_rate_bps[port], return_inverse=True)
+    paths = np.zeros((entry.size, rates.size))  # by the lowest rate on them
+    paths[entry == 0, -1] = 1
+    through = np.zeros((at.size, rates.size))
+    is_done = entry <= 0
+    while True:
+        ready = ~is_done & (np.bincount(at, ~is_done[after], entry.size) == 0)
+        if not ready.any():
+            break
+        now = np.flatnonzero(ready[at])
+        onward = paths[after[now]]
+        through[now] = np.where(np.arange(rates.size) < lowest[now, None], onward, 0)
+        through[now, lowest[now]] = onward.sum(axis=1) - through[now].sum(axis=1)
+        np.add.at(paths, at[now], through[now])
+        is_done |= ready
+    begin, counts = (np.cumsum(count) - count)[count > 0], count[count > 0]
+    worth = through @ rates
+    share = worth / np.repeat(np.maximum.reduceat(worth, begin), counts)
+    most = min(MAX_WEIGHT, COUNT_MASK // int(counts.max()))
+    times = np.maximum(1, np.floor(most * share + 0.5)).astype(np.int64)
+    undecided = np.ones(begin.size, bool)
+    for multiple in range(1, most + 1):
+        exact = multiple * share
+        whole = np.floor(exact + 0.5)
+        fits = (exact >= 1 - INEXACT) & (abs(exact - whole) <= INEXACT * whole)
+        new = undecided & np.logical_and.reduceat(fits, begin)
+        times = np.where(np.repeat(new, counts), whole.astype(np.int64), times)
+        undecided &= ~new
+        if not undecided.any():
+            break
+    if (times == 1).all():
+        return table
+    writer = TableWriter()
+    route = writer.translated(entry, table.route_ports)
+    for number in np.flatnonzero(np.maximum.reduceat(times, begin) > 1).tolist():
+        these = slice(begin[number], begin[number] + counts[number])
+        route[at[begin[number]]] = writer.entry(np.repeat(local[these], times[these]))
+    return writer.table(route)
 
 
 class TableWriter:

@@ -43,7 +43,7 @@ ROUTING_UNITS = tuple(unit for unit in QUEUE_UNITS if unit not in ("queue", "buf
 
 UNITS_OF_KIND = {"queue": QUEUE_UNITS, "routing": ROUTING_UNITS}
 
-ROUTING_FLAGS = ("COUPLED", "VIA", "ONE_PATH", "SYMMETRIC")
+ROUTING_FLAGS = ("COUPLED", "VIA", "ONE_PATH", "SYMMETRIC", "WEIGHTED")
 
 MAX_FLOW_ROWS = 1 << 20
 MAX_HOPS = 255  # most links that a packet may cross

@@ -10,10 +10,10 @@ import numpy as np
 from netsim.conformance.networks import star
 from netsim.experiment import Experiment
 from netsim.experiment.scenario import prepare
-from netsim.model.builder import NetworkBuilder
+from netsim.model.builder import NetworkBuilder, with_tables
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import ecmp_paths, max_min_rates
-from netsim.plugins.registry import find
+from netsim.plugins.registry import PluginSpec, find
 from netsim.results.run_result import RunResult
 from netsim.running.point import simulate
 from netsim.running.saturation import next_loads, saturation_of
@@ -171,19 +171,40 @@ def idle(topology: Table, fabric: Table, links: int) -> Measured:
     yield {"ours": int(fct_ps(engine).max()) / US, "theirs": theirs_ps / US, "source": source}
 
 
-def unequal(routing: str) -> Measured:
-    """Measure what two uplinks of 100 and 50 Gbps carry together when the first one is full."""
+def unequal(routing: str, ways: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Measured:
+    """Measure what a leaf can send to another one when the first cable is full. Each way is a
+    spine with the rates of its cables to both leaves, in Gbps."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(8)
     leaves = [builder.add_switch(), builder.add_switch()]
     for host in hosts:
-        builder.cable(host, leaves[host // 4], 100 * 10**9, US)
-    for gbps in (100, 50):
-        builder.cable(leaves[0], leaves[1], gbps * 10**9, US)
-    bed = Bed("datagram", builder.build("unequal"), fabric={"routing": routing})
+        builder.cable(host, leaves[host // 4], 100 * GBPS, US)
+    for rates in ways:
+        spine = builder.add_switch()
+        for leaf, of_leaf in zip(leaves, rates, strict=True):
+            for gbps in of_leaf:
+                builder.cable(leaf, spine, gbps * GBPS, US)
+    network = with_tables(builder.build("unequal"), PluginSpec(find("routing", routing), {}))
+    bed = Bed("datagram", network, fabric={"routing": routing, "queue_bytes": "1TB"})
     engine = bed.engine([(k % 4, 4 + k // 4 % 4, 4096, US * k) for k in range(20_000)])
     fct_ps(engine)
-    network, sent = engine.network, engine.link_counters().sent_bytes
-    first = int(network.node_first_port[leaves[0]])
-    up = sent.reshape(network.n_ports, -1).sum(axis=1)[first + 4 : first + 6]
-    yield {"ours": float(up.sum() / (up / np.array([100, 50])).max())}
+    sent = engine.link_counters().sent_bytes.reshape(network.n_ports, -1).sum(axis=1)
+    between = (network.port_node >= 8) & (network.port_node[network.port_peer] >= 8)
+    full = (sent[between] / network.port_rate_bps[between]).max()
+    yield {"ours": float(sent[:4].sum() / full / GBPS)}
+
+
+def used_links(routing: str, links: int, runs: int) -> Measured:
+    """Measure the share of a leaf's uplinks that a packet from each of as many hosts takes."""
+    network = fat_tree(links, 2, 100 * GBPS)
+    up = (network.port_node == 2 * links) & (
+        network.port_node[network.port_peer] >= network.n_hosts
+    )
+    used = []
+    for seed in range(runs):
+        bed = Bed("datagram", network, fabric={"routing": routing}, seed=seed)
+        engine = bed.engine([(k, links + k, 4096, 0) for k in range(links)])
+        fct_ps(engine)
+        sent = engine.link_counters().sent_packets.reshape(network.n_ports, -1).sum(axis=1)
+        used.append((sent[up] > 0).mean())
+    yield {"ours": float(np.mean(used))}

@@ -169,12 +169,10 @@ def test_rate_estimator_converges_to_its_fixed_points() -> None:
     assert port.dre_bytes == pytest.approx(in_period * 0.8 / 0.2, rel=1e-3)
 
 
-def test_wcmp_weights_by_rate_and_moves_only_flows_of_a_lost_port(
+def test_wcmp_weights_by_entries_and_moves_only_flows_of_a_lost_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rates = {3: 100, 5: 50, 6: 50, 9: 400}
     monkeypatch.setattr(wcmp, "candidate", lambda _, ports, k: ports[k])
-    monkeypatch.setattr(wcmp, "ps_per_byte_q20", lambda _, p: (8000 << 20) // rates[p])
     env: Any = SimpleNamespace(switch=SimpleNamespace(salt=77))
     n = 8000
 
@@ -185,13 +183,16 @@ def test_wcmp_weights_by_rate_and_moves_only_flows_of_a_lost_port(
             found.append(ports[wcmp.choose(env, 0, None, pkt, ports, len(ports))])
         return np.array(found)
 
-    whole = ports_of([3, 5, 6, 9])
-    for port, gbps in rates.items():
-        expected = gbps / sum(rates.values())
+    entries = [3, 3, 5, 6, *[9] * 8]
+    whole = ports_of(entries)
+    for port in set(entries):
+        expected = entries.count(port) / len(entries)
         assert (whole == port).mean() == pytest.approx(expected, abs=3 * (expected / n) ** 0.5)
-    less = ports_of([3, 6, 9])
+    less = ports_of([3, 3, 6, *[9] * 8])
     assert (less == whole)[whole != 5].all()
     assert (less != 5).all()
+    lighter = ports_of([3, 5, 6, *[9] * 8])
+    assert (lighter == whole)[whole != 3].all()
 
 
 def test_adaptive_spreads_evenly_and_avoids_queues() -> None:

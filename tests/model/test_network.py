@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import networkx
@@ -16,13 +17,15 @@ from raises_input import mentions, raises_input
 from small_networks import networks, rails
 
 from netsim.errors import InputError
-from netsim.model.builder import NetworkBuilder
+from netsim.model.builder import NetworkBuilder, build_topology, with_tables
 from netsim.model.checks import check_symmetric, heights
 from netsim.model.columns import NARROW, find_cycle
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import PLANE_BALANCING
-from netsim.model.routing import COUNT_BITS, TableWriter, table_from
+from netsim.model.routing import COUNT_BITS, COUNT_MASK, TableWriter, table_from
+from netsim.plugins import registry
+from netsim.plugins.registry import PluginSpec
 
 ROOT = Path(__file__).parents[2]
 GBPS = 10**9
@@ -59,6 +62,58 @@ def test_candidates_are_exactly_the_ports_on_shortest_paths(network: Network) ->
             if peer >= network.n_hosts and distance[peer] == distance[node] - 1
         ]
         assert network.candidates(switch, group).tolist() == expected
+
+
+@given(networks(), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_weights_are_the_rates_of_all_paths_behind_a_port(network, random) -> None:
+    """Each path, followed link by link, counts with its lowest rate; shares are within 1 % or, of
+    64 parts, half a part."""
+    rates = [random.choice((50, 100, 100, 400)) * GBPS for _ in range(network.n_ports)]
+    network = replace(network, port_rate_bps=np.array(rates))
+    weighed = with_tables(network, PluginSpec(registry.find("routing", "wcmp"), {}))
+
+    def paths(switch: int, group: int, lowest_bps: float) -> list[float]:
+        local = network.candidates(switch, group)
+        if not local.size:
+            return [lowest_bps]
+        ports = network.node_first_port[network.n_hosts + switch] + local
+        return [
+            path
+            for port in ports
+            for path in paths(int(network.next_switch(port)), group, min(lowest_bps, rates[port]))
+        ]
+
+    for switch, group in itertools.product(range(network.n_switches), range(network.n_groups)):
+        local = network.candidates(switch, group)
+        if not local.size:
+            continue
+        ports = network.node_first_port[network.n_hosts + switch] + local
+        worth = [sum(paths(int(network.next_switch(p)), group, rates[p])) for p in ports]
+        listed = weighed.candidates(switch, group).tolist()
+        times = [listed.count(port) for port in local.tolist()]
+        assert listed == sorted(listed)
+        assert set(listed) == set(local.tolist())
+        share = np.array(worth) / max(worth)
+        assert np.array(times) == pytest.approx(max(times) * share, rel=0.021, abs=0.51)
+        assert max(times) == 1 or min(times) / max(times) < 1
+
+
+@pytest.mark.parametrize(("ways", "cables"), [(2, 1), (4, 2), (8, 4)])
+def test_weights_follow_a_lost_cable(ways: int, cables: int) -> None:
+    """A leaf's m cables to the spine of the lost one share m - 1 cables onward."""
+    given = {"hosts_per_leaf": 4, "leaves": 3, "spines": ways, "bundle": cables}
+    network = build_topology("fat_tree", uplinks=ways * cables, **given)
+    weighed = with_tables(network, PluginSpec(registry.find("routing", "wcmp"), {}))
+    assert np.array_equal(weighed.route, network.route)
+    up = np.ones(network.n_ports, bool)
+    lost = int(network.node_first_port[network.n_hosts] + 4)
+    up[[lost, network.port_peer[lost]]] = False
+    after = weighed.routing(network.wiring(up))
+    entry = int(after.dense(network.wiring())[network.n_groups])  # from leaf 1 to leaf 0
+    listed = after.route_ports[entry >> COUNT_BITS :][: entry & COUNT_MASK] - 4
+    times = np.bincount(listed, minlength=ways * cables).tolist()
+    assert times == [cables - 1] * cables + [cables] * (ways - 1) * cables
 
 
 @given(networks(), st.randoms(use_true_random=False))
@@ -120,8 +175,8 @@ def test_ring_example_of_the_guide_routes_clockwise() -> None:
     wiring = network.wiring()
     down = table_from(wiring, lambda switch, _: wiring.fabric_ports(switch)[:0])
     assert sorted(set(down.route.tolist())) == [-1, 0]
-    with raises_input("switch 0", "wcmp"):
-        table_from(wiring, lambda switch, _: np.repeat(wiring.fabric_ports(switch), 2))
+    double = table_from(wiring, lambda switch, _: np.repeat(wiring.fabric_ports(switch), 2))
+    assert double.route_ports.tolist() == [1, 1, 2, 2]
 
 
 def test_equal_candidate_lists_are_stored_once() -> None:

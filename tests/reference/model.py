@@ -106,8 +106,8 @@ class LinkFault:
 class Reroute:
     """Local ports by which a switch sends to the hosts of other edge switches, from a time on.
 
-    ``ports`` are ascending lists by edge switch (node numbers), of one routing table; other edge
-    switches keep their lists.
+    ``ports`` are ascending lists by edge switch (node numbers), of one routing table, which may
+    name a port several times; other edge switches keep their lists.
     """
 
     at_ps: int

@@ -326,7 +326,7 @@ def with_reroutes(case: Case, rng: random.Random) -> Case:
         switch = rng.randrange(n_hosts, n_hosts + n_switches)
         inner = [k for k, pair in enumerate(ends[switch]) if min(pair) >= n_hosts]
         ports = {
-            edge: tuple(sorted(rng.sample(inner, rng.randint(0, min(3, len(inner))))))
+            edge: _list_of(inner, rng)
             for edge in sorted((edges & _joined_to(switch, pairs, n_hosts)) - {switch})
             if rng.random() < 0.6
         }
@@ -335,6 +335,12 @@ def with_reroutes(case: Case, rng: random.Random) -> Case:
         if all((one.at_ps, one.switch) != (at, switch) for one in reroutes):
             reroutes.append(Reroute(at, switch, ports, table))
     return replace(case, reroutes=reroutes)
+
+
+def _list_of(ports: list[int], rng: random.Random) -> tuple[int, ...]:
+    """Return up to three ports, ascending; some stand several times."""
+    taken = rng.sample(ports, rng.randint(0, min(3, len(ports))))
+    return tuple(sorted(port for port in taken for _ in range(rng.choice((1, 1, 1, 2, 5)))))
 
 
 def _joined_to(switch: int, pairs: Pairs, n_hosts: int) -> set[int]:

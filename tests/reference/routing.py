@@ -220,15 +220,14 @@ class MinimalAdaptive(LeastLoaded):
 
 
 class Wcmp(Routing):
-    """Weighted rendezvous hashing."""
+    """Rendezvous hashing of entries."""
 
     def choose(self, came: Arrival, ports: Ports) -> int:
         e = rand32(self.seed, ECMP, self.switch.index, direction_key(came.packet))
-        costs = [
-            logarithm(mix(e ^ port.local)) * (scaled_ps_per_byte(port.rate_bps) >> 10)
-            for port in ports
+        hashes = [
+            mix(e ^ port.local ^ (ports[:k].count(port) << 16)) for k, port in enumerate(ports)
         ]
-        return costs.index(min(costs))
+        return hashes.index(max(hashes))
 
 
 class LetFlow(Routing):
@@ -315,16 +314,6 @@ def permuted(key: int, index: int, n: int) -> int:
         x ^= x >> h
         if x < n:
             return x
-
-
-def logarithm(u: int) -> int:
-    """Return about -65536 log2(u / 2**32)."""
-    x, k = 2 * u + 1, 1
-    while x < 2**32:
-        x, k = 2 * x, k + 1
-    f = (x - 2**32) >> 16
-    g = f + ((((f * (65536 - f)) >> 16) * (29013 - ((10751 * f) >> 16))) >> 16)
-    return 65536 * k - g
 
 
 class Measured(Routing):

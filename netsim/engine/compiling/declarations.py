@@ -471,8 +471,8 @@ ROUTING_SETTABLE = {"port": ("draws",)}
 """Engine fields that a routing algorithm may set, besides its own."""
 
 ROUTING_DECLARATIONS = (
-    *("PARAMS", "PRESETS", "COUPLED", "VIA", "LEVELS", "ONE_PATH", "SYMMETRIC", "MAX_HOPS"),
-    *("PORT_STATE", "PORT_SALTS", "SWITCH_STATE", "PLANE_STATE", "PACKET_FIELDS"),
+    *("PARAMS", "PRESETS", "COUPLED", "VIA", "LEVELS", "ONE_PATH", "SYMMETRIC", "WEIGHTED"),
+    *("MAX_HOPS", "PORT_STATE", "PORT_SALTS", "SWITCH_STATE", "PLANE_STATE", "PACKET_FIELDS"),
     *("FLOW_TABLE", "FLOW_ROWS", "PUBLISHED"),
 )
 """Names that a routing algorithm may declare."""
