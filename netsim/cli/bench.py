@@ -190,16 +190,20 @@ def command(
         figures = ("packet_hops", "packet_hops_per_s", "wall_s", "compile_s")
         measured.append({**asdict(case), **{name: summary[name] for name in figures}})
     if as_json:
-        from netsim.validation.run import stamp
-
-        where = {"machine": machine, "numba": version("numba")}
-        print_json({**stamp(), **where, "cases": measured})
+        print_json({**_stamp(machine), "cases": measured})
         return
     columns = [
         Column(header, [row[index] for row in rows], rank, left=index < 2)
         for index, (header, rank) in enumerate(HEADERS)
     ]
     show(Wide(columns, elsewhere="widen the terminal or use a pipe"))
+
+
+def _stamp(machine: str) -> dict[str, Any]:
+    """Return when, where and with which versions something is measured."""
+    from netsim.validation.run import stamp
+
+    return {**stamp(), "machine": machine, "numba": version("numba")}
 
 
 def cases(
@@ -284,14 +288,14 @@ def _compare(
         else:
             point = experiment_point(experiment, overrides)
             points = ((point, threads) for threads in selected[3])
-        for title, found in comparisons(against, points, overrides, repeats, time_limit):
-            described.append(comparison_json(title, against, found))
+        for subject, found in comparisons(against, points, overrides, repeats, time_limit):
+            described.append({**subject, **comparison_json(against, found)})
             if not as_json:
-                click.echo(f"\n{title}, runs of each: {len(found.netsim)}")
+                click.echo(f"\n{subject['title']}, runs of each: {len(found.netsim)}")
                 show(cost_table(against, found))
                 show(completion_table(against, found))
     if as_json:
-        print_json({"machine": machine, "comparisons": described})
+        print_json({**_stamp(machine), "comparisons": described})
 
 
 def _case_points(program: Path, selected: Selected, directory: Path) -> Iterator[tuple[Point, int]]:
@@ -460,8 +464,8 @@ def comparisons(
     overrides: Sequence[str],
     repeats: int | None,
     time_limit: float | None,
-) -> Iterator[tuple[str, Comparison]]:
-    """Compare on points, each with its number of threads; yield a title and the comparison."""
+) -> Iterator[tuple[dict[str, Any], Comparison]]:
+    """Compare on points, each with its number of threads; yield the subject and the comparison."""
     from netsim.validation.against import Limits, compare
     from netsim.validation.htsim import find_peer, peer_input
 
@@ -470,15 +474,23 @@ def comparisons(
         raise InputError("no such program", file=str(program), code="unreadable")
     for point, threads in points:
         given = peer_input(peer, point)
+        subject = {
+            "transport": point.transport.name,
+            "hosts": given.n_hosts,
+            "flows": given.flows.total(),
+            "bytes": given.total_bytes,
+            "threads": threads,
+        }
         title = (
             f"{point.name}, {point.transport.name}: {given.n_hosts:,} hosts, "
-            f"{given.flows.total():,} flows, threads: {threads}"
+            f"{given.flows.total():,} flows, {format_bytes(given.total_bytes, 3)}, "
+            f"threads: {threads}"
         )
         click.echo(title, err=True)
         limits = Limits(repeats or 3, threads, time_limit or 3600.0)
         changes = [word for change in overrides for word in ("--set", change)]
         own = [str(Path(point.file).resolve()), *changes]
-        yield title, compare(own, program, given, limits, _note_turn)
+        yield {"title": title, **subject}, compare(own, program, given, limits, _note_turn)
 
 
 def _note_turn(who: str, turn: Turn) -> None:
@@ -487,7 +499,7 @@ def _note_turn(who: str, turn: Turn) -> None:
     click.echo(text, err=True)
 
 
-def comparison_json(title: str, program: Path, found: Comparison) -> dict[str, Any]:
+def comparison_json(program: Path, found: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON, with every run."""
     from netsim.validation.against import COMPLETION
 
@@ -499,7 +511,6 @@ def comparison_json(title: str, program: Path, found: Comparison) -> dict[str, A
         return {**{name: turn[name] for name in COSTS}, "completion_us": completion}
 
     return {
-        "title": title,
         "program": str(program),
         "costs": {name: medians(name, "netsim", "peer", "ratio") for name in COSTS},
         "completion_us": {name: medians(name, "netsim", "peer") for name in COMPLETION},

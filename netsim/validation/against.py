@@ -25,11 +25,13 @@ from netsim.frozen import frozen
 from netsim.validation.htsim import PeerInput, PeerOutput
 
 MAX_QUOTED = 400
-LIMITED = (
-    "a stock csg-htsim asserts at most 96 and 64 ports per switch, too few for 8,192 hosts: raise "
-    "the limit in the file that it names and build it again, or use fewer hosts"
+PORTS = "addPort"
+PORT_LIMITS = (
+    "htsim limits the ports of a switch here: raise 96 and 64 to 256 in every assertion of "
+    "fat_tree_topology.cpp that contains addPort, and build again; keep the assertions, since they "
+    "also add the ports. Or use fewer hosts, or --topology three-tier"
 )
-"""Hint for an assertion of the other simulator."""
+"""Hint for a failed assertion that contains `PORTS`."""
 
 LAUNCHER = """
 import json, os, sys, time
@@ -113,7 +115,7 @@ def run(
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else "failed"
         said = last.decode("utf-8", "replace")
-        hint = LIMITED if "ssertion" in said else None
+        hint = PORT_LIMITS if PORTS in said else None
         message = f"{how}: {said[:MAX_QUOTED] or 'it printed nothing'}"
         raise InputError(message, file=argv[0], hint=hint)
     return Usage(whole_s, processor_s, peak * (1 if sys.platform == "darwin" else 1024))

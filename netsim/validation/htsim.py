@@ -165,13 +165,15 @@ def find_peer(program: Path) -> Peer:
 
 @frozen
 class PeerInput:
-    """An experiment as htsim's files and options; `flows` counts those of each pair of hosts."""
+    """An experiment as htsim's files and options; `flows` counts those of each pair of hosts,
+    which have `total_bytes` together."""
 
     topo: str
     matrix: str
     options: tuple[str, ...]
     flows: Counter[tuple[int, int]]
     n_hosts: int
+    total_bytes: int
 
     def write(self, directory: Path, end_us: int) -> list[str]:
         """Write the files to `directory` and return all options for a run of at most `end_us`."""
@@ -199,7 +201,8 @@ def peer_input(peer: Peer, point: Point) -> PeerInput:
         *("-nodes", tree.n_hosts, "-linkspeed", tree.rates_bps[0] // 10**6),
         *("-seed", point.seed % SEEDS, *peer.options(point, scenario)),
     ]
-    return PeerInput(topo, matrix, tuple(map(str, options)), pairs, tree.n_hosts)
+    total_bytes = int(scenario.flows.size_bytes.sum())
+    return PeerInput(topo, matrix, tuple(map(str, options)), pairs, tree.n_hosts, total_bytes)
 
 
 def _refusals(peer: Peer, point: Point) -> Iterator[InputError]:

@@ -5,7 +5,7 @@ import stat
 import sys
 
 import pytest
-from raises_input import fails
+from raises_input import fails, has
 
 HONEST = """
 flows = [line.split() for line in open(option("-tm")) if "->" in line]
@@ -53,7 +53,11 @@ def test_bench_json_compares_on_an_experiment(netsim, peer):
     options = ("--repeats", "1", "--threads", "1", "--json")
     result = netsim("bench", "--against", peer(HONEST), *experiment, *options)
     assert result.exit_code == 0, result.output
-    (found,) = json.loads(result.stdout)["comparisons"]
+    record = json.loads(result.stdout)
+    assert {"version", "date", "commit", "machine", "numba"} < set(record)
+    (found,) = record["comparisons"]
+    subject = {"transport": "ndp", "hosts": 8, "flows": 8, "bytes": 8 * 8000, "threads": 1}
+    assert subject.items() <= found.items()
     assert found["completion_us"]["p99"]["peer"] == 12.5
     times = [figures["netsim"] for figures in found["completion_us"].values()]
     assert 4.0 < times[0] <= times[3]
@@ -61,6 +65,15 @@ def test_bench_json_compares_on_an_experiment(netsim, peer):
     cost = found["costs"]["whole_s"]
     assert cost["ratio"] == pytest.approx(cost["peer"] / cost["netsim"])
     assert [len(runs) for runs in found["runs"].values()] == [1, 1]
+
+
+def test_htsim_without_enough_ports_names_the_file_and_what_to_change(netsim, peer):
+    line = "a.cpp:853: void init(): Assertion `switch->{}(queue) < 96' failed."
+    for function, told in (("addPort", True), ("other", False)):
+        code = f"import os\nprint({line.format(function)!r}, flush=True)\nos.abort()"
+        result = netsim("bench", "--against", peer(code), *CASE)
+        assert fails(result, 2, "htsim_ndp", "signal 6", "a.cpp:853")
+        assert has(result.stderr, "fat_tree_topology.cpp", "96 and 64 to 256") is told
 
 
 def test_unsuitable_experiments_are_rejected(netsim, peer):
