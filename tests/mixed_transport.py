@@ -14,6 +14,8 @@ from netsim.transport import (
     finish,
     host_timer_armed,
     packet_payload_bytes,
+    port_pair,
+    port_pairs_in_use,
     rand32,
     send,
     set_host_timer,
@@ -58,7 +60,8 @@ def ask(env, tx):
     chance = draw(env, tx, OF_TX)
     if tx.asked < env.par.most:
         tx.asked += 1
-        send(env, tx, 2 + chance % 6, chance % 1000, chance % 7919, chance % env.par.classes)
+        prio = (chance + port_pairs_in_use(env, tx)) % env.par.classes
+        send(env, tx, 2 + chance % 6, chance % 1000, chance % 7919, prio)
 
 
 def on_start(env, now, tx):
@@ -82,7 +85,7 @@ def build_packet(env, now, tx, pkt):
         if chance % 3 == 0:
             pkt.kind = 2 + chance % 6
     pkt.aux = chance % 100_000
-    pkt.prio = chance % env.par.classes
+    pkt.prio = (chance + port_pair(env, tx)) % env.par.classes
     if chance % 2 == 0:
         pkt.entropy = chance % 65_536
         tx.entropy = chance % 64_007 - 20_000 * min(env.par.pair_by_entropy, 1)

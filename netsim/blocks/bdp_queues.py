@@ -1,4 +1,4 @@
-"""Fabric of SMaRTT, NSCC and RCCC: trimming, and queues of one bandwidth-delay product.
+"""Fabric of SMaRTT, NSCC, RCCC and MRC: trimming, and queues of one bandwidth-delay product.
 
 ECN marks data from 20 % to 80 % of a queue; packets that do not fit are trimmed. Only
 acknowledgments and trimmed headers use class 0. The presets are the products of four links of 1 us

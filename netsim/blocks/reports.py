@@ -28,8 +28,8 @@ RX_STATE = ("expected", "arrived", "unacked_bytes", "ack_owed")
 ASK = 1
 
 
-def on_data(env, now, rx, pkt, ack_bytes, prio, counts=0):
-    """Deliver a new data packet's payload, and send an ACK if one is due."""
+def on_data(env, now, rx, pkt, ack_bytes):
+    """Deliver a new data packet's payload. Return whether an ACK is due."""
     seq = int(pkt.seq)
     at_once = int(pkt.ecn) & ECN_CE != 0 or rx.arrived == 0
     if selective.accept(env, now, rx, pkt):
@@ -47,13 +47,18 @@ def on_data(env, now, rx, pkt, ack_bytes, prio, counts=0):
         at_once = True
     if at_once or rx.unacked_bytes >= ack_bytes:
         rx.unacked_bytes = 0
-        acknowledge(env, rx, pkt, prio, counts)
+        return True
+    return False
 
 
 def acknowledge(env, rx, pkt, prio, counts=0):
     """Send an ACK caused by ``pkt``."""
-    seq = int(pkt.seq)
-    ack = send(env, rx, ACK, seq, int(pkt.aux), prio)
+    report(env, rx, pkt, ACK, int(pkt.seq), prio, counts)
+
+
+def report(env, rx, pkt, kind, seq, prio, counts=0):
+    """Send an ACK of a kind, caused by ``pkt``, that reports on the block around ``seq``."""
+    ack = send(env, rx, kind, seq, int(pkt.aux), prio)
     ack.entropy = int(pkt.entropy)
     block = env.bits[rx.bits + (seq >> 5)]
     if counts == 1:

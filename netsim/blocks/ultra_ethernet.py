@@ -30,8 +30,7 @@ from netsim.transport import (
 RTO_PS, RTO_ROUND_TRIPS = 100 * rto.US, 6
 
 
-PARAMS = [
-    *paths.PARAMS,
+WINDOW_PARAMS = [
     Param(
         "target_delay", "ratio", 0.75, "target queueing, in base round trips; 1 without trimming"
     ),
@@ -48,15 +47,22 @@ PARAMS = [
     Param("delay_gain", "fraction", 0.0125, "weight of the newest delay in the average"),
     Param("quick_adapt_share", "fraction", 0.125, "quick adapt if less of the window is delivered"),
     Param("ack_bytes", "bytes", "16KiB", "bytes on the wire that one acknowledgment covers"),
-    Param(
-        "ack_report",
-        "choice",
-        "block",
-        "arrivals that free the window: of 32 packets around the acknowledged one, or all",
-        choices=("block", "all"),
-    ),
     rto.param(RTO_PS, round_trips=RTO_ROUND_TRIPS),
 ]
+
+
+def ack_report(default):
+    """Return the parameter that says which arrivals free the window."""
+    return Param(
+        "ack_report",
+        "choice",
+        default,
+        "arrivals that free the window: of 32 packets around the acknowledged one, or all",
+        choices=("block", "all"),
+    )
+
+
+PARAMS = [*paths.PARAMS, *WINDOW_PARAMS, ack_report("block")]
 
 
 def last_hop_trims(default):
@@ -80,10 +86,9 @@ ADJUST_PACKETS = 8  # increases take effect when this many packets have been ack
 ALL = 1  # choice of ack_report
 GOOD = 1  # choice of last_hop_trims
 
-TX_STATE = (
+WINDOW_STATE = (
     *selective.TX_STATE,
     *timeouts.TX_STATE,
-    *paths.TX_STATE,
     "network_ps",  # base round trip that target and gains are scaled by
     "network_bytes",  # its bandwidth-delay product
     "base_ps",  # base round trip that delays are measured from
@@ -104,6 +109,7 @@ TX_STATE = (
     "to_ignore_bytes",  # in flight at the last quick adapt
     "heard_bytes",  # acknowledged or lost since then
 )
+TX_STATE = (*paths.TX_STATE, *WINDOW_STATE)
 PACKET_FIELDS = reports.PACKET_FIELDS
 RX_STATE = reports.RX_STATE
 TX_TIMERS = 1
@@ -162,10 +168,15 @@ def is_full(env, tx):
 
 def build_packet(env, now, tx, pkt):
     """Build a packet; a transport lets the last one that may be sent ask for an ACK as well."""
+    take(env, now, tx, pkt)
+    pkt.entropy = paths.next_entropy(env, tx)
+
+
+def take(env, now, tx, pkt):
+    """Build a packet, except for its entropy."""
     again = tx.n_rtx > 0
     pkt.seq = selective.take(env, tx)
     pkt.aux = rtt.timestamp(now)
-    pkt.entropy = paths.next_entropy(env, tx)
     if again or tx.next_seq == tx.n_packets:
         pkt.report = reports.ASK
     timeouts.on_send(env, now, tx)
@@ -173,7 +184,8 @@ def build_packet(env, now, tx, pkt):
 
 def on_data(env, now, rx, pkt):
     paths.answer(env, rx, pkt)
-    reports.on_data(env, now, rx, pkt, env.par.ack_bytes, CONTROL, env.par.ack_report)
+    if reports.on_data(env, now, rx, pkt, env.par.ack_bytes):
+        reports.acknowledge(env, rx, pkt, CONTROL, env.par.ack_report)
 
 
 def on_trimmed(env, rx, pkt):
@@ -188,29 +200,43 @@ def on_trimmed(env, rx, pkt):
 
 def on_control(env, now, tx, pkt, adjusts, cuts_at_last_hop=True):
     """Process an ACK or NACK. Trims at the last hop cut the window if ``cuts_at_last_hop``."""
-    seq = int(pkt.seq)
+    entropy = int(pkt.entropy)
     if int(pkt.kind) == NACK:
-        at_last_hop = int(pkt.ecn) & TRIMMED_AT_LAST_HOP != 0
-        timeouts.on_refused(env, now, tx, seq)
-        if selective.lose(env, tx, seq):
-            lower_base(env, tx, rtt.elapsed_ps(now, int(pkt.aux)))
-            if adjusts:
-                after_trim(env, now, tx, cuts_at_last_hop or not at_last_hop)
+        if refused(env, now, tx, pkt, adjusts, cuts_at_last_hop):
+            at_last_hop = int(pkt.ecn) & TRIMMED_AT_LAST_HOP != 0
             good = at_last_hop and env.par.last_hop_trims == GOOD
-            paths.trimmed(env, now, tx, int(pkt.entropy), good)
-        return
+            paths.trimmed(env, now, tx, entropy, good)
+    else:
+        paths.acknowledged(env, now, tx, entropy, int(pkt.ecn) & ECN_ECHO != 0)
+        acknowledged(env, now, tx, pkt, adjusts)
+
+
+def refused(env, now, tx, pkt, adjusts, cuts_at_last_hop):
+    """Process a NACK; return whether the packet now needs a retransmission."""
+    seq = int(pkt.seq)
+    timeouts.on_refused(env, now, tx, seq)
+    if not selective.lose(env, tx, seq):
+        return False
+    lower_base(env, tx, rtt.elapsed_ps(now, int(pkt.aux)))
+    if adjusts:
+        at_last_hop = int(pkt.ecn) & TRIMMED_AT_LAST_HOP != 0
+        after_trim(env, now, tx, cuts_at_last_hop or not at_last_hop)
+    return True
+
+
+def acknowledged(env, now, tx, pkt, adjusts):
+    """Process an ACK, except for its entropy."""
     n_bytes = reports.read(env, tx, pkt, tx.oldest, env.par.ack_report) * full_packet_bytes(env)
     if env.par.ack_report == ALL:
         n_bytes = reports.count_arrived(tx, pkt) * full_packet_bytes(env)
     timeouts.on_acknowledged(env, now, tx)
-    marked = int(pkt.ecn) & ECN_ECHO != 0
-    paths.acknowledged(env, now, tx, int(pkt.entropy), marked)
     if selective.is_done(tx):
         finish(env, now, tx)
         return
     round_trip_ps = rtt.elapsed_ps(now, int(pkt.aux))
     lower_base(env, tx, round_trip_ps)
     if adjusts:
+        marked = int(pkt.ecn) & ECN_ECHO != 0
         adjust_window(env, now, tx, marked, max(round_trip_ps - tx.base_ps, 0), n_bytes)
 
 
@@ -314,5 +340,10 @@ def after_trim(env, now, tx, cuts):
 
 def on_timer(env, now, tx):
     paths.timed_out(env, now, tx)
+    repair_all(env, now, tx)
+
+
+def repair_all(env, now, tx):
+    """Process a timeout, except for its path."""
     lost = timeouts.on_timer(env, now, tx)
     tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - lost * full_packet_bytes(env))

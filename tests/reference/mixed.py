@@ -130,7 +130,7 @@ class MixedSender(Sender):
         else:
             packet = self.data_packet(seq)
         packet.aux = chance % 100_000
-        packet.prio = chance % self.params["classes"]
+        packet.prio = (chance + self.spread.chosen) % self.params["classes"]
         if chance % 2 == 0:
             packet.entropy = chance % 65_536
             self.spread.entropy = chance % 64_007 - (20_000 if self.sim.two_in_ports else 0)
@@ -172,7 +172,7 @@ class MixedSender(Sender):
         chance = self._draw()
         if self.asked < self.params["most"]:
             self.asked += 1
-            prio = chance % self.params["classes"]
+            prio = (chance + self.spread.bits_in_use()) % self.params["classes"]
             size = self.sim.case.packets["control_bytes"]
             kind, aux = 2 + chance % 6, chance % 7919
             asking = Packet(kind, self.flow.index, chance % 1000, -1, size, prio, aux)

@@ -68,10 +68,21 @@ class Spread:
         if sim.two_in_ports:
             self.entropy = rand32(self.seed, FLOW_ENTROPY, flow, 0) & 0xFFFF
         self.queued = 0
+        self.chosen = 0  # number of the port pair of the last data packet
+        self.fixed = self.planes == "hash" and sim.case.carrier is None
 
     def of_data(self, sent: int) -> PortPair:
         """Return the port pair of the data packet after the first ``sent``."""
-        return self._port_pair(sent, self.k, lambda port: len(port.ready))
+        port_pair = self._port_pair(sent, self.k, lambda port: len(port.ready))
+        self.chosen = 0 if self.fixed else self.port_pairs.index(port_pair)
+        return port_pair
+
+    def bits_in_use(self) -> int:
+        """Return the numbers of the port pairs in use as bits."""
+        if self.fixed:
+            return 1
+        in_use = self._in_use()
+        return sum(1 << k for k, pair in enumerate(self.port_pairs) if pair in in_use)
 
     def of_control(self) -> PortPair:
         """Return the port pair of the control packet that is queued now."""

@@ -21,7 +21,7 @@ from .routing_policy import RoutingPolicy
 VIA = ("valiant", "ugal_l", "ugal_g", "par")
 """Those that need a single routing table, and packets that circuits do not send elsewhere."""
 
-WITH_PARAMETERS = ("wcmp", "letflow", "conga", "drill", "adaptive", *VIA)
+WITH_PARAMETERS = ("wcmp", "entropy_digits", "letflow", "conga", "drill", "adaptive", *VIA)
 
 
 def parameters(rng: random.Random) -> dict[str, Any]:
@@ -39,6 +39,8 @@ def parameters(rng: random.Random) -> dict[str, Any]:
         "ugal_weight": rng.choice((0, 1, 2)),
         "publish_delay_ps": rng.choice((5 * US, 7 * US + 1, 20 * US)),
         "ugal_threshold": rng.choice((0, 0, 1, 3)),
+        "digit_planes": rng.choice((1, 2)),
+        "digit_base": rng.choice((1, 2, 3, 256)),
     }
 
 

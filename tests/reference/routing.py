@@ -230,6 +230,14 @@ class Wcmp(Routing):
         return hashes.index(max(hashes))
 
 
+class EntropyDigits(Routing):
+    """A digit of the entropy for each link crossed."""
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        weight = self.fabric["digit_planes"] * self.fabric["digit_base"] ** (came.packet.hops - 1)
+        return came.packet.entropy // weight % len(ports)
+
+
 class LetFlow(Routing):
     """A random port for each flowlet."""
 
@@ -577,6 +585,7 @@ ALGORITHMS: dict[str, type[Routing]] = {
     "spray_permutation": SprayPermutation,
     "least_loaded": LeastLoaded,
     "wcmp": Wcmp,
+    "entropy_digits": EntropyDigits,
     "letflow": LetFlow,
     "conga": Conga,
     "drill": Drill,

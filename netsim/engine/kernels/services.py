@@ -23,8 +23,9 @@ from netsim.engine.kernels.handlers import (
     broken,
 )
 from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KIND, ring_slot
-from netsim.engine.kernels.port_pairs import control_pair
+from netsim.engine.kernels.port_pairs import control_pair, is_up, pairs_in_use
 from netsim.engine.kernels.specialization_constants import (
+    CARRIER,
     PLANE_BALANCING,
     POLICY_ROUTING,
     TASKS,
@@ -35,6 +36,7 @@ from netsim.engine.kernels.trace import trace_set
 
 Number = TypeVar("Number", int, float)
 
+MAX_TOLD = 62  # port pairs in a number of 64 bits
 BLOCKED = INF  # result of ``ready`` when only an event can unblock the flow
 
 
@@ -77,6 +79,31 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
     pkt.kind = kind
     pkt.prio = prio
     return pkt
+
+
+def port_pair(env: Env, side: FlowRecord) -> int:
+    """Return which of a flow's port pairs its next data packet takes; the present one in
+    ``build_packet``."""
+    check_is_here(env, side)
+    if PLANE_BALANCING == ONE_PORT:
+        return 0
+    return env.hosts.port_choices[side.port_choice].port_pair
+
+
+def port_pairs_in_use(env: Env, side: FlowRecord) -> int:
+    """Return the port pairs that a flow may use now, as far as this host knows: bit k is set for
+    port pair k (of the first 62)."""
+    check_is_here(env, side)
+    if PLANE_BALANCING == ONE_PORT:
+        return 1
+    port_choice = env.hosts.port_choices[side.port_choice]
+    n = min(port_choice.n_pairs, MAX_TOLD)
+    every = (1 << n) - 1
+    if CARRIER and pairs_in_use(env, port_choice) < port_choice.n_pairs:
+        for k in range(n):
+            if not is_up(env, port_choice, k):
+                every -= 1 << k
+    return every
 
 
 def deliver(env: Env, now: Ps, rx: RxRecord, n_bytes: int) -> None:

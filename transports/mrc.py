@@ -1,0 +1,181 @@
+"""MRC: multipath reliable connection, a table of paths per flow with NSCC's window.
+
+A packet takes one of the flow's entropy values (EVs), each a path: the least loaded port, and in
+its plane the next EV in a pseudo-random order. An EV of a marked packet, or of one trimmed before
+the last hop, is passed over once; that of a lost packet is assumed bad until a probe is answered
+(`netsim/blocks/entropy_values.py`). The window, retransmissions of trimmed packets, and when a
+receiver acknowledges, are those of NSCC (`netsim/blocks/ultra_ethernet.py`).
+
+Lost packets: while a packet is missing although others arrived that were sent `reordering`
+bandwidth-delay products later, acknowledgments report on the blocks with such packets, oldest gap
+first and in turn. The sender sends again what is missing there, oldest first, unless it did so less
+than half that time before it sent the packet that caused the report. A timeout repairs the rest. At
+most `psn_range` packets are on their way, from the oldest missing one.
+
+Control packets and trimmed headers have a class of their own, above data. Ports to hosts do not
+mark, so a mark means that some paths are busier than others. Acknowledgments and answers return
+with the EV of their packet, by the port that it came in by. With `routing.carrier_delay`, ports
+that are down, here or at the peer, are not used.
+
+OCP Multipath Reliable Connection (2026). Its interface, which sets the gains of NSCC, is in the
+repository opencomputeproject/OCP-Multipath-Reliable-Connection (mrc.h, mrc_ctl.h). Its rules for
+losses, probes, and acknowledgments are not published: those here are netsim's.
+"""
+
+from netsim.blocks import (
+    bdp_queues,
+    entropy_values,
+    paths,
+    reports,
+    rtt,
+    selective,
+    ultra_ethernet,
+)
+from netsim.params import Param
+from netsim.transport import (
+    ACK,
+    BLOCKED,
+    ECN_ECHO,
+    NACK,
+    TRIMMED_AT_LAST_HOP,
+    full_packet_bytes,
+)
+
+PARAMS = [
+    *entropy_values.PARAMS,
+    *ultra_ethernet.WINDOW_PARAMS,
+    ultra_ethernet.ack_report("all"),
+    Param("reordering", "ratio", 1.5,
+          "a packet is lost when packets sent this many bandwidth-delay products later arrive; "
+          "no published value", minimum=0.1, maximum=10.0),
+    Param("psn_range", "count", 1024, "packets from the oldest missing one to the newest",
+          minimum=128, maximum=entropy_values.RANGE,
+          source="mrc.h: mpr, in units of 128, up to 32,640"),
+]  # fmt: skip
+PRESETS: dict[str, dict[str, object]] = {"100g": {}, "800g": {}}
+FABRIC = {**bdp_queues.FABRIC, "ecn": {**bdp_queues.FABRIC["ecn"], "last_hop": False}}
+PRESET_FABRIC = bdp_queues.PRESET_FABRIC
+
+GAPS = 12  # kind of an acknowledgment that reports on a block with lost packets
+FEWEST = 8  # packets of reordering
+
+TX_STATE = (*ultra_ethernet.WINDOW_STATE, *entropy_values.TX_STATE)
+RX_STATE = (
+    *ultra_ethernet.RX_STATE,
+    "highest",  # newest packet that arrived, or its header
+    "reordering",  # in packets
+    "next_gap",  # first packet of the block to report on
+)
+PACKET_FIELDS = ultra_ethernet.PACKET_FIELDS
+TX_TIMERS = 2
+TX_BITMAPS = ultra_ethernet.TX_BITMAPS
+RX_BITMAPS = ultra_ethernet.RX_BITMAPS
+TRACE = ("next_seq", "cwnd_bytes", "n_acked", "n_rtx", "n_bad", "n_active", "expected", "highest")
+
+
+def setup(env, tx, rx):
+    ultra_ethernet.setup(env, tx)
+    tx.period_ps = max(int(env.par.reordering * tx.base_rtt_ps) // 2, 1)
+    rx.reordering = max(int(env.par.reordering * tx.bdp_bytes / full_packet_bytes(env)), FEWEST)
+
+
+# The sender.
+
+
+def on_start(env, now, tx):
+    ultra_ethernet.start(now, tx)
+    entropy_values.start(env, tx)
+
+
+def ready(env, now, tx):
+    within = tx.n_rtx > 0 or tx.next_seq < tx.oldest + env.par.psn_range
+    return now if within and ultra_ethernet.fits(env, tx) else BLOCKED
+
+
+def build_packet(env, now, tx, pkt):
+    ultra_ethernet.take(env, now, tx, pkt)
+    pkt.entropy = entropy_values.next_entropy(env, now, tx, int(pkt.seq))
+    if ultra_ethernet.is_full(env, tx):
+        pkt.report = reports.ASK
+
+
+def on_control(env, now, tx, pkt):
+    kind = int(pkt.kind)
+    entropy = int(pkt.entropy)
+    if kind == entropy_values.PROBED:
+        entropy_values.answered(env, tx, entropy)
+    elif kind == NACK:
+        at_last_hop = int(pkt.ecn) & TRIMMED_AT_LAST_HOP != 0
+        if ultra_ethernet.refused(env, now, tx, pkt, True, True) and not at_last_hop:
+            entropy_values.skip(tx, entropy)
+    else:
+        if int(pkt.ecn) & ECN_ECHO:
+            entropy_values.skip(tx, entropy)
+        ultra_ethernet.acknowledged(env, now, tx, pkt, True)
+        if selective.is_done(tx):
+            entropy_values.stop(env, tx)
+        elif kind == GAPS:
+            repair(env, now, tx, pkt)
+
+
+def repair(env, now, tx, pkt):
+    """Send again what is missing in the block that an acknowledgment reports on."""
+    sent_ps = now - rtt.elapsed_ps(now, int(pkt.aux))
+    for i in range(block_packets(env)):
+        seq = int(pkt.seq) + i
+        arrived = (int(pkt.report) >> i) & 1 == 1
+        if arrived or not entropy_values.is_older(now, tx, seq, sent_ps):
+            continue
+        if selective.lose(env, tx, seq):
+            entropy_values.lost(env, now, tx, seq)
+            tx.heard_bytes += full_packet_bytes(env)
+            tx.lost = 1
+
+
+def on_timer(env, now, tx, k):
+    if k == entropy_values.TIMER:
+        entropy_values.on_timer(env, now, tx)
+    else:
+        # Of the others it is not known which have arrived.
+        entropy_values.lost(env, now, tx, tx.oldest)
+        ultra_ethernet.repair_all(env, now, tx)
+
+
+# The receiver.
+
+
+def on_data(env, now, rx, pkt):
+    paths.answer(env, rx, pkt)
+    rx.highest = max(rx.highest, int(pkt.seq))
+    if reports.on_data(env, now, rx, pkt, env.par.ack_bytes):
+        acknowledge(env, rx, pkt)
+
+
+def on_trimmed(env, now, rx, pkt):
+    rx.highest = max(rx.highest, int(pkt.seq))
+    ultra_ethernet.on_trimmed(env, rx, pkt)
+
+
+def on_request(env, now, rx, pkt):
+    paths.answer(env, rx, pkt)
+    entropy_values.answer_probe(env, rx, pkt)
+
+
+def block_packets(env):
+    """Return how many packets an acknowledgment reports on."""
+    return 16 if env.par.ack_report == ultra_ethernet.ALL else 32
+
+
+def acknowledge(env, rx, pkt):
+    """Report on the next block in which a packet is lost, or else on that around ``pkt``."""
+    n = block_packets(env)
+    first = rx.expected // n * n
+    end = rx.highest - rx.reordering
+    if first + n > end:
+        reports.report(env, rx, pkt, ACK, int(pkt.seq), ultra_ethernet.CONTROL, env.par.ack_report)
+        return
+    block = rx.next_gap
+    if block < first or block + n > end:
+        block = first
+    rx.next_gap = block + n
+    reports.report(env, rx, pkt, GAPS, block, ultra_ethernet.CONTROL, env.par.ack_report)
