@@ -6,7 +6,12 @@ A loss at window W_max reduces the window to beta W_max. Then it follows
 
 which is fast at first, flat around W_max, then ever faster, independent of the round-trip time, and
 never slower than Reno. Slow start ends when delay grows (HyStart++), when the ACKs of a round
-arrive over a whole round trip (HyStart's ACK train), or when a packet is lost.
+arrive over a whole round trip (HyStart's ACK train), at `initial_ssthresh`, or when a packet is
+lost.
+
+The RFC's delay thresholds of 4 and 16 ms never end slow start in a datacenter, where a full queue
+adds less than 1 ms. So here the lower threshold is half the path's round trip: 7 us at a round trip
+of 14 us. The preset `rfc9406` has the RFC's thresholds and no ACK train.
 
 RFC 9438 (window), RFC 9406 (HyStart++), Linux's tcp_cubic.c (ACK train), RFC 6937 (sending in
 recovery); `netsim.blocks.tcp` describes loss detection. Windows count packets of payload_bytes. ECN
@@ -28,16 +33,31 @@ PARAMS = [
     Param("hystart", "bool", True, "end slow start when delay grows", "RFC 9406"),
     Param("hystart_min", "time", None,
           "minimum threshold of delay growth; default: half the path's round trip, at most 4 ms",
-          "RFC 9406, 4.3, whose 4 ms end no slow start in a datacenter"),
+          "RFC 9406, 4.3: MIN_RTT_THRESH, 4 ms"),
+    Param("hystart_max", "time", "16ms", "maximum threshold of delay growth",
+          "RFC 9406, 4.3: MAX_RTT_THRESH"),
+    Param("hystart_divisor", "count", 8,
+          "threshold between them: the last round's least round trip over this",
+          "RFC 9406, 4.3: MIN_RTT_DIVISOR", minimum=1),
+    Param("hystart_samples", "count", 8, "round trips measured in a round before it is judged",
+          "RFC 9406, 4.3: N_RTT_SAMPLE", minimum=1),
+    Param("hystart_burst", "count", 8,
+          "packets of an ACK that count at most", "RFC 9406, 4.3: L, infinite with pacing",
+          minimum=1),
+    Param("css_divisor", "count", 4, "conservative slow start grows slower by this factor",
+          "RFC 9406, 4.3: CSS_GROWTH_DIVISOR", minimum=1),
+    Param("css_rounds", "count", 5, "rounds of conservative slow start, the first one partial",
+          "RFC 9406, 4.3: CSS_ROUNDS", minimum=1),
     Param("hystart_train", "ratio", 1.0,
           "end slow start when the ACKs of a round arrive over this many round trips: the path is "
           "full; 0: never; only on paths under 8 ms, where RFC 9406's least delay comes too late",
           "Linux, tcp_cubic.c, hystart_update: 1 with pacing, 1/2 without"),
-    Param("hystart_max", "time", "16ms", "maximum threshold of delay growth", "RFC 9406, 4.3"),
     Param("initial_ssthresh", "bytes", None,
-          "window at which the first slow start ends, whatever the delay",
+          "window at which the first slow start ends; then HyStart++ and the ACK train are off",
           "RFC 5681, 3.1: arbitrarily high", minimum="1B"),
 ]  # fmt: skip
+
+PRESETS: dict[str, dict[str, object]] = {"rfc9406": {"hystart_min": "4ms", "hystart_train": 0.0}}
 
 FABRIC = {
     "queue_discipline": "drop_tail",
@@ -67,10 +87,6 @@ TX_TIMERS = tcp.TX_TIMERS
 TX_BITMAPS = tcp.TX_BITMAPS
 RX_BITMAPS = tcp.RX_BITMAPS
 
-N_RTT_SAMPLE = 8
-CSS_GROWTH_DIVISOR = 4
-CSS_ROUNDS = 5
-BURST = 8  # RFC 9406, section 4.3; BURST is L
 LONG_PS = 8 * rto.MS  # base round trip from which only the delay ends slow start
 
 FAST = 1
@@ -170,13 +186,13 @@ def slow_start(env, now, tx, new_round):
     if env.par.hystart_train > 0 and fills_path(env, now, tx):
         tx.ssthresh = tx.cwnd
         return
-    growth = float(min(tx.newly_acked, BURST))
+    growth = float(min(tx.newly_acked, env.par.hystart_burst))
     if tx.css_rounds > 0:
-        growth = growth / CSS_GROWTH_DIVISOR
+        growth = growth / env.par.css_divisor
     tx.cwnd += growth
-    if tx.css_rounds > CSS_ROUNDS:
+    if tx.css_rounds > env.par.css_rounds:
         tx.ssthresh = tx.cwnd
-    elif tx.round_samples >= N_RTT_SAMPLE:
+    elif tx.round_samples >= env.par.hystart_samples:
         watch_delay(env, tx)
 
 
@@ -194,7 +210,7 @@ def watch_delay(env, tx):
             tx.css_rounds = 0
     elif tx.last_min_ps < INF:
         least = or_default(env.par.hystart_min, min(4 * rto.MS, tx.base_rtt_ps // 2))
-        growth = max(least, min(tx.last_min_ps // 8, env.par.hystart_max))
+        growth = max(least, min(tx.last_min_ps // env.par.hystart_divisor, env.par.hystart_max))
         if tx.round_min_ps >= tx.last_min_ps + growth:
             tx.css_baseline_ps = tx.round_min_ps
             tx.css_rounds = 1

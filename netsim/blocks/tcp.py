@@ -45,7 +45,7 @@ INITIAL_RTO_PS = 1000 * rto.MS
 PARAMS = [
     Param("initial_window", "count", 10, "packets in the first round trip",
           "Linux; RFC 6928, section 2, which allows at most 14,600 bytes, or 2 packets if longer",
-          minimum=2),
+          minimum=1),
     Param("min_rto", "time", "200ms",
           "minimum margin of the retransmission timeout over the smoothed round-trip time",
           "Linux, TCP_RTO_MIN; RFC 6298, section 2.4, has 1 s for the whole timeout",

@@ -1,5 +1,6 @@
 """TCP CUBIC on a dumbbell: window and throughput compared with RFC 9438; loss recovery."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,14 @@ from engine_runs import (
 )
 from shared_link import bottleneck
 
+from netsim.blocks import rtt
 from netsim.engine.engine import Engine
 from netsim.model.builder import NetworkBuilder
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.model.network import Network
 from netsim.transports import cubic
+from netsim.units import parse_time_ps
 
 MS = 10**9
 S = 10**12
@@ -274,6 +277,118 @@ def test_slow_start_in_a_datacenter_ends_before_a_queue_has_lost_a_window() -> N
         drops.append(int(counter(engine, "drops")))
     assert drops[0] == drops[2] == 0
     assert 0 < drops[1] < 60
+
+
+class HyStart:
+    """HyStart++ as in RFC 9406, section 4.2, with windows in packets; `phases` names those
+    entered."""
+
+    def __init__(self, cwnd: float, params: dict[str, Any]) -> None:
+        self.cwnd, self.phases = cwnd, ["slow start"]
+        given = {"hystart_divisor": 8, "hystart_samples": 8, "css_divisor": 4, "css_rounds": 5}
+        self.given = given | {"hystart_burst": 8, "hystart_max": "16ms"} | params
+        self.window_end = 0  # SND.NXT before the first packet
+        self.last_min = self.current_min = self.baseline = float("inf")
+        self.samples = self.rounds = 0
+
+    def enter(self, phase: str) -> None:
+        self.phases.append(phase)
+        self.rounds = 0
+
+    def acknowledge(self, n: int, rtt_ps: int, snd_una: int, snd_nxt: int) -> None:
+        """Process the ACK of n packets."""
+        given, css = self.given, self.phases[-1] == "css"
+        if snd_una > self.window_end:
+            self.window_end = snd_nxt
+            self.last_min, self.current_min = self.current_min, float("inf")
+            self.samples = 0
+            self.rounds += 1
+        self.cwnd += min(n, given["hystart_burst"]) / (given["css_divisor"] if css else 1)
+        self.current_min = min(self.current_min, rtt_ps)
+        self.samples += 1
+        if css and self.rounds == given["css_rounds"]:
+            self.enter("congestion avoidance")
+        elif self.samples < given["hystart_samples"]:
+            return
+        elif css and self.current_min < self.baseline:
+            self.enter("slow start")
+        elif not css and self.last_min < float("inf"):
+            least, most = (parse_time_ps(given[f"hystart_{name}"]) for name in ("min", "max"))
+            threshold = max(least, min(self.last_min / given["hystart_divisor"], most))
+            if self.current_min >= self.last_min + threshold:
+                self.baseline = self.current_min
+                self.enter("css")
+
+
+def test_hystart_follows_its_rfc_for_any_round_trips() -> None:
+    """Random constants, and round-trip times that wander: every window and phase is the RFC's."""
+    entered = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        names = ("hystart_divisor", "hystart_samples", "css_divisor", "css_rounds", "hystart_burst")
+        params = dict(zip(names, rng.integers(1, (20, 12, 6, 6, 4)).tolist(), strict=True))
+        params |= {"hystart_min": "1us", "hystart_max": f"{rng.integers(2, 9)}us"}
+        rfc = HyStart(4, params)
+        times = {name: parse_time_ps(params[name]) for name in ("hystart_min", "hystart_max")}
+        par = SimpleNamespace(hystart=1, hystart_train=0.0, **params | times)
+        tx = SimpleNamespace(
+            cwnd=4.0, ssthresh=cubic.UNLIMITED, rounds=0, full_round=0, base_rtt_ps=0, css_rounds=0,
+            css_baseline_ps=0, round_samples=0, round_min_ps=cubic.INF, last_min_ps=cubic.INF,
+        )  # fmt: skip
+        una, rtt_ps = 0, 20 * US
+        while una < 2000 and tx.ssthresh == cubic.UNLIMITED:
+            tx.newly_acked = int(rng.integers(1, 5))
+            rtt_ps += int(rng.normal(0.02, 0.3) * US)
+            tx.last_rtt_ps = rtt_ps
+            una += tx.newly_acked
+            next_seq = una + int(tx.cwnd)
+            new_round = una > rfc.window_end
+            rfc.acknowledge(tx.newly_acked, rtt_ps, una, next_seq)
+            cubic.slow_start(SimpleNamespace(par=par), 0, tx, new_round)
+            assert abs(tx.cwnd - rfc.cwnd) < 1e-9
+            assert (tx.css_rounds > 0) == (rfc.phases[-1] != "slow start")
+        assert (tx.ssthresh == tx.cwnd) == (rfc.phases[-1] == "congestion avoidance")
+        entered.append(len(rfc.phases))
+    assert min(entered) < 3 < max(entered)
+
+
+STEP = 1000 * rtt.UNIT_PS
+SHORT = {"hystart_min": "3us", "hystart_train": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("delay", "packets", "params", "phases"),
+    [
+        (3, 300, {"hystart_min": "4ms", "hystart_train": 0.0}, []),  # the preset rfc9406
+        (3, 1000, SHORT, ["css", "congestion avoidance"]),
+        (30, 400, SHORT, ["css", "slow start"]),
+    ],
+)
+def test_hystart_of_a_flow_follows_its_rfc(
+    monkeypatch: pytest.MonkeyPatch,
+    delay: int, packets: int, params: dict[str, Any], phases: list[str],
+) -> None:  # fmt: skip
+    """A flow over a slower link, and on the longer path 30 packets of another flow ahead of its
+    second round. All times are multiples of the resolution of time stamps, so rounds are exact."""
+    builder = NetworkBuilder()
+    hosts, switch = builder.add_hosts(3), builder.add_switch("s")
+    for host, gbps in zip(hosts, (100, 25, 100), strict=True):
+        builder.cable(host, switch, gbps * 10**9, delay * STEP)
+    params = params | {"initial_window": delay}
+    rfc, errors, slow_start = HyStart(delay, params), [], cubic.slow_start
+
+    def compare(env: Any, now: int, tx: Any, new_round: int) -> None:
+        slow_start(env, now, tx, new_round)
+        if packets == tx.n_packets > tx.next_seq:
+            rfc.acknowledge(tx.newly_acked, tx.last_rtt_ps, tx.high, tx.next_seq)
+            errors.append(tx.cwnd - rfc.cwnd)
+
+    monkeypatch.setattr(cubic, "slow_start", compare)
+    flows = [(0, 1, packets * 4096, 0), (2, 1, 30 * 4096, 112 * STEP)][: 1 if delay == 3 else 2]
+    fabric, network = changed(DROP_TAIL, queue_bytes=DEEP), builder.build("slower")
+    run(build(network, flow_table(flows), "cubic", fabric, params=params, jit=False))
+    assert max(map(abs, errors)) < 1e-9
+    assert rfc.phases == ["slow start", *phases]
 
 
 FORTH = 30 * MS + 8.64 * US  # one-way time of a full packet over `path(60)`
