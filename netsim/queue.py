@@ -23,9 +23,11 @@ from netsim.engine.kernels.ports import (
     enqueue,
     is_pausing,
     mark,
+    n_ports,
     pause,
     peek,
     pop_tail,
+    port_at,
     queue_length,
     remove,
     resume,
@@ -37,6 +39,7 @@ from netsim.model.arithmetic import PURPOSE_TRIM, below, mix, rand32, serializat
 __all__ = [
     "ACCEPT", "ACK", "CNP", "DATA", "DROP", "ECN_CE", "ECN_ECHO", "INF",
     "NACK", "NO_CLASS", "PULL", "PURPOSE_TRIM", "TRIMMED", "below", "class_of",
-    "drop", "drop_head", "enqueue", "is_pausing", "mark", "mix", "pause", "peek", "pop_tail",
-    "queue_length", "rand32", "remove", "resume", "serialization_ps", "trim", "wait_until",
+    "drop", "drop_head", "enqueue", "is_pausing", "mark", "mix", "n_ports", "pause", "peek",
+    "pop_tail", "port_at", "queue_length", "rand32", "remove", "resume", "serialization_ps", "trim",
+    "wait_until",
 ]  # fmt: skip

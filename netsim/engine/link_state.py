@@ -475,7 +475,11 @@ def build_links(
         discipline=np.concatenate(
             [
                 simulation.parameters(
-                    discipline.par, plugin_parameters(one.queue.plugin, one.queue.params)
+                    discipline.par,
+                    {
+                        **plugin_parameters(one.queue.plugin, one.queue.params),
+                        "n_classes": simulation.fabric.n_link_classes,
+                    },
                 )
                 for one in kinds
             ]

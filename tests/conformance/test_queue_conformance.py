@@ -3,12 +3,15 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from raises_input import mentions
+from marked import blocks, marked
+from raises_input import mentions, raises, raises_input
 
 from netsim.conformance import CASES, QueueTestbed, check, failures, templates
 from netsim.conformance.engine_cases import DETERMINISM
 from netsim.conformance.networks import incast_in_classes, star
+from netsim.errors import RunError
 from netsim.flows import FlowTable
 from netsim.plugins import registry
 
@@ -183,3 +186,26 @@ def test_broken_topology_fails_with_the_reason(tmp_path: Path) -> None:
         (finding,) = check(path, cases=[case])
         assert finding.failed, (new, finding)
         assert mentions(finding.detail, words), finding.detail
+
+
+def test_counts_by_ingress_of_the_guide_do_not_leak(tmp_path):
+    """Seven hosts overload one. Every drop is counted at its ingress, whose count ends at 0."""
+    guide = (Path(registry.__file__).parents[1] / "queues" / "README.md").read_text("utf-8")
+    (code,) = blocks(marked(guide, "ingress"), "python")
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from netsim.params import Param\n"
+        "from netsim.queue import ACCEPT, DROP, n_ports, port_at\n\n"
+        f'PARAMS = [Param("shared_bytes", "queue", "40pkt", "of a switch")]\n{code}'
+    )
+    flows = FlowTable(range(1, 8), 0, 30 * 4096)
+    run = QueueTestbed.of(path).run(flows, star(8))
+    ports = np.asarray(run.engine.state.links.ports)
+    assert run.total("drops") > 50
+    assert not ports["came_in_bytes"].any()
+    path.write_text(path.read_text().replace("pkt.came_by)", "n_ports(env))"))
+    with raises(RunError, "admit", "port 8"):
+        QueueTestbed.of(path).run(flows, star(8))
+    path.write_text(path.read_text().replace("COUPLED = True", "").replace("def on_", "def not_"))
+    with raises_input("port_at", "coupled"):
+        QueueTestbed.of(path)

@@ -46,7 +46,7 @@ from netsim.engine.kernels.layout import (
     padded_record_of,
     record_of,
 )
-from netsim.engine.kernels.ports import pause, pop_tail, resume, wait_until
+from netsim.engine.kernels.ports import pause, pop_tail, port_at, resume, wait_until
 from netsim.engine.kernels.routing import (
     flow_row,
     held,
@@ -92,9 +92,11 @@ class PluginFile(Declarations):
         own = self.fields(what, fields_of(base))
         return padded_record_of(base, *own) if padded else record_of(base, *own)
 
-    def count(self, what: str, most: int) -> int:
-        """Return a declared number of timers or bitmaps."""
+    def count(self, what: str, most: int, params: Mapping[str, Any] | None = None) -> int:
+        """Return a declared number of timers or bitmaps; in a dict, of parameters that are set."""
         value = getattr(self.module, what, 0)
+        if params is not None and isinstance(value, dict):
+            value = counted(value, params)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
             raise self.wrong(what, f"{value!r} is not a whole number from 0 to {most}")
         return value
@@ -266,6 +268,13 @@ class Protocol(Handled):
     """For each transport: record names of fields that its file names differently."""
 
 
+def counted(declared: int | Mapping[str, int], params: Mapping[str, Any]) -> int:
+    """Return a number of bitmaps, or the sum of those by parameter that are not 0."""
+    if isinstance(declared, int):
+        return declared
+    return sum(n for name, n in declared.items() if params.get(name))
+
+
 def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> Protocol:
     """Check a transport's declarations. Raises InputError."""
     declared = PluginFile(module, name)
@@ -279,8 +288,8 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
         tx_timers=declared.count("TX_TIMERS", MAX_TIMERS - 1),
         rx_timers=declared.count("RX_TIMERS", MAX_TIMERS),
         host_timers=declared.count("HOST_TIMERS", MAX_TIMERS),
-        tx_bitmaps=declared.count("TX_BITMAPS", 16),
-        rx_bitmaps=declared.count("RX_BITMAPS", 16),
+        tx_bitmaps=declared.count("TX_BITMAPS", 16, params),
+        rx_bitmaps=declared.count("RX_BITMAPS", 16, params),
         handlers={name: declared.handler(handler) for name, handler in HANDLERS.items()},
     )
 
@@ -347,13 +356,15 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
         if has[handler] and not coupled:
             raise declared.wrong(handler, "requires coupled ports", "COUPLED = True")
     used = functions_of(module, [handlers[name] for name in handlers if has[name]])
+    if port_at in used and not coupled:
+        raise declared.wrong("port_at()", "requires coupled ports", "COUPLED = True")
     return Discipline(
         module=module,
         port=declared.record("PORT_STATE", fields.PortRecord, padded=True),
         queue=declared.record("CLASS_STATE", fields.QueueRecord, padded=True),
         switch=switch,
         packet=declared.record("PACKET_FIELDS", fields.PacketRecord),
-        par=declared.parameters(params),
+        par=declared.parameters(params, fields.QueueParameters),
         coupled=coupled,
         handlers=handlers,
         services=frozenset(used),

@@ -113,7 +113,7 @@ RULES = {
         settable=QUEUE_SETTABLE,
         env=("par", "switch", "links"),
         state=("PORT_STATE", "CLASS_STATE", "SWITCH_STATE", "PACKET_FIELDS"),
-        gives={"class_of": "queue", "peek": "pkt waiting", "pop_tail": COMING},
+        gives={"port_at": "port", "class_of": "queue", "peek": "pkt waiting", "pop_tail": COMING},
     ),
     "routing": Rules(
         *(read_routing, ROUTING_HANDLERS, ROUTING_DECLARATIONS),

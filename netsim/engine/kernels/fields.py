@@ -475,6 +475,10 @@ class CommonParameters(Declared):
     seed: int
 
 
+class QueueParameters(CommonParameters):
+    n_classes: int  # of a port
+
+
 class ParameterRecord(CommonParameters):  # parameters of a transport
     first_host_timer: int  # first host timer of this transport
     pair_by_entropy: int  # if `tx.entropy` chooses the next packet's port: the most of a flow

@@ -28,6 +28,7 @@ from netsim.engine.kernels.fields import (
     ParameterRecord,
     PortRecord,
     ProgramHostRecord,
+    QueueParameters,
     Records,
     RouterRecord,
     RxRecord,
@@ -77,7 +78,7 @@ def program_env_of(env: Env) -> ProgramEnv:
 class QueueEnv(NamedTuple):
     """A switch, for the handlers of its queue discipline."""
 
-    par: CommonParameters  # with the discipline's own
+    par: QueueParameters  # with the discipline's own
     switch: SwitchRecord
     links: LinkState  # all ports and queues; those of other switches are off limits
     net: Net

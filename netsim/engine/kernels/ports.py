@@ -17,6 +17,7 @@ from typing import Any
 
 from netsim.engine.kernels.fields import (
     Bytes,
+    LocalPort,
     Origin,
     PacketRecord,
     PortRecord,
@@ -34,6 +35,7 @@ from netsim.engine.kernels.handlers import (
     IN_ON_FORWARD,
     IN_ON_SEND,
     LOST_TRACK,
+    NO_LOCAL_PORT,
     NO_PAYLOAD,
     NO_SUCH_INDEX,
     NOT_LATER,
@@ -526,6 +528,20 @@ def _known_class(env: QueueEnv, cls: int) -> int:
 def class_of(env: QueueEnv, port: PortRecord, cls: int) -> Any:
     """Return class ``cls`` of a port: ``bytes`` held and the discipline's CLASS_STATE."""
     return env.links.queues[queue_of(port.number, _known_class(env, cls))]
+
+
+def n_ports(env: QueueEnv) -> int:
+    """Return the number of the switch's ports."""
+    node = env.net.port_node[env.switch.first_port]
+    return int(env.net.first_port[node + 1] - env.net.first_port[node])
+
+
+def port_at(env: QueueEnv, i: int) -> Any:
+    """Return local port ``i`` of the switch, from 0. Requires COUPLED."""
+    if i < 0 or i >= n_ports(env):
+        broken(env.switch, NO_LOCAL_PORT, i)
+        i = 0
+    return env.links.ports[env.switch.first_port + LocalPort(i)]
 
 
 def queue_length(queue: QueueRecord) -> int:
