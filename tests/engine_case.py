@@ -48,6 +48,7 @@ NAMES = {
     "feedback_age_ps": "feedback_age",
     "dre_period_ps": "dre_period",
     "publish_delay_ps": "publish_delay",
+    "tick_ps": "tick",
 }
 """The reference's parameter names -> the engine's, where they differ."""
 

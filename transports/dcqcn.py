@@ -170,6 +170,7 @@ TX_STATE = (
     "alpha_ps",
 )
 RX_STATE = (*go_back_n.RX_STATE, *traffic_classes.RX_STATE, "next_cnp_ps", "cnp_class")
+RX_BITMAPS = go_back_n.RX_BITMAPS
 TX_TIMERS = 3
 RTO, RATE, CUT = 0, 1, 2
 ALPHA_BY_TIMER = 1

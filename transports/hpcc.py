@@ -100,6 +100,7 @@ TX_STATE = (
     ("notes", MAX_HOPS),  # of the latest acknowledgment
 )
 RX_STATE = (*go_back_n.RX_STATE, *traffic_classes.RX_STATE)
+RX_BITMAPS = go_back_n.RX_BITMAPS
 TX_TIMERS = 1
 RTO = 0
 

@@ -17,7 +17,13 @@ FABRIC = {
     "xon_bytes": "0.5bdp+80pkt",
 }
 
-PRESETS: dict[str, dict[str, object]] = {"htsim": {}, "800g": {}}
+PRESETS: dict[str, dict[str, object]] = {
+    "htsim": {},
+    "800g": {},
+    # NVIDIA Spectrum-X: switches choose for each packet, and the NIC places packets in any order.
+    # The lossless fabric loses none; how many the NIC can place is not published.
+    "spectrum-x": {"reorder_packets": 4096},
+}
 
 # A link must not go idle while it is resumed. That takes the product of its rate and its own round
 # trip, a quarter of the path's on four equal links: at 800 Gbps 48 packets of 4160 bytes. The rest
@@ -26,10 +32,12 @@ PRESETS: dict[str, dict[str, object]] = {"htsim": {}, "800g": {}}
 PRESET_FABRIC = {
     "htsim": {"xoff_bytes": "15pkt", "xon_bytes": "12pkt"},
     "800g": {"xoff_bytes": "120pkt", "xon_bytes": "96pkt"},
+    "spectrum-x": {"routing": "least_loaded"},
 }
 
 TX_STATE = go_back_n.TX_STATE
 RX_STATE = (*go_back_n.RX_STATE, *traffic_classes.RX_STATE)
+RX_BITMAPS = go_back_n.RX_BITMAPS
 TX_TIMERS = 1
 RTO = 0
 

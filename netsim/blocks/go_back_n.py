@@ -1,13 +1,17 @@
 """Go-back-N: the receiver accepts packets only in order; the sender goes back to a gap.
 
-A transport that uses it adds `PARAMS`, `TX_STATE` (sender) and `RX_STATE` (receiver) to its own. An
-acknowledgment carries the number of the packet expected next. The rules are those of RoCE NICs
-(InfiniBand Architecture Specification 1.5, section 9.7.5).
+With `reorder_packets` the NIC places packets in any order, as those of adaptive routing do, and
+reports a gap only when so many later packets have been sent; other losses wait for the timeout. The
+sender still goes back, but skips what the next acknowledgment covers.
+
+A transport that uses it adds `PARAMS`, `TX_STATE` (sender), `RX_STATE` and `RX_BITMAPS` (receiver)
+to its own. An acknowledgment carries the number of the packet expected next. The rules are those
+of RoCE NICs (InfiniBand Architecture Specification 1.5, section 9.7.5).
 """
 
 from netsim.blocks import rto
 from netsim.params import Param
-from netsim.transport import ACK, NACK, deliver, set_timer
+from netsim.transport import ACK, NACK, bit_first_clear, bit_set, deliver, set_timer
 
 RTO_PS = 4 * rto.MS
 
@@ -26,12 +30,15 @@ PARAMS = [
         RTO_PS,
         source="InfiniBand Architecture Specification 1.5, 9.7.6.1.3: 4.096 us * 2**n, here n = 10",
     ),
+    Param("reorder_packets", "count", 0, "packets after a gap that the NIC places; 0: goes back"),
 ]
 
 TX_STATE = ("next_seq", "una")  # next packet to send, and the oldest unacknowledged one
 
 RX_STATE = ("expected", "nacked", "since_ack")
 """Next packet expected, whether the gap before it was reported, packets since the last ACK."""
+RX_BITMAPS = {"reorder_packets": 1}
+PLACED = 0
 
 
 def has_data(tx):
@@ -83,6 +90,8 @@ def accept(env, now, rx, pkt, ack_every):
     reported once. A duplicate is acknowledged again.
     """
     seq = int(pkt.seq)
+    if env.par.reorder_packets > 0:
+        return place(env, now, rx, pkt, ack_every)
     if seq < rx.expected:
         return ACK
     if seq > rx.expected:
@@ -94,6 +103,25 @@ def accept(env, now, rx, pkt, ack_every):
     rx.nacked = 0
     rx.since_ack += 1
     deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
+    if rx.since_ack < ack_every and rx.expected < rx.n_packets:
+        return 0
+    rx.since_ack = 0
+    return ACK
+
+
+def place(env, now, rx, pkt, ack_every):
+    """Process a data packet in any order, as `accept` does."""
+    seq = int(pkt.seq)
+    if seq < rx.expected or not bit_set(env, rx, PLACED, seq):
+        return ACK
+    deliver(env, now, rx, int(pkt.size_bytes) - env.par.header_bytes)
+    if seq == rx.expected:
+        rx.expected = bit_first_clear(env, rx, PLACED, seq)
+        rx.nacked = 0
+    if seq >= rx.expected + env.par.reorder_packets and rx.nacked == 0:
+        rx.nacked = 1
+        return NACK
+    rx.since_ack += 1
     if rx.since_ack < ack_every and rx.expected < rx.n_packets:
         return 0
     rx.since_ack = 0

@@ -119,8 +119,8 @@ def parts_named(links: str | None, node: str | None, section: str, network: Netw
     if match["arrow"] is None:
         chosen = np.ones(network.n_ports, bool)
     else:
-        near, far = _matches(names, match["a"]), _matches(names, match["b"])
-        chosen = near[own] & far[neighbor]
+        near, far = (_at_ports(network, names, match[end]) for end in ("a", "b"))
+        chosen = near & far[network.port_peer]
     if match["arrow"] == "->":
         parts = list(np.flatnonzero(chosen)[:, None])
     else:
@@ -182,6 +182,13 @@ def _check_rate(key: str, rate_bps: int, ports: Ints, network: Network, point: P
         checks.check_links(changed, point.packets, point.fabric, {})
     except InputError as error:
         raise error.replace(file=None, key=key) from None
+
+
+def _at_ports(network: Network, names: Ints, pattern: str) -> Ints:
+    """Return bool[n_ports], the ports that match "leaf3:12", or those of nodes that match."""
+    if ":" not in pattern:
+        return _matches(names, pattern)[network.port_node]
+    return _matches(np.array([network.port_name(p) for p in range(network.n_ports)]), pattern)
 
 
 def _matches(names: np.ndarray, pattern: str) -> np.ndarray:

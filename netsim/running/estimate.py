@@ -26,6 +26,7 @@ import numpy as np
 
 from netsim.common.memory import available_bytes, available_cores
 from netsim.common.steps import step
+from netsim.engine.compiling.declarations import counted
 from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
 from netsim.experiment import Point
@@ -611,9 +612,9 @@ def _waiting_slots(scenario: Scenario, point: Point, found: Estimate) -> float:
 
 def _bitmap_bytes(scenario: Scenario, point: Point) -> int:
     """Return the memory of the transports' bitmaps: a bit per packet, in words of 32."""
-    modules = [use.module for use in point.transport_of_class]
+    uses = point.transport_of_class
     bitmaps = sum(
-        max(int(getattr(module, name, 0)) for module in modules)
+        max(counted(getattr(use.module, name, 0), use.params) for use in uses)
         for name in ("TX_BITMAPS", "RX_BITMAPS")
     )
     words = (packet_counts(scenario.flows.size_bytes, point.packets) + 31) // 32

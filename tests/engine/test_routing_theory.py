@@ -32,7 +32,7 @@ from netsim.model.network import Network
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec
 from netsim.routing_algorithms import _utilization as utilization
-from netsim.routing_algorithms import wcmp
+from netsim.routing_algorithms import dlb, wcmp
 
 PAYLOAD = 4096
 SEND = 332_800  # serialization time of a 4,160-byte packet at 100 Gbps, in ps
@@ -77,7 +77,7 @@ def test_tornado_loads_one_ring_direction_but_valiant_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("ecmp", 5), ("ugal_l", 5), ("adaptive", 5), ("valiant", 8)]
+    ("name", "most"), [("ecmp", 5), ("ugal_l", 5), ("adaptive", 5), ("dlb", 5), ("valiant", 8)]
 )
 def test_single_packet_takes_the_delay_of_its_links(name: str, most: int) -> None:
     """Serialization and propagation on each link of the path; Valiant paths are longer."""
@@ -167,6 +167,32 @@ def test_rate_estimator_converges_to_its_fixed_points() -> None:
     assert utilization.level(env, end - 1, 0, 8) == 4
     assert utilization.level(env, end, 0, 8) == 3
     assert port.dre_bytes == pytest.approx(in_period * 0.8 / 0.2, rel=1e-3)
+
+
+def test_dlb_load_converges_to_what_a_period_sends_and_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before a sample it is w (R T + q), with weight w and q bytes held at each sample."""
+    period, weight, held = 16 * US, 16, 50_000
+    port = SimpleNamespace(load_bytes=0)
+    monkeypatch.setattr(dlb, "held", lambda _, __: held)
+    env: Any = SimpleNamespace(
+        par=SimpleNamespace(tick=period, load_weight=weight),
+        switch=SimpleNamespace(first_port=0, n_ports=1),
+        net=SimpleNamespace(port_q20=[80 << 20]),
+        links=SimpleNamespace(routing_ports=[port]),
+    )
+    pkt: Any = SimpleNamespace(size_bytes=6250)
+    for _ in range(200):
+        for _ in range(16):  # 6,250 bytes every us, half of 100 Gbps
+            dlb.on_depart(env, 0, port, pkt)
+        converged = port.load_bytes
+        dlb.on_tick(env, 0, 1)
+    assert converged == pytest.approx(weight * (16 * 6250 + held), rel=1e-3)
+    after = weight * (16 * 6250 + held) - 16 * 6250
+    assert dlb.band(env, 0) == 4 * after // (weight * 16 * 12_500) == 2
+    dlb.on_tick(env, 0, 10**12)
+    assert port.load_bytes == pytest.approx(weight * held, rel=1e-3)
 
 
 def test_wcmp_weights_by_entries_and_moves_only_flows_of_a_lost_one(

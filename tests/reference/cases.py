@@ -251,6 +251,7 @@ def _params(
             "rto_ps": rto_ps,
             "data_class": rng.randrange(n_traffic_classes),
             "ack_class": rng.choice((None, rng.randrange(n_traffic_classes))),
+            "reorder_packets": rng.choice((0, 0, 1, 4, 30)),
         }
     if transport == "rccc":
         return {

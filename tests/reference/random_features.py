@@ -21,7 +21,7 @@ from .routing_policy import RoutingPolicy
 VIA = ("valiant", "ugal_l", "ugal_g", "par")
 """Those that need a single routing table, and packets that circuits do not send elsewhere."""
 
-WITH_PARAMETERS = ("wcmp", "entropy_digits", "letflow", "conga", "drill", "adaptive", *VIA)
+WITH_PARAMETERS = ("wcmp", "entropy_digits", "letflow", "conga", "drill", "adaptive", "dlb", *VIA)
 
 
 def parameters(rng: random.Random) -> dict[str, Any]:
@@ -41,6 +41,8 @@ def parameters(rng: random.Random) -> dict[str, Any]:
         "ugal_threshold": rng.choice((0, 0, 1, 3)),
         "digit_planes": rng.choice((1, 2)),
         "digit_base": rng.choice((1, 2, 3, 256)),
+        "tick_ps": rng.choice((50 * NS, US + 1, 16 * US)),
+        "load_weight": rng.choice((1, 2, 16)),
     }
 
 

@@ -35,7 +35,6 @@ class Arrival(NamedTuple):
 
 
 Row = defaultdict[str, int]
-ROWS = 1024
 
 
 def direction_key(packet: Packet) -> int:
@@ -48,6 +47,7 @@ class Routing:
 
     coupled = False
     levels = 1
+    rows = 1024  # of flow tables
 
     def __init__(self, switch: Switch) -> None:
         self.switch = switch
@@ -133,7 +133,7 @@ class Routing:
     def row(self, ingress: SwitchPort, packet: Packet) -> Row:
         """Return the row of a packet's flow and direction."""
         table = self._tables[-1 if self.coupled else ingress.local]
-        return table[below(mix(direction_key(packet)), ROWS)]
+        return table[below(mix(direction_key(packet)), self.rows)]
 
     @property
     def full_packet(self) -> int:
@@ -489,6 +489,53 @@ class Adaptive(Measured):
         return 4 * reached + self.level(port, 4)
 
 
+class Dlb(Routing):
+    """Flowlets to a port in the best band of sampled load."""
+
+    coupled = True
+    rows = 512
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self._load: defaultdict[int, int] = defaultdict(int)
+        self._ticks = 0
+
+    def _sample(self) -> None:
+        """Apply all periods up to now."""
+        m = self.switch.sim.now // self.fabric["tick_ps"]
+        for port in self.switch.ports:
+            for _ in range(self._ticks, m):
+                load = self._load[port.local]
+                self._load[port.local] = load - load // self.fabric["load_weight"] + sum(port.held)
+                if self._load[port.local] == load:
+                    break
+        self._ticks = max(self._ticks, m)
+
+    def arrive(self, packet: Packet, ingress: SwitchPort) -> None:
+        self._sample()
+        super().arrive(packet, ingress)
+
+    def on_depart(self, out: SwitchPort, packet: Packet) -> None:
+        self._sample()
+        self._load[out.local] += packet.size
+
+    def _band(self, port: SwitchPort) -> int:
+        w = max(1, (self.fabric["tick_ps"] << 20) // scaled_ps_per_byte(port.rate_bps))
+        return min(7, 4 * self._load[port.local] // (self.fabric["load_weight"] * w))
+
+    def choose(self, came: Arrival, ports: Ports) -> int:
+        gap, now, n = self.fabric["flowlet_gap_ps"], self.switch.sim.now, len(ports)
+        row = self.row(came.ingress, came.packet)
+        k = row["index"]
+        fits = row["made"] and k < n and ports[k].local == row["local"]
+        if not fits or gap == 0 or now - row["at_ps"] > gap:
+            first = self.draw(came.ingress, n)
+            in_turn = [(first + j) % n for j in range(n)]
+            k = min(in_turn, key=lambda j: self._band(ports[j]))
+        row.update(made=1, index=k, local=ports[k].local, at_ps=now)
+        return k
+
+
 class UgalL(LeastLoaded):
     """Minimal, or over another group if its own queue is shorter."""
 
@@ -590,6 +637,7 @@ ALGORITHMS: dict[str, type[Routing]] = {
     "conga": Conga,
     "drill": Drill,
     "adaptive": Adaptive,
+    "dlb": Dlb,
     "valiant": Valiant,
     "ugal_l": UgalL,
     "ugal_g": UgalG,

@@ -85,7 +85,8 @@ def _delivered(receiver: Receiver) -> int:
     if isinstance(receiver, DatagramReceiver):
         return flow.size_bytes - receiver.missing_bytes
     if isinstance(receiver, RoceReceiver):
-        return sum(map(flow.packet_payload_bytes, range(receiver.expected)))
+        got = receiver.placed | set(range(receiver.expected))
+        return sum(map(flow.packet_payload_bytes, got))
     assert isinstance(receiver, NdpReceiver | CreditReceiver | MixedReceiver)
     return sum(map(flow.packet_payload_bytes, receiver.received))
 

@@ -110,12 +110,37 @@ class RoceReceiver(Receiver):
         self.expected = 0
         self.nacked = False
         self.since_ack = 0
+        self.reorder: int = params.get("reorder_packets", 0)
+        self.placed: set[int] = set()
+
+    def _place(self, seq: int) -> None:
+        """Handle DATA(seq) in any order."""
+        if seq < self.expected or seq in self.placed:
+            self.send_control(ACK, self.expected)
+            return
+        self.placed.add(seq)
+        if seq == self.expected:
+            self.nacked = False
+            while self.expected in self.placed:
+                self.expected += 1
+        if len(self.placed) == self.n:
+            self.complete()
+        if seq >= self.expected + self.reorder and not self.nacked:
+            self.nacked = True
+            self.send_control(NACK, self.expected)
+            return
+        self.since_ack += 1
+        if self.since_ack == self.ack_every or self.expected == self.n:
+            self.send_control(ACK, self.expected)
+            self.since_ack = 0
 
     def on_packet(self, packet: Packet) -> None:
         """Handle DATA(seq); a trimmed packet does nothing."""
         if packet.kind != DATA:
             return
-        if packet.seq == self.expected:
+        if self.reorder:
+            self._place(packet.seq)
+        elif packet.seq == self.expected:
             self.expected += 1
             self.nacked = False
             self.since_ack += 1
