@@ -9,8 +9,10 @@ receiver acknowledges, are those of NSCC (`netsim/blocks/ultra_ethernet.py`).
 Lost packets: while a packet is missing although others arrived that were sent `reordering`
 bandwidth-delay products later, acknowledgments report on the blocks with such packets, oldest gap
 first and in turn. The sender sends again what is missing there, oldest first, unless it did so less
-than half that time before it sent the packet that caused the report. A timeout repairs the rest. At
-most `psn_range` packets are on their way, from the oldest missing one.
+than half that time before it sent the packet that caused the report. After silence of `reordering`
+base round trips, as at the end of a message, the sender asks for such reports, up to four at once;
+a timeout is the last resort. At most `psn_range` packets are on their way, from the oldest missing
+one.
 
 Control packets and trimmed headers have a class of their own, above data. Ports to hosts do not
 mark, so a mark means that some paths are busier than others. Acknowledgments and answers return
@@ -38,7 +40,12 @@ from netsim.transport import (
     ECN_ECHO,
     NACK,
     TRIMMED_AT_LAST_HOP,
+    armed,
+    bit_first_clear,
+    cancel_timer,
     full_packet_bytes,
+    send,
+    set_timer,
 )
 
 PARAMS = [
@@ -52,22 +59,24 @@ PARAMS = [
           minimum=128, maximum=entropy_values.RANGE,
           source="mrc.h: mpr, in units of 128, up to 32,640"),
 ]  # fmt: skip
-PRESETS: dict[str, dict[str, object]] = {"100g": {}, "800g": {}}
 FABRIC = {**bdp_queues.FABRIC, "ecn": {**bdp_queues.FABRIC["ecn"], "last_hop": False}}
-PRESET_FABRIC = bdp_queues.PRESET_FABRIC
 
-GAPS = 12  # kind of an acknowledgment that reports on a block with lost packets
+# Kinds of packets: an acknowledgment that reports on a block with lost packets, a request for such
+# reports, and one of them.
+GAPS, ASK, ANSWER = 12, 3, 14
+ANSWERS = 4
 FEWEST = 8  # packets of reordering
+SILENCE = 2  # timer
 
-TX_STATE = (*ultra_ethernet.WINDOW_STATE, *entropy_values.TX_STATE)
+TX_STATE = (*ultra_ethernet.WINDOW_STATE, "sent_ps", *entropy_values.TX_STATE)
 RX_STATE = (
     *ultra_ethernet.RX_STATE,
     "highest",  # newest packet that arrived, or its header
     "reordering",  # in packets
-    "next_gap",  # first packet of the block to report on
+    "gap",  # missing packet, reported on last
 )
 PACKET_FIELDS = ultra_ethernet.PACKET_FIELDS
-TX_TIMERS = 2
+TX_TIMERS = 3
 TX_BITMAPS = ultra_ethernet.TX_BITMAPS
 RX_BITMAPS = ultra_ethernet.RX_BITMAPS
 TRACE = ("next_seq", "cwnd_bytes", "n_acked", "n_rtx", "n_bad", "n_active", "expected", "highest")
@@ -97,6 +106,9 @@ def build_packet(env, now, tx, pkt):
     pkt.entropy = entropy_values.next_entropy(env, now, tx, int(pkt.seq))
     if ultra_ethernet.is_full(env, tx):
         pkt.report = reports.ASK
+    tx.sent_ps = now
+    if not armed(env, tx, SILENCE):
+        set_timer(env, now, tx, SILENCE, now + 2 * tx.period_ps)
 
 
 def on_control(env, now, tx, pkt):
@@ -111,19 +123,23 @@ def on_control(env, now, tx, pkt):
     else:
         if int(pkt.ecn) & ECN_ECHO:
             entropy_values.skip(tx, entropy)
-        ultra_ethernet.acknowledged(env, now, tx, pkt, True)
+        if kind == ANSWER:
+            ultra_ethernet.learn(env, now, tx, pkt)
+        else:
+            ultra_ethernet.acknowledged(env, now, tx, pkt, True)
         if selective.is_done(tx):
-            entropy_values.stop(env, tx)
-        elif kind == GAPS:
+            cancel_timer(env, tx, entropy_values.TIMER)
+            cancel_timer(env, tx, SILENCE)
+        elif kind != ACK:
             repair(env, now, tx, pkt)
 
 
 def repair(env, now, tx, pkt):
     """Send again what is missing in the block that an acknowledgment reports on."""
     sent_ps = now - rtt.elapsed_ps(now, int(pkt.aux))
-    for i in range(block_packets(env)):
-        seq = int(pkt.seq) + i
-        arrived = (int(pkt.report) >> i) & 1 == 1
+    first = int(pkt.seq)
+    for seq in range(first, min(first + block_packets(env), tx.next_seq)):
+        arrived = (int(pkt.report) >> seq - first) & 1 == 1
         if arrived or not entropy_values.is_older(now, tx, seq, sent_ps):
             continue
         if selective.lose(env, tx, seq):
@@ -135,6 +151,11 @@ def repair(env, now, tx, pkt):
 def on_timer(env, now, tx, k):
     if k == entropy_values.TIMER:
         entropy_values.on_timer(env, now, tx)
+    elif k == SILENCE:
+        if now >= tx.sent_ps + 2 * tx.period_ps:
+            send(env, tx, ASK, 0, rtt.timestamp(now), ultra_ethernet.CONTROL)
+            tx.sent_ps = now
+        set_timer(env, now, tx, SILENCE, tx.sent_ps + 2 * tx.period_ps)
     else:
         # Of the others it is not known which have arrived.
         entropy_values.lost(env, now, tx, tx.oldest)
@@ -158,7 +179,41 @@ def on_trimmed(env, now, rx, pkt):
 
 def on_request(env, now, rx, pkt):
     paths.answer(env, rx, pkt)
-    entropy_values.answer_probe(env, rx, pkt)
+    if int(pkt.kind) == entropy_values.PROBE:
+        entropy_values.answer_probe(env, rx, pkt)
+        return
+    gap = min(rx.expected, rx.n_packets - 1)
+    report(env, rx, pkt, ANSWER, gap)
+    for _ in range(1, ANSWERS):
+        gap = next_gap(env, rx, gap)
+        if gap < rx.n_packets:
+            report(env, rx, pkt, ANSWER, gap)
+
+
+def acknowledge(env, rx, pkt):
+    """Report on the next block in which a packet is lost, or else on that around ``pkt``."""
+    end = rx.highest - rx.reordering - block_packets(env)
+    if first_of_block(env, rx.expected) > end:
+        report(env, rx, pkt, ACK, int(pkt.seq))
+        return
+    rx.gap = next_gap(env, rx, rx.gap)
+    if rx.gap < rx.expected or first_of_block(env, rx.gap) > end:
+        rx.gap = rx.expected
+    report(env, rx, pkt, GAPS, rx.gap)
+
+
+def report(env, rx, pkt, kind, seq):
+    """Report on the block of packet ``seq``, because of ``pkt``."""
+    first = first_of_block(env, seq)
+    reports.report(env, rx, pkt, kind, first, ultra_ethernet.CONTROL, env.par.ack_report)
+
+
+def next_gap(env, rx, gap):
+    """Return the next missing packet after the block of another; ``n_packets`` if there is none."""
+    after = first_of_block(env, gap) + block_packets(env)
+    if after >= rx.n_packets:
+        return rx.n_packets
+    return bit_first_clear(env, rx, selective.GOT, after)
 
 
 def block_packets(env):
@@ -166,16 +221,5 @@ def block_packets(env):
     return 16 if env.par.ack_report == ultra_ethernet.ALL else 32
 
 
-def acknowledge(env, rx, pkt):
-    """Report on the next block in which a packet is lost, or else on that around ``pkt``."""
-    n = block_packets(env)
-    first = rx.expected // n * n
-    end = rx.highest - rx.reordering
-    if first + n > end:
-        reports.report(env, rx, pkt, ACK, int(pkt.seq), ultra_ethernet.CONTROL, env.par.ack_report)
-        return
-    block = rx.next_gap
-    if block < first or block + n > end:
-        block = first
-    rx.next_gap = block + n
-    reports.report(env, rx, pkt, GAPS, block, ultra_ethernet.CONTROL, env.par.ack_report)
+def first_of_block(env, seq):
+    return seq // block_packets(env) * block_packets(env)

@@ -16,7 +16,7 @@ A packet takes the least loaded port, and in its plane the next EV in a pseudo-r
 changes with each round. The port of a plane without an active EV is not used while another has one.
 
     PARAMS = [*entropy_values.PARAMS, ...]
-    TX_STATE, TX_TIMERS = (*entropy_values.TX_STATE, ...), 2
+    TX_STATE, TX_TIMERS = (*entropy_values.TX_STATE, ...), 2  # number 1 is for probes
 
     def build_packet(env, now, tx, pkt):
         pkt.entropy = entropy_values.next_entropy(env, now, tx, int(pkt.seq))
@@ -33,7 +33,6 @@ published. EVs that a controller denies are not modeled, and probes are never ma
 from netsim.params import Param
 from netsim.transport import (
     armed,
-    cancel_timer,
     mix,
     permuted,
     port_pair,
@@ -304,8 +303,3 @@ def answered(env, tx, entropy):
         put(tx, ev, GOOD)
     else:
         put(tx, ev, SPARE)
-
-
-def stop(env, tx):
-    """End probes when the flow is finished."""
-    cancel_timer(env, tx, TIMER)

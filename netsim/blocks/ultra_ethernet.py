@@ -224,14 +224,22 @@ def refused(env, now, tx, pkt, adjusts, cuts_at_last_hop):
     return True
 
 
-def acknowledged(env, now, tx, pkt, adjusts):
-    """Process an ACK, except for its entropy."""
+def learn(env, now, tx, pkt):
+    """Record what an ACK reports, and finish the flow if that is all. Return how many more bytes
+    have arrived."""
     n_bytes = reports.read(env, tx, pkt, tx.oldest, env.par.ack_report) * full_packet_bytes(env)
     if env.par.ack_report == ALL:
         n_bytes = reports.count_arrived(tx, pkt) * full_packet_bytes(env)
     timeouts.on_acknowledged(env, now, tx)
     if selective.is_done(tx):
         finish(env, now, tx)
+    return n_bytes
+
+
+def acknowledged(env, now, tx, pkt, adjusts):
+    """Process an ACK, except for its entropy."""
+    n_bytes = learn(env, now, tx, pkt)
+    if selective.is_done(tx):
         return
     round_trip_ps = rtt.elapsed_ps(now, int(pkt.aux))
     lower_base(env, tx, round_trip_ps)

@@ -20,7 +20,7 @@ from engine_runs import (
 )
 
 from netsim.blocks import entropy_values as evs
-from netsim.model.fabric import Fabric
+from netsim.model.fabric import Fabric, routing_spec
 from netsim.model.faults import LinkFault, combine
 from netsim.plugins import registry
 
@@ -230,3 +230,34 @@ def test_flow_leaves_a_plane_that_loses_everything() -> None:
     assert (tx["active_in"][0][1:4] == 32).all()
     ideal_us = acked_ps(whole)[0] / US
     assert ideal_us < acked_ps(engine)[0] / US < 30 + (ideal_us - 30) * 4 / 3 + 60
+
+
+def test_lost_end_of_a_message_is_requested_without_a_timeout() -> None:
+    """The last 20 packets are lost: after silence of 1.5 base round trips, a request and its
+    answers take one more, and the repair half of one."""
+    network = fat_tree(8, 4, "100Gbps")
+    port = int(network.node_first_port[0])
+    fault = hit(port, (489 - 20) * 332_800, 490 * 332_800, 332_800)
+    flows = flow_table([(0, 31, FLOW_BYTES, 0)])
+    faults = combine([fault], network.n_ports)
+    engine = run(build(network, flows, "mrc", bdp_queues(), faults=faults))
+    lost = int(engine.flow_states().retransmits[0])
+    assert 20 <= lost <= 22
+    trip_us = int(engine.state.hosts.tx["base_rtt_ps"][0]) / US
+    sent_us = 489 * 0.3328
+    assert acked_ps(engine)[0] / US == pytest.approx(
+        sent_us + (1.5 + 1 + 1) * trip_us + lost * 0.3328, abs=trip_us
+    )
+
+
+def test_digits_of_entropies_load_uplinks_equally() -> None:
+    """In each round 64 EVs take eight uplinks eight times, whichever row is the first."""
+    network = fat_tree(8, 4, "100Gbps")
+    fabric = replace(bdp_queues(), routing=routing_spec("entropy_digits", digit_base=8))
+    params = {"entropy_values": 64, "spare_values": 0}
+    flows = flow_table([(0, 31, 8 * 64 * PAYLOAD, 0)])
+    engine = run(build(network, flows, "mrc", fabric, params=params))
+    leaf = int(network.port_node[network.port_peer[network.node_first_port[0]]])
+    uplinks = int(network.node_first_port[leaf]) + 8 + np.arange(8)
+    sent = engine.link_counters().sent_packets.reshape(-1, fabric.n_link_classes)
+    assert sent[uplinks, 1].tolist() == [64] * 8
