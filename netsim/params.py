@@ -488,6 +488,16 @@ def _job(value: object) -> str | dict[str, Any]:
     return dict(value)
 
 
+def _jobs(value: object) -> dict[str, Any]:
+    """Return tables of traffic by name; the experiment's resolver finds the patterns themselves."""
+    hint = "write [traffic.jobs.NAME] with kind, hosts and the parameters of that pattern"
+    if not isinstance(value, Mapping) or not value:
+        raise InputError(f"{written(value)} is not a table of jobs", hint=hint, code="wrong_type")
+    for name, table in value.items():
+        require_table(table, name, hint)
+    return dict(value)
+
+
 def _sizes(value: object) -> Sizes:
     """Return a distribution as a plugin receives it."""
     if isinstance(value, str):
@@ -533,6 +543,21 @@ def is_pair(item: object) -> bool:
     )
 
 
+def chosen(of: str, example: str, *kinds: type, counts: bool = True) -> Unit:
+    """Return the unit of a number of things, if `counts`, or a list of their names."""
+
+    def read(value: Any) -> Any:
+        if counts and isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        items = value if isinstance(value, list | tuple) else [value]
+        for item in items:
+            if isinstance(item, bool) or not isinstance(item, kinds):
+                raise InputError(f"{written(item)} does not name {of}", hint=example)
+        return tuple(items)
+
+    return Unit(of, read, lambda value: list(value) if isinstance(value, tuple) else value)
+
+
 UNITS: dict[str, Unit] = {
     unit.name: unit
     for unit in (
@@ -549,6 +574,7 @@ UNITS: dict[str, Unit] = {
         Unit("sizes", _sizes, _written_sizes, '"2MB"'),
         Unit("topology", _topology, example='"fat_tree"'),
         Unit("job", _job, example='"gpt3_175b"'),
+        Unit("jobs", _jobs),
         Unit("queue", parse_port_size, format_port_size, '"35pkt"', in_packets=True),
         Unit("buffer", parse_queue, format_bytes, '"12MB"', in_packets=True),
     )
@@ -566,7 +592,7 @@ def _nonblank(value: object) -> str:
 
 NONBLANK = Unit("text", _nonblank)  # text that says something
 
-UNITS_OF_ONE = ("queue", "buffer", "file", "sizes", "topology", "job")
+UNITS_OF_ONE = ("queue", "buffer", "file", "sizes", "topology", "job", "jobs")
 """Units of parameters that cannot have a value per part."""
 
 FRACTION = Param("fraction", "fraction", REQUIRED, "a probability")

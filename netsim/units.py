@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 from netsim.errors import InputError, printable
 from netsim.frozen import frozen
@@ -280,6 +281,15 @@ def _rounded(value: float, digits: int) -> str:
 
 
 LONGEST_SHOWN = 80  # most characters of a value in a message
+
+
+_RANGE = re.compile(r"\s*([0-9]{1,18})\s*\.\.\s*([0-9]{1,18})\s*", re.ASCII)
+
+
+def parse_range(text: Any) -> tuple[int, int] | None:
+    """Return both ends of a range such as "0..7"; None for anything else."""
+    match = _RANGE.fullmatch(text) if isinstance(text, str) else None
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def written(value: object) -> str:

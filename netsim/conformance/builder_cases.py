@@ -22,13 +22,13 @@ from netsim.conformance.handler_monitor import explain
 from netsim.conformance.networks import everybody
 from netsim.conformance.testbed import PROBE, Settings, Testbed
 from netsim.errors import InputError
-from netsim.experiment.scenario import traffic_rng
 from netsim.frozen import frozen
 from netsim.limits import CLASSES
 from netsim.model.builder import topology_use
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
+from netsim.model.traffic import traffic_rng
 from netsim.model.workload import Workload
 from netsim.plugins.registry import Plugin, PluginSpec
 

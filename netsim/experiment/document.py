@@ -35,11 +35,13 @@ _LIST = re.compile(rf"\[(?:{_ITEM.pattern})+\]", re.VERBOSE)
 def category(key: str) -> str:
     """Return the kind of plugin of a section: "transport" for "flow_classes.wan.transport".
 
-    Tables within [topology], such as [topology.plane], are topologies too. The key
-    "fabric.queue_discipline" is of a queue discipline.
+    Tables within [topology], such as [topology.plane], are topologies too, and the jobs of a
+    traffic pattern are traffic. The key "fabric.queue_discipline" is of a queue discipline.
     """
     if key.startswith("topology."):
         return "topology"
+    if ".traffic.jobs." in f".{key}":
+        return "traffic"
     return FABRIC_PLUGINS.get(key.removeprefix("fabric."), key.rpartition(".")[2])
 
 

@@ -44,6 +44,7 @@ from netsim.model.checks import HORIZON
 from netsim.model.fabric import Fabric, PacketFormat
 from netsim.params import as_table, keys_of, read_table, read_tables, resolve_params
 from netsim.plugins import registry
+from netsim.plugins.declarations import OF_JOBS
 from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.units import format_time, written
 
@@ -479,16 +480,22 @@ class PluginResolver:
                 params[param.name] = self._file(key, value, param.unit)
             elif param.unit == "topology" and value is not None:
                 params[param.name] = self._part(key, value)
+            elif param.unit == "jobs":
+                params[param.name] = {
+                    name: self._part(f"{key}.{name}", table) for name, table in value.items()
+                }
         return PluginSpec(plugin, params, preset)
 
     def _part(self, key: str, table: Tree) -> PluginSpec:
-        """Return the nested topology that a parameter names."""
+        """Return the topology or the job that a table in a plugin's table names."""
         kind = table.get("kind")
         if not isinstance(kind, str):
             return _no_kind(key, kind)
         plugin = self.find(key, kind)
         if plugin is None:
             raise CombinedInputError([])  # already noted
+        if category(key) == "traffic":
+            plugin = replace(plugin, params=(*plugin.params, *OF_JOBS))
         return self._checked(key, plugin, table)
 
     def _file(self, key: str, name: str, unit: str) -> str:
@@ -527,9 +534,13 @@ class PluginResolver:
         for param in use.plugin.params:
             value = use.params[param.name]
             written_value = table.get(param.name)
+            inner = written_value if isinstance(written_value, dict) else {}
             if isinstance(value, PluginSpec):
-                inner = written_value if isinstance(written_value, dict) else {}
                 described[param.name] = self.describe(value, inner)
+            elif param.unit == "jobs":
+                described[param.name] = {
+                    name: self.describe(use, inner[name]) for name, use in value.items()
+                }
             elif (
                 param.unit == "file"
                 and isinstance(written_value, str)

@@ -12,7 +12,7 @@ thresholds that were published differ more.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -30,10 +30,10 @@ from netsim.experiment.schema import LINK_PATTERN, FlowClass, OutputsSection, Po
 from netsim.frozen import frozen
 from netsim.limits import CLASSES, TIMEOUT_PS, slowest_rate_bps
 from netsim.model import checks
-from netsim.model.arithmetic import PURPOSE_START
 from netsim.model.builder import built, with_tables
 from netsim.model.checks import check_symmetric
 from netsim.model.circuit_times import check_control, check_phases, check_rules
+from netsim.model.columns import numbers_of
 from netsim.model.deadlock import Cycle, pfc_text, waiting_cycle
 from netsim.model.demand import demand_of
 from netsim.model.fabric import (
@@ -56,6 +56,7 @@ from netsim.model.patterns import PATTERN_PARAMS, PATTERNS, UNIFORM, Destination
 from netsim.model.port_pairs import PortPairs, pairs_used
 from netsim.model.relays import PARAM, RelaySegments, relayed, striped
 from netsim.model.sampling import Sampling
+from netsim.model.traffic import TRAFFIC_STREAM, traffic_rng, workload_of
 from netsim.model.workload import TaskTable, Workload
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec, call, legs_of
@@ -66,7 +67,6 @@ from netsim.units import (
     format_rate,
     format_time,
     parse_port_size,
-    shortened,
     written,
 )
 
@@ -123,7 +123,6 @@ ENGINE_FIELDS = {"tx": ("sent_packets", "retransmits"), "rx": ("received_bytes",
 """State that the engine keeps for every transport."""
 
 _PORT = re.compile("[0-9]{1,10}")
-_RANGE = re.compile(r"\s*([0-9]{1,10})\s*\.\.\s*([0-9]{1,10})\s*", re.ASCII)
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Chosen = int | tuple[Any, ...]
@@ -210,20 +209,10 @@ def _no_match(key: str, text: str, names: list[str], network: Network) -> InputE
 def _flows(chosen: Chosen, n_flows: int) -> Numbers:
     if isinstance(chosen, int):
         return _spread(chosen, np.arange(n_flows))
-    found: set[int] = set()
-    for item in chosen:
-        match = _RANGE.fullmatch(item) if isinstance(item, str) else None
-        if isinstance(item, str) and match is None:
-            hint = 'use numbers and ranges: [0, "5..9"]'
-            message = f"{written(item)} does not name flows"
-            raise InputError(message, key="outputs.flows", hint=hint)
-        first, last = (int(match[1]), int(match[2])) if match else (int(item), int(item))
-        if not 0 <= first <= last < n_flows:
-            message = f"{written(item)} is out of range"
-            hint = f"0 to {n_flows - 1}"
-            raise InputError(message, key="outputs.flows", hint=hint, code="out_of_range")
-        found.update(range(first, last + 1))
-    return np.array(sorted(found), np.int64)
+    try:
+        return np.unique(numbers_of(chosen, n_flows, "flows"))
+    except InputError as error:
+        raise error.at(key="outputs.flows") from None
 
 
 def _field(name: str, transports: Iterable[ModuleType]) -> str:
@@ -255,7 +244,6 @@ def _field(name: str, transports: Iterable[ModuleType]) -> str:
 T = TypeVar("T")
 
 SEARCHED_PORTS = 10_000  # most ports of a network searched for a routing algorithm's deadlocks
-TRAFFIC_STREAM = 0x7261  # separates the random numbers of traffic from other uses of the seed
 
 
 @frozen
@@ -528,7 +516,8 @@ def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:
         if one.traffic is not None:
             uses.append((number, f"flow_classes.{one.name}.traffic", one.traffic))
     loads = [
-        _workload(use, network, context, TRAFFIC_STREAM + number, key) for number, key, use in uses
+        workload_of(use, network, context, TRAFFIC_STREAM + number, key)
+        for number, key, use in uses
     ]
     class_of_flow = np.repeat(
         np.array([number for number, _, _ in uses]), [len(one.flows) for one in loads]
@@ -637,57 +626,6 @@ def _located(error: InputError, point: Point) -> InputError:
         if axis in point.axes:
             error = error.with_suffix(f"with {axis} {written(point.axes[axis])}")
     return error.at(file=point.file)
-
-
-def traffic_rng(seed: int, stream: int = TRAFFIC_STREAM, *purpose: int) -> np.random.Generator:
-    """Return the random numbers of a traffic pattern."""
-    return np.random.Generator(np.random.Philox([seed, stream, *purpose]))
-
-
-def _workload(
-    traffic: PluginSpec, network: Network, context: TrafficContext, stream: int, key: str
-) -> Workload:
-    rng = traffic_rng(context.seed, stream)
-    kinds: tuple[type[Any], ...] = FlowTable, Workload
-    made = _call_checked(traffic, "flows", kinds, traffic.params, network, rng, context)
-    load = made if isinstance(made, Workload) else Workload(made)
-    name = key.removeprefix("flow_classes.").removesuffix(".traffic")
-    load = replace(load, parts=tuple(part.named(name) for part in load.parts))
-    load = load.with_program(traffic, network.n_hosts)
-    units = network.reduction
-    load.validate(network.n_hosts if units is None else units.network.n_hosts)
-    _delay_starts(load, traffic.params, traffic_rng(context.seed, stream, PURPOSE_START), key)
-    assert context.n_traffic_classes is not None
-    checks.check_classes(load.flows, context.n_traffic_classes, key)
-    return load
-
-
-def _delay_starts(
-    load: Workload, params: Mapping[str, Any], rng: np.random.Generator, key: str
-) -> None:
-    """Delay flows that start at a time by `start` and a part of `start_jitter`."""
-    start_ps, jitter_ps = params["start"], params["start_jitter"]
-    if not (start_ps or jitter_ps):
-        return
-    if load.tasks is not None or load.program is not None:
-        name = "start" if start_ps else "start_jitter"
-        message = "its flows start when a task or the program says so"
-        raise InputError(message, key=f"{key}.{name}", hint="remove it", code="no_effect")
-    flows = load.flows
-    after = flows.after_ptr
-    free = np.ones(len(flows), bool) if after is None else np.diff(after) == 0
-    drawn_ps = rng.integers(0, max(1, jitter_ps), len(flows))
-    flows.start_ps = flows.start_ps + free * (start_ps + drawn_ps)
-
-
-def _call_checked(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *args: Any) -> T:
-    """Return the result of a plugin's function; InputError with its file if it has another type."""
-    made = call(use, function, *args)
-    if not isinstance(made, kinds):
-        message = f"{function}() returned {shortened(repr(made))}"
-        wanted = " or a ".join(kind.__name__ for kind in kinds)
-        raise InputError(message, file=str(use.plugin.path), hint=f"it must return a {wanted}")
-    return made
 
 
 def _check_transports(point: Point) -> None:

@@ -25,6 +25,7 @@ from netsim.params import (
     REQUIRED,
     Unit,
     as_table,
+    chosen,
     key,
     keys_of,
     read_number,
@@ -78,21 +79,6 @@ def _write_delays(value: tuple[tuple[str, int], ...]) -> Any:
     return times["*"] if list(times) == ["*"] else times
 
 
-def _chosen(of: str, example: str, *kinds: type, counts: bool = True) -> Unit:
-    """Return the unit of a number of things, if `counts`, or a list of their names."""
-
-    def read(value: Any) -> Any:
-        if counts and isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return value
-        items = value if isinstance(value, list | tuple) else [value]
-        for item in items:
-            if isinstance(item, bool) or not isinstance(item, kinds):
-                raise InputError(f"{written(item)} does not name {of}", hint=example)
-        return tuple(items)
-
-    return Unit(of, read, lambda value: list(value) if isinstance(value, tuple) else value)
-
-
 NAME = _checked(
     "text",
     lambda value: (
@@ -118,10 +104,10 @@ KINDS = _checked(
 DELAY = _time_or("never", NEVER)
 DELAYS = Unit("time", _read_delays, _write_delays)
 INTERVAL = _time_or("auto", "auto")
-PORTS = _chosen("ports", 'such as ["leaf0:*", "leaf0 -> spine*"], or a number', str)
-HOSTS = _chosen("hosts", 'such as ["h3", "h1*"], or a number', str)
-FLOWS = _chosen("flows", 'such as [0, "5..9"], or a number', int, str)
-FIELDS = _chosen("fields", 'such as ["cwnd", "rate"]', str, counts=False)
+PORTS = chosen("ports", 'such as ["leaf0:*", "leaf0 -> spine*"], or a number', str)
+HOSTS = chosen("hosts", 'such as ["h3", "h1*"], or a number', str)
+FLOWS = chosen("flows", 'such as [0, "5..9"], or a number', int, str)
+FIELDS = chosen("fields", 'such as ["cwnd", "rate"]', str, counts=False)
 
 
 def _plugin(example: str) -> Unit:
@@ -576,5 +562,6 @@ class Point:
     def uses(self) -> tuple[PluginSpec, ...]:
         """All plugins of the run."""
         more = [use for c in self.classes for use in (c.transport, c.traffic) if use is not None]
-        topology = (self.topology, *self.topology.parts)
-        return (*topology, self.transport, self.traffic, *more, *self.fabric.plugins.values())
+        own = (self.topology, self.transport, self.traffic, *more)
+        each = [part for use in own for part in (use, *use.parts)]
+        return (*each, *self.fabric.plugins.values())

@@ -10,7 +10,6 @@ in file order, the first axis outermost, but the seed always innermost.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
@@ -30,15 +29,13 @@ from netsim.experiment.schema import COUNT_FIELDS
 from netsim.frozen import frozen
 from netsim.plugins import registry
 from netsim.plugins.registry import Plugin
-from netsim.units import written
+from netsim.units import parse_range, written
 
 MAX_POINTS = 10_000
 SWEPT_SECTIONS = (*PLUGIN_SECTIONS, "packets", "fabric", "faults", "routing", "stop", "measure")
 
 Finder = Callable[[str, str], "Plugin | None"]
 """(section, kind as written) -> the plugin, or None if there is none."""
-
-_RANGE = re.compile(r"\s*([0-9]{1,18})\s*\.\.\s*([0-9]{1,18})\s*", re.ASCII)
 
 
 @frozen
@@ -159,6 +156,8 @@ def _parameter(
         return [Variant(value)]
     if param.unit == "topology" and isinstance(value, (dict, list)):
         return _plugin(key, value, find)
+    if param.unit == "jobs" and isinstance(value, dict):
+        return _tables(value, [_plugin(f"{key}.{one}", value[one], find) for one in value])
     if param.unit == "job" and isinstance(value, dict):
         return [Variant(value)]  # lists in it belong to the job
     is_count = param.unit == "count"
@@ -275,10 +274,10 @@ def _values(key: str, value: Any, *, is_count: bool) -> list[Variant]:
 
 def _range(key: str, value: str) -> Any:
     """Return the integers of "1..10", inclusive; other texts unchanged."""
-    match = _RANGE.fullmatch(value)
-    if match is None:
+    ends = parse_range(value)
+    if ends is None:
         return value
-    first, last = int(match[1]), int(match[2])
+    first, last = ends
     if first > last:
         hint = f'write "{last}..{first}"'
         raise InputError(f'range "{value}" is empty', key=key, hint=hint, code="out_of_range")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
+from netsim.units import parse_range, written
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -117,6 +118,22 @@ def rows_of(first: Ints, counts: Ints | int) -> Ints:
     begin = np.cumsum(counts) - counts
     rows: Ints = np.repeat(first - begin, counts) + np.arange(int(counts.sum()))
     return rows
+
+
+def numbers_of(items: Iterable[int | str], n: int, of: str) -> Ints:
+    """Return the numbers that a list names, such as [0, "5..9"], in its order. Raises InputError,
+    without a key, unless all are in 0..n-1; `of` says what they count."""
+    found = [np.zeros(0, np.int64)]
+    for item in items:
+        ends = (item, item) if isinstance(item, int) else parse_range(item)
+        if ends is None:
+            hint = 'use numbers and ranges: [0, "5..9"]'
+            raise InputError(f"{written(item)} does not name {of}", hint=hint)
+        if not 0 <= ends[0] <= ends[1] < n:
+            hint = f"0 to {n - 1}"
+            raise InputError(f"{written(item)} is out of range", hint=hint, code="out_of_range")
+        found.append(np.arange(ends[0], ends[1] + 1))
+    return np.concatenate(found)
 
 
 def ranks_within(counts: Ints) -> Ints:

@@ -191,6 +191,11 @@ class FlowTable:
         here: Flags = np.bincount(away, minlength=len(self))[waiter] == 0
         return here
 
+    def starts_at_time(self) -> Flags:
+        """Return bool[n], whether a flow waits for no other."""
+        waits = self.after_ptr is not None and np.diff(self.after_ptr) > 0
+        return np.broadcast_to(~np.asarray(waits), len(self)).copy()
+
     def need_no_answers(self, which: ArrayLike) -> None:
         """Set which flows (bool[n]) have transports that send nothing back."""
         which = np.asarray(which, bool)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.model.circuits import CABLE_COLUMNS, NONE, Circuits
-from netsim.model.columns import Flags, Ints, offsets
+from netsim.model.columns import Flags, Ints, offsets, rows_of
 from netsim.model.relays import RelayRule
 from netsim.model.routing import (
     COUNT_BITS,
@@ -205,6 +205,57 @@ class Network:
         found = np.ones(self.first_group.size - 1, bool)
         found[self.port_network[~up]] = False
         return found
+
+    def of_hosts(self, hosts: Ints) -> Network:
+        """Return the network for a job on some hosts, int64[k]: they are hosts 0..k-1 in this
+        order, and no other hosts exist. Switches, their ports and routes are the same.
+
+        Traffic patterns may use it; it cannot be simulated, as ports of other hosts lead nowhere.
+        It is without circuits and shape. Raises InputError if peers relay messages and the hosts
+        are not whole racks.
+        """
+        k, n_tables, end = hosts.size, self.n_tables, self.n_host_ports
+        if np.array_equal(hosts, np.arange(self.n_hosts)):
+            return self
+        counts = np.diff(self.node_first_port)
+        own = rows_of(self.node_first_port[hosts], counts[hosts])
+        kept = np.concatenate([own, np.arange(end, self.n_ports)])
+        counts = np.concatenate([counts[hosts], counts[self.n_hosts :]])
+        new_of = np.full(self.n_ports, -1, np.int32)
+        new_of[kept] = np.arange(kept.size)
+        peer = new_of[self.port_peer[kept]]
+        host_group, host_port = (
+            column.reshape(n_tables, end)[:, own].reshape(-1)
+            for column in (self.host_group, self.host_port)
+        )
+        reduction = self.reduction
+        if reduction is not None:
+            units = np.arange(self.n_hosts, reduction.network.n_hosts)
+            made = reduction.network.of_hosts(np.concatenate([hosts, units]))
+            reduction = Reduction(made, reduction.unit[hosts] - self.n_hosts + k)
+        weight, dimension = self.port_weight, self.port_dimension
+        return replace(
+            self,
+            n_hosts=k,
+            n_nodes=k + self.n_switches,
+            node_first_port=offsets(counts),
+            port_node=np.repeat(np.arange(counts.size, dtype=np.int32), counts),
+            port_peer=np.where(peer < 0, new_of[kept], peer),
+            port_rate_bps=self.port_rate_bps[kept],
+            port_delay_ps=self.port_delay_ps[kept],
+            tier=np.concatenate([self.tier[hosts], self.tier[self.n_hosts :]]),
+            port_nic=self.port_nic[own],
+            port_network=self.port_network[own],
+            host_group=host_group,
+            host_port=host_port,
+            port_weight=None if weight is None else weight[kept],
+            port_dimension=None if dimension is None else dimension[kept],
+            time_slots=None,
+            circuits=None,
+            relays=None if self.relays is None else self.relays.of_hosts(hosts),
+            reduction=reduction,
+            shape=(),
+        )
 
     @property
     def n_links(self) -> int:

@@ -55,6 +55,16 @@ class RelayRule:
         peer = src - src_rank + dst_rank if self.at == SOURCE else dst - dst_rank + src_rank
         return np.where(apart, peer, -1)
 
+    def of_hosts(self, hosts: Ints) -> RelayRule:
+        """Return the rule for a job on these hosts (`Network.of_hosts`)."""
+        inside = hosts[hosts < (hosts.max() + 1 if self.hosts is None else self.hosts)]
+        whole = inside[: inside.size // self.rack * self.rack].reshape(-1, self.rack)
+        in_order = (whole == whole[:, :1] // self.rack * self.rack + np.arange(self.rack)).all()
+        if whole.size != inside.size or not in_order or (hosts[: inside.size] != inside).any():
+            message = f"{hosts.size} hosts are not whole racks of {self.rack}, whose peers relay"
+            raise InputError(message, hint=f"a multiple of {self.rack}, or whole racks in order")
+        return replace(self, hosts=int(inside.size))
+
 
 @frozen(eq=False)
 class RelaySegments:

@@ -8,6 +8,7 @@ defines exactly what both do, `netsim/program.py` what files of programs contain
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import field, replace
 from types import ModuleType
 from typing import Any, Self, TypeVar
@@ -240,6 +241,24 @@ def join_tasks(parts: Sequence[tuple[TaskTable, int]]) -> TaskTable:
     return joined
 
 
+START = "start"  # label of the tasks that others wait for until their workload's start
+
+
+def _delayed(tasks: TaskTable, start_ps: int) -> TaskTable:
+    """Return the tasks, followed by one of `start_ps` at each host that tasks without dependencies
+    wait for."""
+    first, then = tasks.edges()
+    waits = tasks.kind == RECEIVE
+    waits[then] = True
+    waits[tasks.stream_edges()[1]] = True
+    roots = np.flatnonzero(~waits)
+    hosts, at = np.unique(tasks.host[roots], return_inverse=True)
+    starts = TaskTable(np.full(hosts.size, COMPUTE), hosts, start_ps, label=[START] * hosts.size)
+    joined = join_tasks([(tasks, 0), (starts, 0)])
+    joined.wait_for_pairs(np.concatenate([first, len(tasks) + at]), np.concatenate([then, roots]))
+    return joined
+
+
 # --- programs -------------------------------------------------------------------------------------
 
 HANDLER_NAMES = ("on_begin", "on_task", "on_timer")
@@ -351,7 +370,15 @@ class WorkloadPart:
         return self
 
     def named(self, name: str) -> Self:  # noqa: ARG002
-        """Return this part as that of the traffic `name`: "traffic", or a flow class."""
+        """Return this part as that of the traffic `name`: "traffic", a flow class, or a job."""
+        return self
+
+    def at_hosts(self, hosts: Ints) -> Self:  # noqa: ARG002
+        """Return this part with `hosts[h]` instead of host h."""
+        return self
+
+    def delayed(self, start_ps: int) -> Self:  # noqa: ARG002
+        """Return this part of a workload that starts later (`Workload.delayed`)."""
         return self
 
     def advice(self, budget_s: float, seconds: float) -> str | None:  # noqa: ARG002
@@ -411,6 +438,29 @@ class Workload:
         others = (one for one in self.parts if type(one) is not type(part))
         return replace(self, parts=(*others, part))
 
+    def at_hosts(self, hosts: Ints) -> Workload:
+        """Return the workload with `hosts[h]` instead of host h. Programs are not moved."""
+        flows, tasks = copy(self.flows), copy(self.tasks)
+        flows.src, flows.dst = (hosts[end].astype(np.int32) for end in (flows.src, flows.dst))
+        if tasks is not None:
+            tasks.host = hosts[tasks.host].astype(np.int32)
+        parts = tuple(part.at_hosts(hosts) for part in self.parts)
+        return replace(self, flows=flows, tasks=tasks, parts=parts)
+
+    def delayed(self, start_ps: int) -> Workload:
+        """Return the workload with a later start: flows that start at a time start later, and tasks
+        that wait for nothing wait for a task at their host that takes `start_ps`."""
+        if not start_ps:
+            return self
+        flows, tasks = copy(self.flows), self.tasks
+        timed = flows.starts_at_time()
+        if tasks is not None:
+            timed &= tasks.of_flows(SEND, len(flows)) < 0
+            tasks = _delayed(tasks, start_ps)
+        flows.start_ps = flows.start_ps + timed * start_ps
+        parts = tuple(part.delayed(start_ps) for part in self.parts)
+        return replace(self, flows=flows, tasks=tasks, parts=parts)
+
     @property
     def has_tasks(self) -> bool:
         """Whether it has tasks, or flows that wait for deliveries at their own source."""
@@ -447,15 +497,17 @@ class Workload:
     def join(loads: Sequence[Workload]) -> Workload:
         """Join workloads, in order. Flows, tasks and streams of a workload remain independent of
         the others'. Raises InputError if several are programs."""
-        flows = FlowTable.join([load.flows for load in loads])
-        notes = tuple(dict.fromkeys(note for load in loads for note in load.notes))
-        if all(load.tasks is None for load in loads):
-            return Workload(flows, notes=notes)
         if len(loads) == 1:
             return loads[0]
+        flows = FlowTable.join([load.flows for load in loads])
+        notes = tuple(dict.fromkeys(note for load in loads for note in load.notes))
         first_flow = np.cumsum([0, *(len(load.flows) for load in loads)])
-        parts = [(load.tasks, int(at)) for load, at in zip(loads, first_flow, strict=False)]
-        tasks = join_tasks([(one, at) for one, at in parts if one is not None])
+        parts = [
+            (load.tasks, int(at))
+            for load, at in zip(loads, first_flow, strict=False)
+            if load.tasks is not None
+        ]
+        tasks = join_tasks(parts) if parts else None
         first_task = np.cumsum([0, *(len(load.tasks or ()) for load in loads)]).tolist()
         programs = [
             replace(load.program, first_task=at)

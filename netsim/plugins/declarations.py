@@ -9,12 +9,12 @@ from typing import Any
 
 from netsim.errors import InputError, did_you_mean
 from netsim.limits import CLASSES
-from netsim.params import Param, resolve_params
+from netsim.params import REQUIRED, Param, chosen, resolve_params
 
 RESERVED_PARAMETERS = ("kind",)
 
 OF_ALL_TRAFFIC = (
-    Param("start", "time", "0s", "added to the start of each flow that starts at a time"),
+    Param("start", "time", "0s", "start of the traffic, added to its own start times"),
     Param(
         "start_jitter",
         "time",
@@ -24,6 +24,17 @@ OF_ALL_TRAFFIC = (
     ),
 )
 """Parameters that every traffic pattern has."""
+
+OF_JOBS = (
+    Param(
+        "hosts",
+        chosen("hosts", 'a number, or a list such as [0, "4..7"]', int, str),
+        REQUIRED,
+        "hosts of the job: a number, or a list of hosts in the order of ranks",
+        minimum=1,
+    ),
+)
+"""Parameters that a traffic pattern has besides, where it is a job of others."""
 
 QUEUE_UNITS = (
     *("time", "bytes", "queue", "buffer", "rate"),
@@ -59,6 +70,7 @@ def read_params(module: ModuleType, kind: str, file: str) -> tuple[Param, ...]:
         raise InputError(f"{declared!r} must be a list of Param", file=file, key="PARAMS")
     of_all = OF_ALL_TRAFFIC if kind == "traffic" else ()
     reserved = (*RESERVED_PARAMETERS, *(param.name for param in of_all))
+    reserved += tuple(param.name for param in OF_JOBS if kind == "traffic")
     params: list[Param] = []
     for index, param in enumerate(declared):
         if not isinstance(param, Param):

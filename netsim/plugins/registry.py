@@ -82,7 +82,9 @@ class PluginSpec:
     @property
     def parts(self) -> tuple[PluginSpec, ...]:
         """The plugins that its parameters name, and those that these name."""
-        own = [value for value in self.params.values() if isinstance(value, PluginSpec)]
+        values = self.params.values()
+        jobs = (use for value in values if isinstance(value, dict) for use in value.values())
+        own = [value for value in (*values, *jobs) if isinstance(value, PluginSpec)]
         return tuple(use for one in own for use in (one, *one.parts))
 
 

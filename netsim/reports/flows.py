@@ -48,6 +48,7 @@ FLOWS = TableSpec.of(
     window_bytes*     B        payload delivered in the window of [measure]
     flow_kind*        -        kind of the flow, such as tp or pp; empty if the traffic names none
     flow_class*       -        name of the flow class, or empty
+    job*              -        name of the job of traffic `jobs`, or empty
     traffic_class     index    traffic class of the data, 0 is the highest
     routing_table*    -        routing table of the data, if the network has several
     label*            -        name of the flow in the traffic

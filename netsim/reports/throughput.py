@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from netsim.common.terminal import time_text
 from netsim.engine.state_views import Readings, packets_of
-from netsim.experiment.scenario import traffic_rng
 from netsim.model.columns import Floats, Ints
 from netsim.model.fabric import packet_counts
 from netsim.model.paths import pattern_saturation
 from netsim.model.patterns import destinations
+from netsim.model.traffic import traffic_rng
 from netsim.plugins.registry import legs_of
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.comparison import margin_95

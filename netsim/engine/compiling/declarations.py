@@ -395,7 +395,7 @@ class Program:
     handlers: Mapping[str, FunctionType]
 
 
-NO_NUMBERS = ("text", "file", "sizes", "topology", "job")
+NO_NUMBERS = ("text", "file", "sizes", "topology", "job", "jobs")
 BROKEN_NUMBERS = ("fraction", "ratio")
 """Units of parameters that handlers do not see, and of those that are float64."""
 

@@ -3,7 +3,8 @@
 A rank computes, sends, receives, and takes part in collectives. Each of these is an operation per
 rank, with a first and a last task at the rank's host, which may be the same.
 
-A step ends when its last operation ends, and begins when the previous step ends (the first at 0).
+A step ends when its last operation ends, and begins when the previous step ends (the first at the
+job's start).
 Within it a rank computes, in any stream, or is idle. An idle interval ends when a compute of the
 rank begins, or with its last operation of the step; the rest of the step is bubble. An idle
 interval is divided along the chain of dependencies at this rank that ends with it, into the classes
@@ -76,12 +77,13 @@ class JobSteps:
 
 
 class JobRows(NamedTuple):
-    """A job in a table: its name, its number of rows, which follow the previous job's, its steps.
-    The name is "traffic", or that of its flow class."""
+    """A job in a table: its name, its number of rows, which follow the previous job's, its steps,
+    and the start of the first one. The name is "traffic", or that of its flow class or job."""
 
     name: str
     n: int
     steps: JobSteps | None
+    start_ps: int = 0
 
 
 @frozen(eq=False)
@@ -106,8 +108,9 @@ class OperationTable(WorkloadPart):
     end_task: NDArray[np.int64]
     label: Sequence[str] | None = None  # one text per operation, or None
     steps: JobSteps | None = None  # the steps of the operations, or None
-    # title, joined: its name if it is a single job; else the jobs that it consists of
-    title: str = "traffic"
+    # title, start_ps, joined: its name and start if it is a single job; else its jobs
+    title: str = ""
+    start_ps: int = 0
     joined: tuple[JobRows, ...] = ()
 
     def __len__(self) -> int:
@@ -115,7 +118,8 @@ class OperationTable(WorkloadPart):
 
     @property
     def jobs(self) -> tuple[JobRows, ...]:
-        return self.joined or (JobRows(self.title, len(self), self.steps),)
+        own = JobRows(self.title or "traffic", len(self), self.steps, self.start_ps)
+        return self.joined or (own,)
 
     def advice(self, budget_s: float, seconds: float) -> str | None:
         """Return the advice of a single job."""
@@ -123,7 +127,14 @@ class OperationTable(WorkloadPart):
         return None if advice is None else advice(budget_s, seconds)
 
     def named(self, name: str) -> OperationTable:
-        return replace(self, title=name)
+        return self if self.title else replace(self, title=name)
+
+    def at_hosts(self, hosts: Ints) -> OperationTable:
+        return replace(self, host=hosts[self.host].astype(np.int32))
+
+    def delayed(self, start_ps: int) -> OperationTable:
+        joined = tuple(job._replace(start_ps=job.start_ps + start_ps) for job in self.joined)
+        return replace(self, start_ps=self.start_ps + start_ps, joined=joined)
 
     def name(self, operation: int) -> str:
         """Return the name for messages, such as "all_reduce tp (gradients) of rank 3"."""
@@ -205,15 +216,16 @@ class MeasuredStep:
     exposed_ps: Ints
 
 
-def step_times(table: Table) -> list[MeasuredStep]:
-    """Return the complete steps of a table of operations, in order."""
+def step_times(table: Table, start_ps: int = 0) -> list[MeasuredStep]:
+    """Return the complete steps of a table of operations, in order; the first begins at
+    `start_ps`."""
     found: list[MeasuredStep] = []
     chains = _Chains(table)
     for step in range(int(table["step"].max(initial=-1)) + 1):
         its = table["end_ps"][table["step"] == step]
         if not its.size or its.min() < 0:
             break
-        begin = found[-1].end_ps if found else 0
+        begin = found[-1].end_ps if found else start_ps
         found.append(chains.step(step, begin, int(its.max())))
     return found
 
@@ -578,7 +590,7 @@ def job_metrics(table: Table, job: JobRows, network: Network) -> dict[str, Any]:
     ("mfu_base"); and the bandwidths of messages and collectives ("collectives").
     """
     steps = job.steps
-    found = step_times(with_networks(table, network, steps))
+    found = step_times(with_networks(table, network, steps), job.start_ps)
     entries = [step_entry(one, steps) for one in found]
     metrics: dict[str, Any] = {"name": job.name, "steps": entries, "step_ps": None, "mfu": None}
     if entries:
