@@ -526,13 +526,15 @@ def _axis(results: Sequence[Result], written: str) -> str:
 
 def _columns(result: Result) -> dict[str, float | None]:
     """Return every number of a result by name: "fct_p99", "drops", "ttft_p99_ps". Those of flow
-    classes have a prefix: "wan.fct_p99"."""
+    classes and jobs have a prefix: "wan.fct_p99"."""
     columns = dict(_numbers(result.summary))
     values = {metric.name: metric.of(result.summary) for metric in metrics()}
     columns |= {name: value for name, value in values.items() if isinstance(value, int | float)}
     for one in result.summary.get("flow_classes", []):
         prefix = f"{one['flow_class']}." if one["flow_class"] else "traffic."
         columns |= {prefix + name: number for name, number in _numbers(one)}
+    for one in result.summary.get("placement", []):
+        columns |= {f"{one['job']}.{name}": number for name, number in _numbers(one)}
     return columns
 
 

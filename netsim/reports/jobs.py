@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ ORDER = 12  # after the table of flows
 
 RUN = "traffic.run"  # axis of the jobs that run
 ALL = "all"
+MAX_HOSTS = 24  # most characters of the hosts of a job
 
 
 def report(run: Run) -> dict[str, Any]:
@@ -63,61 +64,78 @@ def _ranges(hosts: Ints) -> str:
     return ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in runs)
 
 
+def _short(hosts: str) -> str:
+    return hosts if len(hosts) <= MAX_HOSTS else f"{hosts[:MAX_HOSTS].rpartition(',')[0]}, ..."
+
+
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
-    if jobs := summary.get("placement"):
-        yield _table(jobs, [], "Jobs on their hosts")
+    if summary.get("placement"):
+        yield _table(told([({}, summary)]), [], "Jobs on their hosts")
+
+
+class Told(NamedTuple):
+    """A job of the point with this index, and its time alone, if it also ran alone."""
+
+    point: int
+    job: Mapping[str, Any]
+    alone_ps: int | None
+
+    @property
+    def slowdown(self) -> float | None:
+        together_ps = self.job["time_ps"]
+        return together_ps / self.alone_ps if together_ps and self.alone_ps else None
+
+
+def told(points: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[Told]:
+    """Return the jobs of points, each its values on axes and its summary. Where some jobs also ran
+    alone, those that ran together."""
+    found, alone = [], {}
+    for k, (axes, summary) in enumerate(points):
+        shared = {axis: str(value) for axis, value in axes.items() if axis != RUN}
+        for job in summary.get("placement", ()):
+            key = (*sorted(shared.items()), job["job"])
+            found.append((k, key, job))
+            if axes.get(RUN) == job["job"]:
+                alone[key] = job["time_ps"]
+    together = [one for one in found if points[one[0]][0].get(RUN) == ALL]
+    return [Told(k, job, alone.get(key)) for k, key, job in (together if alone else found)]
 
 
 def sweep_sections(
     rows: Sequence[Mapping[str, Any]], summaries: Sequence[Mapping[str, Any]], axes: Sequence[str]
 ) -> Iterator[Wide]:
     """Yield the jobs of each point; where some ran alone, those that ran together."""
-    found = [
-        (row, job)
+    points = [
+        ({axis: row.get(axis) for axis in (*axes, "seed")}, one)
         for row, one in zip(rows, summaries, strict=True)
-        for job in one.get("placement", ())
     ]
-    alone = {
-        _key(row, axes, job): job["time_ps"] for row, job in found if row.get(RUN) == job["job"]
-    }
-    if alone:
-        found = [(row, job) for row, job in found if row.get(RUN) == ALL]
-        axes = [axis for axis in axes if axis != RUN]
-    if not found:
+    jobs = told(points)
+    if not jobs:
         return
+    is_alone = any(one.alone_ps is not None for one in jobs)
     columns = [
-        Column(axis.rpartition(".")[2], [str(row.get(axis)) for row, _ in found], left=True)
+        Column(axis.rpartition(".")[2], [str(rows[one.point].get(axis)) for one in jobs], left=True)
         for axis in axes
+        if axis != RUN or not is_alone
     ]
-    times = [alone.get(_key(row, axes, job)) for row, job in found] if alone else []
-    yield _table([job for _, job in found], columns, "Interference between jobs", times)
+    yield _table(jobs, columns, "Jobs, alone and together" if is_alone else "Jobs on their hosts")
 
 
-def _key(row: Mapping[str, Any], axes: Sequence[str], job: Mapping[str, Any]) -> tuple[str, ...]:
-    return (*(str(row.get(axis)) for axis in axes if axis != RUN), job["job"])
-
-
-def _table(
-    jobs: Sequence[Mapping[str, Any]],
-    columns: list[Column],
-    title: str,
-    alone: Sequence[int | None] = (),
-) -> Wide:
+def _table(jobs: Sequence[Told], columns: list[Column], title: str) -> Wide:
+    each = [one.job for one in jobs]
     columns += [
-        Column("job", [job["job"] for job in jobs], left=True),
-        Column("hosts", [str(job["n_hosts"]) for job in jobs], rank=2),
-        Column("", [job["hosts"] for job in jobs], rank=4, left=True),
+        Column("job", [job["job"] for job in each], left=True),
+        Column("hosts", [str(job["n_hosts"]) for job in each], rank=2),
+        Column("", [_short(job["hosts"]) for job in each], rank=4, left=True),
     ]
-    starts = [("start", [job["start_ps"] for job in jobs], 1)]
-    times = [("alone", list(alone), 0)] if alone else []
-    times.append(("together" if alone else "time", [job["time_ps"] for job in jobs], 0))
-    columns += time_columns([*(starts if any(starts[0][1]) else []), *times])
-    if alone:
-        longer = [slowdown(job["time_ps"], time) for job, time in zip(jobs, alone, strict=True)]
-        columns.append(Column("slowdown", [number(one) for one in longer]))
-    columns += time_columns([("FCT\np99", [job["fct_ps"]["p99"] for job in jobs], 3)])
+    starts, ends = [job["start_ps"] for job in each], [job["time_ps"] for job in each]
+    times = [("start", starts, 1)] if any(starts) else []
+    alone = [one.alone_ps for one in jobs]
+    is_alone = any(time is not None for time in alone)
+    times += [("alone", alone, 0)] if is_alone else []
+    times += [("together" if is_alone else "time", ends, 0)]
+    columns += time_columns(times)
+    if is_alone:
+        columns.append(Column("slowdown", [number(one.slowdown) for one in jobs]))
+    columns += time_columns([("FCT\np99", [job["fct_ps"]["p99"] for job in each], 3)])
     return Wide(columns, title=title, elsewhere="summary.json has all")
-
-
-def slowdown(together_ps: int | None, alone_ps: int | None) -> float | None:
-    return None if together_ps is None or not alone_ps else together_ps / alone_ps

@@ -17,7 +17,20 @@ if TYPE_CHECKING:
 
     from netsim.results import Result
     from netsim.tracing.why import Explanation
-    from netsim.workloads.tracing.critical_path import CriticalPath
+    from netsim.workloads.tracing.critical_path import CriticalPath, Step
+
+
+class _Step(click.ParamType):
+    """A number of a step, or a tuple of a job and that number."""
+
+    name = "[JOB:]N"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        job, colon, number = str(value).rpartition(":")
+        if not number.isdecimal() or (colon and not job):
+            self.fail(f"{value!r} is not a step, such as 0, or b:0 of job b", param, ctx)
+        return (job, int(number)) if job else int(number)
+
 
 OPTIONS = {
     "critical_path": click.option(
@@ -26,9 +39,7 @@ OPTIONS = {
         help="Show the critical path of the run, and its time by compute, network (idle and "
         "waiting) and software. Simulates nothing.",
     ),
-    "step": click.option(
-        "--step", type=click.IntRange(0), help="With --critical-path: end at this step."
-    ),
+    "step": click.option("--step", type=_Step(), help="With --critical-path: end at this step."),
 }
 WITH = ("from", "experiment-dir")
 
@@ -134,7 +145,7 @@ def _name(row: Mapping[str, Any]) -> str:
 
 OPTION = (
     "step",
-    click.option("--step", type=click.IntRange(0), help="Explain this step of a job."),
+    click.option("--step", type=_Step(), help="Explain this step of a job."),
 )
 
 
@@ -142,7 +153,7 @@ def applies(result: Result) -> bool:
     return result.tasks is not None and "serving" not in result.summary
 
 
-def explain(result: Result, step: int | None, where: Mapping[str, Any]) -> Explanation:
+def explain(result: Result, step: Step | None, where: Mapping[str, Any]) -> Explanation:
     """Explain a step; without one the last step, or all tasks if there are no steps."""
     from netsim.workloads.tracing.critical_path import steps_done
     from netsim.workloads.tracing.why import explain_step

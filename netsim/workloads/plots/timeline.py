@@ -110,8 +110,9 @@ class Timeline:
     """Rows, top to bottom, and their bars.
 
     Attributes:
-        rows: columns `row` (its number), `host`, `rank`, `stream` (of computes) or `kind` (of
-            communication), `name`, `rank_name`, and `title`, with that in the first row of each.
+        rows: columns `row` (its number), `job` (with several), `host`, `rank`, `stream` (of
+            computes) or `kind` (of communication), `name`, `rank_name`, and `title`, with that in
+            the first row of each.
         bars: columns `row`, `start_ps`, `end_ps`, `place` (index into PLACES), `category`,
             `communicates` and `text`; unless merged, also `name`, `number` (of the task or
             operation) and `message` (of a message, else null).
@@ -184,8 +185,10 @@ def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = N
     bars = _operations(_tasks(result.tasks, result.flows) if operations is None else operations)
     if result.iterations is not None:
         bars = pl.concat([_iterations(result), bars.filter("communicates")], how="vertical_relaxed")
-    keys = ["host", "rank", "communicates", "stream", "kind"]
-    rows = bars.select(keys).unique().sort(keys, nulls_last=True).collect()
+    keys = ["job", "host", "rank", "communicates", "stream", "kind"]
+    # The first hosts of all jobs, then their second hosts, and so on.
+    turn = pl.col("host").rank("dense").over("job")
+    rows = bars.select(keys).unique().sort(turn, *keys, nulls_last=True).collect()
     if not len(rows):
         raise InputError("no task is done", file=file)
     ends = result.flows["src"].to_list() + result.flows["dst"].to_list()
@@ -236,6 +239,7 @@ def _operations(table: pl.DataFrame) -> pl.LazyFrame:
     named = pl.when(kind != "").then(kind)
     done = table.lazy().filter(pl.col("end_ps").is_not_null() & (what != "join"))
     return done.select(
+        pl.col("job").cast(pl.String) if "job" in table.columns else pl.lit("").alias("job"),
         "host",
         "rank",
         communicates.alias("communicates"),
@@ -261,6 +265,7 @@ def _iterations(result: Result) -> pl.LazyFrame:
     category = pl.when(prompts & decodes).then(pl.lit("prefill, decode")).otherwise(alone)
     tokens = pl.when(decodes).then("decode_batch").otherwise("prompt_tokens").cast(pl.String)
     return table.lazy().select(
+        pl.lit("").alias("job"),
         "host",
         pl.col("host").alias("rank"),
         pl.lit(False).alias("communicates"),
@@ -305,6 +310,7 @@ def _names(rows: pl.DataFrame, ranks: Ranks | None) -> list[pl.Series]:
             if places[row["rank"]] or (axis in ("pp", "dp") and places[-1])
         ]
         of = rank_name(row["host"], row["rank"], ", ".join(parts))
+        of = f"{row['job']}, {of}" if row["job"] else of
         of_ranks.append(of)
         titles.append(name if of == last else f"{of}  {name}")
         names.append(name)

@@ -10,21 +10,25 @@ import numpy as np
 import polars as pl
 
 from netsim.common.steps import step as tell
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
 from netsim.experiment import Point
 from netsim.experiment.scenario import Scenario
 from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import hand_over_times
-from netsim.model.workload import ACKED, KINDS, SEND, TaskTable
+from netsim.model.workload import ACKED, KINDS, SEND, START, TaskTable
 from netsim.results import Result
 from netsim.tracing.critical_path_search import PathSegment, Times, path_segments
 from netsim.tracing.record import Replay
+from netsim.units import written
 from netsim.workloads.operations.table import WHATS, OperationTable
-from netsim.workloads.reports.job import CRITICAL
+from netsim.workloads.reports.job import CRITICAL, jobs_of
 
 RECEIVE = WHATS.index("receive")  # operation types after this one are collectives
+
+Step = int | tuple[str, int]
+"""A step of the first job, or of a job by its name."""
 
 
 @frozen
@@ -80,7 +84,7 @@ class CriticalPath:
 def critical_path(
     result: Result,
     directory: Path | None = None,
-    step: int | None = None,
+    step: Step | None = None,
     *,
     trust: bool = False,
     replay: Replay | None = None,
@@ -88,9 +92,10 @@ def critical_path(
     """Return the critical path of a result, or of the completed part of an interrupted run.
 
     With `step`, it is the path to the end of the step's last operation, back to the end of the
-    previous step. The experiment gives the dependencies, the result their times; nothing is
-    simulated. `directory` is searched for files that the experiment refers to. Plugins from outside
-    netsim run only with `trust`. `replay` is that of the result, if there is one already.
+    previous step, or the job's start. The experiment gives the dependencies, the result their
+    times; nothing is simulated. `directory` is searched for files that the experiment refers to.
+    Plugins from outside netsim run only with `trust`. `replay` is that of the result, if there is
+    one already.
 
     Raises InputError for programs, which start tasks for reasons that are not recorded, if nothing
     was simulated, if the experiment has changed since, and for an unknown or incomplete step.
@@ -116,22 +121,34 @@ def critical_path(
         one._replace(start_ps=max(one.start_ps, start_ps)) for one in found if one.end_ps > start_ps
     ]
     table = _table(found, scenario, tasks, replay.point)
-    name = result.name if step is None else f"{result.name}, step {step}"
+    name = result.name if step is None else f"{result.name}, {step_name(step)}"
     return CriticalPath(table, name, start_ps, tuple(replay.changes))
 
 
-def steps_done(result: Result) -> int:
+def steps_done(result: Result, job: int = 0) -> int:
     """Return the number of complete steps of a result's job; 0 without a job."""
-    return len(result.summary.get("job", {}).get("steps", ()))
+    jobs = jobs_of(result.summary)
+    return len(jobs[job]["steps"]) if jobs else 0
 
 
-def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) -> tuple[int, int]:
-    """Return the last task of a step, and the end of the previous step, or 0."""
+def step_name(step: Step) -> str:
+    return f"step {step}" if isinstance(step, int) else f"step {step[1]} of {step[0]}"
+
+
+def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: Step) -> tuple[int, int]:
+    """Return the last task of a step, and the end of the previous step, or the job's start."""
     file, table = str(result.path), result.operations
     operations = scenario.load.part(OperationTable)
     if table is None or operations is None:
         raise InputError("the traffic has no steps", file=file, key="--step")
-    done = steps_done(result)
+    jobs, job = operations.jobs, 0
+    if not isinstance(step, int):
+        names = [one.name for one in jobs]
+        if step[0] not in names:
+            hint = did_you_mean(step[0], names)
+            raise InputError(f"unknown job {written(step[0])}", file=file, key="--step", hint=hint)
+        job, step = names.index(step[0]), step[1]
+    done = steps_done(result, job)
     if not 0 <= step < done:
         hint = f"0 to {done - 1}" if done else "no step is complete"
         raise InputError(
@@ -139,11 +156,13 @@ def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: int) ->
         )
     # Chunked messages may end with tasks that are not the traffic's.
     known = pl.Series(operations.end_task < len(tasks))
-    first = pl.col("operation") < operations.jobs[0].n
-    before = table.filter((pl.col("step") == step - 1) & first)
-    its = table.filter((pl.col("step") == step) & known & first)
+    first = sum(one.n for one in jobs[:job])
+    own = pl.col("operation").is_between(first, first + jobs[job].n - 1)
+    before = table.filter((pl.col("step") == step - 1) & own)
+    its = table.filter((pl.col("step") == step) & known & own)
     last = its.sort("end_ps", maintain_order=True)["operation"][-1]
-    return int(operations.end_task[last]), int(before["end_ps"].max() or 0)  # type: ignore[arg-type]
+    start_ps = before["end_ps"].max() or jobs[job].start_ps
+    return int(operations.end_task[last]), int(start_ps)  # type: ignore[arg-type]
 
 
 def _same(result: Result, tasks: TaskTable, flows: FlowTable) -> None:
@@ -209,6 +228,8 @@ def _table(
                     row["segment_type"] = "formula"
                 elif kind in of_messages:
                     row["segment_type"] = "latency"
+        elif computes and tasks.label is not None and tasks.label[one.task] == START:
+            row["segment_type"] = "start"
         numbers = {"task": one.task, "flow": one.flow, "operation": operation, "stream": stream}
         row |= {name: None if value < 0 else value for name, value in numbers.items()}
         rows.append(row | {"kind": kind, "label": _label(one, tasks, flows, send)})

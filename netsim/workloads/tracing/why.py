@@ -21,7 +21,12 @@ from netsim.tracing.record import Replay
 from netsim.tracing.why import ROW, SENTENCES, Explanation, explain_windows, joined
 from netsim.workloads.serving.instance import ANNOUNCED, POOL_READ, POOL_REQUEST, REDUCED, REQUEST
 from netsim.workloads.serving.plan import ServingPlan
-from netsim.workloads.tracing.critical_path import critical_path, recorded_times
+from netsim.workloads.tracing.critical_path import (
+    Step,
+    critical_path,
+    recorded_times,
+    step_name,
+)
 from netsim.workloads.tracing.request_latency import (
     BY_ITERATION,
     GONE,
@@ -92,7 +97,7 @@ SENTENCES_OF_STEPS = SENTENCES | {
 NOTABLE = 1.05  # a task that takes this multiple of the median of its peers is a straggler
 
 
-def explain_step(result: Result, step: int | None, **replaying: Any) -> Explanation:
+def explain_step(result: Result, step: Step | None, **replaying: Any) -> Explanation:
     """Explain the time of a step, or of the whole run without one: what is on its critical path.
 
     The flows on it that waited longest are explained as by `explain_flow`; errors as there and as
@@ -107,7 +112,7 @@ def explain_step(result: Result, step: int | None, **replaying: Any) -> Explanat
         lambda: replay,
     )
     usual_ps = _usual_times(result.tasks, path.segments["task"].drop_nulls())
-    what = "The run" if step is None else f"Step {step}"
+    what = "The run" if step is None else step_name(step).capitalize()
     return Explanation(
         f"{what} of {result.name}",
         path.end_ps - path.start_ps,
