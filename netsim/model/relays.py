@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.model.columns import Ints, ranks_within, rows_of
 from netsim.model.flows import FlowTable
-from netsim.model.workload import JOIN, RECEIVE, SEND, SENT, TaskTable, Workload
+from netsim.model.workload import JOIN, RECEIVE, SEND, SENT, TaskTable, Workload, join_tasks
 
 SOURCE, DESTINATION = AT = ("source", "destination")  # rack of the peer
 
@@ -351,20 +350,12 @@ class TaskAppender:
         return np.arange(self._n - flow.size, self._n)
 
     def joined(self, tasks: TaskTable | None) -> TaskTable:
-        """Return one table of `tasks` and these, without edges."""
+        """Return one table of `tasks` and these, without edges of these."""
         kind, host, flow, duration = (
             np.concatenate(column) for column in zip(*self._parts, strict=True)
         )
         added = TaskTable(kind, host, duration, flow=flow)
-        if tasks is None:
-            return added
-        names = ("kind", "host", "duration_ps", "stream", "flow", "done_when", "deferred")
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(tasks, name), getattr(added, name)]) for name in names
-        }
-        if tasks.label is not None:
-            columns["label"] = [*tasks.label, *[""] * len(added)]
-        return TaskTable(**columns)
+        return added if tasks is None else join_tasks([(tasks, 0), (added, 0)])
 
 
 def _copy(tasks: TaskTable) -> TaskTable:

@@ -126,6 +126,10 @@ def small(rng: random.Random) -> Tree:
             {"kind": "collective", "algorithm": "ring", "size": size, "group_size": 2},
             {"kind": "pipeline_1f1b", "stages": 2, "microbatches": 3, "activations": size},
             {"kind": "training", "job": tiny_job(), "steps": 2},
+            {"kind": "jobs", "placement": "strided", "jobs": {
+                "a": {"kind": "permutation", "size": size, "hosts": [0, 1]},
+                "b": {"kind": "training", "job": tiny_job(), "hosts": 2, "start": "3us"},
+            }},
         ]),
     }  # fmt: skip
 

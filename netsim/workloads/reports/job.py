@@ -48,8 +48,8 @@ OPERATIONS = TableSpec.of(
         (n - 1) / n (reduce_scatter, all_gather, all_to_all, gather, scatter) or 1; comparable to
         link rates
     label*          -      name of the operation in the traffic
-    job*            -      with several jobs, its job (traffic, a flow class, or a job of traffic `jobs`);
-        each counts its ranks from 0
+    job*            -      with several jobs, its job: traffic, a flow class, or one of traffic
+        jobs; each counts its ranks from 0
     """,
     hash_order=4,
 )
