@@ -1,17 +1,24 @@
 """Several jobs on one network (traffic `jobs`): placement, interference, tables and errors."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from engine_runs import US, fat_tree
 from experiment_text import load, messages, text
-from raises_input import raises_input
+from raises_input import fails, mentions, raises_input
 from small_networks import rail_racks
 
 from netsim.experiment.scenario import prepare
+from netsim.html_report import jobs as html_report
+from netsim.html_report.report import Report
 from netsim.model.relays import RelayRule
 from netsim.model.traffic import PLACEMENTS, place_jobs
+from netsim.results import load_result
 from netsim.running.point import simulate
 from netsim.workloads.operations.table import OperationTable
+from netsim.workloads.plots.timeline import View, timeline_of
 
 RING = 'kind = "collective"\nwhat = "all_reduce"\nalgorithm = "ring"\nsize = "64KB"\n'
 PACKET_PS = 332_800  # 4160 bytes at 100 Gbps
@@ -239,3 +246,31 @@ def test_programs_are_no_jobs(tmp_path):
     (point,) = load(tmp_path, experiment(a=program)).points()
     with raises_input("program", "flow_classes", key="traffic.jobs.a.kind"):
         prepare(point)
+
+
+def test_commands_tell_jobs_apart(netsim, tmp_path):
+    jobs = {name: f'{RING}hosts = 3\nstart = "{start}us"' for name, start in (("a", 0), ("b", 4))}
+    content = experiment('placement = "interleaved"\nrun = ["all", "a", "b"]', **jobs)
+    (tmp_path / "two.toml").write_text(f'name = "two"\n{content}')
+    ran = netsim("run", "two.toml")
+    assert ran.exit_code == 0, ran.output
+    together = {one["job"]: one for one in load_result("results/two/run=all").summary["placement"]}
+    mentions(ran.output, "slowdown", "0, 2, 4", "1, 3, 5")
+    told = netsim("why", "results/two/run=all", "--step", "b:0", "--json")
+    found = json.loads(told.stdout)
+    mentions(found["subject"], "step 0 of b")
+    assert found["total_ps"] == together["b"]["time_ps"]
+    # The whole run ends with b, whose start comes first on its path.
+    whole = netsim("trace", "results/two/run=all", "--critical-path", "--json")
+    first = json.loads(whole.stdout)["segments"][0]
+    assert (first["segment_type"], first["end_ps"]) == ("start", 4 * US)
+    fails(netsim("why", "results/two/run=all", "--step", "c:0"), 2, "c", "a, b")
+    fails(netsim("why", "results/two/run=all", "--step", "b:1"), 2, "0 to 0")
+    fails(netsim("why", "results/two/run=all", "--step", "b"), 2, "b:0")
+    drawn = netsim("plot", "results/two", "--x", "run", "--y", "b.time")
+    assert drawn.exit_code == 0, drawn.output
+    timeline = timeline_of([load_result("results/two/run=all")], View())
+    names = timeline.rows["rank_name"].unique(maintain_order=True).to_list()
+    assert names[:3] == ["a, h0", "b, rank 0 (h1)", "a, rank 1 (h2)"]
+    (section,) = html_report.comparison(Report([Path("results/two")]))
+    assert [row[1] for row in section.parts[0]["rows"]] == ["a", "b"]
