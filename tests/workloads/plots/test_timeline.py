@@ -82,7 +82,8 @@ def operations(rows: Any = ROWS) -> dict[str, Any]:
         table[name] = np.where(table[name] < 0, -1, table[name] * US)
     n = len(rows)
     table["operation_type"] = table["operation_type"].astype(str)
-    return {name: table.get(name, np.zeros(n, np.int64)) for name in COLUMNS["operations"]}
+    columns = [name for name in COLUMNS["operations"] if name != "job"]  # a single job
+    return {name: table.get(name, np.zeros(n, np.int64)) for name in columns}
 
 
 @pytest.fixture
