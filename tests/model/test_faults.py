@@ -133,6 +133,10 @@ class TestExperiment:
         assert self.ports(tmp_path, "leaf0 -> spine1") == ["leaf0>spine1"]
         assert self.ports(tmp_path, "h3 -> *") == ["h3>leaf0"]
 
+    def test_port_name_selects_one_of_parallel_cables(self, tmp_path):
+        assert self.ports(tmp_path, "leaf0:1 - h*") == ["h1>leaf0", "leaf0>h1"]
+        assert self.ports(tmp_path, "spine* -> leaf0:4") == ["spine0>leaf0"]
+
     def test_resolved_faults_and_routing_reload_identically(self, tmp_path):
         some = 'node = "spine*"\nrate = "10Gbps"\nmtbf = "1ms"\nmttr = "5us"\nuntil = "2ms"'
         sections = {

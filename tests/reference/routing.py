@@ -234,7 +234,8 @@ class EntropyDigits(Routing):
     """A digit of the entropy for each link crossed."""
 
     def choose(self, came: Arrival, ports: Ports) -> int:
-        weight = self.fabric["digit_planes"] * self.fabric["digit_base"] ** (came.packet.hops - 1)
+        planes: int = self.fabric["digit_planes"]
+        weight: int = planes * self.fabric["digit_base"] ** (came.packet.hops - 1)
         return came.packet.entropy // weight % len(ports)
 
 
@@ -520,8 +521,10 @@ class Dlb(Routing):
         self._load[out.local] += packet.size
 
     def _band(self, port: SwitchPort) -> int:
-        w = max(1, (self.fabric["tick_ps"] << 20) // scaled_ps_per_byte(port.rate_bps))
-        return min(7, 4 * self._load[port.local] // (self.fabric["load_weight"] * w))
+        tick_ps: int = self.fabric["tick_ps"]
+        weight: int = self.fabric["load_weight"]
+        w = max(1, (tick_ps << 20) // scaled_ps_per_byte(port.rate_bps))
+        return min(7, 4 * self._load[port.local] // (weight * w))
 
     def choose(self, came: Arrival, ports: Ports) -> int:
         gap, now, n = self.fabric["flowlet_gap_ps"], self.switch.sim.now, len(ports)
