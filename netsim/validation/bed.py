@@ -15,6 +15,7 @@ from netsim.engine.engine import Engine
 from netsim.frozen import frozen
 from netsim.model.builder import NetworkBuilder, build_topology
 from netsim.model.fabric import PacketFormat
+from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.workload import TaskTable, Workload
@@ -72,11 +73,17 @@ class Bed:
         testbed = Testbed.of(self.transport, settings=self.params, seed=self.seed)
         return replace(testbed, packet_format=self.packets)
 
-    def engine(self, flows: Sequence[Flow] | FlowTable, tasks: TaskTable | None = None) -> Engine:
+    def engine(
+        self,
+        flows: Sequence[Flow] | FlowTable,
+        tasks: TaskTable | None = None,
+        faults: LinkFaults | None = None,
+    ) -> Engine:
         if not isinstance(flows, FlowTable):
             src, dst, size, start = (np.array(one, np.int64) for one in zip(*flows, strict=True))
             flows = FlowTable(src.astype(np.int32), dst.astype(np.int32), size, start)
         options: dict[str, Any] = {"jit": self.jit, "checked": False, "tasks": tasks}
+        options["faults"] = faults
         return self.testbed.engine(flows, self.network, self.fabric, **options)
 
 
