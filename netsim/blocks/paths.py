@@ -155,7 +155,10 @@ def _penalty(tx, entropy):
 
 
 def _punish(tx, entropy, penalty):
-    """Change an entropy's penalty, to at most ``WORST``."""
+    """Change an entropy's penalty, to at most ``WORST``. The first packet's may have none, if
+    entropies choose ports."""
+    if entropy >= PENALIZED:
+        return
     change = min(penalty, WORST - _penalty(tx, entropy))
     tx.penalties[entropy // PENALTIES_PER_WORD] += change << 4 * (entropy % PENALTIES_PER_WORD)
 
@@ -168,8 +171,8 @@ def _take_waiting(tx):
 
 
 def _let_wait(tx, entropy):
-    """Add an entropy to those that wait, unless there are too many."""
-    if tx.ring_used < WAITING:
+    """Add an entropy to those that wait, unless there are too many, or it is the first packet's."""
+    if entropy < PENALIZED and tx.ring_used < WAITING:
         at = tx.ring_next // WAITING_PER_WORD
         shift = 8 * (tx.ring_next % WAITING_PER_WORD)
         tx.ring[at] = (tx.ring[at] & ~(0xFF << shift)) | entropy << shift

@@ -63,6 +63,18 @@ def test_port_selecting_entropy_is_chosen_one_packet_ahead() -> None:
         assert [max(one, -1 - one) for one in sent] == [7, *draw(flow, 19)]
 
 
+@pytest.mark.parametrize("choice", [paths.BITMAP, paths.MIXED])
+def test_first_entropy_on_several_ports_has_no_penalty(choice: int) -> None:
+    """It has 16 bits, and only 128 entropies have a penalty or can wait."""
+    flow = chooser(choice)
+    flow.env.par.pair_by_entropy = 2
+    paths.acknowledged(flow.env, 0, flow.tx, 65_535, marked=True)
+    paths.acknowledged(flow.env, 0, flow.tx, 65_535, marked=False)
+    paths.trimmed(flow.env, 0, flow.tx, 65_535, at_last_hop=False)
+    assert flow.tx.penalties == [0] * 9
+    assert flow.tx.ring == [0] * paths.RING
+
+
 def test_oblivious_spray_uses_each_entropy_once_per_round() -> None:
     """Rounds start at different entropies."""
     for entropies in [1, 8, 13, 64]:
