@@ -135,14 +135,16 @@ def _described(curve: Curve) -> dict[str, Any]:
 
 def _print(curves: Sequence[Curve], so_far: str) -> None:
     """Print the table of all points, and the saturation of each curve."""
-    from netsim.common.terminal import show
+    from netsim.common.terminal import axis_text, show
     from netsim.running.saturation import MARGIN
     from netsim.units import format_number, written
 
     show(_table(curves))
     for curve in curves:
         bound = "" if curve.bound is None else f" (bound {format_number(curve.bound)})"
-        label = ", ".join(f"{axis.rpartition('.')[2]} {_text(value)}" for axis, value in curve.axes)
+        label = ", ".join(
+            f"{axis.rpartition('.')[2]} {axis_text(value)}" for axis, value in curve.axes
+        )
         most = max(
             (row.get("accepted_load") or 0.0 for rows in curve.rows.values() for row in rows),
             default=0.0,
@@ -160,15 +162,8 @@ def _print(curves: Sequence[Curve], so_far: str) -> None:
                 break
 
 
-def _text(value: Any) -> str:
-    from netsim.units import written
-
-    return value if isinstance(value, str) else written(value)
-
-
 def _table(curves: Sequence[Curve]) -> Wide:
-    from netsim.cli.tables import axis_columns
-    from netsim.common.terminal import Column, Wide, common_unit, count, number
+    from netsim.common.terminal import Column, Wide, axis_columns, common_unit, count, number
     from netsim.running.saturation import LOAD, is_saturated
 
     rows: list[dict[str, Any]] = []

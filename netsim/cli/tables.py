@@ -13,6 +13,8 @@ from netsim.common.terminal import (
     Row,
     Wide,
     any_of,
+    axis_columns,
+    axis_text,
     count,
     done_of,
     number,
@@ -21,7 +23,7 @@ from netsim.common.terminal import (
     time_text,
 )
 from netsim.results.columns import each, metrics
-from netsim.units import format_bytes, written
+from netsim.units import format_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -77,14 +79,6 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
     status = Column("status", [str(row["status"]) for row in rows], left=True)
     columns = [*axis_columns(rows, axes), *first, *columns, status]
     return Wide(columns, elsewhere="all columns: sweep.parquet")
-
-
-def axis_columns(rows: Sequence[Row], axes: Sequence[str]) -> list[Column]:
-    """Return a column for each axis, titled by its last word."""
-    return [
-        Column(axis.rpartition(".")[2], [_axis(row.get(axis)) for row in rows], left=True)
-        for axis in axes
-    ]
 
 
 def class_table(
@@ -143,14 +137,8 @@ def wall(row: Row) -> str:
     return "-" if seconds is None else format_duration(seconds)
 
 
-def _axis(value: Any) -> str:
-    if value is None:
-        return "-"  # an axis of another plugin
-    return value if isinstance(value, str) else written(value)
-
-
 def _lines(row: Row, summary: Mapping[str, Any], axes: Sequence[str]) -> list[tuple[str, str]]:
-    lines = [(axis, _axis(row.get(axis))) for axis in axes]
+    lines = [(axis, axis_text(row.get(axis))) for axis in axes]
     lines += [("transport", str(row["transport"]))] if "transport" not in axes else []
     lines += [("status", str(row["status"])), ("flows", flows(row))]
     for title in STATISTICS:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
-from netsim.units import format_number, format_time
+from netsim.units import format_number, format_time, written
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -198,6 +198,21 @@ def time_columns(columns: Iterable[tuple[str, Sequence[float | None], int]]) -> 
     return [
         Column(f"{header}\n{unit}", [number(time, scale) for time in times], rank)
         for header, times, rank in found
+    ]
+
+
+def axis_text(value: Any) -> str:
+    """A value on an axis; a dash if the point lacks it, as for an axis of another plugin."""
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else written(value)
+
+
+def axis_columns(rows: Sequence[Row], axes: Sequence[str]) -> list[Column]:
+    """Return a column for each axis, titled by its last word."""
+    return [
+        Column(axis.rpartition(".")[2], [axis_text(row.get(axis)) for row in rows], left=True)
+        for axis in axes
     ]
 
 

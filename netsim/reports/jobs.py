@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.common.terminal import Column, Wide, number, time_columns
+from netsim.common.terminal import Column, Wide, axis_columns, number, time_columns
 from netsim.model.columns import Ints
 from netsim.model.traffic import Job, Jobs
 from netsim.reports.flows import flow_metrics
@@ -113,11 +113,8 @@ def sweep_sections(
     if not jobs:
         return
     is_alone = any(one.alone_ps is not None for one in jobs)
-    columns = [
-        Column(axis.rpartition(".")[2], [str(rows[one.point].get(axis)) for one in jobs], left=True)
-        for axis in axes
-        if axis != RUN or not is_alone
-    ]
+    shown = [axis for axis in axes if axis != RUN or not is_alone]
+    columns = axis_columns([rows[one.point] for one in jobs], shown)
     yield _table(jobs, columns, "Jobs, alone and together" if is_alone else "Jobs on their hosts")
 
 

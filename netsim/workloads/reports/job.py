@@ -11,6 +11,7 @@ from netsim.common.terminal import (
     Column,
     Wide,
     any_of,
+    axis_columns,
     common_unit,
     count,
     number,
@@ -243,10 +244,7 @@ def sweep_sections(
     named = [
         {**row, **{metric.name: metric.of({"job": job}) for metric in SWEEP}} for row, job in found
     ]
-    columns = [
-        Column(axis.rpartition(".")[2], [str(row.get(axis)) for row in named], left=True)
-        for axis in axes
-    ]
+    columns = axis_columns(named, axes)
     columns.append(Column("job", [job["name"] for _, job in found], left=True))
     yield Wide([*columns, *first_columns(named)], title="Jobs", elsewhere="summary.json has all")
 
