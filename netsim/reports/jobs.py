@@ -87,8 +87,8 @@ class Told(NamedTuple):
 
 
 def told(points: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[Told]:
-    """Return the jobs of points, each its values on axes and its summary. Where some jobs also ran
-    alone, those that ran together."""
+    """Return the jobs of points, each its values on axes and its summary: those that ran together,
+    if others also ran alone."""
     found, alone = [], {}
     for k, (axes, summary) in enumerate(points):
         shared = {axis: str(value) for axis, value in axes.items() if axis != RUN}
@@ -98,7 +98,9 @@ def told(points: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[
             if axes.get(RUN) == job["job"]:
                 alone[key] = job["time_ps"]
     together = [one for one in found if points[one[0]][0].get(RUN) == ALL]
-    return [Told(k, job, alone.get(key)) for k, key, job in (together if alone else found)]
+    if not (together and alone):
+        return [Told(k, job, None) for k, _, job in found]
+    return [Told(k, job, alone.get(key)) for k, key, job in together]
 
 
 def sweep_sections(
