@@ -30,7 +30,12 @@ from netsim.engine.kernels.ports import (
     port_at,
     queue_length,
     remove,
+    repeat_pauses,
     resume,
+    send_message,
+    set_paused,
+    set_timer,
+    timer_of,
     trim,
     wait_until,
 )
@@ -40,6 +45,6 @@ __all__ = [
     "ACCEPT", "ACK", "CNP", "DATA", "DROP", "ECN_CE", "ECN_ECHO", "INF",
     "NACK", "NO_CLASS", "PULL", "PURPOSE_TRIM", "TRIMMED", "below", "class_of",
     "drop", "drop_head", "enqueue", "is_pausing", "mark", "mix", "n_ports", "pause", "peek",
-    "pop_tail", "port_at", "queue_length", "rand32", "remove", "resume", "serialization_ps", "trim",
-    "wait_until",
+    "pop_tail", "port_at", "queue_length", "rand32", "remove", "repeat_pauses", "resume",
+    "send_message", "serialization_ps", "set_paused", "set_timer", "timer_of", "trim", "wait_until",
 ]  # fmt: skip

@@ -43,6 +43,10 @@ NAMES = {
     "target_ps": "target",
     "interval_ps": "interval",
     "gap_ps": "gap",
+    "update_period_ps": "update_period",
+    "watchdog_poll_ps": "watchdog_poll",
+    "watchdog_detect_ps": "watchdog_detect",
+    "watchdog_restore_ps": "watchdog_restore",
     "base_rtt_ps": "base_rtt",
     "flowlet_gap_ps": "flowlet_gap",
     "feedback_age_ps": "feedback_age",
@@ -246,9 +250,9 @@ SENT = ("kind", "flow", "seq", "aux", "size_bytes", "prio", "ecn", "entropy")
 def departures(engine: Engine, port: int) -> list[tuple[int, ...]]:
     """Return a port's packets, if the engine keeps them: arrival, kind, flow, seq, aux, size, prio,
     flags, entropy. The arrival implies start and rate of the transmission."""
-    return [
+    return sorted(
         (int(pkt["time"]), *(int(pkt[name]) for name in SENT)) for pkt in packets_sent(engine, port)
-    ]
+    )
 
 
 def flow_results(engine: Engine) -> list[tuple[int, int, int, int]]:

@@ -1,5 +1,6 @@
 """Build and run engines on netsim's topologies, and read their results."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from netsim.engine.engine import Engine
 from netsim.engine.kernels import loop
 from netsim.engine.kernels.layout import INF, RUNNING
-from netsim.engine.kernels.packets import PFC
+from netsim.engine.kernels.packets import PAUSE_END, PFC
 from netsim.engine.partitioned import PartitionedEngine
 from netsim.engine.simulation import Options, Simulation, Sizes
 from netsim.engine.snapshot import in_queues, on_links
@@ -174,7 +175,8 @@ def keep_sent(engine: Engine) -> Engine:
     advance: Any = engine.advance
     links, peer = engine.state.links, engine.network.port_peer
     sent: list[list[Any]] = [[] for _ in range(engine.network.n_ports)]
-    kept = np.zeros(engine.network.n_ports, np.int64)
+    unread: list[list[bytes]] = [[] for _ in sent]
+    heads, kept = (np.zeros(engine.network.n_ports, np.int64) for _ in range(2))
 
     def keeping(n_windows: int, until_ps: int, **more: Any) -> Any:
         for _ in range(n_windows):
@@ -185,9 +187,20 @@ def keep_sent(engine: Engine) -> Engine:
             slots = on_links(engine.state)
             ends = np.cumsum(links.readers["tail"] - links.readers["head"])
             for port in np.flatnonzero(tails != kept).tolist():
-                end = ends[peer[port]]
-                new = slots[end - (tails[port] - kept[port]) : end]
-                sent[port].append(np.asarray(links.pool)[new])
+                to = peer[port]
+                head = int(links.readers["head"][to])
+                here = slots[ends[to] - (tails[port] - head) : ends[to]]
+                rows = np.asarray(links.pool)[here]
+                before = unread[port][head - int(heads[port]) :]  # new ones may have overtaken them
+                unread[port] = [row.tobytes() for row in rows]
+                known = Counter(before)
+                new = [
+                    k
+                    for k, row in enumerate(unread[port])
+                    if known.subtract([row]) or known[row] < 0
+                ]
+                heads[port] = head
+                sent[port].append(rows[new][rows[new]["kind"] != PAUSE_END])
             kept[:] = tails
             if status != RUNNING:
                 break

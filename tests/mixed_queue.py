@@ -3,6 +3,8 @@
 Its twin is `reference/mixed.py`.
 """
 
+import numpy as np
+
 from netsim.params import Param
 from netsim.queue import (
     ACCEPT,
@@ -14,12 +16,14 @@ from netsim.queue import (
     enqueue,
     mark,
     pause,
-    peek,
     pop_tail,
     queue_length,
     rand32,
     remove,
+    repeat_pauses,
     resume,
+    set_paused,
+    set_timer,
     wait_until,
 )
 
@@ -31,7 +35,8 @@ PARAMS = [
 ]
 
 COUPLED = True
-PORT_STATE = ("draws",)
+PORT_STATE = ("draws", "response_ps", "pause_ps")
+PORT_TIMERS = 2
 CLASS_STATE = ("came_in",)
 SWITCH_STATE = ("held",)
 
@@ -61,6 +66,43 @@ def on_departure(env, now, port, cls, size):
         resume(env, port, cls)
 
 
+on_drop = on_departure
+
+
+def on_pause(env, now, port, classes):
+    chance = draw(env, port)
+    if chance % 4 == 0:
+        set_some_timer(env, now, port, chance)
+    if chance % 3 == 0:
+        return classes & ~(chance >> 8)
+    return classes
+
+
+def on_port_timer(env, now, port, k):
+    chance = draw(env, port)
+    if chance % 2 == 0:
+        set_paused(env, now, port, chance % 2**env.par.classes if k == 0 else 0)
+    if chance % 3 == 0:
+        repeat_pauses(port)
+    queue = class_of(env, port, chance % env.par.classes)
+    if chance % 5 == 0 and queue_length(queue) > 0:
+        remove(env, now, port, queue, queue_length(queue) - 1)
+    if port.backlog != 0:
+        set_some_timer(env, now, port, chance)
+
+
+def set_some_timer(env, now, port, chance):
+    time = 0
+    if chance % 7 != 0:
+        time = now + 1 + chance % (env.par.gap + 1)
+    set_timer(env, now, port, chance // 7 % 2, time)
+
+
+def port_state(params, network, packets):
+    local = np.arange(network.n_ports) - network.node_first_port[network.port_node]
+    return {"response_ps": 50_000 * (local % 4), "pause_ps": 3_000_000 * (local % 3)}
+
+
 def admit(env, now, port, pkt):
     cls = int(pkt.prio)
     chance = draw(env, port)
@@ -70,7 +112,6 @@ def admit(env, now, port, pkt):
     if chance % 3 == 0 and queue_length(queue) > 0 and behind != cls:
         enqueue(env, now, port, behind, pop_tail(env, port, queue))
     if class_of(env, port, cls).bytes + int(pkt.size_bytes) > env.par.queue_bytes:
-        env.switch.held -= int(pkt.size_bytes)
         return DROP
     return cls
 
@@ -89,10 +130,8 @@ def choose_class(env, now, port):
 def choose_packet(env, now, port, queue):
     chance = draw(env, port)
     if chance % 8 == 0 and queue_length(queue) > 1:
-        env.switch.held -= int(peek(env, queue, 0).size_bytes)
         drop_head(env, now, port, queue)
     if chance % 8 == 1 and queue_length(queue) > 2:
-        env.switch.held -= int(peek(env, queue, 1).size_bytes)
         remove(env, now, port, queue, 1)
     return chance % queue_length(queue)
 

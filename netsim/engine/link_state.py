@@ -65,6 +65,7 @@ from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.faults import NOMINAL, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.model.paths import reach_by
+from netsim.plugins.registry import port_state
 from netsim.units import format_time
 
 
@@ -445,6 +446,8 @@ def build_links(
     ports["number"][at] = number[at]
     ports["ps_per_byte_q20"][at] = q20
     ports["delay_ps"][at] = network.port_delay_ps[at]
+    for name, values in port_state(fabric.queue, network, simulation.packets).items():
+        ports[name][at] = np.asarray(values, np.int64)[at]
     readers = share.zeros(n, LINK_READER)
     readers["packet_ps"][at] = send_time(simulation.packets.data_bytes, q20)
     readers["from_host"][at] = network.port_peer[at] < network.n_host_ports
@@ -458,7 +461,7 @@ def build_links(
     switches["first_word"] = first_words(network)[network.n_hosts : -1]
     circuits = with_days(simulation, build_circuits(simulation))
     switches["first_fiber"], switches["last_fiber"] = fibers_of(network, circuits)
-    switches["next_wakeup_ps"] = INF
+    switches["next_wakeup_ps"] = switches["next_timer_ps"] = INF
     switches["indirect_from"] = switches["indirect_by"] = NO_PORT
     words = int(first_words(network)[-1])
     first_new = np.zeros(n, np.int64)
@@ -466,7 +469,7 @@ def build_links(
     return grouped(
         LinkState,
         **pool,
-        zero_packet=np.zeros(1, protocol.packet),
+        zero_packet=np.zeros(2, protocol.packet),
         ports=ports,
         readers=readers,
         **build_routing(simulation, routing, share),

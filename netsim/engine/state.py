@@ -108,6 +108,10 @@ def build_state(
         if routing.n_published:
             message = "publishes values, which processes do not exchange"
             raise InputError(message, key="fabric.routing", hint="run it without --mpi")
+        if discipline.reorders:
+            message = "changes the order of arrivals on a link, which processes do not exchange"
+            hint = "run it without --mpi"
+            raise InputError(message, key="fabric.queue_discipline", hint=hint)
         parts = divide(net, network.port_delay_ps, simulation.flows, ranks.n)
         share = share_of(simulation, parts, ranks.rank)
     hosts, first_timer = build_hosts(simulation, protocol, program, routing.plane, pars, share)
@@ -145,9 +149,9 @@ class Run:
     def constants(self) -> dict[str, Any]:
         """The values of the constants. Raises InputError, without a file, if the discipline or the
         routing algorithm does not support the network."""
-        if self.needs.circuits and self.discipline.pauses:
+        if self.needs.circuits and (self.discipline.pauses or self.discipline.has("has_credit")):
             raise InputError(
-                "conflicts with circuits: PFC pauses cannot cross a circuit in time",
+                "conflicts with circuits: pauses and credits cannot cross a circuit in time",
                 key="fabric.queue_discipline",
                 hint="use one without PFC, such as drop_tail or trim",
             )

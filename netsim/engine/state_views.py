@@ -198,6 +198,7 @@ def idle_ps(state: State) -> int:
     events = np.asarray(state.hosts.nics)["now_ps"]
     late = np.asarray(state.hosts.host_ports)["last_arrival"]
     ends = (arrivals.max(initial=0), late.max(initial=0), events.max(initial=0))
+    ends += (np.asarray(state.links.switches)["late_ps"].max(initial=0),)
     last_ps = max(*ends, clock["last_done_ps"])
     return int(last_ps + clock["ending_ps"])
 
@@ -216,7 +217,7 @@ def _in_flight(state: State) -> tuple[int, int]:
     """Return the packets and bytes on links and in queues, without PFC frames."""
     slots = np.concatenate((on_links(state), in_queues(state)))
     pkts = state.links.pool[slots]
-    real = pkts["kind"] != PFC
+    real = pkts["kind"] < PFC
     return int(real.sum()), int(pkts["size_bytes"][real].sum(dtype=np.int64))
 
 

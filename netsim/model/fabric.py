@@ -258,8 +258,10 @@ class Fabric:
 
     @property
     def pauses(self) -> bool:
-        """Whether the discipline has a `pause` service, which pauses neighbors with PFC."""
-        return "pause" in vars(self.queue.module)
+        """Whether the discipline can stop neighbors: by PFC, or without credit."""
+        return (
+            not vars(self.queue.module).keys().isdisjoint(("pause", "repeat_pauses", "has_credit"))
+        )
 
     @property
     def n_levels(self) -> int:

@@ -44,10 +44,11 @@ QUEUE_UNITS = (
 
 MAX_CONTROL_PER_DATA = 64
 
-QUEUE_FUNCTIONS = ("check", "no_effect", "settle")
+BOTH_FUNCTIONS = ("check", "no_effect", "settle")
+QUEUE_FUNCTIONS = (*BOTH_FUNCTIONS, "port_state")
 """Optional functions of a queue discipline or routing algorithm that run before a simulation."""
 
-ROUTING_FUNCTIONS = (*QUEUE_FUNCTIONS, "legs", "tables")  # those of a routing algorithm
+ROUTING_FUNCTIONS = (*BOTH_FUNCTIONS, "legs", "tables")  # those of a routing algorithm
 
 ROUTING_UNITS = tuple(unit for unit in QUEUE_UNITS if unit not in ("queue", "buffer"))
 """Units of parameters that a routing algorithm may have."""

@@ -399,6 +399,17 @@ def settled(use: PluginSpec, *args: Any) -> PluginSpec:
     return replace(use, params=dict(params))
 
 
+def port_state(use: PluginSpec, *args: Any) -> dict[str, Any]:
+    """Return a queue discipline's initial PORT_STATE: whole numbers by field, for each port."""
+    if not hasattr(use.module, "port_state"):
+        return {}
+    found = call(use, "port_state", use.params, *args)
+    own = getattr(use.module, "PORT_STATE", ())
+    if not isinstance(found, Mapping) or not found.keys() <= set(own):
+        raise _bad_return(use, "port_state", found, "it must return a dict of fields of PORT_STATE")
+    return dict(found)
+
+
 def _is_pair_of_texts(value: Any) -> bool:
     is_pair = isinstance(value, tuple) and len(value) == 2
     return is_pair and all(isinstance(one, str) for one in value)

@@ -78,10 +78,15 @@ def exceeds_xoff(env, held):
 
 
 def on_arrival(env, now, port, pkt):
+    return take_in(env, port, pkt, env.par.headroom_bytes)
+
+
+def take_in(env, port, pkt, headroom):
+    """Count an arriving packet and decide on a pause; drop it without headroom."""
     cls, size = int(pkt.prio), int(pkt.size_bytes)
     ingress = class_of(env, port, cls)
     paused = is_pausing(port, cls)
-    if paused and ingress.headroom_used + size > env.par.headroom_bytes:
+    if paused and ingress.headroom_used + size > headroom:
         return DROP
     ingress.came_in_bytes += size
     if env.par.shared_buffer_bytes >= 0:

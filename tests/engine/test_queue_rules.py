@@ -137,3 +137,57 @@ def test_shaper_sends_at_the_times_it_waits_for(coupled, tmp_path):
     full_ps, last_ps, delay_ps = 4160 * 80, (40_000 - 9 * 4096 + 64) * 80, 1_000_000
     began_ps = full_ps + delay_ps + 29 * 3_000_000
     assert int(flows.done_ps.max()) == began_ps + last_ps + delay_ps
+
+
+LINKS = """
+COUPLED = True
+PORT_TIMERS = 1
+
+
+def on_message(par, queue, value):
+    pass
+
+
+def on_port_timer(env, now, port, k):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "line", "words"),
+    [
+        ("on_arrival", "set_paused(env, now, port, 0)", ("set_paused", "on_port_timer")),
+        ("on_arrival", "set_timer(env, now, port, 1, now + 1)", ("timer 1", "PORT_TIMERS")),
+        ("on_arrival", "set_timer(env, now, port, 0, now)", ("not in the future",)),
+        ("on_arrival", "send_message(env, now, port, 0, -1)", ("value -1",)),
+        ("on_arrival", "send_message(env, now, port, 2, 1)", ("class 2",)),
+        ("on_send", "send_message(env, now, port, 0, 1)", ("send_message", "on_send")),
+    ],
+)
+def test_broken_rules_of_links_are_reported(
+    tmp_path: Path, handler: str, line: str, words: tuple[str, ...]
+) -> None:
+    arguments = "port, queue, pkt" if handler == "on_send" else "port, pkt"
+    text = f"{LINKS}\n\ndef {handler}(env, now, {arguments}):\n    {line}\n    return ACCEPT\n"
+    with raises(RunError, "mine", handler, *words):
+        run(engine(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("PORT_TIMERS = 1\n", ("PORT_TIMERS", "coupled")),
+        ("def admit(env, now, port, pkt):\n    set_timer(env, now, port, 0, 0)\n    return 0\n",
+         ("PORT_TIMERS",)),
+        ("def admit(env, now, port, pkt):\n    send_message(env, now, port, 0, 0)\n    return 0\n",
+         ("on_message",)),
+        ("COUPLED = True\n\n\ndef on_drop(env, now, port, cls, size):\n    pass\n",
+         ("on_departure",)),
+        ("def has_credit(par, queue, size):\n    return True\n", ("has_credit", "coupled")),
+    ],
+)  # fmt: skip
+def test_what_a_discipline_needs_is_named(
+    tmp_path: Path, text: str, words: tuple[str, ...]
+) -> None:
+    with raises_input(*words):
+        engine(tmp_path, f"\n\n{text}")

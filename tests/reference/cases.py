@@ -47,7 +47,7 @@ ROUTING = (
 )
 
 TRANSPORTS = ("datagram", "roce", "ndp")
-BESIDES = ("pfabric", "codel", "credit_shaper", "mixed")
+BESIDES = ("pfabric", "codel", "credit_shaper", "pfc", "credits", "mixed")
 PAIRS = (
     ("datagram", "drop_tail"),
     ("datagram", "trim"),
@@ -180,7 +180,7 @@ def _fabric(
     """Return a fabric with buffers of a few packets; ``full`` is the size of a full packet."""
     model = drawn["model"]
     xoff = rng.choice((0, full, 2 * full, 3 * full + 1, 8 * full))
-    dynamic = model == "lossless" and rng.random() < 0.5
+    dynamic = model in ("lossless", "pfc") and rng.random() < 0.5
     fabric = {
         "queue_discipline": model,
         "routing": drawn["routing"],
@@ -206,6 +206,20 @@ def _fabric(
         fabric["target_ps"] = rng.choice((1, 100 * NS, US))
         fabric["interval_ps"] = rng.choice((NS, US, 5 * US + 1, 20 * US))
         fabric["mark"] = rng.random() < 0.3
+    if model == "pfc":
+        fabric["headroom_bytes"] = rng.choice((None, None, 2 * full))
+        fabric["response_quanta"] = rng.choice((None, 0, 5, 1000))
+        fabric["pause_quanta"] = rng.choice((30, 500, 65_535))
+        fabric["watchdog"] = rng.choice(("none", "drop", "forward"))
+        fabric["watchdog_poll_ps"] = rng.choice((US, 3 * US, 7 * US + 1))
+        fabric["watchdog_detect_ps"] = rng.choice((0, 2 * US, 10 * US))
+        fabric["watchdog_restore_ps"] = rng.choice((0, 5 * US, 50 * US))
+    if model == "credits":
+        fabric["unit_bytes"] = rng.choice((1, 64, 256))
+        fabric["overhead_bytes"] = rng.choice((0, 0, 20))
+        fabric["buffer_bytes"] = rng.choice((full + 300, 2 * full + 300, 8 * full, 40 * full))
+        fabric["update_bytes"] = rng.choice((None, 0, full, 3 * full))
+        fabric["update_period_ps"] = rng.choice((NS, US, 4096 * NS))
     if model == "mixed":
         fabric["classes"] = n_traffic_classes * ALGORITHMS[drawn["routing"]].levels
         fabric["buffer_bytes"] = rng.choice((10, 40, 100)) * full

@@ -80,12 +80,14 @@ class HostPort(Port):
         if self.last_begin_ps > self.sim.now if self.sim.two_in_ports else self.busy:
             return False
         for i, packet in enumerate(self.control):
-            if not self.paused[self.sim.first_level(packet.prio)]:
+            if not self.is_closed(self.sim.first_level(packet.prio), packet.size):
                 del self.control[i]
                 self._send(packet)
                 return True
+        full = self.sim.case.packets["payload_bytes"] + self.sim.case.packets["header_bytes"]
         for sender in list(self.ready):
-            if self.paused[self.sim.first_level(sender.data_class)] and not sender.finished:
+            closed = self.is_closed(self.sim.first_level(sender.data_class), full)
+            if closed and not sender.finished:
                 continue  # skipped, it keeps its position
             self._leave(sender)
             if sender.finished:
@@ -206,6 +208,7 @@ class Host:
     def arrive(self, port: Port, packet: Packet) -> None:
         """Handle an arrival at this instant."""
         if packet.kind == PFC:
+            port.frame_heard = packet.seq
             port.set_paused(packet.aux)
         else:
             self.sim.balance.received.add(packet.size)
@@ -217,6 +220,9 @@ class Host:
                 sender = self.senders[packet.flow]
                 sender.on_control(packet)
                 sender.nic.join(sender)
+        self.wake()
+
+    def pauses_ended(self, _: Port) -> None:
         self.wake()
 
     def complete(self, _: Port) -> None:

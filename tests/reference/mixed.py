@@ -49,16 +49,44 @@ class Mixed(Discipline):
         if self._draw(ingress) % 2 == 0:
             ingress.resume(c)
 
+    def on_drop(self, ingress: SwitchPort, c: int, size: int) -> None:
+        self.on_departure(ingress, c, size)
+
+    def on_pause(self, port: SwitchPort, mask: int) -> int:
+        chance = self._draw(port)
+        if chance % 4 == 0:
+            self._set_timer(port, chance)
+        return mask & ~(chance >> 8) if chance % 3 == 0 else mask
+
+    def on_port_timer(self, port: SwitchPort, k: int) -> None:
+        chance = self._draw(port)
+        if chance % 2 == 0:
+            port.set_paused(chance % 2**self.classes if k == 0 else 0)
+        if chance % 3 == 0:
+            port.owes_frame = True
+        c = chance % self.classes
+        if chance % 5 == 0 and port.fifos[c]:
+            port.remove(c, len(port.fifos[c]) - 1)
+        if port.backlog_bytes():
+            self._set_timer(port, chance)
+
+    def _set_timer(self, port: SwitchPort, chance: int) -> None:
+        if chance % 7 == 0:
+            port.set_timer(chance // 7 % 2, 0)
+        else:
+            port.set_timer(chance // 7 % 2, self.now + 1 + chance % (self.fabric["gap_ps"] + 1))
+
+    def frame_times(self, port: SwitchPort) -> tuple[int, int]:
+        n = port.local
+        return 50_000 * (n % 4), 3_000_000 * (n % 3)
+
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
         chance = self._draw(out)
         other = chance % self.classes
         behind = (other + 1) % self.classes
         if chance % 3 == 0 and out.fifos[other] and behind != packet.prio:
             out.enqueue(behind, out.pop_tail(other))
-        if self.fits(out, packet.prio, packet.size):
-            return packet.prio
-        self.held -= packet.size
-        return None
+        return packet.prio if self.fits(out, packet.prio, packet.size) else None
 
     def choose_class(self, port: SwitchPort) -> int | None:
         chance = self._draw(port)
@@ -74,7 +102,6 @@ class Mixed(Discipline):
         fifo = port.fifos[c]
         for place in (0, 1):
             if chance % 8 == place and len(fifo) > place + 1:
-                self.held -= fifo[place].packet.size
                 port.remove(c, place)
         return chance % len(fifo)
 

@@ -6,19 +6,33 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from .circuits import Circuit
-from .model import PFC, Counters, Departure, Packet, rand32, serialization_ps
+from .model import MESSAGE, PFC, PFC_BYTES, Counters, Departure, Packet, rand32, serialization_ps
 
 if TYPE_CHECKING:
     from .simulator import Simulator
 
 # Steps of a node at one instant, in order.
 COMPLETION = 0
-ARRIVAL = 1
-TIMER = 2
-SENDING = 3
+PORT_TIMER = 1
+ARRIVAL = 2
+TIMER = 3
+SENDING = 4
 
 
 LOSS = 8  # purpose of the random draws for losses on a link
+
+
+class Credit(Protocol):
+    """What a discipline says of credits, at a port that leads to a switch."""
+
+    def fits(self, port: Port, c: int, size: int) -> bool:
+        """Return whether a packet may be sent."""
+
+    def charge(self, port: Port, c: int, size: int) -> None:
+        """Count a packet that is sent."""
+
+    def on_message(self, port: Port, c: int, value: int) -> None:
+        """Handle a message from the other end."""
 
 
 class Node(Protocol):
@@ -31,6 +45,9 @@ class Node(Protocol):
 
     def arrive(self, port: Port, packet: Packet) -> None:
         """Handle the arrival of a packet's last bit at ``port``."""
+
+    def pauses_ended(self, port: Port) -> None:
+        """Go on after the end of pauses at ``port``."""
 
 
 class Port:
@@ -54,17 +71,20 @@ class Port:
         self.loss_draws = 0
         self.paused = [False] * sim.n_link_classes
         self.paused_since = [0] * sim.n_link_classes
+        self.frames_sent = 0
+        self.frame_heard = 0
         self.departures: list[Departure] = []
+        self.credit: Credit | None = None
         self.counters = [Counters() for _ in range(sim.n_link_classes)]
 
-    def transmit(self, packet: Packet, c: int | None = None) -> int:
+    def transmit(self, packet: Packet, c: int | None = None, late_ps: int = 0) -> int:
         """Send a packet, now or after the one in transmission; return when its last bit has left.
-        It is counted in class ``c``, by default its own."""
+        It is counted in class ``c``, by default its own, and arrives ``late_ps`` late."""
         c = packet.prio if c is None else c
         sim, peer = self.sim, self.peer
         begin_ps = self.last_begin_ps = max(sim.now, self.last_end_ps)
         done_ps = begin_ps + serialization_ps(packet.size, self.rate_at(begin_ps))
-        arrival_ps = self.arrival_at(done_ps)
+        arrival_ps = self.arrival_at(done_ps) + late_ps
         self.busy = True
         packet.hops += 1
         self.last_end_ps = done_ps
@@ -82,6 +102,8 @@ class Port:
                 sim.balance.lost.add(packet.size)
                 return done_ps
             sim.on_links[id(packet)] = packet
+            if self.credit is not None:
+                self.credit.charge(self, c, packet.size)
         content = packet.kind, packet.flow, packet.seq, packet.aux
         header = packet.size, packet.prio, packet.flags, packet.entropy
         self.departures.append(Departure(begin_ps, arrival_ps, *content, *header))
@@ -92,6 +114,50 @@ class Port:
     def arrival_at(self, done_ps: int) -> int:
         """Return when a packet arrives whose last bit has left then."""
         return done_ps + self.delay_ps
+
+    def send_pauses(self, mask: int, times: tuple[int, int] | None) -> None:
+        """Send a PFC frame; ``times`` are its response time and the length of its pauses (0: no
+        end), if the discipline has them."""
+        packet = Packet(PFC, -1, 0, -1, PFC_BYTES, 0, aux=mask)
+        if times is None:
+            self.transmit(packet)
+            return
+        response_ps, pause_ps = times
+        self.frames_sent += 1
+        packet.seq = number = self.frames_sent
+        done_ps = self.transmit(packet, late_ps=response_ps)
+        if mask and pause_ps:
+            peer = self.peer
+            end_ps = self.arrival_at(done_ps) + response_ps + pause_ps
+            order = peer.turn_at(end_ps)
+            self.sim.at(end_ps, peer.node.index, ARRIVAL, order, lambda: peer.end_pauses(number))
+
+    def end_pauses(self, number: int) -> None:
+        """End the pauses of a frame unless another one has come."""
+        if self.frame_heard == number:
+            self.set_paused(0)
+            self.node.pauses_ended(self)
+
+    def send_message(self, c: int, value: int) -> None:
+        """Send a message beside the packets."""
+        now, rate, peer = self.sim.now, self.rate_at(self.sim.now), self.peer
+        arrival_ps = now + serialization_ps(8, rate) + self.delay_ps
+        self.departures.append(
+            Departure(now, arrival_ps, MESSAGE, -1, 0, value % 2**31, 8, c, 0, 0)
+        )
+        order = peer.turn_at(arrival_ps)
+        hear = lambda: peer.hear(c, value)  # noqa: E731
+        self.sim.at(arrival_ps, peer.node.index, ARRIVAL, order, hear)
+
+    def hear(self, c: int, value: int) -> None:
+        """Handle a message."""
+        if self.credit is not None:
+            self.credit.on_message(self, c, value)
+        self.node.pauses_ended(self)
+
+    def is_closed(self, c: int, size: int) -> bool:
+        """Return whether no packet of a class and size may be sent now."""
+        return self.paused[c] or not (self.credit is None or self.credit.fits(self, c, size))
 
     def turn_at(self, _: int) -> tuple[int, ...]:
         """Return the rank among simultaneous arrivals; the smallest goes first."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from .model import ACK, DATA, TRIM_COIN, Packet, rand32, serialization_ps
 
 if TYPE_CHECKING:
+    from .port import Port
+    from .simulator import Simulator
     from .switch import Switch, SwitchPort
 
 HEADERS = 0  # trim: class of headers and control
@@ -54,6 +56,20 @@ class Discipline:
 
     def on_departure(self, ingress: SwitchPort, c: int, size: int) -> None:
         """Handle the departure of a packet that arrived at a port."""
+
+    def on_drop(self, ingress: SwitchPort, c: int, size: int) -> None:
+        """Handle the drop of a packet that came in by a port, after it was accepted."""
+
+    def on_pause(self, _port: SwitchPort, mask: int) -> int:
+        """Return the classes to pause of those in a PFC frame."""
+        return mask
+
+    def on_port_timer(self, port: SwitchPort, k: int) -> None:
+        """Handle timer k of a port."""
+
+    def frame_times(self, _port: SwitchPort) -> tuple[int, int] | None:
+        """Return the response time and the length of pauses, if the discipline has them."""
+        return None
 
     def fits(self, out: SwitchPort, c: int, size: int, limit: str = "queue_bytes") -> bool:
         return bool(out.held[c] + size <= self.size_at(out, limit))
@@ -132,7 +148,7 @@ class Trim(Discipline):
             self.header_run[port.index] = 0
 
 
-PAUSING = ("lossless", "mixed")  # disciplines with PFC
+PAUSING = ("lossless", "pfc", "credits", "mixed")  # disciplines that stop neighbors
 
 
 class Lossless(Discipline):
@@ -149,7 +165,7 @@ class Lossless(Discipline):
         c, s = packet.prio, packet.size
         key = ingress.index, c
         if ingress.holding_back[c]:
-            if self.since_pause[key] + s > self.size_at(ingress, "headroom_bytes"):
+            if self.since_pause[key] + s > self.headroom(ingress):
                 return False
             self.since_pause[key] += s
         self.came_in[key] = self.came_in.get(key, 0) + s
@@ -166,6 +182,9 @@ class Lossless(Discipline):
         if self._may_resume(ingress, self.came_in[ingress.index, c]):
             ingress.resume(c)
 
+    def headroom(self, ingress: SwitchPort) -> int:
+        return self.size_at(ingress, "headroom_bytes")
+
     def _dynamic(self) -> bool:
         limits = self.fabric.get("shared_buffer_bytes"), self.fabric.get("alpha")
         return None not in limits
@@ -181,6 +200,184 @@ class Lossless(Discipline):
         if not self._dynamic():
             return bool(b == 0 or b < self.size_at(ingress, "xon_bytes"))
         return bool(b == 0 or b + self.size_at(ingress, "xon_gap_bytes") <= self._xoff(ingress))
+
+
+class Watched:
+    """Pfc's state of a class at an output port."""
+
+    def __init__(self) -> None:
+        self.asked: int | None = None
+        self.last = 0
+        self.polls = 0
+        self.sent = 0
+        self.storm = False
+
+
+REFRESH, POLL = 0, 1
+QUANTA = ((200, 453), (100, 394), (50, 147), (40, 118), (25, 80), (10, 67), (1, 2), (0.1, 1))
+
+
+def quanta_of(rate_bps: int) -> int:
+    """Return the quanta of a rate; QUANTA has those up to some Gbps."""
+    quanta = 905
+    for gbps, fewer in QUANTA:
+        if rate_bps <= gbps * 1e9:
+            quanta = fewer
+    return quanta
+
+
+class Pfc(Lossless):
+    """Pauses that take effect late and end, and a watchdog."""
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self.watched: dict[tuple[int, int], Watched] = {}
+        self.mode: str = self.fabric["watchdog"]
+        self.every: int = self.fabric["watchdog_poll_ps"]
+
+    def frame_times(self, port: SwitchPort) -> tuple[int, int]:
+        response = serialization_ps(64 * self._response(port), port.rate_bps)
+        return response, serialization_ps(64 * (self.fabric["pause_quanta"] or 0), port.rate_bps)
+
+    def _response(self, port: SwitchPort) -> int:
+        given = self.fabric["response_quanta"]
+        return quanta_of(port.rate_bps) if given is None else int(given)
+
+    def headroom(self, ingress: SwitchPort) -> int:
+        if self.fabric["headroom_bytes"] is not None:
+            return super().headroom(ingress)
+        around_ps = ingress.delay_ps + ingress.peer.delay_ps
+        on_cable = -(-ingress.rate_bps * around_ps // (8 * 10**12))
+        largest = max(self.full_packet_bytes, self.control_bytes)
+        return on_cable + 2 * largest + 64 + 64 * self._response(ingress)
+
+    def on_arrival(self, ingress: SwitchPort, packet: Packet) -> bool:
+        before = ingress.holding_back[packet.prio]
+        accepted = super().on_arrival(ingress, packet)
+        pause_ps = self.frame_times(ingress)[1]
+        now_pausing = ingress.holding_back[packet.prio] and not before
+        if now_pausing and pause_ps and REFRESH not in ingress.timers:
+            ingress.set_timer(REFRESH, self.now + max(1, pause_ps // 2))
+        return accepted
+
+    def admit(self, out: SwitchPort, packet: Packet) -> int | None:
+        drops = self.mode == "drop" and self._at(out, packet.prio).storm
+        return None if drops else packet.prio
+
+    def on_drop(self, ingress: SwitchPort, c: int, size: int) -> None:
+        self.on_departure(ingress, c, size)
+
+    def _at(self, port: SwitchPort, c: int) -> Watched:
+        return self.watched.setdefault((port.index, c), Watched())
+
+    def on_pause(self, port: SwitchPort, mask: int) -> int:
+        kept = mask
+        for c, paused in enumerate(port.paused):
+            state = self._at(port, c)
+            if not mask >> c & 1:
+                state.asked = None
+                continue
+            if state.asked is None or (not paused and not state.storm):
+                state.asked = self.now
+            state.last = self.now
+            if state.storm and self.mode == "forward":
+                kept &= ~(1 << c)
+        if self.mode != "none" and mask and POLL not in port.timers:
+            port.set_timer(POLL, (self.now // self.every + 1) * self.every)
+        return kept
+
+    def on_port_timer(self, port: SwitchPort, k: int) -> None:
+        if k == POLL:
+            self._poll(port)
+        elif any(port.holding_back):
+            port.owes_frame = True
+            port.set_timer(REFRESH, self.now + max(1, self.frame_times(port)[1] // 2))
+
+    def _poll(self, port: SwitchPort) -> None:
+        goes_on = any(port.paused)
+        for c in range(len(port.paused)):
+            state, sent = self._at(port, c), port.counters[c].sent_packets
+            quiet = port.paused[c] and port.fifos[c] and sent == state.sent
+            if state.storm:
+                if self.now - state.last >= self.fabric["watchdog_restore_ps"]:
+                    state.storm, state.polls = False, 0
+            elif quiet and state.asked is not None and state.asked < self.now - self.every:
+                state.polls += 1
+                if state.polls * self.every >= self.fabric["watchdog_detect_ps"]:
+                    self._act(port, c)
+            else:
+                state.polls = 0
+            state.sent = sent
+            goes_on = goes_on or state.storm
+        if goes_on:
+            port.set_timer(POLL, self.now + self.every)
+
+    def _act(self, port: SwitchPort, c: int) -> None:
+        self._at(port, c).storm = True
+        if self.mode == "drop":
+            while port.fifos[c]:
+                port.remove(c, 0)
+        if self.mode == "forward":
+            port.set_paused(sum(1 << k for k, p in enumerate(port.paused) if p and k != c))
+
+
+def units(fabric: dict[str, Any], size: int) -> int:
+    """Return the units of credit that a packet takes."""
+    return -(-(size + int(fabric["overhead_bytes"])) // int(fabric["unit_bytes"]))
+
+
+class Ledger:
+    """Credits of all ports that lead to switches."""
+
+    def __init__(self, sim: Simulator) -> None:
+        self.fabric: dict[str, Any] = sim.case.fabric
+        self.spent: dict[tuple[int, int], int] = {}
+        self.freed: dict[tuple[int, int], int] = {}
+
+    def fits(self, port: Port, c: int, size: int) -> bool:
+        key = port.index, c
+        used = self.spent.get(key, 0) - self.freed.get(key, 0) + units(self.fabric, size)
+        return bool(used <= self.fabric["buffer_bytes"] // self.fabric["unit_bytes"])
+
+    def charge(self, port: Port, c: int, size: int) -> None:
+        key = port.index, c
+        self.spent[key] = self.spent.get(key, 0) + units(self.fabric, size)
+
+    def on_message(self, port: Port, c: int, value: int) -> None:
+        self.freed[port.index, c] = value
+
+
+class Credits(Discipline):
+    """Tells neighbors what it has released."""
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch)
+        self.released: dict[tuple[int, int], int] = {}
+        self.told: dict[tuple[int, int], int] = {}
+        unit, update = self.fabric["unit_bytes"], self.fabric["update_bytes"]
+        at_once = self.fabric["buffer_bytes"] // 8 if update is None else update
+        self.least = max(1, at_once // unit)
+
+    def admit(self, _out: SwitchPort, packet: Packet) -> int | None:
+        return packet.prio
+
+    def on_departure(self, ingress: SwitchPort, c: int, size: int) -> None:
+        key = ingress.index, c
+        self.released[key] = self.released.get(key, 0) + units(self.fabric, size)
+        if self.released[key] - self.told.get(key, 0) >= self.least:
+            self._tell(ingress, c)
+        elif not ingress.timers:
+            ingress.set_timer(0, self.now + self.fabric["update_period_ps"])
+
+    def _tell(self, ingress: SwitchPort, c: int) -> None:
+        self.told[ingress.index, c] = self.released[ingress.index, c]
+        ingress.send_message(c, self.told[ingress.index, c])
+
+    def on_port_timer(self, port: SwitchPort, _k: int) -> None:
+        for c in range(len(port.paused)):
+            key = port.index, c
+            if self.told.get(key, 0) < self.released.get(key, 0):
+                self._tell(port, c)
 
 
 class PFabric(Discipline):
@@ -331,6 +528,8 @@ DISCIPLINES: dict[str, type[Discipline]] = {
     "drop_tail": DropTail,
     "trim": Trim,
     "lossless": Lossless,
+    "pfc": Pfc,
+    "credits": Credits,
     "pfabric": PFabric,
     "codel": CoDel,
     "credit_shaper": CreditShaper,

@@ -46,7 +46,7 @@ def parameters(rng: random.Random) -> dict[str, Any]:
     }
 
 
-PAUSING = ("lossless", "mixed")  # disciplines that need circuits without nights
+PAUSING = ("lossless", "pfc", "credits", "mixed")  # disciplines that need circuits without nights
 
 
 def with_circuits(case: Case, rng: random.Random) -> Case:
@@ -531,7 +531,8 @@ def _kind(case: Case, rng: random.Random) -> dict[str, int]:
     def scaled(size_bytes: int) -> int:
         return size_bytes * rng.choice((1, 2, 3, 5)) // rng.choice((1, 2, 3))
 
-    sizes = {name: scaled(case.fabric[name]) for name in SIZES}
+    given = {name: case.fabric[name] for name in SIZES if case.fabric[name] is not None}
+    sizes = {name: scaled(value) for name, value in given.items()}
     sizes["xon_bytes"] = rng.choice((max(1, sizes["xoff_bytes"]), sizes["xoff_bytes"] // 2 + 1, 1))
     if case.fabric["ecn"] is not None:
         sizes["kmin_bytes"] = scaled(case.fabric["ecn"]["kmin_bytes"])

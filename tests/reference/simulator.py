@@ -8,7 +8,7 @@ from .circuits import Circuit, PhaseSchedule
 from .host import Host, HostPort
 from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
 from .port import Port
-from .queues import PAUSING
+from .queues import PAUSING, Ledger
 from .routing import ALGORITHMS
 from .series import Recorder
 from .sides import Sender
@@ -136,6 +136,11 @@ class Simulator:
                 port.cable = number
                 ports.append(port)
                 local += 1
+        if self.case.fabric["queue_discipline"] == "credits":
+            ledger = Ledger(self)
+            for port in ports:
+                if isinstance(port.peer.node, Switch):
+                    port.credit = ledger
         return ports
 
     def _find_routes(self) -> None:

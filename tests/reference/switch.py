@@ -13,14 +13,13 @@ from .model import (
     FLAG_CE,
     FLAG_TRIMMED_LAST,
     PFC,
-    PFC_BYTES,
     TRIMMED,
     TURNS,
     Packet,
     rand32,
     serialization_ps,
 )
-from .port import COMPLETION, Port
+from .port import COMPLETION, PORT_TIMER, Port
 from .queues import DISCIPLINES
 from .routing import ALGORITHMS
 from .series import Held
@@ -58,6 +57,7 @@ class SwitchPort(Port):
         self.without_day = False  # it may not start, and the time when it may is unknown
         self.holding_back = [False] * sim.n_link_classes
         self.owes_frame = False
+        self.timers: dict[int, tuple[int, Event]] = {}
 
     def turn_at(self, time_ps: int) -> tuple[int, ...]:
         """Return the port's rank among simultaneous arrivals; first its distance from the mark."""
@@ -70,7 +70,12 @@ class SwitchPort(Port):
 
     def open_classes(self) -> list[int]:
         """Return the classes with a waiting packet that are not paused."""
-        return [c for c, fifo in enumerate(self.fifos) if fifo and not self.paused[c]]
+        waiting = ((c, fifo[0].packet.size) for c, fifo in enumerate(self.fifos) if fifo)
+        return [c for c, size in waiting if not self.is_closed(c, size)]
+
+    def backlog_bytes(self) -> int:
+        """Return the bytes of waiting packets."""
+        return sum(waiting.packet.size for fifo in self.fifos for waiting in fifo)
 
     def pop_tail(self, c: int) -> Waiting:
         """Remove the packet at the tail of its FIFO."""
@@ -78,7 +83,9 @@ class SwitchPort(Port):
 
     def remove(self, c: int, i: int) -> None:
         """Drop the waiting packet at position ``i``."""
-        self.drop(c, self._take(c, i).packet)
+        waiting = self._take(c, i)
+        self.drop(c, waiting.packet)
+        self.switch.tell_drop(waiting.ingress, waiting.came_in, waiting.packet.size)
 
     def _take(self, c: int, i: int) -> Waiting:
         waiting = self.fifos[c].pop(i)
@@ -122,6 +129,7 @@ class SwitchPort(Port):
     def _look(self) -> None:
         self.look = None
         self.switch.start(self)
+        self.switch.start_owing()
 
     def hear_of_order(self) -> None:
         """Schedule a wakeup once a phase-driven slot's start is known."""
@@ -137,6 +145,22 @@ class SwitchPort(Port):
         if self.look is not None:
             self.look.canceled = True
             self.look = None
+
+    def set_timer(self, k: int, time: int) -> None:
+        """Set a timer to a time, or clear it with 0."""
+        if k in self.timers:
+            self.timers.pop(k)[1].canceled = True
+        if time:
+            assert time > self.sim.now
+            order = (self.local, k)
+            event = self.sim.at(time, self.switch.index, PORT_TIMER, order, lambda: self._fire(k))
+            self.timers[k] = time, event
+
+    def _fire(self, k: int) -> None:
+        del self.timers[k]
+        self.switch.discipline.on_port_timer(self, k)
+        self.switch.start(self)
+        self.switch.start_owing()
 
     def pause(self, c: int) -> None:
         if not self.holding_back[c]:
@@ -163,6 +187,7 @@ class Switch:
         self.routes: dict[tuple[int, int, int], list[SwitchPort]] = {}
         self.height = 0  # fewest links to a host
         self.network = -1
+        self.has_dropped = False
         self.routing = ALGORITHMS[self.fabric["routing"]](self)
         self.two_hops = TwoHops(self)
         self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["queue_discipline"]](self)
@@ -173,6 +198,7 @@ class Switch:
         done, port.sending = port.sending, None
         if done is None:  # it was a PFC frame
             self.start(port)
+            self.start_owing()
             return
         waiting, c = done
         port.held[c] -= waiting.packet.size
@@ -182,13 +208,16 @@ class Switch:
         self.two_hops.after_completion(port)
         if waiting.ingress.owes_frame:
             self.start(waiting.ingress)
+        self.start_owing()
 
     def arrive(self, port: Port, packet: Packet) -> None:
         """Handle the arrival of a packet at a port."""
         assert isinstance(port, SwitchPort)
         if packet.kind == PFC:
-            port.set_paused(packet.aux)
+            port.frame_heard = packet.seq
+            port.set_paused(self.discipline.on_pause(port, packet.aux))
             self.start(port)
+            self.start_owing()
             return
         if packet.hops >= MAX_HOPS or not self.candidates(packet):
             port.counters[packet.prio].unroutable_packets += 1
@@ -204,6 +233,7 @@ class Switch:
             c = self.discipline.admit(out, packet)
             if c is None:
                 out.drop(packet.prio, packet)
+                self.tell_drop(port, came_in, packet.size)
             else:
                 out.enqueue(c, Waiting(packet, port, came_in))
             self.start(out)
@@ -212,6 +242,25 @@ class Switch:
             port.drop(packet.prio, packet)
         if port.owes_frame:
             self.start(port)
+        self.start_owing()
+
+    def pauses_ended(self, port: Port) -> None:
+        assert isinstance(port, SwitchPort)
+        self.start(port)
+        self.start_owing()
+
+    def tell_drop(self, ingress: SwitchPort, c: int, size: int) -> None:
+        """Tell the discipline of a dropped packet that came in by a port, in a class."""
+        self.has_dropped = True
+        self.discipline.on_drop(ingress, c, size)
+
+    def start_owing(self) -> None:
+        """After drops, start the ports that owe a frame."""
+        if self.has_dropped:
+            self.has_dropped = False
+            for port in self.ports:
+                if port.owes_frame:
+                    self.start(port)
 
     def candidates(self, packet: Packet) -> list[SwitchPort]:
         """Return the ports that lead to a packet's destination now."""
@@ -244,7 +293,7 @@ class Switch:
             port.owes_frame = False
             port.latest_rate_bps = port.rate_at(self.sim.now)
             mask = sum(1 << c for c, back in enumerate(port.holding_back) if back)
-            port.transmit(Packet(PFC, -1, 0, -1, PFC_BYTES, 0, aux=mask))
+            port.send_pauses(mask, self.discipline.frame_times(port))
             return
         classes = port.open_classes()
         if not classes:

@@ -46,7 +46,16 @@ from netsim.engine.kernels.layout import (
     padded_record_of,
     record_of,
 )
-from netsim.engine.kernels.ports import pause, pop_tail, port_at, resume, wait_until
+from netsim.engine.kernels.ports import (
+    pause,
+    pop_tail,
+    port_at,
+    resume,
+    send_message,
+    set_timer,
+    timer_of,
+    wait_until,
+)
 from netsim.engine.kernels.routing import (
     flow_row,
     held,
@@ -303,12 +312,16 @@ QUEUE_SETTABLE = {
 """Engine fields that a discipline may set, besides its own."""
 
 QUEUE_DECLARATIONS = (
-    *("PARAMS", "PRESETS", "CLASSES", "COUPLED"),
+    *("PARAMS", "PRESETS", "CLASSES", "COUPLED", "PORT_TIMERS"),
     *("PORT_STATE", "CLASS_STATE", "SWITCH_STATE", "PACKET_FIELDS"),
 )
 """Names that a queue discipline may declare."""
 
-ONLY_COUPLED = ("on_arrival", "on_departure")
+ONLY_COUPLED = (
+    *("on_arrival", "on_departure", "on_drop", "on_pause", "on_port_timer"),
+    *("has_credit", "use_credit", "on_message"),
+)
+MAX_PORT_TIMERS = 4
 
 
 @dataclass(frozen=True)
@@ -323,8 +336,19 @@ class Discipline(Handled):
     packet: np.dtype
     par: np.dtype
     coupled: bool
+    n_timers: int
     handlers: Mapping[str, FunctionType]
     services: frozenset[Callable[..., Any]]
+
+    def has_field(self, name: str) -> bool:
+        """Return whether its ports have this field."""
+        return name in (self.port.names or ())
+
+    @property
+    def reorders(self) -> bool:
+        """Whether packets may arrive at the end of a link in another order than sent."""
+        late = self.has_field("response_ps") or self.has_field("pause_ps")
+        return late or self.has("on_message")
 
     @property
     def moves_packets(self) -> bool:
@@ -358,14 +382,31 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
     used = functions_of(module, [handlers[name] for name in handlers if has[name]])
     if port_at in used and not coupled:
         raise declared.wrong("port_at()", "requires coupled ports", "COUPLED = True")
+    if has["has_credit"] and has["choose_packet"]:
+        raise declared.wrong(
+            "has_credit", "is asked about the head, and choose_packet takes others"
+        )
+    if has["on_drop"] and not has["on_departure"]:
+        raise declared.wrong("on_drop", "requires on_departure")
+    n_timers = declared.count("PORT_TIMERS", MAX_PORT_TIMERS)
+    if (has["on_port_timer"] or set_timer in used or timer_of in used) and not n_timers:
+        raise declared.wrong("PORT_TIMERS", "on_port_timer and set_timer() require it", "1")
+    if n_timers and not coupled:
+        raise declared.wrong("PORT_TIMERS", "requires coupled ports", "COUPLED = True")
+    if send_message in used and not has["on_message"]:
+        raise declared.wrong("on_message", "send_message() requires it")
+    own = declared.fields("PORT_STATE", fields_of(fields.PortRecord))
+    own += (("timers_ps", n_timers),) if n_timers else ()
+    own += ("frames_sent", "frame_heard") if "pause_ps" in own else ()
     return Discipline(
         module=module,
-        port=declared.record("PORT_STATE", fields.PortRecord, padded=True),
+        port=padded_record_of(fields.PortRecord, *own),
         queue=declared.record("CLASS_STATE", fields.QueueRecord, padded=True),
         switch=switch,
         packet=declared.record("PACKET_FIELDS", fields.PacketRecord),
         par=declared.parameters(params, fields.QueueParameters),
         coupled=coupled,
+        n_timers=n_timers,
         handlers=handlers,
         services=frozenset(used),
     )

@@ -32,9 +32,11 @@ from netsim.engine.kernels.fields import (
 from netsim.engine.kernels.handlers import (
     IN_ON_ARRIVAL,
     IN_ON_DEPARTURE,
+    IN_ON_PORT_TIMER,
     QueueEnv,
     on_arrival,
     on_departure,
+    on_port_timer,
     queue_env_at,
     queue_env_of,
     routing_env_of,
@@ -55,12 +57,14 @@ from netsim.engine.kernels.layout import (
     exclude,
     include,
     next_port,
+    ports_of,
     queue_of,
     ring_slot,
 )
 from netsim.engine.kernels.links import first_ending, may_start
 from netsim.engine.kernels.packets import DROP, PFC
 from netsim.engine.kernels.ports import (
+    CLASS_BITS,
     admit_arrival,
     check_prio,
     count_drop,
@@ -68,23 +72,28 @@ from netsim.engine.kernels.ports import (
     has_event,
     hold,
     lowest,
-    set_paused,
+    open_classes,
     start_next,
     start_transmission,
+    take_frame,
 )
 from netsim.engine.kernels.routing import count_unroutable, has_route, output_port
 from netsim.engine.kernels.series import change, close_until
 from netsim.engine.kernels.specialization_constants import (
     HAS_ON_ARRIVAL,
     HAS_ON_DEPARTURE,
+    HAS_ON_DROP,
+    HAS_ON_MESSAGE,
     HAS_PFC,
     HAS_SERIES,
     INDIRECT,
     IS_SHAPED,
     MAY_BE_UNROUTABLE,
     N_LEVELS,
+    N_PORT_TIMERS,
     PER_PORT_SIZES,
     PORT_WAKEUPS,
+    REORDERS,
     ROUTES_AHEAD,
     TRACE,
 )
@@ -230,9 +239,6 @@ def cancel_wakeup(links: LinkState, step: Step, out: LocalPort) -> None:
         port.tx_class = 0
 
 
-CLASS_BITS = (CLASSES - 1).bit_length()  # of an `Origin`
-
-
 # --- events of a port -----------------------------------------------------------------------------
 
 
@@ -240,7 +246,7 @@ def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
     """Start local port ``out`` if it is idle and has something to send; return whether it was."""
     port = env.links.ports[step.first + out]
     owes = HAS_PFC and port.pause_requested >= PFC_FRAME_PENDING
-    if port.tx_bytes > 0 or not (owes or port.backlog & ~port.paused != 0):
+    if port.tx_bytes > 0 or not (owes or open_classes(env.links, port) != 0):
         return False
     if PORT_WAKEUPS:
         cancel_wakeup(env.links, step, out)
@@ -317,9 +323,12 @@ def take_in(
     links = env.links
     slot = scratch.slots[worker][k]
     ingress = LocalPort(scratch.ins[worker][k])
-    if HAS_PFC and int(links.pool[slot].kind) == PFC:
-        set_paused(links, links.ports[step.first + ingress], int(links.pool[slot].aux), now)
-        return ingress, False
+    if (HAS_PFC or HAS_ON_MESSAGE) and int(links.pool[slot].kind) >= PFC:
+        if REORDERS:
+            env.switch.late_ps = now
+        if take_frame(env, links.ports[step.first + ingress], links.pool[slot], now):
+            return ingress, False
+        return NO_PORT, False
     ahead = LocalPort(scratch.outs[worker][k])
     origin = Origin(ingress << CLASS_BITS | int(links.pool[slot].prio))
     out = output_of(net, env, step, ingress, slot, ahead, now)
@@ -378,6 +387,13 @@ def run_events(
         if i < n:
             t_arrival = step.w0 + (keys[i] >> KEY_BITS)
         completes = soonest >= 0 and step.due[soonest] <= t_arrival
+        if N_PORT_TIMERS > 0:
+            timer = min(env.switch.next_timer_ps, step.w1)
+            if timer < step.w1 and timer <= t_arrival:
+                if not completes or timer < step.due[soonest]:
+                    fire_timers(net, env, step, timer)
+                    soonest = calendar_first(step, timer)
+                    continue
         started = False
         waited = False
         if completes:
@@ -401,8 +417,47 @@ def run_events(
                 after_completion(net, env, step, out, now, waited)
             elif out >= 0:
                 after_arrival(net, env, step, out, now)
-        if PORT_WAKEUPS:  # ports may have been added and removed
+        if HAS_ON_DROP:
+            start_owing(net, env, step, now)
+        if PORT_WAKEUPS or HAS_ON_DROP:  # ports may have been added and removed
             soonest = calendar_first(step, now)
+
+
+def fire_timers(net: Net, env: QueueEnv, step: Step, now: Ps) -> None:
+    """Fire the timers of ports that are due now, and find the earliest of the others."""
+    switch = env.switch
+    switch.next_timer_ps = INF
+    switch.late_ps = now
+    for p in ports_of(net, step.node):
+        port = env.links.ports[p]
+        for k in range(N_PORT_TIMERS):
+            if port.timers_ps[k] == now:
+                port.timers_ps[k] = 0
+                at = env
+                if PER_PORT_SIZES:
+                    at = queue_env_at(env, port)
+                switch.handler = IN_ON_PORT_TIMER
+                on_port_timer(at, now, port, k)
+                if start_port(env, step, p - step.first, now):
+                    note_event(env.links, step, p - step.first)
+                if HAS_ON_DROP:
+                    start_owing(net, env, step, now)
+    for p in ports_of(net, step.node):
+        port = env.links.ports[p]
+        for k in range(N_PORT_TIMERS):
+            if port.timers_ps[k] != 0:
+                switch.next_timer_ps = min(switch.next_timer_ps, port.timers_ps[k])
+
+
+def start_owing(net: Net, env: QueueEnv, step: Step, now: Ps) -> None:
+    """After drops, start the idle ports that owe a PFC frame."""
+    if env.switch.dropped == 0:
+        return
+    env.switch.dropped = 0
+    for p in ports_of(net, step.node):
+        if env.links.ports[p].pause_requested >= PFC_FRAME_PENDING:
+            if start_port(env, step, p - step.first, now):
+                note_event(env.links, step, p - step.first)
 
 
 def switch_step(
@@ -442,6 +497,8 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
         out = next_port(net, links.busy, node, out)
     if PORT_WAKEUPS:
         next_event = min(next_event, env.switch.next_wakeup_ps)
+    if N_PORT_TIMERS > 0:
+        next_event = min(next_event, env.switch.next_timer_ps)
     clock.next_event[node] = next_event
     return settled(env)
 

@@ -189,6 +189,12 @@ class PortRecord(Declared):
     ecn_draws: int
     held_bytes: Bytes  # of all classes, set for `on_forward` of a transport only
     sent_bytes: Bytes  # likewise
+    if TYPE_CHECKING:  # fields that only some disciplines have (`read_discipline`)
+        timers_ps: Numbers[int, Ps]  # with PORT_TIMERS: when each is due, or 0
+        response_ps: Ps
+        pause_ps: Ps
+        frames_sent: int  # with pause_ps, PFC frames sent, and the number of the last that came
+        frame_heard: int
 
 
 class LinkReaderRecord(Declared):
@@ -297,6 +303,9 @@ class SwitchRecord(Declared):
     indirect_by: LocalPort  # ... the port that sent it ...
     n_indirect: int  # ... and the number of such packets
     next_wakeup_ps: Ps  # earliest wakeup of waiting ports (switch.py)
+    next_timer_ps: Ps  # earliest timer of a port, or before it; INF without any
+    dropped: int  # 1: `on_drop` was called for this event
+    late_ps: Ps  # the last time that a frame of a link came late, or a port's timer fired
     rule_broken: int  # number of the rule (handlers.py), or 0
     breaking_handler: int
     breaking_value: int

@@ -348,7 +348,13 @@ FIRST_OF_QUEUES = 32  # numbers below are those of transports
     IN_CHOOSE_PACKET,
     IN_ON_SEND,
     IN_ON_DEPARTURE,
-) = range(FIRST_OF_QUEUES, FIRST_OF_QUEUES + 6)
+    IN_ON_DROP,
+    IN_ON_PAUSE,
+    IN_ON_PORT_TIMER,
+    IN_HAS_CREDIT,
+    IN_USE_CREDIT,
+    IN_ON_MESSAGE,
+) = range(FIRST_OF_QUEUES, FIRST_OF_QUEUES + 12)
 """Values of ``switch.handler``: the current or last handler of this step."""
 
 COMING, LEAVING = "pkt coming", "pkt leaving"
@@ -409,6 +415,51 @@ def on_send(env, now, port, queue, pkt):
 @QUEUE_HANDLERS.row(IN_ON_DEPARTURE, SWITCH, "a packet that came in by `port` has been sent")
 def on_departure(env, now, port, cls, size):
     """Nothing is counted."""
+
+
+@QUEUE_HANDLERS.row(IN_ON_DROP, SWITCH, "a packet that `port` had accepted has been dropped")
+def on_drop(env, now, port, cls, size):
+    """Nothing is counted."""
+
+
+@QUEUE_HANDLERS.row(
+    IN_ON_PAUSE,
+    SWITCH,
+    "the neighbor pauses `classes`, a bit mask: returns those to pause",
+    returns="a bit mask of classes",
+)
+def on_pause(env, now, port, classes):
+    """All of them are paused."""
+    return classes
+
+
+@QUEUE_HANDLERS.row(IN_ON_PORT_TIMER, SWITCH, "timer `k` of the port is due")
+def on_port_timer(env, now, port, k):
+    """No timers."""
+
+
+BOTH_ENDS = "hosts and switches"
+
+
+@QUEUE_HANDLERS.row(
+    IN_HAS_CREDIT,
+    BOTH_ENDS,
+    "returns whether a packet of `size` may be sent in this class",
+    returns="True or False",
+)
+def has_credit(par, queue, size):
+    """Every packet may be sent."""
+    return True
+
+
+@QUEUE_HANDLERS.row(IN_USE_CREDIT, BOTH_ENDS, "a packet of this class begins to be sent")
+def use_credit(par, queue, size):
+    """Nothing is charged."""
+
+
+@QUEUE_HANDLERS.row(IN_ON_MESSAGE, BOTH_ENDS, "a message of this class came from the neighbor")
+def on_message(par, queue, value):
+    """The message is ignored."""
 
 
 # --- routing algorithms ---------------------------------------------------------------------------
@@ -572,6 +623,10 @@ NO_LOCAL_PORT = _rule("used port {value}, which its switch does not have")
 NO_GROUP = _rule("used group {value}, which the network does not have")
 NO_LEVEL = _rule("set level {value}, which LEVELS does not include")
 NO_KEY = _rule("used key {value}, which PUBLISHED does not include")
+ONLY_ON_TIMER = _rule("called set_paused (only on_port_timer may)")
+NOT_WHILE_SENDING = _rule("called send_message (on_send and on_drop may not)")
+NO_VALUE = _rule("sent a message with the value {value} (0 to 2**62 - 1)")
+NO_PORT_TIMER = _rule("used timer {value} of a port, which PORT_TIMERS does not include")
 NOT_HERE = _rule("sent for, delivered to or finished flow {value} at a host that is not its own")
 
 MAX_FIRINGS, MAX_FIRINGS_OF_A_TIMER = 10_000, 100

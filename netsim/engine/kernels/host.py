@@ -102,16 +102,24 @@ from netsim.engine.kernels.packets import (
     CONTROL_BURST,
     DATA,
     FIRST_CONTROL,
+    MESSAGE,
     NACK,
     PFC,
     PULL,
     TRIMMED,
 )
 from netsim.engine.kernels.port_pairs import data_port
-from netsim.engine.kernels.ports import set_paused
+from netsim.engine.kernels.ports import (
+    arriving_pauses,
+    is_closed,
+    set_paused_classes,
+    take_message,
+)
 from netsim.engine.kernels.series import close_until, look_at_host
 from netsim.engine.kernels.specialization_constants import (
     CARRIER,
+    HAS_CREDIT,
+    HAS_ON_MESSAGE,
     HAS_RANK,
     HAS_SERIES,
     HOST_JITTER,
@@ -154,10 +162,16 @@ def receive(env: Env, p: GlobalPort, slot: Slot, now: Ps) -> None:
     links = env.links
     pkt = links.pool[slot]
     kind = int(pkt.kind)
-    if kind == PFC:
-        if TRACE:
-            trace_pause(links, env, int(pkt.aux), p, now)
-        set_paused(links, links.ports[p], int(pkt.aux), now)
+    if HAS_ON_MESSAGE:
+        if kind == MESSAGE:
+            take_message(links, links.ports[p], pkt)
+            return
+    if kind >= PFC:
+        classes = arriving_pauses(links.ports[p], pkt)
+        if classes >= 0:
+            if TRACE:
+                trace_pause(links, env, classes, p, now)
+            set_paused_classes(links, links.ports[p], classes, now)
         return
     host.received_packets += 1
     host.received_hops += int(pkt.hops)
@@ -360,7 +374,7 @@ def nic_of_timer(hosts: HostState, host_id: HostId, slot: TimerSlot) -> NicId:
 def nic_of_arrival(links: LinkState, hosts: HostState, p: GlobalPort, slot: Slot) -> NicId:
     """Return the NIC that the packet in pool slot ``slot``, which came in by port ``p``, is for."""
     kind = int(links.pool[slot].kind)
-    if PLANE_BALANCING == ONE_PORT or kind == PFC:
+    if PLANE_BALANCING == ONE_PORT or kind >= PFC:
         return nic_of_port(hosts, p)
     flow = FlowId(links.pool[slot].flow)
     if kind < FIRST_CONTROL:
@@ -455,6 +469,7 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
     host = env.host
     before = NO_FLOW
     passed = False
+    full = Bytes(env.par.payload_bytes + env.par.header_bytes)
     flow = host_port.ready_head
     while flow >= 0:
         tx = env.tx[flow]
@@ -462,7 +477,7 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
         if tx.finished == 1:
             unlist(env, host_port, before, tx, passed)
             passed = False
-        elif (port.paused >> first_level(tx.prio)) & 1 == 1:
+        elif is_closed(env.links, port, first_level(tx.prio), full):
             before = flow
             passed = passed or flow == host_port.turn_end
         else:
@@ -524,10 +539,10 @@ def first_open(links: LinkState, host_port: HostPortRecord, port: PortRecord) ->
     if port.paused == (1 << N_CLASSES) - 1:
         return host_port.ctrl_tail
     index = host_port.ctrl_head
-    if port.paused != 0:
+    if HAS_CREDIT or port.paused != 0:
         while index < host_port.ctrl_tail:
-            slot = ring_slot(host_port.ctrl_off, host_port.ctrl_mask, index)
-            if (port.paused >> int(links.pool[slot].prio)) & 1 == 0:
+            pkt = links.pool[ring_slot(host_port.ctrl_off, host_port.ctrl_mask, index)]
+            if not is_closed(links, port, int(pkt.prio), Bytes(pkt.size_bytes)):
                 break
             index += 1
     return index

@@ -215,7 +215,7 @@ class LinkState(NamedTuple):
     """Packets, links, queues and switches."""
 
     pool: Records[Slot, PacketRecord]  # PACKET with the transport's own fields
-    zero_packet: Records[int, PacketRecord]  # one packet of zeros
+    zero_packet: Records[int, PacketRecord]  # one packet of zeros, and room to swap packets
     origins: Numbers[Slot, Origin]  # int32[...]: of queued packets, or int32[1]
     ports: Records[GlobalPort, PortRecord]  # PORT[n_ports] with the discipline's own fields
     readers: Records[GlobalPort, LinkReaderRecord]  # LINK_READER[n_ports]

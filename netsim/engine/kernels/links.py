@@ -30,9 +30,18 @@ from netsim.engine.kernels.fields import (
     Slot,
     span,
 )
+from netsim.engine.kernels.handlers import use_credit
 from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import INF, WAITS, LinkState, queue_of, ring_slot
-from netsim.engine.kernels.specialization_constants import CIRCUITS, FAULTS, PHASE_DRIVEN, TRACE
+from netsim.engine.kernels.packets import PAUSE_END
+from netsim.engine.kernels.specialization_constants import (
+    CIRCUITS,
+    FAULTS,
+    HAS_CREDIT,
+    PHASE_DRIVEN,
+    REORDERS,
+    TRACE,
+)
 from netsim.engine.kernels.trace import LOST, trace_packet
 from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import PURPOSE_LOSS, rand32, send_time
@@ -117,6 +126,34 @@ def first_slot(links: LinkState, worker: int, reader: LinkReaderRecord) -> Slot:
     if reader.head == reader.block_end:
         leave_block(links, worker, reader)
     return slot_in(reader.block, reader.head)
+
+
+def sort_new(links: LinkState, reader: LinkReaderRecord, tail: int) -> int:
+    """Move the packets from the reader's tail up to ``tail`` forward, to where they arrive in order
+    of time; return how many of them are no packets but ends of pauses."""
+    ends = 0
+    for new in range(reader.tail, tail):
+        slot = slot_at(links, reader, new)
+        if int(links.pool[slot].kind) == PAUSE_END:
+            ends += 1
+        for position in range(new - 1, reader.head - 1, -1):
+            before = slot_at(links, reader, position)
+            if links.pool[before].time <= links.pool[slot].time:
+                break
+            links.zero_packet[1] = links.pool[before]
+            links.pool[before] = links.pool[slot]
+            links.pool[slot] = links.zero_packet[1]
+            slot = before
+    return ends
+
+
+def slot_at(links: LinkState, reader: LinkReaderRecord, position: int) -> Slot:
+    """Return the slot of a link's unread packet number ``position``."""
+    block, end = reader.block, reader.block_end
+    while position >= end:
+        block = links.next_block[block]
+        end += BLOCK_SLOTS
+    return slot_in(block, position)
 
 
 def take_ring(links: LinkState, worker: int, n: int) -> Slot:
@@ -223,6 +260,9 @@ def depart(
         append(links, port, links.pool[slot].time)
     elif TRACE:
         trace_packet(links, LOST, port.number, links.pool[slot], now, queue.bytes)
+    if HAS_CREDIT:
+        if arrives and links.readers[port.number].from_host == 0:
+            use_credit(links.discipline[0], queue, size)
     port.free_at = end
     queue.sent_packets += 1
     queue.sent_bytes += size
@@ -230,7 +270,9 @@ def depart(
 
 def append(links: LinkState, port: PortRecord, arrival: Ps) -> None:
     """Append the packet in the next slot to a port's link, where it arrives at ``arrival``."""
-    if links.first_new[port.number] == INF:
+    if REORDERS:
+        links.first_new[port.number] = min(links.first_new[port.number], arrival)
+    elif links.first_new[port.number] == INF:
         links.first_new[port.number] = arrival
     port.tail += 1
 
@@ -304,7 +346,7 @@ def may_start(links: LinkState, port: PortRecord, now: Ps) -> bool:
 
 def waits_for_circuit(links: LinkState, port: PortRecord, now: Ps) -> bool:
     """Return whether an idle port waits for its circuit; schedule its wakeup."""
-    if port.backlog & ~port.paused == 0 or may_start(links, port, now):
+    if may_start(links, port, now):
         return False
     opens_ps = links.circuits[port.number].opens_ps
     port.tx_class = 0

@@ -72,13 +72,14 @@ from netsim.engine.kernels.layout import (
     nics_of,
     ports_of,
 )
-from netsim.engine.kernels.links import first_slot, next_slot, share_blocks
+from netsim.engine.kernels.links import first_slot, next_slot, share_blocks, sort_new
 from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     PHASE_DRIVEN,
     PLANE_BALANCING,
     PROFILE,
     PROGRAM,
+    REORDERS,
     TASKS,
     TRACE,
     switch_step,
@@ -488,6 +489,8 @@ def publish_port(net: Net, links: LinkState, clock: Clock, p: GlobalPort) -> int
     reader = links.readers[peer]
     tail = links.ports[p].tail
     sent = tail - reader.tail
+    if REORDERS:
+        sent -= sort_new(links, reader, tail)
     reader.tail = tail
     to = net.port_node[peer]
     expect(clock, to, first)

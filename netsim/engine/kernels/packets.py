@@ -5,7 +5,12 @@ from __future__ import annotations
 DATA, TRIMMED = 0, 1
 ACK, NACK, PULL, CNP = 8, 9, 10, 11
 FIRST_CONTROL = 8  # kinds below go to the flow's receiver, the others to its sender
-PFC = 15
+PFC, PAUSE_END, MESSAGE = (
+    15,
+    16,
+    17,
+)  # of one link only: a PFC frame, the end of its pauses, a message
+MESSAGE_BYTES = 8
 
 ECN_CE = 1
 ECN_ECHO = 2

@@ -32,23 +32,35 @@ from netsim.engine.kernels.handlers import (
     IN_CHOOSE_CLASS,
     IN_CHOOSE_PACKET,
     IN_HAND,
+    IN_ON_DROP,
     IN_ON_FORWARD,
+    IN_ON_MESSAGE,
+    IN_ON_PAUSE,
+    IN_ON_PORT_TIMER,
     IN_ON_SEND,
     LOST_TRACK,
     NO_LOCAL_PORT,
     NO_PAYLOAD,
+    NO_PORT_TIMER,
     NO_SUCH_INDEX,
+    NO_VALUE,
     NOT_LATER,
     NOT_OPEN,
+    NOT_WHILE_SENDING,
     ONLY_IN_ADMIT,
     ONLY_IN_CHOOSE_CLASS,
+    ONLY_ON_TIMER,
     UNKNOWN_CLASS,
     QueueEnv,
     admit,
     broken,
     choose_class,
     choose_packet,
+    has_credit,
+    on_drop,
     on_forward,
+    on_message,
+    on_pause,
     on_send,
     queue_env_at,
 )
@@ -58,6 +70,7 @@ from netsim.engine.kernels.layout import (
     PFC_FRAME_PENDING,
     WAITS,
     LinkState,
+    include,
     queue_of,
     ring_slot,
 )
@@ -75,7 +88,10 @@ from netsim.engine.kernels.packets import (
     DROP,
     ECN_CE,
     FIRST_CONTROL,
+    MESSAGE,
+    MESSAGE_BYTES,
     NO_CLASS,
+    PAUSE_END,
     PFC,
     TRIMMED,
     TRIMMED_AT_LAST_HOP,
@@ -88,15 +104,22 @@ from netsim.engine.kernels.specialization_constants import (
     ECN_ENQUEUE,
     HAS_CHOOSE_CLASS,
     HAS_CHOOSE_PACKET,
+    HAS_CREDIT,
     HAS_ON_DEPART,
     HAS_ON_DEPARTURE,
+    HAS_ON_DROP,
+    HAS_ON_MESSAGE,
+    HAS_ON_PAUSE,
     HAS_ON_SEND,
     HAS_PFC,
     HAS_SERIES,
     IS_SHAPED,
+    LATE_PAUSES,
     MOVES_PACKETS,
     N_CLASSES,
     N_LEVELS,
+    N_PORT_TIMERS,
+    PAUSES_END,
     PER_PORT_SIZES,
     PORT_WAKEUPS,
     TELEMETRY,
@@ -104,6 +127,7 @@ from netsim.engine.kernels.specialization_constants import (
 )
 from netsim.engine.kernels.trace import ARRIVED, DROPPED, FORWARDED, MARKED, trace_packet
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
+from netsim.limits import CLASSES
 from netsim.model.arithmetic import PURPOSE_ECN, rand32
 from netsim.model.fabric import PFC_FRAME_BYTES
 
@@ -187,6 +211,23 @@ def count_drop(
         trace_packet(links, DROPPED, port.number, pkt, now, queue.bytes)
 
 
+VALUE_BITS = 31  # of a message's value in each of two fields
+CLASS_BITS = (CLASSES - 1).bit_length()  # of an `Origin`
+
+
+def tell_drop(env: QueueEnv, origin: Origin, size: Bytes, now: Ps) -> None:
+    """Call `on_drop` for a packet that its ingress had accepted."""
+    switch = env.switch
+    switch.dropped = 1
+    ingress = env.links.ports[switch.first_port + LocalPort(origin >> CLASS_BITS)]
+    if PER_PORT_SIZES:
+        env = queue_env_at(env, ingress)
+    handler = switch.handler
+    switch.handler = IN_ON_DROP
+    on_drop(env, now, ingress, origin & (CLASSES - 1), size)
+    switch.handler = handler
+
+
 def close_gap(links: LinkState, queue: QueueRecord, index: int) -> None:
     """Remove index ``index`` from a queue's ring by moving the shorter part of the rest."""
     n = queue.tail - queue.head
@@ -220,7 +261,7 @@ def note_empty_queues(links: LinkState, port: PortRecord) -> None:
 # --- the port -------------------------------------------------------------------------------------
 
 
-def set_paused(links: LinkState, port: PortRecord, paused: int, now: Ps) -> None:
+def set_paused_classes(links: LinkState, port: PortRecord, paused: int, now: Ps) -> None:
     """Set the mask of classes that a neighbor's PFC frame pauses, and add up paused times."""
     if HAS_SERIES:
         close_until(links, port.number, now)
@@ -236,6 +277,43 @@ def set_paused(links: LinkState, port: PortRecord, paused: int, now: Ps) -> None
     port.paused = paused
 
 
+def take_frame(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> bool:
+    """Handle the arrival of a message or of a PFC frame at a switch's port, or the end of its
+    pauses; return whether they had not ended before."""
+    if HAS_ON_MESSAGE:
+        if int(pkt.kind) == MESSAGE:
+            env.switch.handler = IN_ON_MESSAGE
+            take_message(env.links, port, pkt)
+            return True
+    classes = arriving_pauses(port, pkt)
+    if classes < 0:
+        return False
+    if HAS_ON_PAUSE:
+        if int(pkt.kind) == PFC:
+            if PER_PORT_SIZES:
+                env = queue_env_at(env, port)
+            env.switch.handler = IN_ON_PAUSE
+            classes = on_pause(env, now, port, classes) & ((1 << N_CLASSES) - 1)
+    set_paused_classes(env.links, port, classes, now)
+    return True
+
+
+def take_message(links: LinkState, port: PortRecord, pkt: PacketRecord) -> None:
+    """Handle the arrival of a message at a port of a switch or host."""
+    queue = links.queues[queue_of(port.number, int(pkt.prio))]
+    on_message(links.discipline[0], queue, int(pkt.dst) << VALUE_BITS | int(pkt.aux))
+
+
+def arriving_pauses(port: PortRecord, pkt: PacketRecord) -> int:
+    """Return the classes that a PFC frame pauses, 0 if its pauses end now, and -1 if they ended
+    before."""
+    if PAUSES_END:
+        if int(pkt.kind) == PAUSE_END:
+            return 0 if port.frame_heard == int(pkt.seq) else -1
+        port.frame_heard = int(pkt.seq)
+    return int(pkt.aux)
+
+
 def lowest(classes: int) -> int:
     """Return the lowest class of a nonzero bit mask."""
     cls = 0
@@ -244,19 +322,44 @@ def lowest(classes: int) -> int:
     return cls
 
 
+def open_classes(links: LinkState, port: PortRecord) -> int:
+    """Return the classes from which the port may send now, a bit mask."""
+    classes = port.backlog & ~port.paused
+    if HAS_CREDIT:
+        for cls in range(N_CLASSES):
+            if (classes >> cls) & 1 == 1:
+                queue = links.queues[queue_of(port.number, cls)]
+                head = links.pool[ring_slot(queue.off, queue.mask, queue.head)]
+                if is_closed(links, port, cls, Bytes(head.size_bytes)):
+                    classes &= ~(1 << cls)
+    return classes
+
+
+def is_closed(links: LinkState, port: PortRecord, cls: int, size: Bytes) -> bool:
+    """Return whether a port may not send a packet of ``size`` in class ``cls`` now."""
+    if (port.paused >> cls) & 1 == 1:
+        return True
+    if HAS_CREDIT:
+        if links.readers[port.number].from_host == 0:
+            return not has_credit(
+                links.discipline[0], links.queues[queue_of(port.number, cls)], size
+            )
+    return False
+
+
 def next_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
     """Return the class to serve next, or NO_CLASS."""
-    open_classes = port.backlog & ~port.paused
-    if open_classes == 0:
+    classes = open_classes(env.links, port)
+    if classes == 0:
         return NO_CLASS
     if IS_SHAPED:
         return discipline_class(env, port, now)
     if N_CLASSES == 1:
         return 0
     if HAS_CHOOSE_CLASS:
-        if open_classes & (open_classes - 1) != 0:
+        if classes & (classes - 1) != 0:
             return discipline_class(env, port, now)
-    return lowest(open_classes)
+    return lowest(classes)
 
 
 def discipline_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
@@ -267,12 +370,12 @@ def discipline_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
         env = queue_env_at(env, port)
     env.switch.handler = IN_CHOOSE_CLASS
     cls: int = choose_class(env, now, port)
-    open_classes = port.backlog & ~port.paused
+    classes = open_classes(env.links, port)
     if cls == NO_CLASS:
-        if not IS_SHAPED and open_classes != 0:
-            broken(env.switch, IDLE_PORT, lowest(open_classes))
+        if not IS_SHAPED and classes != 0:
+            broken(env.switch, IDLE_PORT, lowest(classes))
         return NO_CLASS
-    if cls < 0 or cls >= N_CLASSES or (open_classes >> cls) & 1 == 0:
+    if cls < 0 or cls >= N_CLASSES or (classes >> cls) & 1 == 0:
         broken(env.switch, NOT_OPEN, cls)
         return NO_CLASS
     return cls
@@ -389,9 +492,22 @@ def send_pfc(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     pkt.ecn = 0
     pkt.hops = 1
     pkt.time = end + port.delay_ps
+    if LATE_PAUSES:
+        pkt.time += port.response_ps
+    if PAUSES_END:
+        port.frames_sent += 1
+        pkt.seq = port.frames_sent
     if TRACE:
         trace_packet(links, FORWARDED, port.number, pkt, now, 0)
     append(links, port, pkt.time)
+    if PAUSES_END:
+        if port.pause_ps > 0 and int(pkt.aux) != 0:
+            following = links.pool[next_slot(links, env.switch.worker, port)]
+            following.flow = following.dst = -1
+            following.kind = PAUSE_END
+            following.seq = pkt.seq
+            following.time = pkt.time + port.pause_ps
+            append(links, port, following.time)
     port.free_at = end
     port.tx_bytes = Bytes(PFC_FRAME_BYTES)
     port.tx_class = PFC_FRAME
@@ -408,7 +524,7 @@ def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
         if HAS_PFC or PORT_WAKEUPS:  # otherwise arrivals and completions have started it
             close_until(env.links, port.number, now)
     if CIRCUITS:
-        if waits_for_circuit(env.links, port, now):
+        if open_classes(env.links, port) == 0 or waits_for_circuit(env.links, port, now):
             return
     cls = next_class(env, port, now)
     if cls >= 0:
@@ -466,7 +582,7 @@ def admitted(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> int
     return cls
 
 
-def bypasses_queue(links: LinkState, port: PortRecord, cls: int, now: Ps) -> bool:
+def bypasses_queue(links: LinkState, port: PortRecord, cls: int, size: Bytes, now: Ps) -> bool:
     """Return whether an arriving packet of class ``cls`` can be sent at once, without handlers."""
     if HAS_CHOOSE_PACKET or IS_SHAPED:
         return False
@@ -475,6 +591,9 @@ def bypasses_queue(links: LinkState, port: PortRecord, cls: int, now: Ps) -> boo
             return False
     if HAS_PFC:
         if port.pause_requested >= PFC_FRAME_PENDING or (port.paused >> cls) & 1 == 1:
+            return False
+    if HAS_CREDIT:
+        if is_closed(links, port, cls, size):
             return False
     return port.tx_bytes == 0 and port.backlog == 0
 
@@ -498,8 +617,10 @@ def admit_arrival(env: QueueEnv, port: PortRecord, arrived: Slot, origin: Origin
     if cls == DROP:
         queue = links.queues[queue_of(port.number, int(pkt.prio))]
         count_drop(links, port, queue, pkt, now)
+        if HAS_ON_DROP:
+            tell_drop(env, origin, Bytes(pkt.size_bytes), now)
         return False
-    if bypasses_queue(links, port, cls, now):
+    if bypasses_queue(links, port, cls, Bytes(pkt.size_bytes), now):
         # An empty queue marks nothing at enqueue.
         hold(links, port, cls, Bytes(pkt.size_bytes), now)
         start_transmission(env, port, cls, pkt, origin, now)
@@ -573,10 +694,15 @@ def remove(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, index: 
     if HAS_SERIES:
         look_at_port(env.links, port.number, now)
     count_drop(env.links, port, queue, pkt, now)
+    origin = Origin(0)
+    if HAS_ON_DROP:
+        origin = Origin(env.links.origins[ring_slot(queue.off, queue.mask, queue.head + index)])
     queue.bytes -= size
     close_gap(env.links, queue, index)
     if queue.head == queue.tail:
         note_empty_queues(env.links, port)
+    if HAS_ON_DROP:
+        tell_drop(env, origin, size, now)
 
 
 def drop_head(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord) -> None:
@@ -627,6 +753,8 @@ def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
         return
     env.switch.holds_packet = 0
     count_drop(env.links, port, class_of(env, port, int(pkt.prio)), pkt, now)
+    if HAS_ON_DROP:
+        tell_drop(env, env.switch.held_packet_origin, Bytes(pkt.size_bytes), now)
 
 
 def trim(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
@@ -667,6 +795,64 @@ def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Resume class ``cls`` of the neighbor: the port owes it a PFC frame."""
     if is_pausing(port, _known_class(env, cls)):
         port.pause_requested = port.pause_requested & ~(1 << cls) | PFC_FRAME_PENDING
+
+
+def send_message(env: QueueEnv, now: Ps, port: PortRecord, cls: int, value: int) -> None:
+    """Send a message of class ``cls`` to the neighbor at once, beside the transmission."""
+    switch = env.switch
+    if switch.handler == IN_ON_SEND or switch.handler == IN_ON_DROP:
+        broken(switch, NOT_WHILE_SENDING, 0)
+        return
+    if value < 0 or value >> (2 * VALUE_BITS) != 0:
+        broken(switch, NO_VALUE, value)
+        return
+    links = env.links
+    pkt = links.pool[next_slot(links, switch.worker, port)]
+    pkt.flow = -1
+    pkt.seq = 0
+    pkt.dst = value >> VALUE_BITS
+    pkt.aux = value & ((1 << VALUE_BITS) - 1)
+    pkt.size_bytes = MESSAGE_BYTES
+    pkt.entropy = 0
+    pkt.kind = MESSAGE
+    pkt.prio = _known_class(env, cls)
+    pkt.ecn = 0
+    pkt.hops = 1
+    pkt.time = end_of_transmission(links, port, Bytes(MESSAGE_BYTES), now) + port.delay_ps
+    append(links, port, pkt.time)
+    include(links.busy, switch.first_word, port.number - switch.first_port)
+
+
+def repeat_pauses(port: PortRecord) -> None:
+    """Owe the neighbor a PFC frame without a change."""
+    port.pause_requested |= PFC_FRAME_PENDING
+
+
+def set_paused(env: QueueEnv, now: Ps, port: PortRecord, classes: int) -> None:
+    """Replace the classes that are paused at a port, a bit mask; only in `on_port_timer`."""
+    if env.switch.handler != IN_ON_PORT_TIMER:
+        broken(env.switch, ONLY_ON_TIMER, 0)
+    elif classes < 0 or classes >> N_CLASSES != 0:
+        broken(env.switch, UNKNOWN_CLASS, classes)
+    else:
+        set_paused_classes(env.links, port, classes, now)
+
+
+def set_timer(env: QueueEnv, now: Ps, port: PortRecord, k: int, time: Ps) -> None:
+    """Set timer ``k`` of the port to a later time, or clear it with a ``time`` of 0."""
+    if k < 0 or k >= N_PORT_TIMERS:
+        broken(env.switch, NO_PORT_TIMER, k)
+    elif time != 0 and time <= now:
+        broken(env.switch, NOT_LATER, now - time)
+    else:
+        port.timers_ps[k] = time
+        if time != 0:
+            env.switch.next_timer_ps = min(env.switch.next_timer_ps, time)
+
+
+def timer_of(port: PortRecord, k: int) -> Ps:
+    """Return the time to which timer ``k`` of the port is set, 0 if it is not."""
+    return Ps(port.timers_ps[k])
 
 
 def wait_until(env: QueueEnv, now: Ps, port: PortRecord, time: Ps) -> None:

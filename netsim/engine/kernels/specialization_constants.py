@@ -96,6 +96,15 @@ HAS_ON_DEPARTURE: bool = _feature(lambda run: run.discipline.has("on_departure")
 MOVES_PACKETS: bool = _feature(lambda run: run.discipline.moves_packets)  # between queues
 IS_SHAPED: bool = _feature(lambda run: run.discipline.is_shaped)  # it can hold back a port
 HAS_PFC: bool = _feature(lambda run: run.discipline.pauses)  # it pauses neighbors with PFC
+HAS_ON_PAUSE: bool = _feature(lambda run: run.discipline.has("on_pause"))
+HAS_ON_DROP: bool = _feature(lambda run: run.discipline.has("on_drop"))
+N_PORT_TIMERS: int = _feature(lambda run: run.discipline.n_timers)  # timers of each port
+LATE_PAUSES: bool = _feature(lambda run: run.discipline.has_field("response_ps"))
+PAUSES_END: bool = _feature(lambda run: run.discipline.has_field("pause_ps"))
+HAS_CREDIT: bool = _feature(lambda run: run.discipline.has("has_credit"))  # classes may lack credit
+HAS_ON_MESSAGE: bool = _feature(lambda run: run.discipline.has("on_message"))
+# Packets may arrive in another order than sent.
+REORDERS: bool = _feature(lambda run: run.discipline.reorders)
 
 # --- the routing algorithm ------------------------------------------------------------------------
 

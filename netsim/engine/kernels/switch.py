@@ -47,6 +47,7 @@ from netsim.engine.kernels.ports import advance, arrive, has_event
 from netsim.engine.kernels.routing import count_unroutable, has_route, output_port
 from netsim.engine.kernels.specialization_constants import (
     COUPLED,
+    HAS_ON_MESSAGE,
     HAS_PFC,
     MAY_BE_UNROUTABLE,
     N_CLASSES,
@@ -142,7 +143,8 @@ def gather(
             slots[k] = slot
             ins[k] = port
             if ROUTES_AHEAD:
-                routable = not HAS_PFC or int(links.pool[slot].kind) != PFC
+                frames = HAS_PFC or HAS_ON_MESSAGE
+                routable = not frames or int(links.pool[slot].kind) < PFC
                 if MAY_BE_UNROUTABLE:
                     routable = routable and has_route(net, node, links.pool[slot])
                 if routable:

@@ -1,0 +1,134 @@
+"""Flow control of links: PFC with response times and a watchdog, credits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from netsim.conformance import probe
+from netsim.model.builder import NetworkBuilder
+from netsim.model.flows import FlowTable
+from netsim.model.network import Network
+from netsim.validation.bed import GBPS, MS, US, Bed, run_until
+from netsim.validation.laws import PACKET, PAYLOAD, Measured
+
+
+def headroom(gbps: int, delay_us: float, quanta: int) -> Measured:
+    """Measure the smallest headroom without drops, in steps of a packet from the law's on.
+
+    One host sends to a host with a tenth of its rate, so that it is paused again and again, while
+    another one sends full packets to it: pauses wait for them in all phases.
+    """
+    builder = NetworkBuilder()
+    sender, other, slow = builder.add_hosts(3)
+    switch = builder.add_switch()
+    for host, rate in ((sender, gbps), (other, gbps), (slow, gbps / 10)):
+        builder.cable(host, switch, rate_bps=int(rate * GBPS), delay_ps=int(delay_us * US))
+    network = builder.build("headroom")
+    n_bytes = 400 * PAYLOAD
+    flows = [(sender, slow, n_bytes, 0), (other, sender, 10 * n_bytes, 0)]
+    theirs = int(2 * delay_us * gbps * 125) + 2 * PACKET + 64 + 64 * quanta
+    fabric = {"queue_discipline": "pfc", "xoff_bytes": "3pkt", "xon_bytes": "1pkt"}
+    ours, drops = theirs + PACKET, 0
+    while not drops:
+        ours -= PACKET
+        own = {**fabric, "headroom_bytes": f"{ours}B"}
+        engine = Bed("datagram", network, fabric=own, jit=False).engine(flows)
+        run_until(engine, 10 * n_bytes * 8000 // gbps)
+        drops = int(engine.link_counters().drops.sum())
+    yield {"ours": ours + PACKET, "theirs": theirs}
+
+
+def watchdog(poll_ms: int, detect_ms: int) -> Measured:
+    """Measure how long after the first pause the watchdog acts on an endless one."""
+    builder = NetworkBuilder()
+    source, sink = builder.add_hosts(2)
+    switches = builder.add_switch(), builder.add_switch()
+    builder.cable(source, switches[0], 100 * GBPS, US)
+    builder.cable(*switches, 100 * GBPS, US)
+    builder.cable(switches[1], sink, 10_000, US)  # 3 s per packet: the pause does not end
+    network = builder.build("endless pause")
+    port = int(network.node_first_port[switches[0]]) + 1
+    times = {"watchdog_poll": f"{poll_ms}ms", "watchdog_detect": f"{detect_ms}ms"}
+    fabric = {"queue_discipline": "pfc", "watchdog": "drop", **times}
+    start_ps = 3 * poll_ms * MS // 2
+    engine = Bed("datagram", network, fabric=fabric, jit=False).engine(
+        [(source, sink, 100 * PAYLOAD, start_ps)]
+    )
+    at_ms = 0
+    while not int(engine.link_counters().drops[port]):
+        at_ms += 1
+        run_until(engine, at_ms * MS + 1)
+    least, most = detect_ms, detect_ms + 2 * poll_ms
+    ours = int(engine.link_counters().paused_ps[port]) / MS
+    yield {"ours": ours, "theirs": (least + most) / 2, "spread": (least, most)}
+
+
+def rates(
+    network: Network,
+    flows: Sequence[tuple[int, int]],
+    window_us: tuple[int, int],
+    fabric: Mapping[str, Any],
+    cls: Sequence[int] = (0,),
+) -> list[float]:
+    """Return the rates at which endless flows arrive with credits, by flow, in Gbps on the wire."""
+    src, dst = np.array(flows, np.int32).T
+    table = FlowTable(src, dst, 10**9, 0, cls=np.resize(cls, len(flows)))
+    own = {"queue_discipline": "credits", "n_traffic_classes": max(cls) + 1, **fabric}
+    engine = Bed(str(probe.__file__), network, fabric=own).engine(table)
+    run_until(engine, window_us[0] * US)
+    before = engine.flow_states().received_bytes.copy()
+    run_until(engine, window_us[1] * US)
+    packets = (engine.flow_states().received_bytes - before) / PAYLOAD
+    found: list[float] = (packets * PACKET * 8e-3 / (window_us[1] - window_us[0])).tolist()
+    return found
+
+
+def credit_rate(buffer_packets: int, delay_us: int) -> Measured:
+    """Measure the rate at which a buffer of so many packets lets a link of 400 Gbps send.
+
+    A packet's units come back after T: its transmission, the delay, its transmission at the next
+    switch, and the message's way back.
+    """
+    gbps = 400
+    builder = NetworkBuilder()
+    source, sink = builder.add_hosts(2)
+    switches = builder.add_switch(), builder.add_switch()
+    builder.cable(source, switches[0], gbps * GBPS, US // 10)
+    builder.cable(*switches, gbps * GBPS, delay_us * US)
+    builder.cable(switches[1], sink, gbps * GBPS, US // 10)
+    sizes = {"buffer_bytes": f"{buffer_packets * PACKET}B", "update_bytes": f"{PACKET}B"}
+    (ours,) = rates(builder.build("credits"), [(source, sink)], (50, 450), sizes)
+    trip_ns = (2 * PACKET + 8) * 8 / gbps + 2000 * delay_us
+    yield {"ours": ours, "theirs": min(gbps, buffer_packets * PACKET * 8 / trip_ns)}
+
+
+def lanes(n: int, own: bool) -> Measured:
+    """Measure a victim that shares an uplink with one of n flows to one host, on their lane or on
+    its own. All links have 100 Gbps."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(n + 3)
+    left, right = builder.add_switch(), builder.add_switch()
+    for host in hosts:
+        builder.cable(host, left if host in (0, n) else right, 100 * GBPS, US)
+    builder.cable(left, right, 100 * GBPS, US)
+    flows = [*((k, n + 1) for k in range(n)), (n, n + 2)]
+    found = rates(builder.build("lanes"), flows, (1000, 5000), {}, [0] * n + [int(own)])
+    yield {"ours": found[n], "theirs": 100 * (1 - 1 / n) if own else 100 / n}
+
+
+def parking_lot(n: int) -> Measured:
+    """Measure n flows to one host that join a line of switches one by one: the last has half of the
+    rate, the one before a quarter, and the first two the same."""
+    builder = NetworkBuilder()
+    hosts = builder.add_hosts(n + 1)
+    line = [builder.add_switch() for _ in range(n)]
+    for host, switch in zip(hosts, line, strict=False):
+        builder.cable(host, switch, 100 * GBPS, US)
+    for end, switch in zip([*line[1:], hosts[n]], line, strict=True):
+        builder.cable(switch, end, 100 * GBPS, US)
+    found = rates(builder.build("parking lot"), [(k, n) for k in range(n)], (4000, 14_000), {})
+    for k, ours in enumerate(found):
+        yield {"k": k + 1, "ours": ours, "theirs": 100 / 2 ** min(n - 1, n - k)}
