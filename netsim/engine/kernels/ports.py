@@ -521,7 +521,8 @@ def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
             send_pfc(env, port, now)
             return
     if HAS_SERIES:
-        if HAS_PFC or PORT_WAKEUPS:  # otherwise arrivals and completions have started it
+        # Otherwise arrivals and completions have started it.
+        if HAS_PFC or PORT_WAKEUPS or HAS_ON_MESSAGE or N_PORT_TIMERS > 0:
             close_until(env.links, port.number, now)
     if CIRCUITS:
         if open_classes(env.links, port) == 0 or waits_for_circuit(env.links, port, now):
