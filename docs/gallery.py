@@ -42,7 +42,12 @@ def make(picture: Path, commands: list[list[str]], folder: Path) -> None:
             run, cwd=folder, check=True, stdout=subprocess.PIPE, text=True
         ).stdout
     made = re.findall(r"^(\S+\.png)$", printed, re.MULTILINE)[-1]
-    with Image.open(folder / made) as image:
+    write_small(folder / made, picture)
+
+
+def write_small(made: Path, picture: Path) -> None:
+    """Write a picture with 256 colors."""
+    with Image.open(made) as image:
         few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
         few.save(picture, optimize=True)
 

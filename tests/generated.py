@@ -43,6 +43,7 @@ from netsim.model.patterns import PATTERNS
 from netsim.params import Param, keys_of
 from netsim.plugins import registry
 from netsim.results import COLUMNS
+from netsim.units import format_bytes
 from netsim.validation.run import percent, rows_of
 from netsim.workloads.cli import cost, workload_inference
 from netsim.workloads.cost.costs import (
@@ -496,6 +497,34 @@ def speed_history() -> Iterator[str]:
     return _table(("date", "commit", *head), rows)
 
 
+def _beside(name: str, netsim: float, peer: float, ratio: float) -> str:
+    """Return a cost of netsim, of another simulator, and the ratio."""
+    both = (
+        f"{v:.2g} s" if name.endswith("_s") else format_bytes(int(v), 2) for v in (netsim, peer)
+    )
+    return f"{' / '.join(both)} / {ratio:.2g}"
+
+
+def beside_htsim(program: str) -> Iterator[str]:
+    """Yield what a program of htsim and netsim take for the same, and netsim's difference."""
+    rows = []
+    for path in sorted((ROOT / "docs" / "benchmarks" / "htsim").glob("*.json")):
+        for case in json.loads(path.read_text("utf-8"))["comparisons"]:
+            if case["program"] == program:
+                size, hosts, threads = (
+                    case["bytes"] // case["hosts"],
+                    case["hosts"],
+                    case["threads"],
+                )
+                costs = (_beside(name, **cost) for name, cost in case["costs"].items())
+                times = (case["completion_us"][name] for name in ("p50", "max"))
+                differences = (f"{100 * (t['netsim'] / t['peer'] - 1):+.1f} %" for t in times)
+                head = (f"{hosts:,}", format_bytes(size, 3), str(threads))
+                rows.append(((hosts, size, threads), (*head, *costs, *differences)))
+    names = ("hosts", "each", "threads", *(name for name, _ in bench.COSTS.values()))
+    return _table((*names, "median", "maximum"), (row for _, row in sorted(rows)))
+
+
 TABLES: dict[str, Any] = {
     "accuracy": accuracy,
     "parameters": parameters,
@@ -523,6 +552,7 @@ TABLES: dict[str, Any] = {
     "claims": claims,
     "speed": speed,
     "speed_history": speed_history,
+    "beside_htsim": beside_htsim,
 }
 
 if __name__ == "__main__":
