@@ -24,6 +24,7 @@ QUICK = ("all_to_all", "incast", "topologies")
 """They need no compiled engine, or one of two that other tests also compile."""
 
 LEFT_OUT = (
+    "days_e1",
     "own_cluster",
     "training_networks",
     "p2p_8192",
@@ -85,6 +86,17 @@ def test_quick_completion_times_match() -> None:
     """Two engines that other tests also compile simulate them."""
     known = json.loads(DIGESTS.read_text())["p2p_512"]
     assert digests("p2p_512", "dcqcn").items() <= known.items()
+
+
+@pytest.mark.slow
+def test_constant_rates_send_as_many_packets_as_days_reports() -> None:
+    sent = {}
+    for point in shipped("days_e1").points():
+        summary = simulate(point, threads=1).summary
+        assert summary["drops"] == 0
+        sent[summary["conservation"]["packets"]["sent"]] = summary["packet_hops"]
+    assert list(sent) == [139_264, 401_408, 802_816, 1_196_032]
+    assert list(sent.values()) == [712_660, 2_028_412, 3_290_159, 4_015_421]
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from netsim.queues import drop_tail
 
 PARAMS = [
     Param("queue_bytes", "queue", "1000pkt", "per port and class"),
+    drop_tail.QUEUE_PACKETS,
     Param("target", "time", "5us", "acceptable queueing delay; about 5 to 10 % of `interval`",
           source="RFC 8289, section 4.3, has the ratio, and 5 ms for the Internet"),
     Param("interval", "time", "100us",

@@ -6,10 +6,15 @@ first.
 
 from netsim.errors import InputError
 from netsim.params import Param
-from netsim.queue import DROP, class_of
+from netsim.queue import DROP, class_of, queue_length
 from netsim.units import format_bytes
 
-PARAMS = [Param("queue_bytes", "queue", "100pkt", "per port and class")]
+QUEUE_PACKETS = Param(
+    "queue_packets", "count", None, "also drop when so many packets wait, of any size",
+    source="Linux's pfifo counts packets", minimum=1,
+)  # fmt: skip
+
+PARAMS = [Param("queue_bytes", "queue", "100pkt", "per port and class"), QUEUE_PACKETS]
 
 
 def check(params, fabric, packets):
@@ -24,6 +29,9 @@ def check(params, fabric, packets):
 
 def admit(env, now, port, pkt):
     cls = int(pkt.prio)
-    if class_of(env, port, cls).bytes + int(pkt.size_bytes) > env.par.queue_bytes:
+    queue = class_of(env, port, cls)
+    if queue.bytes + int(pkt.size_bytes) > env.par.queue_bytes:
+        return DROP
+    if queue_length(queue) == env.par.queue_packets:
         return DROP
     return cls

@@ -202,6 +202,8 @@ def _fabric(
         fabric["host_jitter_ps"] = rng.choice((1, NS, 300 * NS, 5 * US))
     if drawn["planes"] is not None:
         fabric["plane_balancing"] = drawn["planes"]
+    if model in ("drop_tail", "codel"):
+        fabric["queue_packets"] = rng.choice((None, None, 1, 3))
     if model == "codel":
         fabric["target_ps"] = rng.choice((1, 100 * NS, US))
         fabric["interval_ps"] = rng.choice((NS, US, 5 * US + 1, 20 * US))

@@ -84,7 +84,8 @@ class DropTail(Discipline):
     """Drops what does not fit."""
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
-        return packet.prio if self.fits(out, packet.prio, packet.size) else None
+        full = len(out.fifos[packet.prio]) == self.fabric.get("queue_packets")
+        return packet.prio if self.fits(out, packet.prio, packet.size) and not full else None
 
 
 class Trim(Discipline):
