@@ -69,7 +69,7 @@ def watchdog(poll_ms: int, detect_ms: int) -> Measured:
 def rates(
     network: Network,
     flows: Sequence[tuple[int, int]],
-    window_us: tuple[int, int],
+    window_us: tuple[float, float],
     fabric: Mapping[str, Any],
     cls: Sequence[int] = (0,),
 ) -> list[float]:
@@ -78,9 +78,9 @@ def rates(
     table = FlowTable(src, dst, 10**9, 0, cls=np.resize(cls, len(flows)))
     own = {"queue_discipline": "credits", "n_traffic_classes": max(cls) + 1, **fabric}
     engine = Bed(str(probe.__file__), network, fabric=own).engine(table)
-    run_until(engine, window_us[0] * US)
+    run_until(engine, int(window_us[0] * US))
     before = engine.flow_states().received_bytes.copy()
-    run_until(engine, window_us[1] * US)
+    run_until(engine, int(window_us[1] * US))
     packets = (engine.flow_states().received_bytes - before) / PAYLOAD
     found: list[float] = (packets * PACKET * 8e-3 / (window_us[1] - window_us[0])).tolist()
     return found
@@ -100,22 +100,25 @@ def credit_rate(buffer_packets: int, delay_us: int) -> Measured:
     builder.cable(*switches, gbps * GBPS, delay_us * US)
     builder.cable(switches[1], sink, gbps * GBPS, US // 10)
     sizes = {"buffer_bytes": f"{buffer_packets * PACKET}B", "update_bytes": f"{PACKET}B"}
-    (ours,) = rates(builder.build("credits"), [(source, sink)], (50, 450), sizes)
     trip_ns = (2 * PACKET + 8) * 8 / gbps + 2000 * delay_us
+    window_us = 50, 50 + trip_ns / 10  # a hundred round trips
+    (ours,) = rates(builder.build("credits"), [(source, sink)], window_us, sizes)
     yield {"ours": ours, "theirs": min(gbps, buffer_packets * PACKET * 8 / trip_ns)}
 
 
 def lanes(n: int, own: bool) -> Measured:
     """Measure a victim that shares an uplink with one of n flows to one host, on their lane or on
-    its own. All links have 100 Gbps."""
+    its own. All links have 100 Gbps. Buffers are large: on their lane, the victim's packets under
+    way take credit from the other flow of the uplink."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n + 3)
     left, right = builder.add_switch(), builder.add_switch()
     for host in hosts:
         builder.cable(host, left if host in (0, n) else right, 100 * GBPS, US)
     builder.cable(left, right, 100 * GBPS, US)
+    own_buffer = {"buffer_bytes": "1MiB"}
     flows = [*((k, n + 1) for k in range(n)), (n, n + 2)]
-    found = rates(builder.build("lanes"), flows, (1000, 5000), {}, [0] * n + [int(own)])
+    found = rates(builder.build("lanes"), flows, (3000, 7000), own_buffer, [0] * n + [int(own)])
     yield {"ours": found[n], "theirs": 100 * (1 - 1 / n) if own else 100 / n}
 
 
