@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from netsim.workloads.tracing.critical_path import CriticalPath, Step
 
 
-class _Step(click.ParamType):
+class _Step(click.ParamType):  # type: ignore[type-arg]
     """A number of a step, or a tuple of a job and that number."""
 
     name = "[JOB:]N"
