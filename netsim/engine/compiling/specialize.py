@@ -288,7 +288,7 @@ def _words_of(group: Any) -> list[int]:
         if isinstance(value, tuple):
             words += _words_of(value)
         elif isinstance(value, np.ndarray):
-            place = value.__array_interface__["data"][0]
+            place = value.ctypes.data
             words += (place, value.size, value.itemsize, *value.shape, *value.strides)
         else:
             words.append(int(value))
