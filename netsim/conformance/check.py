@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from netsim.common.steps import step
-from netsim.conformance import builder_cases, engine_cases
+from netsim.conformance import builder_cases, engine_cases, networks
 from netsim.conformance.builder_cases import TopologyTestbed, TrafficTestbed
 from netsim.conformance.finding import (
     COMPILED,
@@ -24,7 +25,7 @@ from netsim.conformance.finding import (
 )
 from netsim.conformance.handler_monitor import EndlessError, explain
 from netsim.conformance.testbed import QueueTestbed, RoutingTestbed, Settings, Testbed
-from netsim.engine.compiling.specialize import jit_enabled
+from netsim.engine.compiling.specialize import in_background, jit_enabled
 from netsim.engine.kernels.handlers import HANDLERS, QUEUE_HANDLERS, ROUTING_HANDLERS
 from netsim.errors import InputError, RunError, did_you_mean
 from netsim.plugins import registry
@@ -109,16 +110,26 @@ def each(
     """
     seen: dict[str, str] = {}
     chosen = _chosen(CASES[testbed.KIND], cases)
-    for done, case in enumerate(chosen):
-        starting(case)
-        step(case.name, done, len(chosen))
-        finding = _run(case, _reporting(on_hang, case, testbed))
-        step("")
-        if finding.failed:
-            first = seen.setdefault(finding.detail, case.name)
-            if first != case.name:
-                finding = Finding(case.name, FAIL, f"as in {first}")
-        yield finding
+    with _compiled_ahead(testbed, chosen):
+        for done, case in enumerate(chosen):
+            starting(case)
+            step(case.name, done, len(chosen))
+            finding = _run(case, _reporting(on_hang, case, testbed))
+            step("")
+            if finding.failed:
+                first = seen.setdefault(finding.detail, case.name)
+                if first != case.name:
+                    finding = Finding(case.name, FAIL, f"as in {first}")
+            yield finding
+
+
+def _compiled_ahead(testbed: Testbed, cases: Sequence[Case]) -> AbstractContextManager[None]:
+    """Compile what later cases need while others run in plain Python."""
+    needed = [COMPILED in case.needs for case in cases]
+    if len(cases) < 2 or not any(needed) or not jit_enabled():
+        return nullcontext()
+    network = testbed.prepared(networks.tree())
+    return in_background(lambda: testbed.engine(testbed.crowd(), network, jit=True))
 
 
 def failures(findings: Iterable[Finding]) -> list[Finding]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from netsim.common.steps import step
 from netsim.conformance import networks
 from netsim.conformance.finding import ConformanceError, NotApplicableError
 from netsim.conformance.handler_monitor import HandlerMonitor, monitored_module
@@ -208,7 +209,8 @@ class Testbed:
         simulation = Simulation(
             network, flows, fabric, packets, uses, self.seed, sizes=sizes, **of_run
         )
-        return Engine(simulation, Options(**{"checked": True, "on_hang": self.on_hang, **options}))
+        given = {"checked": True, "on_hang": self.on_hang, "on_code": _tell, **options}
+        return Engine(simulation, Options(**given))
 
     def run(
         self,
@@ -262,6 +264,11 @@ class Testbed:
                 f"{int(own.sum())} packets were sent again, most of flow {int(own.argmax())}, and "
                 "none was lost, trimmed or reordered: is a timeout shorter than a round trip?"
             )
+
+
+def _tell(must_compile: bool) -> None:
+    if must_compile:
+        step("compiling the engine")
 
 
 def run_to_end(engine: Engine, most_hops: int) -> str:

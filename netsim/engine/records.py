@@ -17,105 +17,68 @@ import numpy as np
 
 
 class Record:
-    """An entry of an array; `_record_type` adds its fields. (No field begins with _.) `_views` has
-    the array's memory as numbers of each type code, "B" being bytes."""
+    """An entry of an array; `_record_type` adds its fields. ``_B`` has its memory as bytes, ``_l``
+    as int64 and so on, by type code. (No field begins with _.)"""
 
-    __slots__ = ("_at", "_views")
+    __slots__ = ("_B", "_H", "_d", "_i", "_l")
+    _codes: tuple[str, ...] = ()  # of its fields
 
-    def __init__(self, views: dict[str, memoryview], at: int) -> None:
-        self._views = views
-        self._at = at
+    def __init__(self, raw: memoryview) -> None:
+        self._B = raw
+        for code in self._codes:
+            setattr(self, f"_{code}", raw.cast(code))
 
     def __getitem__(self, field: str) -> Any:
         return getattr(self, field)
 
 
-def _field(code: str, offset: int, itemsize: int) -> property:
-    width = np.dtype(code).itemsize
-    stride, first = itemsize // width, offset // width
-
-    def read(record: Record) -> Any:
-        return record._views[code][record._at * stride + first]
-
-    def write(record: Record, value: Any) -> None:
-        record._views[code][record._at * stride + first] = value
-
-    return property(read, write)
-
-
-def _array_field(code: str, length: int, offset: int, itemsize: int) -> property:
-    width = np.dtype(code).itemsize
-    stride, first = itemsize // width, offset // width
-
-    def read(record: Record) -> Any:
-        begin = record._at * stride + first
-        return record._views[code][begin : begin + length]
-
-    return property(read)
-
-
-def _record_field(kind: np.dtype, offset: int, itemsize: int) -> property:
-    inner = _record_type(kind)
-
-    def read(record: Record) -> Any:
-        begin = record._at * itemsize + offset
-        return inner(_views(kind, record._views["B"][begin : begin + kind.itemsize]), 0)
-
-    return property(read)
-
-
-def _property(kind: np.dtype, offset: int, itemsize: int) -> property:
+def _property(kind: np.dtype, offset: int) -> property:
+    """Return a field of records. Its functions are made of text: an attribute and an index."""
     if kind.names is not None:
-        return _record_field(kind, offset, itemsize)
-    if kind.subdtype is None:
-        return _field(kind.char, offset, itemsize)
-    element, (length,) = kind.subdtype
-    return _array_field(element.char, length, offset, itemsize)
+        inner, end = _record_type(kind), offset + kind.itemsize
+        return property(lambda record: inner(record._B[offset:end]))
+    code = kind.base.char
+    first = offset // kind.base.itemsize
+    if kind.subdtype is not None:
+        return property(eval(f"lambda record: record._{code}[{first}:{first + kind.shape[0]}]"))
+    scope: dict[str, Any] = {}
+    exec(f"def write(record, value): record._{code}[{first}] = value", scope)
+    return property(eval(f"lambda record: record._{code}[{first}]"), scope["write"])
 
 
 @cache
 def _record_type(dtype: np.dtype) -> type[Record]:
     fields: Mapping[str, Any] = dtype.fields or {}
-    properties = {
-        name: _property(kind, offset, dtype.itemsize) for name, (kind, offset, *_) in fields.items()
-    }
-    return type("Record", (Record,), {"__slots__": (), **properties})
-
-
-def _views(dtype: np.dtype, raw: Any) -> dict[str, memoryview]:
-    """Return the bytes ``raw`` as numbers of each type among the fields."""
-    kinds = [kind.base for kind, *_ in (dtype.fields or {}).values() if kind.names is None]
-    codes = {str(kind.char) for kind in kinds} - {"B"}
-    return {"B": raw, **{code: raw.cast(code) for code in codes}}
+    properties = {name: _property(kind, offset) for name, (kind, offset, *_) in fields.items()}
+    kinds = (kind.base for kind, *_ in fields.values())
+    codes = {str(kind.char) for kind in kinds if kind.names is None} - {"B"}
+    return type("Record", (Record,), {"__slots__": (), "_codes": tuple(codes), **properties})
 
 
 class RecordArray(np.ndarray):
     """A one-dimensional array of records: ``array[i]`` is a `Record`, all else is NumPy."""
 
-    def _entries(self) -> tuple[type[Record], dict[str, memoryview]]:
-        if not hasattr(self, "_cached"):
-            raw = memoryview(np.asarray(self).view(np.uint8).data)
-            self._cached = (_record_type(self.dtype), _views(self.dtype, raw))
-        return self._cached
-
     def __getitem__(self, index: Any) -> Any:
-        if type(index) is not int:  # most are
+        try:
+            return self._records[index]
+        except (AttributeError, KeyError, TypeError):
             if isinstance(index, (str, slice, np.ndarray)):
                 return np.asarray(self)[index]
-            index = int(index)
-        try:
-            record, views = self._cached
-        except AttributeError:
-            record, views = self._entries()
-        return record(views, index)
+        if not hasattr(self, "_records"):
+            self._records: dict[int, Record] = {}
+            self._bytes = memoryview(np.asarray(self).view(np.uint8).data)
+        size = self.dtype.itemsize
+        first = range(self.size)[index] * size  # an error if it is out of bounds
+        record = self._records[int(index)] = _record_type(self.dtype)(
+            self._bytes[first : first + size]
+        )
+        return record
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if not isinstance(value, Record):
+        if isinstance(value, Record):
+            self[index]._B[:] = value._B
+        else:
             np.asarray(self)[index] = value
-            return
-        size = self.dtype.itemsize
-        there, here = int(index) * size, value._at * size
-        self._entries()[1]["B"][there : there + size] = value._views["B"][here : here + size]
 
 
 def attribute_access(group: Any) -> Any:

@@ -1,6 +1,9 @@
 """The testbed of transports."""
 
 import json
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,20 @@ from raises_input import mentions, raises_input
 
 from netsim.cli import app
 from netsim.common.discovery import FOLDERS
-from netsim.conformance import CASES, Testbed, check, failures, handler_monitor, kind_of, templates
+from netsim.conformance import (
+    CASES,
+    Testbed,
+    check,
+    each,
+    failures,
+    handler_monitor,
+    kind_of,
+    load_testbed,
+    templates,
+)
 from netsim.conformance.finding import COMPILED, FAIL, METRIC, PASS, SKIP, WARN
+from netsim.engine.engine import Engine
+from netsim.errors import RunError
 from netsim.model.flows import FlowTable
 from netsim.plugins import registry
 
@@ -68,6 +83,35 @@ def test_correct_transport_passes_compiled_cases(tmp_path: Path) -> None:
     assert findings["shared link"].metrics["Jain index"] > 0.98
     (unfair,) = check(path, settings={"favor": 5}, cases=["shared link"])
     assert unfair.metrics["Jain index"] < 0.75
+
+
+@pytest.mark.parametrize(
+    ("cases", "ahead"),
+    [(["sizes", "compiled"], True), (["sizes", "permutation"], False), (["compiled"], False)],
+)
+def test_later_cases_are_compiled_while_earlier_ones_run(monkeypatch, cases, ahead):
+    begun: list[Callable[[], object]] = []
+
+    def note(compile_code: Callable[[], object]) -> AbstractContextManager[None]:
+        begun.append(compile_code)
+        return nullcontext()
+
+    monkeypatch.setattr(sys.modules["netsim.conformance.check"], "in_background", note)
+    first = next(each(load_testbed("datagram", "transport"), cases))
+    assert (first.case, len(begun)) == (cases[0], int(ahead))
+    if not ahead:
+        return
+    keys = []
+
+    def stop(engine: Engine) -> None:
+        keys.append(engine._code.keys)
+        raise RunError("stop")
+
+    monkeypatch.setattr(Engine, "_prepare", stop)
+    with pytest.raises(RunError):
+        begun[0]()
+    assert check("datagram", "transport", cases=["compiled"])[0].failed
+    assert keys[0] == keys[1]
 
 
 class TestBroken:

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import sys
 import time
 from pathlib import Path
@@ -12,9 +13,11 @@ from cache_folders import no_compiler
 from numba.core.dispatcher import _FunctionCompiler
 
 from netsim.engine.compiling import cache, specialize
-from netsim.engine.compiling.bindings import Bindings, fingerprint_of, reduced
-from netsim.engine.compiling.specialize import Code, Compiled, Entry, _helper, prepare
+from netsim.engine.compiling.bindings import Bindings, engine_part, fingerprint_of, reduced
+from netsim.engine.compiling.specialize import Code, Compiled, Entry, in_background, prepare
 from netsim.engine.engine import code_of
+from netsim.engine.kernels.fields import Declared, PacketRecord, TxRecord
+from netsim.engine.kernels.layout import padded_record_of, record_of
 from netsim.engine.records import untouched_zeros
 from netsim.model.fabric import Ecn, Fabric
 from netsim.plugins import registry
@@ -164,19 +167,16 @@ def test_second_process_never_unmaps_memory_of_an_old_engine(tmp_path, monkeypat
     old.append(old)  # collected, but not freed as soon as it is out of reach
     done = tmp_path / "done"
 
-    class Part:
-        is_cached = True
-
-        def ready(self, _):
-            memory = mapped_at(address, n_bytes)
-            gc.collect()
-            memory[:] = 1
-            done.write_text(str(memory.sum()))
+    def use_memory() -> None:
+        memory = mapped_at(address, n_bytes)
+        gc.collect()
+        memory[:] = 1
+        done.write_text(str(memory.sum()))
 
     gc.disable()
     del old
     try:
-        with _helper([(Part(), ()), (Part(), ())]):
+        with in_background(use_memory):
             deadline = time.monotonic() + 20
             while not done.exists() and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -195,6 +195,25 @@ def mapped_at(address, n_bytes):
     return np.ctypeslib.as_array((ctypes.c_uint8 * n_bytes).from_address(address))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process compiles")
+def test_background_process_ends_with_the_block(tmp_path, monkeypatch):
+    """It starts no other process."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    begun = tmp_path / "begun"
+
+    def compile_code() -> None:
+        with in_background(lambda: begun.with_name("within").touch()):
+            begun.touch()
+            time.sleep(1000)
+
+    with in_background(compile_code):
+        while not begun.exists():
+            time.sleep(0.01)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    assert [path.name for path in tmp_path.iterdir()] == ["begun"]
+
+
 def test_record_is_reduced_to_the_fields_that_are_named() -> None:
     inner = np.dtype([("x", "i8"), ("y", "i4", (2,))], align=True)
     record = np.dtype([("a", "i2"), ("b", inner), ("c", "f8")], align=True)
@@ -207,14 +226,23 @@ def test_record_is_reduced_to_the_fields_that_are_named() -> None:
     assert whole.view(small)["b"]["y"][2].tolist() == [7, 8]
 
 
-def test_transports_share_the_switches_and_fabrics_the_hosts() -> None:
+def test_transports_share_loop_and_switches_and_fabrics_share_loop_and_hosts() -> None:
+    """The transports' records differ in size, and Homa has a field named like one of the loop."""
     ndp, homa = (code_with(transport) for transport in ("ndp", "homa"))
-    _, hosts, switches, _ = range(4)
-    assert ndp.keys[switches] == homa.keys[switches]
-    assert ndp.keys[hosts] != homa.keys[hosts]
+    loop, _, switches, _ = range(4)
+    assert [ours == theirs for ours, theirs in zip(ndp.keys, homa.keys, strict=True)] == [
+        n in (loop, switches) for n in range(4)
+    ]
     marking = code_with("ndp", Fabric(ecn=Ecn(1000, 2000)))
     differ = [ours != theirs for ours, theirs in zip(ndp.keys, marking.keys, strict=True)]
     assert differ == [n == switches for n in range(4)]
+
+
+def test_engine_part_of_a_record_has_no_fields_of_plugins() -> None:
+    own = padded_record_of(TxRecord, "mine", "seq", ("many", 9))
+    assert engine_part(own) == record_of(TxRecord)
+    assert engine_part(record_of(PacketRecord, "first")) == record_of(PacketRecord)
+    assert engine_part(record_of(Declared, "unused")).names == ()
 
 
 def code_with(transport: str, fabric: Fabric | None = None) -> Code:

@@ -31,6 +31,9 @@ import numpy as np
 
 from netsim.common.inputs import at_line
 from netsim.engine.compiling.cache import Lines, text_of
+from netsim.engine.kernels import fields
+from netsim.engine.kernels.fields import Declared
+from netsim.engine.kernels.layout import record_of
 from netsim.engine.kernels.specialization_constants import CONSTANTS
 from netsim.errors import InputError
 
@@ -68,29 +71,14 @@ def top_package(name: str) -> str:
 
 
 def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
-    """Return every file that the compiled code of ``plugins`` can depend on. That is the whole
-    package, and all modules outside libraries that a plugin's globals reach."""
-    root = Path(package_root())
-    files = set(root.rglob("*.py"))
-    seen: set[str] = set()
-    queue = list(plugins)
+    """Return every file that the compiled code of ``plugins`` can depend on: the whole package, and
+    all loaded modules outside libraries."""
     tops = {top_package(plugin.__name__) for plugin in plugins}
-    while queue:
-        module = queue.pop()
-        if module.__name__ in seen:
-            continue
-        seen.add(module.__name__)
+    files = set(Path(package_root()).rglob("*.py"))
+    for module in (*plugins, *sys.modules.values()):
         path = getattr(module, "__file__", None)
-        if path is not None and path.endswith(".py"):
+        if is_ours(path) or (path is not None and top_package(module.__name__) in tops):
             files.add(Path(path).resolve())
-        for value in list(vars(module).values()):
-            name = value.__name__ if isinstance(value, types.ModuleType) else None
-            name = name or getattr(value, "__module__", None)
-            found = sys.modules.get(name) if isinstance(name, str) else None
-            if found is None:
-                continue
-            if top_package(found.__name__) in tops or is_ours(getattr(found, "__file__", None)):
-                queue.append(found)
     return sorted(files)
 
 
@@ -100,6 +88,10 @@ ENGINE = "netsim.engine."
 UNITS = ("host_step", "switch_step")
 """Functions of the engine compiled apart from their callers, which call them through pointers: an
 edit of a transport compiles the hosts' side again, not the switches' side or the loop."""
+
+SHARED = ("run_windows", "list_delivered", "note_delivered")
+"""Entry points that know no fields of plugins and no sizes of records. They step from one record to
+the next by the array's stride, and copy none. So most plugins share them."""
 
 SEPARATE = (
     *UNITS,
@@ -196,6 +188,11 @@ class Bindings:
         named = isinstance(value, types.FunctionType) and value.__name__ in UNITS
         return named and value.__module__.startswith(ENGINE)
 
+    def shares(self, function: types.FunctionType) -> bool:
+        """Return whether a function knows no fields of plugins and no sizes of records (`SHARED`);
+        a loop that reorders packets copies them."""
+        return function.__name__ in SHARED and not self._values.get(id(CONSTANTS["REORDERS"]))
+
     def members(self, value: Any, user: types.FunctionType) -> dict[str, Any] | None:
         """Return the members of a helper module that ``user`` may use by name; None for other
         values."""
@@ -240,10 +237,9 @@ def refused(function: types.FunctionType, what: str, hint: str) -> InputError:
 # --- the hash -------------------------------------------------------------------------------------
 
 MACHINERY = (
-    *("compiling/bindings", "compiling/cache", "compiling/deferred"),
-    *("compiling/kept_functions", "compiling/nonnegative_indices"),
-    *("compiling/pass_by_reference", "compiling/patches"),
-    *("compiling/specialize", "compiling/instructions"),
+    *("compiling/bindings", "compiling/cache", "compiling/deferred", "compiling/groups"),
+    *("compiling/instructions", "compiling/kept_functions", "compiling/nonnegative_indices"),
+    *("compiling/patches", "compiling/specialize", "compiling/wide_integers"),
 )
 """Modules of the engine that decide how code is compiled and cached."""
 
@@ -288,6 +284,8 @@ def fingerprint_of(
     made = Fingerprint("", tuple(walk.codes), tuple(walk.units))
     walk.put("arguments")
     names = made.names
+    if bindings.shares(function):
+        records = [*map(engine_part, records)]
     for argument in (*groups, *(reduced(record, names) for record in records)):
         walk.value(argument)
     return made._replace(key=digest_of(_surroundings(), *walk.parts))
@@ -312,6 +310,21 @@ def reduced(record: np.dtype, names: frozenset[str]) -> np.dtype:
         },
         align=record.isalignedstruct,
     )
+
+
+def engine_part(record: np.dtype) -> np.dtype:
+    """Return a record without the fields of plugins, which follow the engine's."""
+    names = record.names
+    if names is None:
+        return record
+    parts = (one for one in _engine_records() if one.names == names[: len(one.names or ())])
+    return max(parts, key=lambda one: one.itemsize)
+
+
+@cache
+def _engine_records() -> list[np.dtype]:
+    classes = [one for one in vars(fields).values() if isinstance(one, type)]
+    return [record_of(one) for one in classes if issubclass(one, Declared)]
 
 
 def is_group(value: Any) -> bool:

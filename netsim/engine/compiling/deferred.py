@@ -15,15 +15,6 @@ from typing import Any
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import cpu_target
 
-NEEDED = (
-    "_ensure_finalized",
-    "_get_module_for_linking",
-    "add_linking_library",
-    "finalize",
-    "get_pointer_to_function",
-    "serialize_using_object_code",
-)
-
 
 class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
     """The code of one function, left unoptimized until it is run.
@@ -99,14 +90,6 @@ class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
     def serialize_using_object_code(self) -> Any:
         self._finalize_now()
         return super().serialize_using_object_code()
-
-
-def is_supported() -> bool:
-    """Return whether this Numba has what the patch replaces."""
-    codegen = cpu_target.target_context.codegen()
-    return getattr(codegen, "_library_class", None) is JITCodeLibrary and all(
-        hasattr(JITCodeLibrary, name) for name in NEEDED
-    )
 
 
 @contextmanager

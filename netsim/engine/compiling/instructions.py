@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from llvmlite import ir
@@ -13,7 +14,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from netsim.engine.compiling.cache import variable_of
-from netsim.engine.compiling.pass_by_reference import interface_type
+from netsim.engine.compiling.groups import interface_type
 from netsim.engine.kernels import instructions
 
 INSTRUCTIONS: dict[Callable[..., Any], Any] = {}  # stand-in -> compiled form
@@ -21,9 +22,19 @@ INT1, INT32, INT64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 BYTES = ir.IntType(8).as_pointer()
 
 
-def _instead_of(stand_in: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
-    def declare(form: Callable[..., Any]) -> None:
-        INSTRUCTIONS[stand_in] = intrinsic(form)
+def _instead_of(
+    stand_in: Callable[..., Any], signature: Callable[..., Any]
+) -> Callable[[Callable[..., Any]], None]:
+    """Compile a function of `kernels/instructions.py` to what the decorated one writes.
+    ``signature`` returns its type for Numba's context and the types of its arguments."""
+
+    def declare(codegen: Callable[..., Any]) -> None:
+        @intrinsic
+        @wraps(signature)  # Numba counts its arguments
+        def form(*given: Any) -> tuple[Any, Any]:
+            return signature(*given), codegen
+
+        INSTRUCTIONS[stand_in] = form
 
     return declare
 
@@ -73,129 +84,100 @@ def _first(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
     return _item_address(context, builder, array_type, array, ir.Constant(INT64, 0))
 
 
-@_instead_of(instructions.prefetch)
-def _prefetch(_: Any, array: Any, index: Any) -> tuple[Any, Any]:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        address = _item_address(context, builder, signature.args[0], *args)
-        kind = ir.FunctionType(ir.VoidType(), [BYTES, INT32, INT32, INT32])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [BYTES], kind)
-        # The operands after the address: for writing, all caches, data.
-        operands = [ir.Constant(INT32, value) for value in (1, 3, 1)]
-        builder.call(function, [builder.bitcast(address, BYTES), *operands])
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64), codegen
+@_instead_of(instructions.prefetch, lambda _, array, _index: types.void(array, types.int64))
+def _prefetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    address = _item_address(context, builder, signature.args[0], *args)
+    kind = ir.FunctionType(ir.VoidType(), [BYTES, INT32, INT32, INT32])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [BYTES], kind)
+    # The operands after the address: for writing, all caches, data.
+    operands = [ir.Constant(INT32, value) for value in (1, 3, 1)]
+    builder.call(function, [builder.bitcast(address, BYTES), *operands])
+    return context.get_dummy_value()
 
 
-@_instead_of(instructions.lowest_bit)
-def _lowest_bit(_: Any, bits: Any) -> tuple[Any, Any]:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        of_zero_too = ir.Constant(INT1, 0)
-        return builder.cttz(args[0], of_zero_too)
-
-    return types.int64(types.int64), codegen
+@_instead_of(instructions.lowest_bit, lambda _, _number: types.int64(types.int64))
+def _lowest_bit(_: Any, builder: Any, __: Any, args: Any) -> Any:
+    of_zero_too = ir.Constant(INT1, 0)
+    return builder.cttz(args[0], of_zero_too)
 
 
-@_instead_of(instructions.take_tickets)
-def _take_tickets(_: Any, tickets: Any, n: Any) -> tuple[Any, Any]:
+@_instead_of(instructions.bit_length, lambda _, _number: types.int64(types.int64))
+def _bit_length(_: Any, builder: Any, __: Any, args: Any) -> Any:
+    never_zero = ir.Constant(INT1, 1)
+    return builder.sub(ir.Constant(INT64, 64), builder.ctlz(args[0], never_zero))
+
+
+@_instead_of(instructions.take_tickets, lambda _, tickets, _n: types.int64(tickets, types.int64))
+def _take_tickets(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """One atomic addition."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        address = _first(context, builder, signature.args[0], args[0])
-        return builder.atomic_rmw("add", address, args[1], "seq_cst")
-
-    return types.int64(tickets, types.int64), codegen
+    address = _first(context, builder, signature.args[0], args[0])
+    return builder.atomic_rmw("add", address, args[1], "seq_cst")
 
 
-@_instead_of(instructions.read_shared)
-def _read_shared(_: Any, numbers: Any) -> tuple[Any, Any]:
+@_instead_of(instructions.read_shared, lambda _, numbers: types.int64(numbers))
+def _read_shared(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """One atomic load."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        address = _first(context, builder, signature.args[0], args[0])
-        return builder.load_atomic(address, "seq_cst", 8)
-
-    return types.int64(numbers), codegen
+    address = _first(context, builder, signature.args[0], args[0])
+    return builder.load_atomic(address, "seq_cst", 8)
 
 
-@_instead_of(instructions.write_shared)
-def _write_shared(_: Any, numbers: Any, value: Any) -> tuple[Any, Any]:
+@_instead_of(instructions.write_shared, lambda _, numbers, _value: types.void(numbers, types.int64))
+def _write_shared(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """One atomic store."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        address = _first(context, builder, signature.args[0], args[0])
-        builder.store_atomic(args[1], address, "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(numbers, types.int64), codegen
+    address = _first(context, builder, signature.args[0], args[0])
+    builder.store_atomic(args[1], address, "seq_cst", 8)
+    return context.get_dummy_value()
 
 
-@_instead_of(instructions.sleep_ns)
-def _sleep_ns(_: Any, duration: Any) -> tuple[Any, Any]:
+@_instead_of(instructions.sleep_ns, lambda _, _ns: types.void(types.int64))
+def _sleep_ns(context: Any, builder: Any, _: Any, args: Any) -> Any:
     """One call of the C library."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        moment = cgutils.alloca_once(builder, ir.ArrayType(INT64, 2))
-        for index, value in enumerate((ir.Constant(INT64, 0), args[0])):
-            builder.store(value, cgutils.gep_inbounds(builder, moment, 0, index))
-        kind = ir.FunctionType(INT32, [moment.type, moment.type])
-        function = cgutils.get_or_insert_function(builder.module, kind, "nanosleep")
-        builder.call(function, [moment, ir.Constant(moment.type, None)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), codegen
+    moment = cgutils.alloca_once(builder, ir.ArrayType(INT64, 2))
+    for index, value in enumerate((ir.Constant(INT64, 0), args[0])):
+        builder.store(value, cgutils.gep_inbounds(builder, moment, 0, index))
+    kind = ir.FunctionType(INT32, [moment.type, moment.type])
+    function = cgutils.get_or_insert_function(builder.module, kind, "nanosleep")
+    builder.call(function, [moment, ir.Constant(moment.type, None)])
+    return context.get_dummy_value()
 
 
-@_instead_of(instructions.read_clock_ns)
-def _read_clock_ns(_: Any) -> tuple[Any, Any]:
+@_instead_of(instructions.read_clock_ns, lambda _: types.int64())
+def _read_clock_ns(_: Any, builder: Any, __: Any, ___: Any) -> Any:
     """One call of the C library, about 25 ns."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        moment = cgutils.alloca_once(builder, ir.ArrayType(INT64, 2))
-        kind = ir.FunctionType(INT32, [INT32, moment.type])
-        function = cgutils.get_or_insert_function(builder.module, kind, "clock_gettime")
-        builder.call(function, [ir.Constant(INT32, time.CLOCK_MONOTONIC), moment])
-        seconds, nanoseconds = (
-            builder.load(cgutils.gep_inbounds(builder, moment, 0, index)) for index in (0, 1)
-        )
-        return builder.add(builder.mul(seconds, ir.Constant(INT64, 10**9)), nanoseconds)
-
-    return types.int64(), codegen
+    moment = cgutils.alloca_once(builder, ir.ArrayType(INT64, 2))
+    kind = ir.FunctionType(INT32, [INT32, moment.type])
+    function = cgutils.get_or_insert_function(builder.module, kind, "clock_gettime")
+    builder.call(function, [ir.Constant(INT32, time.CLOCK_MONOTONIC), moment])
+    seconds, nanoseconds = (
+        builder.load(cgutils.gep_inbounds(builder, moment, 0, index)) for index in (0, 1)
+    )
+    return builder.add(builder.mul(seconds, ir.Constant(INT64, 10**9)), nanoseconds)
 
 
-@_instead_of(instructions.bit_length)
-def _bit_length(_: Any, number: Any) -> tuple[Any, Any]:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        never_zero = ir.Constant(INT1, 1)
-        return builder.sub(ir.Constant(INT64, 64), builder.ctlz(args[0], never_zero))
-
-    return types.int64(types.int64), codegen
-
-
-@_instead_of(instructions.word_of)
-def _word_of(_: Any, records: Any, index: Any, word: Any) -> tuple[Any, Any]:
+@_instead_of(
+    instructions.word_of,
+    lambda _, records, _index, _word: types.int64(records, types.int64, types.int64),
+)
+def _word_of(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """One load."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        record = _item_address(context, builder, signature.args[0], *args[:2])
-        words = builder.bitcast(record, INT64.as_pointer())
-        return builder.load(builder.gep(words, [args[2]]))
-
-    return types.int64(records, types.int64, types.int64), codegen
+    record = _item_address(context, builder, signature.args[0], *args[:2])
+    words = builder.bitcast(record, INT64.as_pointer())
+    return builder.load(builder.gep(words, [args[2]]))
 
 
-@_instead_of(instructions.write_behind)
-def _write_behind(_: Any, table: Any, row: Any, values: Any) -> tuple[Any, Any]:
-    """A store per number."""
+def _of_row(_: Any, table: Any, row: Any, values: Any) -> Any:
     if not all(isinstance(kind, types.Integer | types.Boolean) for kind in values):
         raise TypingError("log_row() takes whole numbers only")
+    return types.void(table, types.int64, values)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        for k, kind in enumerate(values):
-            column = ir.Constant(INT64, k + 1)
-            address = _item_address(context, builder, table, args[0], args[1], column)
-            value = builder.extract_value(args[2], k)
-            builder.store(context.cast(builder, value, kind, types.int64), address)
-        return context.get_dummy_value()
 
-    return types.void(table, types.int64, values), codegen
+@_instead_of(instructions.write_behind, _of_row)
+def _write_behind(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """A store per number."""
+    table, _, values = signature.args
+    for k, kind in enumerate(values):
+        column = ir.Constant(INT64, k + 1)
+        address = _item_address(context, builder, table, args[0], args[1], column)
+        value = builder.extract_value(args[2], k)
+        builder.store(context.cast(builder, value, kind, types.int64), address)
+    return context.get_dummy_value()

@@ -23,7 +23,6 @@ from llvmlite import binding
 from numba.core import typing
 from numba.core.bytecode import FunctionIdentity
 from numba.core.compiler import CR_FIELDS, CompileResult
-from numba.core.dispatcher import Dispatcher
 from numba.core.environment import Environment, lookup_environment
 from numba.core.funcdesc import FunctionDescriptor
 from numba.core.types import Type
@@ -39,7 +38,7 @@ from netsim.engine.compiling.bindings import (
 )
 from netsim.engine.compiling.cache import ENVIRONMENT, Lines, code_of_result
 from netsim.engine.compiling.deferred import DeferredLibrary
-from netsim.engine.compiling.pass_by_reference import Reference
+from netsim.engine.compiling.groups import Reference
 
 FILE = "functions"
 
@@ -209,11 +208,6 @@ class _OfFunction:
             variable=described.env_name,
             lines=(_digest(code), lines_of((code,))),
         )
-
-
-def is_supported() -> bool:
-    """Return whether this Numba has what the patch replaces."""
-    return hasattr(FunctionIdentity, "_unique_ids") and hasattr(Dispatcher, "enable_caching")
 
 
 @contextmanager

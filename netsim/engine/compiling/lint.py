@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import ast
 import difflib
+import dis
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -36,7 +38,7 @@ from netsim.engine.compiling.declarations import (
     read_protocol,
     read_routing,
 )
-from netsim.engine.compiling.unsupported_code import inside, node_of, tree_of, without_value
+from netsim.engine.compiling.unsupported_code import inside, node_of, tree_of
 from netsim.engine.kernels import fields
 from netsim.engine.kernels.fields import RouterRecord, RoutingPortRecord
 from netsim.engine.kernels.handlers import (
@@ -197,6 +199,7 @@ class _Function:
     ) -> None:
         self.rules, self.row, self.node = rules, row, node_of(function)
         self.path = Path(function.__code__.co_filename)
+        self.without_value = _returns_nothing(function)
         self.kinds = {"env": "env"} if row is None else rules.kinds(row, function)
         declared = [field for name in rules.state for field in getattr(module, name, ())]
         self.own = {field if isinstance(field, str) else field[0] for field in declared}
@@ -228,8 +231,9 @@ class _Function:
                 case ast.Subscript(value=base, ctx=ast.Store()):
                     if self.kind(base).startswith("env."):
                         yield from self._set(part, ENV, self.kind(base).removeprefix("env."))
-        end = without_value(self.node) if self.row is not None and self.row.returns else None
-        if end is not None and self.row is not None:
+        if self.row is not None and self.row.returns and self.without_value:
+            returns = (part for part in parts if isinstance(part, ast.Return))
+            end = next((part for part in returns if part.lineno in self.without_value), self.node)
             how = "ends without returning" if end is self.node else "returns nothing"
             hint = f"it must return {self.row.returns}"
             yield self._wrong(end, f"{self.row.name} {how}", hint)
@@ -297,6 +301,18 @@ class _Function:
 
     def _wrong(self, part: ast.AST, message: str, hint: str) -> InputError:
         return at_line(self.path, getattr(part, "lineno", 1), message, hint)
+
+
+def _returns_nothing(function: FunctionType) -> set[int | None]:
+    """Return the lines in which a function returns None. Python has left out what is never
+    reached."""
+    steps = list(dis.get_instructions(function))
+    return {
+        step.positions and step.positions.lineno
+        for before, step in pairwise(steps)
+        if (step.opname == "RETURN_CONST" and step.argval is None)
+        or (step.opname, before.opname, before.argval) == ("RETURN_VALUE", "LOAD_CONST", None)
+    }
 
 
 def _lookalikes(

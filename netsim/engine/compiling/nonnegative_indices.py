@@ -14,13 +14,6 @@ from typing import Any
 from numba import types
 from numba.np import arrayobj
 
-NEEDED = ("basic_indexing", "fix_integer_index")
-
-
-def is_supported() -> bool:
-    """Return whether this Numba has what the patch replaces."""
-    return all(hasattr(arrayobj, name) for name in NEEDED)
-
 
 @contextmanager
 def applied() -> Iterator[None]:

@@ -1,9 +1,9 @@
 """Compile with Numba at a third of its usual cost, by four patches, each in its own module.
 
-They rely on undocumented parts of Numba. So a patch is left out, with one warning, if Numba lacks
-what it replaces, or if, on a Numba newer than `NEWEST_TESTED`, a trial function compiled with it
-fails, returns a wrong number, or crashes its process. NETSIM_PLAIN_NUMBA=1 leaves out all four, to
-rule them out as the cause of a fault: slower, with the same results.
+They rely on undocumented parts of Numba. So a patch is left out, with one warning, if, on a Numba
+newer than `NEWEST_TESTED`, a trial function compiled with it fails, returns a wrong number, or
+crashes its process. NETSIM_PLAIN_NUMBA=1 leaves out all four, to rule them out as the cause of a
+fault: slower, with the same results.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib import import_module
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 
+from netsim.engine.compiling.cache import code_of_result
 from netsim.errors import warn_once
 
 NEWEST_TESTED = (0, 68)
@@ -30,7 +31,7 @@ NEWEST_TESTED = (0, 68)
 LOST = {
     "deferred": "compiling takes longer",
     "kept_functions": "compiling after an edit takes longer",
-    "pass_by_reference": "compiling takes longer",
+    "wide_integers": "compiling takes longer",
     "nonnegative_indices": "runs are slower",
 }
 """Patch module -> cost of leaving the patch out."""
@@ -56,7 +57,7 @@ def patched() -> Iterator[None]:
 def compiled(function: FunctionType, **options: Any) -> Any:
     """Return the compiled form of a function that is called with any integer types."""
     made = numba.njit(**options)(function)
-    if patch := working("pass_by_reference"):
+    if patch := working("wide_integers"):
         patch.widen_arguments(made)
     return made
 
@@ -65,7 +66,7 @@ def compiled(function: FunctionType, **options: Any) -> Any:
 def _working(name: str) -> ModuleType | None:
     try:
         patch = import_module(f"{__package__}.{name}")
-        if patch.is_supported() and (_is_tested() or _passes_trial(name)):
+        if _is_tested() or _passes_trial(name):
             return patch
     except Exception:  # a new Numba may fail in any way
         pass
@@ -91,34 +92,29 @@ TRIAL = f"import sys; from {__name__} import try_out; sys.exit(not try_out(sys.a
 def try_out(name: str) -> bool:
     """Return whether a trial function compiled with patch `name` returns the right number."""
     patch = import_module(f"{__package__}.{name}")
-    if not patch.is_supported():
-        return False
-    group = Trial(np.array([3, 5, 7]))
+    numbers = np.array([3, 5, 7])
     inner = numba.njit(_weighted)
     with ExitStack() as stack:
         if hasattr(patch, "widen_arguments"):
-            stack.enter_context(patch.also_by_reference(Trial))
             patch.widen_arguments(inner)
         else:
             stack.enter_context(patch.applied())
-        return bool(numba.njit(_sum_with(inner))(group) == _sum_with(_weighted)(group))
+        outer = numba.njit(_sum_with(inner))
+        is_right = outer(numbers) == _sum_with(_weighted)(numbers)
+        for result in outer.overloads.values():
+            code_of_result(result).serialize_using_object_code()
+        return bool(is_right)
 
 
-class Trial(NamedTuple):
-    """Group of arrays for trials."""
-
-    numbers: np.ndarray
-
-
-def _weighted(group: Any, index: Any, weight: Any) -> Any:
-    return group.numbers[index] * weight
+def _weighted(numbers: Any, index: Any, weight: Any) -> Any:
+    return numbers[index] * weight
 
 
 def _sum_with(inner: Any) -> Callable[[Any], Any]:
-    def trial(group: Any) -> Any:
-        total = inner(group, 0, np.uint8(2))
-        for i in range(group.numbers.size):
-            total += inner(group, i, i << 1)
+    def trial(numbers: Any) -> Any:
+        total = inner(numbers, 0, np.uint8(2))
+        for i in range(numbers.size):
+            total += inner(numbers, i, i << 1)
         return total
 
     return trial

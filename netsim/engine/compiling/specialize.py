@@ -17,7 +17,7 @@ import types
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from ctypes import c_void_p
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +34,7 @@ from netsim.engine.compiling.bindings import (
     Fingerprint,
     contents,
     digest_of,
+    engine_part,
     fingerprint_of,
     is_group,
     lines_of,
@@ -187,7 +188,8 @@ class Compiled:
 
     def ready(self, arguments: tuple[Any, ...]) -> tuple[Loaded, Lines]:
         """Return the code for such arguments, loaded or compiled, and its source lines."""
-        arguments = tuple(_reduced(argument, self._names) for argument in arguments)
+        is_shared = self._bindings.shares(self._function)
+        arguments = tuple(_example(argument, self._names, is_shared) for argument in arguments)
         kind = kind_of(arguments)
         if kind not in self._ready:
             self._ready[kind] = self._loaded(kind) or self._made_once(arguments, kind)
@@ -213,7 +215,7 @@ class Compiled:
     def _made(self, arguments: tuple[Any, ...], kind: str) -> tuple[Loaded, Lines]:
         import numba
 
-        from netsim.engine.compiling.pass_by_reference import interface_type
+        from netsim.engine.compiling.groups import interface_type
         from netsim.engine.compiling.patches import patched, working
 
         place = digest_of(self._bindings.place, self._function.__name__)
@@ -226,9 +228,7 @@ class Compiled:
         is_unit = self._bindings.is_unit(self._function)
         copied = specializer.copy(self._function)
         function = numba.njit(nogil=True, **(INNER if is_unit else ENTRY), **options)(copied)
-        signature = tuple(numba.typeof(argument) for argument in arguments)
-        if is_unit:
-            signature = tuple(map(interface_type, signature))
+        signature = tuple(interface_type(numba.typeof(argument)) for argument in arguments)
         try:
             with patched():
                 function.compile(signature)
@@ -239,7 +239,7 @@ class Compiled:
         lines = archive.lines(self._codes) if archive else lines_of(self._codes)
         if kept_functions:
             kept_functions.write(folder, archive)
-        return self._kept(result, kind, lines) or _loaded_by_numba(function, result), lines
+        return self._kept(result, kind, lines) or _loaded_by_numba(result), lines
 
     def _kept(self, result: Any, kind: str, lines: Lines) -> Loaded | None:
         """Save compiled code and return it as it is loaded; None if that is impossible."""
@@ -260,22 +260,57 @@ def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
     return function.__code__.co_varnames[: function.__code__.co_argcount]
 
 
-def _loaded_by_numba(function: Any, result: Any) -> Loaded:
+def _loaded_by_numba(result: Any) -> Loaded:
     """Return compiled code as Numba loads it."""
     library = code_of_result(result)
     address = library.get_pointer_to_function(result.fndesc.llvm_func_name)
     place = library.codegen._engine.get_global_value_address
-    return Loaded(address, function, place, function)
+    return Loaded(address, result.entry_point, place, result)
 
 
-def _reduced(argument: Any, names: frozenset[str]) -> Any:
-    """Return an argument whose records have no fields but these."""
-    if isinstance(argument, np.ndarray):
-        return argument.view(reduced(argument.dtype, names))
+def _example(argument: Any, names: frozenset[str], is_shared: bool) -> Any:
+    """Return an argument of the type that code is compiled for: its records have no fields but
+    these, and in shared code any stride."""
     if isinstance(argument, tuple):
-        parts = [_reduced(part, names) for part in argument]
-        return type(argument)(*parts) if is_group(type(argument)) else tuple(parts)
-    return argument
+        return type(argument)(*(_example(part, names, is_shared) for part in argument))
+    if not isinstance(argument, np.ndarray):
+        return int(argument) if isinstance(argument, bool) else argument
+    if is_shared and argument.dtype.names is not None:
+        return np.zeros(4, reduced(engine_part(argument.dtype), names))[::2]
+    return argument.view(reduced(argument.dtype, names))
+
+
+def _words_of(group: Any) -> list[int]:
+    """Return the numbers of a group of arrays, as compiled code reads them (`groups.py`)."""
+    words: list[int] = []
+    for value in group:
+        if isinstance(value, tuple):
+            words += _words_of(value)
+        elif isinstance(value, np.ndarray):
+            place = value.ctypes.data
+            words += (place, value.size, value.itemsize, *value.shape, *value.strides)
+        else:
+            words.append(int(value))
+    return words
+
+
+def _with_addresses(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that gives ``run`` the addresses of groups, whose numbers it keeps in
+    memory."""
+    known: dict[int, tuple[Any, np.ndarray]] = {}
+
+    def call(*arguments: Any) -> Any:
+        given, memories = [*arguments], []
+        for i, group in enumerate(arguments):
+            if isinstance(group, tuple):
+                kept = known.get(i)
+                if kept is None or kept[0] is not group:
+                    kept = known[i] = group, np.array(_words_of(group), np.int64)
+                memories.append(kept[1])
+                given[i] = kept[1].ctypes.data
+        return run(*given)
+
+    return call
 
 
 Part = tuple[Compiled, tuple[Any, ...]]  # code, and arguments like those of its calls
@@ -313,7 +348,7 @@ class Entry:
                 if variable.value not in (None, loaded.address):  # loaded by Numba, which has one
                     raise RunError("code that is not cached serves one kind of run per process")
                 variable.value = loaded.address
-            self.run = caller.run
+            self.run = _with_addresses(caller.run)
         assert self.run is not None
         return self.run
 
@@ -330,34 +365,44 @@ class Entry:
 def prepare(*calls: tuple[Entry, Sequence[Any]]) -> None:
     """Load or compile entry points for such arguments, with the help of another process."""
     parts = [part for entry, arguments in calls for part in entry.parts(arguments)]
-    with _helper([part for part in parts if not part[0].is_kept()]):
+    missing = [part for part in parts if not part[0].is_kept()]
+    with ExitStack() as stack:
+        if len(missing) > 1 and all(part.is_cached for part, _ in missing) and _may_fork():
+            from netsim.engine.compiling.patches import working
+
+            working("kept_functions")  # imported before the fork
+            stack.enter_context(in_background(lambda: _compile_from_the_end(missing)))
         for entry, arguments in calls:
             entry.prepare(*arguments)
 
 
+def _compile_from_the_end(parts: Sequence[Part]) -> None:
+    for part, arguments in reversed(parts):
+        part.ready(arguments)
+
+
+_is_background = False
+
+
 @contextmanager
-def _helper(parts: Sequence[Part]) -> Iterator[None]:
-    """Compile parts from the last one on in another process, which keeps them on disk."""
-    if len(parts) < 2 or not all(part.is_cached for part, _ in parts) or not _may_fork():
-        yield
-        return
-    from numba.core.compiler_lock import global_compiler_lock
-
-    from netsim.engine.compiling.patches import working
-
-    working("kept_functions")  # imported before the fork
+def in_background(compile_code: Callable[[], object]) -> Iterator[None]:
+    """Call a function in another process, if there is a core for it, until the block ends. What it
+    compiles is on disk; the caller compiles what is missing, and reports its errors."""
+    global _is_background  # noqa: PLW0603
     child = None
-    # The lock: no other thread compiles. OSError: there is too little memory for a second process.
-    with global_compiler_lock, warnings.catch_warnings(), suppress(OSError):
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads, which the child never needs
-        child = os.fork()
+    if _may_fork():
+        # OSError: there is too little memory for a second process.
+        with warnings.catch_warnings(), suppress(OSError):
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads, which it never needs
+            child = os.fork()
     if child == 0:
+        _is_background = True
         # Memory of an old engine is not mapped here (MADV_DONTFORK). Collecting the engine would
         # unmap whatever is at its addresses now.
         gc.freeze()
-        with suppress(BaseException):  # the parent compiles what is missing, and reports it
-            for part, arguments in reversed(parts):
-                part.ready(arguments)
+        with suppress(BaseException):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            compile_code()
         os._exit(0)
     try:
         yield
@@ -369,8 +414,9 @@ def _helper(parts: Sequence[Part]) -> Iterator[None]:
 
 def _may_fork() -> bool:
     """Return whether a second process would have a core; on macOS, a forked one may crash."""
-    is_main = threading.current_thread() is threading.main_thread()
-    return is_main and sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
+    if _is_background or threading.current_thread() is not threading.main_thread():
+        return False
+    return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
 
 
 ENTRY_POINTS: tuple[Any, ...] = loop.ENTRY_POINTS

@@ -212,38 +212,3 @@ def inside(node: ast.AST) -> Iterator[ast.AST]:
         yield child
         if not isinstance(child, (*Function.__args__, ast.ClassDef)):
             yield from inside(child)
-
-
-def without_value(function: Function) -> ast.AST | None:
-    """Return a place where a function ends without returning a value, or None."""
-    if isinstance(function, ast.Lambda):
-        return None
-    for node in inside(function):
-        match node:
-            case ast.Return(value=None | ast.Constant(value=None)):
-                return node
-    return function if _may_complete(function.body) else None
-
-
-def _may_complete(body: Sequence[ast.stmt]) -> bool:
-    """Return whether what follows these statements may be reached; if unsure, True."""
-    return all(_may_pass(statement) for statement in body)
-
-
-def _may_pass(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
-            return False
-        case ast.If():
-            return _may_complete(statement.body) or _may_complete(statement.orelse)
-        case ast.While(test=ast.Constant(value=value)) if value:
-            return any(isinstance(node, ast.Break) for node in inside(statement))
-        case ast.With():
-            return _may_complete(statement.body)
-        case ast.Match():
-            last = statement.cases[-1]
-            exhaustive = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
-            exhaustive = exhaustive and last.guard is None
-            return not exhaustive or any(_may_complete(case.body) for case in statement.cases)
-        case _:
-            return True
