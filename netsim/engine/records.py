@@ -26,7 +26,7 @@ class Record:
     def __init__(self, raw: memoryview) -> None:
         self._B = raw
         for code in self._codes:
-            setattr(self, f"_{code}", raw.cast(code))
+            setattr(self, f"_{code}", raw.cast(code))  # type: ignore[call-overload] # any code
 
     def __getitem__(self, field: str) -> Any:
         return getattr(self, field)

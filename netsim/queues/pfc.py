@@ -96,8 +96,8 @@ def port_state(params, network, packets):
     cable = [-(-r * t // PS_BITS) for r, t in zip(rate.tolist(), trip, strict=True)]
     largest = max(packets.data_bytes, packets.control_bytes)
     return {
-        "response_ps": serialization_ps(QUANTUM_BYTES * quanta, q20),
-        "pause_ps": serialization_ps(QUANTUM_BYTES * lasts, q20),
+        "response_ps": serialization_ps(QUANTUM_BYTES * quanta, q20),  # type: ignore[arg-type]
+        "pause_ps": serialization_ps(QUANTUM_BYTES * lasts, q20),  # type: ignore[arg-type]
         "headroom_limit": np.array(cable) + 2 * largest + 64 + QUANTUM_BYTES * quanta,
     }
 

@@ -77,7 +77,7 @@ def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
     files = set(Path(package_root()).rglob("*.py"))
     for module in (*plugins, *sys.modules.values()):
         path = getattr(module, "__file__", None)
-        if is_ours(path) or (path is not None and top_package(module.__name__) in tops):
+        if path is not None and (is_ours(path) or top_package(module.__name__) in tops):
             files.add(Path(path).resolve())
     return sorted(files)
 

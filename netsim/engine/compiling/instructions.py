@@ -29,7 +29,7 @@ def _instead_of(
     ``signature`` returns its type for Numba's context and the types of its arguments."""
 
     def declare(codegen: Callable[..., Any]) -> None:
-        @intrinsic
+        @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba
         @wraps(signature)  # Numba counts its arguments
         def form(*given: Any) -> tuple[Any, Any]:
             return signature(*given), codegen

@@ -432,7 +432,7 @@ def fire_timers(net: Net, env: QueueEnv, step: Step, now: Ps) -> None:
         port = env.links.ports[p]
         for k in range(N_PORT_TIMERS):
             if port.timers_ps[k] == now:
-                port.timers_ps[k] = 0
+                port.timers_ps[k] = Ps(0)
                 at = env
                 if PER_PORT_SIZES:
                     at = queue_env_at(env, port)

@@ -505,7 +505,7 @@ def send_pfc(env: QueueEnv, port: PortRecord, now: Ps) -> None:
             following = links.pool[next_slot(links, env.switch.worker, port)]
             following.flow = following.dst = -1
             following.kind = PAUSE_END
-            following.seq = pkt.seq
+            following.seq = int(pkt.seq)
             following.time = pkt.time + port.pause_ps
             append(links, port, following.time)
     port.free_at = end
