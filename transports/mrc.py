@@ -51,7 +51,7 @@ from netsim.transport import (
 PARAMS = [
     *entropy_values.PARAMS,
     *ultra_ethernet.WINDOW_PARAMS,
-    ultra_ethernet.ack_report("all"),
+    ultra_ethernet.ack_report_param("all"),
     Param("reordering", "ratio", 1.5,
           "a packet is lost when packets sent this many bandwidth-delay products later arrive; "
           "no published value", minimum=0.1, maximum=10.0),

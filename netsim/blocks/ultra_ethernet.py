@@ -51,7 +51,7 @@ WINDOW_PARAMS = [
 ]
 
 
-def ack_report(default):
+def ack_report_param(default):
     """Return the parameter that says which arrivals free the window."""
     return Param(
         "ack_report",
@@ -62,7 +62,7 @@ def ack_report(default):
     )
 
 
-PARAMS = [*paths.PARAMS, *WINDOW_PARAMS, ack_report("block")]
+PARAMS = [*paths.PARAMS, *WINDOW_PARAMS, ack_report_param("block")]
 
 
 def last_hop_trims(default):

@@ -48,7 +48,8 @@ def arrive(
     pkt = SimpleNamespace(
         seq=seq, aux=1000 + seq, entropy=seq, ecn=0, size_bytes=PACKET, report=ask
     )
-    reports.on_data(env, 0, rx, pkt, ACK_BYTES, 0, 1)
+    if reports.on_data(env, 0, rx, pkt, ACK_BYTES):
+        reports.acknowledge(env, rx, pkt, 0, 1)
     return env.links.pool[env.hosts.host_ports[0].ctrl_tail - 1]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_runs import DROP_TAIL, build, run
+from engine_runs import DROP_TAIL, build, fabric_with, run
 from raises_input import mentions, raises_input
 from topology_of import check_routes, topology_of
 
@@ -26,7 +26,7 @@ GBPS = 10**9
 US = 10**6
 UP_DELAY, OUT_DELAY = US // 10, US
 PACKET, WIRE = 4096, 4160
-DEEP = replace(DROP_TAIL, queue=replace(DROP_TAIL.queue, params={"queue_bytes": 10**9}))
+DEEP = fabric_with(queue_bytes=10**9)
 
 
 def rails(racks: int, gpus: int, up: int = 400, out: int = 100, rail: int = 1) -> Network:

@@ -155,6 +155,9 @@ def test_header_ratio_limits_headers_sent_per_data_packet() -> None:
     assert kinds == [DATA, TRIMMED, TRIMMED, DATA, TRIMMED, TRIMMED, DATA]
 
 
+ONE_PATH = ("ecmp", "ecmp_symmetric", "ecmp_levels", "dateline", "entropy_digits", "wcmp")
+
+
 @pytest.mark.parametrize("method", ROUTING)
 def test_routing_algorithms_spread_over_equal_paths(method: str) -> None:
     """With 4 equal paths, hash-based algorithms use one path and all others use every path."""
@@ -164,7 +167,7 @@ def test_routing_algorithms_spread_over_equal_paths(method: str) -> None:
     outcome = simulate(case(2, cables, flows, in_fabric=fabric(routing=method, **own)))
     used = [len(outcome.departures[p]) for p in range(3, 7)]
     assert sum(used) == 64
-    if method in ("ecmp", "ecmp_symmetric", "ecmp_levels", "dateline", "wcmp"):
+    if method in ONE_PATH:
         assert sorted(used) == [0, 0, 0, 64]
     elif method == "spray_round_robin":
         # Each round of four packets takes the paths in order, starting at a random one.

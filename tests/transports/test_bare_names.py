@@ -49,10 +49,13 @@ def last_flow_us(
 def excess(
     tmp_path: Path, name: str, rate: str, load_name: str, leaves: int = 5, seeds: str = "1..4"
 ) -> float:
-    """Return how much later the last flow is than with the best preset."""
+    """Return how much later the last flow is than with the best preset for the same routing."""
+    plugin = registry.find("transport", name)
+    fabrics = getattr(plugin.module, "PRESET_FABRIC", {})
+    same = [p for p in plugin.presets if "routing" not in fabrics.get(p, {})]
     bare, *presets = (
         last_flow_us(tmp_path, transport, rate, load_name, leaves, seeds)
-        for transport in (name, *(f"{name}:{p}" for p in registry.find("transport", name).presets))
+        for transport in (name, *(f"{name}:{p}" for p in same))
     )
     return bare / min(presets) - 1
 

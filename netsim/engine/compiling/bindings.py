@@ -79,7 +79,7 @@ def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
         path = getattr(module, "__file__", None)
         if path is not None and (is_ours(path) or top_package(module.__name__) in tops):
             files.add(Path(path).resolve())
-    return sorted(files)
+    return sorted(file for file in files if file.is_file())
 
 
 ENGINE = "netsim.engine."
