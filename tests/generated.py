@@ -43,7 +43,7 @@ from netsim.model.patterns import PATTERNS
 from netsim.params import Param, keys_of
 from netsim.plugins import registry
 from netsim.results import COLUMNS
-from netsim.units import format_bytes
+from netsim.units import format_bytes, format_number
 from netsim.validation.run import percent, rows_of
 from netsim.workloads.cli import cost, workload_inference
 from netsim.workloads.cost.costs import (
@@ -502,7 +502,7 @@ def _beside(name: str, netsim: float, peer: float, ratio: float) -> str:
     both = (
         f"{v:.2g} s" if name.endswith("_s") else format_bytes(int(v), 2) for v in (netsim, peer)
     )
-    return f"{' / '.join(both)} / {ratio:.2g}"
+    return f"{' / '.join(both)} / {format_number(ratio, 2)}"
 
 
 def beside_htsim(program: str) -> Iterator[str]:
