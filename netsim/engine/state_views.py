@@ -195,10 +195,12 @@ def idle_ps(state: State) -> int:
     clock, ports = state.clock.clock[0], np.asarray(state.links.ports)
     is_known = ports["free_at"] < HORIZON_PS  # other ports wait forever
     arrivals = (ports["free_at"] + ports["delay_ps"])[is_known]
-    events = np.asarray(state.hosts.nics)["now_ps"]
-    late = np.asarray(state.hosts.host_ports)["last_arrival"]
-    ends = (arrivals.max(initial=0), late.max(initial=0), events.max(initial=0))
-    ends += (np.asarray(state.links.switches)["late_ps"].max(initial=0),)
+    others = (
+        np.asarray(state.hosts.nics)["now_ps"],
+        np.asarray(state.hosts.host_ports)["last_arrival"],
+        np.asarray(state.links.switches)["late_ps"],
+    )
+    ends = [times.max(initial=0) for times in (arrivals, *others)]
     last_ps = max(*ends, clock["last_done_ps"])
     return int(last_ps + clock["ending_ps"])
 

@@ -45,6 +45,7 @@ def paths_out(loss: float, end: str) -> Measured:
     )
     (point,) = experiment.points()
     series = simulate(point).series
+    assert series is not None
     sampled = (series["entity"] == "flow") & (series["time_ps"] >= 2 * MS)
     out = series["tx.n_bad"][sampled]
     yield {"ours": float(np.mean(out)), "theirs": loss * RATE_BPS / 8 / PACKET * 1e-3}
