@@ -27,7 +27,7 @@ LONGER = 276  # number of longer cases of the slow test
 MORE_CASES = 6000  # first case number beyond the slow test
 AT_ONCE = 12  # cases per slow test
 PARTS = 7  # number of tests that share the chosen cases
-SHORT = 240  # number of transmissions after which a quick case ends
+SHORT = 300  # number of transmissions after which a quick case ends
 
 
 def pairs_of(seed: int) -> set[tuple[str | None, str | None]]:

@@ -8,9 +8,9 @@ is in a state:
 - skipped: a packet that took it was marked, or was trimmed before the last hop. It is passed over
   at its next turn, and good after that;
 - assumed bad: a packet that took it was lost. A spare of its plane replaces it, if there is one.
-  It is probed after `probe_interval` (15/16 to one of them) and then once per interval, and is
-  good, or a spare, after `probes_needed` answers. If `min_active` of the EVs would not be left
-  active, it stays good.
+  The first probe follows after 15/16 to one `probe_interval`, the others once per interval. After
+  `probes_needed` answers the EV is good again, or a spare. If fewer than `min_active` of the EVs
+  would be left, it stays good.
 
 A packet takes the least loaded port, and in its plane the next EV in a pseudo-random order that
 changes with each round. The port of a plane without an active EV is not used while another has one.
@@ -110,8 +110,8 @@ def start(env, tx):
 
 
 def n_rows_in_all(tx):
-    """Return how many entropies a plane has. An entropy is its row times the planes, plus its
-    plane; an EV likewise, with rows counted from the flow's first one."""
+    """Return how many entropies a plane has. An entropy is row * planes + plane. So is an EV, but
+    its rows count from the flow's first row."""
     return 65536 // tx.n_planes
 
 

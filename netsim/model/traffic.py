@@ -235,6 +235,6 @@ def jobs_workload(
 
 
 def _key(error: InputError, job: str) -> str:
-    """Return the key of a job's error: patterns call their table "traffic"."""
+    """Return the key of an error in a job: patterns name their own table "traffic"."""
     key = error.key or ""
     return key if key.startswith(JOBS) else f"{JOBS}{job}{key.removeprefix('traffic')}"

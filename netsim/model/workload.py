@@ -439,7 +439,7 @@ class Workload:
         return replace(self, parts=(*others, part))
 
     def at_hosts(self, hosts: Ints) -> Workload:
-        """Return the workload with `hosts[h]` instead of host h. Programs are not moved."""
+        """Return the workload with host h replaced by `hosts[h]`. Programs are not moved."""
         flows, tasks = copy(self.flows), copy(self.tasks)
         flows.src, flows.dst = (hosts[end].astype(np.int32) for end in (flows.src, flows.dst))
         if tasks is not None:

@@ -1,10 +1,10 @@
-"""Credits: a port sends a packet only if the next switch has said that it has room for it.
+"""Credits: a port sends a packet only if the next switch has announced room for it.
 
-Each ingress port of a switch has a buffer per class, in units. The neighbor counts the units that
-it has sent, and the switch tells it, by messages of 8 bytes beside the packets, how many it has
-released; a packet goes if the difference and its own units fit the buffer. So nothing is dropped,
-and classes (virtual lanes, virtual channels) do not stop each other. Hosts take in everything at
-once; their NICs obey credits. What a lost packet took is given back at once.
+Each ingress port of a switch has a buffer per class, in units. Its neighbor counts the units that
+it has sent. The switch reports how many it has released, in 8-byte messages beside the packets. A
+packet may go if the difference and its own units fit in the buffer. So nothing is dropped, and
+classes (virtual lanes, virtual channels) do not block each other. Hosts obey credits, and free what
+they receive at once. If a link loses a packet, its credits return at once.
 
 InfiniBand: units of 64 bytes, an update every 4.096 us at least (InfiniBand Architecture, 7.9;
 Mellanox, ib_model, `ibuf.cc`). Ultra Ethernet's CBFC: consumed - freed + cost <= limit, units of 32

@@ -31,7 +31,7 @@ PORT_LIMITS = (
     "fat_tree_topology.cpp that contains addPort, and build again; keep the assertions, since they "
     "also add the ports. Or use fewer hosts, or --topology three-tier"
 )
-"""Hint for a failed assertion that contains `PORTS`."""
+"""Hint if an assertion that contains `PORTS` fails."""
 
 LAUNCHER = """
 import json, os, sys, time

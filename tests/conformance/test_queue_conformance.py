@@ -189,7 +189,7 @@ def test_broken_topology_fails_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_counts_by_ingress_of_the_guide_do_not_leak(tmp_path):
-    """Seven hosts overload one. Every drop is counted at its ingress, whose count ends at 0."""
+    """Seven hosts overload one. Every drop is taken off its ingress count, which ends at 0."""
     guide = (Path(registry.__file__).parents[1] / "queues" / "README.md").read_text("utf-8")
     (code,) = blocks(marked(guide, "ingress"), "python")
     path = tmp_path / "mine.py"

@@ -67,8 +67,7 @@ def test_candidates_are_exactly_the_ports_on_shortest_paths(network: Network) ->
 @given(networks(), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_weights_are_the_rates_of_all_paths_behind_a_port(network, random) -> None:
-    """Each path, followed link by link, counts with its lowest rate; shares are within 1 % or, of
-    64 parts, half a part."""
+    """A path counts with the lowest rate of its links. Shares are within 1 %, or within 1/128."""
     rates = [random.choice((50, 100, 100, 400)) * GBPS for _ in range(network.n_ports)]
     network = replace(network, port_rate_bps=np.array(rates))
     weighed = with_tables(network, PluginSpec(registry.find("routing", "wcmp"), {}))

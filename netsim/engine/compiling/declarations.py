@@ -102,7 +102,8 @@ class PluginFile(Declarations):
         return padded_record_of(base, *own) if padded else record_of(base, *own)
 
     def count(self, what: str, most: int, params: Mapping[str, Any] | None = None) -> int:
-        """Return a declared number of timers or bitmaps; in a dict, of parameters that are set."""
+        """Return the declared number of timers or bitmaps. In a dict, only those of
+        parameters that are set count."""
         value = getattr(self.module, what, 0)
         if params is not None and isinstance(value, dict):
             value = counted(value, params)
