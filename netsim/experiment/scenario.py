@@ -418,7 +418,7 @@ def _sent_flows(point: Point, built: NetworkAndTraffic) -> SentFlows:
     if built.network.relays is not None:
         load, segments = relayed(load, built.network.relays)
     classes = _class_of_flow(built, segments)
-    silent = [_is_one_way(use) for use in point.transport_of_class]
+    silent = [is_one_way(use) for use in point.transport_of_class]
     load.flows.need_no_answers(np.array(silent)[classes])
     messages = load.flows, segments
     queue_pairs = [use.params.get(PARAM, 1) for use in point.transport_of_class]
@@ -487,7 +487,7 @@ def _scenario(point: Point, network: Network, sent: SentFlows, placed: Placed) -
     )
 
 
-def _is_one_way(use: PluginSpec) -> bool:
+def is_one_way(use: PluginSpec) -> bool:
     """Return whether a transport has no control packets in either direction."""
     handlers = ("on_control", "on_request", "on_trimmed")
     listens = any(hasattr(use.module, name) for name in handlers)

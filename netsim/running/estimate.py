@@ -30,7 +30,14 @@ from netsim.engine.compiling.declarations import counted
 from netsim.engine.simulation import FeatureSet
 from netsim.errors import InputError
 from netsim.experiment import Point
-from netsim.experiment.scenario import Built, Scenario, is_closed_form, key_of, prepare
+from netsim.experiment.scenario import (
+    Built,
+    Scenario,
+    is_closed_form,
+    is_one_way,
+    key_of,
+    prepare,
+)
 from netsim.frozen import frozen
 from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.columns import Floats, Ints
@@ -246,25 +253,28 @@ def estimate_scenario(
     links, load_ps, nodes, ports = _loads(scenario, packets, point.packets.header_bytes)
     resent = _resent(point, scenario)
     control = _control_packets(point, scenario, packets)
-    hops = float((links * (packets + control) * resent).sum())
+    paced_ps = _paced_ps(point, scenario, packets)
     if simulated_ps is None:
-        simulated_ps = max(int(load_ps.max(initial=0)), _last_ps(point, scenario), 1)
-    share = 1.0
+        last_ps = int((flows.start_ps + paced_ps).max(initial=0))
+        simulated_ps = max(int(load_ps.max(initial=0)), last_ps, _last_ps(point, scenario), 1)
+    share, by_end = 1.0, np.ones(len(flows))
     if point.end_ps is not None and point.end_ps < simulated_ps:
         share = point.end_ps / simulated_ps
+        by_end = _sent_by(point.end_ps, flows.start_ps, paced_ps, load_ps, share)
+    hops = float((links * (packets + control) * resent * by_end).sum())
     # With few flows, most windows are empty.
     active_ps = float(simulated_ps)
     if network.circuits is None:
         active_ps = min(active_ps, float(scenario.ideal.fct_ps.sum(dtype=np.float64)))
     most_windows = share * active_ps / longest_window_ps(network, flows)
-    windows, steps = _windows(most_windows, share * hops, nodes)
+    windows, steps = _windows(most_windows, hops, nodes)
     found = Estimate(
         n_hosts=network.n_hosts,
         n_switches=network.n_switches,
         n_links=network.n_links,
         n_flows=len(flows),
         packets=int(packets.sum()),
-        packet_hops=0 if closed else int(share * hops),
+        packet_hops=0 if closed else int(hops),
         control_per_data=float(control.sum() / max(1, packets.sum())),
         resent=float((packets * resent).sum() / max(1, packets.sum())),
         simulated_ps=int(share * simulated_ps),
@@ -345,6 +355,34 @@ def _last_ps(point: Point, scenario: Scenario) -> int:
     if network.circuits is not None and network.circuits.phase_schedule is not None:
         last_ps += network.circuits.phase_schedule.reconfiguration_ps
     return last_ps
+
+
+def _paced_ps(point: Point, scenario: Scenario, packets: Ints) -> Floats:
+    """Return the time that each flow takes to send without feedback, at its transport's `rate` or
+    its port's; 0 for flows with feedback."""
+    flows, ports = scenario.flows, scenario.port_pairs
+    uses = point.transport_of_class
+    alone = np.array([is_one_way(use) for use in uses])[scenario.class_of_flow]
+    pace = np.array([use.params.get("rate") or np.inf for use in uses])[scenario.class_of_flow]
+    line_bps = scenario.network.port_rate_bps[ports.src_port[ports.first[:-1]]]
+    on_wire = flows.size_bytes + packets * point.packets.header_bytes
+    of_flow: Floats = np.where(alone, 8e12 * on_wire / np.minimum(pace, line_bps), 0.0)
+    return of_flow
+
+
+def _sent_by(
+    end_ps: int, start_ps: Ints, paced_ps: Floats, load_ps: Floats, share: float
+) -> Floats:
+    """Return the part of each flow sent by the end: `share`, or what its pace allows, and on
+    average no more than links carry."""
+    paced = paced_ps > 0
+    if not paced.any():
+        return np.full(paced.size, share)
+    sent = np.where(paced, np.clip((end_ps - start_ps) / np.maximum(paced_ps, 1.0), 0, 1), share)
+    asked_ps = load_ps * sent.mean()
+    fits = np.minimum(asked_ps, end_ps).sum() / max(1.0, asked_ps.sum())
+    of_flow: Floats = np.where(paced, sent * fits, share)
+    return of_flow
 
 
 def _offered(network: Network, start_ps: Ints, load_ps: Floats) -> float:

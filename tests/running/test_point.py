@@ -238,6 +238,17 @@ def test_hop_estimate_includes_parity_and_credit_packets(transport, hops):
     assert 0.5 < estimate(point).packet_hops / hops < 2
 
 
+@pytest.mark.parametrize(
+    ("rate", "hops"),
+    # in the head of the experiment, on 64 times as many hosts
+    [("10Gbps", 712_660), ("29.97567Gbps", 2_028_412), ("60.09756Gbps", 3_290_159)],
+)
+def test_hop_estimate_of_a_stopped_run_follows_the_pace_of_datagrams(rate, hops):
+    smaller = ["topology.radix=8", "traffic.shape='128'", "traffic.group_offset=64"]
+    todo = todo_of("days_e1", [f"transport.rate={rate}", *smaller])
+    assert 1 < todo.packet_hops / (hops / 64) < 1.5
+
+
 def test_two_threads_help_when_windows_have_many_hops():
     """Measured with two threads: p2p_512 0.099 s instead of 0.178 s, homa_w4 6.1 instead of 5.8."""
     busy = todo_of("p2p_512", ["transport=ndp:800g"])
