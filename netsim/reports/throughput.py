@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.terminal import time_text
 from netsim.engine.state_views import Readings, packets_of
-from netsim.model.columns import Floats, Ints
+from netsim.model.columns import Flags, Floats, Ints
 from netsim.model.fabric import packet_counts
 from netsim.model.paths import pattern_saturation
 from netsim.model.patterns import destinations
@@ -25,7 +24,8 @@ MEASURED_HOSTS = TableSpec.of(
     """
     host             host  host
     name             -     its name
-    offered_bytes    B     payload of the flows that it started in the window
+    offered_bytes    B     payload of the flows that it started in the window; for flows longer than
+        the window, what it can send in it
     offered_load     1     the same with headers, as a share of its rate
     accepted_bytes   B     payload of its flows that was delivered in the window
     accepted_load    1     the same with headers, as a share of its rate
@@ -43,7 +43,8 @@ MEASURED_BATCHES = TableSpec.of(
     start_ps         ps     start of the batch
     end_ps           ps     end of the batch
     flow_class*      -      name of the flow class, or empty
-    offered_load     1      load of the flows that started in the batch
+    offered_load     1      load of the flows that started in the batch; for flows longer than the
+        window, what hosts can send in it
     accepted_load    1      load that was delivered in the batch
     latency_mean_ps  ps     mean completion time of the flows that started in it
     """,
@@ -56,7 +57,7 @@ _LATENCY = "completion time of the flows that started in the window"
 _FIGURES: tuple[tuple[str, str, str, str, str], ...] = (
     ("offered_load", "1", "", "offered",
      "load of the flows that started in the window of [measure], with headers, as a share of the "
-     "rate of all hosts that send"),
+     "rate of all hosts that send; for flows longer than the window, what hosts can send in it"),
     ("accepted_load", "1", "", "accepted",
      "load that was delivered in the window, whenever its flows started"),
     ("accepted_interval", "1", "", "",
@@ -146,6 +147,26 @@ class _Window:
         self.accepted_packets = of_messages(moved)
         self.batch = np.searchsorted(self.edges_ps, self.start_ps, side="right") - 1
         self.injected = (self.batch >= 0) & (self.start_ps < self.edges_ps[-1])
+        bits = 8 * (self.size_bytes + self.packets * self.header_bytes)
+        send_ps = 1e12 * bits / self.host_bps[self.src]
+        # Flows longer than the window offer what their host can send in each batch, others all
+        # bytes when they start.
+        longest_ps = self.edges_ps[-1] - self.edges_ps[0]
+        self.long = np.flatnonzero((send_ps > longest_ps) & (self.start_ps >= 0))
+        start, length = self.start_ps[self.long, None], send_ps[self.long, None]
+        self.long_parts = np.diff(np.clip((self.edges_ps - start) / length, 0, 1), axis=1)
+        self.offered_part = self.injected.astype(float)
+        self.offered_part[self.long] = self.long_parts.sum(axis=1)
+
+    def offered(self, which: Flags) -> list[Floats]:
+        """Return the payload and the packets that some flows offer in each batch."""
+        whole, part = which & self.injected, which[self.long]
+        whole[self.long] = False
+        at, n = self.batch[whole], self.edges_ps.size - 1
+        return [
+            np.bincount(at, column[whole], n) + column[self.long[part]] @ self.long_parts[part]
+            for column in (self.size_bytes, self.packets)
+        ]
 
     def load(self, n_bytes: Any, packets: Any, bps: Any, seconds: Any) -> Any:
         """Return payload and the headers of its packets as a share of a rate."""
@@ -184,7 +205,7 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def _figures(
-    window: _Window, readings: Readings, which: NDArray[np.bool_], groups: slice
+    window: _Window, readings: Readings, which: Flags, groups: slice
 ) -> tuple[dict[str, Any], Table]:
     """Return the figures and the batches of the flows in `which`; `groups` are their columns in
     the readings."""
@@ -192,9 +213,7 @@ def _figures(
     n = window.edges_ps.size - 1
     of_batch = window.batch[injected]
     seconds = np.diff(window.edges_ps) / 1e12
-    n_bytes = np.bincount(of_batch, window.size_bytes[injected], n)
-    packets = np.bincount(of_batch, window.packets[injected], n)
-    offered = window.load(n_bytes, packets, window.senders_bps, seconds)
+    offered = window.load(*window.offered(which), window.senders_bps, seconds)
     received = np.diff(readings.of_groups[:, :, groups].sum(axis=2), axis=0)
     accepted = window.load(received[:, 0], received[:, 1], window.senders_bps, seconds)
     fct_ps = window.fct_ps[injected]
@@ -250,13 +269,13 @@ def _hosts(run: Run, window: _Window) -> Table:
     n, injected, src, dst = network.n_hosts, window.injected, window.src, window.dst
     n_bytes, packets = window.accepted_bytes, window.accepted_packets
 
-    def total(host: Ints, values: Ints) -> Ints:
+    def total(host: Ints, values: Any) -> Ints:
         return np.bincount(host, values, n).astype(np.int64)
 
-    offered = total(src[injected], window.size_bytes[injected])
+    offered = total(src, window.offered_part * window.size_bytes)
     accepted, received = total(src, n_bytes), total(dst, n_bytes)
     header_packets = (
-        total(src[injected], window.packets[injected]),
+        total(src, window.offered_part * window.packets),
         total(src, packets),
         total(dst, packets),
     )

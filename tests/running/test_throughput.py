@@ -101,7 +101,10 @@ def test_link_utilization_and_hops_cover_the_window(tmp_path) -> None:
     assert found["mean_hops"] == 4.0
     assert found["accepted_load"] == pytest.approx(1.0, abs=0.008)  # of the only sender
     assert found["flows_injected"] == 0
-    assert found["worst_host"] is None
+    # The flow is longer than the window, so its host offers its rate in all of it.
+    assert found["offered_load"] == pytest.approx(1.0)
+    assert result.measured_batches["offered_load"] == pytest.approx(np.ones(20))
+    assert found["worst_host"]["offered_load"] == pytest.approx(1.0, abs=1e-4)  # whole packets
 
 
 @pytest.mark.parametrize(
