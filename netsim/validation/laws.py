@@ -36,15 +36,16 @@ def lone_flow(transport: str, gbps: int, **params: Any) -> Measured:
         yield {"links": links, "ours": ours_ps / US, "theirs": theirs_ps / US}
 
 
-def incast(transport: str) -> Measured:
-    """Measure when the last of 32 flows of 250 packets at 100 Gbps is complete."""
+def incast(transport: str, share: float = 1.0) -> Measured:
+    """Measure when the last of 32 flows of 250 packets at 100 Gbps is complete, if the receiver
+    asks for this share of its rate."""
     flows, packets, rate_bps = 32, 250, 100 * GBPS
     network = star(flows + 1, rate_bps)
     engine = Bed(transport, network).engine(
         [(1 + i, 0, packets * PAYLOAD, 0) for i in range(flows)]
     )
     first_s = 2 * (PACKET * 8 / rate_bps + US / 1e12)
-    bound_s = first_s + (flows * packets - 1) * PACKET * 8 / rate_bps
+    bound_s = first_s + (flows * packets - 1) * PACKET * 8 / (share * rate_bps)
     yield {"ours": float(fct_ps(engine).max()) / US, "theirs": bound_s * 1e6}
 
 
