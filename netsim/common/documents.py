@@ -1,4 +1,4 @@
-"""The JSON files of a result, checked before anything is used: tables of units (`netsim.params`).
+"""The JSON files of a result, checked before anything is used.
 
 A table may have other keys, and a key that ends in "?" may be missing.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from netsim.common.inputs import read_bytes
 from netsim.errors import InputError
 from netsim.limits import INT64
-from netsim.params import Unit, read_each
 from netsim.units import shortened
 
 COUNTERS = (
@@ -28,18 +26,60 @@ TIMES = ("ideal_max_ps", "wall_s", "compile_s")
 DAMAGED = "the result is damaged or was changed"  # hint for content that netsim never writes
 MAX_DEPTH = 60  # maximum nesting of objects and lists
 
-# --- units of JSON values -------------------------------------------------------------------------
+# --- shapes of JSON values ------------------------------------------------------------------------
+
+Check = Callable[[Any, str], object]
+"""Raises InputError, with the key that it gets, for a value that does not fit."""
 
 
-def _value(name: str, fits: Callable[[Any], bool]) -> Unit:
-    """Return the unit of values that a function accepts."""
+def check(value: Any, shape: Any, key: str = "") -> None:
+    """Raise InputError, with the key, for the first value that does not fit a shape.
 
-    def read(value: Any) -> Any:
+    A shape is a type of `TYPES` or another `Check`; a dict, for an object with these keys and
+    others; a list of one shape, for a list of any length; or a tuple of shapes, for a list of that
+    length.
+    """
+    inside = f"{key}." if key else ""
+    if isinstance(shape, dict):
+        check(value, dict, key)
+        for name, inner in shape.items():
+            plain = name.removesuffix("?")
+            if plain in value:
+                check(value[plain], inner, inside + plain)
+            elif plain == name:
+                raise InputError("is missing", key=inside + name)
+    elif isinstance(shape, list | tuple):
+        check(value, list, key)
+        if isinstance(shape, tuple) and len(value) != len(shape):
+            raise InputError(f"is not a list of {len(shape)}", key=key or None)
+        for k, item in enumerate(value):
+            check(item, shape[k if isinstance(shape, tuple) else 0], f"{inside}{k}")
+    else:
+        TYPES.get(shape, shape)(value, key)
+
+
+def _value(name: str, fits: Callable[[Any], bool]) -> Check:
+    def checked(value: Any, key: str) -> None:
         if not fits(value):
-            raise InputError(f"is not {name}")
-        return value
+            raise InputError(f"is not {name}", key=key or None)
 
-    return Unit(name, read)
+    return checked
+
+
+def each(shape: Any) -> Check:
+    """Return the check of an object with any keys, whose values are all of one shape."""
+
+    def checked(value: Any, key: str) -> None:
+        check(value, dict, key)
+        for name, item in value.items():
+            check(item, shape, f"{key}.{shortened(name)}" if key else shortened(name))
+
+    return checked
+
+
+def nullable(shape: Any) -> Check:
+    """Return the check of a value that may be null."""
+    return lambda value, key: value is None or check(value, shape, key)
 
 
 def _is_number(value: Any) -> bool:
@@ -51,81 +91,13 @@ def _is_whole(value: Any) -> bool:
     return not isinstance(value, bool) and isinstance(value, int) and abs(value) < 2 * INT64
 
 
-TYPES: dict[Any, Unit] = {
+TYPES: dict[Any, Check] = {
     str: _value("a text", lambda value: isinstance(value, str)),
     bool: _value("true or false", lambda value: isinstance(value, bool)),
     int: _value("a whole number", _is_whole),
     dict: _value("an object", lambda value: isinstance(value, dict)),
     list: _value("a list", lambda value: isinstance(value, list)),
 }
-
-
-def unit_of(shape: Any) -> Unit:
-    """Return the unit of a shape: a `Unit`, or a type of `TYPES`; a dict, for an object with these
-    keys and others; a list of one shape, for a list of any length; or a tuple of shapes, for a list
-    of that length."""
-    if isinstance(shape, Unit | type):
-        return TYPES[shape] if isinstance(shape, type) else shape
-    if isinstance(shape, dict):
-        return _object(shape)
-    if isinstance(shape, list):
-        unit = unit_of(shape[0])
-        return _container(
-            TYPES[list], lambda value: {str(k): (unit, v) for k, v in enumerate(value)}
-        )
-    units = [unit_of(part) for part in shape]
-    fixed = _value(f"a list of {len(units)}", lambda v: type(v) is list and len(v) == len(units))
-    return _container(
-        fixed, lambda value: {str(k): pair for k, pair in enumerate(zip(units, value, strict=True))}
-    )
-
-
-def each(shape: Any) -> Unit:
-    """Return the unit of an object with any keys, whose values are all of one shape."""
-    unit = unit_of(shape)
-    return _container(
-        TYPES[dict], lambda value: {shortened(name): (unit, v) for name, v in value.items()}
-    )
-
-
-def nullable(shape: Any) -> Unit:
-    """Return the unit of a value that may be null."""
-    unit = unit_of(shape)
-    return Unit(f"{unit} or null", lambda value: None if value is None else unit.read(value))
-
-
-def _object(keys: Mapping[str, Any]) -> Unit:
-    units = {name: unit_of(shape) for name, shape in keys.items()}
-
-    def inner(value: Any) -> dict[str, tuple[Unit, Any]]:
-        found = {}
-        for name, unit in units.items():
-            plain = name.removesuffix("?")
-            if plain in value:
-                found[plain] = unit, value[plain]
-            elif plain == name:
-                found[name] = MISSING, None
-        return found
-
-    return _container(TYPES[dict], inner)
-
-
-def _container(outer: Unit, inner: Callable[[Any], dict[str, tuple[Unit, Any]]]) -> Unit:
-    """Return the unit of a value with others in it, by key with the unit of each."""
-
-    def read(value: Any) -> Any:
-        pairs = inner(outer.read(value))
-        read_each({name: partial(unit.read, item) for name, (unit, item) in pairs.items()})
-        return value
-
-    return Unit(outer.name, read)
-
-
-def _missing(_: Any) -> None:
-    raise InputError("is missing")
-
-
-MISSING = Unit("", _missing)
 NUMBER = _value("a number", _is_number)
 COUNT = _value("a whole number, 0 or more", lambda value: _is_whole(value) and 0 <= value <= INT64)
 POSITIVE = _value("a number above 0", lambda value: _is_number(value) and value > 0)
@@ -213,9 +185,9 @@ def read_object(path: Path, shape: Any) -> dict[str, Any]:
 def require(content: Any, shape: Any, *, file: str | None, hint: str) -> None:
     """Raise InputError, with the key, for the first value that does not fit."""
     try:
-        unit_of(shape).read(content)
+        check(content, shape)
     except InputError as error:
-        raise error.errors[0].replace(file=file, hint=hint) from None
+        raise error.replace(file=file, hint=hint) from None
 
 
 def parsed(text: bytes) -> Any:

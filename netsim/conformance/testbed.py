@@ -34,7 +34,7 @@ from netsim.model.fabric import Fabric, PacketFormat, settle_sizes
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
-from netsim.model.routing import COUNT_BITS, COUNT_MASK
+from netsim.model.paths import path_counts
 from netsim.params import resolve_params
 from netsim.plugins import registry
 from netsim.plugins.declarations import MAX_HOPS, classes_of
@@ -474,24 +474,5 @@ class RoutingTestbed(FabricTestbed):
 
 def longest_way(network: Network) -> int:
     """Return the most links between two edge switches by the network's routing tables."""
-    groups = range(int(np.diff(network.first_group).max()))
-    return max(_longest(network, group) for group in groups)
-
-
-def _longest(network: Network, group: int) -> int:
-    """Return the most links from any switch to the edge switch of a group of its network."""
-    links = np.full(network.n_switches, -1)
-    n_groups = np.diff(network.first_group)[network.switch_network]
-
-    def of(switch: int, crossed: int) -> int:
-        if links[switch] < 0 and crossed < MAX_HOPS and group < n_groups[switch]:
-            entry = int(network.route[network.route_first[switch] + group])
-            offset, count = entry >> COUNT_BITS, entry & COUNT_MASK
-            first = network.node_first_port[network.n_hosts + switch]
-            ports = first + network.route_ports[offset : offset + count] if entry > 0 else []
-            after = [int(network.port_node[network.port_peer[port]]) for port in ports]
-            ways = [1 + of(node - network.n_hosts, crossed + 1) for node in after]
-            links[switch] = max(ways, default=0)
-        return max(0, int(links[switch]))
-
-    return max(of(switch, 0) for switch in range(network.n_switches))
+    numbers = range(network.first_group.size - 1)
+    return max(int(path_counts(network, number).hops.max()) for number in numbers)

@@ -549,19 +549,8 @@ def cables_of(switches: list[CircuitSwitch]) -> CircuitCables:
         )
         n_fibers += len(one.edges)
         n_calendars += count.size
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    cables, of_cable, fiber, near_ps, calendar, counts, days_ps, period_ps, slots = columns
-    return CircuitCables(
-        cables=cables,
-        of_cable=of_cable,
-        fiber=fiber,
-        near_ps=near_ps,
-        calendar=calendar,
-        first_day=offsets(counts),
-        days_ps=days_ps,
-        period_ps=period_ps,
-        slots=slots,
-    )
+    found = CircuitCables(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return found._replace(first_day=offsets(found.first_day))
 
 
 def _both_ways(pairs: Ints, bidirectional: bool) -> tuple[Ints, Ints]:
