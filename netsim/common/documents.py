@@ -6,7 +6,7 @@ A table may have other keys, and a key that ends in "?" may be missing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 

@@ -239,6 +239,15 @@ def require_plain(value: Any, at: Sequence[str] = ()) -> None:
             raise InputError(message, key=key, hint=hint, code="wrong_type")
 
 
+def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested tables by dotted key."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
 def whole(word: str) -> int:
     """Return a whole number of at most 18 digits, which fits an int64. Raises ValueError."""
     match = _WHOLE.fullmatch(word)

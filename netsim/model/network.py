@@ -291,21 +291,6 @@ class Network:
         return int(self.nic_rate_bps[self.first_nic[:-1]].min())
 
     @cached_property
-    def bisection_bps(self) -> int:
-        """Capacity in one direction between the two halves of a tiered network.
-
-        This is half of the smallest capacity between adjacent tiers. Cables within a tier do not
-        count; for a network that is not tiered this is only half of what the hosts can send.
-        """
-        below = self.tier[self.port_node]
-        above = self.tier[self.port_node[self.port_peer]]
-        capacity = [
-            int(self.port_rate_bps[(below <= tier) & (above > tier)].sum())
-            for tier in range(HOST_TIER, int(self.tier.max()))
-        ]
-        return min(capacity) // 2
-
-    @cached_property
     def diameter(self) -> int:
         """Links on the longest of the first shortest paths between hosts, over all tables."""
         sizes = np.diff(self.first_group)

@@ -312,7 +312,7 @@ def bisection(network: Network, number: int, middle: int) -> Bisection:
     key = color[graph.node] * n_colors + color[graph.peer]
     keys, which = np.unique(key, return_inverse=True)
     if keys.size > MAX_LINKS:
-        return Bisection(_narrowest_bps(network, number) // 2, TIERS)
+        return Bisection(narrowest_bps(network, number) // 2, TIERS)
     sums = np.zeros(keys.size, object)
     np.add.at(sums, which.reshape(-1), graph.capacity_bps.astype(object))
     flow: nx.DiGraph[int] = nx.DiGraph()
@@ -353,7 +353,7 @@ def _halved(network: Network, number: int, middle: int) -> _Graph:
     return _Graph(switches.size + 2, own[inside], far[inside], capacity_bps[inside])
 
 
-def _narrowest_bps(network: Network, number: int) -> int:
+def narrowest_bps(network: Network, number: int) -> int:
     """Return the smallest capacity in one direction between two adjacent tiers of a network."""
     inside = network.switch_network == number
     nodes = np.zeros(network.n_nodes, bool)

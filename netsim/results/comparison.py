@@ -13,9 +13,11 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from netsim.common.inputs import flat
 from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.results.columns import metrics
+from netsim.units import written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -276,24 +278,17 @@ def _experiment(pairs: Sequence[Pair]) -> Iterator[Row]:
     found: dict[tuple[str, str, str], int] = defaultdict(int)
     for pair in pairs:
         before, after = (
-            dict(_flat(one.experiment["resolved"])) for one in (pair.before, pair.after)
+            {
+                name: value if isinstance(value, str) else written(value)
+                for name, value in flat(one.experiment["resolved"])
+            }
+            for one in (pair.before, pair.after)
         )
         for name in dict.fromkeys((*before, *after)):
             values = before.get(name, "-"), after.get(name, "-")
             if values[0] != values[1] and name.split(".")[0] not in NOT_COMPARED:
                 found[name, *values] += 1
     yield from ((*row, points) for row, points in found.items())
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the values of nested tables by dotted key, as written."""
-    from netsim.units import written
-
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value if isinstance(value, str) else written(value)
 
 
 def _versions(pairs: Sequence[Pair]) -> Iterator[Row]:

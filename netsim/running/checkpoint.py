@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ import numpy as np
 
 from netsim.common import documents
 from netsim.common.documents import parsed, require
-from netsim.common.inputs import file_size, unreadable
+from netsim.common.inputs import file_size, flat, unreadable
 from netsim.common.writing import replacing_file
 from netsim.errors import InputError, warn_once
 from netsim.frozen import frozen
@@ -131,7 +131,10 @@ def differences(
 ) -> tuple[list[str], list[str]]:
     """Return how the values and data of a run's inputs differ from those `then`, and how its code
     does; `version` is netsim's then."""
-    old, new = (dict(_flat(inputs["experiment"])) for inputs in (then, now))
+    old, new = (
+        {name: json.dumps(value) for name, value in flat(inputs["experiment"])}
+        for inputs in (then, now)
+    )
     values = [
         f"{key} was {old.get(key, NOT_SET)}, now {new.get(key, NOT_SET)}"
         for key in dict.fromkeys((*new, *old))
@@ -148,15 +151,6 @@ def differences(
         hashes = [inputs["netsim"][:HASH_DIGITS] for inputs in (then, now)]
         code.append(f"netsim was {version} (code {hashes[0]}), now {__version__} ({hashes[1]})")
     return values + data, code
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the values of nested tables as JSON, by dotted key."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", json.dumps(value)
 
 
 def _ints(one: Stored) -> Any:

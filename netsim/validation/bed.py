@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from netsim.conformance.testbed import Testbed
 from netsim.engine.engine import Engine
 from netsim.frozen import frozen
-from netsim.model.builder import NetworkBuilder, build_topology
+from netsim.model.builder import build_topology
 from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
@@ -30,14 +30,10 @@ Flow = tuple[int, int, int, int]  # source, destination, bytes, start in ps
 def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int]) -> Network:
     """Return two groups of hosts joined by a bottleneck. `delays_ps` are those of host links and of
     the bottleneck."""
-    builder = NetworkBuilder()
-    hosts = builder.add_hosts(2 * pairs)
-    left, right = builder.add_switch("left"), builder.add_switch("right")
-    for host in hosts:
-        side = left if host < pairs else right
-        builder.cable(host, side, rate_bps=host_bps, delay_ps=delays_ps[0])
-    builder.cable(left, right, rate_bps=rate_bps, delay_ps=delays_ps[1])
-    return builder.build("dumbbell")
+    host_delay, delay = (f"{delay_ps}ps" for delay_ps in delays_ps)
+    rates = {"host_rate": f"{host_bps}bps", "bottleneck_rate": f"{rate_bps}bps"}
+    delays = {"host_delay": host_delay, "bottleneck_delay": delay}
+    return build_topology("dumbbell", hosts=pairs, **rates, **delays)
 
 
 def fat_tree(hosts_per_leaf: int, leaves: int, rate_bps: int) -> Network:

@@ -13,6 +13,7 @@ from tree_case import tree_params
 from netsim.errors import InputError
 from netsim.model.builder import NetworkBuilder
 from netsim.model.network import Network
+from netsim.model.paths import narrowest_bps
 from netsim.model.routing import COUNT_MASK
 from netsim.model.trees import (
     Tree,
@@ -155,9 +156,9 @@ def test_bisection_equals_max_flow_between_host_halves(tree: Tree) -> None:
         flat.add_edge(*(("from", host) if host < half else (host, "to")))  # unlimited
     flow = networkx.maximum_flow_value(flat, "from", "to")
     if tree.children[-1] % 2 == 0:
-        assert flow == network.bisection_bps
+        assert flow == narrowest_bps(network, 0) // 2
     by_tier = [a * b for a, b in zip(tree.cables, tree.rates_bps, strict=True)]
-    assert network.bisection_bps == min(by_tier) // 2
+    assert narrowest_bps(network, 0) == min(by_tier)
 
 
 GPUS = 800_000

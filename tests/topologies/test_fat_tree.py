@@ -8,6 +8,7 @@ from raises_input import raises_input
 from tree_case import GBPS, US, build, ports_of
 
 from netsim.model.builder import NetworkBuilder
+from netsim.model.paths import narrowest_bps
 
 TOPO = """\
 # two tiers, 128 hosts
@@ -148,7 +149,7 @@ def test_planes_are_parallel_copies_of_the_tree() -> None:
     assert (network.port_rate_bps[:24] == one.host_rate_bps).all()
     assert network.route.size == one.route.size  # stored once
     assert network.diameter == one.diameter
-    assert network.bisection_bps == 4 * one.bisection_bps
+    assert [narrowest_bps(network, k) for k in range(4)] == [narrowest_bps(one, 0)] * 4
 
 
 def test_host_rate_must_divide_evenly_among_planes() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from raises_input import mentions, raises_input
 from tree_case import GBPS, US, build, ports_of, tree_params
 
+from netsim.model.paths import narrowest_bps
 from netsim.model.trees import Tree
 from netsim.topologies import fat_tree
 
@@ -56,7 +57,7 @@ def test_radix_gives_a_full_tree() -> None:
         network = build(tiers=tiers, radix=radix)
         assert network.n_hosts == hosts
         assert set(np.diff(network.node_first_port[hosts:]).tolist()) == {radix}
-        assert network.bisection_bps == hosts * 800 * GBPS // 2
+        assert narrowest_bps(network, 0) == hosts * 800 * GBPS
 
 
 def test_hosts_choose_the_smallest_radix_that_fits() -> None:
