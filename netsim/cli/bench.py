@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.names import Name
-from netsim.cli.options import PATH, Command, json_option, load_experiment, print_json
+from netsim.cli.options import PATH, json_option, load_experiment, print_json, together
 from netsim.common.steps import format_duration
 from netsim.common.writing import write_text
 from netsim.errors import InputError
@@ -88,31 +88,26 @@ class BenchCase:
     size: str
 
 
-def against_options(command: Command) -> Command:
-    """Add the options of a comparison, as `against`, `experiment`, `overrides`,
-    `repeats` and `time_limit`."""
-    options = (
-        click.option(
-            "--against",
-            type=PATH,
-            metavar="PROGRAM",
-            help="Run also PROGRAM, htsim_ndp, htsim_roce or htsim_uec, which you have built.",
-        ),
-        click.option("--experiment", metavar="EXPERIMENT", help="Compare on it instead of cases."),
-        click.option(
-            "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the experiment."
-        ),
-        click.option("--repeats", type=click.IntRange(1), help="Runs of each simulator (3)."),
-        click.option(
-            "--time-limit",
-            type=click.FloatRange(0, min_open=True),
-            metavar="SECONDS",
-            help="Longest run of either simulator (3600).",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+against_options = together(
+    click.option(
+        "--against",
+        type=PATH,
+        metavar="PROGRAM",
+        help="Run also PROGRAM, htsim_ndp, htsim_roce or htsim_uec, which you have built.",
+    ),
+    click.option("--experiment", metavar="EXPERIMENT", help="Compare on it instead of cases."),
+    click.option(
+        "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the experiment."
+    ),
+    click.option("--repeats", type=click.IntRange(1), help="Runs of each simulator (3)."),
+    click.option(
+        "--time-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help="Longest run of either simulator (3600).",
+    ),
+)
+"""Those of a comparison: `against`, `experiment`, `overrides`, `repeats` and `time_limit`."""
 
 
 @click.command("bench")

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +37,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Found = TypeVar("Found")
 
 
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds options in this order."""
+    return lambda command: reduce(lambda made, option: option(made), options[::-1], command)
+
+
 def set_option(example: str, what: str = "value") -> Callable[[Command], Command]:
     return click.option(
         "--set",
@@ -46,26 +52,25 @@ def set_option(example: str, what: str = "value") -> Callable[[Command], Command
     )
 
 
-def change_options(command: Command) -> Command:
-    """Add the options that change an experiment or a plugin."""
-    command = click.option(
-        "--seed", metavar="SEED", help='Seed, or several: "1..10" (same as --set seed=SEED).'
-    )(command)
-    return click.option(
+change_options = together(
+    click.option(
         "--set",
         "overrides",
         multiple=True,
         metavar="PATH=VALUE",
         help='Change a value: --set traffic.size=1MB. A list ("[1, 2]") makes a sweep. Repeatable.',
-    )(command)
+    ),
+    click.option(
+        "--seed", metavar="SEED", help='Seed, or several: "1..10" (same as --set seed=SEED).'
+    ),
+)
+"""The options that change an experiment or a plugin."""
 
-
-def experiment_options(command: Command) -> Command:
-    """Add the argument EXPERIMENT and the options that change it."""
-    return click.argument(
-        "experiment", metavar="EXPERIMENT", shell_complete=complete("experiments")
-    )(change_options(command))
-
+experiment_options = together(
+    click.argument("experiment", metavar="EXPERIMENT", shell_complete=complete("experiments")),
+    change_options,
+)
+"""The argument EXPERIMENT and the options that change it."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -98,28 +103,25 @@ def show_found(
         show_lines(tables(found))
 
 
-def threads_and_jobs(command: Command) -> Command:
-    """Add the options that divide the machine among points."""
-    command = click.option(
-        "--jobs",
-        type=click.IntRange(1, THREADS),
-        help="Points at a time, each in its own process (as cores, memory and points suggest).",
-    )(command)
-    return click.option(
+threads_and_jobs = together(
+    click.option(
         "--threads",
         type=click.IntRange(1, THREADS),
         help="Threads of each point (the cores, divided by the points at a time).",
-    )(command)
+    ),
+    click.option(
+        "--jobs",
+        type=click.IntRange(1, THREADS),
+        help="Points at a time, each in its own process (as cores, memory and points suggest).",
+    ),
+)
+"""The options that divide the machine among points."""
 
-
-def trust_option(command: Command) -> Command:
-    """Add the option that allows running the code of a result."""
-    return click.option(
-        "--trust",
-        is_flag=True,
-        help="Run RESULT's own plugins, which are code: only if you trust their author.",
-    )(command)
-
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    help="Run RESULT's own plugins, which are code: only if you trust their author.",
+)
 
 experiment_dir_option = click.option(
     "--experiment-dir",

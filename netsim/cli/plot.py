@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from netsim.cli.names import Name
-from netsim.cli.options import FILE, PATH, trust_option
+from netsim.cli.options import FILE, PATH, together, trust_option
 from netsim.common.discovery import declared, modules
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
@@ -54,14 +54,6 @@ netsim plot results/incast --x fan_in --y fct_p99
 """
 
 
-def _added(command: Any) -> Any:
-    """Add OPTIONS to the command."""
-    for name, (option, metavar, text) in reversed(OPTIONS.items()):
-        how: dict[str, Any] = {"metavar": metavar} if metavar else {"is_flag": True}
-        command = click.option(option, name, help=text, **how)(command)
-    return command
-
-
 def _listed() -> str:
     """Return one line per kind."""
     width = max(map(len, KINDS)) + 2
@@ -91,7 +83,12 @@ def _kinds_with(name: str) -> str:
     "with --kind topology, the color of links: utilization, drops, trims, ecn_marks, lost, "
     "paused_time or max_queue.",
 )
-@_added
+@together(
+    *(
+        click.option(option, name, help=text, metavar=metavar or None, is_flag=not metavar)
+        for name, (option, metavar, text) in OPTIONS.items()
+    )
+)
 @trust_option
 @click.option(
     "--width",

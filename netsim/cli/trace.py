@@ -18,6 +18,7 @@ from netsim.cli.options import (
     flow_number,
     json_option,
     print_json,
+    together,
     trust_option,
 )
 from netsim.cli.trace_output import (
@@ -57,17 +58,10 @@ TRACES = [import_module(name) for package in applications("cli") for name in pac
 the first selects it), WITH (other options that it takes) and show(result, asked, outputs)."""
 
 
-def _added(command: Any) -> Any:
-    """Add the options of TRACES to the command."""
-    for option in (option for one in TRACES[::-1] for option in [*one.OPTIONS.values()][::-1]):
-        command = option(command)
-    return command
-
-
 @click.command("trace")
 @click.argument("result", type=PATH)
 @click.option("--flow", metavar="N", help='Flow number, "slowest", or rank: "p50", "p99:slowdown".')
-@_added
+@together(*(option for one in TRACES for option in one.OPTIONS.values()))
 @click.option("--from", "since", metavar="TIME", help="Start of the output, such as 10us.")
 @click.option("--to", "until", metavar="TIME", help="Stop the simulation at this time.")
 @click.option("--seq", metavar="N", help='Number, or range "3..7", of the packets to show.')

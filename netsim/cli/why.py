@@ -15,6 +15,7 @@ from netsim.cli.options import (
     flow_number,
     json_option,
     print_json,
+    together,
     trust_option,
 )
 from netsim.common.discovery import applications
@@ -34,17 +35,11 @@ ROWS = 15  # rows of the table; the rest is one more
 NAMED = 2  # flows named in a row of the table
 
 
-def _added(command: Any) -> Any:
-    for one in SUBJECTS[::-1]:
-        command = one.OPTION[1](command)
-    return command
-
-
 @click.command("why")
 @click.argument("result", type=PATH)
 @click.option("--flow", metavar="N",
               help=f'Flow number, "slowest", or rank: "p50", "p99:slowdown" ({FLOW}).')  # fmt: skip
-@_added
+@together(*(one.OPTION[1] for one in SUBJECTS))
 @experiment_dir_option
 @trust_option
 @json_option
