@@ -64,7 +64,6 @@ class NetworkBuilder:
         self._latency_ps: list[int] = []
         self._circuit_switches: list[CircuitSwitch] = []
         self._cables: list[Ints] = []
-        self._single: list[tuple[int, ...]] = []
 
     def reserve(
         self, *, hosts: int, switches: int, cables: int, edges: int = 1, ports: int = 0
@@ -138,7 +137,8 @@ class NetworkBuilder:
         nic = _nic(nic)
         rate_bps = _integer(rate_bps, "rate of a cable in bit/s")
         delay_ps = _integer(delay_ps, "delay of a cable in ps")
-        self._single.append((a, b, rate_bps, delay_ps, nic, _weight(weight), 0))
+        row = (a, b, rate_bps, delay_ps, nic, _weight(weight), 0)
+        self._cables.append(np.array([row], np.int64))
 
     def cables(
         self,
@@ -156,7 +156,6 @@ class NetworkBuilder:
         Of several shortest paths, packets take those that cross cables of low dimensions first
         (dimension-order routing).
         """
-        self._flush()
         first, second = np.broadcast_arrays(np.asarray(a), np.asarray(b))
         for ends in (first, second):
             if not np.issubdtype(ends.dtype, np.integer):
@@ -202,7 +201,6 @@ class NetworkBuilder:
         self._names += [prefix + name for name in plan.names]
         self._tiers += plan.tiers
         self._latency_ps += plan.latency_ps
-        self._flush()
         self._cables.append(plan.cables)
         for one in plan.circuit_switches:
             one.name = prefix + one.name
@@ -237,7 +235,6 @@ class NetworkBuilder:
         rate or delay that is not positive, a switch unreachable from all hosts, or a duplicate
         name.
         """
-        self._flush()
         n_nodes = self._n_hosts + len(self._names)
         cables = plain = np.concatenate([np.zeros((0, CABLE_COLUMNS), np.int64), *self._cables])
         self._cables = [plain]
@@ -335,11 +332,6 @@ class NetworkBuilder:
                 circuit_switches=self._circuit_switches,
             ),
         )
-
-    def _flush(self) -> None:
-        if self._single:
-            self._cables.append(np.array(self._single, np.int64))
-            self._single = []
 
     def _name(self, node: int) -> str:
         return f"h{node}" if node < self._n_hosts else self._names[node - self._n_hosts]

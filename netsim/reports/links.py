@@ -52,17 +52,17 @@ LINKS = TableSpec.of(
 TABLES = (LINKS,)
 ORDER = 40
 
-SWEEP = (
-    Metric("drops", "packets", "packets dropped by switches"),
-    Metric("lost", "packets", "packets lost on links"),
-    Metric("unroutable", "packets", "packets without a route at a switch"),
-    Metric("trims", "packets", "packets trimmed to their header"),
-    Metric("ecn_marks", "packets", "packets marked by ECN"),
-    Metric("pfc_pauses", "frames", "PFC frames that pause"),
-    Metric("acks", "packets", "acknowledgments that senders received"),
-    Metric("nacks", "packets", "negative acknowledgments that senders received"),
-    Metric("pulls", "packets", "pulls (credits of a receiver) that senders received"),
-)
+SWEEP = Metric.each("""
+drops       packets  drops       packets dropped by switches
+lost        packets  lost        packets lost on links
+unroutable  packets  unroutable  packets without a route at a switch
+trims       packets  trims       packets trimmed to their header
+ecn_marks   packets  ecn_marks   packets marked by ECN
+pfc_pauses  frames   pfc_pauses  PFC frames that pause
+acks        packets  acks        acknowledgments that senders received
+nacks       packets  nacks       negative acknowledgments that senders received
+pulls       packets  pulls       pulls (credits of a receiver) that senders received
+""")
 
 SUMS = ("drops", "lost", "unroutable", "trims", "ecn_marks")
 """Columns of `links` whose sums are in the summary."""

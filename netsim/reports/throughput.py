@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,42 +54,43 @@ MEASURED_BATCHES = TableSpec.of(
 TABLES = (MEASURED_HOSTS, MEASURED_BATCHES)
 ORDER = 15
 
-_LATENCY = "completion time of the flows that started in the window"
-_FIGURES: tuple[tuple[str, str, str, str, str], ...] = (
-    ("offered_load", "1", "", "offered",
-     "load of the flows that started in the window of [measure], with headers, as a share of the "
-     "rate of all hosts that send; for flows longer than the window, what hosts can send in it"),
-    ("accepted_load", "1", "", "accepted",
-     "load that was delivered in the window, whenever its flows started"),
-    ("accepted_interval", "1", "", "",
-     "half of the 95 % interval of accepted_load, from batch means"),
-    ("excess_load", "1", "", "", "offered minus accepted load, by which the backlog grows"),
-    ("excess_interval", "1", "", "", "half of the 95 % interval of excess_load"),
-    ("worst_host_load", "1", "worst_host.accepted_load", "",
-     "accepted load of the host with the lowest share of its own offered load"),
-    ("latency_mean_ps", "ps", "latency_ps.mean", "latency\nmean", f"mean {_LATENCY}, if delivered"),
-    ("latency_p50_ps", "ps", "latency_ps.p50", "",
-     f"median {_LATENCY}; none if half of them are undelivered"),
-    ("latency_p99_ps", "ps", "latency_ps.p99", "latency\np99",
-     f"99th percentile of the {_LATENCY}"),
-    ("latency_p999_ps", "ps", "latency_ps.p999", "", f"99.9th percentile of the {_LATENCY}"),
-    ("flows_injected", "flows", "", "", "flows that started in the window"),
-    ("flows_undelivered", "flows", "", "",
-     "those of them that were not delivered by the end of the drain"),
-    ("mean_hops", "1", "", "",
-     "mean number of links that packets crossed, control packets included"),
-    ("busiest_link_utilization", "1", "busiest_link.utilization", "",
-     "utilization of the most loaded link in the window"),
-    ("busiest_link", "", "busiest_link.name", "", "that link"),
-    ("saturation_bound", "1", "", "",
-     "offered load at which some link is full if switches divide the traffic's pattern evenly over "
-     "the routes of the topology"),
-)  # fmt: skip
-"""Name, unit, path in the summary's `throughput` if it is not the name, title, meaning."""
+TITLES = {"latency_mean_ps": "latency\nmean", "latency_p99_ps": "latency\np99"}
+TITLES |= {"offered_load": "offered", "accepted_load": "accepted"}
+"""Columns that are printed."""
 
 SWEEP = tuple(
-    Metric(name, unit, doc, path=f"throughput.{path or name}", title=title)
-    for name, unit, path, title, doc in _FIGURES
+    replace(one, title=TITLES.get(one.name, ""), path=f"throughput.{one.path}")
+    for one in Metric.each("""
+offered_load       1      offered_load       load of the flows that started in the window of
+    [measure], with headers, as a share of the rate of all hosts that send; for flows longer
+    than the window, what hosts can send in it
+accepted_load      1      accepted_load      load that was delivered in the window, whenever its
+    flows started
+accepted_interval  1      accepted_interval  half of the 95 % interval of accepted_load, from batch
+    means
+excess_load        1      excess_load        offered minus accepted load, by which the backlog grows
+excess_interval    1      excess_interval    half of the 95 % interval of excess_load
+worst_host_load    1      worst_host.accepted_load  accepted load of the host with the lowest share
+    of its own offered load
+latency_mean_ps    ps     latency_ps.mean    mean completion time of the flows that started in the
+    window, if delivered
+latency_p50_ps     ps     latency_ps.p50     median completion time of the flows that started in the
+    window; none if half of them are undelivered
+latency_p99_ps     ps     latency_ps.p99     99th percentile of the completion time of the flows
+    that started in the window
+latency_p999_ps    ps     latency_ps.p999    99.9th percentile of the completion time of the flows
+    that started in the window
+flows_injected     flows  flows_injected     flows that started in the window
+flows_undelivered  flows  flows_undelivered  those of them that were not delivered by the end of the
+    drain
+mean_hops          1      mean_hops          mean number of links that packets crossed, control
+    packets included
+busiest_link_utilization  1  busiest_link.utilization  utilization of the most loaded link in the
+    window
+busiest_link       -      busiest_link.name  that link
+saturation_bound   1      saturation_bound   offered load at which some link is full if switches
+    divide the traffic's pattern evenly over the routes of the topology
+""")
 )
 
 FEWEST_BATCHES = 5  # fewest batches that joining may leave
