@@ -17,9 +17,11 @@ from netsim.engine.kernels.packets import (
     TRIMMED,
 )
 from netsim.engine.kernels.ports import (
+    bounce,
     class_of,
     drop,
     drop_head,
+    emit,
     enqueue,
     is_pausing,
     mark,
@@ -35,16 +37,19 @@ from netsim.engine.kernels.ports import (
     send_message,
     set_paused,
     set_timer,
+    source_of,
     timer_of,
     trim,
+    trim_to,
     wait_until,
 )
 from netsim.model.arithmetic import PURPOSE_TRIM, below, mix, rand32, serialization_ps
 
 __all__ = [
     "ACCEPT", "ACK", "CNP", "DATA", "DROP", "ECN_CE", "ECN_ECHO", "INF",
-    "NACK", "NO_CLASS", "PULL", "PURPOSE_TRIM", "TRIMMED", "below", "class_of",
-    "drop", "drop_head", "enqueue", "is_pausing", "mark", "mix", "n_ports", "pause", "peek",
+    "NACK", "NO_CLASS", "PULL", "PURPOSE_TRIM", "TRIMMED", "below", "bounce", "class_of", "drop",
+    "drop_head", "emit", "enqueue", "is_pausing", "mark", "mix", "n_ports", "pause", "peek",
     "pop_tail", "port_at", "queue_length", "rand32", "remove", "repeat_pauses", "resume",
-    "send_message", "serialization_ps", "set_paused", "set_timer", "timer_of", "trim", "wait_until",
+    "send_message", "serialization_ps", "set_paused", "set_timer", "source_of", "timer_of", "trim",
+    "trim_to", "wait_until",
 ]  # fmt: skip

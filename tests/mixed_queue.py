@@ -8,11 +8,14 @@ import numpy as np
 from netsim.params import Param
 from netsim.queue import (
     ACCEPT,
+    ACK,
     DATA,
     DROP,
     NO_CLASS,
+    bounce,
     class_of,
     drop_head,
+    emit,
     enqueue,
     mark,
     pause,
@@ -24,6 +27,7 @@ from netsim.queue import (
     resume,
     set_paused,
     set_timer,
+    source_of,
     wait_until,
 )
 
@@ -32,6 +36,7 @@ PARAMS = [
     Param("buffer_bytes", "queue", "40pkt", "of the switch, for what comes in"),
     Param("gap", "time", "100ns", "for which a port waits now and then"),
     Param("classes", "count", 1, "those of the fabric"),
+    Param("makes", "bool", False, "whether switches make and return packets"),
 ]
 
 COUPLED = True
@@ -106,11 +111,18 @@ def port_state(params, network, packets):
 def admit(env, now, port, pkt):
     cls = int(pkt.prio)
     chance = draw(env, port)
-    other = chance % env.par.classes
+    other = (chance + source_of(env, pkt)) % env.par.classes
     queue = class_of(env, port, other)
     behind = (other + 1) % env.par.classes
     if chance % 3 == 0 and queue_length(queue) > 0 and behind != cls:
-        enqueue(env, now, port, behind, pop_tail(env, port, queue))
+        removed = pop_tail(env, port, queue)
+        if env.par.makes == 1 and chance % 5 == 0 and int(removed.kind) < ACK:
+            bounce(env, now, port, removed)
+        else:
+            enqueue(env, now, port, behind, removed)
+    if env.par.makes == 1 and chance % 11 == 0 and int(pkt.kind) < ACK:
+        bounce(env, now, port, pkt)
+        return DROP
     if class_of(env, port, cls).bytes + int(pkt.size_bytes) > env.par.queue_bytes:
         return DROP
     return cls
@@ -138,5 +150,8 @@ def choose_packet(env, now, port, queue):
 
 def on_send(env, now, port, queue, pkt):
     pkt.entropy = (int(pkt.entropy) + 1) % 65536
-    if draw(env, port) % 8 == 0 and int(pkt.kind) == DATA:
+    chance = draw(env, port)
+    if chance % 8 == 0 and int(pkt.kind) == DATA:
         mark(env, now, port, queue, pkt)
+    if env.par.makes == 1 and chance % 16 == 1:
+        emit(env, port, pkt, ACK + chance % 7, chance % 1000, chance % env.par.classes)

@@ -110,6 +110,9 @@ def on_control(env, now, tx, pkt):
         finish(env, now, tx)
 
 
+on_returned = on_control
+
+
 def on_timer(env, now, tx, k):
     chance = draw(env, tx, OF_TX)
     ask(env, tx)

@@ -3,7 +3,8 @@
 Switches trim packets that do not fit to their headers, so the receiver learns of every packet
 immediately. It acknowledges data and refuses a bare header (NACK). For either it sends a PULL, one
 per packet time of its link, in round-robin order among its senders. Each pull lets the sender send
-one packet, refused ones first.
+one packet, refused ones first. With `queue_discipline = "trim_return"` switches return headers for
+which their queue has no room.
 
 Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
 performance", SIGCOMM 2017, sections 3.1 and 3.2.
@@ -70,7 +71,7 @@ PRESET_FABRIC = {
 
 CONTROL, DATA_CLASS = 0, 1
 
-TX_STATE = (*selective.TX_STATE, "credit", "pulled", "n_nacks")
+TX_STATE = (*selective.TX_STATE, "credit", "pulled", "n_nacks", "n_void")
 RX_STATE = ("owed", "n_refused", "pull_no", "again_no", "listed", "next_puller")
 HOST_STATE = ("pull_head", "pull_tail", "next_pull", "has_pulls")
 TRACE = ("next_seq", "credit", "n_acked", "n_rtx", "owed")
@@ -133,9 +134,20 @@ def on_control(env, now, tx, pkt):
     restart_timer(env, now, tx)
 
 
+def on_returned(env, now, tx, pkt):
+    # The receiver does not know of the packet and will not pull for it. Another packet's pull
+    # sends it again; if none is awaited, it goes at once.
+    tx.n_void += 1
+    selective.lose(env, tx, int(pkt.seq))
+    if tx.credit == 0 and tx.n_void + tx.pulled >= tx.sent_packets:
+        tx.credit = 1
+    restart_timer(env, now, tx)
+
+
 def on_timer(env, now, tx, k):
     # Packets that were lost caused no pulls: allow as many again.
     tx.credit = max(tx.credit + selective.lose_outstanding(env, tx), 1)
+    tx.n_void = tx.sent_packets - tx.pulled
     restart_timer(env, now, tx)
 
 

@@ -65,6 +65,7 @@ from netsim.model.fabric import CircuitRules, Fabric
 from netsim.model.faults import NOMINAL, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.model.paths import reach_by
+from netsim.model.port_pairs import port_pairs_of
 from netsim.plugins.registry import port_state
 from netsim.units import format_time
 
@@ -494,6 +495,7 @@ def build_links(
         dirty_ports=np.zeros(words, np.int64),
         waiting_ports=np.zeros(words, np.int64),
         indirect_ready=np.zeros(words, np.int64),
+        **_sources(simulation, discipline),
         fabric=np.concatenate([_fabric_record(one, seed) for one in kinds]),
         trace=trace,
         **build_series(simulation.sampling, network, simulation.flows, c, protocol),
@@ -501,6 +503,17 @@ def build_links(
         **_fault_state(simulation.faults, network),
         **circuits,
     )
+
+
+def _sources(simulation: Simulation, discipline: Discipline) -> dict[str, Array]:
+    """Return `first_source` and `sources` of LinkState; minimal if no handler asks."""
+    if not discipline.knows_sources:
+        return {"first_source": np.zeros(1, np.int64), "sources": np.zeros((1, 2), np.int64)}
+    pairs = port_pairs_of(simulation.network, simulation.flows)
+    return {
+        "first_source": np.asarray(pairs.first, np.int64),
+        "sources": np.stack([pairs.dst_port, pairs.control_back], axis=1).astype(np.int64),
+    }
 
 
 def first_words(network: Network) -> np.ndarray:

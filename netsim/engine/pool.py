@@ -39,7 +39,7 @@ def build_pool(
                 "pool": untouched_zeros(slots, packet),
                 "origins": untouched_zeros(slots if origins else 1, INT32),
                 "next_block": untouched_zeros(n_links + n, INT32),
-                "free_blocks": worker_rows(workers, 5),
+                "free_blocks": worker_rows(workers, 6),
                 "pool_used": np.zeros(1, np.int64),
                 "pool_full": np.zeros(1, np.int64),
             }
@@ -72,7 +72,7 @@ def lay_out(net: Net, links: LinkState, hosts: HostState, share: Share = WHOLE) 
     fifos["checked"][share.host_ports] = fifos["ctrl_tail"][share.host_ports]
     free_blocks = np.asarray(links.free_blocks)
     free_blocks[:] = 0
-    free_blocks[:, rings.FREE] = rings.NO_BLOCK
+    free_blocks[:, [rings.FREE, rings.MADE]] = rings.NO_BLOCK
     links.pool_used[0] = used
 
 

@@ -179,6 +179,8 @@ class Run:
 
     @property
     def routes_ahead(self) -> bool:
+        if self.discipline.makes_packets:  # they count among the arrivals that draw
+            return False
         return not self.coupled or (self.routing.ahead and self.indirect != VLB)
 
     @property

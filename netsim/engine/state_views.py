@@ -157,8 +157,8 @@ class LinkCounters:
 
 @frozen
 class Account:
-    """Where the packets, or wire bytes, sent by hosts ended up. `lost` on links, `unroutable` at
-    switches without a route, `trimmed` bytes cut off (0 for packets)."""
+    """Where the packets or wire bytes sent by hosts or made by switches ended up. `lost` on links,
+    `unroutable` at switches without a route, `trimmed` bytes cut off (0 for packets)."""
 
     sent: int
     received: int
@@ -372,7 +372,7 @@ class StateViews:
 
         def account(unit: str, drops: str, in_flight: int) -> Account:
             return Account(
-                sent=int(nics[f"sent_{unit}"].sum()),
+                sent=int(nics[f"sent_{unit}"].sum() + links.switches[f"made_{unit}"].sum()),
                 received=int(nics[f"received_{unit}"].sum()),
                 dropped=int(queues[drops].sum()),
                 lost=int(losses[unit].sum()),

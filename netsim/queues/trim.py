@@ -21,6 +21,7 @@ from netsim.queue import (
     queue_length,
     rand32,
     trim,
+    trim_to,
 )
 from netsim.units import format_bytes
 
@@ -31,6 +32,15 @@ PARAMS = [
     Param("header_queue_bytes", "queue", "100pkt", "headers and control packets, per port"),
     Param("header_ratio", "count", 10, "headers per data packet if both are queued", minimum=1),
     Param("lower_queue_bytes", "queue", "1000pkt", "each lower-priority class, per port"),
+    Param(
+        "trim_bytes",
+        "bytes",
+        None,
+        "size of a trimmed packet; default: that of a control packet",
+        none="control",
+        minimum="24B",
+        source="Ultra Ethernet 1.0: at least 24 bytes over UDP",
+    ),
 ]
 
 PORT_STATE = ("header_run", "coins")
@@ -40,7 +50,7 @@ HEADERS, BULK = 0, 1
 
 def check(params, fabric, packets):
     header, least = packets.control_bytes, packets.header_bytes + 1
-    if header > least:  # the smallest data packet carries one byte
+    if params["trim_bytes"] is None and header > least:  # the smallest data packet carries one byte
         yield InputError(
             f"a trimmed header of {format_bytes(header)} exceeds "
             f"a packet with one byte, {format_bytes(least)}",
@@ -48,6 +58,7 @@ def check(params, fabric, packets):
             hint="at most header_bytes + 1B",
         )
     full = packets.data_bytes
+    header = max(header, params["trim_bytes"] or 0)
     sizes = {"queue_bytes": full, "header_queue_bytes": header, "lower_queue_bytes": full}
     for key, size in sizes.items():
         if params[key] < size:
@@ -64,12 +75,18 @@ def admit(env, now, port, pkt):
     if cls > BULK:
         return cls if fits(env, port, cls, pkt, env.par.lower_queue_bytes) else DROP
     if cls == BULK:
-        if fits(env, port, BULK, pkt, env.par.queue_bytes) or makes_room(env, now, port, pkt):
+        if fits(env, port, BULK, pkt, env.par.queue_bytes):
+            return BULK
+        if takes_the_last_place(env, port, pkt):
+            last = cut_the_last(env, now, port)
+            if fits(env, port, HEADERS, last, env.par.header_queue_bytes):
+                enqueue(env, now, port, HEADERS, last)
+            else:
+                drop(env, now, port, last)
             return BULK
         if int(pkt.kind) >= ACK:  # there is no payload to trim
             return DROP
-        trim(env, now, port, pkt)
-        pkt.prio = HEADERS
+        cut(env, now, port, pkt)
     return HEADERS if fits(env, port, HEADERS, pkt, env.par.header_queue_bytes) else DROP
 
 
@@ -78,9 +95,18 @@ def fits(env, port, cls, pkt, most_bytes):
     return class_of(env, port, cls).bytes + int(pkt.size_bytes) <= most_bytes
 
 
-def makes_room(env, now, port, pkt):
-    """Flip a coin; on heads, trim the last waiting packet instead of the arriving one. Otherwise
-    one of several synchronized senders would always lose."""
+def cut(env, now, port, pkt):
+    """Trim a packet, which becomes a header."""
+    if env.par.trim_bytes < 0:
+        trim(env, now, port, pkt)
+    else:
+        trim_to(env, now, port, pkt, env.par.trim_bytes)
+    pkt.prio = HEADERS
+
+
+def takes_the_last_place(env, port, pkt):
+    """Flip a coin; on heads, the last waiting packet is to be trimmed instead of the arriving one.
+    Otherwise one of several synchronized senders would always lose."""
     bulk = class_of(env, port, BULK)
     coin = rand32(env.par.seed, PURPOSE_TRIM, int(port.number), port.coins) & 1
     port.coins += 1
@@ -89,16 +115,14 @@ def makes_room(env, now, port, pkt):
         return False
     tail = peek(env, bulk, n - 1)
     most_bytes = env.par.queue_bytes + int(tail.size_bytes)
-    if int(tail.kind) >= ACK or not fits(env, port, BULK, pkt, most_bytes):
-        return False
-    last = pop_tail(env, port, bulk)
-    trim(env, now, port, last)
-    last.prio = HEADERS
-    if fits(env, port, HEADERS, last, env.par.header_queue_bytes):
-        enqueue(env, now, port, HEADERS, last)
-    else:
-        drop(env, now, port, last)
-    return True
+    return int(tail.kind) < ACK and fits(env, port, BULK, pkt, most_bytes)
+
+
+def cut_the_last(env, now, port):
+    """Remove the last waiting data packet, trim it and return it."""
+    last = pop_tail(env, port, class_of(env, port, BULK))
+    cut(env, now, port, last)
+    return last
 
 
 def choose_class(env, now, port):

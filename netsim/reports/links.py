@@ -149,7 +149,8 @@ def end_names(network: Network) -> np.ndarray:
 def conserve(engine: Engine) -> dict[str, dict[str, int]]:
     """Account for every packet and byte. Raises RunError if any is missing.
 
-    sent by hosts = received by hosts + dropped + lost on links + unroutable + trimmed + in flight.
+    sent by hosts or made by switches = received by hosts + dropped + lost on links + unroutable
+                                        + trimmed + in flight.
     """
     found = engine.conservation()
     sums = {"packets": asdict(found.packets), "bytes": asdict(found.bytes)}

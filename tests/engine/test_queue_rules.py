@@ -162,6 +162,9 @@ def on_port_timer(env, now, port, k):
         ("on_arrival", "send_message(env, now, port, 0, -1)", ("value -1",)),
         ("on_arrival", "send_message(env, now, port, 2, 1)", ("class 2",)),
         ("on_send", "send_message(env, now, port, 0, 1)", ("send_message", "on_send")),
+        ("on_arrival", "bounce(env, now, port, pkt)", ("bounce", "admit")),
+        ("on_send", "emit(env, port, pkt, 7, 0, 0)", ("kind 7",)),
+        ("on_send", "[emit(env, port, pkt, 11, 0, 0) for _ in range(65)]", ("64 packets",)),
     ],
 )
 def test_broken_rules_of_links_are_reported(
@@ -183,6 +186,8 @@ def test_broken_rules_of_links_are_reported(
          ("on_message",)),
         ("COUPLED = True\n\n\ndef on_drop(env, now, port, cls, size):\n    pass\n",
          ("on_departure",)),
+        ("def admit(env, now, port, pkt):\n    bounce(env, now, port, pkt)\n    return DROP\n",
+         ("bounce", "coupled")),
         ("def has_credit(par, queue, size):\n    return True\n", ("has_credit", "coupled")),
     ],
 )  # fmt: skip

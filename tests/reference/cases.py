@@ -57,6 +57,7 @@ PAIRS = (
     ("roce", "lossless"),
     ("ndp", "drop_tail"),
     ("ndp", "trim"),
+    ("ndp", "trim_return"),
     ("ndp", "lossless"),
     ("rccc", "drop_tail"),
     ("rccc", "trim"),
@@ -134,7 +135,7 @@ def _plain(rng: random.Random, drawn: dict[str, Any]) -> Case:
         "control_bytes": CONTROL_BYTES,
     }
     full = packets["payload_bytes"] + packets["header_bytes"]
-    two = model in ("trim", "credit_shaper") or transport in ("ndp", "rccc")
+    two = model in ("trim", "trim_return", "credit_shaper") or transport in ("ndp", "rccc")
     n_traffic_classes = 2 if two else rng.randint(1, 8)
     if model == "trim" and transport not in ("ndp", "rccc"):
         n_traffic_classes = rng.choice((2, 2, 3, 5))
@@ -202,6 +203,8 @@ def _fabric(
         fabric["host_jitter_ps"] = rng.choice((1, NS, 300 * NS, 5 * US))
     if drawn["planes"] is not None:
         fabric["plane_balancing"] = drawn["planes"]
+    if model in ("trim", "trim_return"):
+        fabric["trim_bytes"] = rng.choice((None, 24, 100))
     if model in ("drop_tail", "codel"):
         fabric["queue_packets"] = rng.choice((None, None, 1, 3))
     if model == "codel":
@@ -226,6 +229,7 @@ def _fabric(
         fabric["classes"] = n_traffic_classes * ALGORITHMS[drawn["routing"]].levels
         fabric["buffer_bytes"] = rng.choice((10, 40, 100)) * full
         fabric["gap_ps"] = rng.choice((0, NS, US))
+        fabric["makes"] = drawn["transport"] == "mixed" and rng.random() < 0.5
     if model == "credit_shaper":
         fabric["credit_bytes"] = rng.choice((CONTROL_BYTES, 84, full))
         fabric["credit_burst"] = rng.choice((1, 2, 5))

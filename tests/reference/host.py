@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .model import PFC, Packet, below, rand32
+from .model import FLAG_RETURNED, PFC, Packet, below, rand32
 from .port import SENDING, TIMER, Port
 from .routing_policy import control_table, data_table
 
@@ -218,7 +218,8 @@ class Host:
                 self.receivers[packet.flow].on_packet(packet)
             else:
                 sender = self.senders[packet.flow]
-                sender.on_control(packet)
+                returned = packet.flags & FLAG_RETURNED
+                (sender.on_returned if returned else sender.on_control)(packet)
                 sender.nic.join(sender)
         self.wake()
 

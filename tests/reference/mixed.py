@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .host import HOST_TIMERS, RECEIVER_TIMERS, SENDER_TIMERS, Nic
-from .model import DATA, FLAG_CE, FLAG_ECHO, TRIMMED, Flow, Packet, rand32
+from .model import ACK, DATA, FLAG_CE, FLAG_ECHO, TRIMMED, Flow, Packet, rand32
 from .queues import Discipline
 from .sides import Receiver, Sender
 
@@ -82,10 +82,18 @@ class Mixed(Discipline):
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
         chance = self._draw(out)
-        other = chance % self.classes
+        flow = self.switch.sim.flows[packet.flow]
+        other = (chance + (flow.src if packet.kind < ACK else flow.dst)) % self.classes
         behind = (other + 1) % self.classes
         if chance % 3 == 0 and out.fifos[other] and behind != packet.prio:
-            out.enqueue(behind, out.pop_tail(other))
+            removed = out.pop_tail(other)
+            if self.fabric["makes"] and chance % 5 == 0 and removed.packet.kind < ACK:
+                out.bounce(removed.packet, removed)
+            else:
+                out.enqueue(behind, removed)
+        if self.fabric["makes"] and chance % 11 == 0 and packet.kind < ACK:
+            out.bounce(packet)
+            return None
         return packet.prio if self.fits(out, packet.prio, packet.size) else None
 
     def choose_class(self, port: SwitchPort) -> int | None:
@@ -108,8 +116,11 @@ class Mixed(Discipline):
     def on_send(self, port: SwitchPort, c: int, packet: Packet) -> None:
         """Change packets of all kinds."""
         packet.entropy = (packet.entropy + 1) % 65536
-        if self._draw(port) % 8 == 0 and packet.kind == DATA:
+        chance = self._draw(port)
+        if chance % 8 == 0 and packet.kind == DATA:
             port.mark(c, packet)
+        if self.fabric["makes"] and chance % 16 == 1:
+            port.emit(packet, ACK + chance % 7, chance % 1000, chance % self.classes)
 
 
 OF_TX, OF_RX, OF_HOST = 64, 65, 66
@@ -183,6 +194,8 @@ class MixedSender(Sender):
             self._ask()
         if self.heard > 2 * self.n:
             self.finish()
+
+    on_returned = on_control
 
     def _on_timer(self, k: int) -> None:
         if self.finished:

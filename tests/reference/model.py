@@ -22,6 +22,7 @@ MESSAGE = 17
 FLAG_CE = 1
 FLAG_TRIMMED_LAST = 4
 FLAG_ECHO = 2
+FLAG_RETURNED = 8
 PFC_BYTES = 64
 
 # Purposes of random numbers.

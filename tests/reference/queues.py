@@ -10,7 +10,7 @@ from .model import ACK, DATA, TRIM_COIN, Packet, rand32, serialization_ps
 if TYPE_CHECKING:
     from .port import Port
     from .simulator import Simulator
-    from .switch import Switch, SwitchPort
+    from .switch import Switch, SwitchPort, Waiting
 
 HEADERS = 0  # trim: class of headers and control
 BULK = 1  # trim: class of data
@@ -119,8 +119,12 @@ class Trim(Discipline):
         return rand32(self.switch.seed, TRIM_COIN, out.index, coins) & 1
 
     def _trim(self, out: SwitchPort, packet: Packet) -> None:
-        out.trim(BULK, packet)
+        out.trim(BULK, packet, self.fabric.get("trim_bytes"))
         packet.prio = HEADERS
+
+    def _refuse(self, out: SwitchPort, waiting: Waiting) -> None:
+        """Handle a removed header without room."""
+        out.drop(HEADERS, waiting.packet)
 
     def _trim_the_last(self, out: SwitchPort) -> int:
         """Trim the data packet at the tail; return the class of the packet that takes its place."""
@@ -129,7 +133,7 @@ class Trim(Discipline):
         if self.fits(out, HEADERS, last.packet.size, "header_queue_bytes"):
             out.enqueue(HEADERS, last)
         else:
-            out.drop(HEADERS, last.packet)
+            self._refuse(out, last)
         return BULK
 
     def choose_class(self, port: SwitchPort) -> int | None:
@@ -147,6 +151,19 @@ class Trim(Discipline):
         """End a run of headers with data."""
         if c == BULK:
             self.header_run[port.index] = 0
+
+
+class TrimReturn(Trim):
+    """Returns headers that do not fit."""
+
+    def admit(self, out: SwitchPort, packet: Packet) -> int | None:
+        admitted = super().admit(out, packet)
+        if admitted is None and packet.prio == HEADERS and packet.kind < ACK:
+            out.bounce(packet)
+        return admitted
+
+    def _refuse(self, out: SwitchPort, waiting: Waiting) -> None:
+        out.bounce(waiting.packet, waiting)
 
 
 PAUSING = ("lossless", "pfc", "credits", "mixed")  # disciplines that stop neighbors
@@ -528,6 +545,7 @@ class CreditShaper(Discipline):
 DISCIPLINES: dict[str, type[Discipline]] = {
     "drop_tail": DropTail,
     "trim": Trim,
+    "trim_return": TrimReturn,
     "lossless": Lossless,
     "pfc": Pfc,
     "credits": Credits,

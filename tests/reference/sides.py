@@ -54,6 +54,9 @@ class Sender:
     def on_control(self, packet: Packet) -> None:
         raise NotImplementedError
 
+    def on_returned(self, packet: Packet) -> None:
+        """Handle a packet that a switch has returned."""
+
     def data_packet(self, seq: int) -> Packet:
         """Return data packet ``seq``, counted as sent."""
         self.retransmits += seq in self.seqs_sent

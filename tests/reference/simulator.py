@@ -10,6 +10,7 @@ from .model import Balance, Case, Flow, FlowResult, Outcome, Packet
 from .port import Port
 from .queues import PAUSING, Ledger
 from .routing import ALGORITHMS
+from .routing_policy import control_table
 from .series import Recorder
 from .sides import Sender
 from .switch import Switch, SwitchPort
@@ -101,6 +102,13 @@ class Simulator:
             self.now = time
             event.action()
             yield
+
+    def address_of_sender(self, packet: Packet) -> tuple[int, int]:
+        """Return the host port and the routing table of what goes to a packet's sender."""
+        sender = self.hosts[self.flows[packet.flow].src].senders[packet.flow]
+        there = self.ports[packet.dst]
+        here, *_ = (near for near, far in sender.spread.port_pairs if far is there)
+        return here.index, control_table(self, packet.flow, (here, there))
 
     def first_level(self, c: int) -> int:
         """Return the class of links of a traffic class at level 0."""

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from .mixed import Mixed, on_forward
 from .model import (
+    ACK,
     DATA,
     ECN_DRAW,
     FLAG_CE,
+    FLAG_RETURNED,
     FLAG_TRIMMED_LAST,
+    NACK,
     PFC,
     TRIMMED,
     TURNS,
@@ -108,13 +111,37 @@ class SwitchPort(Port):
         self.counters[c].drop_bytes += packet.size
         self.sim.balance.dropped.add(packet.size)
 
-    def trim(self, c: int, packet: Packet) -> None:
+    def trim(self, c: int, packet: Packet, to: int | None = None) -> None:
         self.counters[c].trims += 1
-        control_bytes = self.sim.case.packets["control_bytes"]
-        self.sim.balance.trimmed_bytes += packet.size - control_bytes
-        packet.kind, packet.size = TRIMMED, control_bytes
+        left = self.sim.case.packets["control_bytes"] if to is None else min(to, packet.size)
+        self.sim.balance.trimmed_bytes += packet.size - left
+        packet.kind, packet.size = TRIMMED, left
         if not isinstance(self.peer.node, Switch):
             packet.flags |= FLAG_TRIMMED_LAST
+
+    def bounce(self, packet: Packet, removed: Waiting | None = None) -> None:
+        """Return the arriving packet, or a removed one, to its sender."""
+        if packet.kind != TRIMMED:
+            self.trim(packet.prio, packet)
+        packet.dst, packet.table = self.sim.address_of_sender(packet)
+        packet.kind, packet.via = NACK, None
+        packet.flags |= FLAG_RETURNED
+        self.switch.made.append((self, packet))
+        if removed is None:
+            self.switch.returns = True
+        else:
+            self.switch.tell_drop(removed.ingress, removed.came_in, packet.size)
+
+    def emit(self, packet: Packet, kind: int, aux: int, c: int) -> None:
+        """Make a control packet for the sender of a packet's flow."""
+        to, table = packet.dst, packet.table
+        if packet.kind < ACK:
+            to, table = self.sim.address_of_sender(packet)
+        size = self.sim.case.packets["control_bytes"]
+        made = Packet(kind, packet.flow, packet.seq, to, size, c, aux)
+        made.entropy, made.table = packet.entropy, table
+        self.sim.balance.sent.add(size)
+        self.switch.made.append((self, made))
 
     def mark(self, c: int, packet: Packet) -> None:
         packet.flags |= FLAG_CE
@@ -188,6 +215,9 @@ class Switch:
         self.height = 0  # fewest links to a host
         self.network = -1
         self.has_dropped = False
+        self.made: list[tuple[SwitchPort, Packet]] = []
+        self.returns = False  # `admit` has returned the arriving packet
+        self.handles_made = False
         self.routing = ALGORITHMS[self.fabric["routing"]](self)
         self.two_hops = TwoHops(self)
         self.discipline = {**DISCIPLINES, "mixed": Mixed}[self.fabric["queue_discipline"]](self)
@@ -231,7 +261,10 @@ class Switch:
             out = self.two_hops.choose(packet, port) or self.routing.port_for(packet, port)
             self.routing.on_route(port, out, packet)
             c = self.discipline.admit(out, packet)
-            if c is None:
+            if self.returns:
+                self.returns = False
+                self.tell_drop(port, came_in, packet.size)
+            elif c is None:
                 out.drop(packet.prio, packet)
                 self.tell_drop(port, came_in, packet.size)
             else:
@@ -255,7 +288,14 @@ class Switch:
         self.discipline.on_drop(ingress, c, size)
 
     def start_owing(self) -> None:
-        """After drops, start the ports that owe a frame."""
+        """Let made packets arrive; after drops, start the ports that owe a frame."""
+        if self.made and not self.handles_made:
+            self.handles_made = True
+            while self.made:
+                self.arrive(*self.made.pop(0))
+            self.handles_made = False
+        if self.handles_made:
+            return
         if self.has_dropped:
             self.has_dropped = False
             for port in self.ports:

@@ -166,6 +166,7 @@ class NdpSender(Sender):
         self.credit = min(params["initial_window"], self.n)
         self.pulled = 0
         self.nacks = 0
+        self.void = 0  # packets for which no pull will come
         self.acked: set[int] = set()
         self.rtx: set[int] = set()
         self.rto_ps: int = params["rto_ps"]
@@ -212,10 +213,22 @@ class NdpSender(Sender):
             self.credit = min(self.credit + packet.aux - self.pulled, to_send)
             self.pulled = packet.aux
 
+    def on_returned(self, packet: Packet) -> None:
+        """Send it again when pulled or, if no pull is awaited, now."""
+        if self.finished:
+            return
+        self.void += 1
+        if packet.seq not in self.acked:
+            self.rtx.add(packet.seq)
+        if self.credit == 0 and self.void + self.pulled >= self.packets_sent:
+            self.credit = 1
+        self._arm()
+
     def _on_timeout(self) -> None:
         lost = set(range(self.next)) - self.acked - self.rtx
         self.rtx |= lost
         self.credit = max(self.credit + len(lost), 1)
+        self.void = self.packets_sent - self.pulled
         self._arm()
         self.nic.join(self)
 

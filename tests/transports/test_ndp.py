@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
-from engine_runs import TRIM, US, build, fat_tree, flow_table, run
+from engine_runs import PACKET, TRIM, US, build, fabric_with, fat_tree, flow_table, run
 
 from netsim.engine.compiling.bindings import Bindings
 from netsim.engine.compiling.specialize import Specializer
@@ -53,3 +53,18 @@ def test_timeout_resends_the_lost_window_at_line_rate():
     rto_ps, last_ps = 4000 * US, 10 * 332_800
     assert states.retransmits.tolist() == [10]
     assert rto_ps + last_ps < states.done_ps[0] < rto_ps + last_ps + 10 * US
+
+
+def test_returned_headers_are_sent_again_without_a_timeout() -> None:
+    """The queue of headers has room for one, so most of an incast comes back; nothing is lost."""
+    fabric = fabric_with(
+        "trim_return", n_traffic_classes=2, queue_bytes=2 * PACKET, header_queue_bytes=64
+    )
+    flows = flow_table([(src, 7, 5 * 4096, 0) for src in range(4, 7)])
+    engine = run(build(fat_tree(4, 2, "100Gbps"), flows, "ndp", fabric, jit=False))
+    states = engine.flow_states()
+    nics = np.asarray(engine.state.hosts.nics)
+    counters = engine.link_counters()
+    assert states.retransmits.sum() > 3
+    assert nics["received_nacks"][4:7].sum() >= counters.trims.sum() > 3
+    assert states.done_ps.max() < 15 * 332_800 + 60 * US

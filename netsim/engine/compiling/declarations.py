@@ -47,12 +47,15 @@ from netsim.engine.kernels.layout import (
     record_of,
 )
 from netsim.engine.kernels.ports import (
+    bounce,
+    emit,
     pause,
     pop_tail,
     port_at,
     resume,
     send_message,
     set_timer,
+    source_of,
     timer_of,
     wait_until,
 )
@@ -357,6 +360,16 @@ class Discipline(Handled):
         return pop_tail in self.services
 
     @property
+    def makes_packets(self) -> bool:
+        """Whether its switches make or return packets."""
+        return not self.services.isdisjoint((bounce, emit))
+
+    @property
+    def knows_sources(self) -> bool:
+        """Whether its handlers ask where packets come from."""
+        return self.makes_packets or source_of in self.services
+
+    @property
     def is_shaped(self) -> bool:
         """Whether it can hold back a port that has packets."""
         return self.has("choose_class") and wait_until in self.services
@@ -381,8 +394,11 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
         if has[handler] and not coupled:
             raise declared.wrong(handler, "requires coupled ports", "COUPLED = True")
     used = functions_of(module, [handlers[name] for name in handlers if has[name]])
-    if port_at in used and not coupled:
-        raise declared.wrong("port_at()", "requires coupled ports", "COUPLED = True")
+    for service in (port_at, bounce, emit):
+        if service in used and not coupled:
+            raise declared.wrong(
+                f"{service.__name__}()", "requires coupled ports", "COUPLED = True"
+            )
     if has["has_credit"] and has["choose_packet"]:
         raise declared.wrong(
             "has_credit", "is asked about the head, and choose_packet takes others"

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from netsim.engine.kernels.fields import (
     NO_PORT,
+    Block,
     Bytes,
     FiberRecord,
     GlobalPort,
@@ -61,7 +62,7 @@ from netsim.engine.kernels.layout import (
     queue_of,
     ring_slot,
 )
-from netsim.engine.kernels.links import first_ending, may_start
+from netsim.engine.kernels.links import MADE, first_ending, may_start, slot_in
 from netsim.engine.kernels.packets import DROP, PFC
 from netsim.engine.kernels.ports import (
     CLASS_BITS,
@@ -88,6 +89,7 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     INDIRECT,
     IS_SHAPED,
+    MAKES_PACKETS,
     MAY_BE_UNROUTABLE,
     N_LEVELS,
     N_PORT_TIMERS,
@@ -321,7 +323,7 @@ def take_in(
     """Handle arrival ``k``. Returns the port that it concerns (NO_PORT for a lost packet), and
     whether that port has started to send it."""
     links = env.links
-    slot = scratch.slots[worker][k]
+    slot = Slot(scratch.slots[worker][k])
     ingress = LocalPort(scratch.ins[worker][k])
     if (HAS_PFC or HAS_ON_MESSAGE) and int(links.pool[slot].kind) >= PFC:
         if REORDERS:
@@ -329,7 +331,14 @@ def take_in(
         if take_frame(env, links.ports[step.first + ingress], links.pool[slot], now):
             return ingress, False
         return NO_PORT, False
-    ahead = LocalPort(scratch.outs[worker][k])
+    return take_packet(net, env, step, ingress, slot, LocalPort(scratch.outs[worker][k]), now)
+
+
+def take_packet(
+    net: Net, env: QueueEnv, step: Step, ingress: LocalPort, slot: Slot, ahead: LocalPort, now: Ps
+) -> tuple[LocalPort, bool]:
+    """Handle the packet in pool slot ``slot``, likewise; ``ahead`` is as in `output_of`."""
+    links = env.links
     origin = Origin(ingress << CLASS_BITS | int(links.pool[slot].prio))
     out = output_of(net, env, step, ingress, slot, ahead, now)
     started = False
@@ -417,9 +426,11 @@ def run_events(
                 after_completion(net, env, step, out, now, waited)
             elif out >= 0:
                 after_arrival(net, env, step, out, now)
+        if MAKES_PACKETS:
+            take_made(net, env, step, now)
         if HAS_ON_DROP:
             start_owing(net, env, step, now)
-        if PORT_WAKEUPS or HAS_ON_DROP:  # ports may have been added and removed
+        if PORT_WAKEUPS or HAS_ON_DROP or MAKES_PACKETS:  # ports may have been added and removed
             soonest = calendar_first(step, now)
 
 
@@ -440,6 +451,8 @@ def fire_timers(net: Net, env: QueueEnv, step: Step, now: Ps) -> None:
                 on_port_timer(at, now, port, k)
                 if start_port(env, step, p - step.first, now):
                     note_event(env.links, step, p - step.first)
+                if MAKES_PACKETS:
+                    take_made(net, env, step, now)
                 if HAS_ON_DROP:
                     start_owing(net, env, step, now)
     for p in ports_of(net, step.node):
@@ -447,6 +460,23 @@ def fire_timers(net: Net, env: QueueEnv, step: Step, now: Ps) -> None:
         for k in range(N_PORT_TIMERS):
             if port.timers_ps[k] != 0:
                 switch.next_timer_ps = min(switch.next_timer_ps, port.timers_ps[k])
+
+
+def take_made(net: Net, env: QueueEnv, step: Step, now: Ps) -> None:
+    """Let the packets that the switch has made arrive."""
+    switch = env.switch
+    k = 0
+    while k < switch.n_made:
+        slot = slot_in(Block(env.links.free_blocks[switch.worker, MADE]), k)
+        pkt = env.links.pool[slot]
+        ingress = LocalPort(pkt.time)
+        pkt.time = now
+        out, started = take_packet(net, env, step, ingress, slot, NO_PORT, now)
+        start_ports(env, step, out, ingress, started, NO_PORT, now)
+        if INDIRECT == OPPORTUNISTIC and out >= 0:
+            after_arrival(net, env, step, out, now)
+        k += 1
+    switch.n_made = 0
 
 
 def start_owing(net: Net, env: QueueEnv, step: Step, now: Ps) -> None:

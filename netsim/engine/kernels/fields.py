@@ -168,7 +168,8 @@ class PacketRecord(Declared):
     entropy: U2  # what ECMP hashes besides the flow
     kind: U1
     prio: U1  # traffic class, 0 is the highest
-    ecn: U1  # bits: congestion experienced, echo of it, trimmed at a port that leads to a host
+    ecn: U1  # bits: congestion experienced, echo of it, trimmed at a port that leads to a host,
+    # returned by a switch
     hops: U1  # links crossed so far
 
 
@@ -295,6 +296,10 @@ class SwitchRecord(Declared):
     holds_packet: int  # 1: `admit` removed a waiting packet and has not enqueued or dropped it
     held_packet_origin: Origin  # of that packet
     enqueued_classes: int  # bit c: `admit` enqueued a packet to class c
+    returned: int  # 1: `admit` has returned the arriving packet to its sender
+    n_made: int  # packets made in this event ...
+    made_packets: int  # ... and by `emit` in the run, ...
+    made_bytes: Bytes  # ... with their bytes
     first_port: Fixed[GlobalPort]
     first_word: Fixed[int]  # first word of its port sets
     first_fiber: Fixed[int]  # with INDIRECT, its fibers ...

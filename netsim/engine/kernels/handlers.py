@@ -231,7 +231,8 @@ class HandlerTable(Mapping[str, Handler]):
     IN_ON_HOST_TIMER,
     IN_RANK,
     IN_ON_FORWARD,
-) = range(14)
+    IN_ON_RETURNED,
+) = range(15)
 """Values of ``host.handler``: the current or last handler of this step."""
 
 BEFORE, SOURCE, DESTINATION = "before the run", "source", "destination"
@@ -335,6 +336,13 @@ def rank(env, tx):
 )
 def on_forward(now, pkt, port, queue):
     """No telemetry."""
+
+
+@HANDLERS.row(
+    IN_ON_RETURNED, SOURCE, "a switch has returned a data packet, cut to its header", packet=ARRIVED
+)
+def on_returned(env, now, tx, pkt):
+    """The packet is ignored: a timeout may find that it is lost."""
 
 
 # --- queue disciplines ----------------------------------------------------------------------------
@@ -594,7 +602,7 @@ NOT_OPEN = _rule("chose class {value}, which has no packet to send")
 NO_SUCH_INDEX = _rule("used index {value} of a queue, where no packet waits")
 NOT_LATER = _rule("called wait_until with a time that is not in the future ({value} ps ago)")
 IDLE_PORT = _rule("returned NO_CLASS without wait_until, although class {value} can be sent")
-ONLY_IN_ADMIT = _rule("called pop_tail (only admit may)")
+ONLY_IN_ADMIT = _rule("called pop_tail or bounce (only admit may)")
 ONLY_IN_CHOOSE_CLASS = _rule("called wait_until (only choose_class may)")
 IN_HAND = _rule("removed a packet from a queue and did not enqueue or drop it")
 ENQUEUED_TWICE = _rule("enqueued two packets to class {value} for one arrival")
@@ -608,7 +616,9 @@ NOT_AGAIN = _rule("repeated task {value} of this host, which sends or receives a
 NO_DURATION = _rule("set the duration of a task to {value} ps (0 to 20 h; not for a join)")
 NO_ALARM = _rule("used timer {value}, which is not declared in TIMERS, or set it beyond 20 h")
 OVER_AND_OVER = _rule("was called {value} times at one instant, and keeps starting tasks")
-NO_PAYLOAD = _rule("trimmed a packet of kind {value}, which goes to a sender and has no payload")
+NO_PAYLOAD = _rule(
+    "trimmed or returned a packet of kind {value}, which goes to a sender and has no payload"
+)
 NO_COLUMNS = _rule("logged a row of {value} numbers, but LOG has another number of columns")
 LOG_FULL = _rule("logged more than {value} rows, the workload's log_rows for this host")
 NO_SIZE_OF_ITS_OWN = _rule("set the size of task {value}, which sends no flow or a relayed one")
@@ -627,6 +637,8 @@ ONLY_ON_TIMER = _rule("called set_paused (only on_port_timer may)")
 NOT_WHILE_SENDING = _rule("called send_message (on_send and on_drop may not)")
 NO_VALUE = _rule("sent a message with the value {value} (0 to 2**62 - 1)")
 NO_PORT_TIMER = _rule("used timer {value} of a port, which PORT_TIMERS does not include")
+MADE_TOO_MANY = _rule("made more than {value} packets at one event")
+NOT_MADE = _rule("emitted a packet of kind {value} (8 to 14)")
 NOT_HERE = _rule("sent for, delivered to or finished flow {value} at a host that is not its own")
 
 MAX_FIRINGS, MAX_FIRINGS_OF_A_TIMER = 10_000, 100

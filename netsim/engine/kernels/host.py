@@ -36,6 +36,7 @@ from netsim.engine.kernels.handlers import (
     IN_ON_DATA,
     IN_ON_HOST_TIMER,
     IN_ON_REQUEST,
+    IN_ON_RETURNED,
     IN_ON_RX_TIMER,
     IN_ON_START,
     IN_ON_TIMER,
@@ -58,6 +59,7 @@ from netsim.engine.kernels.handlers import (
     on_data,
     on_host_timer,
     on_request,
+    on_returned,
     on_rx_timer,
     on_start,
     on_timer,
@@ -106,6 +108,7 @@ from netsim.engine.kernels.packets import (
     NACK,
     PFC,
     PULL,
+    RETURNED,
     TRIMMED,
 )
 from netsim.engine.kernels.port_pairs import data_port
@@ -123,6 +126,7 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_RANK,
     HAS_SERIES,
     HOST_JITTER,
+    MAKES_PACKETS,
     N_CLASSES,
     N_LEVELS,
     PLANE_BALANCING,
@@ -206,8 +210,12 @@ def receive(env: Env, p: GlobalPort, slot: Slot, now: Ps) -> None:
             host.received_pulls += 1
         tx = env.tx[flow]
         if tx.finished == 0:
-            host.handler = IN_ON_CONTROL
-            on_control(env, now, tx, pkt)
+            if MAKES_PACKETS and int(pkt.ecn) & RETURNED:
+                host.handler = IN_ON_RETURNED
+                on_returned(env, now, tx, pkt)
+            else:
+                host.handler = IN_ON_CONTROL
+                on_control(env, now, tx, pkt)
             wake(env, tx)
         if TRACE:
             trace_tx(links, env, flow, p, now, HANDLER)

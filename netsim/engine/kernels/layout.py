@@ -241,6 +241,10 @@ class LinkState(NamedTuple):
     free_blocks: Numbers[tuple[int, int], int]  # int64[workers, ...]: free blocks (links.py)
     pool_used: Numbers[int, int]  # int64[1]: blocks of the pool that have ever been taken
     pool_full: Numbers[int, int]  # int64[1]: 1 if the pool had no room
+    # If the discipline asks for sources: int64[n_flows + 1], and of each port pair the port at the
+    # destination and the address of control packets for the source
+    first_source: Fixed[Numbers[FlowId, int]]
+    sources: Fixed[Numbers[tuple[int, int], int]]
     fabric: Fixed[Records[int, FabricRecord]]  # FABRIC[kinds of ports]; entry 0: what all share
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
     fault_intervals: Fixed[Records[int, FaultIntervalRecord]]  # FAULT_INTERVAL[...], link by link

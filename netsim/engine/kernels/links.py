@@ -54,9 +54,10 @@ NO_BLOCK = Block(-1)
 ANY_BLOCK = Block(0)
 NO_RING = 0  # mask of a queue that has no ring yet, so that it is full; others keep a slot empty
 
-FREE, N_FREE, FRESH, FRESH_END, CUT = range(5)
+FREE, N_FREE, FRESH, FRESH_END, CUT, MADE = range(6)
 """Columns of `free_blocks`: the first of a worker's list of free blocks, their number, the range of
-unused blocks that it has taken, and the slot at which it has cut a block into rings."""
+unused blocks that it has taken, the slot at which it has cut a block into rings, and the block for
+packets that switches make."""
 
 
 def slot_in(block: Block, position: int) -> Slot:

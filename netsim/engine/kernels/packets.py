@@ -15,6 +15,7 @@ MESSAGE_BYTES = 8
 ECN_CE = 1
 ECN_ECHO = 2
 TRIMMED_AT_LAST_HOP = 4
+RETURNED = 8
 
 CONTROL_BURST = 8  # most control packets that one handler call may send
 

@@ -16,8 +16,12 @@ import math
 from typing import Any
 
 from netsim.engine.kernels.fields import (
+    Block,
     Bytes,
+    FlowId,
+    GlobalPort,
     LocalPort,
+    NodeId,
     Origin,
     PacketRecord,
     PortRecord,
@@ -39,12 +43,14 @@ from netsim.engine.kernels.handlers import (
     IN_ON_PORT_TIMER,
     IN_ON_SEND,
     LOST_TRACK,
+    MADE_TOO_MANY,
     NO_LOCAL_PORT,
     NO_PAYLOAD,
     NO_PORT_TIMER,
     NO_SUCH_INDEX,
     NO_VALUE,
     NOT_LATER,
+    NOT_MADE,
     NOT_OPEN,
     NOT_WHILE_SENDING,
     ONLY_IN_ADMIT,
@@ -75,12 +81,16 @@ from netsim.engine.kernels.layout import (
     ring_slot,
 )
 from netsim.engine.kernels.links import (
+    MADE,
+    NO_BLOCK,
     append,
     depart,
     end_of_transmission,
     lengthen_queue,
     may_start,
     next_slot,
+    slot_in,
+    take_block,
     waits_for_circuit,
 )
 from netsim.engine.kernels.packets import (
@@ -90,9 +100,11 @@ from netsim.engine.kernels.packets import (
     FIRST_CONTROL,
     MESSAGE,
     MESSAGE_BYTES,
+    NACK,
     NO_CLASS,
     PAUSE_END,
     PFC,
+    RETURNED,
     TRIMMED,
     TRIMMED_AT_LAST_HOP,
 )
@@ -115,6 +127,7 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     IS_SHAPED,
     LATE_PAUSES,
+    MAKES_PACKETS,
     MOVES_PACKETS,
     N_CLASSES,
     N_LEVELS,
@@ -124,6 +137,7 @@ from netsim.engine.kernels.specialization_constants import (
     PORT_WAKEUPS,
     TELEMETRY,
     TRACE,
+    VIA,
 )
 from netsim.engine.kernels.trace import ARRIVED, DROPPED, FORWARDED, MARKED, trace_packet
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
@@ -615,6 +629,12 @@ def admit_arrival(env: QueueEnv, port: PortRecord, arrived: Slot, origin: Origin
     if MOVES_PACKETS:
         make_room(env, port)
     cls = admitted(env, port, pkt, now)
+    if MAKES_PACKETS:
+        if env.switch.returned == 1:
+            env.switch.returned = 0
+            if HAS_ON_DROP:
+                tell_drop(env, origin, Bytes(pkt.size_bytes), now)
+            return False
     if cls == DROP:
         queue = links.queues[queue_of(port.number, int(pkt.prio))]
         count_drop(links, port, queue, pkt, now)
@@ -760,11 +780,19 @@ def drop(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
 
 def trim(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
     """Trim an arriving or removed packet to its header; its class counts it."""
+    _cut(env, now, port, pkt, env.par.control_bytes)
+
+
+def trim_to(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord, size: int) -> None:
+    """Trim a packet to ``size`` bytes, if it is longer."""
+    _cut(env, now, port, pkt, Bytes(min(size, int(pkt.size_bytes))))
+
+
+def _cut(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord, header: Bytes) -> None:
     if int(pkt.kind) >= FIRST_CONTROL:
         broken(env.switch, NO_PAYLOAD, int(pkt.kind))
         return
     queue = class_of(env, port, int(pkt.prio))
-    header = env.par.control_bytes
     queue.trims += 1
     queue.trim_bytes += int(pkt.size_bytes) - header
     if TRACE:
@@ -773,6 +801,105 @@ def trim(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
     pkt.size_bytes = header
     if env.links.readers[port.number].from_host == 1:
         pkt.ecn = int(pkt.ecn) | TRIMMED_AT_LAST_HOP
+
+
+MOST_MADE = 64  # packets that a switch may make in one event: a block
+
+
+def _new_packet(env: QueueEnv) -> Slot:
+    """Return the slot of a packet that the switch makes."""
+    switch = env.switch
+    own = env.links.free_blocks
+    if own[switch.worker, MADE] == NO_BLOCK:
+        own[switch.worker, MADE] = take_block(env.links, switch.worker)
+    if switch.n_made == MOST_MADE:
+        broken(switch, MADE_TOO_MANY, MOST_MADE)
+        switch.n_made -= 1
+    slot = slot_in(Block(own[switch.worker, MADE]), switch.n_made)
+    switch.n_made += 1
+    return slot
+
+
+def _rows_of(env: QueueEnv, pkt: PacketRecord) -> tuple[int, int]:
+    """Return the rows of ``sources`` of a packet's flow: the first, and that of its port pair."""
+    links = env.links
+    first = links.first_source[FlowId(pkt.flow)]
+    last = links.first_source[FlowId(int(pkt.flow) + 1)] - 1
+    to = int(pkt.dst) % _n_host_ports(env)
+    row = first
+    while row < last and links.sources[row, 0] != to:
+        row += 1
+    return first, row
+
+
+def _n_host_ports(env: QueueEnv) -> int:
+    return int(env.net.first_port[NodeId(env.net.n_hosts)])
+
+
+def source_of(env: QueueEnv, pkt: PacketRecord) -> int:
+    """Return the host that sent a packet."""
+    first, row = _rows_of(env, pkt)
+    if int(pkt.kind) < FIRST_CONTROL:
+        port = env.links.sources[row, 1] % _n_host_ports(env)
+    else:
+        port = env.links.sources[first, 0]
+    return int(env.net.port_node[GlobalPort(port)])
+
+
+def bounce(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
+    """Return the removed packet or, without one, the arriving one, to its sender, trimmed; only in
+    `admit`, which then returns DROP for the arriving one. It comes in by `port` again. Requires
+    COUPLED."""
+    switch = env.switch
+    if switch.handler != IN_ADMIT:
+        broken(switch, ONLY_IN_ADMIT, 0)
+        return
+    if int(pkt.kind) >= FIRST_CONTROL:
+        broken(switch, NO_PAYLOAD, int(pkt.kind))
+        return
+    if int(pkt.kind) != TRIMMED:
+        trim(env, now, port, pkt)
+    slot = _new_packet(env)
+    env.links.pool[slot] = pkt
+    made: Any = env.links.pool[slot]
+    made.time = port.number - switch.first_port
+    made.dst = env.links.sources[_rows_of(env, pkt)[1], 1]
+    made.kind = NACK
+    made.ecn = int(pkt.ecn) | RETURNED
+    if VIA:
+        made.via = 0
+    if switch.holds_packet == 0:
+        switch.returned = 1
+        return
+    switch.holds_packet = 0
+    if HAS_ON_DROP:
+        tell_drop(env, switch.held_packet_origin, Bytes(pkt.size_bytes), now)
+
+
+def emit(env: QueueEnv, port: PortRecord, pkt: PacketRecord, kind: int, aux: int, cls: int) -> None:
+    """Make a control packet of a kind and class, such as a CNP, for the sender of a packet's flow.
+    It comes in by `port`. Requires COUPLED."""
+    switch = env.switch
+    if kind < FIRST_CONTROL or kind >= PFC:
+        broken(switch, NOT_MADE, kind)
+        return
+    slot = _new_packet(env)
+    links = env.links
+    links.pool[slot] = links.zero_packet[0]
+    made = links.pool[slot]
+    made.time = Ps(port.number - switch.first_port)
+    made.flow = int(pkt.flow)
+    made.seq = int(pkt.seq)
+    made.dst = int(pkt.dst)
+    if int(pkt.kind) < FIRST_CONTROL:
+        made.dst = links.sources[_rows_of(env, pkt)[1], 1]
+    made.aux = aux
+    made.size_bytes = env.par.control_bytes
+    made.entropy = int(pkt.entropy)
+    made.kind = kind
+    made.prio = _known_class(env, cls)
+    switch.made_packets += 1
+    switch.made_bytes += env.par.control_bytes
 
 
 def mark(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, pkt: PacketRecord) -> None:

@@ -103,6 +103,7 @@ LATE_PAUSES: bool = _feature(lambda run: run.discipline.has_field("response_ps")
 PAUSES_END: bool = _feature(lambda run: run.discipline.has_field("pause_ps"))
 HAS_CREDIT: bool = _feature(lambda run: run.discipline.has("has_credit"))  # classes may lack credit
 HAS_ON_MESSAGE: bool = _feature(lambda run: run.discipline.has("on_message"))
+MAKES_PACKETS: bool = _feature(lambda run: run.discipline.makes_packets)  # and returns some
 # Packets may arrive in another order than sent.
 REORDERS: bool = _feature(lambda run: run.discipline.reorders)
 
