@@ -597,9 +597,10 @@ def _pfc(point: Point, network: Network, faults: LinkFaults | None) -> str | Non
     found = pfc_text(network, cycle)
     if cycle.ports.size and not point.fabric.allow_deadlock:
         levels = " or ".join(f'"{name}"' for name in _levels_that_help(point, network))
-        ways = "a queue_discipline without PFC" + (f", routing = {levels}" if levels else "")
+        name = point.fabric.stops_by
+        ways = f"a queue_discipline without {name}" + (f", routing = {levels}" if levels else "")
         hint = f"use {ways}, or allow_deadlock = true to run it anyway"
-        raise InputError(f"PFC {found}", key="fabric.queue_discipline", hint=hint)
+        raise InputError(f"{name} {found}", key="fabric.queue_discipline", hint=hint)
     if not cycle.ports.size and faults is not None and faults.routes and faults.routes.n_changes:
         found += ", except for packets under way when routes change"
     return found

@@ -264,6 +264,11 @@ class Fabric:
         )
 
     @property
+    def stops_by(self) -> str:
+        """By what a discipline with `pauses` stops neighbors: "PFC" or "credits"."""
+        return "credits" if "has_credit" in vars(self.queue.module) else "PFC"
+
+    @property
     def n_levels(self) -> int:
         """Number of levels of each traffic class; without PFC there is only one."""
         return int(getattr(self.routing.module, "LEVELS", 1)) if self.pauses else 1

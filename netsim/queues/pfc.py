@@ -4,8 +4,9 @@ Thresholds and counting are those of `lossless`. A paused port stops `response_q
 frame has come, so headroom is per port: the bytes on its cable, two packets, the frame and the
 response. Pauses end after `pause_quanta`, so a switch repeats them. The watchdog polls the classes
 of a port that its neighbor pauses: one that has been paused since the poll before, and has sent
-none of its packets, is stuck. After `watchdog_detect` it drops the class's packets, or sends them
-in spite of the pauses, until no pause has come for `watchdog_restore`.
+none of its packets, is stuck. After `watchdog_detect` this is a storm, until no pause has come for
+`watchdog_restore`: the watchdog only reports it (`alert`), drops the class's packets, or sends them
+in spite of the pauses. Results have a table of storms.
 
 IEEE 802.3, annex 31B (response times); 802.1Qbb. Watchdog: SONiC, sonic-utilities `pfcwd/main.py`
 and sonic-swss `orchagent/pfcwdorch.cpp`, whose times are 200 ms by default.
@@ -29,8 +30,8 @@ from netsim.queue import (
 )
 from netsim.queues import lossless
 
-WATCHDOG = ("none", "drop", "forward")
-NONE, DROPS, FORWARDS = range(3)
+WATCHDOG = ("none", "drop", "forward", "alert")
+NONE, DROPS, FORWARDS, _ = range(4)
 
 PARAMS = [
     *lossless.PARAMS,
@@ -48,11 +49,12 @@ PARAMS = [
 ]  # fmt: skip
 
 COUPLED = True
-PORT_STATE = ("response_ps", "pause_ps", "headroom_limit", "storms")
+PORT_STATE = ("response_ps", "pause_ps", "headroom_limit")
 PORT_TIMERS = 2
 CLASS_STATE = (
     *lossless.CLASS_STATE,
     *("asked_ps", "last_ps", "polls", "sent_before", "storm"),
+    *("n_storms", "first_storm_ps", "storm_began_ps", "storm_ps", "storm_drops"),  # for the report
 )
 SWITCH_STATE = lossless.SWITCH_STATE
 
@@ -120,7 +122,9 @@ on_drop = lossless.on_departure
 
 def admit(env, now, port, pkt):
     cls = int(pkt.prio)
-    if env.par.watchdog == DROPS and class_of(env, port, cls).storm == 1:
+    queue = class_of(env, port, cls)
+    if env.par.watchdog == DROPS and queue.storm == 1:
+        queue.storm_drops += 1
         return DROP
     return cls
 
@@ -167,6 +171,7 @@ def poll(env, now, port):
         if queue.storm == 1:
             if now - queue.last_ps >= env.par.watchdog_restore:
                 queue.storm = queue.polls = 0
+                queue.storm_ps += now - queue.storm_began_ps
         elif is_stuck(env, now, port, queue, cls):
             queue.polls += 1
             if queue.polls * env.par.watchdog_poll >= env.par.watchdog_detect:
@@ -188,8 +193,12 @@ def is_stuck(env, now, port, queue, cls):
 
 def begin_storm(env, now, port, queue, cls):
     queue.storm = 1
-    port.storms += 1
+    queue.storm_began_ps = now
+    if queue.n_storms == 0:
+        queue.first_storm_ps = now
+    queue.n_storms += 1
     if env.par.watchdog == DROPS:
+        queue.storm_drops += queue_length(queue)
         while queue_length(queue) > 0:
             drop_head(env, now, port, queue)
     elif env.par.watchdog == FORWARDS:

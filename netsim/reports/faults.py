@@ -1,7 +1,8 @@
-"""What interrupts flows: faults of links and new routes, recovery from them, deadlocks of PFC.
+"""What interrupts flows: faults of links and new routes, recovery from them, PFC without end.
 
 A sampled flow recovers when it receives again after a link went down. In a deadlock, ports wait for
-each other in a cycle.
+each other in a cycle. A storm is a class that its neighbor paused for so long that the port's
+watchdog noticed.
 """
 
 from __future__ import annotations
@@ -57,7 +58,21 @@ DEADLOCK = TableSpec.of(
     """,
 )
 
-TABLES = (FAULTS, DEADLOCK)
+STORMS = TableSpec.of(
+    "storms",
+    """
+    link           index    link whose class the node at its end paused without end
+    port           -        name of the port that feeds it, such as leaf3:12
+    traffic_class  index    the class
+    storms         storms   how often the watchdog noticed
+    first_ps       ps       when it noticed for the first time
+    total_ps       ps       time until it found the class normal again, or the run ended, over all
+        storms
+    dropped        packets  packets that it dropped, or that came during a storm and were dropped
+    """,
+)
+
+TABLES = (FAULTS, DEADLOCK, STORMS)
 ORDER = 80
 
 SWEEP = Metric.each("""
@@ -241,6 +256,55 @@ def _text(found: Mapping[str, Any]) -> str:
     return f"since {time_text(found['since_ps'])}, with {held} that never move: {waits}"
 
 
+# --- storms of PFC --------------------------------------------------------------------------------
+
+
+def storm_table(engine: Engine) -> Table | None:
+    """Return the storms that a watchdog noticed, None if there were none. A discipline has a
+    watchdog if its classes have a field ``n_storms``, as in `queues/pfc.py`."""
+    queues: Any = np.asarray(engine.state.links.queues)
+    if "n_storms" not in (queues.dtype.names or ()):
+        return None
+    struck = np.flatnonzero(queues["n_storms"])
+    if not struck.size:
+        return None
+    ports, cls = np.divmod(struck, engine.fabric.n_link_classes)
+    storms = queues[struck]
+    lasting = np.where(storms["storm"] == 1, engine.now_ps - storms["storm_began_ps"], 0)
+    return {
+        "link": ports,
+        "port": link_names(engine.network, ports),
+        "traffic_class": cls,
+        "storms": storms["n_storms"],
+        "first_ps": storms["first_storm_ps"],
+        "total_ps": storms["storm_ps"] + lasting,
+        "dropped": storms["storm_drops"],
+    }
+
+
+def storm_note(engine: Engine) -> str:
+    """Return a note on the storms of a run, "" if there were none."""
+    table = storm_table(engine)
+    return "" if table is None else f"PFC storms: {_storm_text(_storm_summary(table))}"
+
+
+def _storm_summary(table: Table) -> dict[str, Any]:
+    return {
+        "storms": int(table["storms"].sum()),
+        "first_ps": int(table["first_ps"].min()),
+        "dropped": int(table["dropped"].sum()),
+        "ports": np.unique(table["port"]).tolist(),
+    }
+
+
+def _storm_text(found: Mapping[str, Any]) -> str:
+    ports = found["ports"]
+    named = ", ".join(ports[:NAMED])
+    named += f" and {len(ports) - NAMED} more" if len(ports) > NAMED else ""
+    first = time_text(found["first_ps"])
+    return f"{found['storms']} at {named}, first at {first}; {found['dropped']:,} packets dropped"
+
+
 # --- recovery -------------------------------------------------------------------------------------
 
 
@@ -313,8 +377,8 @@ TITLES = {"down": "outages", "rate": "other rates", "loss": "losses", "reroute":
 
 
 def report(run: Run) -> dict[str, Any]:
-    """Add the table of faults, and that of a deadlock in which the run ended; return the number of
-    each kind of fault, the deadlock and the recovery."""
+    """Add the tables of faults, of a deadlock in which the run ended, and of storms; return the
+    number of each kind of fault, the deadlock, the storms and the recovery."""
     engine = run.engine
     if engine is None:
         return {}
@@ -326,16 +390,21 @@ def report(run: Run) -> dict[str, Any]:
     if not run.ending.complete and (cycle := deadlock_table(engine)) is not None:
         run.tables["deadlock"] = cycle
         figures["deadlock"] = _summary(cycle)
+    if (storms := storm_table(engine)) is not None:
+        run.tables["storms"] = storms
+        figures["storms"] = _storm_summary(storms)
     return figures | recovery_metrics(engine)
 
 
 def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the number of faults by kind, the deadlock and the recovery."""
+    """Yield the number of faults by kind, the deadlock, the storms and the recovery."""
     if found := summary.get("faults"):
         text = ", ".join(f"{name}: {found[kind]:,}" for kind, name in TITLES.items() if found[kind])
         yield "faults", text or "none yet"
     if found := summary.get("deadlock"):
         yield "deadlock", _text(found)
+    if found := summary.get("storms"):
+        yield "PFC storms", _storm_text(found)
     if "recovery" in summary:
         yield "recovery", _recovery(summary["recovery"])
 

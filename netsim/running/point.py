@@ -19,7 +19,7 @@ from netsim.experiment.scenario import Scenario, is_closed_form, prepare
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, INT64, THREADS
 from netsim.reports.circuits import no_indirect_packets
-from netsim.reports.faults import deadlock_text
+from netsim.reports.faults import deadlock_text, storm_note
 from netsim.reports.flows import as_sent, locked_senders
 from netsim.results.columns import each
 from netsim.results.run_result import STALLED, Ending, Run, RunResult
@@ -230,6 +230,7 @@ class _Simulation:
         packet_bytes = self.point.packets.data_bytes
         notes = (
             no_indirect_packets(self.engine),
+            storm_note(self.engine),
             locked_senders(self.engine, self.may_lose, packet_bytes),
         )
         for note in filter(None, notes):

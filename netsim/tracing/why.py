@@ -72,6 +72,7 @@ class Explanation:
     causes: Mapping[str, str] = field(default_factory=lambda: CAUSES)  # titles of the causes
     # what the text says of causes; it mentions no others
     sentences: Mapping[str, str] = field(default_factory=lambda: SENTENCES)
+    notes: tuple[str, ...] = ()  # further sentences
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.text())}</p>"
@@ -128,6 +129,7 @@ class Explanation:
         parts = [f"{self.causes[name]} {format_time(ps, 4)}" for name, ps in needed.items()]
         if parts:
             yield f"Also: {', '.join(parts)}."
+        yield from self.notes
 
     def _sentence(self, part: Part) -> str:
         """Return a sentence on one cause."""
@@ -249,9 +251,24 @@ def explain_windows(
             joined(these, ROW),
             result.flows,
             tuple(sorted(warnings)),
+            notes=tuple(_storms(result, these)),
         )
         for flow, these in parts.items()
     }
+
+
+def _storms(result: Result, parts: Iterable[Part]) -> Iterator[str]:
+    """Yield sentences on storms of PFC at the ports where time passed."""
+    if result.storms is None:
+        return
+    places = {name for part in parts for name in (part.place, part.root)}
+    for row in result.storms.rows(named=True):
+        if row["port"] in places:
+            yield (
+                f"The watchdog of {row['port']} noticed {row['storms']} storms of PFC in class "
+                f"{row['traffic_class']}, the first at {format_time(row['first_ps'], 4)}; "
+                f"{row['dropped']:,} packets were dropped."
+            )
 
 
 def _subject(replay: Replay, flow: int) -> str:

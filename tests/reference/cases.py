@@ -215,7 +215,7 @@ def _fabric(
         fabric["headroom_bytes"] = rng.choice((None, None, 2 * full))
         fabric["response_quanta"] = rng.choice((None, 0, 5, 1000))
         fabric["pause_quanta"] = rng.choice((30, 500, 65_535))
-        fabric["watchdog"] = rng.choice(("none", "drop", "forward"))
+        fabric["watchdog"] = rng.choice(("none", "drop", "forward", "alert"))
         fabric["watchdog_poll_ps"] = rng.choice((US, 3 * US, 7 * US + 1))
         fabric["watchdog_detect_ps"] = rng.choice((0, 2 * US, 10 * US))
         fabric["watchdog_restore_ps"] = rng.choice((0, 5 * US, 50 * US))
