@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netsim.engine.kernels.layout import INF
+from netsim.engine.kernels.made_packets import bounce, emit, source_of
 from netsim.engine.kernels.packets import (
     ACCEPT,
     ACK,
@@ -17,11 +18,9 @@ from netsim.engine.kernels.packets import (
     TRIMMED,
 )
 from netsim.engine.kernels.ports import (
-    bounce,
     class_of,
     drop,
     drop_head,
-    emit,
     enqueue,
     is_pausing,
     mark,
@@ -37,7 +36,6 @@ from netsim.engine.kernels.ports import (
     send_message,
     set_paused,
     set_timer,
-    source_of,
     timer_of,
     trim,
     trim_to,

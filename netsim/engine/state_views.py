@@ -343,6 +343,14 @@ class StateViews:
             paused_ps=paused_ps,
         )
 
+    def class_fields(self, *names: str) -> dict[str, Ints] | None:
+        """Return copies of fields of the discipline's CLASS_STATE, at port * n_traffic_classes +
+        class; None if it lacks the first."""
+        queues = np.asarray(self.state.links.queues)
+        if names[0] not in (queues.dtype.names or ()):
+            return None
+        return {name: np.array(queues[name]) for name in names}
+
     def control_counts(self) -> dict[str, int]:
         """Return how many control packets senders received: acks, nacks, pulls."""
         nics = self.state.hosts.nics

@@ -262,14 +262,14 @@ def _text(found: Mapping[str, Any]) -> str:
 def storm_table(engine: Engine) -> Table | None:
     """Return the storms that a watchdog noticed, None if there were none. A discipline has a
     watchdog if its classes have a field ``n_storms``, as in `queues/pfc.py`."""
-    queues: Any = np.asarray(engine.state.links.queues)
-    if "n_storms" not in (queues.dtype.names or ()):
+    fields = engine.class_fields(
+        "n_storms", "first_storm_ps", "storm", "storm_began_ps", "storm_ps", "storm_drops"
+    )
+    if fields is None or not fields["n_storms"].any():
         return None
-    struck = np.flatnonzero(queues["n_storms"])
-    if not struck.size:
-        return None
+    struck = np.flatnonzero(fields["n_storms"])
     ports, cls = np.divmod(struck, engine.fabric.n_link_classes)
-    storms = queues[struck]
+    storms = {name: values[struck] for name, values in fields.items()}
     lasting = np.where(storms["storm"] == 1, engine.now_ps - storms["storm_began_ps"], 0)
     return {
         "link": ports,

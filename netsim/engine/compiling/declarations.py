@@ -46,16 +46,14 @@ from netsim.engine.kernels.layout import (
     padded_record_of,
     record_of,
 )
+from netsim.engine.kernels.made_packets import bounce, emit, source_of
 from netsim.engine.kernels.ports import (
-    bounce,
-    emit,
     pause,
     pop_tail,
     port_at,
     resume,
     send_message,
     set_timer,
-    source_of,
     timer_of,
     wait_until,
 )

@@ -16,12 +16,8 @@ import math
 from typing import Any
 
 from netsim.engine.kernels.fields import (
-    Block,
     Bytes,
-    FlowId,
-    GlobalPort,
     LocalPort,
-    NodeId,
     Origin,
     PacketRecord,
     PortRecord,
@@ -43,14 +39,12 @@ from netsim.engine.kernels.handlers import (
     IN_ON_PORT_TIMER,
     IN_ON_SEND,
     LOST_TRACK,
-    MADE_TOO_MANY,
     NO_LOCAL_PORT,
     NO_PAYLOAD,
     NO_PORT_TIMER,
     NO_SUCH_INDEX,
     NO_VALUE,
     NOT_LATER,
-    NOT_MADE,
     NOT_OPEN,
     NOT_WHILE_SENDING,
     ONLY_IN_ADMIT,
@@ -81,16 +75,12 @@ from netsim.engine.kernels.layout import (
     ring_slot,
 )
 from netsim.engine.kernels.links import (
-    MADE,
-    NO_BLOCK,
     append,
     depart,
     end_of_transmission,
     lengthen_queue,
     may_start,
     next_slot,
-    slot_in,
-    take_block,
     waits_for_circuit,
 )
 from netsim.engine.kernels.packets import (
@@ -100,11 +90,9 @@ from netsim.engine.kernels.packets import (
     FIRST_CONTROL,
     MESSAGE,
     MESSAGE_BYTES,
-    NACK,
     NO_CLASS,
     PAUSE_END,
     PFC,
-    RETURNED,
     TRIMMED,
     TRIMMED_AT_LAST_HOP,
 )
@@ -137,7 +125,6 @@ from netsim.engine.kernels.specialization_constants import (
     PORT_WAKEUPS,
     TELEMETRY,
     TRACE,
-    VIA,
 )
 from netsim.engine.kernels.trace import ARRIVED, DROPPED, FORWARDED, MARKED, trace_packet
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
@@ -659,7 +646,7 @@ def arrive(env: QueueEnv, port: PortRecord, arrived: Slot, now: Ps) -> None:
 # --- services -------------------------------------------------------------------------------------
 
 
-def _known_class(env: QueueEnv, cls: int) -> int:
+def known_class(env: QueueEnv, cls: int) -> int:
     """Return ``cls`` if it exists; otherwise break a rule and return 0."""
     if 0 <= cls < N_CLASSES:
         return cls
@@ -669,7 +656,7 @@ def _known_class(env: QueueEnv, cls: int) -> int:
 
 def class_of(env: QueueEnv, port: PortRecord, cls: int) -> Any:
     """Return class ``cls`` of a port: ``bytes`` held and the discipline's CLASS_STATE."""
-    return env.links.queues[queue_of(port.number, _known_class(env, cls))]
+    return env.links.queues[queue_of(port.number, known_class(env, cls))]
 
 
 def n_ports(env: QueueEnv) -> int:
@@ -758,7 +745,7 @@ def enqueue(env: QueueEnv, now: Ps, port: PortRecord, cls: int, pkt: PacketRecor
     if switch.holds_packet == 0:
         broken(switch, LOST_TRACK, 0)
         return
-    cls = _known_class(env, cls)
+    cls = known_class(env, cls)
     if (switch.enqueued_classes >> cls) & 1 == 1:
         broken(switch, ENQUEUED_TWICE, cls)
         return
@@ -803,105 +790,6 @@ def _cut(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord, header: By
         pkt.ecn = int(pkt.ecn) | TRIMMED_AT_LAST_HOP
 
 
-MOST_MADE = 64  # packets that a switch may make in one event: a block
-
-
-def _new_packet(env: QueueEnv) -> Slot:
-    """Return the slot of a packet that the switch makes."""
-    switch = env.switch
-    own = env.links.free_blocks
-    if own[switch.worker, MADE] == NO_BLOCK:
-        own[switch.worker, MADE] = take_block(env.links, switch.worker)
-    if switch.n_made == MOST_MADE:
-        broken(switch, MADE_TOO_MANY, MOST_MADE)
-        switch.n_made -= 1
-    slot = slot_in(Block(own[switch.worker, MADE]), switch.n_made)
-    switch.n_made += 1
-    return slot
-
-
-def _rows_of(env: QueueEnv, pkt: PacketRecord) -> tuple[int, int]:
-    """Return the rows of ``sources`` of a packet's flow: the first, and that of its port pair."""
-    links = env.links
-    first = links.first_source[FlowId(pkt.flow)]
-    last = links.first_source[FlowId(int(pkt.flow) + 1)] - 1
-    to = int(pkt.dst) % _n_host_ports(env)
-    row = first
-    while row < last and links.sources[row, 0] != to:
-        row += 1
-    return first, row
-
-
-def _n_host_ports(env: QueueEnv) -> int:
-    return int(env.net.first_port[NodeId(env.net.n_hosts)])
-
-
-def source_of(env: QueueEnv, pkt: PacketRecord) -> int:
-    """Return the host that sent a packet."""
-    first, row = _rows_of(env, pkt)
-    if int(pkt.kind) < FIRST_CONTROL:
-        port = env.links.sources[row, 1] % _n_host_ports(env)
-    else:
-        port = env.links.sources[first, 0]
-    return int(env.net.port_node[GlobalPort(port)])
-
-
-def bounce(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
-    """Return the removed packet or, without one, the arriving one, to its sender, trimmed; only in
-    `admit`, which then returns DROP for the arriving one. It comes in by `port` again. Requires
-    COUPLED."""
-    switch = env.switch
-    if switch.handler != IN_ADMIT:
-        broken(switch, ONLY_IN_ADMIT, 0)
-        return
-    if int(pkt.kind) >= FIRST_CONTROL:
-        broken(switch, NO_PAYLOAD, int(pkt.kind))
-        return
-    if int(pkt.kind) != TRIMMED:
-        trim(env, now, port, pkt)
-    slot = _new_packet(env)
-    env.links.pool[slot] = pkt
-    made: Any = env.links.pool[slot]
-    made.time = port.number - switch.first_port
-    made.dst = env.links.sources[_rows_of(env, pkt)[1], 1]
-    made.kind = NACK
-    made.ecn = int(pkt.ecn) | RETURNED
-    if VIA:
-        made.via = 0
-    if switch.holds_packet == 0:
-        switch.returned = 1
-        return
-    switch.holds_packet = 0
-    if HAS_ON_DROP:
-        tell_drop(env, switch.held_packet_origin, Bytes(pkt.size_bytes), now)
-
-
-def emit(env: QueueEnv, port: PortRecord, pkt: PacketRecord, kind: int, aux: int, cls: int) -> None:
-    """Make a control packet of a kind and class, such as a CNP, for the sender of a packet's flow.
-    It comes in by `port`. Requires COUPLED."""
-    switch = env.switch
-    if kind < FIRST_CONTROL or kind >= PFC:
-        broken(switch, NOT_MADE, kind)
-        return
-    slot = _new_packet(env)
-    links = env.links
-    links.pool[slot] = links.zero_packet[0]
-    made = links.pool[slot]
-    made.time = Ps(port.number - switch.first_port)
-    made.flow = int(pkt.flow)
-    made.seq = int(pkt.seq)
-    made.dst = int(pkt.dst)
-    if int(pkt.kind) < FIRST_CONTROL:
-        made.dst = links.sources[_rows_of(env, pkt)[1], 1]
-    made.aux = aux
-    made.size_bytes = env.par.control_bytes
-    made.entropy = int(pkt.entropy)
-    made.kind = kind
-    made.prio = _known_class(env, cls)
-    switch.made_packets += 1
-    switch.made_bytes += env.par.control_bytes
-
-
 def mark(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, pkt: PacketRecord) -> None:
     """Set a packet's CE bit; its class counts a mark."""
     mark_packet(env.links, port, queue, pkt, now)
@@ -914,14 +802,14 @@ def is_pausing(port: PortRecord, cls: int) -> bool:
 
 def pause(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Pause class ``cls`` of the neighbor: the port owes it a PFC frame."""
-    if not is_pausing(port, _known_class(env, cls)):
+    if not is_pausing(port, known_class(env, cls)):
         port.pause_requested |= 1 << cls | PFC_FRAME_PENDING
         class_of(env, port, cls).pfc_pauses += 1
 
 
 def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
     """Resume class ``cls`` of the neighbor: the port owes it a PFC frame."""
-    if is_pausing(port, _known_class(env, cls)):
+    if is_pausing(port, known_class(env, cls)):
         port.pause_requested = port.pause_requested & ~(1 << cls) | PFC_FRAME_PENDING
 
 
@@ -943,7 +831,7 @@ def send_message(env: QueueEnv, now: Ps, port: PortRecord, cls: int, value: int)
     pkt.size_bytes = MESSAGE_BYTES
     pkt.entropy = 0
     pkt.kind = MESSAGE
-    pkt.prio = _known_class(env, cls)
+    pkt.prio = known_class(env, cls)
     pkt.ecn = 0
     pkt.hops = 1
     pkt.time = end_of_transmission(links, port, Bytes(MESSAGE_BYTES), now) + port.delay_ps
