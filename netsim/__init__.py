@@ -18,7 +18,7 @@ from netsim.version import __version__
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-    from netsim.api import Results, Saturations, check, load, run, saturate, topo
+    from netsim.api import Results, Saturations, check, load, run, saturate, steps, topo
     from netsim.errors import InputError, RunError
     from netsim.experiment import Experiment
     from netsim.results import FailedPoint, Result
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Experiment", "FailedPoint", "InputError", "Result", "Results", "RunError", "Saturations",
-    "__version__", "check", "load", "run", "saturate", "topo",
+    "__version__", "check", "load", "run", "saturate", "steps", "topo",
 ]  # fmt: skip
 
-_API = ("Results", "Saturations", "check", "load", "run", "saturate", "topo")
+_API = ("Results", "Saturations", "check", "load", "run", "saturate", "steps", "topo")
 _HOMES = {
     **dict.fromkeys(_API, "netsim.api"),
     **dict.fromkeys(("InputError", "RunError"), "netsim.errors"),

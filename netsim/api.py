@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from netsim.results.comparison import Comparison
     from netsim.running.executor import PointOutcome, RunOptions
+    from netsim.running.stepping import Stepping
     from netsim.tracing import FlowTrace
     from netsim.tracing.why import Explanation
 
@@ -291,6 +292,28 @@ class Saturations:
 
 
 LOADS = tuple(0.05 + 0.95 * k / 7 for k in range(8))  # loads of the first round of `saturate`
+
+
+def steps(
+    experiment: Described, *, overrides: Sequence[str] = (), threads: int | None = None
+) -> Stepping:
+    """Begin an experiment of one point, which then goes on step by step::
+
+        run = netsim.steps("incast", overrides=["transport=ndp", "traffic.fan_in=4"])
+        (port,) = run.links("leaf0 -> h0")
+        while run.step(run.now_ps + 50_000_000):        # 50 us
+            print(run.now_ps, run.counters().queue_bytes[2 * port : 2 * port + 2])
+        run.finish().summary["fct_max_ps"]
+
+    `run.set` changes parameters of the transport, or its state of flows. Raises InputError as
+    `check`, and if there are several points.
+    """
+    from netsim.running.point import stepping
+
+    points = described(experiment, overrides).points()
+    if len(points) != 1:
+        raise InputError(f"has {len(points)} points", hint="name one of them by overrides")
+    return stepping(points[0], threads)
 
 
 def saturate(

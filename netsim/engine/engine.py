@@ -42,7 +42,7 @@ from netsim.engine.compiling.specialize import (
 )
 from netsim.engine.division import rebalance
 from netsim.engine.kernels import loop
-from netsim.engine.kernels.fields import Ps
+from netsim.engine.kernels.fields import ParameterRecord, Ps, TxRecord
 from netsim.engine.kernels.handlers import (
     FIRST_OF_PROGRAMS,
     FIRST_OF_QUEUES,
@@ -60,6 +60,7 @@ from netsim.engine.kernels.layout import (
     NEEDS_THINNING,
     UNFINISHED,
     Crew,
+    fields_of,
     grouped,
 )
 from netsim.engine.kernels.loop import (
@@ -367,6 +368,24 @@ class Engine(StateViews):
         run = (s.net, s.links, s.hosts, s.clock, s.crew, s.scratch, limits, 0)
         prepare((self._set_up, (s.hosts, s.links, s.clock)), (self._run, run))
         self.code_s += time.perf_counter() - began
+
+    def sender_field(self, name: str) -> Any:
+        """Return a field of all flows that the transport declares for senders, as a view to read
+        and write between steps. Raises KeyError for any other field."""
+        record = self.protocol.own_names[0].get(name, name)
+        tx = np.asarray(self.state.hosts.tx)
+        if record in fields_of(TxRecord) or record not in (tx.dtype.names or ()):
+            raise KeyError(name)
+        return tx[record]
+
+    def set_parameter(self, name: str, value: float) -> bool:
+        """Set a parameter of the first transport from now on; return whether it has it."""
+        record = self.protocol.own_names[0].get(name, name)
+        pars = np.asarray(self.state.hosts.pars)["transport0"]
+        if record in fields_of(ParameterRecord) or record not in (pars.dtype.names or ()):
+            return False
+        pars[record] = value
+        return True
 
     def series(self) -> SeriesReading | None:
         """Return the series of queues, hosts and flows, or None."""

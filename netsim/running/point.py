@@ -46,6 +46,7 @@ from netsim.running.drive import (
     undelivered,
 )
 from netsim.running.mpi import PREPARE, QUIT, MpiRanks, leading
+from netsim.running.stepping import Stepping
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -129,12 +130,19 @@ def simulate(
     threads = 1 if options.checked else threads or cores
     options = replace(options, threads=threads, ranks=ranks)
     with leading(ranks, point, options):
-        run = _Simulation(point, scenario, options, progress, should_stop, checkpointer)
-        ending = run.simulate()
-        timings = {"wall_s": run.wall_s, "compile_s": run.compile_s, "threads": threads}
-        readings = run.readings if ending.stop_reason == MEASURED else None
-        step(f"{point.name}: collecting the result")
-        return engine_result(point, scenario, run.engine, ending, timings, readings)
+        if ranks is not None and hasattr(point.traffic.module, "control"):
+            raise InputError("has a function control", key="traffic", hint="run it without --mpi")
+        run = Simulated(point, scenario, options, progress, should_stop, checkpointer)
+        return run.result(run.drive_to_end())
+
+
+def stepping(point: Point, threads: int | None = None) -> Stepping:
+    """Return a run of a point that has not begun. Raises InputError as `simulate`, and for points
+    with [measure] or without an engine."""
+    if point.measure is not None or is_closed_form(point):
+        raise InputError("runs with [measure], and closed forms, have no steps", file=point.file)
+    options = replace(NO_OPTIONS, threads=threads or available_cores())
+    return Stepping(Simulated(point, prepare(point), options, None, None))
 
 
 def readings_of(point: Point, scenario: Scenario) -> Readings | None:
@@ -193,7 +201,7 @@ def ready_engine(
     return engine
 
 
-class _Simulation:
+class Simulated:
     def __init__(
         self,
         point: Point,
@@ -215,6 +223,7 @@ class _Simulation:
         self.stall: str | None = None  # explanation of a stall
         self.next_check_hops = FIRST_CHECK_HOPS
         self.readings = readings_of(point, scenario)
+        self.threads = options.threads
         self.wall_s = self.earlier_s = checkpointer.earlier_s if checkpointer else 0.0
         began = time.perf_counter()
         self.engine = ready_engine(point, scenario, self._report, options)
@@ -224,9 +233,41 @@ class _Simulation:
         if checkpointer is not None:
             checkpointer.restore(self.engine, self.stall_detector, self.readings)
 
-    def simulate(self) -> Ending:
-        """Run until there is a reason to stop."""
-        reason = self._drive() if self.readings is None else self._measure(self.readings)
+    def drive_to_end(self) -> str:
+        """Run until there is a reason to stop; return it."""
+        if (control := getattr(self.point.traffic.module, "control", None)) is not None:
+            return self._controlled(control)
+        return self.drive() if self.readings is None else self._measure(self.readings)
+
+    def _controlled(self, control: Callable[[Stepping, Mapping[str, Any]], None]) -> str:
+        """Run until there is a reason to stop, and call a traffic pattern's `control` at every whole
+        multiple of its `control_period`."""
+        params = self.point.traffic.params
+        period_ps = params.get("control_period", 0)
+        if period_ps < 1 or self.readings is not None:
+            hint = (
+                "it needs a parameter control_period of at least 1ps, and a run without [measure]"
+            )
+            raise InputError("has a function control", key="traffic", hint=hint)
+        run = Stepping(self)
+        while run.step((run.now_ps // period_ps + 1) * period_ps):
+            control(run, params)
+        return run.reason
+
+    def result(self, reason: str) -> RunResult:
+        """Return the result of a run that ended for a reason."""
+        ending = self._ending(reason)
+        timings = {
+            "wall_s": self.wall_s,
+            "compile_s": self.compile_s,
+            "threads": self.threads,
+        }
+        readings = self.readings if ending.stop_reason == MEASURED else None
+        step(f"{self.point.name}: collecting the result")
+        return engine_result(self.point, self.scenario, self.engine, ending, timings, readings)
+
+    def _ending(self, reason: str) -> Ending:
+        """Return how the run ended, with warnings."""
         packet_bytes = self.point.packets.data_bytes
         notes = (
             no_indirect_packets(self.engine),
@@ -243,7 +284,7 @@ class _Simulation:
             return self._idle()
         return Ending(reason, complete=reason in (FINISHED, MEASURED), reason=self.stall)
 
-    def _drive(self, to_ps: int | None = None) -> str:
+    def drive(self, to_ps: int | None = None) -> str:
         """Simulate until there is a reason to stop, or up to a time."""
         until_ps = self.point.end_ps if to_ps is None else to_ps
         self.earlier_s = self.wall_s
@@ -259,10 +300,10 @@ class _Simulation:
     def _measure(self, readings: Readings) -> str:
         """Simulate all of [measure], and read counters at the edges of its batches."""
         while (edge_ps := readings.next_ps) is not None:
-            if (reason := self._drive(edge_ps)) not in (TIME_LIMIT, UNDELIVERED):
+            if (reason := self.drive(edge_ps)) not in (TIME_LIMIT, UNDELIVERED):
                 return reason
             readings.take(self.engine)
-        if (reason := self._drive()) not in (TIME_LIMIT, UNDELIVERED):
+        if (reason := self.drive()) not in (TIME_LIMIT, UNDELIVERED):
             return reason
         if deadlock_text(self.engine):
             return self._stalled("no progress", flows_in_progress(self.engine))
