@@ -240,7 +240,7 @@ class Simulated:
         return self.drive() if self.readings is None else self._measure(self.readings)
 
     def _controlled(self, control: Callable[[Stepping, Mapping[str, Any]], None]) -> str:
-        """Run until there is a reason to stop, and call a traffic pattern's `control` at every whole
+        """Run until there is a reason to stop. Call a traffic pattern's `control` at every whole
         multiple of its `control_period`."""
         params = self.point.traffic.params
         period_ps = params.get("control_period", 0)
