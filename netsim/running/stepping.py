@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -12,10 +12,24 @@ from netsim.running.drive import TIME_LIMIT
 from netsim.units import parse_time_ps
 
 if TYPE_CHECKING:
+    from netsim.engine.engine import Engine
     from netsim.engine.state_views import FlowStates, LinkCounters
+    from netsim.experiment import Point
     from netsim.model.columns import Ints
     from netsim.results.run_result import RunResult
-    from netsim.running.point import Simulated
+
+
+class Simulated(Protocol):
+    """A simulation of a point (`point.py`)."""
+
+    point: Point
+    engine: Engine
+
+    def drive(self, to_ps: int | None = None) -> str:
+        """Simulate up to a time, by default to the end; return the reason to stop."""
+
+    def result(self, reason: str) -> RunResult:
+        """Return the result of a run that ended for a reason."""
 
 
 class Stepping:
