@@ -15,8 +15,10 @@ from netsim.engine.kernels.tasks import (
     set_duration,
     set_size,
     set_timer,
+    set_words,
     start,
     task_at,
+    word_of,
 )
 from netsim.model.arithmetic import below, mix, rand32, serialization_ps
 from netsim.model.workload import COMPUTE, JOIN, RECEIVE, SEND
@@ -24,5 +26,5 @@ from netsim.model.workload import COMPUTE, JOIN, RECEIVE, SEND
 __all__ = [
     "COMPUTE", "INF", "JOIN", "RECEIVE", "SEND", "armed", "below", "cancel_timer", "flow_bytes",
     "log_row", "mix", "peer_host", "rand32", "serialization_ps", "set_duration", "set_size",
-    "set_timer", "start", "task_at",
+    "set_timer", "set_words", "start", "task_at", "word_of",
 ]  # fmt: skip

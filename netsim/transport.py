@@ -25,6 +25,7 @@ from netsim.engine.kernels.services import (
     cancel_timer,
     deliver,
     finish,
+    flow_word,
     full_packet_bytes,
     host_timer_armed,
     or_default,
@@ -41,7 +42,7 @@ from netsim.model.arithmetic import below, mix, permuted, rand32, serialization_
 __all__ = [
     "ACK", "BLOCKED", "CNP", "DATA", "ECN_CE", "ECN_ECHO", "INF", "NACK", "PULL", "TRIMMED",
     "TRIMMED_AT_LAST_HOP", "armed", "below", "bit_clear", "bit_first", "bit_first_clear",
-    "bit_get", "bit_set", "cancel_timer", "deliver", "finish", "full_packet_bytes",
+    "bit_get", "bit_set", "cancel_timer", "deliver", "finish", "flow_word", "full_packet_bytes",
     "host_timer_armed", "mix", "or_default", "packet_payload_bytes", "permuted", "port_pair",
     "port_pairs_in_use", "rand32", "send", "serialization_ps", "set_host_timer", "set_timer",
     "wire_bytes",

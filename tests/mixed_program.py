@@ -21,8 +21,10 @@ from netsim.program import (
     set_duration,
     set_size,
     set_timer,
+    set_words,
     start,
     task_at,
+    word_of,
 )
 
 PARAMS = [
@@ -101,12 +103,16 @@ def act(env, now, task):
     if env.host.draws > env.par.most_draws:
         return
     chance = draw(env) + task.weight + flow_bytes(env, task) + peer_host(env, task)
+    if task.kind == SEND or (task.kind == RECEIVE and task.start_ps >= 0):
+        chance += word_of(env, task, chance % 2)
     task.weight = chance % 1000 + int(task.share * 8)
     under_way = task.start_ps >= 0 and task.end_ps < 0
     if chance % 4 == 0 and task.kind != JOIN and not under_way:
         set_duration(env, task, (chance >> 4) % 3 // 2 * ((chance >> 6) % env.par.gap))
     if task.kind == SEND and task.start_ps < 0 and (chance >> 5) % 4 < env.par.resize:
         set_size(env, task, 1 + (chance >> 7) % task.listed)
+    if task.kind == SEND and task.start_ps < 0 and chance % 2 == 0:
+        set_words(env, task, chance % 997, -(chance % 991))
     may_again = task.kind in (COMPUTE, JOIN)
     if task.end_ps < 0 or task.unreported == 1 or task.runs >= env.par.most_runs:
         may_again = False

@@ -12,6 +12,7 @@ from netsim.transport import (
     cancel_timer,
     deliver,
     finish,
+    flow_word,
     host_timer_armed,
     packet_payload_bytes,
     port_pair,
@@ -65,6 +66,7 @@ def ask(env, tx):
 
 
 def on_start(env, now, tx):
+    tx.key = flow_word(env, tx, 1) % 5
     ask(env, tx)
 
 

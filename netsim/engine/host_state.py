@@ -96,6 +96,7 @@ def build_tasks(
         "program": np.zeros(1, program.par),
         "program_hosts": np.zeros(1, program.host),
         "log": np.zeros((1, 1), np.int64),
+        "words": np.zeros((len(flows) if program.has_words else 1, 2), np.int64),
     }
     if table is None:
         return arrays

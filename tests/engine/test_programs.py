@@ -20,6 +20,7 @@ from netsim.plugins.registry import PluginSpec
 
 START = "start(env, now, task_at(env, {}))".format
 RESIZE = "set_size(env, task_at(env, {}), {})".format
+WORDS = "set_words(env, task_at(env, {}), 1, 2)".format
 LAST = "set_duration(env, task_at(env, {}), {})".format
 AGAIN = "    start(env, now, task)"
 RULES: dict[str, tuple[dict[str, tuple[str, ...]], tuple[str, ...]]] = {
@@ -47,6 +48,19 @@ RULES: dict[str, tuple[dict[str, tuple[str, ...]], tuple[str, ...]]] = {
     ),
     "a size of zero": ({"on_begin": (RESIZE(3, 0),)}, ("0", "1")),
     "a size above the table's": ({"on_begin": (RESIZE(3, 9), RESIZE(3, 4097))}, ("4097",)),
+    "words of a flow that is received": ({"on_task": (WORDS(1),)}, ("task 1",)),
+    "words of a flow that has started, twice": (
+        {"on_task": ("if task.index == 3:", "    set_words(env, task, 5, 6)")},
+        ("task 3",),
+    ),
+    "the word of a compute task": (
+        {"on_begin": ("env.host.seen = word_of(env, task_at(env, 2), 0)",)},
+        ("task 2",),
+    ),
+    "a third word": (
+        {"on_begin": ("env.host.seen = word_of(env, task_at(env, 3), 2)",)},
+        ("task 3",),
+    ),
     "a log row with a missing value": ({"on_begin": ("log_row(env, now, *(1,))",)}, ("1", "LOG")),
     "too many log rows": (
         {"on_task": ("log_row(env, now, 1, 2)",), "on_begin": ("log_row(env, now, 1, 2)",) * 2},
@@ -192,6 +206,22 @@ def test_receiver_learns_a_set_size_from_the_first_packet(tmp_path: Path) -> Non
     assert log["which"].tolist() == [1, 0]
     assert log["event"].tolist() == [8192, 100]
     assert one.flow_states().sent_packets.tolist() == [1]
+
+
+def test_words_go_with_a_flow(tmp_path: Path) -> None:
+    """The receiver's program has the numbers that the sender's set last, once the flow has come."""
+    text = body("on_begin", WORDS(3), "set_words(env, task_at(env, 3), -7, 1 << 62)")
+    text += (
+        "\n\ndef on_task(env, now, task):"
+        "\n    if task.kind == RECEIVE:"
+        "\n        log_row(env, now, word_of(env, task, 0), word_of(env, task, 1))\n"
+    )
+    one = engine(star(2), load_of(tmp_path, text, [0], log_rows=9))
+    assert done(one) == DONE
+    log = one.program_log()
+    assert log is not None
+    assert log["event"].tolist() == [-7]
+    assert log["which"].tolist() == [1 << 62]
 
 
 def test_log_rows_are_ordered_by_host_and_call(tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ class MixedSender(Sender):
         return self.key
 
     def on_start(self) -> None:
+        self.key = self.sim.words.get(self.flow.index, (0, 0))[1] % 5
         self._ask()
 
     def ready(self) -> int | None:

@@ -71,6 +71,10 @@ class Program:
         """Set the size of an unstarted send task's flow."""
         self.sim.set_size(self.sim.flows[one.task.flow], size_bytes)
 
+    def set_words(self, one: Running, first: int, second: int) -> None:
+        """Set the words of an unstarted send task."""
+        self.sim.words[one.task.flow] = first, second
+
     def flow_bytes(self, one: Running) -> int:
         """Return the bytes of a task's flow, as its host knows it; 0 without one."""
         if one.task.flow < 0:
@@ -152,6 +156,8 @@ class Mixed(Program):
             src, dst, listed, _ = self.sim.case.flows[task.flow]
             peer = dst if task.kind == "send" else src
         chance = self._draw(host) + self.weight[one.number] + self.flow_bytes(one) + peer
+        if task.kind == "send" or (task.kind == "receive" and one.start_ps >= 0):
+            chance += self.sim.words.get(task.flow, (0, 0))[chance % 2]
         self.weight[one.number] = chance % 1000 + 2
         under_way = one.start_ps >= 0 and not one.done
         if chance % 4 == 0 and task.kind != "join" and not under_way:
@@ -159,6 +165,8 @@ class Mixed(Program):
             self.set_duration(one, duration)
         if task.kind == "send" and one.start_ps < 0 and (chance >> 5) % 4 < self.given["resize"]:
             self.set_size(one, 1 + (chance >> 7) % listed)
+        if task.kind == "send" and one.start_ps < 0 and chance % 2 == 0:
+            self.set_words(one, chance % 997, -(chance % 991))
         again = task.kind in ("compute", "join") and one.done and not one.to_be_told
         if chance % 4 < 3 and (one.deferred or (again and one.runs < self.given["most_runs"])):
             self.start(one)

@@ -55,6 +55,7 @@ class Simulator:
             by_task = any(t.kind == "send" and t.flow == flow.index for t in case.tasks)
             if by_task or flow.index in case.after:
                 flow.start_ps = -1
+        self.words: dict[int, tuple[int, int]] = {}  # of flows, by a program
         self.sides = Sides(self)
         senders = [one for host in self.hosts for one in host.senders.values()]
         ranked = any(type(one).rank is not Sender.rank for one in senders)

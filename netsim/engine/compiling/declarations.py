@@ -66,7 +66,7 @@ from netsim.engine.kernels.routing import (
     set_via,
     via_of,
 )
-from netsim.engine.kernels.tasks import set_size
+from netsim.engine.kernels.tasks import set_size, set_words
 from netsim.errors import InputError
 from netsim.plugins.declarations import Declarations
 from netsim.plugins.registry import Plugin, PluginSpec
@@ -439,7 +439,8 @@ PROGRAM_DECLARATIONS = ("PARAMS", "PRESETS", "HOST_STATE", "TASK_STATE", "TIMERS
 @dataclass(frozen=True)
 class Program:
     """A program's state, timers per host, log, parameters and handlers. ``resizes``: it may set
-    flow sizes. ``modules``: that of its file, or none without a program."""
+    flow sizes. ``has_words``: it may set what flows carry. ``modules``: that of its file, or none
+    without a program."""
 
     modules: tuple[ModuleType, ...]
     host: np.dtype
@@ -448,6 +449,7 @@ class Program:
     timers: int
     log: tuple[str, ...]
     resizes: bool
+    has_words: bool
     handlers: Mapping[str, FunctionType]
 
 
@@ -468,6 +470,7 @@ NO_PROGRAM = Program(
     timers=0,
     log=(),
     resizes=False,
+    has_words=False,
     handlers={name: row.default for name, row in PROGRAM_HANDLERS.items()},
 )
 """No program."""
@@ -488,6 +491,7 @@ def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Pr
     """Check a program's declarations. Raises InputError."""
     declared = PluginFile(module, name)
     handlers = {name: declared.handler(row) for name, row in PROGRAM_HANDLERS.items()}
+    used = functions_of(module, handlers.values())
     return Program(
         modules=(module,),
         host=declared.record("HOST_STATE", fields.ProgramHostRecord),
@@ -495,7 +499,8 @@ def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Pr
         par=declared.parameters(params),
         timers=declared.count("TIMERS", MAX_TIMERS),
         log=declared.names("LOG", LOG_OF_THE_ENGINE),
-        resizes=set_size in functions_of(module, handlers.values()),
+        resizes=set_size in used,
+        has_words=set_words in used,
         handlers=handlers,
     )
 

@@ -621,12 +621,17 @@ NO_PAYLOAD = _rule(
 )
 NO_COLUMNS = _rule("logged a row of {value} numbers, but LOG has another number of columns")
 LOG_FULL = _rule("logged more than {value} rows, the workload's log_rows for this host")
-NO_SIZE_OF_ITS_OWN = _rule("set the size of task {value}, which sends no flow or a relayed one")
+NO_SIZE_OF_ITS_OWN = _rule(
+    "set the size or words of task {value}, which sends no flow or a relayed one"
+)
 TOO_LATE_FOR_SIZE = _rule(
-    "set the size of the flow of task {value} of this host, which has started"
+    "set the size or words of the flow of task {value} of this host, which has started"
 )
 NO_SUCH_SIZE = _rule(
     "set a flow's size to {value} bytes (at least 1, at most its size in the table)"
+)
+NO_WORD = _rule(
+    "asked for a word of task {value}: 0 or 1, of a send task or a receive task that has started"
 )
 NO_CANDIDATE = _rule("chose candidate {value}, which is not in the list")
 NO_LOCAL_PORT = _rule("used port {value}, which its switch does not have")

@@ -305,6 +305,7 @@ class HostState(NamedTuple):
     program: Fixed[Records[int, Any]]  # one record: its parameters
     program_hosts: Records[HostId, ProgramHostRecord]  # PROGRAM_HOST[n_hosts] with its own fields
     log: Numbers[tuple[int, int], int]  # int64[rows, 1 + columns]: times and logged numbers
+    words: Numbers[tuple[FlowId, int], int]  # int64[n_flows, 2]: what a program has flows carry
 
 
 class Clock(NamedTuple):

@@ -26,6 +26,7 @@ from netsim.engine.kernels.layout import INF, ONE_PORT, TIMER_TX, TIMERS_OF_A_KI
 from netsim.engine.kernels.port_pairs import control_pair, is_up, pairs_in_use
 from netsim.engine.kernels.specialization_constants import (
     CARRIER,
+    HAS_WORDS,
     PLANE_BALANCING,
     POLICY_ROUTING,
     TASKS,
@@ -104,6 +105,14 @@ def port_pairs_in_use(env: Env, side: FlowRecord) -> int:
             if not is_up(env, port_choice, k):
                 every -= 1 << k
     return every
+
+
+def flow_word(env: Env, tx: TxRecord, k: int) -> int:
+    """Return number ``k``, 0 or 1, that a program has given a flow for its receiver; else 0."""
+    check_is_here(env, tx)
+    if HAS_WORDS and 0 <= k <= 1:
+        return env.hosts.words[tx.flow, k]
+    return 0
 
 
 def deliver(env: Env, now: Ps, rx: RxRecord, n_bytes: int) -> None:

@@ -128,6 +128,8 @@ PROGRAM: bool = _feature(lambda run: bool(run.program.modules))  # a program sta
 N_PROGRAM_TIMERS: int = _feature(lambda run: run.program.timers)  # program timers per host
 SETS_FLOW_SIZE: bool = _feature(lambda run: run.program.resizes)  # the program sets flow sizes
 
+HAS_WORDS: bool = _feature(lambda run: run.program.has_words)  # the program has flows carry some
+
 # --- what a run records ---------------------------------------------------------------------------
 
 TRACE: bool = _feature(lambda run: run.traces)  # events of chosen flows are traced

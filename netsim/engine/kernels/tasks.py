@@ -43,6 +43,7 @@ from netsim.engine.kernels.handlers import (
     NO_SIZE_OF_ITS_OWN,
     NO_SUCH_SIZE,
     NO_TASK_THERE,
+    NO_WORD,
     NOT_AGAIN,
     OVER_AND_OVER,
     TOO_LATE_FOR_SIZE,
@@ -379,6 +380,31 @@ def set_size(env: ProgramEnv, task: ProgramTaskRecord, size_bytes: Bytes) -> Non
         tx.size_bytes = size_bytes
         tx.n_packets = (size_bytes + payload - 1) // payload
         tx.last_bytes = Bytes(size_bytes - (tx.n_packets - 1) * payload)
+
+
+N_WORDS = 2  # that a flow carries
+
+
+def set_words(env: ProgramEnv, task: ProgramTaskRecord, first: int, second: int) -> None:
+    """Set two numbers that the flow of an unstarted send task carries: for `word_of` its receive
+    task, and for `flow_word` of its transport."""
+    if task.most_bytes == 0:
+        broken(env.engine.host, NO_SIZE_OF_ITS_OWN, task.index)
+    elif task.start_ps >= 0:
+        broken(env.engine.host, TOO_LATE_FOR_SIZE, task.index)
+    else:
+        env.engine.hosts.words[task.flow, 0] = first
+        env.engine.hosts.words[task.flow, 1] = second
+
+
+def word_of(env: ProgramEnv, task: ProgramTaskRecord, k: int) -> int:
+    """Return number ``k``, 0 or 1, of those that the flow of a send task or a started receive task
+    carries."""
+    is_known = task.kind == SEND or (task.kind == RECEIVE and task.start_ps >= 0)
+    if not is_known or not 0 <= k < N_WORDS:
+        broken(env.engine.host, NO_WORD, task.index)
+        return 0
+    return env.engine.hosts.words[task.flow, k]
 
 
 def flow_bytes(env: ProgramEnv, task: ProgramTaskRecord) -> Bytes:
