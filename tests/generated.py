@@ -28,7 +28,7 @@ from netsim.cli import bench
 from netsim.cli.app import app, groups
 from netsim.common.discovery import GROUPS, stated_time
 from netsim.common.terminal import Wide
-from netsim.engine.kernels import fields, ports, routing, services, tasks
+from netsim.engine.kernels import fields, made_packets, ports, routing, services, tasks
 from netsim.engine.kernels.handlers import (
     HANDLERS,
     PROGRAM_HANDLERS,
@@ -304,13 +304,14 @@ def _functions(module: ModuleType, names: Iterable[str]) -> Iterator[tuple[str, 
 
 def functions(kind: str) -> Iterator[str]:
     """Yield the functions that the handlers of a kind of plugin may call."""
-    module, front = {
-        "transport": (services, netsim.transport),
-        "queue": (ports, netsim.queue),
-        "routing": (routing, netsim.routing),
-        "program": (tasks, netsim.program),
+    modules, front = {
+        "transport": ([services], netsim.transport),
+        "queue": ([ports, made_packets], netsim.queue),
+        "routing": ([routing], netsim.routing),
+        "program": ([tasks], netsim.program),
     }[kind]
-    return _table(("function", "effect"), _functions(module, front.__all__))
+    rows = (row for module in modules for row in _functions(module, front.__all__))
+    return _table(("function", "effect"), rows)
 
 
 def builder() -> Iterator[str]:

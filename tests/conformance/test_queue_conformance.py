@@ -209,3 +209,21 @@ def test_counts_by_ingress_of_the_guide_do_not_leak(tmp_path):
     path.write_text(path.read_text().replace("COUPLED = True", "").replace("def on_", "def not_"))
     with raises_input("port_at", "coupled"):
         QueueTestbed.of(path)
+
+
+def test_switch_of_the_guide_sends_cnps(tmp_path):
+    """A congested switch sends one every 50 us, each counted as made and received."""
+    guide = (Path(registry.__file__).parents[1] / "queues" / "README.md").read_text("utf-8")
+    (code,) = blocks(marked(guide, "emit"), "python")
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from netsim.params import Param\n"
+        "from netsim.queue import CNP, DATA, class_of, emit\n\n"
+        f'PARAMS = [Param("shared_bytes", "queue", "40pkt", "of a switch")]\n{code}'
+    )
+    flows = FlowTable(range(1, 8), 0, 30 * 4096)
+    run = QueueTestbed.of(path).run(flows, star(8))
+    account = run.engine.conservation().packets
+    made = account.sent - 7 * 30
+    assert 0 < made <= 1 + run.engine.now_ps // 50_000_000
+    assert account.received == account.sent
