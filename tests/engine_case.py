@@ -197,7 +197,7 @@ def engine_for(
         network_of(case),
         load.flows,
         fabric_of(case),
-        PacketFormat(**case.packets),
+        PacketFormat(**case.packets, cut_through_bytes=case.cut_through_bytes),
         uses,
         case.seed,
         faults=faults_of(case),

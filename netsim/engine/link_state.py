@@ -61,7 +61,7 @@ from netsim.model.checks import heights
 from netsim.model.circuit_times import light_times, start_times
 from netsim.model.circuits import NONE, Circuits, PhaseSchedule
 from netsim.model.columns import Ints, offsets, rows_of
-from netsim.model.fabric import CircuitRules, Fabric
+from netsim.model.fabric import CircuitRules, Fabric, PacketFormat, cut_through_q20
 from netsim.model.faults import NOMINAL, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.model.paths import reach_by
@@ -447,6 +447,7 @@ def build_links(
     ports["number"][at] = number[at]
     ports["ps_per_byte_q20"][at] = q20
     ports["delay_ps"][at] = network.port_delay_ps[at]
+    ports["cut_through_q20"][at] = cut_through_q20(network)[at]
     for name, values in port_state(fabric.queue, network, simulation.packets).items():
         ports[name][at] = np.asarray(values, np.int64)[at]
     readers = share.zeros(n, LINK_READER)
@@ -496,7 +497,7 @@ def build_links(
         waiting_ports=np.zeros(words, np.int64),
         indirect_ready=np.zeros(words, np.int64),
         **_sources(simulation, discipline),
-        fabric=np.concatenate([_fabric_record(one, seed) for one in kinds]),
+        fabric=np.concatenate([_fabric_record(one, simulation.packets, seed) for one in kinds]),
         trace=trace,
         **build_series(simulation.sampling, network, simulation.flows, c, protocol),
         losses=np.zeros(n * c if loses else 1, LOSS),
@@ -551,11 +552,12 @@ def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.nd
     }
 
 
-def _fabric_record(fabric: Fabric, seed: int) -> Any:
+def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:
     """Return a `FabricRecord`; values that the fabric lacks are 0."""
     rec = np.zeros(1, FABRIC)
     rec["seed"] = seed
-    tables = (fabric, *(table for table in (fabric.ecn, fabric.circuits) if table is not None))
+    given = (fabric, packets, fabric.ecn, fabric.circuits)
+    tables = [table for table in given if table is not None]
     for name in FABRIC.names or ():
         for table in map(vars, tables):
             if table.get(name) is not None:

@@ -131,6 +131,7 @@ class FeatureSet:
     circuits: bool = False
     phase_driven: bool = False
     sized: bool = False
+    cut_through: bool = False
 
     @property
     def loses(self) -> bool:
@@ -145,8 +146,9 @@ class FeatureSet:
         faults: LinkFaults | None,
         sampling: Sampling | None,
         sizes: PortSizes | None,
+        packets: PacketFormat,
     ) -> FeatureSet:
-        """Return the features needed for a network, workload, faults, sizes and series."""
+        """Return the features needed for a network, workload, faults, series, sizes and packets."""
         return cls(
             faults=faults is not None,
             tasks=load.has_tasks,
@@ -161,6 +163,7 @@ class FeatureSet:
             circuits=network.circuits is not None and network.circuits.change,
             phase_driven=network.circuits is not None and network.circuits.follow,
             sized=sizes is not None,
+            cut_through=packets.cut_through_bytes is not None,
         )
 
 
@@ -190,13 +193,16 @@ class Simulation:
     def feature_set(self) -> FeatureSet:
         """Engine features that it uses."""
         load = Workload(self.flows, self.tasks, program=self.program)
-        return FeatureSet.of(self.network, load, self.faults, self.sampling, self.sizes)
+        return FeatureSet.of(
+            self.network, load, self.faults, self.sampling, self.sizes, self.packets
+        )
 
     def parameters(self, record: np.dtype, own: Mapping[str, int | float]) -> np.ndarray:
         """Return a record of a plugin's ``own`` parameters and those of `CommonParameters`."""
         rec = np.zeros(1, record)
-        for name, value in {**own, **vars(self.packets), "seed": self.seed}.items():
-            rec[name] = value
+        for name, value in {**vars(self.packets), **own, "seed": self.seed}.items():
+            if name in record.fields:
+                rec[name] = value
         return rec
 
     @property

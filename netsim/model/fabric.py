@@ -46,6 +46,15 @@ class PacketFormat:
     control_bytes: int = key(
         "bytes", "64B", "an ACK, NACK, PULL or trimmed header", minimum="1B", maximum=LARGEST
     )
+    cut_through_bytes: int | None = key(
+        "bytes",
+        None,
+        "cut-through: a switch forwards a packet once it has this much of it, if none of its ports "
+        "is faster than the packet's link; none: store and forward",
+        minimum="1B",
+        maximum=LARGEST,
+        none="none",
+    )
 
     @property
     def data_bytes(self) -> int:
@@ -337,6 +346,32 @@ def longest_headroom_bytes(network: Network, packets: PacketFormat) -> int:
     return max((pfc_headroom_bytes(*cable, packets) for cable in cables), default=0)
 
 
+def cut_through_q20(network: Network) -> Ints:
+    """Return int64[n_ports], the largest `byte_quotient` of each link with which the switch at its
+    end cuts through; -1 if the end is a host."""
+    fastest = np.full(network.n_nodes, np.iinfo(np.int64).max)
+    np.minimum.at(fastest, network.port_node, byte_quotient(network.port_rate_bps))
+    fastest[: network.n_hosts] = -1
+    found: Ints = fastest[network.port_node[network.port_peer]]
+    return found
+
+
+def needed_bytes(network: Network, packets: PacketFormat) -> Ints:
+    """Return int64[n_ports], after how many bytes a packet arrives at the end of each link: the
+    header if the switch there cuts through, else the whole packet, for which PACKET_BYTES stands.
+    """
+    cuts = byte_quotient(network.port_rate_bps) <= cut_through_q20(network)
+    return np.where(cuts, packets.cut_through_bytes or PACKET_BYTES, PACKET_BYTES)
+
+
+def after_header_ps(network: Network, packets: PacketFormat, port: Ints, size_bytes: Ints) -> Ints:
+    """Return how long after their arrival the last bits of packets follow that `port` sent, with
+    rates as built: 0 without cut-through."""
+    quotient = byte_quotient(network.port_rate_bps)[port]
+    header = np.minimum(size_bytes, needed_bytes(network, packets)[port])
+    return send_time(size_bytes, quotient) - send_time(header, quotient)
+
+
 def packet_counts(size_bytes: NDArray[np.int64], packets: PacketFormat) -> NDArray[np.int64]:
     """Return the number of data packets of each flow."""
     return -(-size_bytes // packets.payload_bytes)
@@ -450,13 +485,15 @@ def base_round_trips(network: Network, packets: PacketFormat) -> Ints:
     The maximum of each is over all pairs of hosts' ports (`MAX_PAIRS` in large networks), on first
     shortest paths without queueing.
     """
-    out = longest_paths(network, packets.data_bytes)
-    return out + longest_paths(network, packets.control_bytes)
+    needed = needed_bytes(network, packets)
+    out = longest_paths(network, np.minimum(packets.data_bytes, needed))
+    return out + longest_paths(network, np.minimum(packets.control_bytes, needed))
 
 
-def longest_paths(network: Network, size_bytes: int) -> Ints:
+def longest_paths(network: Network, size_bytes: Ints | int) -> Ints:
     """Return int64[n_networks], the longest time in ps of a single packet between two hosts'
-    ports. Only pairs with a route count, in any table."""
+    ports, with so many bytes (at each port) before it arrives. Only pairs with a route count, in
+    any table."""
     cross_ps = send_time(size_bytes, byte_quotient(network.port_rate_bps)) + network.port_delay_ps
     host_ports = np.arange(network.n_host_ports)
     group = network.first_group[network.port_network] + network.port_group

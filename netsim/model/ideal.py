@@ -1,11 +1,12 @@
 """Lower bounds: completion times of flows alone, of dependency chains, and at max-min fair rates.
 
-A flow of n packets crosses L links, store and forward. Packets 0..n-1 leave the source in sequence;
-all have the same size on the wire except the last, which carries the rest. With `s_i` the time to
-send a full packet on link i, `r_i` the last packet, `d_i` the delay:
+A flow of n packets crosses L links. Packets 0..n-1 leave the source in sequence; all have the same
+size on the wire except the last, which carries the rest. With `s_i` the time to send a full packet
+on link i, `h_i` the part of it until the packet arrives at the next node (`s_i` without
+cut-through), `r_i` and `g_i` these times of the last packet, and `d_i` the delay:
 
-    finish_i(k)    = d_0 + s_0 + ... + d_(i-1) + s_i + k * max(s_0, ..., s_i)     full packets
-    finish_i(last) = max(finish_i(n-2), finish_(i-1)(last) + d_(i-1)) + r_i
+    start_i(k)    = h_0 + d_0 + ... + h_(i-1) + d_(i-1) + k * max(s_0, ..., s_i)     full packets
+    start_i(last) = max(start_i(n-2) + s_i, start_(i-1)(last) + g_(i-1) + d_(i-1))
 
 This is exact in integers, for any rates. The acknowledged time adds one control packet that meets
 no queue on its way back.
@@ -30,9 +31,10 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.frozen import frozen
+from netsim.limits import PACKET_BYTES
 from netsim.model.arithmetic import PURPOSE_ECMP, byte_quotient, mix, salt, send_time
 from netsim.model.columns import Floats, Ints, longest_chains
-from netsim.model.fabric import PacketFormat, packet_counts
+from netsim.model.fabric import PacketFormat, needed_bytes, packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import PortPairs, port_pairs_of, walk
@@ -76,7 +78,7 @@ def ideal_times(
     count = packet_counts(flows.size_bytes, packets)
     full, n = packets.data_bytes, len(flows)
     last = flows.size_bytes - (count - 1) * packets.payload_bytes + packets.header_bytes
-    times = PathTimes(network, full, multipath)
+    times = PathTimes(network, full, multipath, needed_bytes(network, packets))
     if port_pairs.src_port.size == n:
         fct = times.one_way(port_pairs.src_port, port_pairs.data_to, count, last)
     else:
@@ -103,7 +105,8 @@ def hand_over_times(
 def round_trips(network: Network, port_pairs: PortPairs, packets: PacketFormat) -> Ints:
     """Return the time of a full packet and a control packet back, unqueued, on the slowest port
     pair."""
-    times = PathTimes(network, packets.data_bytes, multipath=False)
+    needed = needed_bytes(network, packets)
+    times = PathTimes(network, packets.data_bytes, multipath=False, needed=needed)
     data = np.full(port_pairs.src_port.size, packets.data_bytes, np.int64)
     out = times.alone(port_pairs.src_port, port_pairs.data_to, data)
     back = _ways_back(times, port_pairs, packets)
@@ -122,23 +125,49 @@ def _ways_back(times: PathTimes, port_pairs: PortPairs, packets: PacketFormat) -
     return back
 
 
+@frozen(eq=False)
+class _Links:
+    """Times on idle links, by the ports that send."""
+
+    network: Network
+    quotient: Ints
+    needed: Ints
+
+    def send(self, size: Ints | int, port: Ints) -> Ints:
+        """Return the time that a packet occupies a link."""
+        return send_time(size, self.quotient[port])
+
+    def cross(self, size: Ints | int, port: Ints) -> Ints:
+        """Return the time from the start of a transmission to the packet's arrival."""
+        before: Ints = self.send(np.minimum(size, self.needed[port]), port)
+        return before + self.network.port_delay_ps[port]
+
+
 @frozen
 class PathTimes:
-    """Times on idle paths from a host's port to an address; `full` is the size of a full packet."""
+    """Times on idle paths from a host's port to an address; `full` is the size of a full packet,
+    `needed` the bytes after which one arrives (`needed_bytes`; default: all)."""
 
     network: Network
     full: int
     multipath: bool
+    needed: Ints | None = None
+
+    def _links(self) -> _Links:
+        network = self.network
+        whole = np.full(network.n_ports, PACKET_BYTES)
+        needed = whole if self.needed is None else self.needed
+        return _Links(network, byte_quotient(network.port_rate_bps), needed)
 
     def one_way(self, src: Ints, dst: Ints, count: Ints, last: Ints) -> Ints:
         """Return the time until the last of `count` packets arrives, which has `last` bytes."""
         arrival = np.empty(src.size, np.int64)
-        quotient = byte_quotient(self.network.port_rate_bps)
+        links = self._links()
         path = _over_many_paths if self.multipath else _in_order
         for begin in range(0, src.size, BLOCK):
             part = slice(begin, begin + BLOCK)
             flows = (src[part], dst[part], count[part], self.full, last[part])
-            arrival[part] = path(self.network, quotient, *flows)
+            arrival[part] = path(links, *flows)
         return arrival
 
     def alone(self, src: Ints, dst: Ints, size: Ints) -> Ints:
@@ -147,11 +176,11 @@ class PathTimes:
 
     def gap(self, src: Ints, dst: Ints) -> Ints:
         """Return the minimum time between two full packets at the far end."""
-        quotient = byte_quotient(self.network.port_rate_bps)
+        links = self._links()
         gap = np.zeros(src.size, np.int64)
         for flow, port, delivers, _ in walk(self.network, src, dst):
             counts = delivers | (port < self.network.n_host_ports) | (not self.multipath)
-            send = np.where(counts, send_time(self.full, quotient[port]), 0)
+            send = np.where(counts, links.send(self.full, port), 0)
             gap[flow] = np.maximum(gap[flow], send)
         return gap
 
@@ -198,7 +227,7 @@ def _striped(times: PathTimes, port_pairs: PortPairs, count: Ints, last: Ints) -
 
 
 def _over_many_paths(
-    network: Network, quotient: Ints, src: Ints, dst: Ints, count: Ints, full: int, last: Ints
+    links: _Links, src: Ints, dst: Ints, count: Ints, full: int, last: Ints
 ) -> Ints:
     """Return the arrival of the last byte if packets spread over all shortest paths.
 
@@ -210,61 +239,48 @@ def _over_many_paths(
     tail = np.zeros(src.size, np.int64)  # time of the last packet alone up to this hop
     latest = np.zeros(src.size, np.int64)
     width = np.ones(src.size, np.int64)
-    for flow, port, delivers, parallel in walk(network, src, dst):
+    for flow, port, delivers, parallel in walk(links.network, src, dst):
         width[flow] *= parallel
         share = -(-count[flow] // width[flow]) - 1
-        wait = head[flow] - tail[flow] + share * send_time(full, quotient[port])
-        inside = ~delivers & (port >= network.n_host_ports)
+        wait = head[flow] - tail[flow] + share * links.send(full, port)
+        inside = ~delivers & (port >= links.network.n_host_ports)
         latest[flow] = np.where(inside, np.maximum(latest[flow], wait), latest[flow])
-        delay = network.port_delay_ps[port]
-        head[flow] += send_time(first[flow], quotient[port]) + delay
-        tail[flow] += send_time(last[flow], quotient[port]) + delay
-    sprayed = _sprayed(network, quotient, src, dst, count, full, last)
+        head[flow] += links.cross(first[flow], port)
+        tail[flow] += links.cross(last[flow], port)
+    sprayed = _sprayed(links, src, dst, count, full, last)
     arrival: Ints = np.maximum(sprayed, latest + tail)
     return arrival
 
 
-def _in_order(
-    network: Network, quotient: Ints, src: Ints, dst: Ints, count: Ints, full: int, last: Ints
-) -> Ints:
+def _in_order(links: _Links, src: Ints, dst: Ints, count: Ints, full: int, last: Ints) -> Ints:
     """Return the arrival of the last packet if all stay in order on one path."""
     head = np.zeros(src.size, np.int64)  # when the first packet, if full, reaches the next link
     slowest = np.zeros(src.size, np.int64)
     arrival = np.zeros(src.size, np.int64)  # when the last packet reaches the next link
-    for flow, port, _, _ in walk(network, src, dst):
-        delay = network.port_delay_ps[port]
-        send_full = send_time(full, quotient[port])
+    for flow, port, _, _ in walk(links.network, src, dst):
+        send_full = links.send(full, port)
         slowest[flow] = np.maximum(slowest[flow], send_full)
-        before = head[flow] + send_full + (count[flow] - 2) * slowest[flow]
-        before[count[flow] == 1] = 0
-        finish = np.maximum(before, arrival[flow]) + send_time(last[flow], quotient[port])
-        head[flow] += send_full + delay
-        arrival[flow] = finish + delay
+        free = head[flow] + send_full + (count[flow] - 2) * slowest[flow]
+        free[count[flow] == 1] = 0
+        head[flow] += links.cross(full, port)
+        arrival[flow] = np.maximum(free, arrival[flow]) + links.cross(last[flow], port)
     return arrival
 
 
-def _sprayed(
-    network: Network, quotient: Ints, src: Ints, dst: Ints, count: Ints, full: int, last: Ints
-) -> Ints:
+def _sprayed(links: _Links, src: Ints, dst: Ints, count: Ints, full: int, last: Ints) -> Ints:
     """Return the arrival of the last byte if packets queue only at the first and the last link."""
-    crossing_full = np.zeros(src.size, np.int64)  # first link's delay to reaching the last link
-    crossing_last = np.zeros(src.size, np.int64)
-    for flow, port, delivers, _ in walk(network, src, dst):
+    begin = np.zeros(src.size, np.int64)  # when the first packet, if full, reaches the last link
+    tail = np.zeros(src.size, np.int64)  # time of the last packet alone up to there
+    for flow, port, delivers, _ in walk(links.network, src, dst):
         through, out = flow[~delivers], port[~delivers]
-        inside = out >= network.n_host_ports  # the first link is the only one that leaves a host
-        delay = network.port_delay_ps[out]
-        crossing_full[through] += delay + inside * send_time(full, quotient[out])
-        crossing_last[through] += delay + inside * send_time(last[through], quotient[out])
+        begin[through] += links.cross(full, out)
+        tail[through] += links.cross(last[through], out)
 
-    exit_port = network.port_peer[dst % network.n_host_ports].astype(np.int64)
-    first_full, first_last = send_time(full, quotient[src]), send_time(last, quotient[src])
-    exit_full, exit_last = (
-        send_time(full, quotient[exit_port]),
-        send_time(last, quotient[exit_port]),
-    )
+    exit_port = links.network.port_peer[dst % links.network.n_host_ports].astype(np.int64)
+    first_full = links.send(full, src)
+    exit_full, exit_last = links.send(full, exit_port), links.send(last, exit_port)
     others = count - 1  # full packets; number k reaches the last link at `begin + k * first_full`
-    begin = first_full + crossing_full
-    shorter = others * first_full + first_last + crossing_last  # when the last packet gets there
+    shorter = others * first_full + tail  # when the last packet gets there
     ahead = np.clip((shorter - begin) // first_full + 1, 0, others)
 
     # A work-conserving server finishes at the maximum, over all arrivals, of the arrival plus the
@@ -279,7 +295,7 @@ def _sprayed(
         finish = np.where(ahead > 0, np.maximum(finish, from_full(k, exit_last)), finish)
     for k in (ahead, others - 1):
         finish = np.where(ahead < others, np.maximum(finish, from_full(k, 0)), finish)
-    arrival: Ints = finish + network.port_delay_ps[exit_port]
+    arrival: Ints = finish + links.network.port_delay_ps[exit_port]
     return arrival
 
 

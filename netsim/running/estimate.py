@@ -41,7 +41,7 @@ from netsim.experiment.scenario import (
 from netsim.frozen import frozen
 from netsim.model.circuit_times import duty, longest_period_ps
 from netsim.model.columns import Floats, Ints
-from netsim.model.fabric import packet_counts
+from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.ideal import NO_LINK, ecmp_paths, hand_over_times, longest_chain_ps, round_trips
 from netsim.model.network import Network
 from netsim.model.port_pairs import walk
@@ -287,7 +287,7 @@ def estimate_scenario(
         is_simulated=not closed,
         pfc=scenario.pfc,
         far=scenario.far,
-        feature_set=feature_set_of(scenario),
+        feature_set=feature_set_of(scenario, point.packets),
     )
     return replace(
         found,
@@ -297,10 +297,15 @@ def estimate_scenario(
     )
 
 
-def feature_set_of(scenario: Scenario) -> FeatureSet:
+def feature_set_of(scenario: Scenario, packets: PacketFormat) -> FeatureSet:
     """Return the engine features that a scenario uses."""
     return FeatureSet.of(
-        scenario.network, scenario.load, scenario.faults, scenario.sampling, scenario.sizes
+        scenario.network,
+        scenario.load,
+        scenario.faults,
+        scenario.sampling,
+        scenario.sizes,
+        packets,
     )
 
 

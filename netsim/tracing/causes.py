@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from netsim.engine.kernels import trace as event
+from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario
 from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import byte_quotient, send_time
+from netsim.model.fabric import PacketFormat, after_header_ps
 from netsim.model.network import Network
 from netsim.tracing.flow_trace import FlowTrace
 
@@ -63,7 +65,13 @@ FRAME = -1  # in the place of a flow's number: a PFC frame
 class _Rows:
     """Entries of one kind in order of port, then of time."""
 
-    def __init__(self, network: Network, recorded: TraceEntries, what: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        sizes: PacketFormat,
+        recorded: TraceEntries,
+        what: tuple[int, ...],
+    ) -> None:
         is_packet = recorded.entries[:, event.WHAT] < event.TX
         entries, packets = recorded.entries[is_packet], recorded.packets
         these = np.flatnonzero(np.isin(entries[:, event.WHAT], what))
@@ -72,10 +80,13 @@ class _Rows:
         self.time, self.flow = rows[:, event.TIME], rows[:, event.FLOW]
         self.paused_ps = rows[:, event.PAUSED_PS]
         self.arrival = packets["time"].astype(np.int64)
-        self.end = self.arrival - network.port_delay_ps[rows[:, event.PORT]]
         self.size, self.kind = (packets[name].astype(np.int64) for name in ("size_bytes", "kind"))
+        port = rows[:, event.PORT]
+        self.end = self.arrival - network.port_delay_ps[port]
+        later_ps = after_header_ps(network, sizes, port, self.size)
+        self.end += np.where(self.kind < PFC, later_ps, 0)
         self.seq, self.traffic_class = (packets[name].astype(np.int64) for name in ("seq", "prio"))
-        self.first = np.searchsorted(rows[:, event.PORT], np.arange(network.n_ports + 1))
+        self.first = np.searchsorted(port, np.arange(network.n_ports + 1))
 
     def of_port(self, port: int) -> slice:
         return slice(int(self.first[port]), int(self.first[port + 1]))
@@ -91,12 +102,13 @@ class PortLog:
     def __init__(
         self,
         network: Network,
+        sizes: PacketFormat,
         entries: TraceEntries,
         message_of: Callable[[int], int] = lambda flow: flow,
     ) -> None:
         self.network, self.message_of = network, message_of
-        self.sent = _Rows(network, entries, LEAVES)
-        self.arrived = _Rows(network, entries, (event.ARRIVED,))
+        self.sent = _Rows(network, sizes, entries, LEAVES)
+        self.arrived = _Rows(network, sizes, entries, (event.ARRIVED,))
 
     def sent_between(self, port: int, start_ps: int, end_ps: int) -> tuple[slice, np.ndarray]:
         """Return the rows in `sent` of transmissions between two times, and how long each of them

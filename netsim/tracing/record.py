@@ -293,7 +293,7 @@ class Recording:
         events, changing = event_table(network, ordered, transport.module, engine.own_names(flow))
         names = kind_names(transport.module), timer_names(transport.module)
         src, dst = int(flows.src[flow]), int(flows.dst[flow])
-        size_bytes = int(states.size_bytes[flow])
+        size_bytes, packets = int(states.size_bytes[flow]), replay.point.packets
         return FlowTrace(
             point=replay.point.name,
             transport=transport.name,
@@ -301,14 +301,16 @@ class Recording:
             src=network.node_name(src),
             dst=network.node_name(dst),
             size_bytes=size_bytes,
-            n_packets=int(packet_counts(np.array([size_bytes]), replay.point.packets)[0]),
+            n_packets=int(packet_counts(np.array([size_bytes]), packets)[0]),
             start_ps=start_ps,
             fct_ps=fct_ps,
             acked_ps=acked_ps - start_ps if acked_ps >= 0 else None,
             ideal_ps=int(row["ideal_ps"]),
             routing_table=network.table_name(int(pairs.data_to[pairs.first[flow]])),
             events=events.filter(pl.col("time_ps") >= start_ps),
-            segments=segment_table(network, ordered, (src, dst), (start_ps, done_ps), names),
+            segments=segment_table(
+                network, packets, ordered, (src, dst), (start_ps, done_ps), names
+            ),
             state=shown_state(transport.module, changing),
             stop_reason=reason,
             warnings=tuple(warnings),

@@ -24,6 +24,7 @@ from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PULL, TRIMMED
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.frozen import frozen
+from netsim.model.fabric import PacketFormat, after_header_ps
 from netsim.model.network import Network
 from netsim.reports.flow_trace import SEGMENTS
 
@@ -232,6 +233,7 @@ class _SegmentSearch:
     def __init__(
         self,
         network: Network,
+        packets: PacketFormat,
         trace: OrderedTrace,
         ends: tuple[int, int],
         start_ps: int,
@@ -250,6 +252,8 @@ class _SegmentSearch:
         self.number = trace.packet.tolist()
         self.is_retransmit = trace.is_retransmit.tolist()
         self.delay = network.port_delay_ps.tolist()
+        port, size = trace.entries[:, event.PORT], trace.of_packets("size_bytes")
+        self.after_header_ps = after_header_ps(network, packets, port, size).tolist()
         self.of_packet: dict[int, list[int]] = defaultdict(list)
         for i, number in enumerate(self.number):
             if number >= 0:
@@ -313,7 +317,7 @@ class _SegmentSearch:
         for j in reversed(chain[: chain.index(i)]):
             what, port = self.what[j], self.port[j]
             if what in (event.FORWARDED, event.SENT):
-                self._spend("propagation", self._sent_ps(j), port=port, packet=i)
+                self._spend("propagation", self._left_ps(j), port=port, packet=i)
                 self._spend("transmission", self.time[j], port=port, packet=i)
                 if what == event.SENT:
                     self.caused = j
@@ -323,8 +327,9 @@ class _SegmentSearch:
                 self._add_wait("queue", j, left, i)
         return None
 
-    def _sent_ps(self, sent: int) -> int:
-        """Return when the transmission that started at an entry ended."""
+    def _left_ps(self, sent: int) -> int:
+        """Return when the packet of a transmission that started at an entry had left, or its header
+        if the next switch cuts through."""
         return int(self.arrival[sent] - self.delay[self.port[sent]])
 
     def _add_wait(self, what: str, arrived: int, left: int, packet: int) -> None:
@@ -429,8 +434,9 @@ class _SegmentSearch:
         before, woken_by = self._previous_turn(position)
         listed = self.time[woken_by] if woken_by >= 0 else self.start_ps
         own = self._previous_own(position, self.port[i])
-        if own >= 0 and self._sent_ps(own) > listed:
-            self._add_nic(position, self._sent_ps(own))
+        free_ps = self._left_ps(own) + self.after_header_ps[own] if own >= 0 else -1
+        if free_ps > listed:
+            self._add_nic(position, free_ps)
             self._spend("sending", self.time[own], port=self.port[own], packet=own)
             return own
         self._add_nic(position, listed)
@@ -576,6 +582,7 @@ def _interval_at(intervals: list[_Interval], time_ps: int) -> _Interval | None:
 
 def segment_table(
     network: Network,
+    packets: PacketFormat,
     trace: OrderedTrace,
     ends: tuple[int, int],
     times: tuple[int, int],
@@ -588,7 +595,7 @@ def segment_table(
     """
     import polars as pl
 
-    search = _SegmentSearch(network, trace, ends, times[0], names)
+    search = _SegmentSearch(network, packets, trace, ends, times[0], names)
     if times[1] >= 0 and event.RX in trace.entries[:, event.WHAT]:
         search.run(times[1])
     rows = [search.row(*piece) for piece in search.pieces()]

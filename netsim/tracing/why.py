@@ -232,7 +232,8 @@ def explain_windows(
                 times[port].append((since_ps, end_ps))
         recording = replay.record(flows, times)
         step("finding causes")
-        log = PortLog(scenario.network, recording.entries, replay.message_of)
+        packets = replay.point.packets
+        log = PortLog(scenario.network, packets, recording.entries, replay.message_of)
         causes = {one: Causes(recording.trace(one), scenario, log) for one in flows}
         parts = {
             flow: [part for one, *times in these for part in causes[one].run(*times)]

@@ -37,6 +37,7 @@ formats = st.builds(
     payload_bytes=st.sampled_from([1, 100, 1000, 4096]),
     header_bytes=st.integers(0, 100),
     control_bytes=st.integers(1, 100),
+    cut_through_bytes=st.none() | st.integers(1, 2000),
 )
 
 
@@ -49,7 +50,8 @@ def chains(draw: st.DrawFn) -> Network:
     switches = [builder.add_switch(latency_ps=draw(st.integers(0, 500))) for _ in range(n_switches)]
     nodes = [0, *switches, 1]
     for a, b in pairwise(nodes):
-        builder.cable(a, b, draw(st.integers(1, 800)) * GBPS, draw(st.integers(1, 10**5)))
+        gbps = draw(st.sampled_from((100, 100, 400)) | st.integers(1, 800))
+        builder.cable(a, b, gbps * GBPS, draw(st.integers(1, 10**5)))
     return builder.build("chain")
 
 
@@ -59,35 +61,53 @@ def wire_sizes(size: int, packets: PacketFormat) -> list[int]:
     return [payload + packets.header_bytes for payload in payloads]
 
 
-def follow_in_order(network: Network, ports: list[int], sizes: list[int]) -> int:
+def send_ps(network: Network, port: int, size: int) -> int:
+    """Return how long a packet occupies the link of a port."""
+    return (size * round(8e12 * 2**20 / int(network.port_rate_bps[port]))) >> 20
+
+
+def cross_ps(network: Network, packets: PacketFormat, port: int, size: int) -> int:
+    """Return the time from the start of a transmission to the packet's arrival."""
+    node = int(network.port_node[network.port_peer[port]])
+    rates = network.port_rate_bps[network.port_node == node]
+    cuts = node >= network.n_hosts and (network.port_rate_bps[port] >= rates).all()
+    if cuts and packets.cut_through_bytes is not None:
+        size = min(size, packets.cut_through_bytes)
+    return send_ps(network, port, size) + int(network.port_delay_ps[port])
+
+
+def follow_in_order(
+    network: Network, packets: PacketFormat, ports: list[int], sizes: list[int]
+) -> int:
     """Return when the last packet arrives if all queue at every port in order."""
     arrivals = [0] * len(sizes)
     for port in ports:
-        quotient = round(8e12 * 2**20 / int(network.port_rate_bps[port]))
         free = 0
         for index, size in enumerate(sizes):
-            free = max(free, arrivals[index]) + ((size * quotient) >> 20)
-            arrivals[index] = free + int(network.port_delay_ps[port])
+            begin = max(free, arrivals[index])
+            free = begin + send_ps(network, port, size)
+            arrivals[index] = begin + cross_ps(network, packets, port, size)
     return arrivals[-1]
 
 
-def follow_sprayed(network: Network, ports: list[int], sizes: list[int]) -> int:
+def follow_sprayed(
+    network: Network, packets: PacketFormat, ports: list[int], sizes: list[int]
+) -> int:
     """Return when all packets have arrived if they queue only at the first and last port."""
-    quotients = [round(8e12 * 2**20 / int(network.port_rate_bps[port])) for port in ports]
-    delays = [int(network.port_delay_ps[port]) for port in ports]
     free, at_last = 0, []
     for size in sizes:
-        free += (size * quotients[0]) >> 20
-        inside = zip(quotients[1:-1], delays[1:-1], strict=True)
-        crossing = sum(((size * quotient) >> 20) + delay for quotient, delay in inside)
-        at_last.append((free + delays[0] + crossing, size))
+        crossing = sum(cross_ps(network, packets, port, size) for port in ports[:-1])
+        at_last.append((free + crossing, size))
+        free += send_ps(network, ports[0], size)
     free = 0
     for arrival, size in sorted(at_last):
-        free = max(free, arrival) + ((size * quotients[-1]) >> 20)
-    return free + delays[-1]
+        free = max(free, arrival) + send_ps(network, ports[-1], size)
+    return free + int(network.port_delay_ps[ports[-1]])
 
 
-def fabric_bound(network: Network, ports: list[int], sizes: list[int]) -> int:
+def fabric_bound(
+    network: Network, packets: PacketFormat, ports: list[int], sizes: list[int]
+) -> int:
     """Return the bound of the fabric links: the busiest link of a hop carries its whole share."""
     bounds = [0]
     width = 1
@@ -96,14 +116,18 @@ def fabric_bound(network: Network, ports: list[int], sizes: list[int]) -> int:
         group = int(network.host_group[int(network.port_node[network.port_peer[ports[-1]]])])
         width *= len(network.candidates(switch, group))
         share = -(-len(sizes) // width)
-        crossing = follow_in_order(network, ports[:at], sizes[:1])
-        busy = follow_in_order(network, [ports[at]], sizes[:1] * (share - 1) + sizes[-1:])
-        bounds.append(crossing + busy + follow_in_order(network, ports[at + 1 :], sizes[-1:]))
+        crossing = follow_in_order(network, packets, ports[:at], sizes[:1])
+        busy = follow_in_order(network, packets, [ports[at]], sizes[:1] * (share - 1) + sizes[-1:])
+        rest = follow_in_order(network, packets, ports[at + 1 :], sizes[-1:])
+        bounds.append(crossing + busy + rest)
     return max(bounds)
 
 
-def follow_spread(network: Network, ports: list[int], sizes: list[int]) -> int:
-    return max(follow_sprayed(network, ports, sizes), fabric_bound(network, ports, sizes))
+def follow_spread(
+    network: Network, packets: PacketFormat, ports: list[int], sizes: list[int]
+) -> int:
+    given = network, packets, ports, sizes
+    return max(follow_sprayed(*given), fabric_bound(*given))
 
 
 @given(chains(), formats, st.integers(1, 20_000))
@@ -113,9 +137,9 @@ def test_single_path_ideal_time_matches_packet_by_packet_calculation(
 ) -> None:
     size = min(size, 40 * packets.payload_bytes)
     times = ideal_times(network, FlowTable([0], [1], size), packets)
-    expected = follow_in_order(network, network.path(0, 1), wire_sizes(size, packets))
+    expected = follow_in_order(network, packets, network.path(0, 1), wire_sizes(size, packets))
     assert times.fct_ps[0] == expected
-    back = follow_in_order(network, network.path(1, 0), [packets.control_bytes])
+    back = follow_in_order(network, packets, network.path(1, 0), [packets.control_bytes])
     assert times.acked_ps[0] == expected + back
 
 
@@ -124,7 +148,7 @@ def test_single_path_ideal_time_matches_packet_by_packet_calculation(
 def test_multipath_ideal_time_matches_packet_by_packet_calculation(network, packets, size) -> None:
     size = min(size, 40 * packets.payload_bytes)
     times = ideal_times(network, FlowTable([0], [1], size), packets, multipath=True)
-    expected = follow_spread(network, network.path(0, 1), wire_sizes(size, packets))
+    expected = follow_spread(network, packets, network.path(0, 1), wire_sizes(size, packets))
     assert times.fct_ps[0] == expected
     in_order = ideal_times(network, FlowTable([0], [1], size), packets)
     assert times.fct_ps[0] <= in_order.fct_ps[0]
@@ -144,7 +168,9 @@ def test_ideal_time_ignores_other_flows(network, packets, data) -> None:
     for multipath, follow in ((False, follow_in_order), (True, follow_spread)):
         times = ideal_times(network, FlowTable(src, dst, sizes), packets, multipath=multipath)
         for flow, (a, b) in enumerate(pairs):
-            expected = follow(network, network.path(a, b), wire_sizes(sizes[flow], packets))
+            expected = follow(
+                network, packets, network.path(a, b), wire_sizes(sizes[flow], packets)
+            )
             assert times.fct_ps[flow] == expected
 
 

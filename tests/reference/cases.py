@@ -20,6 +20,7 @@ from .random_features import (
     parameters,
     with_carrier,
     with_circuits,
+    with_cut_through,
     with_faults,
     with_phases,
     with_policy,
@@ -83,6 +84,7 @@ FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "phases": (0.5, with_phases),
     "program": (0.5, with_program),
     "port_sizes": (0.35, with_port_sizes),
+    "cut_through_bytes": (0.25, with_cut_through),
 }
 """Probability and function of each feature, in the order in which they are added."""
 

@@ -129,9 +129,9 @@ class HostPort(Port):
         self.placed += 1
         return first if draw % 2 else len(self.ready)
 
-    def arrival_at(self, done_ps: int) -> int:
+    def arrival_at(self, left_ps: int) -> int:
         """Return when a packet arrives, late by chance."""
-        arrival_ps = super().arrival_at(done_ps)
+        arrival_ps = super().arrival_at(left_ps)
         jitter_ps = self.sim.case.fabric.get("host_jitter_ps", 0)
         if jitter_ps:
             draw = rand32(self.sim.case.seed, HOST_JITTER, self.index, self.packets_sent)

@@ -164,8 +164,9 @@ class Case:
     are changes of switches' routes, in any order; ``policy`` is set if there are several routing
     tables. ``carrier`` has the delays after which hosts detect loss of carrier: their own, others'.
     ``phases``, with phase-driven circuit switches, are those of all flows, -1 for none. ``beside``
-    has the transport and parameters of flows that do not use ``transport``. Only events before
-    ``until_ps`` take place; None means all.
+    has the transport and parameters of flows that do not use ``transport``. Switches wait for
+    ``cut_through_bytes`` of a packet; None: for all. Only events before ``until_ps`` take place;
+    None means all.
     """
 
     n_hosts: int
@@ -191,11 +192,12 @@ class Case:
     policy: RoutingPolicy | None = None
     carrier: tuple[int, int] | None = None
     beside: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    cut_through_bytes: int | None = None
 
 
 @dataclass
 class Packet:
-    """A packet; it is in one place at a time, so switches may change it."""
+    """A packet; switches change it from its arrival on."""
 
     kind: int
     flow: int

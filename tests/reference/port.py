@@ -6,7 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from .circuits import Circuit
-from .model import MESSAGE, PFC, PFC_BYTES, Counters, Departure, Packet, rand32, serialization_ps
+from .model import (
+    MESSAGE,
+    PFC,
+    PFC_BYTES,
+    Counters,
+    Departure,
+    Packet,
+    rand32,
+    scaled_ps_per_byte,
+    serialization_ps,
+)
 
 if TYPE_CHECKING:
     from .simulator import Simulator
@@ -44,7 +54,7 @@ class Node(Protocol):
         """Handle the end of a transmission of ``port``."""
 
     def arrive(self, port: Port, packet: Packet) -> None:
-        """Handle the arrival of a packet's last bit at ``port``."""
+        """Handle the arrival of a packet at ``port``."""
 
     def pauses_ended(self, port: Port) -> None:
         """Go on after the end of pauses at ``port``."""
@@ -83,8 +93,11 @@ class Port:
         c = packet.prio if c is None else c
         sim, peer = self.sim, self.peer
         begin_ps = self.last_begin_ps = max(sim.now, self.last_end_ps)
-        done_ps = begin_ps + serialization_ps(packet.size, self.rate_at(begin_ps))
-        arrival_ps = self.arrival_at(done_ps) + late_ps
+        rate_bps = self.rate_at(begin_ps)
+        done_ps = begin_ps + serialization_ps(packet.size, rate_bps)
+        header_ps = begin_ps + serialization_ps(self.needed_bytes(packet, rate_bps), rate_bps)
+        arrival_ps = self.arrival_at(header_ps) + late_ps
+        last_bit_ps = arrival_ps + done_ps - header_ps
         self.busy = True
         packet.hops += 1
         self.last_end_ps = done_ps
@@ -96,7 +109,7 @@ class Port:
             if dark:
                 self.counters[c].no_circuit_packets += 1
                 self.counters[c].no_circuit_bytes += packet.size
-            if dark or self._loses(packet, begin_ps, arrival_ps):
+            if dark or self._loses(packet, begin_ps, last_bit_ps):
                 self.counters[c].lost_packets += 1
                 self.counters[c].lost_bytes += packet.size
                 sim.balance.lost.add(packet.size)
@@ -111,9 +124,19 @@ class Port:
         sim.at(arrival_ps, node, ARRIVAL, turn, lambda: peer.admit_arrival(packet))
         return done_ps
 
-    def arrival_at(self, done_ps: int) -> int:
-        """Return when a packet arrives whose last bit has left then."""
-        return done_ps + self.delay_ps
+    def needed_bytes(self, packet: Packet, rate_bps: int) -> int:
+        """Return after how many bytes a packet sent at this rate arrives: all, or the header."""
+        header, node = self.sim.case.cut_through_bytes, self.peer.node
+        if header is None or packet.kind == PFC or node.index < self.sim.case.n_hosts:
+            return packet.size
+        beyond = [port.rate_bps for port in self.sim.ports if port.node is node]
+        if scaled_ps_per_byte(rate_bps) > min(map(scaled_ps_per_byte, beyond)):
+            return packet.size
+        return min(header, packet.size)
+
+    def arrival_at(self, left_ps: int) -> int:
+        """Return when a packet arrives whose last bit, or header, has left then."""
+        return left_ps + self.delay_ps
 
     def send_pauses(self, mask: int, times: tuple[int, int] | None) -> None:
         """Send a PFC frame; ``times`` are its response time and the length of its pauses (0: no
@@ -189,7 +212,7 @@ class Port:
         self.node.complete(self)
 
     def admit_arrival(self, packet: Packet) -> None:
-        """Receive the last bit of a packet."""
+        """Receive a packet."""
         self.sim.on_links.pop(id(packet), None)
         self.node.arrive(self, packet)
 

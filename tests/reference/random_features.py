@@ -539,3 +539,11 @@ def _kind(case: Case, rng: random.Random) -> dict[str, int]:
         room = case.fabric["ecn"]["kmax_bytes"] - case.fabric["ecn"]["kmin_bytes"]
         sizes["kmax_bytes"] = sizes["kmin_bytes"] + scaled(room)
     return sizes
+
+
+def with_cut_through(case: Case, rng: random.Random) -> Case:
+    """Let switches forward a packet once they have its header; it is faster with equal rates."""
+    rate_bps = rng.choice(case.cables).rate_bps
+    plain = [cable if cable.circuit else replace(cable, rate_bps=rate_bps) for cable in case.cables]
+    cables = plain if rng.random() < 0.7 else case.cables
+    return replace(case, cables=cables, cut_through_bytes=rng.choice((1, 64, 300, 5000)))

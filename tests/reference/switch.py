@@ -52,7 +52,7 @@ class SwitchPort(Port):
         super().__init__(sim, node, local, index, rate_bps, delay_ps)
         self.switch = node
         self.fifos: list[list[Waiting]] = [[] for _ in range(sim.n_link_classes)]
-        self.sending: tuple[Waiting, int] | None = None  # and its class
+        self.sending: tuple[Waiting, int, int] | None = None  # with its class and size
         self.held = Held(sim, sim.n_link_classes)  # q[c]
         self.draws = 0
         self.latest_rate_bps = rate_bps  # of the last transmission started
@@ -230,10 +230,10 @@ class Switch:
             self.start(port)
             self.start_owing()
             return
-        waiting, c = done
-        port.held[c] -= waiting.packet.size
+        waiting, c, size = done  # with cut-through, the next switch may have trimmed it
+        port.held[c] -= size
         counted = c if self.sim.n_levels == 1 else waiting.came_in
-        self.discipline.on_departure(waiting.ingress, counted, waiting.packet.size)
+        self.discipline.on_departure(waiting.ingress, counted, size)
         self.start(port)
         self.two_hops.after_completion(port)
         if waiting.ingress.owes_frame:
@@ -362,7 +362,7 @@ class Switch:
         if self.sim.case.transport == "mixed" and waiting.packet.kind == DATA:
             on_forward(waiting.packet, port, c)
         self.routing.on_depart(port, waiting.packet)
-        port.sending = waiting, c
+        port.sending = waiting, c, waiting.packet.size
         port.transmit(waiting.packet, c)
 
     def mark_by_ecn(self, when: str, out: SwitchPort, c: int, packet: Packet) -> None:

@@ -44,7 +44,7 @@ def point_of(tmp_path: Path, sections: dict[str, str] = ROTOR, **more: str) -> P
 def test_lossless_fabric_with_circuits_is_rejected(tmp_path):
     point = point_of(tmp_path, top='transport = "roce"', fabric='queue_discipline = "lossless"')
     with raises_input(key="fabric.queue_discipline"):
-        code_needed([point], [feature_set_of(prepare(point))])
+        code_needed([point], [feature_set_of(prepare(point), point.packets)])
 
 
 def test_run_warns_when_no_packet_can_go_indirectly(tmp_path, capsys):

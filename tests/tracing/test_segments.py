@@ -22,6 +22,7 @@ from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.flows import COMPUTE, RECEIVE, FlowTable, TaskTable, Workload
 from netsim.model.arithmetic import send_time
+from netsim.model.fabric import PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.plugins import registry
 from netsim.results import COLUMNS, load_result
@@ -57,7 +58,7 @@ def traced(transport, traced_flows, rows=INCAST, faults=None, seed=1):
     for flow in traced_flows:
         times = int(states.start_ps[flow]), int(states.done_ps[flow])
         ordered = order_trace(TREE, entries.of_flow(flow))
-        table = segment_table(TREE, ordered, rows[flow][:2], times, names)
+        table = segment_table(TREE, PacketFormat(), ordered, rows[flow][:2], times, names)
         yield SimpleNamespace(table=table, start_ps=times[0], done_ps=times[1], engine=engine)
 
 

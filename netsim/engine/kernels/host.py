@@ -96,6 +96,7 @@ from netsim.engine.kernels.links import (
     depart,
     end_of_transmission,
     first_slot,
+    header_end,
     lengthen_control,
     next_slot,
 )
@@ -515,7 +516,7 @@ def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
         begin = max(now, port.free_at)
         env.hosts.host_ports[port.number].begins_ps = begin
     end = end_of_transmission(links, port, size, begin)
-    pkt.time = arrival_from_host(env, port, end)
+    pkt.time = arrival_from_host(env, port, header_end(links, port, size, begin, end))
     pkt.hops = 1
     if TRACE:
         trace_packet(links, SENT, port.number, pkt, begin, 0)
@@ -528,9 +529,9 @@ def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
     host.sent_bytes += size
 
 
-def arrival_from_host(env: Env, port: PortRecord, end: Ps) -> Ps:
-    """Return when the packet of a transmission that ends at ``end`` arrives."""
-    arrival = Ps(end + port.delay_ps)
+def arrival_from_host(env: Env, port: PortRecord, left_ps: Ps) -> Ps:
+    """Return when a packet arrives that left, or the header of which left, at ``left_ps``."""
+    arrival = Ps(left_ps + port.delay_ps)
     if HOST_JITTER:
         fabric = env.links.fabric[0]
         host_port = env.hosts.host_ports[port.number]

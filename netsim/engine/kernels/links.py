@@ -36,6 +36,7 @@ from netsim.engine.kernels.layout import INF, WAITS, LinkState, queue_of, ring_s
 from netsim.engine.kernels.packets import PAUSE_END
 from netsim.engine.kernels.specialization_constants import (
     CIRCUITS,
+    CUT_THROUGH,
     FAULTS,
     HAS_CREDIT,
     PHASE_DRIVEN,
@@ -238,6 +239,16 @@ def end_of_transmission(links: LinkState, port: PortRecord, size: Bytes, now: Ps
     return now + send_time(size, port.ps_per_byte_q20)
 
 
+def header_end(links: LinkState, port: PortRecord, size: Bytes, now: Ps, end: Ps) -> Ps:
+    """Return when so much of a packet sent from ``now`` to ``end`` has left that its arrival
+    follows after the delay: its header if the next switch cuts through, else all of it."""
+    if CUT_THROUGH:
+        if port.ps_per_byte_q20 <= port.cut_through_q20:
+            header = min(size, links.fabric[0].cut_through_bytes)
+            return now + send_time(header, port.ps_per_byte_q20)
+    return end
+
+
 def depart(
     links: LinkState,
     port: PortRecord,
@@ -256,6 +267,8 @@ def depart(
     if FAULTS:
         if arrives:
             arrival = links.pool[slot].time
+            if CUT_THROUGH:  # of the last bit
+                arrival += end - header_end(links, port, size, now, end)
             arrives = not lost_on_wire(links, port.number, cls, size, now, arrival)
     if arrives:
         append(links, port, links.pool[slot].time)

@@ -78,6 +78,7 @@ from netsim.engine.kernels.links import (
     append,
     depart,
     end_of_transmission,
+    header_end,
     lengthen_queue,
     may_start,
     next_slot,
@@ -421,7 +422,7 @@ def start_transmission(
         env.switch.handler = IN_ON_SEND
         on_send(env, now, port, queue, pkt)
         check_prio(env, pkt)
-    pkt.time = end + port.delay_ps
+    pkt.time = header_end(links, port, size, now, end) + port.delay_ps
     if TELEMETRY:
         if int(pkt.kind) == DATA:
             env.switch.handler = IN_ON_FORWARD

@@ -76,6 +76,8 @@ PLANE_BALANCING: int = _feature(lambda run: run.plane_balancing)  # use of a hos
 CARRIER: bool = _feature(lambda run: run.needs.carrier)  # hosts detect loss of carrier
 POLICY_ROUTING: bool = _feature(lambda run: run.needs.policy)  # there are several routing tables
 HOST_JITTER: bool = _feature(lambda run: run.fabric.host_jitter_ps > 0)  # packets late by chance
+# Switches forward packets once they have the header.
+CUT_THROUGH: bool = _feature(lambda run: run.needs.cut_through)
 FAULTS: bool = _feature(lambda run: run.needs.faults)  # links can lose packets or go down
 MAY_BE_UNROUTABLE: bool = _feature(lambda run: run.may_be_unroutable)  # switches may lack a route
 TIME_SLOT_ROUTING: bool = _feature(lambda run: run.needs.time_slots)  # routes change with the slot
