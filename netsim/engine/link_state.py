@@ -18,6 +18,7 @@ from netsim.engine.division import Share
 from netsim.engine.kernels.fields import NO_PORT, Array
 from netsim.engine.kernels.layout import (
     CIRCUIT,
+    CLASS_WEIGHT,
     DIRECT,
     FABRIC,
     FAULT,
@@ -501,6 +502,7 @@ def build_links(
         trace=trace,
         **build_series(simulation.sampling, network, simulation.flows, c, protocol),
         losses=np.zeros(n * c if loses else 1, LOSS),
+        class_weights=_class_weights(fabric, simulation.packets, n, at),
         **_fault_state(simulation.faults, network),
         **circuits,
     )
@@ -550,6 +552,25 @@ def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.nd
         "loss_table": faults.loss_table,
         "outages": faults.outages_ps,
     }
+
+
+def _class_weights(fabric: Fabric, packets: PacketFormat, n_ports: int, at: Any) -> np.ndarray:
+    """Return a `ClassWeightRecord` for each class of the ports ``at``; minimal without weights."""
+    if fabric.class_weights is None:
+        return np.zeros(1, CLASS_WEIGHT)
+    largest = max(packets.data_bytes, packets.control_bytes)
+    row = np.zeros(fabric.n_link_classes, CLASS_WEIGHT)
+    first = 0
+    for weights in fabric.weight_groups:
+        group = row[first : first + len(weights) * fabric.n_levels]
+        quanta = np.array(weights) * largest // min(weights)
+        group["quantum_bytes"] = np.repeat(quanta, fabric.n_levels)
+        group["first"], group["end"] = first, first + group.size
+        group["turn"] = first
+        first += group.size
+    found = np.zeros(n_ports * row.size, CLASS_WEIGHT)
+    found.reshape(n_ports, row.size)[at] = row
+    return found
 
 
 def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:

@@ -137,7 +137,11 @@ class Partition:
         task_host = np.asarray(tasks)["host"]
         rows_by_names: tuple[tuple[str, int, Callable[[], Array]], ...] = (
             ("ports readers routing_ports faults circuits first_new", n_ports, lambda: ports),
-            ("queues losses", n_ports * classes, lambda: rows_of(ports * classes, classes)),
+            (
+                "queues losses class_weights",
+                n_ports * classes,
+                lambda: rows_of(ports * classes, classes),
+            ),
             (
                 "unread busy dirty_ports waiting_ports indirect_ready",
                 int(np.asarray(net.first_word)[-1]),

@@ -158,6 +158,13 @@ class Run:
                 key="fabric.queue_discipline",
                 hint="use one without PFC, such as drop_tail or trim",
             )
+        if self.fabric.class_weights is not None and self.discipline.is_shaped:
+            raise InputError(
+                f'conflicts with queue_discipline = "{self.fabric.queue_discipline}", which makes '
+                "classes wait",
+                key="fabric.class_weights",
+                hint="remove it, or use another discipline",
+            )
         if self.needs.phase_driven and self.indirect == OPPORTUNISTIC:
             raise InputError(
                 "conflicts with phase-driven circuits: indirect packets need circuits with a "

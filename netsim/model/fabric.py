@@ -33,6 +33,7 @@ ECMP = "ecmp"
 PFC_FRAME_BYTES = 64
 
 LARGEST = f"{PACKET_BYTES}B"
+MAX_WEIGHT = 1000  # of a class
 
 
 @frozen
@@ -199,9 +200,16 @@ class Fabric:
     n_traffic_classes: int = key(
         "count",
         1,
-        "traffic classes, strict priority, 0 first; at most 8",
+        "traffic classes, 0 first; at most 8",
         minimum=1,
         maximum=CLASSES,
+    )
+    class_weights: str | None = key(
+        "text",
+        None,
+        'weights by which ports serve their classes, in groups, the first group first: "1 > 3:1" '
+        "serves class 0 first, then classes 1 and 2 as 3 to 1; none: by the discipline's rule, "
+        "mostly class 0 first",
     )
     ecn: Ecn | None = key(
         table_of(Ecn), None, "table [fabric.ecn]; false disables the transport's ECN"
@@ -287,8 +295,32 @@ class Fabric:
         """Number of classes at links and ports: traffic classes times levels."""
         return self.n_traffic_classes * self.n_levels
 
+    @property
+    def weight_groups(self) -> list[list[int]]:
+        """The weights of the classes, group by group. Raises ValueError if they are not numbers."""
+        groups = (self.class_weights or "").split(">")
+        return [[int(weight) for weight in group.split(":")] for group in groups]
+
+    def _wrong_weights(self) -> Iterator[InputError]:
+        try:
+            weights = [weight for group in self.weight_groups for weight in group]
+        except ValueError:
+            message = f'"{self.class_weights}" is not a list of weights'
+            yield InputError(message, key="class_weights", hint='like "1 > 3:1"')
+            return
+        if len(weights) != self.n_traffic_classes:
+            message = f"{len(weights)} weights for {self.n_traffic_classes} classes"
+            hint = "one for each of n_traffic_classes"
+            yield InputError(message, key="class_weights", hint=hint)
+        if not all(1 <= weight <= MAX_WEIGHT for weight in weights):
+            message = f'"{self.class_weights}" has a weight out of range'
+            hint = f"1 to {MAX_WEIGHT}"
+            yield InputError(message, key="class_weights", hint=hint, code="out_of_range")
+
     def conflicts(self, _: Mapping[str, Any]) -> Iterator[InputError]:
         """Yield the conflicts between values other than sizes."""
+        if self.class_weights is not None:
+            yield from self._wrong_weights()
         least, most = classes_of(self.queue.module) or (1, CLASSES)
         if not least <= self.n_traffic_classes <= most:
             hint = f"exactly {least}" if least == most else f"{least} to {most}"

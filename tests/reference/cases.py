@@ -73,6 +73,7 @@ PLANE_BALANCING = (None, "hash", "round_robin", "permutation", "least_loaded", "
 TREES = 0.15  # probability that all networks of a case are three-tier trees
 RACKS = 0.1  # probability that only circuits join switches
 JITTER = 0.3  # probability that packets are late by chance
+WEIGHTS = 0.4  # probability that several classes have weights
 
 FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "circuits": (0.4, with_circuits),
@@ -92,15 +93,16 @@ FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
 def random_case(rng_seed: int, **named: Any) -> Case:
     """Return a case of 2 to 12 hosts and 1 to 15 flows, determined by the arguments.
 
-    ``transport``, ``model``, ``routing``, ``planes`` and, as bools, ``trees``, ``racks`` and
-    the names of FEATURES may be named. Raises ValueError for other names, or if they conflict.
+    ``transport``, ``model``, ``routing``, ``planes`` and, as bools, ``trees``, ``racks``,
+    ``weights`` and the names of FEATURES may be named. Raises ValueError for other names, or if
+    they conflict.
     """
     pairs = [
         (transport, model)
         for transport, model in PAIRS
         if named.get("transport", transport) == transport and named.get("model", model) == model
     ]
-    known = {"routing", "planes", "transport", "model", "trees", "racks", *FEATURES}
+    known = {"routing", "planes", "transport", "model", "trees", "racks", "weights", *FEATURES}
     if not pairs or named.keys() - known:
         raise ValueError(f"there are no cases with {named}")
     rng = random.Random(f"{rng_seed} {sorted(named.items())}")
@@ -111,6 +113,8 @@ def random_case(rng_seed: int, **named: Any) -> Case:
     }
     trees = random.Random(f"{rng_seed} trees")
     drawn["jitter"] = random.Random(f"{rng_seed} jitter").random() < JITTER
+    weights = random.Random(f"{rng_seed} weights")
+    drawn["weights"] = weights if named.pop("weights", weights.random() < WEIGHTS) else None
     drawn["trees"] = trees if named.pop("trees", trees.random() < TREES) else None
     circuits_alone = random.Random(f"{rng_seed} racks").random() < RACKS
     if named.pop("racks", circuits_alone and not named.keys() & {"planes", "trees", "circuits"}):
@@ -207,6 +211,8 @@ def _fabric(
         fabric["plane_balancing"] = drawn["planes"]
     if model in ("trim", "trim_return"):
         fabric["trim_bytes"] = rng.choice((None, 24, 100))
+    if drawn["weights"] and n_traffic_classes > 1 and model not in ("credit_shaper", "mixed"):
+        fabric["class_weights"] = _class_weights(drawn["weights"], n_traffic_classes)
     if model in ("drop_tail", "codel"):
         fabric["queue_packets"] = rng.choice((None, None, 1, 3))
     if model == "codel":
@@ -237,6 +243,14 @@ def _fabric(
         fabric["credit_burst"] = rng.choice((1, 2, 5))
         fabric["credit_slots"] = rng.choice((1, 3, 8))
     return fabric
+
+
+def _class_weights(rng: random.Random, n_traffic_classes: int) -> str:
+    """Return weights of the classes, in random groups."""
+    text = str(rng.randint(1, 9))
+    for _ in range(n_traffic_classes - 1):
+        text += rng.choice((":", ":", ">")) + str(rng.choice((1, 2, 3, rng.randint(1, 20))))
+    return text
 
 
 def _ecn(rng: random.Random, full: int) -> dict[str, Any] | None:

@@ -43,6 +43,41 @@ class Waiting:
     came_in: int
 
 
+class ClassWeights:
+    """Deficit round robin of a port's classes, group by group."""
+
+    def __init__(self, port: SwitchPort) -> None:
+        self.port = port
+        packets, levels = port.sim.case.packets, port.sim.n_levels
+        full = packets["payload_bytes"] + packets["header_bytes"]
+        largest = max(full, packets["control_bytes"])
+        self.groups: list[list[int]] = []
+        self.quanta: list[int] = []
+        for group in port.sim.case.fabric["class_weights"].split(">"):
+            weights = [int(weight) for weight in group.split(":") for _ in range(levels)]
+            self.groups.append([len(self.quanta) + i for i in range(len(weights))])
+            self.quanta += [weight * largest // min(weights) for weight in weights]
+        self.deficits = [0] * len(self.quanta)
+        self.turns = [group[0] for group in self.groups]
+
+    def choose(self, classes: list[int]) -> int:
+        """Return which of the open classes is served."""
+        number = next(i for i, group in enumerate(self.groups) if set(group) & set(classes))
+        group = self.groups[number]
+        while True:
+            c = self.turns[number]
+            if c in classes and self.port.fifos[c][0].packet.size <= self.deficits[c]:
+                return c
+            c = group[(group.index(c) + 1) % len(group)]
+            self.turns[number] = c
+            if c in classes:
+                self.deficits[c] += self.quanta[c]
+
+    def charge(self, c: int, size: int) -> None:
+        """Count a packet that is sent, and has left its FIFO."""
+        self.deficits[c] = max(0, self.deficits[c] - size) if self.port.fifos[c] else 0
+
+
 class SwitchPort(Port):
     """A switch port: its FIFOs (as egress), and the classes it pauses (as ingress)."""
 
@@ -61,6 +96,7 @@ class SwitchPort(Port):
         self.holding_back = [False] * sim.n_link_classes
         self.owes_frame = False
         self.timers: dict[int, tuple[int, Event]] = {}
+        self.weights = ClassWeights(self) if sim.case.fabric.get("class_weights") else None
 
     def turn_at(self, time_ps: int) -> tuple[int, ...]:
         """Return the port's rank among simultaneous arrivals; first its distance from the mark."""
@@ -349,7 +385,8 @@ class Switch:
                 return
         c: int | None = classes[0]
         if len(classes) > 1 or self.discipline.may_wait:
-            c = self.discipline.choose_class(port)
+            by_weight = port.weights
+            c = by_weight.choose(classes) if by_weight else self.discipline.choose_class(port)
         if c is None:
             return
         self.send(port, c, port.fifos[c].pop(self.discipline.choose_packet(port, c)))
@@ -362,6 +399,8 @@ class Switch:
         if self.sim.case.transport == "mixed" and waiting.packet.kind == DATA:
             on_forward(waiting.packet, port, c)
         self.routing.on_depart(port, waiting.packet)
+        if port.weights is not None:
+            port.weights.charge(c, waiting.packet.size)
         port.sending = waiting, c, waiting.packet.size
         port.transmit(waiting.packet, c)
 

@@ -67,6 +67,7 @@ from netsim.engine.kernels.packets import DROP, PFC
 from netsim.engine.kernels.ports import (
     CLASS_BITS,
     admit_arrival,
+    charge,
     check_prio,
     count_drop,
     finish_transmission,
@@ -98,6 +99,7 @@ from netsim.engine.kernels.specialization_constants import (
     REORDERS,
     ROUTES_AHEAD,
     TRACE,
+    WEIGHTED,
 )
 from netsim.engine.kernels.switch import (
     INDEX_MASK,
@@ -625,6 +627,8 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
     cancel_wakeup(links, step, out)
     hold(links, port, relayed, size, now)
     start_transmission(env, port, relayed, pkt, origin, now)
+    if WEIGHTED:
+        charge(links, port, relayed, size)
     note_event(links, step, out)
     if IS_SHAPED:  # the other port may have waited for this packet
         await_day(net, links, step, links.circuits[source.number].fiber, now)

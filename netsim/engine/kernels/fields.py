@@ -230,6 +230,16 @@ class QueueRecord(Declared):
     paused_ps: Ps
 
 
+class ClassWeightRecord(Declared):
+    """A class of a port that is served by weight."""
+
+    quantum_bytes: Bytes
+    deficit_bytes: Bytes
+    first: int  # the first class of its group, and the end
+    end: int
+    turn: int  # of a group's first class: the group's turn
+
+
 class FaultRecord(Declared):
     """Faults of a port's link: loss-table row, draws made, current or next outage, interval."""
 

@@ -16,6 +16,7 @@ from netsim.engine.kernels.fields import (
     Address,
     Block,
     CircuitRecord,
+    ClassWeightRecord,
     ClockRecord,
     Declared,
     FabricRecord,
@@ -132,6 +133,7 @@ FIBER = record_of(FiberRecord)
 FAULT_INTERVAL = record_of(FaultIntervalRecord)
 SLOT = record_of(SlotRecord)
 LOSS = record_of(LossRecord)
+CLASS_WEIGHT = record_of(ClassWeightRecord)
 HOST_PORT = record_of(HostPortRecord)
 PORT_CHOICE = record_of(PortChoiceRecord)
 TIMER = record_of(TimerRecord)
@@ -249,6 +251,7 @@ class LinkState(NamedTuple):
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
     fault_intervals: Fixed[Records[int, FaultIntervalRecord]]  # FAULT_INTERVAL[...], link by link
     losses: Records[QueueId, LossRecord]  # LOSS[n_queues], with faults or circuits
+    class_weights: Records[QueueId, ClassWeightRecord]  # CLASS_WEIGHT[n_queues], with WEIGHTED
     circuits: Records[GlobalPort, CircuitRecord]  # CIRCUIT[n_ports], if there are circuits
     days: Numbers[tuple[int, int], Ps]  # int64[..., 2], with circuits: start, end
     reconfiguring_ports: Fixed[Numbers[int, GlobalPort]]  # int64[...]: ports that change by slot

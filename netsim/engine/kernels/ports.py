@@ -126,6 +126,7 @@ from netsim.engine.kernels.specialization_constants import (
     PORT_WAKEUPS,
     TELEMETRY,
     TRACE,
+    WEIGHTED,
 )
 from netsim.engine.kernels.trace import ARRIVED, DROPPED, FORWARDED, MARKED, trace_packet
 from netsim.engine.kernels.trace import TRIMMED as TRIMS
@@ -358,10 +359,43 @@ def next_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
         return discipline_class(env, port, now)
     if N_CLASSES == 1:
         return 0
-    if HAS_CHOOSE_CLASS:
+    if WEIGHTED:
+        if classes & (classes - 1) != 0:
+            return weighted_class(env.links, port, classes)
+    elif HAS_CHOOSE_CLASS:
         if classes & (classes - 1) != 0:
             return discipline_class(env, port, now)
     return lowest(classes)
+
+
+def weighted_class(links: LinkState, port: PortRecord, classes: int) -> int:
+    """Return which of the open classes is served: by deficit round robin in their first group."""
+    some = links.class_weights[queue_of(port.number, lowest(classes))]
+    group = links.class_weights[queue_of(port.number, some.first)]
+    cls = group.turn
+    while True:
+        weight = links.class_weights[queue_of(port.number, cls)]
+        if (classes >> cls) & 1 == 1:
+            queue = links.queues[queue_of(port.number, cls)]
+            head = links.pool[ring_slot(queue.off, queue.mask, queue.head)]
+            if int(head.size_bytes) <= weight.deficit_bytes:
+                group.turn = cls
+                return cls
+        cls += 1
+        if cls == weight.end:
+            cls = weight.first
+        if (classes >> cls) & 1 == 1:
+            following = links.class_weights[queue_of(port.number, cls)]
+            following.deficit_bytes += following.quantum_bytes
+
+
+def charge(links: LinkState, port: PortRecord, cls: int, size: Bytes) -> None:
+    """Charge a packet that has left its queue to its class."""
+    queue = links.queues[queue_of(port.number, cls)]
+    weight = links.class_weights[queue_of(port.number, cls)]
+    weight.deficit_bytes -= size
+    if weight.deficit_bytes < 0 or queue.head == queue.tail:
+        weight.deficit_bytes = Bytes(0)
 
 
 def discipline_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
@@ -476,6 +510,8 @@ def transmit(env: QueueEnv, port: PortRecord, cls: int, now: Ps) -> None:
         close_gap(links, queue, index)
         if queue.head == queue.tail:
             port.backlog &= ~(1 << cls)
+    if WEIGHTED:
+        charge(links, port, cls, Bytes(port.tx_bytes))
 
 
 def send_pfc(env: QueueEnv, port: PortRecord, now: Ps) -> None:
@@ -633,6 +669,8 @@ def admit_arrival(env: QueueEnv, port: PortRecord, arrived: Slot, origin: Origin
         # An empty queue marks nothing at enqueue.
         hold(links, port, cls, Bytes(pkt.size_bytes), now)
         start_transmission(env, port, cls, pkt, origin, now)
+        if WEIGHTED:
+            charge(links, port, cls, Bytes(port.tx_bytes))
         return True
     enqueue_packet(env, port, cls, pkt, origin, now)
     return False

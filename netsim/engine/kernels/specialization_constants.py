@@ -85,6 +85,8 @@ CIRCUITS: bool = _feature(lambda run: run.needs.circuits)  # some circuits are n
 PHASE_DRIVEN: bool = _feature(lambda run: run.needs.phase_driven)  # some follow flows' phases
 INDIRECT: int = _feature(lambda run: run.indirect)  # use of intermediate switches
 PER_PORT_SIZES: bool = _feature(lambda run: run.needs.sized)  # queue sizes differ between ports
+# Classes of ports are served by weight.
+WEIGHTED: bool = _feature(lambda run: run.fabric.class_weights is not None)
 # Ports with packets may wait for a time.
 PORT_WAKEUPS: bool = _feature(lambda run: run.discipline.is_shaped or run.needs.circuits)
 
