@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from netsim.engine.kernels.class_weights import charge, lowest
 from netsim.engine.kernels.fields import (
     NO_PORT,
     Block,
@@ -67,13 +68,11 @@ from netsim.engine.kernels.packets import DROP, PFC
 from netsim.engine.kernels.ports import (
     CLASS_BITS,
     admit_arrival,
-    charge,
     check_prio,
     count_drop,
     finish_transmission,
     has_event,
     hold,
-    lowest,
     open_classes,
     start_next,
     start_transmission,
