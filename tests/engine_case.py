@@ -20,6 +20,7 @@ from netsim.model.fabric import (
     CircuitRules,
     Ecn,
     Fabric,
+    Nic,
     PacketFormat,
     PortSizes,
     queue_spec,
@@ -79,6 +80,16 @@ def fabric_of(case: Case) -> Fabric:
     queue = replace(queue, params={**queue.params, **own})
     rules = CircuitRules(**circuits) if circuits else None
     return Fabric(queue, **shared, ecn=Ecn(**ecn) if ecn else None, circuits=rules)
+
+
+def packets_of(case: Case) -> PacketFormat:
+    times = {
+        f"{kind}_{what}_ps": value
+        for kind, pair in case.nic.items()
+        for what, value in zip(("interval", "delay"), pair, strict=True)
+    }
+    nic = Nic(**times) if times else None
+    return PacketFormat(**case.packets, cut_through_bytes=case.cut_through_bytes, nic=nic)
 
 
 def sizes_of(case: Case) -> PortSizes | None:
@@ -197,7 +208,7 @@ def engine_for(
         network_of(case),
         load.flows,
         fabric_of(case),
-        PacketFormat(**case.packets, cut_through_bytes=case.cut_through_bytes),
+        packets_of(case),
         uses,
         case.seed,
         faults=faults_of(case),

@@ -38,7 +38,7 @@ from netsim.engine.kernels.handlers import (
 from netsim.engine.kernels.layout import annotated
 from netsim.experiment import built_in, schema
 from netsim.experiment.schema import Reference
-from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, Nic, PacketFormat
 from netsim.model.patterns import PATTERNS
 from netsim.params import Param, keys_of
 from netsim.plugins import registry
@@ -220,6 +220,7 @@ SECTIONS = {
     "Top level": schema.FileSection,
     "[flow_classes.NAME]": schema.ClassSection,
     "[packets]": PacketFormat,
+    "[packets.nic]": Nic,
     "[faults.NAME]": schema.FaultSection,
     "[routing]": schema.RoutingSection,
     "[stop]": schema.StopSection,

@@ -35,6 +35,7 @@ from netsim.engine.kernels.layout import (
     LinkState,
     grouped,
 )
+from netsim.engine.kernels.links import N_SERVERS
 from netsim.engine.kernels.routing import (
     KEPT,
     candidates_at,
@@ -492,6 +493,7 @@ def build_links(
         ),
         size_kind=np.zeros(1, np.int64) if sized is None else sized.kind.copy(),
         first_new=first_new,
+        nic_busy=np.zeros((n if simulation.packets.nic else 1, N_SERVERS), np.int64),
         unread=np.zeros(words, np.int64),
         busy=np.zeros(words, np.int64),
         dirty_ports=np.zeros(words, np.int64),
@@ -577,7 +579,7 @@ def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:
     """Return a `FabricRecord`; values that the fabric lacks are 0."""
     rec = np.zeros(1, FABRIC)
     rec["seed"] = seed
-    given = (fabric, packets, fabric.ecn, fabric.circuits)
+    given = (fabric, packets, packets.nic, fabric.ecn, fabric.circuits)
     tables = [table for table in given if table is not None]
     for name in FABRIC.names or ():
         for table in map(vars, tables):

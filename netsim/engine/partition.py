@@ -136,7 +136,8 @@ class Partition:
         hosts_and_timers = first_timer + np.arange(first_timer.size)
         task_host = np.asarray(tasks)["host"]
         rows_by_names: tuple[tuple[str, int, Callable[[], Array]], ...] = (
-            ("ports readers routing_ports faults circuits first_new", n_ports, lambda: ports),
+            ("ports readers routing_ports faults circuits", n_ports, lambda: ports),
+            ("first_new nic_busy", n_ports, lambda: ports),
             (
                 "queues losses class_weights",
                 n_ports * classes,

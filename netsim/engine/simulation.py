@@ -132,6 +132,7 @@ class FeatureSet:
     phase_driven: bool = False
     sized: bool = False
     cut_through: bool = False
+    nic: bool = False
 
     @property
     def loses(self) -> bool:
@@ -164,6 +165,7 @@ class FeatureSet:
             phase_driven=network.circuits is not None and network.circuits.follow,
             sized=sizes is not None,
             cut_through=packets.cut_through_bytes is not None,
+            nic=packets.nic is not None,
         )
 
 

@@ -36,6 +36,22 @@ LARGEST = f"{PACKET_BYTES}B"
 MAX_WEIGHT = 1000  # of a class
 
 
+def _time(doc: str, name: str) -> Any:
+    return key("time", "0ps", doc, maximum="1ms", name=name)
+
+
+@frozen
+class Nic:
+    """[packets.nic]: how long a host's port takes to process the packets that it receives."""
+
+    data_interval_ps: int = _time("least time between two data packets", "data_interval")
+    data_delay_ps: int = _time("further delay of a data packet", "data_delay")
+    ack_interval_ps: int = _time("least time between two ACKs, NACKs or pulls", "ack_interval")
+    ack_delay_ps: int = _time("further delay of an ACK, NACK or pull", "ack_delay")
+    cnp_interval_ps: int = _time("least time between two CNPs", "cnp_interval")
+    cnp_delay_ps: int = _time("further delay of a CNP", "cnp_delay")
+
+
 @frozen
 class PacketFormat:
     """[packets]: sizes on the wire; a full data packet is payload plus header."""
@@ -55,6 +71,9 @@ class PacketFormat:
         minimum="1B",
         maximum=LARGEST,
         none="none",
+    )
+    nic: Nic | None = key(
+        table_of(Nic), None, "table [packets.nic], processing of received packets; none: no time"
     )
 
     @property
@@ -394,6 +413,20 @@ def needed_bytes(network: Network, packets: PacketFormat) -> Ints:
     """
     cuts = byte_quotient(network.port_rate_bps) <= cut_through_q20(network)
     return np.where(cuts, packets.cut_through_bytes or PACKET_BYTES, PACKET_BYTES)
+
+
+def left_ps(
+    network: Network, packets: PacketFormat, port: Ints, sent: tuple[Ints, Ints], size_bytes: Ints
+) -> Ints:
+    """Return when packets had left `port`, or their headers if switches cut through. `sent` are the
+    starts of their transmissions and their arrivals."""
+    start_ps, arrival_ps = sent
+    found: Ints = arrival_ps - network.port_delay_ps[port]
+    if packets.nic is None:
+        return found
+    to_host = network.port_node[network.port_peer[port]] < network.n_hosts
+    end_ps = start_ps + send_time(size_bytes, byte_quotient(network.port_rate_bps)[port])
+    return np.where(to_host, np.minimum(found, end_ps), found)
 
 
 def after_header_ps(network: Network, packets: PacketFormat, port: Ints, size_bytes: Ints) -> Ints:

@@ -8,6 +8,9 @@ cut-through), `r_i` and `g_i` these times of the last packet, and `d_i` the dela
     start_i(k)    = h_0 + d_0 + ... + h_(i-1) + d_(i-1) + k * max(s_0, ..., s_i)     full packets
     start_i(last) = max(start_i(n-2) + s_i, start_(i-1)(last) + g_(i-1) + d_(i-1))
 
+The receiving NIC is like a last link that takes `data_interval` per packet and has a delay of
+`data_delay`.
+
 This is exact in integers, for any rates. The acknowledged time adds one control packet that meets
 no queue on its way back.
 
@@ -31,10 +34,9 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.frozen import frozen
-from netsim.limits import PACKET_BYTES
 from netsim.model.arithmetic import PURPOSE_ECMP, byte_quotient, mix, salt, send_time
 from netsim.model.columns import Floats, Ints, longest_chains
-from netsim.model.fabric import PacketFormat, needed_bytes, packet_counts
+from netsim.model.fabric import Nic, PacketFormat, needed_bytes, packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.port_pairs import PortPairs, port_pairs_of, walk
@@ -76,9 +78,9 @@ def ideal_times(
     """
     port_pairs = port_pairs_of(network, flows) if port_pairs is None else port_pairs
     count = packet_counts(flows.size_bytes, packets)
-    full, n = packets.data_bytes, len(flows)
+    n = len(flows)
     last = flows.size_bytes - (count - 1) * packets.payload_bytes + packets.header_bytes
-    times = PathTimes(network, full, multipath, needed_bytes(network, packets))
+    times = PathTimes(network, packets, multipath)
     if port_pairs.src_port.size == n:
         fct = times.one_way(port_pairs.src_port, port_pairs.data_to, count, last)
     else:
@@ -105,8 +107,7 @@ def hand_over_times(
 def round_trips(network: Network, port_pairs: PortPairs, packets: PacketFormat) -> Ints:
     """Return the time of a full packet and a control packet back, unqueued, on the slowest port
     pair."""
-    needed = needed_bytes(network, packets)
-    times = PathTimes(network, packets.data_bytes, multipath=False, needed=needed)
+    times = PathTimes(network, packets, multipath=False)
     data = np.full(port_pairs.src_port.size, packets.data_bytes, np.int64)
     out = times.alone(port_pairs.src_port, port_pairs.data_to, data)
     back = _ways_back(times, port_pairs, packets)
@@ -121,17 +122,21 @@ def _ways_back(times: PathTimes, port_pairs: PortPairs, packets: PacketFormat) -
     if not network.reaches_all:
         leads = network.reaches(port_pairs.dst_port, port_pairs.control_back)
     control = np.full(int(leads.sum()), packets.control_bytes, np.int64)
-    back[leads] = times.alone(port_pairs.dst_port[leads], port_pairs.control_back[leads], control)
+    ends = port_pairs.dst_port[leads], port_pairs.control_back[leads]
+    back[leads] = times.alone(*ends, control, control=True)
     return back
 
 
 @frozen(eq=False)
 class _Links:
-    """Times on idle links, by the ports that send."""
+    """Times on idle links, by the ports that send, and in the NIC that receives."""
 
     network: Network
     quotient: Ints
     needed: Ints
+    # interval_ps, delay_ps: of the receiving NIC
+    interval_ps: int
+    delay_ps: int
 
     def send(self, size: Ints | int, port: Ints) -> Ints:
         """Return the time that a packet occupies a link."""
@@ -145,24 +150,31 @@ class _Links:
 
 @frozen
 class PathTimes:
-    """Times on idle paths from a host's port to an address; `full` is the size of a full packet,
-    `needed` the bytes after which one arrives (`needed_bytes`; default: all)."""
+    """Times on idle paths from a host's port to an address."""
 
     network: Network
-    full: int
+    packets: PacketFormat
     multipath: bool
-    needed: Ints | None = None
 
-    def _links(self) -> _Links:
-        network = self.network
-        whole = np.full(network.n_ports, PACKET_BYTES)
-        needed = whole if self.needed is None else self.needed
-        return _Links(network, byte_quotient(network.port_rate_bps), needed)
+    @property
+    def full(self) -> int:
+        return self.packets.data_bytes
 
-    def one_way(self, src: Ints, dst: Ints, count: Ints, last: Ints) -> Ints:
+    def _links(self, *, control: bool = False) -> _Links:
+        nic = self.packets.nic or Nic()
+        interval_ps, delay_ps = nic.data_interval_ps, nic.data_delay_ps
+        if control:
+            interval_ps, delay_ps = nic.ack_interval_ps, nic.ack_delay_ps
+        needed = needed_bytes(self.network, self.packets)
+        quotient = byte_quotient(self.network.port_rate_bps)
+        return _Links(self.network, quotient, needed, interval_ps, delay_ps)
+
+    def one_way(
+        self, src: Ints, dst: Ints, count: Ints, last: Ints, *, control: bool = False
+    ) -> Ints:
         """Return the time until the last of `count` packets arrives, which has `last` bytes."""
         arrival = np.empty(src.size, np.int64)
-        links = self._links()
+        links = self._links(control=control)
         path = _over_many_paths if self.multipath else _in_order
         for begin in range(0, src.size, BLOCK):
             part = slice(begin, begin + BLOCK)
@@ -170,14 +182,15 @@ class PathTimes:
             arrival[part] = path(links, *flows)
         return arrival
 
-    def alone(self, src: Ints, dst: Ints, size: Ints) -> Ints:
+    def alone(self, src: Ints, dst: Ints, size: Ints, *, control: bool = False) -> Ints:
         """Return the time until a single packet of `size` bytes on the wire arrives."""
-        return replace(self, multipath=False).one_way(src, dst, np.ones_like(size), size)
+        single = replace(self, multipath=False)
+        return single.one_way(src, dst, np.ones_like(size), size, control=control)
 
     def gap(self, src: Ints, dst: Ints) -> Ints:
         """Return the minimum time between two full packets at the far end."""
         links = self._links()
-        gap = np.zeros(src.size, np.int64)
+        gap = np.full(src.size, links.interval_ps)
         for flow, port, delivers, _ in walk(self.network, src, dst):
             counts = delivers | (port < self.network.n_host_ports) | (not self.multipath)
             send = np.where(counts, links.send(self.full, port), 0)
@@ -248,7 +261,7 @@ def _over_many_paths(
         head[flow] += links.cross(first[flow], port)
         tail[flow] += links.cross(last[flow], port)
     sprayed = _sprayed(links, src, dst, count, full, last)
-    arrival: Ints = np.maximum(sprayed, latest + tail)
+    arrival: Ints = np.maximum(sprayed, latest + tail + links.interval_ps + links.delay_ps)
     return arrival
 
 
@@ -264,7 +277,10 @@ def _in_order(links: _Links, src: Ints, dst: Ints, count: Ints, full: int, last:
         free[count[flow] == 1] = 0
         head[flow] += links.cross(full, port)
         arrival[flow] = np.maximum(free, arrival[flow]) + links.cross(last[flow], port)
-    return arrival
+    interval_ps = links.interval_ps
+    free = head + interval_ps + (count - 2) * np.maximum(slowest, interval_ps)
+    free[count == 1] = 0
+    return np.maximum(free, arrival) + interval_ps + links.delay_ps
 
 
 def _sprayed(links: _Links, src: Ints, dst: Ints, count: Ints, full: int, last: Ints) -> Ints:
@@ -295,7 +311,9 @@ def _sprayed(links: _Links, src: Ints, dst: Ints, count: Ints, full: int, last: 
         finish = np.where(ahead > 0, np.maximum(finish, from_full(k, exit_last)), finish)
     for k in (ahead, others - 1):
         finish = np.where(ahead < others, np.maximum(finish, from_full(k, 0)), finish)
-    arrival: Ints = finish + links.network.port_delay_ps[exit_port]
+    soonest = np.where(count > 1, np.minimum(begin + exit_full, shorter + exit_last), finish)
+    processed = np.maximum(finish + links.interval_ps, soonest + count * links.interval_ps)
+    arrival: Ints = processed + links.network.port_delay_ps[exit_port] + links.delay_ps
     return arrival
 
 

@@ -21,7 +21,7 @@ from netsim.errors import InputError
 from netsim.experiment.scenario import Scenario
 from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import byte_quotient, send_time
-from netsim.model.fabric import PacketFormat, after_header_ps
+from netsim.model.fabric import PacketFormat, after_header_ps, left_ps
 from netsim.model.network import Network
 from netsim.tracing.flow_trace import FlowTrace
 
@@ -82,7 +82,7 @@ class _Rows:
         self.arrival = packets["time"].astype(np.int64)
         self.size, self.kind = (packets[name].astype(np.int64) for name in ("size_bytes", "kind"))
         port = rows[:, event.PORT]
-        self.end = self.arrival - network.port_delay_ps[port]
+        self.end = left_ps(network, sizes, port, (self.time, self.arrival), self.size)
         later_ps = after_header_ps(network, sizes, port, self.size)
         self.end += np.where(self.kind < PFC, later_ps, 0)
         self.seq, self.traffic_class = (packets[name].astype(np.int64) for name in ("seq", "prio"))

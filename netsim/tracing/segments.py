@@ -24,7 +24,7 @@ from netsim.engine.kernels import trace as event
 from netsim.engine.kernels.packets import DATA, FIRST_CONTROL, PULL, TRIMMED
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.frozen import frozen
-from netsim.model.fabric import PacketFormat, after_header_ps
+from netsim.model.fabric import PacketFormat, after_header_ps, left_ps
 from netsim.model.network import Network
 from netsim.reports.flow_trace import SEGMENTS
 
@@ -248,11 +248,13 @@ class _SegmentSearch:
         self.time, self.port, self.what, self.value, self.paused = trace.entries.T[:5].tolist()
         self.node, self.far = trace.node.tolist(), network.port_node[network.port_peer].tolist()
         self.kind, self.seq = trace.of_packets("kind").tolist(), trace.of_packets("seq").tolist()
-        self.prio, self.arrival = (trace.of_packets(name).tolist() for name in ("prio", "time"))
+        self.prio = trace.of_packets("prio").tolist()
         self.number = trace.packet.tolist()
         self.is_retransmit = trace.is_retransmit.tolist()
-        self.delay = network.port_delay_ps.tolist()
         port, size = trace.entries[:, event.PORT], trace.of_packets("size_bytes")
+        sent = trace.entries[:, event.TIME], trace.of_packets("time")
+        # When a packet had left, or its header if the next switch cuts through.
+        self.left_ps = left_ps(network, packets, port, sent, size).tolist()
         self.after_header_ps = after_header_ps(network, packets, port, size).tolist()
         self.of_packet: dict[int, list[int]] = defaultdict(list)
         for i, number in enumerate(self.number):
@@ -317,7 +319,7 @@ class _SegmentSearch:
         for j in reversed(chain[: chain.index(i)]):
             what, port = self.what[j], self.port[j]
             if what in (event.FORWARDED, event.SENT):
-                self._spend("propagation", self._left_ps(j), port=port, packet=i)
+                self._spend("propagation", self.left_ps[j], port=port, packet=i)
                 self._spend("transmission", self.time[j], port=port, packet=i)
                 if what == event.SENT:
                     self.caused = j
@@ -326,11 +328,6 @@ class _SegmentSearch:
             elif what == event.ARRIVED and left >= 0:
                 self._add_wait("queue", j, left, i)
         return None
-
-    def _left_ps(self, sent: int) -> int:
-        """Return when the packet of a transmission that started at an entry had left, or its header
-        if the next switch cuts through."""
-        return int(self.arrival[sent] - self.delay[self.port[sent]])
 
     def _add_wait(self, what: str, arrived: int, left: int, packet: int) -> None:
         """Add the wait of a packet at a port, with any PFC pause first."""
@@ -434,7 +431,7 @@ class _SegmentSearch:
         before, woken_by = self._previous_turn(position)
         listed = self.time[woken_by] if woken_by >= 0 else self.start_ps
         own = self._previous_own(position, self.port[i])
-        free_ps = self._left_ps(own) + self.after_header_ps[own] if own >= 0 else -1
+        free_ps = self.left_ps[own] + self.after_header_ps[own] if own >= 0 else -1
         if free_ps > listed:
             self._add_nic(position, free_ps)
             self._spend("sending", self.time[own], port=self.port[own], packet=own)

@@ -13,7 +13,7 @@ from raises_input import raises_input
 from small_networks import networks, rails
 
 from netsim.model.builder import NetworkBuilder
-from netsim.model.fabric import PacketFormat, packet_counts
+from netsim.model.fabric import Nic, PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import (
     NO_LINK,
@@ -38,6 +38,7 @@ formats = st.builds(
     header_bytes=st.integers(0, 100),
     control_bytes=st.integers(1, 100),
     cut_through_bytes=st.none() | st.integers(1, 2000),
+    nic=st.none() | st.builds(Nic, *(st.integers(0, 10**6) for _ in range(4))),
 )
 
 
@@ -76,8 +77,33 @@ def cross_ps(network: Network, packets: PacketFormat, port: int, size: int) -> i
     return send_ps(network, port, size) + int(network.port_delay_ps[port])
 
 
+def processed(network: Network, nic: tuple[int, int], port: int, arrivals: list[int]) -> int:
+    """Return when the last of the packets sent by a port has been processed, if at a host, by a
+    server with this interval and delay."""
+    if network.port_node[network.port_peer[port]] >= network.n_hosts:
+        return max(arrivals)
+    free = 0
+    for arrival in arrivals:
+        free = max(free, arrival) + nic[0]
+    return free + nic[1]
+
+
+def of_data(packets: PacketFormat) -> tuple[int, int]:
+    nic = packets.nic or Nic()
+    return nic.data_interval_ps, nic.data_delay_ps
+
+
+def of_acks(packets: PacketFormat) -> tuple[int, int]:
+    nic = packets.nic or Nic()
+    return nic.ack_interval_ps, nic.ack_delay_ps
+
+
 def follow_in_order(
-    network: Network, packets: PacketFormat, ports: list[int], sizes: list[int]
+    network: Network,
+    packets: PacketFormat,
+    ports: list[int],
+    sizes: list[int],
+    nic: tuple[int, int] | None = None,
 ) -> int:
     """Return when the last packet arrives if all queue at every port in order."""
     arrivals = [0] * len(sizes)
@@ -87,7 +113,7 @@ def follow_in_order(
             begin = max(free, arrivals[index])
             free = begin + send_ps(network, port, size)
             arrivals[index] = begin + cross_ps(network, packets, port, size)
-    return arrivals[-1]
+    return processed(network, nic or of_data(packets), ports[-1], arrivals)
 
 
 def follow_sprayed(
@@ -99,10 +125,11 @@ def follow_sprayed(
         crossing = sum(cross_ps(network, packets, port, size) for port in ports[:-1])
         at_last.append((free + crossing, size))
         free += send_ps(network, ports[0], size)
-    free = 0
+    free, arrivals = 0, []
     for arrival, size in sorted(at_last):
         free = max(free, arrival) + send_ps(network, ports[-1], size)
-    return free + int(network.port_delay_ps[ports[-1]])
+        arrivals.append(free + int(network.port_delay_ps[ports[-1]]))
+    return processed(network, of_data(packets), ports[-1], arrivals)
 
 
 def fabric_bound(
@@ -139,7 +166,8 @@ def test_single_path_ideal_time_matches_packet_by_packet_calculation(
     times = ideal_times(network, FlowTable([0], [1], size), packets)
     expected = follow_in_order(network, packets, network.path(0, 1), wire_sizes(size, packets))
     assert times.fct_ps[0] == expected
-    back = follow_in_order(network, packets, network.path(1, 0), [packets.control_bytes])
+    ack = [packets.control_bytes]
+    back = follow_in_order(network, packets, network.path(1, 0), ack, of_acks(packets))
     assert times.acked_ps[0] == expected + back
 
 
@@ -149,7 +177,9 @@ def test_multipath_ideal_time_matches_packet_by_packet_calculation(network, pack
     size = min(size, 40 * packets.payload_bytes)
     times = ideal_times(network, FlowTable([0], [1], size), packets, multipath=True)
     expected = follow_spread(network, packets, network.path(0, 1), wire_sizes(size, packets))
-    assert times.fct_ps[0] == expected
+    # A short packet in the middle may leave a slow NIC idle, which the bound ignores.
+    assert times.fct_ps[0] <= expected
+    assert times.fct_ps[0] == expected or packets.nic is not None
     in_order = ideal_times(network, FlowTable([0], [1], size), packets)
     assert times.fct_ps[0] <= in_order.fct_ps[0]
 
@@ -171,7 +201,8 @@ def test_ideal_time_ignores_other_flows(network, packets, data) -> None:
             expected = follow(
                 network, packets, network.path(a, b), wire_sizes(sizes[flow], packets)
             )
-            assert times.fct_ps[flow] == expected
+            assert times.fct_ps[flow] <= expected
+            assert times.fct_ps[flow] == expected or (packets.nic is not None and multipath)
 
 
 @given(st.integers(1, 10**7), st.integers(1, 9000))

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .model import FLAG_RETURNED, PFC, Packet, below, rand32
+from .model import ACK, CNP, FLAG_RETURNED, PFC, Packet, below, rand32
 from .port import SENDING, TIMER, Port
 from .routing_policy import control_table, data_table
 
@@ -67,6 +67,7 @@ class HostPort(Port):
         """Assign the port to a NIC."""
         self.nic = nic
         self.packets_sent = 0
+        self.busy_until_ps = {"data": 0, "ack": 0, "cnp": 0}
         self.last_arrival_ps = 0
         self.n_of_round = 0  # flows at the front of the list
         self.turns = 0
@@ -139,6 +140,15 @@ class HostPort(Port):
             self.last_arrival_ps = arrival_ps
         self.packets_sent += 1
         return arrival_ps
+
+    def processed_at(self, packet: Packet, arrival_ps: int) -> int:
+        """Return when the port has processed a packet, by the server of its kind."""
+        if not self.sim.case.nic:
+            return arrival_ps
+        kind = "data" if packet.kind < ACK else "cnp" if packet.kind == CNP else "ack"
+        interval_ps, delay_ps = self.sim.case.nic[kind]
+        self.busy_until_ps[kind] = max(arrival_ps, self.busy_until_ps[kind]) + interval_ps
+        return self.busy_until_ps[kind] + delay_ps
 
     def _send(self, packet: Packet) -> int:
         self.sim.balance.sent.add(packet.size)

@@ -16,6 +16,7 @@ TRIMMED = 1
 ACK = 8
 NACK = 9
 PULL = 10
+CNP = 11
 PFC = 15
 MESSAGE = 17
 
@@ -165,7 +166,8 @@ class Case:
     tables. ``carrier`` has the delays after which hosts detect loss of carrier: their own, others'.
     ``phases``, with phase-driven circuit switches, are those of all flows, -1 for none. ``beside``
     has the transport and parameters of flows that do not use ``transport``. Switches wait for
-    ``cut_through_bytes`` of a packet; None: for all. Only events before ``until_ps`` take place;
+    ``cut_through_bytes`` of a packet; None: for all. ``nic`` has the interval and delay by which
+    hosts process data, ack and cnp. Only events before ``until_ps`` take place;
     None means all.
     """
 
@@ -193,6 +195,7 @@ class Case:
     carrier: tuple[int, int] | None = None
     beside: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     cut_through_bytes: int | None = None
+    nic: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass

@@ -114,6 +114,7 @@ class Port:
                 self.counters[c].lost_bytes += packet.size
                 sim.balance.lost.add(packet.size)
                 return done_ps
+            arrival_ps = peer.processed_at(packet, arrival_ps)
             sim.on_links[id(packet)] = packet
             if self.credit is not None:
                 self.credit.charge(self, c, packet.size)
@@ -137,6 +138,10 @@ class Port:
     def arrival_at(self, left_ps: int) -> int:
         """Return when a packet arrives whose last bit, or header, has left then."""
         return left_ps + self.delay_ps
+
+    def processed_at(self, _: Packet, arrival_ps: int) -> int:
+        """Return when the node takes a packet that comes in then."""
+        return arrival_ps
 
     def send_pauses(self, mask: int, times: tuple[int, int] | None) -> None:
         """Send a PFC frame; ``times`` are its response time and the length of its pauses (0: no

@@ -547,3 +547,10 @@ def with_cut_through(case: Case, rng: random.Random) -> Case:
     plain = [cable if cable.circuit else replace(cable, rate_bps=rate_bps) for cable in case.cables]
     cables = plain if rng.random() < 0.7 else case.cables
     return replace(case, cables=cables, cut_through_bytes=rng.choice((1, 64, 300, 5000)))
+
+
+def with_nic(case: Case, rng: random.Random) -> Case:
+    """Let hosts take time to process packets."""
+    times = (0, 1, 20 * NS, 300 * NS, 2 * US)
+    kinds = ("data", "ack", "cnp")
+    return replace(case, nic={kind: (rng.choice(times), rng.choice(times)) for kind in kinds})

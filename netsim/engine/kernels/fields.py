@@ -490,6 +490,12 @@ class FabricRecord(Declared):
     indirect_class: int
     host_jitter_ps: Ps
     cut_through_bytes: Bytes  # of [packets]
+    data_interval_ps: Ps  # of [packets.nic] ...
+    data_delay_ps: Ps
+    ack_interval_ps: Ps
+    ack_delay_ps: Ps
+    cnp_interval_ps: Ps
+    cnp_delay_ps: Ps
 
 
 class CommonParameters(Declared):

@@ -99,6 +99,7 @@ from netsim.engine.kernels.links import (
     header_end,
     lengthen_control,
     next_slot,
+    reaches_end,
 )
 from netsim.engine.kernels.packets import (
     ACK,
@@ -518,13 +519,14 @@ def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
     end = end_of_transmission(links, port, size, begin)
     pkt.time = arrival_from_host(env, port, header_end(links, port, size, begin, end))
     pkt.hops = 1
+    cls = int(pkt.prio)
+    arrives = reaches_end(links, port, cls, slot, size, begin, end)
     if TRACE:
         trace_packet(links, SENT, port.number, pkt, begin, 0)
     if HAS_SERIES:
         close_until(links, port.number, now)
-    cls = int(pkt.prio)
     queue = links.queues[queue_of(port.number, cls)]
-    depart(links, port, queue, cls, slot, size, begin, end)
+    depart(links, port, queue, slot, size, begin, end, arrives)
     host.sent_packets += 1
     host.sent_bytes += size
 

@@ -24,6 +24,7 @@ from netsim.engine.kernels.fields import (
     GlobalPort,
     HostPortRecord,
     LinkReaderRecord,
+    PacketRecord,
     PortRecord,
     Ps,
     QueueRecord,
@@ -33,12 +34,13 @@ from netsim.engine.kernels.fields import (
 from netsim.engine.kernels.handlers import use_credit
 from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import INF, WAITS, LinkState, queue_of, ring_slot
-from netsim.engine.kernels.packets import PAUSE_END
+from netsim.engine.kernels.packets import CNP, FIRST_CONTROL, PAUSE_END
 from netsim.engine.kernels.specialization_constants import (
     CIRCUITS,
     CUT_THROUGH,
     FAULTS,
     HAS_CREDIT,
+    NIC,
     PHASE_DRIVEN,
     REORDERS,
     TRACE,
@@ -54,6 +56,9 @@ UNEVEN = 512  # difference in free blocks at which workers share them
 NO_BLOCK = Block(-1)
 ANY_BLOCK = Block(0)
 NO_RING = 0  # mask of a queue that has no ring yet, so that it is full; others keep a slot empty
+
+DATA_SERVER, ACK_SERVER, CNP_SERVER, N_SERVERS = range(4)
+"""Columns of `nic_busy`, and their number."""
 
 FREE, N_FREE, FRESH, FRESH_END, CUT, MADE = range(6)
 """Columns of `free_blocks`: the first of a worker's list of free blocks, their number, the range of
@@ -249,18 +254,11 @@ def header_end(links: LinkState, port: PortRecord, size: Bytes, now: Ps, end: Ps
     return end
 
 
-def depart(
-    links: LinkState,
-    port: PortRecord,
-    queue: QueueRecord,
-    cls: int,
-    slot: Slot,
-    size: Bytes,
-    now: Ps,
-    end: Ps,
-) -> None:
-    """Transmit the packet in ``slot``, past the end of the link, until ``end``: count it and append
-    it to the link, unless it is lost."""
+def reaches_end(
+    links: LinkState, port: PortRecord, cls: int, slot: Slot, size: Bytes, now: Ps, end: Ps
+) -> bool:
+    """Return whether the packet in ``slot``, sent until ``end``, is not lost; a host's port then
+    processes it."""
     arrives = True
     if CIRCUITS:
         arrives = not misses_circuit(links, port.number, cls, size, now, end)
@@ -270,6 +268,39 @@ def depart(
             if CUT_THROUGH:  # of the last bit
                 arrival += end - header_end(links, port, size, now, end)
             arrives = not lost_on_wire(links, port.number, cls, size, now, arrival)
+    if NIC:
+        if arrives and links.readers[port.number].from_host == 1:
+            process(links, port, links.pool[slot])
+    return arrives
+
+
+def process(links: LinkState, port: PortRecord, pkt: PacketRecord) -> None:
+    """Delay the arrival of a packet that the port sends to a host until the host's port has
+    processed it."""
+    fabric = links.fabric[0]
+    kind = int(pkt.kind)
+    server, interval_ps, delay_ps = DATA_SERVER, fabric.data_interval_ps, fabric.data_delay_ps
+    if kind == CNP:
+        server, interval_ps, delay_ps = CNP_SERVER, fabric.cnp_interval_ps, fabric.cnp_delay_ps
+    elif kind >= FIRST_CONTROL:
+        server, interval_ps, delay_ps = ACK_SERVER, fabric.ack_interval_ps, fabric.ack_delay_ps
+    busy_ps = max(int(pkt.time), links.nic_busy[port.number, server]) + interval_ps
+    links.nic_busy[port.number, server] = busy_ps
+    pkt.time = busy_ps + delay_ps
+
+
+def depart(
+    links: LinkState,
+    port: PortRecord,
+    queue: QueueRecord,
+    slot: Slot,
+    size: Bytes,
+    now: Ps,
+    end: Ps,
+    arrives: bool,
+) -> None:
+    """Transmit the packet in ``slot``, past the end of the link, until ``end``: count it and append
+    it to the link, unless it is lost."""
     if arrives:
         append(links, port, links.pool[slot].time)
     elif TRACE:

@@ -83,6 +83,7 @@ from netsim.engine.kernels.links import (
     lengthen_queue,
     may_start,
     next_slot,
+    reaches_end,
     waits_for_circuit,
 )
 from netsim.engine.kernels.packets import (
@@ -427,9 +428,10 @@ def start_transmission(
             on_forward(now, pkt, port, queue)
     if HAS_ON_DEPART:
         departs(env, port.number, pkt, now)
+    arrives = reaches_end(links, port, cls, slot, size, now, end)
     if TRACE:
         trace_packet(links, FORWARDED, port.number, pkt, now, queue.bytes)
-    depart(links, port, queue, cls, slot, size, now, end)
+    depart(links, port, queue, slot, size, now, end, arrives)
     prefetch(links.pool, slot + 2)  # two packets share a cache line
     port.tx_bytes = size
     port.tx_class = cls

@@ -78,6 +78,7 @@ POLICY_ROUTING: bool = _feature(lambda run: run.needs.policy)  # there are sever
 HOST_JITTER: bool = _feature(lambda run: run.fabric.host_jitter_ps > 0)  # packets late by chance
 # Switches forward packets once they have the header.
 CUT_THROUGH: bool = _feature(lambda run: run.needs.cut_through)
+NIC: bool = _feature(lambda run: run.needs.nic)  # hosts take time to process packets
 FAULTS: bool = _feature(lambda run: run.needs.faults)  # links can lose packets or go down
 MAY_BE_UNROUTABLE: bool = _feature(lambda run: run.may_be_unroutable)  # switches may lack a route
 TIME_SLOT_ROUTING: bool = _feature(lambda run: run.needs.time_slots)  # routes change with the slot
@@ -109,7 +110,7 @@ HAS_CREDIT: bool = _feature(lambda run: run.discipline.has("has_credit"))  # cla
 HAS_ON_MESSAGE: bool = _feature(lambda run: run.discipline.has("on_message"))
 MAKES_PACKETS: bool = _feature(lambda run: run.discipline.makes_packets)  # and returns some
 # Packets may arrive in another order than sent.
-REORDERS: bool = _feature(lambda run: run.discipline.reorders)
+REORDERS: bool = _feature(lambda run: run.discipline.reorders or run.needs.nic)
 
 # --- the routing algorithm ------------------------------------------------------------------------
 

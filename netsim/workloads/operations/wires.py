@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from netsim.limits import PS_BITS
 from netsim.model.arithmetic import byte_quotient, send_time
 from netsim.model.columns import Floats, Ints
+from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import PathTimes
 from netsim.model.network import Network
@@ -40,7 +41,8 @@ class Wires:
         self.network = network
         self.payload_bytes, self.header_bytes = payload_bytes, header_bytes
         full = payload_bytes + header_bytes
-        self._times = PathTimes(network, full, multipath=False)
+        packets = PacketFormat(payload_bytes, header_bytes)
+        self._times = PathTimes(network, packets, multipath=False)
         # Packet times are rounded to picoseconds.
         took = send_time(np.full(network.n_ports, full), byte_quotient(network.port_rate_bps))
         self._rate_bps = full * PS_BITS / took
