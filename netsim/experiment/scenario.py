@@ -553,7 +553,7 @@ def _adapt(point: Point, network: Network, load: Workload) -> Network:
     if not np.array_equal(before, after):
         message = "adapt() must keep the hosts and host ports of build()"
         raise InputError(message, file=str(use.plugin.path))
-    return made
+    return with_tables(made, point.fabric.routing)
 
 
 def _with_units(load: Workload, network: Network) -> Network:

@@ -262,6 +262,7 @@ def table_from(wiring: Wiring, ports_of: Callable[[int, int], Sequence[int]]) ->
 
 MAX_WEIGHT = 64  # of a port in a list
 INEXACT = 0.01  # relative error of weights
+BLOCK = 1 << 17  # candidates at a time while weights are computed
 
 
 def weighted(table: RoutingTable, wiring: Wiring) -> RoutingTable:
@@ -269,51 +270,74 @@ def weighted(table: RoutingTable, wiring: Wiring) -> RoutingTable:
     with it; see WEIGHTED in MODEL.md, "Switch: routing"."""
     entry, lengths = table.dense(wiring), wiring.row_lengths
     count = np.where(entry == NO_ROUTE, 0, entry & COUNT_MASK)
-    at = np.repeat(np.arange(entry.size), count)  # a row for each candidate of each entry
-    if not at.size:
-        return table
-    local = table.route_ports[rows_of(entry >> COUNT_BITS, count)]
-    switch = np.repeat(np.arange(wiring.n_switches), lengths)[at]
-    port = wiring.node_first_port[wiring.n_hosts + switch] + local
-    after = wiring.route_first[wiring.peer_switch[port]] + ranks_within(lengths)[at]
-    rates, lowest = np.unique(wiring.port_rate_bps[port], return_inverse=True)
-    paths = np.zeros((entry.size, rates.size))  # by the lowest rate on them
+    switch, group = np.repeat(np.arange(wiring.n_switches), lengths), ranks_within(lengths)
+    fabric = np.flatnonzero(wiring.peer_switch >= 0)
+    rates, rate_of = np.unique(wiring.port_rate_bps[fabric], return_inverse=True)
+    rate_index = np.zeros(wiring.port_rate_bps.size, np.int64)
+    rate_index[fabric] = rate_of
+    most = min(MAX_WEIGHT, COUNT_MASK // max(1, int(count.max(initial=0))))
+    writer, place = TableWriter(), np.zeros(entry.size, np.int64)
+    route = writer.translated(entry, table.route_ports)
+    is_even = True
+    n_blocks = -(-int(count.sum()) // BLOCK)
+    for block in range(n_blocks):  # of groups, whose paths are independent
+        own = np.flatnonzero(group % n_blocks == block)
+        place[own] = np.arange(own.size)
+        n = count[own]
+        at = np.repeat(np.arange(own.size), n)  # a row for each candidate of each entry
+        local = table.route_ports[rows_of(entry[own] >> COUNT_BITS, n)]
+        port = wiring.node_first_port[wiring.n_hosts + switch[own]][at] + local
+        after = place[wiring.route_first[wiring.peer_switch[port]] + group[own][at]]
+        through = _paths_through(entry[own], at, after, rate_index[port], rates.size)
+        worth = through @ rates
+        begin = (np.cumsum(n) - n)[n > 0]
+        share = worth / np.repeat(np.maximum.reduceat(worth, begin), n[n > 0])
+        uneven = np.flatnonzero(n > 0)[np.minimum.reduceat(share, begin) < 1 - INEXACT]
+        rows = rows_of((np.cumsum(n) - n)[uneven], n[uneven])
+        times = np.split(_multiples(share[rows], n[uneven], most), np.cumsum(n[uneven])[:-1])
+        ports = np.split(local[rows], np.cumsum(n[uneven])[:-1])
+        for number, these, copies in zip(own[uneven].tolist(), ports, times, strict=False):
+            route[number] = writer.entry(np.repeat(these, copies))
+            is_even = False
+    return table if is_even else writer.table(route)
+
+
+def _paths_through(
+    entry: Ints, at: Ints, after: Ints, lowest: Ints, n_rates: int
+) -> NDArray[np.float64]:
+    """Return [rows, rates], the number of paths through each candidate by the lowest rate on them;
+    row k is of entry `at[k]`, leads to entry `after[k]` and has rate `lowest[k]` itself."""
+    paths, through = np.zeros((entry.size, n_rates)), np.zeros((at.size, n_rates))
     paths[entry == 0, -1] = 1
-    through = np.zeros((at.size, rates.size))
     is_done = entry <= 0
     while True:
         ready = ~is_done & (np.bincount(at, ~is_done[after], entry.size) == 0)
         if not ready.any():
-            break
+            return through
         now = np.flatnonzero(ready[at])
         onward = paths[after[now]]
-        through[now] = np.where(np.arange(rates.size) < lowest[now, None], onward, 0)
+        through[now] = np.where(np.arange(n_rates) < lowest[now, None], onward, 0)
         through[now, lowest[now]] = onward.sum(axis=1) - through[now].sum(axis=1)
         np.add.at(paths, at[now], through[now])
         is_done |= ready
-    begin, counts = (np.cumsum(count) - count)[count > 0], count[count > 0]
-    worth = through @ rates
-    share = worth / np.repeat(np.maximum.reduceat(worth, begin), counts)
-    most = min(MAX_WEIGHT, COUNT_MASK // int(counts.max()))
+
+
+def _multiples(share: NDArray[np.float64], counts: Ints, most: int) -> Ints:
+    """Return the smallest integers in proportion to the shares of each list of `counts`; those out
+    of `most` if no smaller ones are."""
+    begin = np.cumsum(counts) - counts
     times = np.maximum(1, np.floor(most * share + 0.5)).astype(np.int64)
     undecided = np.ones(begin.size, bool)
-    for multiple in range(1, most + 1):
+    for multiple in range(2, most + 1):
+        if not undecided.any():
+            break
         exact = multiple * share
         whole = np.floor(exact + 0.5)
         fits = (exact >= 1 - INEXACT) & (abs(exact - whole) <= INEXACT * whole)
         new = undecided & np.logical_and.reduceat(fits, begin)
         times = np.where(np.repeat(new, counts), whole.astype(np.int64), times)
         undecided &= ~new
-        if not undecided.any():
-            break
-    if (times == 1).all():
-        return table
-    writer = TableWriter()
-    route = writer.translated(entry, table.route_ports)
-    for number in np.flatnonzero(np.maximum.reduceat(times, begin) > 1).tolist():
-        these = slice(begin[number], begin[number] + counts[number])
-        route[at[begin[number]]] = writer.entry(np.repeat(local[these], times[these]))
-    return writer.table(route)
+    return times
 
 
 class TableWriter:

@@ -420,3 +420,23 @@ def test_adapt_must_not_change_the_host_count(tmp_path: Path) -> None:
     assert prepare(same).network.n_hosts == 4
     with raises_input("adapt()", "hosts"):
         prepare(more)
+
+
+UNEVEN = """
+def adapt(params, network, demand):
+    \"\"\"A quarter of the rate at the second spine.\"\"\"
+    made = build(params)
+    slow = made.node_first_port[-2]
+    rate = made.port_rate_bps.copy()
+    rate[slow:] //= 4
+    rate[made.port_peer[slow:]] //= 4
+    return replace(made, port_rate_bps=rate)
+"""
+
+
+def test_routes_of_an_adapted_network_have_weights(tmp_path: Path) -> None:
+    other = "from dataclasses import replace\n" + OTHER[: OTHER.index("def adapt")] + UNEVEN
+    (tmp_path / "other.py").write_text(other.replace("leaves=2)", "leaves=2, spines=2)"))
+    sections = {"traffic": 'kind = "permutation"', "fabric": 'routing = "wcmp"'}
+    (point,) = load(tmp_path, text(topology='kind = "./other.py"', **sections)).points()
+    assert prepare(point).network.candidates(0, 1).tolist() == [2, 2, 2, 2, 3]
