@@ -14,6 +14,7 @@ from engine_runs import (
     assert_conserved,
     build,
     changed,
+    fabric_with,
     fat_tree,
     flow_table,
     run,
@@ -36,7 +37,8 @@ FEATURES = {
             routing=routing_spec("least_loaded"),
             ecn=Ecn(PACKET, 5 * PACKET, 0.7, at="dequeue"),
         ),
-    )
+    ),
+    "roce, late pauses": ("roce", fabric_with("pfc")),
 }
 
 QUICK = ("roce", "ndp")

@@ -5,11 +5,13 @@ import gc
 import os
 import sys
 import time
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cache_folders import no_compiler
+from engine_runs import fabric_with
 from numba.core.dispatcher import _FunctionCompiler
 
 from netsim.engine.compiling import cache, specialize
@@ -236,6 +238,26 @@ def test_transports_share_loop_and_switches_and_fabrics_share_loop_and_hosts() -
     marking = code_with("ndp", Fabric(ecn=Ecn(1000, 2000)))
     differ = [ours != theirs for ours, theirs in zip(ndp.keys, marking.keys, strict=True)]
     assert differ == [n == switches for n in range(4)]
+
+
+def test_transports_share_the_loop_of_late_frames() -> None:
+    """It copies packets."""
+    ndp, homa = (code_with(transport, fabric_with("pfc")) for transport in ("ndp", "homa"))
+    assert ndp.keys[0] == homa.keys[0] != code_with("ndp").keys[0]
+
+
+def test_shared_code_copies_whole_records(tmp_path):
+    """It is compiled for the engine's fields, without the transport's."""
+    source = "def note_delivered(net):\n    net.tx[1] = net.tx[0]\n    return net.tx[1].prio\n"
+    (tmp_path / "mine.py").write_text(source)
+    module = registry.load(tmp_path / "mine.py", shown="mine.py")
+    bindings, function = Bindings({}, [module]), module.note_delivered
+    compiled = Compiled(function, bindings, fingerprint_of(bindings, function), None)
+    tx = np.zeros(3, padded_record_of(TxRecord, "mine", "seq", ("many", 9)))
+    tx["prio"][0], tx["seq"][0], tx["many"][0], tx["seq"][2] = 3, 4, range(9), 5
+    assert Entry(compiled)(namedtuple("Net", "tx")(tx)) == 3
+    assert tx[1] == tx[0]
+    assert (tx["seq"][2], tx["prio"][2]) == (5, 0)
 
 
 def test_engine_part_of_a_record_has_no_fields_of_plugins() -> None:

@@ -91,7 +91,7 @@ edit of a transport compiles the hosts' side again, not the switches' side or th
 
 SHARED = ("run_windows", "list_delivered", "note_delivered")
 """Entry points that know no fields of plugins and no sizes of records. They step from one record to
-the next by the array's stride, and copy none. So most plugins share them."""
+the next by the array's stride, and copy as many bytes as it says. So plugins share them."""
 
 SEPARATE = (
     *UNITS,
@@ -188,11 +188,6 @@ class Bindings:
         named = isinstance(value, types.FunctionType) and value.__name__ in UNITS
         return named and value.__module__.startswith(ENGINE)
 
-    def shares(self, function: types.FunctionType) -> bool:
-        """Return whether a function knows no fields of plugins and no sizes of records (`SHARED`);
-        a loop that reorders packets copies them."""
-        return function.__name__ in SHARED and not self._values.get(id(CONSTANTS["REORDERS"]))
-
     def members(self, value: Any, user: types.FunctionType) -> dict[str, Any] | None:
         """Return the members of a helper module that ``user`` may use by name; None for other
         values."""
@@ -284,7 +279,7 @@ def fingerprint_of(
     made = Fingerprint("", tuple(walk.codes), tuple(walk.units))
     walk.put("arguments")
     names = made.names
-    if bindings.shares(function):
+    if function.__name__ in SHARED:
         records = [*map(engine_part, records)]
     for argument in (*groups, *(reduced(record, names) for record in records)):
         walk.value(argument)

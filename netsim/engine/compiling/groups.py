@@ -3,19 +3,25 @@
 Numba passes a tuple of arrays as seven numbers per array. A group does not change during a call,
 so its numbers are in memory (`specialize.py`) and functions pass the address. Loads are marked
 invariant, so that LLVM keeps a number in a register across stores to arrays that might alias.
+
+Code that plugins share (`bindings.SHARED`) knows some fields of a record and not its size, so it
+copies as many bytes as an item of the array has.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core.datamodel import register_default
 from numba.core.datamodel.models import OpaqueModel
-from numba.core.imputils import lower_getattr_generic
+from numba.core.imputils import lower_builtin, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import NativeValue, unbox
+from numba.np import arrayobj
 
 INT64 = ir.IntType(64)
 ADDRESS = ir.IntType(8).as_pointer()
@@ -108,3 +114,20 @@ def _load(builder: Any, place: Any, kind: Any) -> Any:
     number = builder.load(builder.bitcast(place, kind.as_pointer()))
     number.set_metadata("invariant.load", builder.module.add_metadata([]))
     return number
+
+
+@lower_builtin(  # type: ignore[untyped-decorator]
+    operator.setitem, types.Array, types.Integer, types.Record
+)
+def _copy_record(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Copy a whole record. Shared code, whose arrays have any stride, knows only a part of it."""
+    kind, index, _ = signature.args
+    if kind.layout != "A":
+        return arrayobj.setitem_array(context, builder, signature, args)
+    array = arrayobj.make_array(kind)(context, builder, args[0])
+    at = (kind, array, (index,), (args[1],))
+    place, *_ = arrayobj.basic_indexing(
+        context, builder, *at, boundscheck=context.enable_boundscheck
+    )
+    cgutils.raw_memmove(builder, place, args[2], ir.Constant(INT64, 1), array.itemsize)
+    return context.get_dummy_value()

@@ -29,6 +29,7 @@ import numpy as np
 
 from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import (
+    SHARED,
     Bindings,
     Codes,
     Fingerprint,
@@ -188,7 +189,7 @@ class Compiled:
 
     def ready(self, arguments: tuple[Any, ...]) -> tuple[Loaded, Lines]:
         """Return the code for such arguments, loaded or compiled, and its source lines."""
-        is_shared = self._bindings.shares(self._function)
+        is_shared = self._function.__name__ in SHARED
         arguments = tuple(_example(argument, self._names, is_shared) for argument in arguments)
         kind = kind_of(arguments)
         if kind not in self._ready:
