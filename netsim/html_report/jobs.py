@@ -17,6 +17,7 @@ def comparison(report: Report) -> Iterator[Section]:
     if not jobs:
         return
     unit, scale = unit_of([one.job["time_ps"] or 0 for one in jobs])
+    came = ("arrival", "queued") if "queued_ps" in jobs[0].job else ("start",)
     rows = [
         [
             report.points[one.point].label,
@@ -26,9 +27,11 @@ def comparison(report: Report) -> Iterator[Section]:
             one.slowdown,
         ]
         for one in jobs
-        for times in [(one.job["start_ps"], one.alone_ps, one.job["time_ps"])]
+        for times in [
+            (*(one.job.get(f"{name}_ps") for name in came), one.alone_ps, one.job["time_ps"])
+        ]
     ]
-    names = (f"{name}, {unit}" for name in ("start", "alone", "time"))
+    names = (f"{name}, {unit}" for name in (*came, "alone", "time"))
     made = parts.table(["point", "job", "hosts", *names, "slowdown"], rows)
     text = [
         f"{one.job['job']} takes {one.slowdown:.4g} times as long with the others as alone "

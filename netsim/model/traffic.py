@@ -15,7 +15,17 @@ from netsim.model.arithmetic import PURPOSE_START
 from netsim.model.columns import Flags, Ints, first_of, numbers_of
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
-from netsim.model.workload import Workload, WorkloadPart
+from netsim.model.workload import (
+    COMPUTE,
+    JOIN,
+    RECEIVE,
+    SEND,
+    START,
+    TaskTable,
+    Workload,
+    WorkloadPart,
+    join_tasks,
+)
 from netsim.plugins.registry import PluginSpec, call
 from netsim.units import shortened
 
@@ -83,7 +93,8 @@ def _call_checked(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *a
 @frozen(eq=False)
 class Job:
     """A job in a workload: its hosts in the order of its ranks, its start, its flows (int64: which
-    of the workload's), and the tasks that complete its own."""
+    of the workload's), and the tasks that complete its own. A job of a list comes at `start_ps` and
+    starts with the end of its `start_task`; other jobs have none (-1)."""
 
     name: str
     hosts: Ints
@@ -91,6 +102,7 @@ class Job:
     first_flow: int
     n_flows: int
     tasks: Ints
+    start_task: int = -1
 
 
 @frozen(eq=False)
@@ -104,6 +116,7 @@ class Jobs(WorkloadPart):
             lambda job: {
                 "first_flow": job.first_flow + first_flow,
                 "tasks": job.tasks + first_task,
+                "start_task": job.start_task + first_task if job.start_task >= 0 else -1,
             }
         )
 
@@ -114,7 +127,12 @@ class Jobs(WorkloadPart):
         return self._each(lambda job: {"start_ps": job.start_ps + start_ps})
 
     def with_last_tasks(self, last: Ints) -> Jobs:
-        return self._each(lambda job: {"tasks": last[job.tasks]})
+        return self._each(
+            lambda job: {
+                "tasks": last[job.tasks],
+                "start_task": int(last[job.start_task]) if job.start_task >= 0 else -1,
+            }
+        )
 
     @classmethod
     def join(cls, parts: Sequence[Jobs]) -> Jobs:
@@ -132,16 +150,17 @@ def place_jobs(
     placement: str,
     network: Network,
     rng: np.random.Generator,
+    free: Flags | None = None,
 ) -> dict[str, Ints]:
     """Return the hosts of each job, int64[n], by name: those that a list names, or a number of
-    them among the hosts that no list names.
+    them among the hosts that are `free` (all) and that no list names.
 
     packed: in order; interleaved: in turn, so that each job is spread over the hosts of all;
     strided: in order of the place in the rack, then of the rack; random. Whole racks are placed if
     peers relay messages. Raises InputError, with keys below that of the jobs, if they do not fit.
     """
     n_hosts, found = network.n_hosts, {}
-    free = np.ones(n_hosts, bool)
+    free = np.ones(n_hosts, bool) if free is None else free.copy()
     for name, given in wanted.items():
         if isinstance(given, int):
             continue
@@ -196,34 +215,176 @@ def _ordered(
     return blocks[np.lexsort((rack[first], place[first]))]
 
 
+@frozen
+class Arrival:
+    """A job of a list: the table of its work, and the time that its user expects it to take."""
+
+    work: str
+    arrival_ps: int
+    n_hosts: int
+    estimate_ps: int
+    placement: str
+
+
+@frozen(eq=False)
+class Queue:
+    """Jobs of a list by name, in order of arrival, their hosts, and the jobs that must end before
+    each starts: those that had its hosts."""
+
+    arrivals: Mapping[str, Arrival]
+    hosts: Mapping[str, Ints]
+    waits: Mapping[str, Sequence[str]]
+
+
+def queue_jobs(
+    arrivals: Mapping[str, Arrival], network: Network, rng: np.random.Generator
+) -> Queue:
+    """Plan which hosts jobs get, first come, first served: hosts that are free, or those that are
+    free first, if all jobs take the time that is expected. Raises InputError as `place_jobs`."""
+    block = 1 if network.relays is None else network.relays.rack
+    names = np.array([*arrivals])
+    free_ps, last = np.zeros((2, network.n_hosts), np.int64) - [[0], [1]]
+    hosts, waits, begin_ps = {}, {}, 0
+    for number, (name, job) in enumerate(arrivals.items()):
+        ends_ps = np.sort(free_ps[: free_ps.size // block * block].reshape(-1, block).max(axis=1))
+        enough_ps = int(ends_ps[min(job.n_hosts // block, ends_ps.size) - 1])
+        begin_ps = max(begin_ps, job.arrival_ps, enough_ps)
+        wanted, free = {name: job.n_hosts}, free_ps <= begin_ps
+        own = hosts[name] = place_jobs(wanted, job.placement, network, rng, free)[name]
+        before = np.unique(last[own])
+        waits[name] = names[before[before >= 0]].tolist()
+        free_ps[own], last[own] = begin_ps + job.estimate_ps, number
+    return Queue(arrivals, hosts, waits)
+
+
+LAUNCH_BYTES = 1000
+LAUNCH = "launch"  # kind of the messages that start jobs of a list
+
+
+class _Launches:
+    """Tasks and messages of hosts that start jobs one after another."""
+
+    def __init__(self, load: Workload) -> None:
+        assert load.tasks is not None
+        self._load, self._tasks = load, load.tasks
+        self._rows: list[tuple[int, ...]] = []
+        self._edges: list[tuple[int, int]] = []
+        self._ends: list[tuple[int, int]] = []
+
+    def task(
+        self,
+        kind: int,
+        host: int,
+        after: Sequence[int],
+        ps: int = 0,
+        stream: int = 0,
+        flow: int = -1,
+    ) -> int:
+        """Add a task of a host that waits for others of that host; return its number."""
+        number = len(self._tasks) + len(self._rows)
+        self._rows.append((kind, host, ps, stream, flow))
+        self._edges += [(task, number) for task in after]
+        return number
+
+    def told(self, host: int, after: Sequence[int], to: int) -> int:
+        """Return the task of host `to` that is done when it knows that tasks of `host` are."""
+        if host == to:
+            return self.task(JOIN, host, after)
+        flow = len(self._ends)
+        self._ends.append((host, to))
+        self.task(SEND, host, after, 0, 0, flow)
+        return self.task(RECEIVE, to, [], 0, 0, flow)
+
+    def wait(self, task: int, before: int) -> None:
+        self._edges.append((before, task))
+
+    def workload(self) -> Workload:
+        """Return the workload with them."""
+        kind, host, ps, stream, flow = np.array(self._rows, np.int64).T
+        label = [START if one == COMPUTE else "" for one in kind.tolist()]
+        new = TaskTable(kind, host, ps, stream=stream, flow=flow, label=label)
+        tasks = join_tasks([(self._tasks, 0), (new, len(self._load.flows))])
+        edges = zip(tasks.edges(), np.array(self._edges, np.int64).T, strict=True)
+        tasks.wait_for_pairs(*(np.concatenate(pair) for pair in edges))
+        flows = self._load.flows
+        if self._ends:
+            messages = FlowTable(*np.array(self._ends).T, LAUNCH_BYTES)
+            messages.use_kinds(np.zeros(len(self._ends), np.int16), (LAUNCH,))
+            flows = FlowTable.join([flows, messages])
+        return replace(self._load, flows=flows, tasks=tasks)
+
+
+def _launched(load: Workload, waits: Mapping[str, Sequence[str]]) -> Workload:
+    """Return jobs of a list with the tasks that start them.
+
+    The first host of a job starts it by a message to each other one when the job has come and the
+    first hosts of the jobs before have told that these have ended, as all their hosts have told.
+    """
+    jobs, tasks = load.part(Jobs), load.tasks
+    assert jobs is not None
+    assert tasks is not None
+    launches, (first, last) = _Launches(load), tasks.first_and_last()
+    awaited = {before for names in waits.values() for before in names}
+    ends: dict[str, tuple[int, int]] = {}
+    made = []
+    for number, job in enumerate(jobs.jobs):
+        head = int(job.hosts[0])
+        came = launches.task(COMPUTE, head, [], job.start_ps, number)
+        told = [
+            launches.told(ends[name][0], [ends[name][1]], head)
+            for name in waits[job.name]
+            if name in ends
+        ]
+        start = launches.task(JOIN, head, [came, *told])
+        go = {host: launches.told(head, [start], host) for host in job.hosts.tolist()}
+        own = job.tasks[np.isin(tasks.host[job.tasks], job.hosts)]  # not those of reduction units
+        for task in own[first[own]].tolist():
+            launches.wait(task, go[int(tasks.host[task])])
+        if job.name in awaited:
+            done: dict[int, list[int]] = {host: [task] for host, task in go.items()}
+            for task in own[last[own]].tolist():
+                done[int(tasks.host[task])].append(task)
+            ended = [launches.told(host, its, head) for host, its in done.items()]
+            ends[job.name] = head, launches.task(JOIN, head, ended)
+        made.append(replace(job, start_task=start))
+    return launches.workload().with_part(Jobs(tuple(made)))
+
+
 def jobs_workload(
     uses: Mapping[str, PluginSpec],
     hosts: Mapping[str, Ints],
     network: Network,
     context: TrafficContext,
     streams: Mapping[str, int],
+    queue: Queue | None = None,
 ) -> Workload:
-    """Return the traffic of jobs, each on its hosts, with random numbers of its own. Raises
-    InputError with keys of their tables, for programs too."""
+    """Return the traffic of jobs, each on its hosts, with random numbers of its own; those of a
+    `queue` start one after another. Raises InputError with keys of their tables, for programs
+    too."""
     loads = []
     for name, use in uses.items():
-        own = hosts[name]
+        own, table = hosts[name], name if queue is None else queue.arrivals[name].work
         try:
             part = network.of_hosts(own)
             load = workload_of(use, part, context, TRAFFIC_STREAM + streams[name], f"{JOBS}{name}")
         except InputError as error:
             raise CombinedInputError(
-                one if one.file else one.replace(key=_key(one, name)) for one in error.errors
+                one if one.file else one.replace(key=_key(one, name, table)) for one in error.errors
             ) from None
         if load.program is not None:
             message = f"{use.name} is a program, which runs on all hosts"
             hint = "[flow_classes.NAME] with this traffic, beside jobs"
-            raise InputError(message, key=f"{JOBS}{name}.kind", hint=hint)
+            raise InputError(message, key=f"{JOBS}{table}.kind", hint=hint)
         n_units = 0 if part.reduction is None else part.reduction.network.n_hosts - own.size
         everywhere = np.concatenate([own, network.n_hosts + np.arange(n_units)])
         load = load.at_hosts(everywhere)
+        start_ps = use.params["start"]
+        if queue is not None:
+            start_ps = queue.arrivals[name].arrival_ps
+            load = load.with_all_tasks()
+            load = replace(load, parts=tuple(part.queued() for part in load.parts))
         tasks = np.arange(len(load.tasks or ()))
-        job = Job(name, own, use.params["start"], 0, len(load.flows), tasks)
+        job = Job(name, own, start_ps, 0, len(load.flows), tasks)
         loads.append(
             replace(
                 load,
@@ -231,10 +392,12 @@ def jobs_workload(
                 notes=tuple(f"{name}: {note}" for note in load.notes),
             )
         )
-    return Workload.join(loads)
+    joined = Workload.join(loads)
+    return joined if queue is None else _launched(joined, queue.waits)
 
 
-def _key(error: InputError, job: str) -> str:
-    """Return the key of an error in a job: patterns name their own table "traffic"."""
-    key = error.key or ""
-    return key if key.startswith(JOBS) else f"{JOBS}{job}{key.removeprefix('traffic')}"
+def _key(error: InputError, job: str, table: str) -> str:
+    """Return the key of an error in a job, whose work is in a table: patterns name their own table
+    "traffic", and keys below it."""
+    key = (error.key or "").removeprefix(f"{JOBS}{job}").removeprefix("traffic")
+    return f"{JOBS}{table}{key}"

@@ -205,6 +205,16 @@ class TaskTable:
             hint = "only tasks of one host; use a flow with a send and a receive task"
             raise InputError(message, hint=hint)
 
+    def first_and_last(self) -> tuple[Flags, Flags]:
+        """Return bool[n] twice: tasks that wait for nothing, and tasks that no other waits for."""
+        streams = self.stream_edges()
+        (first, then), first_tasks, last_tasks = self.edges(), self.kind != RECEIVE, self.kind >= 0
+        for waiters in (then, streams[1]):
+            first_tasks[waiters] = False
+        for awaited in (first, streams[0]):
+            last_tasks[awaited] = False
+        return first_tasks, last_tasks
+
     def find_cycle(self, n_flows: int) -> list[int]:
         """Return tasks that each wait for the next, by an edge, stream or flow; [] if none do."""
         sends, receives = (self.of_flows(kind, n_flows) for kind in (SEND, RECEIVE))
@@ -248,10 +258,7 @@ def _delayed(tasks: TaskTable, start_ps: int) -> TaskTable:
     """Return the tasks, followed by one of `start_ps` at each host that tasks without dependencies
     wait for."""
     first, then = tasks.edges()
-    waits = tasks.kind == RECEIVE
-    waits[then] = True
-    waits[tasks.stream_edges()[1]] = True
-    roots = np.flatnonzero(~waits)
+    roots = np.flatnonzero(tasks.first_and_last()[0])
     hosts, at = np.unique(tasks.host[roots], return_inverse=True)
     starts = TaskTable(np.full(hosts.size, COMPUTE), hosts, start_ps, label=[START] * hosts.size)
     joined = join_tasks([(tasks, 0), (starts, 0)])
@@ -381,6 +388,10 @@ class WorkloadPart:
         """Return this part of a workload that starts later (`Workload.delayed`)."""
         return self
 
+    def queued(self) -> Self:
+        """Return this part of a job whose start depends on others."""
+        return self
+
     def advice(self, budget_s: float, seconds: float) -> str | None:  # noqa: ARG002
         """Return what `netsim check` says about a run of `seconds` for who has `budget_s`."""
         return None
@@ -460,6 +471,30 @@ class Workload:
         flows.start_ps = flows.start_ps + timed * start_ps
         parts = tuple(part.delayed(start_ps) for part in self.parts)
         return replace(self, flows=flows, tasks=tasks, parts=parts)
+
+    def with_all_tasks(self) -> Workload:
+        """Return the workload with a send and a receive task for each flow. Raises InputError for
+        flows that wait for deliveries at other hosts."""
+        flows, tasks = copy(self.flows), self.tasks or TaskTable([], [])
+        first, then = flows.edges()
+        for i in first_of(flows.dst[first] != flows.src[then]):
+            message = f"flow {then[i]}: waits for flow {first[i]}, which ends at another host"
+            raise InputError(message, hint="a job of a list starts flows after those to their host")
+        n, made = len(flows), [tasks]
+        sends, receives = (np.flatnonzero(tasks.of_flows(kind, n) < 0) for kind in (SEND, RECEIVE))
+        made += [
+            TaskTable(
+                np.full(sends.size, SEND), flows.src[sends], flows.start_ps[sends], flow=sends
+            ),
+            TaskTable(np.full(receives.size, RECEIVE), flows.dst[receives], flow=receives),
+        ]
+        flows.start_ps = np.zeros(n, np.int64)
+        flows.after_ptr = flows.after_flow = None
+        joined = join_tasks([(table, 0) for table in made])
+        ends = joined.of_flows(RECEIVE, n)[first], joined.of_flows(SEND, n)[then]
+        edges = zip(joined.edges(), ends, strict=True)
+        joined.wait_for_pairs(*(np.concatenate(pair) for pair in edges))
+        return replace(self, flows=flows, tasks=joined)
 
     @property
     def has_tasks(self) -> bool:

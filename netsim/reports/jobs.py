@@ -36,23 +36,30 @@ def report(run: Run) -> dict[str, Any]:
         its = slice(job.first_flow, job.first_flow + job.n_flows)
         names[its] = job.name
         own = {name: column[its] for name, column in flows.items()}
-        found.append(_metrics(job, own, None if ends_ps is None else ends_ps[job.tasks]))
+        found.append(_metrics(job, own, ends_ps))
     flows["job"] = names.astype(str)
     return {"placement": found}
 
 
 def _metrics(job: Job, flows: Table, ends_ps: Ints | None) -> dict[str, Any]:
-    """Return a job's hosts, start, end and duration (None if it did not end), and its flows'."""
+    """Return a job's hosts, start, end and duration (None if it did not end), and its flows'; of a
+    job of a list also when it came and the time that it waited."""
     done = np.where(flows["fct_ps"] < 0, -1, flows["start_ps"] + flows["fct_ps"])
-    done = done if ends_ps is None else np.concatenate([done, ends_ps])
+    done = done if ends_ps is None else np.concatenate([done, ends_ps[job.tasks]])
     end_ps = int(done.max()) if done.min() >= 0 else None
+    start_ps, queue = job.start_ps, {}
+    if job.start_task >= 0 and ends_ps is not None:
+        start_ps = int(ends_ps[job.start_task]) if ends_ps[job.start_task] >= 0 else None
+        queued_ps = None if start_ps is None else start_ps - job.start_ps
+        queue = {"arrival_ps": job.start_ps, "queued_ps": queued_ps}
     return {
         "job": job.name,
         "hosts": _ranges(job.hosts),
         "n_hosts": job.hosts.size,
-        "start_ps": job.start_ps,
+        **queue,
+        "start_ps": start_ps,
         "end_ps": end_ps,
-        "time_ps": None if end_ps is None else end_ps - job.start_ps,
+        "time_ps": None if end_ps is None or start_ps is None else end_ps - start_ps,
         **flow_metrics(flows),
     }
 
@@ -129,6 +136,8 @@ def _table(jobs: Sequence[Told], columns: list[Column], title: str) -> Wide:
     ]
     starts, ends = [job["start_ps"] for job in each], [job["time_ps"] for job in each]
     times = [("start", starts, 1)] if any(starts) else []
+    if any("queued_ps" in job for job in each):
+        times = [(name, [job[f"{name}_ps"] for job in each], 1) for name in ("arrival", "queued")]
     alone = [one.alone_ps for one in jobs]
     is_alone = any(time is not None for time in alone)
     times += [("alone", alone, 0)] if is_alone else []

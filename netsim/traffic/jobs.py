@@ -7,20 +7,42 @@ these hosts, the first as host 0. A job begins at its `start`, and its times are
 `run = ["all", "a", "b"]` runs the jobs together and each alone, on the same hosts and with the same
 random numbers; `netsim run` then prints how much longer each takes with the others. The hash of
 flows may choose other paths for a job alone, since flows are numbered over all jobs.
+
+With `arrivals`, a CSV file, the tables are kinds of work, and each row is a job that comes and, if
+hosts are free, starts:
+
+- job: its name;
+- work: NAME of its table;
+- arrival: time with a unit ("4ms");
+- estimate: how long its user expects it to take, which decides who gets which hosts;
+- hosts: how many, optional; default: those of the table;
+- placement: optional; default: `placement`.
+
+First come, first served: a job gets hosts that are free when it comes, or those that are free
+first by the estimates; no job is placed before one that came earlier. This plan is made before the
+run. In the run, a job starts when the jobs that had its hosts have ended. Its first host learns
+this by messages of 1000 bytes: from all hosts of a job to its first one, from there to the first
+one of the next job, and from there to the others. The job's `start` then delays its work.
+(`interleaved` is like `packed`, as jobs come one at a time.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from netsim.common.inputs import user_path, whole
 from netsim.errors import InputError, did_you_mean
 from netsim.flows import TrafficContext, Workload
-from netsim.model.traffic import PLACEMENTS, jobs_workload, place_jobs
+from netsim.model.traffic import PLACEMENTS, Arrival, jobs_workload, place_jobs, queue_jobs
 from netsim.network import Network
 from netsim.params import REQUIRED, Param
+from netsim.traffic._rows import each, read_csv
+from netsim.units import parse_time_ps, written
 
 ALL = "all"
 
@@ -34,13 +56,19 @@ PARAMS = [
         choices=PLACEMENTS,
     ),
     Param("run", "text", ALL, 'the jobs that run: "all", or the name of one'),
+    Param("arrivals", "file", None, "a list of jobs that come and go; default: the tables"),
 ]
+
+NEEDED, OPTIONAL = ("job", "work", "arrival", "estimate"), ("hosts", "placement")
 
 
 def flows(
     params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
 ) -> Workload:
-    uses, run = params["jobs"], params["run"]
+    uses, run, queue = params["jobs"], params["run"], None
+    arrivals = _arrivals(params, context.directory, network.n_hosts)
+    if arrivals is not None:
+        uses = {name: uses[one.work] for name, one in arrivals.items()}
     if ALL in uses:
         message = f'"{ALL}" is not a name of a job'
         raise InputError(message, key=f"traffic.jobs.{ALL}", hint=f'run = "{ALL}" runs all')
@@ -48,10 +76,59 @@ def flows(
         hint = did_you_mean(run, (ALL, *uses))
         raise InputError(f'unknown job "{run}"', key="traffic.run", hint=hint, code="unknown_value")
     streams = dict(zip(uses, rng.integers(1, 1 << 62, len(uses)).tolist(), strict=True))
-    wanted = {name: use.params["hosts"] for name, use in uses.items()}
     try:
-        hosts = place_jobs(wanted, params["placement"], network, rng)
+        if arrivals is None:
+            wanted = {name: use.params["hosts"] for name, use in uses.items()}
+            hosts = place_jobs(wanted, params["placement"], network, rng)
+        else:
+            queue = queue_jobs(arrivals, network, rng)
+            hosts = queue.hosts
     except InputError as error:
         raise error.under("traffic.jobs") from None
     chosen = uses if run == ALL else {run: uses[run]}
-    return jobs_workload(chosen, hosts, network, context, streams)
+    return jobs_workload(chosen, hosts, network, context, streams, queue)
+
+
+def _arrivals(
+    params: Mapping[str, Any], directory: Path, n_hosts: int
+) -> dict[str, Arrival] | None:
+    """Return the jobs of the list by name, in order of arrival; None without a list."""
+    if params["arrivals"] is None:
+        return None
+    path, tables = user_path(params["arrivals"], directory), params["jobs"]
+    table = read_csv(path)
+    for name in NEEDED:
+        if name not in table.columns:
+            hint = f"columns are {', '.join((*NEEDED, *OPTIONAL))}"
+            raise InputError(f"has no column {name}", file=str(path), hint=hint)
+    for name in table.columns:
+        if name not in (*NEEDED, *OPTIONAL):
+            hint = did_you_mean(name, (*NEEDED, *OPTIONAL))
+            raise InputError(f"unknown column {written(name)}", file=str(path), hint=hint)
+    arrival, estimate = (each(table, name, parse_time_ps) for name in ("arrival", "estimate"))
+    empty = [""] * table.n_rows
+    sizes = each(replace(table, columns={"hosts": empty, **table.columns}), "hosts", _size)
+    policies = table.columns.get("placement", empty)
+    names = [name.strip() for name in table.columns["job"]]
+
+    def jobs() -> Iterator[tuple[str, Arrival]]:
+        for row, work in enumerate(map(str.strip, table.columns["work"])):
+            if work not in tables:
+                raise table.error(row, f"work: {written(work)} is none of {', '.join(tables)}")
+            count = sizes[row] or tables[work].params["hosts"]
+            placement = policies[row].strip() or params["placement"]
+            if not names[row] or names[row] in names[:row]:
+                raise table.error(row, f"job: {written(names[row])} is empty or there already")
+            if not isinstance(count, int) or count > n_hosts:
+                raise table.error(row, f"hosts: {count} is no number up to {n_hosts}")
+            if placement not in PLACEMENTS:
+                choices = ", ".join(PLACEMENTS)
+                raise table.error(row, f"placement: {written(placement)} is none of {choices}")
+            yield names[row], Arrival(work, arrival[row], count, estimate[row], placement)
+
+    return dict(sorted(jobs(), key=lambda job: job[1].arrival_ps))
+
+
+def _size(cell: str) -> int:
+    """Return a number of hosts; 0 for an empty cell."""
+    return whole(cell.strip()) if cell.strip() else 0

@@ -14,7 +14,7 @@ from netsim.experiment.scenario import prepare
 from netsim.html_report import jobs as html_report
 from netsim.html_report.report import Report
 from netsim.model.relays import RelayRule
-from netsim.model.traffic import PLACEMENTS, place_jobs
+from netsim.model.traffic import PLACEMENTS, Arrival, place_jobs, queue_jobs
 from netsim.results import load_result
 from netsim.running.point import simulate
 from netsim.workloads.operations.table import OperationTable
@@ -180,6 +180,113 @@ class TestInterference:
         assert (flows["start_ps"][3:] == 5 * US).all()
         assert b["fct_ps"]["max"] == flows["fct_ps"][3:].max() == b["time_ps"]
         assert a["flows"] + b["flows"] == result.summary["flows"]
+
+
+LIST = """job,work,arrival,estimate,hosts
+# waits for two hosts of `one`
+two, ring, 1us, 20us, 6
+one, ring, 0us, 100us,
+three, mesh, 2us, 20us, 5
+"""
+MESH = 'kind = "permutation"\nsize = "20KB"\nhosts = 2\nstart = "3us"'
+
+
+class TestArrivals:
+    network = fat_tree(4, 2, "100Gbps")
+
+    def queue(self, placement="packed", **jobs):
+        """Return the queue of jobs, each its arrival, number of hosts and estimate."""
+        arrivals = {
+            name: Arrival("", came, n, estimate, placement)
+            for name, (came, n, estimate) in jobs.items()
+        }
+        queue = queue_jobs(arrivals, self.network, rng())
+        return {name: (hosts.tolist(), queue.waits[name]) for name, hosts in queue.hosts.items()}
+
+    def test_jobs_get_free_hosts_or_those_that_are_free_first(self):
+        found = self.queue(a=(0, 3, 50), b=(0, 5, 20), c=(1, 4, 9), d=(60, 1, 9))
+        assert found["c"] == ([3, 4, 5, 6], ["b"])  # at 20
+        assert found["d"] == ([0], ["a"])
+
+    def test_no_job_overtakes_another(self):
+        """There is room for c from the beginning; it is placed at 50, like b."""
+        found = self.queue(a=(0, 3, 50), b=(1, 6, 20), c=(2, 2, 20))
+        assert (found["b"], found["c"]) == (([0, 1, 2, 3, 4, 5], ["a"]), ([6, 7], []))
+        assert self.queue("strided", a=(0, 4, 1))["a"] == ([0, 4, 1, 5], [])
+
+    def test_relayed_networks_queue_whole_racks(self):
+        network = rail_racks(4, 2)
+        object.__setattr__(network, "relays", RelayRule(2))
+        arrivals = {name: Arrival("", 0, 4, 9, "packed") for name in "abc"}
+        queue = queue_jobs(arrivals, network, rng())
+        assert [hosts.tolist() for hosts in queue.hosts.values()] == [
+            [0, 1, 2, 3],
+            [4, 5, 6, 7],
+            [0, 1, 2, 3],
+        ]
+        assert queue.waits == {"a": [], "b": [], "c": ["a"]}
+
+    def test_jobs_start_when_the_jobs_before_have_ended_and_told(self, ran, tmp_path):
+        (tmp_path / "list.csv").write_text(LIST)
+        content = experiment(
+            'arrivals = "list.csv"\nrun = ["all", "one", "two", "three"]',
+            ring=f"{RING}hosts = 4",
+            mesh=MESH,
+        )
+        found = ran(content)
+        jobs = {one["job"]: one for one in found["run=all"].summary["placement"]}
+        assert [one["hosts"] for one in jobs.values()] == ["0..3", "0..5", "0..4"]
+        assert [one["arrival_ps"] for one in jobs.values()] == [0, 1 * US, 2 * US]
+        one, two, three = jobs.values()
+        assert (one["start_ps"], one["queued_ps"]) == (0, 0)
+        message_ps = 2 * 1_064 * 80 + 2 * US  # two links of a leaf, each with a delay of 1 us
+        for before, after in ((one, two), (two, three)):
+            told_ps = after["start_ps"] - before["end_ps"]
+            assert message_ps <= told_ps < 3 * message_ps
+            assert after["queued_ps"] == after["start_ps"] - after["arrival_ps"]
+        for name, job in jobs.items():
+            alone = found[f"run={name}"].summary["placement"][0]
+            assert (alone["queued_ps"], alone["start_ps"]) == (0, job["arrival_ps"])
+            assert alone["time_ps"] == pytest.approx(job["time_ps"], rel=0.01)
+        flows, tasks = found["run=all"].flows, found["run=all"].tasks
+        its = flows["job"] == "three"
+        assert its.sum() == 5
+        assert (flows["start_ps"][its] >= three["start_ps"] + 3 * US).all()  # `start` of its table
+        launches = flows["job"] == ""
+        assert set(flows["flow_kind"][launches]) == {"launch"}
+        assert launches.sum() == (3 + 5 + 4) + (3 + 5)  # to start; to end, before others
+        assert (tasks["end_ps"] >= 0).all()
+        steps = [job["steps"][0]["time_ps"] for job in found["run=all"].summary["jobs"]]
+        assert steps == [one["time_ps"], two["time_ps"]]
+
+    @pytest.mark.parametrize(
+        ("row", "line", "values"),
+        [
+            ("a,ring,0us", 2, "4 columns"),
+            ("a,rings,0us,1us", "list.csv:2", ("rings", "ring")),
+            ("a,ring,0,1us", "list.csv:2", "arrival"),
+            ("a,ring,0us,1us\na,ring,1us,1us", "list.csv:3", ("a", "already")),
+        ],
+    )
+    def test_errors_name_the_line(self, tmp_path, row, line, values):
+        (tmp_path / "list.csv").write_text(f"job,work,arrival,estimate\n{row}\n")
+        content = experiment('arrivals = "list.csv"', ring=f"{RING}hosts = 4")
+        (point,) = load(tmp_path, content).points()
+        with raises_input(*([values] if isinstance(values, str) else values), str(line)):
+            prepare(point)
+
+    @pytest.mark.parametrize(
+        ("cells", "values"),
+        [("9,packed", ("hosts", "8")), ("4,dense", ("dense", "packed")), (",", ("hosts", "list"))],
+    )
+    def test_errors_of_hosts_and_placement(self, tmp_path, cells, values):
+        (tmp_path / "list.csv").write_text(
+            f"job,work,arrival,estimate,hosts,placement\na,ring,0us,1us,{cells}\n"
+        )
+        content = experiment('arrivals = "list.csv"', ring=f'{RING}hosts = ["0..3"]')
+        (point,) = load(tmp_path, content).points()
+        with raises_input(*values, "list.csv:2"):
+            prepare(point)
 
 
 def test_a_job_is_the_same_alone_and_beside_others(tmp_path):

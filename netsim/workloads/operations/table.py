@@ -78,12 +78,13 @@ class JobSteps:
 
 class JobRows(NamedTuple):
     """A job in a table: its name, its number of rows, which follow the previous job's, its steps,
-    and the start of the first one. The name is "traffic", or that of its flow class or job."""
+    and the start of the first one (None: its first operation's). The name is "traffic", or that of
+    its flow class or job."""
 
     name: str
     n: int
     steps: JobSteps | None
-    start_ps: int = 0
+    start_ps: int | None = 0
 
 
 @frozen(eq=False)
@@ -110,7 +111,7 @@ class OperationTable(WorkloadPart):
     steps: JobSteps | None = None  # the steps of the operations, or None
     # title, start_ps, joined: its name and start if it is a single job; else its jobs
     title: str = ""
-    start_ps: int = 0
+    start_ps: int | None = 0
     joined: tuple[JobRows, ...] = ()
 
     def __len__(self) -> int:
@@ -133,8 +134,14 @@ class OperationTable(WorkloadPart):
         return replace(self, host=hosts[self.host].astype(np.int32))
 
     def delayed(self, start_ps: int) -> OperationTable:
-        joined = tuple(job._replace(start_ps=job.start_ps + start_ps) for job in self.joined)
-        return replace(self, start_ps=self.start_ps + start_ps, joined=joined)
+        def later(own_ps: int | None) -> int | None:
+            return None if own_ps is None else own_ps + start_ps
+
+        joined = tuple(job._replace(start_ps=later(job.start_ps)) for job in self.joined)
+        return replace(self, start_ps=later(self.start_ps), joined=joined)
+
+    def queued(self) -> OperationTable:
+        return replace(self, start_ps=None)
 
     def name(self, operation: int) -> str:
         """Return the name for messages, such as "all_reduce tp (gradients) of rank 3"."""
@@ -590,7 +597,10 @@ def job_metrics(table: Table, job: JobRows, network: Network) -> dict[str, Any]:
     ("mfu_base"); and the bandwidths of messages and collectives ("collectives").
     """
     steps = job.steps
-    found = step_times(with_networks(table, network, steps), job.start_ps)
+    start_ps = job.start_ps
+    if start_ps is None:
+        start_ps = int(table["start_ps"].min(where=table["start_ps"] >= 0, initial=INF))
+    found = step_times(with_networks(table, network, steps), start_ps)
     entries = [step_entry(one, steps) for one in found]
     metrics: dict[str, Any] = {"name": job.name, "steps": entries, "step_ps": None, "mfu": None}
     if entries:

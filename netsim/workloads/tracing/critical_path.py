@@ -162,6 +162,8 @@ def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: Step) -
     its = table.filter((pl.col("step") == step) & known & own)
     last = its.sort("end_ps", maintain_order=True)["operation"][-1]
     start_ps = before["end_ps"].max() or jobs[job].start_ps
+    if start_ps is None:
+        start_ps = its["start_ps"].min()
     return int(operations.end_task[last]), int(start_ps)  # type: ignore[arg-type]
 
 
