@@ -303,7 +303,7 @@ def steps(
         (port,) = run.links("leaf0 -> h0")
         while run.step(run.now_ps + 50_000_000):        # 50 us
             print(run.now_ps, run.counters().queue_bytes[2 * port : 2 * port + 2])
-        run.finish().summary["fct_max_ps"]
+        run.finish().summary["simulated_ps"]
 
     `run.set` changes parameters of the transport, or its state of flows. Raises InputError as
     `check`, and if there are several points.
