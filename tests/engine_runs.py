@@ -108,7 +108,7 @@ def build(
     fabric = fabric.for_network(network, packets)
     parameters = resolve(plugin, params or {})
     uses = (PluginSpec(plugin, parameters), *beside)
-    parts = ("transport_of_flow", "faults", "tasks", "program", "sampling")
+    parts = ("transport_of_flow", "faults", "tasks", "program", "sampling", "sizes")
     simulated = {name: more.pop(name) for name in parts if name in more}
     simulation = Simulation(network, flows, fabric, packets, uses, seed, **simulated)
     return (PartitionedEngine if "ranks" in more else Engine)(simulation, Options(**more))

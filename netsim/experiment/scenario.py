@@ -579,14 +579,30 @@ def _final_fabric(
     if faults is not None:
         fastest = replace(network, port_rate_bps=faults.fastest_bps(network))
     settled = point.fabric.for_network(fastest, point.packets)
+    own = queue_rates(point, network), _port_queues(point, network)
     if sizes_differ(settled, network):
-        sizes = port_sizes(settled, network, point.packets, queue_rates(point, network))
+        sizes = port_sizes(settled, network, point.packets, *own)
         kinds = zip(sizes.fabrics, sizes.rate_bps, sizes.round_trip_ps, strict=True)
         for fabric, rate_bps, round_trip_ps in kinds:
             where = f"at {format_rate(rate_bps)} and a base round trip of"
             for error in wrong_sizes(fabric, point.packets):
                 raise error.with_suffix(f"{where} {format_time(round_trip_ps, 5)}")
-    return settle_sizes(settled, network, point.packets, queue_rates(point, network))
+    return settle_sizes(settled, network, point.packets, *own)
+
+
+def _port_queues(point: Point, network: Network) -> list[tuple[Numbers, int | Bdp]]:
+    """Return the ports with queues of their own, and the sizes of these."""
+    found = []
+    for pattern, size in point.fabric.port_queue_bytes or ():
+        try:
+            ports = _ports((pattern,), network)
+        except InputError as error:
+            raise error.replace(key=f'fabric.port_queue_bytes."{pattern}"') from None
+        if ports.max() < network.n_host_ports:
+            message = "matches only ports of hosts, which have no queues"
+            raise InputError(message, key=f'fabric.port_queue_bytes."{pattern}"')
+        found.append((ports, size))
+    return found
 
 
 def _pfc(point: Point, network: Network, faults: LinkFaults | None) -> str | None:

@@ -5,7 +5,7 @@ It is also the table of the keys of [fabric]; `netsim.experiment` reads and chec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any
@@ -21,11 +21,11 @@ from netsim.model.columns import Ints
 from netsim.model.network import Network
 from netsim.model.port_pairs import HASH, PLANE_BALANCING
 from netsim.model.routing import COUNT_MASK, NO_ROUTE
-from netsim.params import REQUIRED, declared, key, resolve_params, table_of
+from netsim.params import REQUIRED, Unit, declared, key, resolve_params, table_of, wrong_type
 from netsim.plugins import registry
 from netsim.plugins.declarations import classes_of
 from netsim.plugins.registry import PluginSpec, settled
-from netsim.units import Bdp, format_bytes
+from netsim.units import Bdp, format_bytes, format_port_size, parse_port_size
 
 DROP_TAIL = "drop_tail"
 
@@ -33,6 +33,9 @@ ECMP = "ecmp"
 PFC_FRAME_BYTES = 64
 
 LARGEST = f"{PACKET_BYTES}B"
+PortQueues = tuple[tuple[str, int | Bdp], ...]
+"""Patterns of ports, and their queue sizes."""
+
 MAX_WEIGHT = 1000  # of a class
 
 
@@ -181,6 +184,25 @@ def _spec(
     return PluginSpec(plugin, {**defaults, **params})
 
 
+def _port_queues(value: object, packet_bytes: int) -> PortQueues:
+    """Return the patterns of ports and their queue sizes."""
+    if not isinstance(value, Mapping) or not value:
+        raise wrong_type(
+            value, "not a table of sizes", 'write it like { "leaf* -> spine*" = "1GB" }'
+        )
+    found = []
+    for pattern, size in value.items():
+        try:
+            found.append((pattern, parse_port_size(size, packet_bytes)))
+        except InputError as error:
+            raise error.with_suffix(f'for "{pattern}"') from None
+    return tuple(found)
+
+
+def _written_queues(queues: PortQueues) -> dict[str, str]:
+    return {pattern: format_port_size(size) for pattern, size in queues}
+
+
 @frozen
 class Fabric:
     """How all switches of the network queue, drop, trim, mark, pause and route packets.
@@ -229,6 +251,12 @@ class Fabric:
         'weights by which ports serve their classes, in groups, the first group first: "1 > 3:1" '
         "serves class 0 first, then classes 1 and 2 as 3 to 1; none: by the discipline's rule, "
         "mostly class 0 first",
+    )
+    port_queue_bytes: PortQueues | None = key(
+        Unit("sizes by port", _port_queues, _written_queues, in_packets=True),
+        None,
+        "queue_bytes of ports that match patterns as in outputs.ports, "
+        '{ "leaf* -> spine*" = "1GB" }; of several patterns the last counts',
     )
     ecn: Ecn | None = key(
         table_of(Ecn), None, "table [fabric.ecn]; false disables the transport's ECN"
@@ -351,6 +379,10 @@ class Fabric:
             message += f'routing = "{self.routing.name}"'
             hint = f"at most {CLASSES // self.n_levels}"
             yield InputError(message, key="n_traffic_classes", hint=hint)
+        if self.port_queue_bytes and "queue_bytes" not in self.queue.params:
+            message = f'has no effect with queue_discipline = "{self.queue_discipline}"'
+            hint = "which has no queue_bytes: remove it, or use drop_tail or another that has"
+            yield InputError(message, key="port_queue_bytes", hint=hint, code="no_effect")
         if self.ecn and self.ecn_from_class >= self.n_traffic_classes:
             message = f"class {self.ecn_from_class} does not exist"
             hint = f"0 to {self.n_traffic_classes - 1}"
@@ -466,26 +498,40 @@ class PortSizes:
     kind: Ints
 
 
+OwnQueues = Sequence[tuple[Ints, int | Bdp]]
+"""Ports and the size of their queues."""
+
+
 def settle_sizes(
-    fabric: Fabric, network: Network, packets: PacketFormat, rate_bps: Ints | None = None
+    fabric: Fabric,
+    network: Network,
+    packets: PacketFormat,
+    rate_bps: Ints | None = None,
+    queues: OwnQueues = (),
 ) -> tuple[Fabric, PortSizes | None]:
     """Return a settled fabric with sizes in bytes if they are the same everywhere, else all
     sizes. Raises InputError as `port_sizes`."""
     if not sizes_differ(fabric, network):
         return fabric, None
-    sizes = port_sizes(fabric, network, packets, rate_bps)
+    sizes = port_sizes(fabric, network, packets, rate_bps, queues)
     return (sizes.fabrics[0], None) if len(sizes.fabrics) == 1 else (fabric, sizes)
 
 
 def sizes_differ(fabric: Fabric, network: Network) -> bool:
     own = network.switch_queue_bytes is not None
+    own = own or fabric.port_queue_bytes is not None
     return fabric.has_bdp_sizes or own or not fabric.marks_last_hop
 
 
 def port_sizes(
-    fabric: Fabric, network: Network, packets: PacketFormat, rate_bps: Ints | None = None
+    fabric: Fabric,
+    network: Network,
+    packets: PacketFormat,
+    rate_bps: Ints | None = None,
+    queues: OwnQueues = (),
 ) -> PortSizes:
-    """Return the sizes of a settled fabric at each port, for `rate_bps` instead of its own rate.
+    """Return the sizes of a settled fabric at each port, for `rate_bps` instead of its own rate,
+    with other `queues` at some.
 
     Ports of hosts, which have no queues, are of kind 0. Raises InputError, without a file, for a
     size that is too large, and for switches with their own queue size if the discipline has no
@@ -497,7 +543,12 @@ def port_sizes(
     own = _own_queues(fabric, network)[switch]
     rate_bps = network.port_rate_bps if rate_bps is None else rate_bps
     unmarked = (network.port_peer[n:] < n) & (not fabric.marks_last_hop)
-    columns = [rate_bps[n:], round_trips[network.switch_network[switch]], own, unmarked]
+    round_trip_ps = round_trips[network.switch_network[switch]]
+    for ports, size in queues:
+        for at in (ports[ports >= n] - n).tolist():
+            bdp = isinstance(size, Bdp)
+            own[at] = size.at(int(rate_bps[n + at]), int(round_trip_ps[at])) if bdp else size
+    columns = [rate_bps[n:], round_trip_ps, own, unmarked]
     kinds, kind = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     rates, trips, owns, plain = kinds.T.tolist()
     return PortSizes(

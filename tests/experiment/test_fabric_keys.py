@@ -9,7 +9,7 @@ from experiment_text import load, text
 from netsim.engine.kernels.fields import FabricRecord
 from netsim.engine.kernels.layout import fields_of
 from netsim.experiment.resolve_fabric import describe_fabric, resolve_fabric, used_keys
-from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, Nic, PacketFormat
 from netsim.params import keys_of
 from netsim.plugins import registry
 
@@ -21,8 +21,8 @@ def test_kernel_fabric_fields_are_known_keys():
         *(one.name for one in fields(Fabric)),
         *keys_of(Ecn),
         *keys_of(CircuitRules),
+        *(one.name for one in (*fields(PacketFormat), *fields(Nic))),
         "seed",
-        "control_bytes",
     }
     known |= {param.name for plugin in DISCIPLINES.values() for param in plugin.params}
     assert set(fields_of(FabricRecord)) <= known
@@ -33,6 +33,8 @@ def test_kernel_fabric_fields_are_known_keys():
 def test_described_fabric_resolves_to_the_same_fabric(model, shared):
     table = {"queue_discipline": model, "ecn": {"kmin_bytes": "10pkt", "pmax": 0.5}}
     table |= {"circuits": {"guard": "1us", "at_circuit_end": "drop", "indirect": "vlb"}}
+    if any(param.name == "queue_bytes" for param in DISCIPLINES[model].params):
+        table |= {"port_queue_bytes": {"a -> *": "1GB", "b:*": "2bdp+1pkt"}}
     table |= {"shared_buffer_bytes": shared} if model == "lossless" else {}
     fabric = resolve_fabric(table, PacketFormat())
     described = describe_fabric(fabric)
