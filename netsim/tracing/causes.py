@@ -174,6 +174,14 @@ class PortLog:
         return held
 
 
+def link_text(network: Network, port: int) -> str:
+    """Return the name of a port's link; "" without a port."""
+    if port < 0:
+        return ""
+    ends = int(network.port_node[port]), far_node(network, port)
+    return " -> ".join(map(network.node_name, ends))
+
+
 class Part(NamedTuple):
     """A part of a time: its cause, and the ps of it that each other flow took."""
 
@@ -242,15 +250,8 @@ class Causes:
     ) -> None:
         """Add a part, unless it took no time."""
         if time_ps > 0:
-            place, queue = self._link(port), self._link(root)
+            place, queue = link_text(self.network, port), link_text(self.network, root)
             self.parts.append(Part(cause, manner, place, time_ps, flows or {}, queue))
-
-    def _link(self, port: int) -> str:
-        """Return the name of a port's link; "" without a port."""
-        if port < 0:
-            return ""
-        ends = int(self.network.port_node[port]), far_node(self.network, port)
-        return " -> ".join(map(self.network.node_name, ends))
 
     def _explain(self, row: dict[str, Any], *, is_last: bool) -> None:
         """Add the parts of one segment; `is_last` if it belongs to the last packet's path."""

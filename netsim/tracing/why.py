@@ -21,7 +21,7 @@ from netsim.reports.flow_trace import BUDGET
 from netsim.results import Result
 from netsim.results.files import LINKS
 from netsim.running.point import Progress
-from netsim.tracing.causes import CAUSES, Causes, Part, Paths, PortLog, Queues
+from netsim.tracing.causes import CAUSES, Causes, Part, Paths, PortLog, Queues, link_text
 from netsim.tracing.record import Replay, recorded_flow
 from netsim.units import format_bytes, format_time
 
@@ -252,19 +252,20 @@ def explain_windows(
             joined(these, ROW),
             result.flows,
             tuple(sorted(warnings)),
-            notes=tuple(_storms(result, these)),
+            notes=tuple(_storms(replay, these)),
         )
         for flow, these in parts.items()
     }
 
 
-def _storms(result: Result, parts: Iterable[Part]) -> Iterator[str]:
-    """Yield sentences on storms of PFC at the ports where time passed."""
-    if result.storms is None:
+def _storms(replay: Replay, parts: Iterable[Part]) -> Iterator[str]:
+    """Yield sentences on storms of PFC at the links where time passed."""
+    storms = replay.result.storms
+    if storms is None:
         return
     places = {name for part in parts for name in (part.place, part.root)}
-    for row in result.storms.rows(named=True):
-        if row["port"] in places:
+    for row in storms.rows(named=True):
+        if link_text(replay.scenario.network, row["link"]) in places:
             yield (
                 f"The watchdog of {row['port']} noticed {row['storms']} storms of PFC in class "
                 f"{row['traffic_class']}, the first at {format_time(row['first_ps'], 4)}; "

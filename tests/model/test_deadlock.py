@@ -15,6 +15,7 @@ from raises_input import raises_input
 from small_networks import networks
 from topology_of import topology_of
 
+import netsim
 from netsim.engine.routing_choices import choices_of
 from netsim.errors import InputError
 from netsim.experiment.scenario import prepare
@@ -162,6 +163,14 @@ def test_cyclic_topologies_are_rejected_unless_deadlock_is_allowed() -> None:
         cycle = check_cycle(network)
         assert len(cycle) == (length or len(cycle)) > 0, given_tree
         assert network.port_name(cycle[-1]) in pfc_text(network, waiting_cycle(network))
+
+
+def test_error_names_what_stops_neighbors() -> None:
+    ring = {"topology": {"kind": "torus", "shape": "5"}, "transport": "roce"}
+    ring["traffic"] = {"kind": "permutation", "size": "8kB"}
+    for discipline, name in (("lossless", "PFC"), ("credits", "credits")):
+        with raises_input(f"{name} can deadlock", f"without {name}"):
+            netsim.check({**ring, "fabric": {"queue_discipline": discipline}})
 
 
 BY_LEVELS = (

@@ -1,9 +1,11 @@
 """The watchdog of PFC: what it reports of storms."""
 
 import numpy as np
+import polars as pl
 import pytest
 from engine_runs import PACKET, US, build, fabric_with, fat_tree, flow_table, run
 
+import netsim
 from netsim.engine.engine import Engine
 from netsim.model.faults import LinkFault, combine
 from netsim.reports.faults import storm_note, storm_table
@@ -54,3 +56,32 @@ def test_storms_are_reported(watchdog: str) -> None:
     if watchdog == "drop":
         assert drops == table["dropped"].sum() > 0
     assert set(table["port"][:1]) <= set(storm_note(engine).replace(",", "").split())
+
+
+def test_why_tells_of_the_storm_that_a_flow_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow host pauses the spine; a flow beside it waits, and the watchdog there notices."""
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    experiment = {
+        "topology": {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2, "spines": 1}
+        | {"host_rate": "100Gbps"},
+        "transport": "roce",
+        "traffic": {"kind": "permutation", "size": "400kB"},
+        "fabric": {
+            "queue_discipline": "pfc",
+            "xoff_bytes": "4pkt",
+            "xon_bytes": "2pkt",
+            "watchdog": "alert",
+            "watchdog_poll": "5us",
+            "watchdog_detect": "10us",
+            "watchdog_restore": "50us",
+        },
+        "faults": {"slow": {"links": "* -> h3", "rate": "200Mbps"}},
+    }
+    results = netsim.run(experiment, threads=1, progress=False)
+    ports = results.storms["port"].to_list()
+    assert results.summary["storms"]["ports"] == ports
+    assert "spine0:1" in ports
+    (victim,) = results.flows.filter((pl.col("dst") == 2) & (pl.col("src") < 2))["flow"]
+    text = results.why(flow=victim).text()
+    assert "watchdog of spine0:1 noticed" in text
