@@ -71,9 +71,9 @@ STATISTICS = {
 
 TRANSPORTS = {
     "bbr": "BBR", "cubic": "CUBIC", "datagram": "datagrams", "dcqcn": "DCQCN", "dctcp": "DCTCP",
-    "expresspass": "ExpressPass", "homa": "Homa", "hpcc": "HPCC", "ndp": "NDP", "nscc": "NSCC",
-    "pfabric": "pFabric", "rccc": "RCCC", "roce": "RoCE", "smartt": "SMaRTT", "swift": "Swift",
-    "wan_fec": "FEC",
+    "expresspass": "ExpressPass", "homa": "Homa", "hpcc": "HPCC", "mrc": "MRC", "ndp": "NDP",
+    "nscc": "NSCC", "pfabric": "pFabric", "rccc": "RCCC", "roce": "RoCE", "smartt": "SMaRTT",
+    "swift": "Swift", "wan_fec": "FEC",
 }  # fmt: skip
 
 PRESET = re.compile(r"^([a-z_]+)(:[\w-]+)?(?=$|,| \()")

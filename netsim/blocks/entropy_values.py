@@ -27,7 +27,8 @@ It also sets ``tx.period_ps``, the unit of times of transmissions, and calls ``s
 Good, assumed bad, and `min_active` are of MRC's public interface, repository
 opencomputeproject/OCP-Multipath-Reliable-Connection, mrc_ctl.h (`mrc_ctl_ev_state`,
 `ev_min_active`); skipped ones and spares are of arXiv 2605.04333. How long an EV is out is not
-published. EVs that a controller denies are not modeled, and probes are never marked.
+published. A controller may deny the EVs of a plane from the start (`denied_plane`). That it denies
+single ones, or during a run, is not modeled. Probes are never marked.
 """
 
 from netsim.params import Param
@@ -57,6 +58,9 @@ PARAMS = [
     Param("probes_needed", "count", 1,
           "answered probes that make an EV good again; no published value",
           minimum=1, maximum=3),
+    Param("denied_plane", "count", None,
+          "plane of which a controller denies all EVs, if there are others; default: none",
+          maximum=15, source="mrc_ctl.h: MRC_CTL_EV_DENIED"),
 ]  # fmt: skip
 
 SPARE, GOOD, SKIP, BAD = 0, 1, 2, 3
@@ -93,7 +97,7 @@ TX_STATE = (
 
 
 def start(env, tx):
-    """Make the first EVs of each plane active and the others spares."""
+    """Make the first EVs of each plane active, unless it is denied, and the others spares."""
     tx.n_planes = env.par.pair_by_entropy
     if tx.n_planes < 1 or tx.n_planes > MAX_PLANES:
         tx.n_planes = 1
@@ -101,12 +105,16 @@ def start(env, tx):
     tx.n_rows = n + (env.par.spare_values + tx.n_planes - 1) // tx.n_planes
     tx.ev_salt = rand32(env.par.seed, PURPOSE, tx.flow, 0)
     tx.first_row = tx.ev_salt % n_rows_in_all(tx)
-    tx.n_active = n * tx.n_planes
-    tx.least_active = max(int(env.par.min_active * tx.n_active), 1)
+    tx.n_active = 0
     for plane in range(tx.n_planes):
-        tx.active_in[plane] = n
-    for ev in range(tx.n_active):
-        put(tx, ev, GOOD)
+        tx.active_in[plane] = 0 if plane == env.par.denied_plane else n
+        tx.n_active += tx.active_in[plane]
+    for ev in range(n * tx.n_planes):
+        if tx.active_in[ev % tx.n_planes] > 0:
+            put(tx, ev, GOOD)
+    tx.least_active = max(int(env.par.min_active * tx.n_active), 1)
+    if env.par.denied_plane >= 0:
+        tx.entropy = next_port(env, tx)
 
 
 def n_rows_in_all(tx):

@@ -1,7 +1,8 @@
-"""MRC: how many paths are out under random loss, a port that is down, and a victim of an incast."""
+"""MRC: paths out under random loss, cables that are down, and a victim of an incast."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from netsim.engine.engine import Engine
 from netsim.experiment import Experiment
 from netsim.model.builder import build_topology
+from netsim.model.columns import Floats, Ints
 from netsim.model.faults import CarrierDelays, LinkFault, combine
 from netsim.model.network import Network
 from netsim.running.point import simulate
-from netsim.validation.bed import GBPS, MS, US, Bed, fct_ps, run_until
+from netsim.validation.bed import GBPS, MS, US, Bed, Flow, fct_ps, run_until
 from netsim.validation.laws import PACKET, PAYLOAD, Measured
 
 RATE_BPS = 400 * GBPS
@@ -51,29 +53,47 @@ def paths_out(loss: float, end: str) -> Measured:
     yield {"ours": float(np.mean(out)), "theirs": loss * RATE_BPS / 8 / PACKET * 1e-3}
 
 
-def delivered(engine: Engine, since_ps: int, until_ps: int) -> int:
-    """Return the packets of the first flow that arrive between two times."""
+def delivered(engine: Engine, since_ps: int, until_ps: int) -> Ints:
+    """Return the packets of each flow that arrive between two times."""
     counts = []
     for t in (since_ps, until_ps):
         run_until(engine, t)
-        counts.append(int(engine.flow_states().received_bytes[0]) // PAYLOAD)
+        counts.append(np.array(engine.flow_states().received_bytes) // PAYLOAD)
     return counts[1] - counts[0]
 
 
-def port_down(carrier: bool) -> Measured:
-    """Measure the rate of a flow with one of the receiver's eight ports down, of the rate without
-    failures; `carrier`: the sender knows."""
-    network = tree(2, 8, 8)
-    port = int(network.node_first_port[3])
+def arrived(network: Network, flows: Sequence[Flow], port: int, carrier: bool) -> Floats:
+    """Return the rate of flows with a cable down, and without failures, in hosts' line rates;
+    `carrier`: its hosts and their peers know that it is down."""
     cable = np.array([port, int(network.port_peer[port])])
     broken = combine([LinkFault(cable, outages_ps=((50 * US, 10 * MS),))], network.n_ports)
     if carrier:
         broken = replace(broken, carrier=CarrierDelays(20 * US, 20 * US))
-    rates = []
-    for faults in (broken, None):
-        engine = Bed("mrc", network).engine([(0, 3, LONG, 0)], faults=faults)
-        rates.append(delivered(engine, 500 * US, 2 * MS))
-    yield {"ours": rates[0] / rates[1], "theirs": 7 / 8}
+    packets = [
+        delivered(Bed("mrc", network).engine(flows, faults=faults), 500 * US, 2 * MS).sum()
+        for faults in (broken, None)
+    ]
+    return np.array(packets) * PACKET * 8 / (1.5e-3 * RATE_BPS)
+
+
+def port_down(carrier: bool) -> Measured:
+    """Measure the rate of a flow with one of the receiver's eight ports down, of the rate without
+    failures."""
+    network = tree(2, 8, 8)
+    port = int(network.node_first_port[3])
+    with_fault, without = arrived(network, [(0, 3, LONG, 0)], port, carrier)
+    yield {"ours": float(with_fault / without), "theirs": 7 / 8}
+
+
+def uplink_down(uplinks: int) -> Measured:
+    """Measure the rate of flows from all hosts of a leaf to those of the other one with one of its
+    uplinks down. Routing is static, so every flow learns from losses which paths are out."""
+    network = tree(uplinks, 1, uplinks)
+    leaf = int(network.port_node[network.port_peer[network.node_first_port[0]]])
+    flows = [(i, uplinks + i, LONG, 0) for i in range(uplinks)]
+    port = int(network.node_first_port[leaf]) + uplinks
+    with_fault, _ = arrived(network, flows, port, carrier=False)
+    yield {"ours": float(with_fault / uplinks), "theirs": 1 - 1 / uplinks}
 
 
 def victim(transport: str, planes: int, seeds: int) -> Measured:
@@ -86,7 +106,7 @@ def victim(transport: str, planes: int, seeds: int) -> Measured:
     for seed in range(1, seeds + 1):
         bed = Bed(transport, network, seed=seed)
         beside, alone = (
-            delivered(bed.engine(flows), 1 * MS, 3 * MS) for flows in ([own, *others], [own])
+            delivered(bed.engine(flows), 1 * MS, 3 * MS)[0] for flows in ([own, *others], [own])
         )
         shares.append(beside / alone)
     yield {"ours": float(np.mean(shares))}

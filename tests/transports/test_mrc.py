@@ -59,7 +59,8 @@ def flow(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     for name in evs.TX_STATE:
         length = 0 if isinstance(name, str) else name[1]
         setattr(seen.tx, str(name if isinstance(name, str) else name[0]), [0] * length or 0)
-    par = SimpleNamespace(**resolve(registry.find("transport", "mrc"), {}), seed=1)
+    given = resolve(registry.find("transport", "mrc"), {})
+    par = SimpleNamespace(**{name: -1 if v is None else v for name, v in given.items()}, seed=1)
     par.pair_by_entropy = 8
     seen.tx.period_ps = US
     seen.env = SimpleNamespace(par=par)
@@ -230,6 +231,22 @@ def test_flow_leaves_a_plane_that_loses_everything() -> None:
     assert (tx["active_in"][0][1:4] == 32).all()
     ideal_us = acked_ps(whole)[0] / US
     assert ideal_us < acked_ps(engine)[0] / US < 30 + (ideal_us - 30) * 4 / 3 + 60
+
+
+def test_denied_plane_carries_nothing() -> None:
+    """The other three carry the flow in four thirds of the time."""
+    network, fabric = planes(4)
+    flows = flow_table([(0, 3, 4 * 489 * PAYLOAD, 0)])
+    whole, engine = (
+        run(build(network, flows, "mrc", fabric, params=params))
+        for params in ({}, {"denied_plane": 2})
+    )
+    packets = engine.link_counters().sent_packets.reshape(-1, fabric.n_link_classes)
+    ports = int(network.node_first_port[0]) + np.arange(4)
+    assert packets[ports, 1].tolist() == [652, 652, 0, 652]
+    base_us = int(engine.state.hosts.tx["base_rtt_ps"][0]) / US
+    times_us = acked_ps(whole)[0] / US, acked_ps(engine)[0] / US
+    assert times_us[1] - base_us == pytest.approx((times_us[0] - base_us) * 4 / 3, rel=0.02)
 
 
 def test_lost_end_of_a_message_is_requested_without_a_timeout() -> None:
