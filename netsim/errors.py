@@ -7,8 +7,8 @@ status 1). Any other exception is a netsim bug and shows its traceback.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -123,6 +123,15 @@ def raise_all(errors: Sequence[InputError]) -> None:
         raise errors[0]
     if errors:
         raise CombinedInputError(errors)
+
+
+@contextmanager
+def errors_at(*, file: object = None, key: str | None = None) -> Iterator[None]:
+    """Let errors of the block name this file (a name or a path) and key unless they name others."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at(file=None if file is None else str(file), key=key) from None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, did_you_mean, errors_at
 from netsim.experiment.schema import Reference, is_time, resolve_reference
 from netsim.frozen import frozen
 from netsim.plots import style, sweeps
@@ -405,10 +405,8 @@ def _reference(results: Sequence[Result], axis: str, name: str) -> Reference | N
         table = result.experiment["resolved"].get("reference")
         if not table:
             continue
-        try:
+        with errors_at(file=result.path):
             reference = resolve_reference(table)
-        except InputError as error:
-            raise error.at(file=str(result.path)) from None
         column = reference.column.removesuffix("_ps")
         if reference.axis == axis and name.removesuffix("_ps") == column:
             return reference

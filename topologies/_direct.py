@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import InputError
+from netsim.errors import errors_at
 from netsim.network import Network, NetworkBuilder
 from netsim.params import Param
 from netsim.units import parse_shape
@@ -87,10 +87,8 @@ def build_direct(
 
 def numbers(text: str, key: str, least: int) -> tuple[int, ...]:
     """Return the lengths in a shape such as "4x4x8". Raises InputError if it is not a shape."""
-    try:
+    with errors_at(key=f"topology.{key}"):
         return parse_shape(text, least)
-    except InputError as error:
-        raise error.at(key=f"topology.{key}") from None
 
 
 def places(shape: Sequence[int]) -> Ints:

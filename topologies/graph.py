@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import InputError
+from netsim.errors import errors_at
 from netsim.network import GraphDefaults, Network, from_networkx, read_graph
 from netsim.params import REQUIRED, Param
 
@@ -46,9 +46,7 @@ def build(params: Mapping[str, Any]) -> Network:
     path = Path(params["file"])
     graph = read_graph(path, params["format"])
     defaults = GraphDefaults(params["rate"], params["latency"], params["switch_latency"])
-    try:
+    with errors_at(file=path):
         return from_networkx(
             graph, defaults, hosts=params["hosts"], weight=params["weight"], name=path.stem
         )
-    except InputError as error:
-        raise error.at(file=str(path)) from None

@@ -81,7 +81,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common.inputs import at_line, read_lines, whole
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.model.demand import (
     ALGORITHMS,
     BVN,
@@ -469,10 +469,8 @@ def by_demand(params: Params, table: Table, packet_bytes: int) -> list[Schedule]
     if params["control_delay"] or not parts:
         slots_ps = [max(params["control_delay"] or 0, night_ps + 1), *slots_ps]
         matchings = [[-1] * params["racks"], *matchings]
-    try:
+    with errors_at(key="topology.schedule"):
         return [Schedule(slots_ps, matchings, **times) for _ in range(switches)]
-    except InputError as error:
-        raise error.at(key="topology.schedule") from None
 
 
 def by_phases(params: Params, tables: Sequence[Table]) -> tuple[list[Schedule], list[int]]:
@@ -602,14 +600,12 @@ def _schedules(params: Params, matchings: Ints) -> list[Schedule]:
         for place, number in enumerate(range(fewer, switches)):
             at = length - 1 - place * length // idle
             shares[number] = np.insert(shares[number], at, NONE, axis=0)
-    try:
+    with errors_at(key="topology.slot"):
         offsets = [number * slot_ps // switches * params["stagger"] for number in range(switches)]
         return [
             Schedule(slot_ps, share, offset_ps=offset_ps, **_times(params))
             for share, offset_ps in zip(shares, offsets, strict=True)
         ]
-    except InputError as error:
-        raise error.at(key="topology.slot") from None
 
 
 def _moments(params: Params, schedules: Sequence[Schedule]) -> Iterator[Moment]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from netsim.cli.names import complete
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.limits import THREADS
 from netsim.units import written
 
@@ -172,10 +172,8 @@ def option_seconds(given: str | None, option: str) -> float | None:
         return None
     from netsim.units import parse_time_ps
 
-    try:
+    with errors_at(file=option):
         time_ps = parse_time_ps(given)
-    except InputError as error:
-        raise error.at(file=option) from None
     if time_ps <= 0:
         raise InputError(f"{given} must be positive", file=option, hint='such as "60s"')
     return time_ps / 1e12

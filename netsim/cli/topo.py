@@ -18,7 +18,7 @@ from netsim.cli.options import (
     print_json,
 )
 from netsim.common.terminal import plain_table
-from netsim.errors import InputError
+from netsim.errors import errors_at
 from netsim.units import format_number, format_rate, format_time
 
 if TYPE_CHECKING:
@@ -178,10 +178,8 @@ def _failures(point: Point, network: Network, failing: Sequence[str]) -> Iterato
 
     port_pairs = prepare(point).port_pairs
     for name in failing:
-        try:
+        with errors_at(file=point.file, key=FAIL):
             ports = ports_named(name, network)
-        except InputError as error:
-            raise error.at(file=point.file, key=FAIL) from None
         yield failure(network, name, ports, port_pairs)
 
 

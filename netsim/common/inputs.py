@@ -13,12 +13,11 @@ import stat
 import tomllib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from netsim.common.memory import require_room
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, did_you_mean, errors_at
 from netsim.units import shortened, written
 
 NAME_BYTES = 255  # longest file or directory name on common file systems
@@ -104,10 +103,8 @@ def file_size(path: Path) -> int:
 def require_file(path: Path) -> None:
     """Raise InputError unless `path` is a file that can be read, and read into memory."""
     size = file_size(path)
-    try:
+    with errors_at(file=path):
         require_room(IN_MEMORY * size, what=f"{size:,} bytes of text")
-    except InputError as error:
-        raise error.at(file=str(path)) from None
 
 
 def read_bytes(path: Path) -> bytes:
@@ -189,12 +186,10 @@ def read_json(path: Path, **how: Any) -> Any:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the tree of a TOML file of plain values (`require_plain`). Raises InputError naming
     the file."""
-    try:
+    with errors_at(file=path):
         tree = parsed_toml(read_text(path))
         require_plain(tree)
         return tree
-    except InputError as error:
-        raise error.at(file=str(path)) from None
 
 
 def parsed_toml(text: str) -> dict[str, Any]:
@@ -259,15 +254,6 @@ def whole(word: str) -> int:
 def at_line(path: Path, line: int, message: str, hint: str | None = None) -> InputError:
     """Return an error that names a file and a line."""
     return InputError(message, file=f"{path}:{line}", hint=hint)
-
-
-@contextmanager
-def reading(path: Path, line: int) -> Iterator[None]:
-    """Let errors of the block name a file and a line."""
-    try:
-        yield
-    except InputError as error:
-        raise error.at(file=f"{path}:{line}") from None
 
 
 def bounded(what: str, word: str, least: int = 0, below: int = 1 << 31) -> int:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from netsim.common.discovery import built_in
 from netsim.common.inputs import is_file, path_problem, read_toml, require_file
-from netsim.errors import CombinedInputError, InputError, did_you_mean
+from netsim.errors import CombinedInputError, InputError, did_you_mean, errors_at
 from netsim.experiment.document import Tree, apply_overrides, as_tree, without_faults
 from netsim.experiment.resolve import Resolver, check_top_level
 from netsim.experiment.schema import FileSection, Point
@@ -78,10 +78,8 @@ class Experiment:
 
         File names are relative to the working directory. Raises InputError as `load`.
         """
-        try:
+        with errors_at(file=IN_MEMORY):
             tree = as_tree(content)
-        except InputError as error:
-            raise error.at(file=IN_MEMORY) from None
         overridden = apply_overrides(tree, overrides)
         return cls.from_tree(tree, IN_MEMORY, Path.cwd(), overridden)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from netsim.common.inputs import ROOM_IN_NAME, is_file, path_problem, user_path
 from netsim.engine.compiling import lint
-from netsim.errors import CombinedInputError, InputError, did_you_mean, raise_all
+from netsim.errors import CombinedInputError, InputError, did_you_mean, errors_at, raise_all
 from netsim.experiment import resolve_fabric as fabrics
 from netsim.experiment.document import (
     CLASS_SECTIONS,
@@ -506,10 +506,8 @@ class PluginResolver:
         exists.
         """
         base = Path.cwd() if self._errors.is_overridden(key) else self._directory
-        try:
+        with errors_at(key=key):
             path = user_path(name, base)
-        except InputError as error:
-            raise error.at(key=key) from None
         if unit == "file" or (base != self._directory and is_file(path)):
             return str(path)
         return name

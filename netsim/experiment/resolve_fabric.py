@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from netsim.errors import InputError, did_you_mean, raise_all
+from netsim.errors import InputError, did_you_mean, errors_at, raise_all
 from netsim.experiment.document import FABRIC_PLUGINS
 from netsim.experiment.schema import Point
 from netsim.frozen import frozen
@@ -106,10 +106,8 @@ def fabric_table(table: Mapping[str, Any]) -> FabricTable:
     plugins = {}
     for key, kind in FABRIC_PLUGINS.items():
         name, _ = registry.split_preset(plugin_of(table, key))
-        try:
+        with errors_at(key=f"fabric.{key}"):
             plugins[key] = registry.find(kind, name)
-        except InputError as error:
-            raise error.at(key=f"fabric.{key}") from None
     return FabricTable(table, plugins)
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from netsim.engine.routing_choices import choices_of, require_dimensions
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, did_you_mean, errors_at
 from netsim.experiment.document import FAULTS
 from netsim.experiment.place_faults import link_faults, ports_named, queue_rates
 from netsim.experiment.resolve_fabric import fabric_defaults, size_values, wrong_sizes
@@ -171,10 +171,8 @@ def _ports(chosen: Chosen, network: Network) -> Numbers:
 def _ports_named(text: str, names: list[str], network: Network) -> Numbers:
     """Return the ports of "A -> B", "A - B" (both ways), "all", "A:3", "A:*", or "A" (all)."""
     if LINK_PATTERN.fullmatch(text):
-        try:
+        with errors_at(key="outputs.ports"):
             return ports_named(text, network)
-        except InputError as error:
-            raise error.at(key="outputs.ports") from None
     name, _, local = text.strip().partition(":")
     node = network.port_node
     chosen = np.array([fnmatchcase(one, name) for one in names], bool)[node]
@@ -209,10 +207,8 @@ def _no_match(key: str, text: str, names: list[str], network: Network) -> InputE
 def _flows(chosen: Chosen, n_flows: int) -> Numbers:
     if isinstance(chosen, int):
         return _spread(chosen, np.arange(n_flows))
-    try:
+    with errors_at(key="outputs.flows"):
         return np.unique(numbers_of(chosen, n_flows, "flows"))
-    except InputError as error:
-        raise error.at(key="outputs.flows") from None
 
 
 def _field(name: str, transports: Iterable[ModuleType]) -> str:
@@ -725,10 +721,8 @@ def patterns_of(
         if name not in PATTERNS:
             hint = did_you_mean(name, PATTERNS)
             raise InputError(f"unknown pattern {written(name)}", key="--traffic", hint=hint)
-        try:
+        with errors_at(file=point.file):
             to = destinations({**given, "pattern": name}, network, traffic_rng(point.seed))
-        except InputError as error:
-            raise error.at(file=point.file) from None
         yield name, (to, None)
         if legs is not None:
             yield f"{name} ({routing.name})", (to, legs)

@@ -16,7 +16,7 @@ import numpy as np
 
 from netsim.common.inputs import at_line, read_json, read_lines, read_text, whole
 from netsim.common.memory import require_room
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.frozen import frozen
 from netsim.model.builder import MAX_WEIGHT, NetworkBuilder
 from netsim.model.network import Network
@@ -200,10 +200,8 @@ def read_graph(path: Path, form: str) -> networkx.Graph[Any]:
         form = ENDINGS.get(path.suffix.lower(), "edges")
         if form == "edges" and _begins_as_ns3(path):
             form = "ns3"
-    try:
+    with errors_at(file=path):
         return FORMS[form](path)
-    except InputError as error:
-        raise error.at(file=str(path)) from None
 
 
 def _read_graphml(path: Path) -> networkx.Graph[Any]:

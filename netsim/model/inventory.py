@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common.inputs import read_toml
-from netsim.errors import InputError, raise_all
+from netsim.errors import errors_at, raise_all
 from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.model.deadlock import ANY_CANDIDATE, Choices, pfc_text, waiting_cycle
@@ -487,10 +487,8 @@ def bill(counted: Inventory, prices: Mapping[str, Price]) -> tuple[BillRow, ...]
 def _read(path: Path) -> dict[str, Price]:
     tree = read_toml(path)
     lengths = tree.pop(CABLE, {})
-    try:
+    with errors_at(file=path):
         require_table(lengths, CABLE)
         tables = tree | {f"{CABLE}.{length}": table for length, table in lengths.items()}
         raise_all(unknown_keys(tables, PARTS, "unknown part of a network"))
         return read_tables(Price, tables)
-    except InputError as error:
-        raise error.at(file=str(path)) from None

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, did_you_mean, errors_at
 from netsim.frozen import frozen
 from netsim.model.columns import Floats, Ints
 from netsim.model.flows import FlowTable
@@ -248,10 +248,8 @@ def destinations(
     draws. Raises InputError for a pattern that the hosts do not fit, or in which none sends."""
     n, shape = network.n_hosts, network.shape
     if given["shape"] is not None:
-        try:
+        with errors_at(key="traffic.shape"):
             shape = parse_shape(given["shape"])
-        except InputError as error:
-            raise error.at(key="traffic.shape") from None
         if n % prod(shape):
             message = f"{_written(shape)} does not divide {n} hosts"
             raise InputError(message, key="traffic.shape")

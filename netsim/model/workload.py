@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, did_you_mean, errors_at
 from netsim.frozen import frozen
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import (
@@ -323,10 +323,8 @@ def program_spec(
 
 def _log_rows(module: ModuleType, given: ArrayLike, n_hosts: int, file: str) -> Ints:
     """Return int64[n_hosts], the number of log rows that each host may write."""
-    try:
+    with errors_at(file=file):
         rows: Ints = column_of(given, n_hosts, np.int64, "log_rows")
-    except InputError as error:
-        raise error.at(file=file) from None
     for host in first_of((rows < 0) | (rows > COUNT)):
         hint = "0 to 2^31 - 1 for each host"
         message = f"log_rows of host {host} is out of range ({rows[host]})"

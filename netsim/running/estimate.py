@@ -28,7 +28,7 @@ from netsim.common.memory import available_bytes, available_cores
 from netsim.common.steps import step
 from netsim.engine.compiling.declarations import counted
 from netsim.engine.simulation import FeatureSet
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.experiment import Point
 from netsim.experiment.scenario import (
     Built,
@@ -337,10 +337,8 @@ def code_needed(
     for point, of_point in zip(points, feature_sets, strict=True):
         if not is_closed_form(point):
             uses = point.transport_of_class
-            try:
+            with errors_at(file=point.file):
                 code = code_of(uses, point.fabric, of_point, checked=checked, tracing=tracing)
-            except InputError as error:
-                raise error.at(file=point.file) from None
             if code.key not in found:
                 found[code.key] = code.is_kept()
     return Code(len(found), sum(not cached for cached in found.values()))
@@ -609,12 +607,10 @@ def _series_bytes(scenario: Scenario, point: Point, found: Estimate) -> int:
     if scenario.sampling is None:
         return 0
     n_traffic_classes = scenario.fabric.n_link_classes
-    try:
+    with errors_at(file=point.file):
         return memory_bytes(
             scenario.sampling, scenario.network, n_traffic_classes, found.simulated_ps
         )
-    except InputError as error:
-        raise error.at(file=point.file) from None
 
 
 def _readings_bytes(scenario: Scenario, point: Point) -> int:

@@ -29,7 +29,7 @@ import numpy as np
 
 from netsim.common.inputs import at_line, read_lines, user_path, whole
 from netsim.common.memory import require_room
-from netsim.errors import InputError
+from netsim.errors import errors_at
 from netsim.flows import FlowTable, TrafficContext
 from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
@@ -219,10 +219,8 @@ def _dependencies(matrix: _Matrix) -> list[list[int]]:
     """Return, for each flow, the flows that it waits for."""
     after: list[list[int]] = [[] for _ in matrix.src]
     n = sum(len(one.fired_by) * len(one.starting) for one in matrix.triggers.values())
-    try:
+    with errors_at(file=matrix.path):
         require_room(DEPENDENCY_BYTES * n, what=f"{n:,} dependencies of flows")
-    except InputError as error:
-        raise error.at(file=str(matrix.path)) from None
     for number, trigger in matrix.triggers.items():
         line = trigger.line or trigger.first_use
         if not trigger.kind:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.common.writing import write_text
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, did_you_mean, errors_at
 from netsim.experiment import Point
 from netsim.experiment.scenario import Scenario, prepare
 from netsim.frozen import frozen
@@ -186,7 +186,7 @@ class PeerInput:
 
 def peer_input(peer: Peer, point: Point) -> PeerInput:
     """Return a point as input of `peer`. Raises InputError, with the key, if it cannot be."""
-    try:
+    with errors_at(file=point.file):
         for problem in _refusals(peer, point):
             raise problem
         params = point.topology.params
@@ -195,8 +195,6 @@ def peer_input(peer: Peer, point: Point) -> PeerInput:
         topo = format_topo(tree)
         scenario = prepare(point)
         matrix, pairs = _matrix(scenario)
-    except InputError as error:
-        raise error.at(file=point.file) from None
     options = [
         *("-nodes", tree.n_hosts, "-linkspeed", tree.rates_bps[0] // 10**6),
         *("-seed", point.seed % SEEDS, *peer.options(point, scenario)),

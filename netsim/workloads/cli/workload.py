@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.options import FILE, json_option, set_option, show_found, show_lines
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.units import written
 
 if TYPE_CHECKING:
@@ -202,10 +202,8 @@ def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> JobPlan:
     tree = read_toml(path) if path else {}
     if path and not is_plan(tree):
         raise InputError("missing [site] or [plan]", file=name, code="missing")
-    try:
+    with errors_at(file=name):
         return make_plan(changed(tree, overrides), name, path.parent if path else directory)
-    except InputError as error:
-        raise error.at(file=name) from None
 
 
 def find(
@@ -223,7 +221,7 @@ def find(
     tree, key = read_toml(path), ""
     if is_plan(tree):
         raise InputError("is a plan", file=name, hint=f"write netsim workload plan {name}")
-    try:
+    with errors_at(file=path):
         if tree.keys() & {"traffic", "flow_classes"}:
             key, inner = _in_experiment(tree)
             # What `netsim run` takes is right here, too: --set traffic.job.layout.tp=4.
@@ -233,8 +231,6 @@ def find(
                 path, key = locate(inner, path.parent, presets(f"{kind}s"), kind), ""
                 inner = read_toml(path)
             tree = dict(inner)
-    except InputError as error:
-        raise error.at(file=str(path)) from None
     tree = changed(tree, overrides)
     try:
         if key.endswith("deployment") or (not key.endswith("job") and _is_deployment(tree)):

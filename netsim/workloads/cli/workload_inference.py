@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from netsim.common.terminal import Column, Wide, pairs_table
-from netsim.errors import InputError, raise_all
+from netsim.errors import InputError, errors_at, raise_all
 from netsim.params import unknown_keys
 from netsim.units import format_bytes, format_number, format_time, written
 from netsim.workloads.cli.workload_job import count_text, duration
@@ -186,7 +186,7 @@ def find_comparison(overrides: Sequence[str]) -> Comparison:
 
     tree: dict[str, Any] = {}
     apply_overrides(tree, overrides)
-    try:
+    with errors_at(file=COMPARISON):
         raise_all(unknown_keys(tree, ("model", "limits", "formats", "options", "overheads")))
         model = tree.pop("model", None)
         if model is not None and not isinstance(model, str):
@@ -197,8 +197,6 @@ def find_comparison(overrides: Sequence[str]) -> Comparison:
                 hint = "the comparison shows all its values"
                 raise InputError("cannot be set", key=f"options.{name}", hint=hint, code="conflict")
         return comparison(MODELS if model is None else (model,), tree)
-    except InputError as error:
-        raise error.at(file=COMPARISON) from None
 
 
 def comparison_tables(compared: Comparison) -> Iterator[Table | Wide | str]:

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.common.inputs import at_line, bounded, read_lines, reading
+from netsim.common.inputs import at_line, bounded, read_lines
 from netsim.common.memory import require_room
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, did_you_mean, errors_at
 from netsim.frozen import frozen
 from netsim.workloads.collectives.exchanges import (
     DIRECT,
@@ -260,7 +260,7 @@ def _read(path: Path) -> list[_Row]:
             raise at_line(path, header, what, ", ".join(known))
     rows: list[_Row] = []
     for line, cells in lines[1:]:
-        with reading(path, line):
+        with errors_at(file=f"{path}:{line}"):
             if len(cells) != len(names):
                 raise InputError(f"has {len(cells)} values for {len(names)} columns")
             rows.append(_row(line, dict(zip(names, cells, strict=True)), rows))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from netsim.common.inputs import locate, read_toml
-from netsim.errors import InputError, raise_all
+from netsim.errors import InputError, errors_at, raise_all
 from netsim.params import Unit, keys_of, read_each, read_table, unknown_keys
 from netsim.units import format_bytes, written
 from netsim.workloads.job.job import Job, Layout, Model, Optimizer, Overlap, Precision, conflict
@@ -193,10 +193,8 @@ def load(
         return read(given, "", folder)
     path = locate(str(given), folder, presets(f"{what}s"), f"{what} file or preset")
     tree = changed(read_toml(path), overrides)
-    try:
+    with errors_at(file=path):
         return read(tree, path.stem, path.parent)
-    except InputError as error:
-        raise error.at(file=str(path)) from None
 
 
 def extended(given: Tree, what: str, directory: Path, depth: int = 0) -> Tree:

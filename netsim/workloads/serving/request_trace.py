@@ -38,8 +38,8 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.common.inputs import at_line, bounded, read_text, reading
-from netsim.errors import InputError
+from netsim.common.inputs import at_line, bounded, read_text
+from netsim.errors import InputError, errors_at
 from netsim.frozen import frozen
 from netsim.limits import COUNT, HORIZON_PS
 from netsim.model.columns import Ints
@@ -112,7 +112,7 @@ def read_request_trace(path: Path, unit: str | None = None, *, timed: bool = Tru
     Raises InputError with line and column, also for arrivals of unknown unit.
     """
     rows = _objects(path) if read_text(path).lstrip().startswith("{") else read_csv(path)
-    with reading(path, rows.lines[0]):
+    with errors_at(file=f"{path}:{rows.lines[0]}"):
         when, prompt, output = (
             _column([*rows.columns], known, what)
             for known, what in (
@@ -125,7 +125,7 @@ def read_request_trace(path: Path, unit: str | None = None, *, timed: bool = Tru
         hint = "one line per request below the header"
         raise InputError("has no requests", file=str(path), hint=hint)
     dated = when.lower() == "timestamp" and _WHEN.fullmatch(rows.columns[when][0].strip())
-    with reading(path, rows.lines[0]):
+    with errors_at(file=f"{path}:{rows.lines[0]}"):
         of_names = unit if dated else _unit(when, prompt, unit, timed=timed)
     to_ps = _clock_ps if dated else partial(_time_ps, scale=UNITS_PS[of_names or "ns"])
     arrival = each(rows, when, to_ps)

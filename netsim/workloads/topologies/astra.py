@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.common.inputs import at_line, bounded, read_lines, reading
-from netsim.errors import InputError
+from netsim.common.inputs import at_line, bounded, read_lines
+from netsim.errors import InputError, errors_at
 from netsim.frozen import frozen
 from netsim.limits import DELAY_PS, RATE_BPS
 from netsim.network import Network, NetworkBuilder
@@ -89,11 +89,11 @@ def _dimension(path: Path, row: Sequence[tuple[int, str]]) -> Dimension:
     (line, shape), count, rate, latency = row
     if shape not in SHAPES:
         raise at_line(path, line, f"{written(shape)} is not a topology", ", ".join(SHAPES))
-    with reading(path, count[0]):
+    with errors_at(file=f"{path}:{count[0]}"):
         n = bounded("NPUs", count[1], least=2)
-    with reading(path, rate[0]):
+    with errors_at(file=f"{path}:{rate[0]}"):
         rate_bps = round(_real(rate[1], RATE_BPS / BITS_PER_GB) * BITS_PER_GB)
-    with reading(path, latency[0]):
+    with errors_at(file=f"{path}:{latency[0]}"):
         return Dimension(shape, n, rate_bps, round(_real(latency[1], DELAY_PS / 1000) * 1000))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from netsim.common.steps import step as tell
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, did_you_mean, errors_at
 from netsim.experiment import Point
 from netsim.experiment.scenario import Scenario
 from netsim.frozen import frozen
@@ -113,10 +113,8 @@ def critical_path(
     tasks, flows = scenario.tasks or TaskTable([], []), scenario.messages
     _same(result, tasks, flows)
     last, start_ps = (None, 0) if step is None else _of_step(result, scenario, tasks, step)
-    try:
+    with errors_at(file=file):
         found = path_segments(tasks, flows, recorded_times(result), last)
-    except InputError as error:
-        raise error.at(file=file) from None
     found = [
         one._replace(start_ps=max(one.start_ps, start_ps)) for one in found if one.end_ps > start_ps
     ]

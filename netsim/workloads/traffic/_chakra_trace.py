@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from netsim.common.inputs import read_bytes, read_json, unpacked, unreadable
 from netsim.common.memory import require_room
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, INT64, SIZE_BYTES
 from netsim.model.columns import Flags, Ints, first_of, rows_of
@@ -383,10 +383,8 @@ def read_groups(path: Path, n_ranks: int) -> Groups:
     body = read_json(path)
     if not isinstance(body, Mapping):
         raise InputError("is not an object", file=str(path), hint='such as {"7": [0, 1, 2, 3]}')
-    try:
+    with errors_at(file=path):
         return {str(name): _members(str(name), ranks, n_ranks) for name, ranks in body.items()}
-    except InputError as error:
-        raise error.at(file=str(path)) from None
 
 
 def groups_of(tables: Iterable[str], n_ranks: int) -> Groups:

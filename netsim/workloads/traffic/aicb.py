@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.common.inputs import at_line, bounded, read_text, reading, user_path
-from netsim.errors import InputError
+from netsim.common.inputs import at_line, bounded, read_text, user_path
+from netsim.errors import InputError, errors_at
 from netsim.flows import TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, SIZE_BYTES
@@ -128,7 +128,7 @@ def read_aicb(path: Path) -> AicbJob:
     for line, text in enumerate(read_text(path).splitlines(), 1):
         if not text.strip():
             continue
-        with reading(path, line):
+        with errors_at(file=f"{path}:{line}"):
             if text.lstrip().startswith("["):
                 n_ranks += _ranks(text.strip(), len(stages))
                 columns = {}

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common.inputs import read_json, user_path
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.flows import TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, PS_BITS
@@ -95,10 +95,8 @@ class System:
 def read_system(path: Path) -> System:
     """Read a system. Raises InputError with the key."""
     body = read_json(path)
-    try:
+    with errors_at(file=path):
         return _system(body)
-    except InputError as error:
-        raise error.at(file=str(path)) from None
 
 
 def _system(body: Any) -> System:
@@ -180,7 +178,7 @@ def flows(
     if params["system"] is not None:
         system = read_system(user_path(params["system"], context.directory))
     rates = _compute_rates(params, system, context)
-    try:
+    with errors_at(file=prefix):
         known = et.groups_of((one for trace in traces for one in trace.tables), len(traces))
         if params["groups"] is not None:
             path = user_path(params["groups"], context.directory)
@@ -188,8 +186,6 @@ def flows(
         nodes = nodes_of(traces, known)
         hows = {one: _how(params, one, system) for one in WHATS.values()}
         load = ChakraOperations(nodes, rates, hows).lower(hosts, wires_of(network, context))
-    except InputError as error:
-        raise error.at(file=str(prefix)) from None
     return load if system is None else replace(load, notes=(*load.notes, *_notes(params, system)))
 
 

@@ -45,7 +45,7 @@ from typing import Any
 import numpy as np
 
 from netsim.common.inputs import user_path
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import PS_BITS
 from netsim.model.columns import Ints
@@ -122,7 +122,7 @@ def flows(
     hosts = np.arange(n_hosts)
     groups = hosts.reshape(-1, n) if params["groups"] == BLOCKS else hosts.reshape(n, -1).T
     ops, wires = Operations(n_hosts), wires_of(network, context)
-    try:
+    with errors_at(key="traffic.algorithm"):
         check_algorithm(what, how)
         how = wires.settled(what, groups, size, how)
         sends = len(groups) * most_sends(how.algorithm, n, size, how)
@@ -131,8 +131,6 @@ def flows(
             ops.collective(what, groups, size, how, stream=0, kind=what)
         load = ops.lower(hosts, reduction=network.reduction)
         return replace(load, notes=(_note(what, groups, size, how, wires),))
-    except InputError as error:
-        raise error.at(key="traffic.algorithm") from None
 
 
 def _note(what: str, groups: Ints, size: int, how: CollectiveOptions, wires: Wires) -> str:

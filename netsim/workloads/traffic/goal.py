@@ -49,7 +49,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from netsim.common.inputs import at_line, read_text, require_file, unreadable, user_path
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.flows import TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.limits import COUNT, HORIZON_PS, PS_BITS, SIZE_BYTES
@@ -492,10 +492,8 @@ class GoalOperations:
 
     def lower(self, hosts: Ints) -> Workload:
         """Lower to tasks and flows. Raises InputError, with the operations, for cycles."""
-        try:
+        with errors_at(file=self.schedule.path):
             load = self.ops.lower(hosts)
-        except InputError as error:
-            raise error.at(file=str(self.schedule.path)) from None
         return replace(load, notes=tuple(self._notes()))
 
     def _matched(self) -> _Messages:
@@ -505,10 +503,8 @@ class GoalOperations:
             PostedMessages(one.rank[which].astype(np.int64), one.peer[which], one.tag[which])
             for which in (send, receive)
         )
-        try:
+        with errors_at(file=one.path):
             send = send[match(*ends)]
-        except InputError as error:
-            raise error.at(file=str(one.path)) from None
         size = np.maximum(one.size[send], 1)
         local = one.rank[send] == one.rank[receive]
         most = self.costs.eager_bytes

@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 
 from netsim.common.memory import require_room
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.flows import TrafficContext, Workload
 from netsim.limits import HORIZON_PS, TRAFFIC_BYTES
 from netsim.model.columns import Ints
@@ -401,10 +401,8 @@ def flows(
         hint = 'use tp = 2 or more, fidelity = "packets", phase = "split" or pool_hosts'
         raise InputError(message, key="traffic", hint=hint)
     classes = {kind: params["classes"][kind] for kind in work.kinds}
-    try:
+    with errors_at(key="traffic.algorithm"):
         load = work.ops.lower(hosts, classes, network.reduction, wires_of(network, context))
-    except InputError as error:
-        raise error.at(key="traffic.algorithm") from None
     load = replace(load, notes=(*load.notes, *_notes(params, phases)))
     return work.job_steps().add_to(load)
 

@@ -32,7 +32,7 @@ import numpy as np
 import polars as pl
 
 from netsim.common.inputs import bounded, read_bytes, user_path
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.flows import TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.model.columns import Ints
@@ -59,10 +59,8 @@ def flows(
         raise InputError("must have at least one byte per chunk", key="traffic.size", hint=hint)
     context.reserve(2 * len(made.steps), key="traffic.file")
     hosts = hosts_of(params, made.n_gpus, network.n_hosts, context.directory, rng)
-    try:
+    with errors_at(file=made.path):
         load = _operations(made, params["size"], params["latency"]).lower(hosts)
-    except InputError as error:
-        raise error.at(file=str(made.path)) from None
     note = f"{written(made.path.name)}: {made.collective} {written(made.name)}, "
     return replace(load, notes=(note + f"{len(load.flows):,} messages",))
 
@@ -166,10 +164,8 @@ def read_msccl(path: Path) -> Algorithm:
         raise InputError(f"is not XML: {error}", file=str(path), code="unreadable") from None
     except (ValueError, LookupError):  # unknown encoding
         raise InputError("is not XML", file=str(path), code="unreadable") from None
-    try:
+    with errors_at(file=path):
         return _algorithm(path, root)
-    except InputError as error:
-        raise error.at(file=str(path)) from None
 
 
 def _algorithm(path: Path, root: ElementTree.Element) -> Algorithm:

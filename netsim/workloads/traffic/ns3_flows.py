@@ -31,12 +31,11 @@ from netsim.common.inputs import (
     at_line,
     bounded,
     read_lines,
-    reading,
     require_file,
     user_path,
     whole,
 )
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.flows import FlowTable, TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, SIZE_BYTES
@@ -162,7 +161,7 @@ def read_ns3_flows(path: Path) -> ListedFlows:
             "is empty", file=str(path), hint="the number of flows, then one line per flow"
         )
     number, line = first[0]
-    with reading(path, number):
+    with errors_at(file=f"{path}:{number}"):
         count = bounded("the number of flows", line, least=1)
     width = len(first[1][1].split()) if len(first) > 1 else len(NS3)
     flows = _flows(path, NS3_SHORT if width == len(NS3_SHORT) else NS3, header=True)

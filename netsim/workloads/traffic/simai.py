@@ -42,8 +42,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.common.inputs import bounded, read_text, reading, user_path
-from netsim.errors import InputError
+from netsim.common.inputs import bounded, read_text, user_path
+from netsim.errors import InputError, errors_at
 from netsim.flows import TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, SIZE_BYTES
@@ -153,21 +153,21 @@ def read_simai(path: Path) -> SimaiWorkload:
             "ends before its first row", file=str(path), hint="a policy, a number of rows, rows"
         )
     (first, words), (second, count) = lines[:2]
-    with reading(path, first):
+    with errors_at(file=f"{path}:{first}"):
         policy, header = _policy(words[0]), _header(words[1:])
-    with reading(path, second):
+    with errors_at(file=f"{path}:{second}"):
         n_rows = bounded("the number of rows", " ".join(count), least=1)
         if n_rows != len(lines) - 2:
             hint = f"{len(lines) - 2} in this line, unless the file was cut"
             raise InputError(f"{n_rows} rows announced, {len(lines) - 2} found", hint=hint)
     rows = []
     for number, cells in lines[2:]:
-        with reading(path, number):
+        with errors_at(file=f"{path}:{number}"):
             rows.append(_row(number, cells))
     needed = ("tp", "ep", "pp", "vpp", "ga", "all_gpus") if policy != MICRO else ()
     left_out = tuple(name for name in needed if name not in header)
     header = {**dict.fromkeys(("tp", "ep", "pp", "vpp", "ga"), 1), "pp_bytes": 0, **header}
-    with reading(path, second):
+    with errors_at(file=f"{path}:{second}"):
         parts = _micro_batches(rows, header["ga"])
     return SimaiWorkload(path, policy, header, left_out, *parts)
 

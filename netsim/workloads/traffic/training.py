@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from netsim.common.memory import require_room
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.flows import TrafficContext, Workload
 from netsim.model.columns import Ints
 from netsim.network import Network
@@ -109,10 +109,8 @@ def flows(
     if all(one.kind in sample.formula for one in sample.messages):
         message = "must be packets for at least one kind of message"
         raise InputError(message, key="traffic.fidelity")
-    try:
+    with errors_at(key="traffic.algorithm"):
         ops = operations_of(sample, steps)
-    except InputError as error:
-        raise error.at(key="traffic.algorithm") from None
     sent = {one.kind for one in sample.messages} - sample.formula
     classes = {kind: params["classes"][kind] for kind in sent}
     wires = wires_of(network, context)
@@ -193,7 +191,5 @@ def _hosts(
         rack_hosts = max(1, rack_hosts * ranks.levels[0] // layout.dp_levels[0])
     if network.relays is not None:
         rack_hosts = network.relays.rack
-    try:
+    with errors_at(key="traffic.placement"):
         return place(params["placement"], sample.ranks, rack_hosts, network.n_hosts, rng)
-    except InputError as error:
-        raise error.at(key="traffic.placement") from None

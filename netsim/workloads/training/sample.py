@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import InputError
+from netsim.errors import InputError, errors_at
 from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.workloads.job.job import Job
@@ -262,10 +262,8 @@ def sample_job(job: Job, sizes: Mapping[str, int | None], **how: Any) -> JobSamp
         part = f"{n['tensor_ranks']} of {layout.tp} tensor-parallel ranks"
         message = f"a sample of {part} cannot send to the others"
         raise InputError(message, key="tensor_ranks", hint='fidelity = {tp = "formula"}')
-    try:
+    with errors_at(key="micro_batches"):
         check_schedule(layout.schedule, n["stages"], n["micro_batches"], layout.virtual_stages)
-    except InputError as error:
-        raise error.at(key="micro_batches") from None
     ranks = Ranks(n["tensor_ranks"], layout.cp, dp, n["stages"], levels, layout.ep)
     return JobSample(job, ranks, n["micro_batches"], **how)
 
