@@ -37,10 +37,12 @@ from netsim.units import (
     written,
 )
 
-__all__ = ["REQUIRED", "Param"]
+__all__ = ["REQUIRED", "Param", "Params"]
 
 LARGEST_NUMBER = 1e15  # largest allowed number; whole numbers up to it are exact doubles
 Sizes = str | tuple[tuple[int, float], ...]  # a name, or (bytes, cumulative probability)
+
+Params = Mapping[str, Any]  # the values of a plugin's parameters, by name
 
 T = TypeVar("T")
 

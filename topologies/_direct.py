@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import errors_at
+from netsim.model.columns import Ints
 from netsim.network import Network, NetworkBuilder
-from netsim.params import Param
+from netsim.params import Param, Params
 from netsim.units import parse_shape
-
-Ints = NDArray[np.int64]
 
 DIMENSION_ORDER, MINIMAL = "dimension_order", "minimal"
 
@@ -50,7 +48,7 @@ class Cables(NamedTuple):
 
 def build_direct(
     name: str,
-    params: Mapping[str, Any],
+    params: Params,
     switches: Sequence[Sequence[str]],
     hosts_per_switch: int,
     cables: Sequence[Cables],

@@ -19,16 +19,15 @@ Kim, Dally, Scott and Abts, "Technology-Driven, Highly-Scalable Dragonfly Topolo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.model.columns import Ints
 from netsim.network import Network, NetworkBuilder
-from netsim.params import REQUIRED, Param
-from netsim.topologies._direct import LINKS, Cables, Ints, build_direct
+from netsim.params import REQUIRED, Param, Params
+from netsim.topologies._direct import LINKS, Cables, build_direct
 
 ABSOLUTE, RELATIVE = "absolute", "relative"
 
@@ -49,7 +48,7 @@ PARAMS = [
 ]  # fmt: skip
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError if the cables of a group
     cannot be divided evenly among the others."""
     a = params["switches_per_group"]

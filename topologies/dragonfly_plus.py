@@ -13,14 +13,11 @@ Shpiner et al., "Dragonfly+: Low Cost Topology for Scaling Datacenters", HiPINEB
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from netsim.errors import InputError
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.topologies._direct import LINKS, Cables, build_direct
 from netsim.topologies.dragonfly import cables_between
 
@@ -33,7 +30,7 @@ PARAMS = [
 ]
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError for an odd radix, or if the
     cables of a group cannot be divided evenly among the others."""
     half, odd = divmod(params["radix"], 2)

@@ -11,14 +11,12 @@ and the bottleneck's buffer is the fabric's queue_bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from netsim.network import Network, NetworkBuilder
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 
 PARAMS = [
     Param("hosts", "count", REQUIRED, "hosts on each side", minimum=1),
@@ -29,7 +27,7 @@ PARAMS = [
 ]
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS)."""
     hosts = params["hosts"]
     builder = NetworkBuilder()

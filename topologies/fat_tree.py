@@ -36,13 +36,12 @@ for the collective algorithm in_network (`netsim/model/builder.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ from netsim.network import (
     reserve_trees,
     with_reduction,
 )
-from netsim.params import Param
+from netsim.params import Param, Params
 from netsim.units import format_rate
 
 LOWER = TIERS[:-1]  # tiers with another one above
@@ -101,7 +100,7 @@ NAMES = ("leaves", *ABOVE)
 MAX_RADIX = 1024  # most ports of a switch that `hosts` chooses
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError for contradictory or
     missing numbers."""
     if params["topo_file"] is not None:
@@ -136,7 +135,7 @@ def _chosen(network: Network, tree: Tree) -> Network:
     return replace(network, note=note)
 
 
-def settle(params: Mapping[str, Any]) -> Tree:
+def settle(params: Params) -> Tree:
     """Return the shape of a plane for `params` (see PARAMS, without `topo_file`). Raises
     InputError for contradictory or missing numbers."""
     tiers, planes = params["tiers"], params["planes"]
@@ -170,7 +169,7 @@ Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Children, parents and bundles of a Tree."""
 
 
-def _by_counts(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
+def _by_counts(params: Params, rates: tuple[int, ...]) -> Sizes:
     """Return sizes from the counts of each tier; `rates` are those of the cables below each."""
     for name in BELOW[: len(rates)]:
         if params[name] is None:
@@ -198,9 +197,7 @@ def _shared(above: int, below: int, tier: int) -> int:
     return above // below
 
 
-def _uplinks(
-    params: Mapping[str, Any], tier: int, down_bps: int, rate_bps: int, above: int | None
-) -> int:
+def _uplinks(params: Params, tier: int, down_bps: int, rate_bps: int, above: int | None) -> int:
     """Return the uplinks of a switch with `down_bps` of downlinks and `above` switches above it."""
     name = TIERS[tier]
     uplinks, ratio = params["uplinks"][name], params["oversubscription"][name]
@@ -243,7 +240,7 @@ def _check_division(uplinks: int, above: int | None, bundle: int | None, tier: i
         raise InputError(message, key="topology.bundle", hint=hint)
 
 
-def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
+def _by_radix(params: Params, rates: tuple[int, ...]) -> Sizes:
     """Return sizes of the largest tree of switches with `radix` ports; `rates` as above."""
     _refuse_others("radix", [one for one in PARAMS if one.name in COUNTS], params)
     lower = TIERS[: len(rates) - 1]
@@ -261,7 +258,7 @@ def _by_radix(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
     return children, parents, tuple(bundles)
 
 
-def _by_hosts(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
+def _by_hosts(params: Params, rates: tuple[int, ...]) -> Sizes:
     """Return sizes of a tree with `hosts` hosts, of switches with the fewest ports that fit, or of
     `radix`: full but for the highest tier, whose switches have as few as they need."""
     taken = [one for one in PARAMS if one.name in (*COUNTS, "bundle")]
@@ -286,9 +283,7 @@ def _by_hosts(params: Mapping[str, Any], rates: tuple[int, ...]) -> Sizes:
     raise InputError(message, key="topology.hosts", hint=hint)
 
 
-def _ports(
-    radix: int, params: Mapping[str, Any], rates: tuple[int, ...]
-) -> tuple[list[int], list[int]]:
+def _ports(radix: int, params: Params, rates: tuple[int, ...]) -> tuple[list[int], list[int]]:
     """Return ports down, by tier, and up, by tier but the highest, of switches with `radix`."""
     lower = TIERS[: len(rates) - 1]
     up: list[int] = []
@@ -309,14 +304,14 @@ def _exact(ratio: float) -> Fraction:
     return Fraction(ratio).limit_denominator(10_000)
 
 
-def _refuse_others(name: str, others: Sequence[Param], params: Mapping[str, Any]) -> None:
+def _refuse_others(name: str, others: Sequence[Param], params: Params) -> None:
     """Refuse other parameters without their default that `name` replaces."""
     for other in others:
         if params[other.name] != other.convert(other.default):
             raise InputError(f"conflicts with {name}", key=f"topology.{other.name}")
 
 
-def _refuse_missing_tiers(params: Mapping[str, Any]) -> None:
+def _refuse_missing_tiers(params: Params) -> None:
     """Refuse parameters of tiers that the tree does not have."""
     tiers = params["tiers"]
     for names, least in ((BELOW, 1), (ABOVE, 2)):

@@ -20,13 +20,11 @@ attribute. For a networkx graph from a program, write a topology file whose `bui
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from netsim.errors import errors_at
 from netsim.network import GraphDefaults, Network, from_networkx, read_graph
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 
 AUTO = "auto"
 FORMATS = (AUTO, "graphml", "json", "edges", "ns3")
@@ -41,7 +39,7 @@ PARAMS = [
 ]
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError naming file, line or node."""
     path = Path(params["file"])
     graph = read_graph(path, params["format"])

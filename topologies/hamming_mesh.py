@@ -13,15 +13,13 @@ and columns of many boards have fat trees; here each has a single switch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
-from netsim.topologies._direct import LINKS, Cables, Ints, build_direct, names_of, numbers, places
+from netsim.params import REQUIRED, Param, Params
+from netsim.topologies._direct import LINKS, Cables, build_direct, names_of, numbers, places
 
 PARAMS = [
     Param("board", "text", REQUIRED, 'rows and columns of chips of a board, such as "4x4"'),
@@ -32,7 +30,7 @@ PARAMS = [
 ]
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError for a wrong shape."""
     board, boards = (_plane(params, key) for key in ("board", "boards"))
     shape = (board[0] * boards[0], board[1] * boards[1])
@@ -56,7 +54,7 @@ def build(params: Mapping[str, Any]) -> Network:
     return build_direct(name, params, tiers, 1, cables, shape)
 
 
-def _plane(params: Mapping[str, Any], key: str) -> tuple[int, int]:
+def _plane(params: Params, key: str) -> tuple[int, int]:
     shape = numbers(params[key], key, 1)
     if len(shape) != 2:
         message = f"{params[key]!r} has {len(shape)} dimensions"

@@ -14,15 +14,13 @@ Kim, Dally and Abts, "Flattened Butterfly: A Cost-Efficient Topology for High-Ra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.topologies._direct import (
     DIMENSION_ORDER,
     LINKS,
@@ -35,8 +33,6 @@ from netsim.topologies._direct import (
     places,
 )
 
-Ints = NDArray[np.int64]
-
 PARAMS = [
     Param("shape", "text", REQUIRED, 'switches in each dimension, such as "8x8"'),
     Param("hosts_per_switch", "count", 1, "hosts at every switch", minimum=1),
@@ -46,7 +42,7 @@ PARAMS = [
 ]  # fmt: skip
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError for a wrong shape."""
     shape = numbers(params["shape"], "shape", 1)
     in_order = params["paths"] == DIMENSION_ORDER

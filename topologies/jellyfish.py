@@ -10,15 +10,13 @@ routes over the k shortest paths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.model.columns import Ints, Rng
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
-from netsim.topologies._direct import LINKS, Cables, Ints, build_direct
+from netsim.params import REQUIRED, Param, Params
+from netsim.topologies._direct import LINKS, Cables, build_direct
 
 PARAMS = [
     Param("switches", "count", REQUIRED, "number of switches", minimum=4),
@@ -29,7 +27,7 @@ PARAMS = [
 ]
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError if there is no such graph."""
     n, degree = params["switches"], params["degree"]
     if degree >= n:
@@ -44,7 +42,7 @@ def build(params: Mapping[str, Any]) -> Network:
     return build_direct(f"jellyfish_{n}x{degree}", params, [names], each, cables, (n,))
 
 
-def _draw(n: int, degree: int, random: np.random.Generator) -> Ints:
+def _draw(n: int, degree: int, random: Rng) -> Ints:
     """Return int64[n * degree / 2, 2], the switches that cables connect, in ascending order."""
     free = np.full(n, degree)
     peers: list[set[int]] = [set() for _ in range(n)]

@@ -15,13 +15,11 @@ broken and hosts do not use it. A plane that fails during the run is a fault of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from netsim.errors import InputError
 from netsim.network import Network, NetworkBuilder, build_subtopology
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 
 PARAMS = [
     Param("planes", "count", REQUIRED, "number of separate networks", minimum=1),
@@ -30,7 +28,7 @@ PARAMS = [
 ]
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError if no plane is left, or as
     the planes' topology."""
     planes = params["planes"] - (params["last_plane_rate_fraction"] == 0)

@@ -30,16 +30,14 @@ of rails with shared spines scale_out0.leaf0, ...
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.network import Network, NetworkBuilder, RelayRule, build_subtopology, with_reduction
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import format_rate
 
 PARAMS = [
@@ -64,13 +62,13 @@ PARAMS = [
 ]  # fmt: skip
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError for numbers that do not
     divide one another, or as the rail's topology."""
     return with_rails(params, build_subtopology(params, "rail"))
 
 
-def with_rails(params: Mapping[str, Any], rail: Network) -> Network:
+def with_rails(params: Params, rail: Network) -> Network:
     """Return racks of hosts with scale-out networks like `rail`. Raises InputError for numbers that
     do not divide one another."""
     gpus, group = params["gpus_per_rack"], params["gpus_per_rail"]

@@ -71,17 +71,17 @@ use circuits, and whether packets may go through a third rack (`indirect`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.common.inputs import at_line, read_lines, whole
 from netsim.errors import InputError, errors_at
+from netsim.model.columns import Ints, Rng
 from netsim.model.demand import (
     ALGORITHMS,
     BVN,
@@ -111,7 +111,7 @@ from netsim.network import (
     round_robin_matchings,
     routes_in_slot,
 )
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import format_time
 
 STATIC, ROTOR, DEMAND_AWARE = SCHEDULES = ("static", "rotor", "demand_aware")
@@ -196,7 +196,7 @@ PRESETS = {
 }
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS), without demand-aware circuits. Raises
     InputError for an invalid schedule, or parameters of another one."""
     _check(params)
@@ -205,11 +205,11 @@ def build(params: Mapping[str, Any]) -> Network:
     return _network(params, rotors(params) if params["schedule"] == ROTOR else fixed(params))
 
 
-def adapts(params: Mapping[str, Any]) -> bool:
+def adapts(params: Params) -> bool:
     return bool(params["schedule"] == DEMAND_AWARE)
 
 
-def adapt(params: Mapping[str, Any], network: Network, demand: Demand) -> Network:
+def adapt(params: Params, network: Network, demand: Demand) -> Network:
     """Return the network with circuits that follow the demand. Raises InputError for slots or a
     period in which nothing could be sent."""
     rng = np.random.Generator(np.random.Philox([demand.seed, PREDICTION_STREAM]))
@@ -224,16 +224,14 @@ def adapt(params: Mapping[str, Any], network: Network, demand: Demand) -> Networ
     return made.with_phases(np.array(slot_of_level)[demand.level]) if schedules else made
 
 
-def _expected(
-    params: Mapping[str, Any], entries: list[tuple[int, int, int]], rng: np.random.Generator
-) -> Table:
+def _expected(params: Params, entries: list[tuple[int, int, int]], rng: Rng) -> Table:
     """Return the predicted bytes from rack to rack."""
     if params["prediction_error"]:
         entries = mispredict(entries, params["racks"], params["prediction_error"], rng)
     return table_of(params["racks"], entries)
 
 
-def _network(params: Mapping[str, Any], schedules: Sequence[Schedule]) -> Network:
+def _network(params: Params, schedules: Sequence[Schedule]) -> Network:
     """Return racks with a circuit switch for each schedule."""
     racks, hosts = params["racks"], params["racks"] * params["hosts_per_rack"]
     builder = NetworkBuilder()
@@ -271,7 +269,7 @@ def _phase_driven(schedules: Sequence[Schedule]) -> bool:
     return bool(schedules) and schedules[0].phase_driven
 
 
-def _policy(params: Mapping[str, Any], slots: int) -> RoutingPolicy | None:
+def _policy(params: Params, slots: int) -> RoutingPolicy | None:
     """Return the routing tables, None for a single one; `slots` are phase-driven slots."""
     circuits, expander, packets = "circuits", "expander", "packets"
     large_min_bytes = params["small_message_max"] or 0
@@ -303,7 +301,7 @@ def _circuits(schedule: Schedule) -> int:
     return int(np.unique(pairs).size)
 
 
-def _check(params: Mapping[str, Any]) -> None:
+def _check(params: Params) -> None:
     """Refuse parameters without effect, and conflicts."""
     schedule, algorithm = params["schedule"], params["algorithm"] or GREEDY
     demand = schedule == DEMAND_AWARE
@@ -343,8 +341,6 @@ def _check(params: Mapping[str, Any]) -> None:
 
 # --- schedules ------------------------------------------------------------------------------------
 
-Ints = NDArray[np.int64]
-Params = Mapping[str, Any]
 
 NONE = -1
 SLOT_PS, MARGIN = 100 * 10**6, 0.05

@@ -14,14 +14,12 @@ Training LLMs with Trillion Parameters", Hot Interconnects 2024.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from netsim.network import Network, NetworkBuilder
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.topologies import multi_rail
 
 PARAMS = [
@@ -39,7 +37,7 @@ PARAMS = [
 ]
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError as `multi_rail`."""
     racks, gpus = params["racks"], params["gpus_per_rack"]
     builder = NetworkBuilder()

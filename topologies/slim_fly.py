@@ -12,15 +12,13 @@ Besta and Hoefler, "Slim Fly: A Cost Effective Low-Diameter Network Topology", S
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from netsim.errors import InputError
+from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
-from netsim.topologies._direct import LINKS, Cables, Ints, build_direct
+from netsim.params import REQUIRED, Param, Params
+from netsim.topologies._direct import LINKS, Cables, build_direct
 
 LARGEST = 1000
 
@@ -34,7 +32,7 @@ PARAMS = [
 ]  # fmt: skip
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError if q is no such prime."""
     q = params["q"]
     if q % 4 != 1 or any(q % k == 0 for k in range(2, q)):

@@ -18,15 +18,12 @@ Dally and Towles, "Principles and Practices of Interconnection Networks", chapte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.topologies._direct import (
     DIMENSION_ORDER,
     LINKS,
@@ -38,9 +35,6 @@ from netsim.topologies._direct import (
     places,
 )
 
-Ints = NDArray[np.int64]
-
-
 PARAMS = [
     Param("shape", "text", REQUIRED, 'switches in each dimension, such as "4x4x8"'),
     Param("hosts_per_switch", "count", 1, "hosts at every switch", minimum=1),
@@ -51,7 +45,7 @@ PARAMS = [
 ]  # fmt: skip
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError for a wrong shape or twist."""
     shape = numbers(params["shape"], "shape", 2)
     twist = params["twist"]

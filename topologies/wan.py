@@ -19,16 +19,14 @@ switch's buffer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from netsim.errors import InputError
 from netsim.network import Network, NetworkBuilder, build_subtopology
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 
 PARAMS = [
     Param("datacenters", "count", 2, "number of datacenters", minimum=2),
@@ -47,7 +45,7 @@ PARAMS = [
 ]  # fmt: skip
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError for datacenters that cannot
     be connected, or as their topologies."""
     if (params["link_rate"] is None) == (params["capacity_per_host"] is None):
@@ -101,7 +99,7 @@ def _outside(part: Network) -> np.ndarray:
 
 def _borders(
     builder: NetworkBuilder,
-    params: Mapping[str, Any],
+    params: Params,
     prefix: str,
     part: Network,
     outside: np.ndarray,

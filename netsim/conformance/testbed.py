@@ -35,7 +35,7 @@ from netsim.model.flows import FlowTable
 from netsim.model.ideal import ideal_times
 from netsim.model.network import Network
 from netsim.model.paths import path_counts
-from netsim.params import resolve_params
+from netsim.params import Params, resolve_params
 from netsim.plugins import registry
 from netsim.plugins.declarations import MAX_HOPS, classes_of
 from netsim.plugins.registry import Plugin, PluginSpec
@@ -123,7 +123,7 @@ class Testbed:
 
     KIND: ClassVar[str] = "transport"
     plugin: Plugin
-    params: Mapping[str, Any]
+    params: Params
     seed: int
     long: bool = False
     preset: str | None = None
@@ -187,7 +187,7 @@ class Testbed:
         flows: FlowTable,
         network: Network,
         changes: Mapping[str, Any] | None = None,
-        params: Mapping[str, Any] | None = None,
+        params: Params | None = None,
         *,
         monitor: HandlerMonitor | None = None,
         beside: Sequence[PluginSpec] = (),
@@ -218,7 +218,7 @@ class Testbed:
         network: Network | None = None,
         changes: Mapping[str, Any] | None = None,
         *,
-        params: Mapping[str, Any] | None = None,
+        params: Params | None = None,
         jit: bool = False,
         until_ps: int | None = None,
         **options: Any,

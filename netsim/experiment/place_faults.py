@@ -14,6 +14,7 @@ from netsim.experiment.document import FAULTS
 from netsim.experiment.schema import LINK_PATTERN, FaultSection, Point
 from netsim.limits import HORIZON_PS
 from netsim.model import checks
+from netsim.model.columns import Rng
 from netsim.model.faults import (
     OUTAGE_BYTES,
     LinkFault,
@@ -226,7 +227,7 @@ def _random_outages(name: str, use: FaultSection, parts: list[Ints], point: Poin
     return np.concatenate(rows)
 
 
-def _history(rng: np.random.Generator, means_ps: tuple[int, int], at_ps: int, end_ps: int) -> Ints:
+def _history(rng: Rng, means_ps: tuple[int, int], at_ps: int, end_ps: int) -> Ints:
     """Draw failure and repair times up to `end_ps`, int64[n, 2]; `means_ps` is (MTBF, MTTR)."""
     rows = [np.zeros((0, 2), np.int64)]
     now = at_ps

@@ -38,7 +38,7 @@ from netsim.model.routing import (
     wrong_table,
 )
 from netsim.model.routing_policy import RoutingPolicy, TimeSlotRouting
-from netsim.params import resolve_params
+from netsim.params import Params, resolve_params
 from netsim.plugins import registry
 from netsim.plugins.registry import PluginSpec, call
 from netsim.units import format_time, shortened, written
@@ -467,7 +467,7 @@ def with_reduction(network: Network, latency_ps: int) -> Network:
 # --- topologies -----------------------------------------------------------------------------------
 
 
-def build_subtopology(params: Mapping[str, Any], name: str) -> Network:
+def build_subtopology(params: Params, name: str) -> Network:
     """Return the network of the topology that the parameter `name` of a topology names. Raises
     InputError as that topology does, with keys of its table."""
     use: PluginSpec = params[name]

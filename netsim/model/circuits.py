@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.limits import DELAY_PS, HORIZON_PS
-from netsim.model.columns import Flags, Ints, offsets
+from netsim.model.columns import Flags, Ints, Rng, offsets
 from netsim.units import format_rate, format_time
 
 END_PS = 2 * HORIZON_PS  # last slot of a schedule that does not repeat: after all runs have ended
@@ -254,7 +254,7 @@ def days_of(schedule: Schedule) -> Days:
 SWAPS = 10  # exchanges per round; measured: more do not shorten paths
 
 
-def random_rounds(racks: int, rng: np.random.Generator) -> Ints:
+def random_rounds(racks: int, rng: Rng) -> Ints:
     """Return random matchings in which every two racks meet once, int64[rounds, racks].
 
     Circuits of several of these rounds form an expander. Round-robin matchings are reflections,
@@ -272,7 +272,7 @@ def random_rounds(racks: int, rng: np.random.Generator) -> Ints:
     return found
 
 
-def _halves(racks: int, rng: np.random.Generator) -> Ints:
+def _halves(racks: int, rng: Rng) -> Ints:
     """Return the rounds of an even number of racks before any exchange."""
     half = racks // 2
     sides = rng.permutation(racks).reshape(2, half)

@@ -14,6 +14,7 @@ from netsim.units import parse_range, written
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Rng = np.random.Generator
 Edges = tuple[Ints, Ints]  # pairs of rows: the first, and those that wait for it
 
 

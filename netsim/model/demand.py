@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.frozen import frozen
-from netsim.model.columns import Ints, longest_chains
+from netsim.model.columns import Ints, Rng, longest_chains
 from netsim.model.fabric import PacketFormat, packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -171,9 +171,7 @@ def take(table: Table, columns: Sequence[int], amount: int) -> None:
 Entry = tuple[int, int, int]
 
 
-def mispredict(
-    entries: Sequence[Entry], n: int, share: float, rng: np.random.Generator
-) -> list[Entry]:
+def mispredict(entries: Sequence[Entry], n: int, share: float, rng: Rng) -> list[Entry]:
     """Return entries (row, column, bytes) of n racks with prediction errors. A share of the
     bytes of each entry moves to a random pair of two other racks; the sum stays."""
     rows, columns, amounts = np.array(entries, np.int64).reshape(-1, 3).T

@@ -21,7 +21,16 @@ from netsim.model.columns import Ints
 from netsim.model.network import Network
 from netsim.model.port_pairs import HASH, PLANE_BALANCING
 from netsim.model.routing import COUNT_MASK, NO_ROUTE
-from netsim.params import REQUIRED, Unit, declared, key, resolve_params, table_of, wrong_type
+from netsim.params import (
+    REQUIRED,
+    Params,
+    Unit,
+    declared,
+    key,
+    resolve_params,
+    table_of,
+    wrong_type,
+)
 from netsim.plugins import registry
 from netsim.plugins.declarations import classes_of
 from netsim.plugins.registry import PluginSpec, settled
@@ -172,9 +181,7 @@ def routing_spec(name: str, **params: Any) -> PluginSpec:
     return _spec("routing", name, None, params)
 
 
-def _spec(
-    kind: str, name: str, packets: PacketFormat | None, params: Mapping[str, Any]
-) -> PluginSpec:
+def _spec(kind: str, name: str, packets: PacketFormat | None, params: Params) -> PluginSpec:
     plugin = registry.find(kind, name)
     packet_bytes = (packets or PacketFormat()).data_bytes
     defaults = resolve_params(

@@ -35,7 +35,7 @@ import numpy as np
 from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.model.arithmetic import PURPOSE_ECMP, byte_quotient, mix, salt, send_time
-from netsim.model.columns import Floats, Ints, longest_chains
+from netsim.model.columns import Floats, Ints, Rng, longest_chains
 from netsim.model.fabric import Nic, PacketFormat, needed_bytes, packet_counts
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
@@ -479,7 +479,7 @@ def max_min_rates(links: Ints, capacity: Floats) -> Floats:
     return rate
 
 
-def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: np.random.Generator) -> Ints:
+def ecmp_paths(network: Network, src: Ints, dst: Ints, rng: Rng) -> Ints:
     """Return global ports on a random path from each host's port to an address, padded with
     NO_LINK. int64[n, hops]. At each switch, all ports on shortest paths are equally likely."""
     return _paths(network, src, dst, lambda _, __, count: rng.integers(0, count))

@@ -18,7 +18,7 @@ import numpy as np
 
 from netsim.errors import InputError, did_you_mean, errors_at
 from netsim.frozen import frozen
-from netsim.model.columns import Floats, Ints
+from netsim.model.columns import Floats, Ints, Rng
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.params import Param
@@ -62,7 +62,7 @@ class Destinations:
         equal = self.share[self.senders] == 1 / self.size.size
         return bool((self.size > 1).any() or not equal.all())
 
-    def draw(self, src: Ints, rng: np.random.Generator) -> Ints:
+    def draw(self, src: Ints, rng: Rng) -> Ints:
         """Return int64[m], a random destination for each of m messages; `src` has their senders."""
         n, parts = self.first.shape
         part: Any = 0
@@ -128,7 +128,7 @@ class _Hosts:
     n: int
     shape: tuple[int, ...]
     given: Mapping[str, Any]
-    rng: np.random.Generator
+    rng: Rng
 
     def uniform(self) -> Destinations:
         return uniform(self.n)
@@ -241,9 +241,7 @@ PATTERN_PARAMS = [
 ]  # fmt: skip
 
 
-def destinations(
-    given: Mapping[str, Any], network: Network, rng: np.random.Generator
-) -> Destinations:
+def destinations(given: Mapping[str, Any], network: Network, rng: Rng) -> Destinations:
     """Return the destinations of a pattern, `given` as PATTERN_PARAMS. Only random_permutation
     draws. Raises InputError for a pattern that the hosts do not fit, or in which none sends."""
     n, shape = network.n_hosts, network.shape
@@ -259,9 +257,7 @@ def destinations(
     return found
 
 
-def name_tables(
-    flows: FlowTable, given: Mapping[str, Any], network: Network, rng: np.random.Generator
-) -> None:
+def name_tables(flows: FlowTable, given: Mapping[str, Any], network: Network, rng: Rng) -> None:
     """Set the routing tables of flows as `routing_table` of PATTERN_PARAMS says. Raises InputError
     if the network has no such table."""
     name = given["routing_table"]
@@ -278,7 +274,7 @@ def name_tables(
     flows.use_tables(0, [name])
 
 
-def derangement(n: int, rng: np.random.Generator) -> Ints:
+def derangement(n: int, rng: Rng) -> Ints:
     """Return a permutation of 0..n-1 without fixed points, each equally likely; n >= 2. Draws
     permutations until one has no fixed point: e draws on average."""
     identity = np.arange(n)

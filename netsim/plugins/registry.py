@@ -36,7 +36,7 @@ from netsim.common.discovery import FOLDERS, modules, summary
 from netsim.common.inputs import read_bytes
 from netsim.errors import TRUST, InputError, did_you_mean
 from netsim.frozen import frozen
-from netsim.params import Param
+from netsim.params import Param, Params
 from netsim.plugins import declarations
 from netsim.units import shortened, written
 
@@ -67,7 +67,7 @@ class PluginSpec:
     """A plugin with its parameters in the simulator's units (ps, bytes, bit/s)."""
 
     plugin: Plugin
-    params: Mapping[str, Any]
+    params: Params
     preset: str | None = None
 
     @property

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from netsim.common.inputs import read_distribution, user_path
 from netsim.errors import InputError, did_you_mean
+from netsim.flows import Rng
 from netsim.frozen import frozen
 from netsim.limits import SIZE_BYTES
 from netsim.units import written
@@ -121,7 +122,7 @@ class SizeDistribution:
         sizes, below = zip(*points, strict=True)
         return cls(np.array(sizes, np.float64), np.array(below, np.float64))
 
-    def draw(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, n: int, rng: Rng) -> NDArray[np.int64]:
         """Return n sizes in bytes, at least 1 each."""
         if (self.sizes == self.sizes[0]).all():
             return np.full(n, max(1, round(self.sizes[0])), np.int64)

@@ -7,15 +7,12 @@ once; with `one_by_one`, a host's next flow starts when its previous one complet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.flows import FlowTable, TrafficContext
+from netsim.flows import FlowTable, Rng, TrafficContext
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 
 PARAMS = [
     Param("size", "bytes", "1MB", "size of each flow", minimum="1B"),
@@ -24,9 +21,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
     """Return all flows of the first step (to i + 1), then those of the second, and so on."""
     n_hosts = network.n_hosts
     group = params["group_size"] or n_hosts

@@ -11,18 +11,15 @@ This is a program: the run itself determines the batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.flows import COMPUTE, RECEIVE, SEND, FlowTable, TaskTable, TrafficContext, Workload
+from netsim.flows import COMPUTE, RECEIVE, SEND, FlowTable, Rng, TaskTable, TrafficContext, Workload
 from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 from netsim.program import set_duration, set_timer, start, task_at
 
 PARAMS = [
@@ -44,9 +41,7 @@ TIMERS = 1
 BATCH = 0
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     """Return all requests, then all replies. Tasks: the servers' receives, then their sends and
     batches, all deferred; then the clients' receives."""
     servers, n = params["servers"], params["requests"]
@@ -77,9 +72,7 @@ def flows(
     return Workload(table, tasks, {"reply": reply}, {"is_server": is_server, "batch": batch})
 
 
-def _clients(
-    params: Mapping[str, Any], n_hosts: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
+def _clients(params: Params, n_hosts: int, rng: Rng) -> NDArray[np.int64]:
     """Return the client of each request: random, or round-robin with even arrivals."""
     n, first = int(params["requests"]), int(params["servers"])
     if params["arrivals"] == "even":
@@ -87,7 +80,7 @@ def _clients(
     return rng.integers(first, n_hosts, n)
 
 
-def _arrivals(params: Mapping[str, Any], rng: np.random.Generator) -> NDArray[np.int64]:
+def _arrivals(params: Params, rng: Rng) -> NDArray[np.int64]:
     n, interval = int(params["requests"]), int(params["interval"])
     if 2 * n * interval > HORIZON_PS:
         raise InputError(f"{n} requests take too long", key="traffic.interval", hint=HORIZON)

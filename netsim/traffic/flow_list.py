@@ -17,7 +17,6 @@ A CSV file names its columns in the first line. Empty lines and lines that begin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +25,11 @@ from numpy.typing import NDArray
 
 from netsim.common.inputs import require_file, unreadable, user_path, whole
 from netsim.errors import InputError, did_you_mean
-from netsim.flows import FlowTable, TrafficContext
+from netsim.flows import FlowTable, Rng, TrafficContext
 from netsim.limits import CLASSES, HORIZON_PS
 from netsim.model.checks import CLASSES_HINT, HORIZON, no_class
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.traffic._rows import (
     Cells,
     Mistakes,
@@ -57,9 +56,7 @@ EXACT = 2.0**53
 TOO_LARGE = "is too large to be exact to the picosecond"
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
     path = user_path(params["file"], context.directory)
     table = _read_parquet(path, context) if path.suffix == ".parquet" else read_csv(path)
     _check_columns(table)

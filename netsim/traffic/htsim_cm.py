@@ -19,22 +19,20 @@ htsim's versions disagree on the unit of `start`, so `start_unit` selects it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from netsim.common.inputs import at_line, read_lines, user_path, whole
 from netsim.common.memory import require_room
 from netsim.errors import errors_at
-from netsim.flows import FlowTable, TrafficContext
+from netsim.flows import FlowTable, Rng, TrafficContext
 from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import written
 
 PARAMS = [
@@ -79,9 +77,7 @@ class _Matrix:
     declared: int = 0
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
     path = user_path(params["file"], context.directory)
     matrix = _Matrix(path, PS_PER_UNIT[params["start_unit"]], params["endless"])
     for line, text in read_lines(path):

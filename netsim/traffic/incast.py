@@ -5,16 +5,13 @@ No host is in two groups, and none both sends and receives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.flows import FlowTable, TrafficContext
+from netsim.flows import FlowTable, Rng, TrafficContext
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 
 PARAMS = [
     Param("fan_in", "count", REQUIRED, "senders per receiver", minimum=1),
@@ -31,9 +28,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
     """Return the flows of one group after another."""
     n_hosts, fan_in, groups = network.n_hosts, params["fan_in"], params["groups"]
     needed = groups * (fan_in + 1)
@@ -53,9 +48,7 @@ def flows(
     return FlowTable(members[:, 1:].reshape(-1), np.repeat(members[:, 0], fan_in), params["size"])
 
 
-def _members(
-    params: Mapping[str, Any], n_hosts: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
+def _members(params: Params, n_hosts: int, rng: Rng) -> NDArray[np.int64]:
     """Return all hosts, group by group: each receiver, then its senders."""
     receiver = params["receiver"]
     if params["senders"] == "linear":

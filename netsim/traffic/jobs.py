@@ -28,19 +28,16 @@ one of the next job, and from there to the others. The job's `start` then delays
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from netsim.common.inputs import user_path, whole
 from netsim.errors import InputError, did_you_mean
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.model.traffic import PLACEMENTS, Arrival, jobs_workload, place_jobs, queue_jobs
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.traffic._rows import each, read_csv
 from netsim.units import parse_time_ps, written
 
@@ -62,9 +59,7 @@ PARAMS = [
 NEEDED, OPTIONAL = ("job", "work", "arrival", "estimate"), ("hosts", "placement")
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     uses, run, queue = params["jobs"], params["run"], None
     arrivals = _arrivals(params, context.directory, network.n_hosts)
     if arrivals is not None:
@@ -89,9 +84,7 @@ def flows(
     return jobs_workload(chosen, hosts, network, context, streams, queue)
 
 
-def _arrivals(
-    params: Mapping[str, Any], directory: Path, n_hosts: int
-) -> dict[str, Arrival] | None:
+def _arrivals(params: Params, directory: Path, n_hosts: int) -> dict[str, Arrival] | None:
     """Return the jobs of the list by name, in order of arrival; None without a list."""
     if params["arrivals"] is None:
         return None

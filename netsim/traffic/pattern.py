@@ -7,16 +7,13 @@ A host starts a step when all flows that it sent and received in the one before 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from netsim.flows import PATTERN_PARAMS, FlowTable, TrafficContext, destinations
+from netsim.flows import PATTERN_PARAMS, FlowTable, Rng, TrafficContext, destinations
 from netsim.model.columns import indices
 from netsim.model.patterns import name_tables
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 
 PARAMS = [
     *PATTERN_PARAMS,
@@ -25,9 +22,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
     """Return the flows step by step, in each by part of the pattern and by source."""
     steps, n = params["steps"], network.n_hosts
     to = destinations(params, network, rng)

@@ -6,16 +6,13 @@ senders to receivers: every permutation without a host that sends to itself is e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.flows import FlowTable, TrafficContext
+from netsim.flows import FlowTable, Rng, TrafficContext
 from netsim.model.patterns import derangement
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 
 PARAMS = [
     Param("size", "bytes", "2MB", "size of each flow", minimum="1B"),
@@ -23,9 +20,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
     """Return one flow per active host, ordered by source."""
     n_active = round(params["load"] * network.n_hosts)
     if n_active < 2:

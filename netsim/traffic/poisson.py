@@ -9,9 +9,6 @@ rack, each equally likely.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +17,7 @@ from netsim.flows import (
     PATTERN_PARAMS,
     Destinations,
     FlowTable,
+    Rng,
     TrafficContext,
     Workload,
     destinations,
@@ -28,7 +26,7 @@ from netsim.limits import HORIZON_PS
 from netsim.model.checks import HORIZON
 from netsim.model.patterns import UNIFORM, name_tables
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.traffic._sizes import BETWEEN, LINEAR, SizeDistribution, find_sizes
 from netsim.units import written
 
@@ -56,9 +54,7 @@ PARAMS = [
 PS_PER_SECOND = 10**12
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     """Return flows in order of arrival, and a note of their mean size."""
     _exactly_one(params, "load", "rate")
     if context.end_ps is None:
@@ -85,7 +81,7 @@ def flows(
     return Workload(flows, notes=(_note(params, sizes),))
 
 
-def _note(params: Mapping[str, Any], sizes: SizeDistribution) -> str:
+def _note(params: Params, sizes: SizeDistribution) -> str:
     """Return a note of the mean size, as tables of one name and their interpolations differ."""
     given = params["sizes"]
     table = f"the table {written(given)}" if isinstance(given, str) else "the table given"
@@ -97,9 +93,7 @@ def _note(params: Mapping[str, Any], sizes: SizeDistribution) -> str:
     return f"sizes of {table}, {read}: {sizes.mean_bytes():,.1f} bytes on average"
 
 
-def _destinations(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator
-) -> Destinations:
+def _destinations(params: Params, network: Network, rng: Rng) -> Destinations:
     """Return where hosts send: as the pattern says, or to other racks."""
     to = destinations(params, network, rng)
     n_hosts, rack_hosts = network.n_hosts, params["rack_hosts"]
@@ -124,10 +118,10 @@ def mean_wire_bytes(sizes: SizeDistribution, context: TrafficContext) -> float:
 
 
 def _arrivals(
-    params: Mapping[str, Any],
+    params: Params,
     per_second: float,
     hosts: NDArray[np.int64],
-    rng: np.random.Generator,
+    rng: Rng,
     context: TrafficContext,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return arrival times in ps, ascending, and the host of each; `per_second` at each host."""
@@ -162,7 +156,7 @@ def _arrivals(
     return start_ps, hosts[rng.integers(0, hosts.size, start_ps.size)]
 
 
-def _exactly_one(params: Mapping[str, Any], first: str, second: str) -> None:
+def _exactly_one(params: Params, first: str, second: str) -> None:
     given = [name for name in (first, second) if params[name] is not None]
     if len(given) != 1:
         what = f"conflicts with {second}" if given else "missing"

@@ -23,19 +23,18 @@ those of the send tasks, in the order of their rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.common.inputs import user_path, whole
 from netsim.errors import InputError, did_you_mean
-from netsim.flows import RECEIVE, SEND, FlowTable, TaskTable, TrafficContext, Workload
+from netsim.flows import RECEIVE, SEND, FlowTable, Rng, TaskTable, TrafficContext, Workload
 from netsim.limits import CLASSES, COUNT
 from netsim.model.workload import DONE_WHEN, KINDS
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.traffic._rows import Rows, each, fail_at, read_csv, read_json
 from netsim.units import parse_bytes, parse_time_ps, written
 
@@ -54,9 +53,7 @@ OF_ALL = ("kind", "host", "after", "label")
 COLUMNS = (*OF_ALL, "duration", "stream", "to", "size", "class", "done_when", "of")
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     """Return the tasks in the order of the file, and the flows of its send tasks."""
     path = user_path(params["file"], context.directory)
     rows = read_json(path) if path.suffix == ".json" else read_csv(path)

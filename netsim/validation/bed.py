@@ -19,6 +19,7 @@ from netsim.model.faults import LinkFaults
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
 from netsim.model.workload import TaskTable, Workload
+from netsim.params import Params
 from netsim.running.drive import drive
 
 US, MS, S = 10**6, 10**9, 10**12
@@ -58,7 +59,7 @@ class Bed:
 
     transport: str
     network: Network
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Params = field(default_factory=dict)
     fabric: Mapping[str, Any] = field(default_factory=dict)
     packets: PacketFormat = field(default_factory=PacketFormat)
     seed: int = 1

@@ -28,6 +28,7 @@ from netsim.experiment.document import apply_overrides
 from netsim.experiment.scenario import prepare
 from netsim.model.flows import FlowTable, TrafficContext
 from netsim.model.network import Network
+from netsim.params import Params
 from netsim.plugins.registry import find
 from netsim.running.drive import drive
 from netsim.running.point import build_engine, simulate
@@ -86,7 +87,7 @@ def _quantiles(
     matrix: Path | None,
     transport: str,
     seeds: int,
-    params: Mapping[str, Any] | None = None,
+    params: Params | None = None,
     fabric: Mapping[str, Any] | None = None,
 ) -> NDArray[np.float64]:
     """Return our completion times in microseconds: a row for each of LEVELS, by seeds."""

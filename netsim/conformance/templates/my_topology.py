@@ -5,14 +5,11 @@ Host h is at switch h // hosts_per_switch. Change what `build` makes; see topolo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from netsim.errors import InputError
 from netsim.network import Network, NetworkBuilder
-from netsim.params import Param
+from netsim.params import Param, Params
 
 PARAMS = [
     Param("switches", "count", 8, "switches in the ring", minimum=3),
@@ -25,7 +22,7 @@ PARAMS = [
 ]
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS): times in ps, rates in bit/s.
 
     Raises InputError if the broken cable does not exist.

@@ -5,15 +5,12 @@ Hosts 2k and 2k + 1 are a pair. Change where and when `flows` sends; see netsim/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.flows import FlowTable, TrafficContext
+from netsim.flows import FlowTable, Rng, TrafficContext
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 
 PARAMS = [
     Param("size", "bytes", "16KB", "size of each flow", minimum="1B"),
@@ -23,9 +20,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
     """Return the flows in order of their starts. Raises InputError for an odd number of hosts."""
     n, size = network.n_hosts, params["size"]
     if n % 2:

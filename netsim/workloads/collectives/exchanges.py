@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.model.columns import Ints
@@ -443,7 +442,7 @@ def _exchanges(what: str, members: Ints, size_bytes: int) -> Steps:
     )
 
 
-def _halves(size_bytes: int, n: int) -> NDArray[np.int64]:
+def _halves(size_bytes: int, n: int) -> Ints:
     """int64[n]: bytes halved repeatedly; the first half is larger if they do not divide."""
     parts = np.array([size_bytes], np.int64)
     while parts.size < n:

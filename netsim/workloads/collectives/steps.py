@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.frozen import frozen
 from netsim.limits import PS_BITS
-from netsim.model.columns import Ints
+from netsim.model.columns import Flags, Ints
 
 COLLECTIVES = (
     "all_reduce",
@@ -44,7 +44,7 @@ class Steps:
     first: Ints
     count: Ints
     stride: Ints
-    adds: NDArray[np.bool_]  # bool[m]; whether the receiver adds to its pieces or replaces them
+    adds: Flags  # bool[m]; whether the receiver adds to its pieces or replaces them
     # after_ptr, after: int64[m + 1], int64[...]; send k starts when the sends
     # `after[after_ptr[k]:after_ptr[k + 1]]`, all to src[k], have been delivered,
     after_ptr: Ints
@@ -64,7 +64,7 @@ class Steps:
         """int64[...]: the send that waits for each delivery of `after`."""
         return np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
 
-    def software(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def software(self) -> tuple[Flags, Flags]:
         """bool[m] twice: the sends, and the deliveries, that take software latency.
 
         A send takes it before it starts. If it follows another send, the latency overlaps with that
@@ -77,7 +77,7 @@ class Steps:
         rank = self.n - self.units
         return (self.follows < 0) & ~told & (self.src < rank), delivered & (self.dst < rank)
 
-    def noticed(self) -> NDArray[np.bool_]:
+    def noticed(self) -> Flags:
         """bool[m]: deliveries with software latency that trigger sends which follow no other."""
         sends, delivered = self.software()
         waiting, noticed = self.waiting, np.zeros(len(self), bool)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError, raise_all
 from netsim.frozen import frozen
+from netsim.model.columns import Floats
 from netsim.params import NONBLANK, NUMBER, REQUIRED, Param, Unit, key, read_number, tables_of
 from netsim.units import written
 from netsim.workloads.job.load import load, read_parts
@@ -405,7 +405,7 @@ def availability(mtbf_hours: float, repair_hours: float, group: int = 1) -> floa
     return up_hours / (up_hours + repair_hours)
 
 
-def up_shares(n: int, share_up: float) -> NDArray[np.float64]:
+def up_shares(n: int, share_up: float) -> Floats:
     """float64[n + 1]: probability that k of n independent GPUs are up (binomial)."""
     if share_up in (0.0, 1.0):
         found = np.zeros(n + 1)
@@ -417,9 +417,7 @@ def up_shares(n: int, share_up: float) -> NDArray[np.float64]:
     return _normalized(logs)
 
 
-def up_shares_cold(
-    n: int, spares: int, mtbf_hours: float, repair_hours: float
-) -> NDArray[np.float64]:
+def up_shares_cold(n: int, spares: int, mtbf_hours: float, repair_hours: float) -> Floats:
     """float64[n + spares + 1]: probability that k GPUs are up, with cold spares.
 
     At most n GPUs run and can fail. Each is repaired independently and becomes a spare; a spare
@@ -433,16 +431,14 @@ def up_shares_cold(
     return _normalized(logs)[::-1]
 
 
-def _normalized(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalized(logs: Floats) -> Floats:
     """Return shares of sum 1 from the logarithms of weights."""
     weights = np.exp(logs - logs.max())
-    shares: NDArray[np.float64] = weights / weights.sum()
+    shares: Floats = weights / weights.sum()
     return shares
 
 
-def goodput_of_groups(
-    up: NDArray[np.float64], gpus: int, group: int, on_failure: str = STOP
-) -> float:
+def goodput_of_groups(up: Floats, gpus: int, group: int, on_failure: str = STOP) -> float:
     """Return the mean share of `gpus` that work, if k are up with probability up[k].
 
     With "stop" only whole groups work, formed from any GPUs that are up, as a switched network
@@ -454,7 +450,7 @@ def goodput_of_groups(
     return float(up @ k) / gpus
 
 
-def full_capacity(up: NDArray[np.float64], gpus: int) -> float:
+def full_capacity(up: Floats, gpus: int) -> float:
     """Return the probability that at least `gpus` are up (k-of-n)."""
     return float(up[gpus:].sum())
 
@@ -487,7 +483,7 @@ def spares_for_capacity(gpus: int, share_up: float, probability: float) -> int |
 
 
 def _fewest(
-    gpus: int, share_up: float, measure: Callable[[NDArray[np.float64]], float], target: float
+    gpus: int, share_up: float, measure: Callable[[Floats], float], target: float
 ) -> int | None:
     """Return the fewest spares, at least one, for which an increasing measure reaches `target`."""
 

@@ -21,10 +21,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.frozen import frozen
+from netsim.model.columns import Ints, Rng
 from netsim.workloads.job.job import Held, Job, embedding_parameters, head_parameters
 from netsim.workloads.job.machine import Link, Shape
 from netsim.workloads.job.work import layer_held, sizes_of
@@ -32,9 +32,7 @@ from netsim.workloads.job.work import layer_held, sizes_of
 PLACEMENTS = ("consecutive", "rail_aligned", "paper", "random")
 
 
-def place(
-    name: str, ranks: Ranks, rack_hosts: int, n_hosts: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
+def place(name: str, ranks: Ranks, rack_hosts: int, n_hosts: int, rng: Rng) -> Ints:
     """int64[ranks]: the host of each rank, by a placement in PLACEMENTS. Raises InputError if there
     are too few hosts, or the job does not fit racks of `rack_hosts`."""
     if name == "random":
@@ -54,7 +52,7 @@ def place(
     return hosts
 
 
-def _rail_aligned(ranks: Ranks, rack_hosts: int) -> NDArray[np.int64]:
+def _rail_aligned(ranks: Ranks, rack_hosts: int) -> Ints:
     replica = ranks.tp * ranks.cp * ranks.pp
     if replica % rack_hosts and ranks.dp > 1:
         message = f"replicas of {replica} ranks do not fill racks of {rack_hosts} hosts"
@@ -65,7 +63,7 @@ def _rail_aligned(ranks: Ranks, rack_hosts: int) -> NDArray[np.int64]:
     return hosts
 
 
-def _as_in_the_paper(ranks: Ranks, rack_hosts: int) -> NDArray[np.int64]:
+def _as_in_the_paper(ranks: Ranks, rack_hosts: int) -> Ints:
     replica = ranks.tp * ranks.cp
     if ranks.levels is None:
         in_rack = math.gcd(ranks.dp, max(1, rack_hosts // replica))
@@ -79,12 +77,12 @@ def _as_in_the_paper(ranks: Ranks, rack_hosts: int) -> NDArray[np.int64]:
     shape = (ranks.pp, sites, racks, in_rack, ranks.cp, ranks.tp)
     stage, site, rack, within, cp, tp = np.unravel_index(np.arange(len(ranks)), shape)
     number = (site * ranks.pp + stage) * racks + rack
-    hosts: NDArray[np.int64] = number * rack_hosts + (within * ranks.cp + cp) * ranks.tp + tp
+    hosts: Ints = number * rack_hosts + (within * ranks.cp + cp) * ranks.tp + tp
     return hosts
 
 
 def describe(
-    ranks: Ranks, hosts: NDArray[np.int64], rack_hosts: int, max_racks: int = 16
+    ranks: Ranks, hosts: Ints, rack_hosts: int, max_racks: int = 16
 ) -> tuple[list[tuple[str, ...]], int]:
     """Return rows of a table of racks and the coordinates of their ranks, and the racks omitted.
 
@@ -106,7 +104,7 @@ def describe(
     return rows, racks.size - len(shown)
 
 
-def _range(values: NDArray[np.int64]) -> str:
+def _range(values: Ints) -> str:
     """Format numbers as "3", "0..7", or "12 of 0..90"."""
     found = np.unique(values)
     if found.size == 1:
@@ -149,16 +147,16 @@ class Ranks:
         return self.tp * self.cp * self.dp * self.pp
 
     @property
-    def numbers(self) -> NDArray[np.int64]:
+    def numbers(self) -> Ints:
         """int64[pp, dp, cp, tp]: ranks by coordinates."""
         return np.arange(len(self)).reshape(self.pp, self.dp, self.cp, self.tp)
 
-    def coordinates(self) -> dict[str, NDArray[np.int64]]:
+    def coordinates(self) -> dict[str, Ints]:
         """Return int64[n] for each of AXES: the coordinates of each rank."""
         shape = self.numbers.shape
         return dict(zip(AXES, np.unravel_index(np.arange(len(self)), shape), strict=True))
 
-    def groups(self, kind: str) -> NDArray[np.int64]:
+    def groups(self, kind: str) -> Ints:
         """int64[groups, members]: the groups of a kind, in order of rank.
 
         `tp`, `cp` and `pp` vary one axis; `dp` varies dp and cp (same weights). `ep` are adjacent
@@ -182,7 +180,7 @@ class Ranks:
         }[kind]
         rest = [axis for axis in range(len(shape)) if axis not in over]
         members = math.prod(shape[axis] for axis in over)
-        ordered: NDArray[np.int64] = self.numbers.reshape(shape).transpose(*rest, *over)
+        ordered: Ints = self.numbers.reshape(shape).transpose(*rest, *over)
         return ordered.reshape(-1, members)
 
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError, did_you_mean
 from netsim.frozen import frozen
+from netsim.model.columns import Ints
 
 FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT = range(4)
 """Kinds of work for a micro-batch and chunk; BACKWARD combines the last two."""
@@ -55,14 +56,14 @@ class PipelineSchedule:
     def __len__(self) -> int:
         return int(self.stage.size)
 
-    def operations_at(self, kinds: tuple[int, ...]) -> NDArray[np.int64]:
+    def operations_at(self, kinds: tuple[int, ...]) -> Ints:
         """int64[p v, m]: the operation of `kinds` by position and micro-batch, or -1."""
         found = np.full((self.stages * self.chunks, self.micro_batches), -1, np.int64)
         rows = np.flatnonzero(np.isin(self.kind, kinds))
         found[self.position[self.stage[rows], self.chunk[rows]], self.micro_batch[rows]] = rows
         return found
 
-    def waits(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def waits(self) -> tuple[Ints, Ints]:
         """Return pairs of operations; the second needs the result of the first.
 
         A forward needs that of the previous position; a backward that of the next position or, at
@@ -130,7 +131,7 @@ def _rounds(name: str, stages: int, stage: int, micro_batches: int, chunks: int)
     }[name]
 
 
-def _in_order(rounds: Rounds, n_items: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _in_order(rounds: Rounds, n_items: int) -> tuple[Ints, Ints]:
     """Return kind and index of a stage's items, in order."""
     rank = np.repeat(np.arange(len(rounds)), n_items)
     item = np.tile(np.arange(n_items), len(rounds))

@@ -20,7 +20,7 @@ from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, PS_BITS
-from netsim.model.columns import Edges, Ints, column_of, first_of
+from netsim.model.columns import Edges, Flags, Ints, column_of, first_of
 from netsim.model.flows import FlowTable
 from netsim.model.network import Reduction
 from netsim.model.workload import COMPUTE, JOIN, RECEIVE, SEND, TaskTable, Workload
@@ -387,9 +387,7 @@ Settled = Callable[[Collective, int], CollectiveOptions]
 _Key = tuple[str, int, int, CollectiveOptions]  # collective, ranks, bytes (-1: a matrix), options
 
 
-def place(
-    ops: Operations, split: NDArray[np.bool_], by_order: Ints | None, settled: Settled
-) -> OperationRows:
+def place(ops: Operations, split: Flags, by_order: Ints | None, settled: Settled) -> OperationRows:
     """Number tasks batch by batch: first the separate first tasks, then sends, then the rest.
 
     `split` marks operations, except collectives, with a separate first task. `by_order` lists
@@ -579,7 +577,7 @@ class TaskArrays:
             self._flow[tasks[k]] = flow
             self._ends[k, flow] = ends[k]
 
-    def _classes(self, classes: Mapping[str, int]) -> NDArray[np.int64]:
+    def _classes(self, classes: Mapping[str, int]) -> Ints:
         kinds = self._operations.kinds
         for kind in classes:
             if kind not in kinds:
@@ -588,11 +586,11 @@ class TaskArrays:
         return np.array([classes.get(kind, 0) for kind in kinds], np.int64)
 
 
-def _after_nothing(steps: Steps, goes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _after_nothing(steps: Steps, goes: Flags) -> Flags:
     """bool[G, m]: sends that wait only for sends without a message: no earlier send has covered
     their software latency."""
     follows = steps.follows
-    found: NDArray[np.bool_] = np.where(follows >= 0, ~goes[:, follows], True)
+    found: Flags = np.where(follows >= 0, ~goes[:, follows], True)
     while (follows >= 0).any():
         found &= np.where(follows >= 0, found[:, follows], True)
         follows = np.where(follows >= 0, follows[follows], -1)
@@ -690,7 +688,7 @@ def _operations(ops: Operations, columns: dict[str, Ints], hosts: ArrayLike) -> 
     )
 
 
-def _units(ops: Operations) -> NDArray[np.bool_]:
+def _units(ops: Operations) -> Flags:
     """bool[n]: the operations of reduction units."""
     found = np.zeros(len(ops), bool)
     for call in ops.collectives:
@@ -776,7 +774,7 @@ def _order(ops: Operations) -> Ints | None:
     return np.argsort(order, kind="stable")
 
 
-def _streams(table: OperationTable, order: Ints | None, alone: NDArray[np.bool_]) -> Edges:
+def _streams(table: OperationTable, order: Ints | None, alone: Flags) -> Edges:
     """Return edges between consecutive operations of a stream. Consecutive computes, `alone`, need
     none: they are in one stream of the engine."""
     inside = np.flatnonzero(table.stream >= 0) if order is None else order[table.stream[order] >= 0]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.frozen import frozen
-from netsim.model.columns import Ints, join_names
+from netsim.model.columns import Flags, Floats, Ints, join_names
 from netsim.model.workload import COMPUTE, TaskTable, Workload, WorkloadPart
 from netsim.workloads.collectives.steps import COLLECTIVES
 
@@ -100,13 +100,13 @@ class OperationTable(WorkloadPart):
     kind: NDArray[np.int16]
     kinds: tuple[str, ...]
     what: NDArray[np.int8]  # int8[n], index into WHATS
-    size_bytes: NDArray[np.int64]  # int64[n], of a message or of a collective's buffer; else 0
-    group: NDArray[np.int64]  # int64[n], index of its message or collective; -1: none
+    size_bytes: Ints  # int64[n], of a message or of a collective's buffer; else 0
+    group: Ints  # int64[n], index of its message or collective; -1: none
     n: NDArray[np.int32]  # int32[n], number of ranks taking part
     # begin_task, end_task: int64[n], first and last task. (So a receive begins with its delivery,
     # unless other operations wait for its start: then with its last dependency.)
-    begin_task: NDArray[np.int64]
-    end_task: NDArray[np.int64]
+    begin_task: Ints
+    end_task: Ints
     label: Sequence[str] | None = None  # one text per operation, or None
     steps: JobSteps | None = None  # the steps of the operations, or None
     # title, start_ps, joined: its name and start if it is a single job; else its jobs
@@ -150,7 +150,7 @@ class OperationTable(WorkloadPart):
             words.append(f"({self.label[operation]})")
         return f"{' '.join(filter(None, words))} of rank {self.rank[operation]}"
 
-    def of_tasks(self, n_tasks: int) -> NDArray[np.int64]:
+    def of_tasks(self, n_tasks: int) -> Ints:
         """int64[n_tasks]: the operation with this first or last task, or -1."""
         found = np.full(n_tasks, -1, np.int64)
         for tasks in (self.end_task, self.begin_task):
@@ -161,11 +161,11 @@ class OperationTable(WorkloadPart):
         begin, end = self.begin_task + first_task, self.end_task + first_task
         return replace(self, begin_task=begin, end_task=end)
 
-    def with_last_tasks(self, last: NDArray[np.int64]) -> OperationTable:
+    def with_last_tasks(self, last: Ints) -> OperationTable:
         """Return the table with `last[k]` instead of task k as last task."""
         return replace(self, end_task=last[self.end_task])
 
-    def without(self, which: NDArray[np.bool_]) -> OperationTable:
+    def without(self, which: Flags) -> OperationTable:
         if not which.any():
             return self
         kept = np.flatnonzero(~which)
@@ -279,7 +279,7 @@ class _Chains:
         self.communication = self._communication()
         self.idle = self._idle()
 
-    def _under_way(self, what: NDArray[np.str_], group: Ints, formula: NDArray[np.bool_]) -> Ints:
+    def _under_way(self, what: NDArray[np.str_], group: Ints, formula: Flags) -> Ints:
         """int64[n], in ps: when each operation was in progress at both or all ends.
 
         A collective: since its last rank started, or since this rank did if it ended here before
@@ -513,7 +513,7 @@ class CollectiveInstances(NamedTuple):
     rows: Ints  # int64[m], their operations
     of_row: Ints  # int64[m], the collective of each
     first: Ints  # int64[g], one of its operations
-    size_bytes: NDArray[np.float64]  # float64[g], the mean over ranks
+    size_bytes: Floats  # float64[g], the mean over ranks
     length_ps: Ints  # int64[g], from the last rank's start to the last end; -1: not done
 
 
@@ -534,7 +534,7 @@ def collective_instances(table: Table) -> CollectiveInstances:
     )
 
 
-def factors(what: NDArray[np.str_], ranks: NDArray[np.int32]) -> NDArray[np.float64]:
+def factors(what: NDArray[np.str_], ranks: NDArray[np.int32]) -> Floats:
     """float64[n]: bus bandwidth over algorithm bandwidth: the bytes a rank must send per byte of
     the stated size, so that results are comparable with link rates. As in NVIDIA's nccl-tests
     (doc/PERFORMANCE.md)."""

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,8 @@ from netsim.common.inputs import at_line, read_lines, user_path, whole
 from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS
-from netsim.model.columns import Ints
-from netsim.params import Param
+from netsim.model.columns import Floats, Ints, Rng
+from netsim.params import Param, Params
 from netsim.units import format_time, parse_time_ps, written
 from netsim.workloads.cost.costs import SHRINK, STOP
 from netsim.workloads.serving.instance import DOWN, SHRUNK, WHOLE
@@ -82,10 +81,10 @@ class Policy:
 
 
 def failures_of(
-    params: Mapping[str, Any],
+    params: Params,
     gpus: Ints,
     last_arrival_ps: int,
-    rng: np.random.Generator,
+    rng: Rng,
     directory: Path,
 ) -> Outages:
     """Return the failures that `FAILURE_PARAMS` describe; relative paths start at `directory`.
@@ -112,7 +111,7 @@ def failures_of(
     return draw_outages(policy, gpus, until_ps, rng)
 
 
-def _check(params: Mapping[str, Any]) -> None:
+def _check(params: Params) -> None:
     drawn = params["mtbf"] is not None
     shrinks = drawn and params["on_failure"] == SHRINK
     uses = {
@@ -128,7 +127,7 @@ def _check(params: Mapping[str, Any]) -> None:
         raise InputError("has no effect", key="traffic.on_failure", hint=hint, code="no_effect")
 
 
-def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Generator) -> Outages:
+def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: Rng) -> Outages:
     """Draw the failures before `until_ps` of instances with `gpus`, int64[k], GPUs each. The times
     to failure of an instance do not depend on the policy."""
     mean_ps = policy.mtbf_ps / gpus
@@ -141,7 +140,7 @@ def draw_outages(policy: Policy, gpus: Ints, until_ps: int, rng: np.random.Gener
             hint=f"at most {MAX_OUTAGES:,}",
         )
     # All instances are drawn together: the n-th draw of one does not depend on the others.
-    blocks: list[NDArray[np.float64]] = []
+    blocks: list[Floats] = []
     taken = [0] * gpus.size
 
     def next_ps(instance: int) -> int:

@@ -51,9 +51,9 @@ from netsim.flows import TrafficContext
 from netsim.frozen import frozen
 from netsim.limits import COUNT, HORIZON_PS, PS_BITS
 from netsim.model.checks import HORIZON
-from netsim.model.columns import Ints
+from netsim.model.columns import Floats, Ints, Rng
 from netsim.model.workload import WorkloadPart
-from netsim.params import Param
+from netsim.params import Param, Params
 from netsim.units import written
 from netsim.workloads.inference.deployment import (
     Deployment,
@@ -100,7 +100,7 @@ class ServingInstances:
     role: NDArray[np.int8]  # int8[k], MIXED, PREFILL or DECODE
     # int64[k + 1], int32[m]; the hosts of instance i are `hosts[hosts_ptr[i] : hosts_ptr[i +
     # 1]]`
-    hosts_ptr: NDArray[np.int64]
+    hosts_ptr: Ints
     hosts: NDArray[np.int32]
 
     def __len__(self) -> int:
@@ -112,16 +112,16 @@ class ServingInstances:
         return self.hosts[self.hosts_ptr[:-1]]
 
     @property
-    def size(self) -> NDArray[np.int64]:
+    def size(self) -> Ints:
         """int64[k]: number of hosts of each instance."""
         return np.diff(self.hosts_ptr)
 
-    def of(self, instances: NDArray[Any]) -> NDArray[np.int64]:
+    def of(self, instances: NDArray[Any]) -> Ints:
         """int64[n, tp]: the hosts of instances of equal size."""
         gpus = np.arange(self.size[instances[0]])
         return np.asarray(self.hosts[self.hosts_ptr[instances][:, None] + gpus], np.int64)
 
-    def led_by(self, hosts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def led_by(self, hosts: Ints) -> Ints:
         """Return the instance that each of these leaders leads."""
         order = np.argsort(self.leader)
         return np.asarray(order[np.searchsorted(self.leader, hosts, sorter=order)])
@@ -135,10 +135,10 @@ class ServingInstances:
 class Requests:
     """A table of n requests, in order of arrival."""
 
-    arrival_ps: NDArray[np.int64]  # int64[n], not decreasing
+    arrival_ps: Ints  # int64[n], not decreasing
     # int64[n], at least 1 each
-    prompt_tokens: NDArray[np.int64]
-    output_tokens: NDArray[np.int64]
+    prompt_tokens: Ints
+    output_tokens: Ints
 
     def __len__(self) -> int:
         return int(self.arrival_ps.size)
@@ -159,8 +159,8 @@ class ServingPlan(WorkloadPart):
     tbt_ps: int | None
     # int64[n], first flow and number of flows of each KV-cache transfer, numbered
     # consecutively; 0 flows without a transfer
-    kv_first_flow: NDArray[np.int64]
-    kv_flows: NDArray[np.int64]
+    kv_first_flow: Ints
+    kv_flows: Ints
     # when the router expects the last request to end, with no network except that of iterations
     # and no failures; 0: unknown
     expected_ps: int = 0
@@ -177,7 +177,7 @@ class ServingPlan(WorkloadPart):
 
 
 def check_used(
-    params: Mapping[str, Any], uses: Mapping[str, tuple[bool, str]], optional: Collection[str] = ()
+    params: Params, uses: Mapping[str, tuple[bool, str]], optional: Collection[str] = ()
 ) -> None:
     """Raise InputError if a parameter has no effect, or is used and missing unless `optional`.
     `uses` says of each parameter whether it is used, and when it would be."""
@@ -276,7 +276,7 @@ class Drawn:
             )
 
 
-def draw_requests(params: Mapping[str, Any], rng: np.random.Generator, directory: Path) -> Drawn:
+def draw_requests(params: Params, rng: Rng, directory: Path) -> Drawn:
     """Return the requests that `REQUEST_PARAMS` describe; relative paths start at `directory`."""
     _check(params)
     trace = None
@@ -293,7 +293,7 @@ def draw_requests(params: Mapping[str, Any], rng: np.random.Generator, directory
     return Drawn(Requests(arrival_ps, prompt, output), notes, trace if of_trace else None)
 
 
-def _check(params: Mapping[str, Any]) -> None:
+def _check(params: Params) -> None:
     arrivals, lengths = params["arrival_process"], params["length_distribution"]
     if arrivals != OF_TRACE and params["rate"] is None:
         raise InputError("missing", key="traffic.rate", hint="requests per second, such as 10.0")
@@ -312,7 +312,7 @@ def _check(params: Mapping[str, Any]) -> None:
     _check_shapes(params)
 
 
-def _check_shapes(params: Mapping[str, Any]) -> None:
+def _check_shapes(params: Params) -> None:
     """Check that every parameter of a distribution is used."""
     lengths = params["length_distribution"]
     for name, (_, kinds) in SHAPES.items():
@@ -327,9 +327,7 @@ def _check_shapes(params: Mapping[str, Any]) -> None:
                 raise InputError("has no effect", key=f"traffic.{name}.{part}", hint=hint)
 
 
-def _arrivals(
-    params: Mapping[str, Any], n: int, rng: np.random.Generator, trace: RequestTrace | None
-) -> NDArray[np.int64]:
+def _arrivals(params: Params, n: int, rng: Rng, trace: RequestTrace | None) -> Ints:
     """int64[n], in ps, not decreasing."""
     kind, rate = params["arrival_process"], params["rate"]
     if kind == OF_TRACE and trace is not None:
@@ -348,7 +346,7 @@ def _arrivals(
     return _in_time(np.cumsum(gaps) * (1e12 / rate))
 
 
-def _at_rate(arrival_ps: NDArray[np.int64], rate: float | None) -> NDArray[np.int64]:
+def _at_rate(arrival_ps: Ints, rate: float | None) -> Ints:
     """Scale a trace's arrivals to a rate, in 1/s, if any."""
     if rate is None:
         return arrival_ps
@@ -359,7 +357,7 @@ def _at_rate(arrival_ps: NDArray[np.int64], rate: float | None) -> NDArray[np.in
     return _in_time(since * ((since.size - 1) / rate * 1e12 / since[-1]))
 
 
-def _in_time(times: NDArray[np.float64]) -> NDArray[np.int64]:
+def _in_time(times: Floats) -> Ints:
     """Round times to ps. Raises InputError if the last is too late."""
     if times[-1] >= HORIZON_PS:
         hours = times[-1] / 3.6e15
@@ -370,12 +368,12 @@ def _in_time(times: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def _tokens(
     part: str,
-    params: Mapping[str, Any],
+    params: Params,
     n: int,
-    rng: np.random.Generator,
+    rng: Rng,
     trace: RequestTrace | None,
     directory: Path,
-) -> NDArray[np.int64]:
+) -> Ints:
     """int64[n]: tokens of prompts or outputs."""
     kind = params["length_distribution"][part]
     if kind == TRACE and trace is not None:
@@ -409,7 +407,7 @@ def _tokens(
     return np.asarray((least + above).astype(np.int64))
 
 
-def _rounded(drawn: NDArray[np.float64]) -> NDArray[np.int64]:
+def _rounded(drawn: Floats) -> Ints:
     return np.maximum(1, np.rint(drawn)).astype(np.int64)
 
 
@@ -423,9 +421,7 @@ class Dispatched(NamedTuple):
     done_ps: Ints  # int64[n], by the router's estimate
 
 
-def dispatch(
-    how: str, at_ps: Ints, work_ps: Ints, n_instances: int, rng: np.random.Generator
-) -> Dispatched:
+def dispatch(how: str, at_ps: Ints, work_ps: Ints, n_instances: int, rng: Rng) -> Dispatched:
     """Assign requests to instances.
 
     Args:
@@ -551,8 +547,8 @@ def plan_of(
     groups: Mapping[int, Group],
     instances: ServingInstances,
     drawn: Drawn,
-    params: Mapping[str, Any],
-    rng: np.random.Generator,
+    params: Params,
+    rng: Rng,
 ) -> ServingPlan:
     """Plan a run by the parameters of serving. Raises InputError if a request does not fit into an
     instance's KV cache."""
@@ -617,7 +613,7 @@ def _decode_work(group: Group, requests: Requests, max_batch: int) -> Ints:
     return (requests.output_tokens - 1) * takes // batch
 
 
-def deployment_of(params: Mapping[str, Any], name: str, context: TrafficContext) -> Deployment:
+def deployment_of(params: Params, name: str, context: TrafficContext) -> Deployment:
     """Return the deployment that a parameter gives. Raises InputError with its key."""
     key, given = f"traffic.{name}", params[name]
     try:

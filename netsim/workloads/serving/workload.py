@@ -32,6 +32,7 @@ from netsim.flows import ACKED, COMPUTE, JOIN, RECEIVE, SEND, SENT, FlowTable, T
 from netsim.frozen import frozen
 from netsim.limits import COUNT
 from netsim.model.columns import Ints
+from netsim.params import Params
 from netsim.workloads.collectives import closed_form_ps
 from netsim.workloads.collectives.steps import CollectiveOptions, Wire
 from netsim.workloads.inference.deployment import (
@@ -375,7 +376,7 @@ def _add_messages(tables: ServingTasks, hosts: Ints, listed: ListedIterations) -
 # --- the whole run --------------------------------------------------------------------------------
 
 
-def kv_parts_of(params: Mapping[str, Any]) -> int:
+def kv_parts_of(params: Params) -> int:
     layerwise = params["kv_transfer"] == LAYERWISE
     uses = {"kv_layer_groups": (layerwise, f'kv_transfer = "{LAYERWISE}"')}
     check_used(params, uses, optional=uses)
@@ -385,7 +386,7 @@ def kv_parts_of(params: Mapping[str, Any]) -> int:
 def workload_of(
     plan: ServingPlan,
     groups: Mapping[int, Group],
-    params: Mapping[str, Any],
+    params: Params,
     n_hosts: int,
     packets: tuple[Mapping[int, ListedIterations], Ints],
     transitions: Transitions,
@@ -431,7 +432,7 @@ def add_transfers(
     tables: ServingTasks,
     plan: ServingPlan,
     groups: Mapping[int, Group],
-    params: Mapping[str, Any],
+    params: Params,
     arrivals: Ints,
 ) -> Ints:
     """Add the KV caches of requests that change instance, in parts that follow each other.

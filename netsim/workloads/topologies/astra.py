@@ -26,9 +26,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from netsim.errors import InputError, errors_at
 from netsim.frozen import frozen
 from netsim.limits import DELAY_PS, RATE_BPS
 from netsim.network import Network, NetworkBuilder
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import written
 
 RING, SWITCH, FULL = SHAPES = ("Ring", "Switch", "FullyConnected")
@@ -112,7 +111,7 @@ PARAMS = [Param("file", "file", REQUIRED, "network file of ASTRA-sim (.yml)")]
 HOST_CABLE_DIVISOR = 20  # divisor of the smallest latency for the cable between host and router
 
 
-def build(params: Mapping[str, Any]) -> Network:
+def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError naming the file and line."""
     path = Path(params["file"])
     dimensions = read_network(path)

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 from netsim.workloads.collectives.steps import CollectiveOptions
 from netsim.workloads.operations import Operations
 from netsim.workloads.operations.operations import TASK_BYTES
@@ -124,9 +124,9 @@ def workload_of(
     part: Part,
     build: Callable[[Part, Mapping[str, CollectiveOptions]], JobOperations],
     whats: Iterable[str],
-    params: Mapping[str, Any],
+    params: Params,
     network: Network,
-    rng: np.random.Generator,
+    rng: Rng,
     context: TrafficContext,
 ) -> Workload:
     """Return a part of a job, whose collectives are `whats`, as tasks and flows. Raises InputError,

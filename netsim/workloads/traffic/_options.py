@@ -4,18 +4,16 @@ token routing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from netsim.common.inputs import user_path, whole
 from netsim.errors import InputError, did_you_mean
-from netsim.flows import TrafficContext
+from netsim.flows import Rng, TrafficContext
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 from netsim.traffic._rows import Rows, each, fail_at, read_csv
 from netsim.workloads.collectives import ALGORITHMS
 from netsim.workloads.collectives.steps import COLLECTIVES, RING_ORDERS
@@ -52,7 +50,7 @@ COLLECTIVE_PARAMS = [
 ]
 
 
-def how_of(params: Mapping[str, Any], what: str) -> CollectiveOptions:
+def how_of(params: Params, what: str) -> CollectiveOptions:
     return CollectiveOptions(
         algorithm=params["algorithm"][what],
         chunk_bytes=params["chunk"][what],
@@ -67,7 +65,7 @@ def wires_of(network: Network, context: TrafficContext) -> Wires:
     return Wires(network, context.payload_bytes, context.header_bytes)
 
 
-def group_size_of(params: Mapping[str, Any], network: Network) -> int:
+def group_size_of(params: Params, network: Network) -> int:
     """Return `group_size`, all hosts by default. Raises InputError if groups do not fill them."""
     n_hosts = network.n_hosts
     n: int = params["group_size"] or n_hosts
@@ -94,11 +92,11 @@ LARGEST = 2**31 - 1
 
 
 def hosts_of(
-    params: Mapping[str, Any],
+    params: Params,
     n_ranks: int,
     n_hosts: int,
     directory: Path,
-    rng: np.random.Generator,
+    rng: Rng,
     hint: str | None = None,
 ) -> Ints:
     """int64[n_ranks]: the host of each rank. Raises InputError if there are too few hosts."""

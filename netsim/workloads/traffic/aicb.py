@@ -28,18 +28,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from netsim.common.inputs import at_line, bounded, read_text, user_path
 from netsim.errors import InputError, errors_at
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import written
 from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.traffic._megatron import PARAMS as OF_JOBS
@@ -362,9 +361,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     job = read_aicb(user_path(params["file"], context.directory))
     part = part_of(job, params["replicas"], params["rows"], network.n_hosts)
     return workload_of(part, AicbOperations, COLLECTIVES.values(), params, network, rng, context)

@@ -33,12 +33,12 @@ from numpy.typing import NDArray
 
 from netsim.common.inputs import read_json, user_path
 from netsim.errors import InputError, errors_at
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.columns import Flags, Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import written
 from netsim.workloads.operations import CollectiveOptions, Operations, Wires
 from netsim.workloads.traffic import _chakra_trace as et
@@ -162,14 +162,12 @@ PARAMS = [
 ]
 
 
-def reads(params: Mapping[str, Any], directory: Path) -> list[Path]:
+def reads(params: Params, directory: Path) -> list[Path]:
     """Return the trace files, which no parameter names."""
     return et.trace_files(_prefix(params, directory))
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     prefix = _prefix(params, context.directory)
     traces = [et.read_trace(path) for path in et.trace_files(prefix)]
     context.reserve(sum(map(len, traces)), key="traffic.file")
@@ -189,7 +187,7 @@ def flows(
     return load if system is None else replace(load, notes=(*load.notes, *_notes(params, system)))
 
 
-def _how(params: Mapping[str, Any], what: str, system: System | None) -> CollectiveOptions:
+def _how(params: Params, what: str, system: System | None) -> CollectiveOptions:
     """Return collective options: the experiment's, or else the system's."""
     how = how_of(params, what)
     if system is None:
@@ -203,7 +201,7 @@ def _how(params: Mapping[str, Any], what: str, system: System | None) -> Collect
     )
 
 
-def _notes(params: Mapping[str, Any], system: System) -> Iterator[str]:
+def _notes(params: Params, system: System) -> Iterator[str]:
     name = written(Path(params["system"]).name)
     if system.unread:
         yield f"{name}: {', '.join(system.unread)} are read past"
@@ -211,9 +209,7 @@ def _notes(params: Mapping[str, Any], system: System) -> Iterator[str]:
         yield f"{name}: a collective is cut into {system.channels} chunks that all go at once"
 
 
-def _compute_rates(
-    params: Mapping[str, Any], system: System | None, context: TrafficContext
-) -> ComputeRates:
+def _compute_rates(params: Params, system: System | None, context: TrafficContext) -> ComputeRates:
     if params["tflops"] is None and system is not None and system.tflops is not None:
         params = {**params, "tflops": system.tflops, "memory": system.memory_bps}
     if params["memory"] is not None and params["tflops"] is None:
@@ -229,7 +225,7 @@ def _compute_rates(
     )
 
 
-def _prefix(params: Mapping[str, Any], directory: Path) -> Path:
+def _prefix(params: Params, directory: Path) -> Path:
     return user_path(params["file"].removesuffix(et.SUFFIX), directory)
 
 

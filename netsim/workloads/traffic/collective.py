@@ -38,19 +38,17 @@ It is an error if the sends do not perform the collective; the message says what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from netsim.common.inputs import user_path
 from netsim.errors import InputError, errors_at
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.limits import PS_BITS
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 from netsim.units import format_rate, format_time
 from netsim.workloads.collectives import (
     ALGORITHMS,
@@ -95,9 +93,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     n_hosts, what, size = network.n_hosts, params["what"], params["size"]
     n = group_size_of(params, network)
     if params["root"] >= n:

@@ -38,7 +38,7 @@ Operation Assembly Language", ICPP 2009.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -50,12 +50,12 @@ from numpy.typing import NDArray
 
 from netsim.common.inputs import at_line, read_text, require_file, unreadable, user_path
 from netsim.errors import InputError, errors_at
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.limits import COUNT, HORIZON_PS, PS_BITS, SIZE_BYTES
 from netsim.model.columns import Edges, Flags, Ints, first_of, rows_of
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import shortened, written
 from netsim.workloads.operations import Operations
 from netsim.workloads.traffic._matching import (
@@ -668,9 +668,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     path = user_path(params["file"], context.directory)
     schedule = read_goal_binary(path) if is_binary(path) else read_goal_text(path)
     context.reserve(len(schedule), key="traffic.file")

@@ -13,16 +13,15 @@ partner's data of the last step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.flows import FlowTable, TrafficContext
+from netsim.flows import FlowTable, Rng, TrafficContext
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 from netsim.workloads.collectives import schedule
 from netsim.workloads.collectives.steps import CollectiveOptions
 from netsim.workloads.traffic._options import group_size_of
@@ -34,9 +33,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
     """Return one flow per step and host, in this order."""
     n_hosts, size = network.n_hosts, params["size"]
     n = group_size_of(params, network)

@@ -31,19 +31,18 @@ takes a tenth of the time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError, errors_at
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.limits import HORIZON_PS, TRAFFIC_BYTES
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import format_time
 from netsim.workloads.collectives.steps import cut
 from netsim.workloads.inference.deployment import (
@@ -371,9 +370,7 @@ PARAMS = [
 ]  # fmt: skip
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     """Return all steps. Ranks are those of prefill instances, decode instances, and the pool."""
     _check(params)
     phases = _phases(params, context)
@@ -407,7 +404,7 @@ def flows(
     return work.job_steps().add_to(load)
 
 
-def _check(params: Mapping[str, Any]) -> None:
+def _check(params: Params) -> None:
     split, pool, phase = params["phase"] == SPLIT, params["pool_hosts"] > 0, params["phase"]
     packets = params["fidelity"] == PACKETS
     decode, prefill = 'phase = "decode" or "split"', 'phase = "prefill" or "split"'
@@ -439,7 +436,7 @@ def _check(params: Mapping[str, Any]) -> None:
         )
 
 
-def _phases(params: Mapping[str, Any], context: TrafficContext) -> list[Phase]:
+def _phases(params: Params, context: TrafficContext) -> list[Phase]:
     """Return the phases, without ranks."""
     found: list[Phase] = []
     split, steps, latency = params["phase"] == SPLIT, params["steps"], params["latency"]
@@ -476,7 +473,7 @@ def _phases(params: Mapping[str, Any], context: TrafficContext) -> list[Phase]:
     return found
 
 
-def _rows(params: Mapping[str, Any], phase: str) -> Ints:
+def _rows(params: Params, phase: str) -> Ints:
     rows = params["batch"][phase] or 1
     if params["overlap"] != HALVES:
         return np.array([rows])
@@ -486,7 +483,7 @@ def _rows(params: Mapping[str, Any], phase: str) -> Ints:
     return np.array([(rows + 1) // 2, rows // 2])
 
 
-def _layers(params: Mapping[str, Any], deployment: Deployment) -> int:
+def _layers(params: Params, deployment: Deployment) -> int:
     layers, largest = params["layers"], deployment.model.layers
     if layers is not None and layers > largest:
         message = f"{deployment.name} has {largest:,} layers"
@@ -494,7 +491,7 @@ def _layers(params: Mapping[str, Any], deployment: Deployment) -> int:
     return layers or largest
 
 
-def _check_capacity(params: Mapping[str, Any], phase: Phase) -> None:
+def _check_capacity(params: Params, phase: Phase) -> None:
     """Raise InputError if a batch's KV cache exceeds GPU memory, or the simulator's limits."""
     key = f"traffic.batch.{phase.name}"
     longest = int(phase.lengths.max(initial=0))
@@ -516,7 +513,7 @@ def _check_capacity(params: Mapping[str, Any], phase: Phase) -> None:
         )
 
 
-def _pooled_fraction(params: Mapping[str, Any]) -> float:
+def _pooled_fraction(params: Params) -> float:
     return 1.0 if params["pooled_fraction"] is None else float(params["pooled_fraction"])
 
 
@@ -529,9 +526,7 @@ def _require_memory(phases: Sequence[Phase]) -> None:
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.layers")
 
 
-def _read_pool(
-    params: Mapping[str, Any], work: InferenceSteps, phases: Sequence[Phase], pool: Ints
-) -> None:
+def _read_pool(params: Params, work: InferenceSteps, phases: Sequence[Phase], pool: Ints) -> None:
     for phase in phases:
         if params["pooled"] == WEIGHTS:
             n_bytes = phase.layer_weight_bytes()
@@ -544,7 +539,7 @@ def _read_pool(
         work.read_pool(phase, pool, sizes, prefetch=params["pool_read"] != ON_DEMAND)
 
 
-def _notes(params: Mapping[str, Any], phases: Sequence[Phase]) -> list[str]:
+def _notes(params: Params, phases: Sequence[Phase]) -> list[str]:
     found = []
     for phase in phases:
         n, of, rows = len(phase.ranks), phase.deployment, int(phase.rows.sum())

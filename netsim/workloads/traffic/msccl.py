@@ -22,7 +22,7 @@ astra-sim/astra-sim, examples/system/custom_collectives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,11 @@ import polars as pl
 
 from netsim.common.inputs import bounded, read_bytes, user_path
 from netsim.errors import InputError, errors_at
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import written
 from netsim.workloads.operations import Operations
 from netsim.workloads.traffic._options import PLACEMENT_PARAMS, hosts_of
@@ -50,9 +50,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     made = read_msccl(user_path(params["file"], context.directory))
     if params["size"] < made.n_chunks:
         hint = f"at least {made.n_chunks} B"

@@ -20,9 +20,8 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,12 +35,12 @@ from netsim.common.inputs import (
     whole,
 )
 from netsim.errors import InputError, errors_at
-from netsim.flows import FlowTable, TrafficContext, Workload
+from netsim.flows import FlowTable, Rng, TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.model.columns import Ints, first_of
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import written
 
 AS_WRITTEN, ZERO = BEGIN = ("as_given", "from_zero")
@@ -67,9 +66,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     path = user_path(params["file"], context.directory)
     listed = read_ns3_flows(path)
     cls = _classes(params["classes"], listed)
@@ -98,7 +95,7 @@ def _classes(given: str | None, listed: ListedFlows) -> Ints:
     return found
 
 
-def _notes(params: Mapping[str, Any], listed: ListedFlows) -> Iterator[str]:
+def _notes(params: Params, listed: ListedFlows) -> Iterator[str]:
     name, groups = written(params["file"]), np.unique(listed.priority_group)
     if params["classes"] is None and groups.size > 1:
         found = ", ".join(map(str, groups[:8].tolist()))

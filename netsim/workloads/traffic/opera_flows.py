@@ -8,22 +8,15 @@ Node k is host k. Times are nanoseconds. Source: TritonNetworking/opera-sim.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-
 from netsim.common.inputs import user_path
-from netsim.flows import FlowTable, TrafficContext
+from netsim.flows import FlowTable, Rng, TrafficContext
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.workloads.traffic.ns3_flows import START_TIMES, flow_table, read_opera_flows
 
 PARAMS = [Param("file", "file", REQUIRED, "flow list, such as flows.htsim"), START_TIMES]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
     listed = read_opera_flows(user_path(params["file"], context.directory))
     return flow_table(listed, network, context, params["start_times"])

@@ -20,16 +20,13 @@ left out. With `stages`, hosts form several parallel pipelines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.flows import FlowTable, TrafficContext
+from netsim.flows import FlowTable, Rng, TrafficContext
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 
 PARAMS = [
     Param("size", "bytes", "97.39MB", "message of each rank",
@@ -43,9 +40,7 @@ PARAMS = [
 ]  # fmt: skip
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> FlowTable:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
     """Return one flow per host with a next stage, in order of positions."""
     n_hosts, stage = network.n_hosts, params["stage_hosts"]
     length = n_hosts if params["stages"] is None else params["stages"] * stage
@@ -71,7 +66,7 @@ def flows(
     return FlowTable(host[position[sends]], host[following[sends]], params["size"])
 
 
-def _placement(kind: str, n_hosts: int, stage: int, rng: np.random.Generator) -> Ints:
+def _placement(kind: str, n_hosts: int, stage: int, rng: Rng) -> Ints:
     """int64[n_hosts]: the host at each position."""
     if kind == "random":
         return rng.permutation(n_hosts)

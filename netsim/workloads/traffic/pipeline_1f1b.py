@@ -11,16 +11,13 @@ the previous one, each after `latency` of software.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.flows import COMPUTE, RECEIVE, SEND, FlowTable, TaskTable, TrafficContext, Workload
+from netsim.flows import COMPUTE, RECEIVE, SEND, FlowTable, Rng, TaskTable, TrafficContext, Workload
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import Param
+from netsim.params import Param, Params
 from netsim.workloads.job.schedules import FORWARD, PipelineSchedule, make_schedule
 
 PARAMS = [
@@ -33,9 +30,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     n_hosts = network.n_hosts
     stages, n = params["stages"] or n_hosts, params["microbatches"]
     if n_hosts % stages or n_hosts < 2:

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import format_bytes, format_time
 from netsim.workloads.collectives import ALGORITHMS, hops_of
 from netsim.workloads.collectives.steps import WHOLE_PACKETS, CollectiveOptions
@@ -112,9 +111,7 @@ PARAMS = [
 ]  # fmt: skip
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     """Generate requests, instances, and everything they may send. The router and failures have
     their own random generators, independent of the other draws."""
     of_router, of_failures = rng.spawn(2)
@@ -139,7 +136,7 @@ def flows(
     return replace(load, notes=(*drawn.notes, *_notes(groups, listed)))
 
 
-def groups_of(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
+def groups_of(params: Params, context: TrafficContext) -> dict[int, Group]:
     """Return the instances of each role, with the memory pool."""
     groups, pool = _groups(params, context), _pool(params)
     if pool is None:
@@ -160,7 +157,7 @@ def groups_of(params: Mapping[str, Any], context: TrafficContext) -> dict[int, G
     }
 
 
-def _pool(params: Mapping[str, Any]) -> Pool | None:
+def _pool(params: Params) -> Pool | None:
     of, sent = params["pooled"], params["all_reduces"] == "packets"
     uses = {
         "pool_hosts": (of is not None and sent, 'pooled and all_reduces = "packets"'),
@@ -176,7 +173,7 @@ def _pool(params: Mapping[str, Any]) -> Pool | None:
     return Pool(of, share, params["pool_hosts"] or 0, params["pool_read_rate"] or 0)
 
 
-def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Group]:
+def _groups(params: Params, context: TrafficContext) -> dict[int, Group]:
     mixed, prefill, decode = (
         params[name] for name in ("instances", "prefill_instances", "decode_instances")
     )
@@ -202,7 +199,7 @@ def _groups(params: Mapping[str, Any], context: TrafficContext) -> dict[int, Gro
 
 
 def hosts_of(
-    params: Mapping[str, Any],
+    params: Params,
     groups: Mapping[int, Group],
     network: Network,
     context: TrafficContext,
@@ -223,7 +220,7 @@ def hosts_of(
 
 
 def _slots(
-    params: Mapping[str, Any],
+    params: Params,
     groups: Mapping[int, Group],
     requests: Requests,
     placed: ServingInstances,

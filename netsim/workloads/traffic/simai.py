@@ -38,18 +38,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from netsim.common.inputs import bounded, read_text, user_path
 from netsim.errors import InputError, errors_at
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.frozen import frozen
 from netsim.limits import HORIZON_PS, SIZE_BYTES
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.units import written
 from netsim.workloads.job.schedules import FORWARD, make_schedule
 from netsim.workloads.operations import CollectiveOptions
@@ -274,7 +273,7 @@ class SimaiPart(JobPart):
                 yield text, replace(self, dp=dp, micro_batches=micro)
 
 
-def part_of(work: SimaiWorkload, params: Mapping[str, Any], n_hosts: int) -> SimaiPart:
+def part_of(work: SimaiWorkload, params: Params, n_hosts: int) -> SimaiPart:
     """Return the part that the parameters select. Raises InputError if they are inconsistent."""
     of, file = work.header, f"{work.path}:1"
     tp, ep, pp = of["tp"], of["ep"], of["pp"]
@@ -431,9 +430,7 @@ PARAMS = [
 ]
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     work = read_simai(user_path(params["file"], context.directory))
     part = part_of(work, params, network.n_hosts)
     return workload_of(part, SimaiOperations, COLLECTIVES.values(), params, network, rng, context)

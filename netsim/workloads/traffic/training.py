@@ -21,16 +21,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
-
-import numpy as np
 
 from netsim.common.memory import require_room
 from netsim.errors import InputError, errors_at
-from netsim.flows import TrafficContext, Workload
+from netsim.flows import Rng, TrafficContext, Workload
 from netsim.model.columns import Ints
 from netsim.network import Network
-from netsim.params import REQUIRED, Param
+from netsim.params import REQUIRED, Param, Params
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.messages import PLACEMENTS, place
@@ -83,9 +80,7 @@ PARAMS = [
 ]  # fmt: skip
 
 
-def flows(
-    params: Mapping[str, Any], network: Network, rng: np.random.Generator, context: TrafficContext
-) -> Workload:
+def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
     uses = {
         "placement_file": (params["placement"] == "file", 'placement = "file"'),
         "routing_file": (params["routing"] == "recorded", 'routing = "recorded"'),
@@ -123,7 +118,7 @@ def flows(
     return found.add_to(load)
 
 
-def _job(params: Mapping[str, Any], context: TrafficContext) -> Job:
+def _job(params: Params, context: TrafficContext) -> Job:
     given = params["job"]
     try:
         return load_job(given, context.directory)
@@ -133,7 +128,7 @@ def _job(params: Mapping[str, Any], context: TrafficContext) -> Job:
         raise error if error.file else error.at(key="traffic.job") from None
 
 
-def _sample(params: Mapping[str, Any], job: Job, context: TrafficContext) -> JobSample:
+def _sample(params: Params, job: Job, context: TrafficContext) -> JobSample:
     size = {name: params[name] for name in SIZES}
     formula = frozenset(kind for kind, how in params["fidelity"].items() if how == "formula")
     how = {
@@ -158,7 +153,7 @@ def _sample(params: Mapping[str, Any], job: Job, context: TrafficContext) -> Job
         raise (error if error.file else error.under("traffic")) from None
 
 
-def _routing(params: Mapping[str, Any], job: Job, context: TrafficContext) -> Routing | None:
+def _routing(params: Params, job: Job, context: TrafficContext) -> Routing | None:
     if params["routing"] == "uniform":
         return None
     if job.layout.ep < 2:
@@ -175,10 +170,10 @@ def _routing(params: Mapping[str, Any], job: Job, context: TrafficContext) -> Ro
 
 
 def _hosts(
-    params: Mapping[str, Any],
+    params: Params,
     sample: JobSample,
     network: Network,
-    rng: np.random.Generator,
+    rng: Rng,
     context: TrafficContext,
 ) -> Ints:
     if params["placement"] == "file":

@@ -17,12 +17,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.engine.state_views import TaskStates
 from netsim.errors import InputError
 from netsim.frozen import frozen
-from netsim.model.columns import Ints
+from netsim.model.columns import Floats, Ints
 from netsim.model.ideal import task_times
 from netsim.model.workload import SEND
 from netsim.workloads.collectives import closed_form_ps, hops_of
@@ -98,7 +97,7 @@ class Measured:
         what = table["operation_type"][rows]
         keys = np.array([table["kind"][rows], np.where(what == "receive", "send", what)])
         names, which = np.unique(keys, axis=1, return_inverse=True)
-        self._lengths: dict[tuple[str, str], tuple[Ints, NDArray[np.float64]]] = {}
+        self._lengths: dict[tuple[str, str], tuple[Ints, Floats]] = {}
         for k, (kind, one) in enumerate(names.T.tolist()):
             these = np.flatnonzero(which.reshape(-1) == k)
             sizes, of = np.unique(np.rint(found.size_bytes[timed][these]), return_inverse=True)
@@ -332,7 +331,7 @@ class Distortion(NamedTuple):
 
 
 def proposal(
-    sample: JobSample, hosts: NDArray[np.int64], wires: Wires, budget_s: float, seconds: float
+    sample: JobSample, hosts: Ints, wires: Wires, budget_s: float, seconds: float
 ) -> str | None:
     """Return which sample distorts least in `budget_s`, and by how much this one does, in two
     sentences; None if this one hardly distorts and fits, or for a job of `dp_levels` or a sample

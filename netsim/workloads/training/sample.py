@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import InputError, errors_at
 from netsim.frozen import frozen
-from netsim.model.columns import Ints
+from netsim.model.columns import Floats, Ints
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.messages import Message, Ranks, group_sizes, messages
 from netsim.workloads.job.schedules import PipelineSchedule, check_schedule, make_schedule
@@ -32,7 +31,7 @@ class Routing:
 
     # float64[layers, sources, ranks], share of a source's tokens to each rank of its group. Higher
     # layers and sources wrap around.
-    shares: NDArray[np.float64]
+    shares: Floats
     tokens: int  # tokens drawn per source and micro-batch, k for each; 0: send exact shares
     seed: int  # seed of the draws
 
@@ -65,7 +64,7 @@ def zipf(job: Job, exponent: float, seed: int) -> Routing:
     return Routing(by_rank, round(sizes.own_tokens * job.model.active_experts), seed)
 
 
-def recorded(job: Job, counts: NDArray[np.float64]) -> Routing:
+def recorded(job: Job, counts: Floats) -> Routing:
     """Return routing by recorded tokens, float64[layers, sources, experts]."""
     shares = counts / counts.sum(-1, keepdims=True)
     ep = job.layout.ep
@@ -103,7 +102,7 @@ class JobSample:
     buckets: int = 1  # buckets of each layer's gradient
     routing: Routing | None = None  # routing of tokens to experts; None: uniform
     # int64[ranks], the scale-up network of each rank; None: there is none
-    rack: NDArray[np.int64] | None = None
+    rack: Ints | None = None
 
     @cached_property
     def schedule(self) -> PipelineSchedule:
@@ -187,7 +186,7 @@ class JobSample:
         same = (len(self.ranks), self.micro_batches) == (layout.gpus, layout.micro_batches)
         return same and self.scale == 1
 
-    def neighbors(self, groups: NDArray[np.int64]) -> int:
+    def neighbors(self, groups: Ints) -> int:
         """Return how many adjacent members of each group, int64[g, m], share a rack."""
         m = groups.shape[-1]
         if self.rack is None:

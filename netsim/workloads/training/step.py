@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.frozen import frozen
-from netsim.model.columns import Ints
+from netsim.model.columns import Flags, Ints
 from netsim.workloads.job.machine import Link
 from netsim.workloads.job.messages import Message, link_of, networks_of_kinds
 from netsim.workloads.job.schedules import (
@@ -81,39 +81,39 @@ class Segments:
     """n segments in schedule order: by stage, then by operation."""
 
     schedule: PipelineSchedule
-    operation: NDArray[np.int64]  # int64[n], row of the schedule
-    stage: NDArray[np.int64]  # int64[n], ascending
-    duration_ps: NDArray[np.int64]  # int64[n]
-    event: NDArray[np.int64]  # int64[n], index into `events`, or NO_EVENT
-    part: NDArray[np.int64]  # int64[n], the layer; `layers` is the embedding, `layers` + 1 the head
+    operation: Ints  # int64[n], row of the schedule
+    stage: Ints  # int64[n], ascending
+    duration_ps: Ints  # int64[n]
+    event: Ints  # int64[n], index into `events`, or NO_EVENT
+    part: Ints  # int64[n], the layer; `layers` is the embedding, `layers` + 1 the head
     # int64[n], distance to an earlier segment whose event this one also waits for, or 0
-    awaits: NDArray[np.int64]
+    awaits: Ints
     events: tuple[Event, ...]
 
     def __len__(self) -> int:
         return int(self.operation.size)
 
-    def first_of_operation(self) -> NDArray[np.int64]:
+    def first_of_operation(self) -> Ints:
         return np.flatnonzero(np.diff(self.operation, prepend=-1))
 
-    def last_of_operation(self) -> NDArray[np.int64]:
+    def last_of_operation(self) -> Ints:
         return np.append(self.first_of_operation()[1:], len(self)) - 1
 
-    def last_of_stage(self) -> NDArray[np.int64]:
+    def last_of_stage(self) -> Ints:
         ends = np.searchsorted(self.stage, np.arange(self.schedule.stages), side="right")
         return ends.astype(np.int64) - 1
 
     def kind(self) -> NDArray[np.int8]:
         return self.schedule.kind[self.operation]
 
-    def first_forward(self, n_parts: int) -> NDArray[np.int64]:
+    def first_forward(self, n_parts: int) -> Ints:
         """int64[parts]: the first forward segment of each part, or -1."""
         rows = np.flatnonzero(self.kind() == FORWARD)[::-1]
         found = np.full(n_parts, -1, np.int64)
         found[self.part[rows]] = rows
         return found
 
-    def gradients(self, n_parts: int, buckets: int) -> NDArray[np.int64]:
+    def gradients(self, n_parts: int, buckets: int) -> Ints:
         """int64[parts, buckets]: the segments that complete each bucket of a part's gradient.
 
         The segments of the last operation that adds to the gradient complete equal shares of it.
@@ -485,7 +485,7 @@ def add_events(grid: Grid, segments: Segments, order: Ints) -> tuple[Ints, Ints]
     return begin, end
 
 
-def _routed_bytes(grid: Grid, segments: Segments, rows: Ints, back: NDArray[np.bool_]) -> Ints:
+def _routed_bytes(grid: Grid, segments: Segments, rows: Ints, back: Flags) -> Ints:
     """int64[rows, groups, m, m]: bytes between expert-parallel ranks."""
     sample, event = grid.sample, segments.events[segments.event[rows[0]]]
     assert sample.routing is not None
@@ -498,7 +498,7 @@ def _routed_bytes(grid: Grid, segments: Segments, rows: Ints, back: NDArray[np.b
     return np.where(back[:, None, None, None], forth.swapaxes(-1, -2), forth)
 
 
-def _is_return(segments: Segments) -> NDArray[np.bool_]:
+def _is_return(segments: Segments) -> Flags:
     """bool[segments]: expert exchanges that return tokens; every second one in a layer's pass."""
     whens = [event.message.when for event in segments.events]
     of_experts = np.array([event.message.kind == "ep" for event in segments.events], np.bool_)
