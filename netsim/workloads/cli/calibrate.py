@@ -67,48 +67,36 @@ def command(
     from netsim.common.writing import write_text
     from netsim.params import read_table
     from netsim.plots import save
-    from netsim.workloads.job.calibration import (
-        MAX_ROWS,
-        Measurement,
-        Rates,
-        fitted,
-        machine_toml,
-        parse_shape,
-        predictions,
-        read_measured,
-        residuals,
-        summaries,
-        without_sizes,
-    )
+    from netsim.workloads.job import calibration
     from netsim.workloads.job.machine import Machine
     from netsim.workloads.plots.jobs import calibration_errors
 
     here = Path.cwd()
     out, plot, as_json = outputs["out"], outputs["plot"], outputs["as_json"]
-    given = parse_shape(shape) if shape else None
+    given = calibration.parse_shape(shape) if shape else None
     base = _base(machine, here, overrides)
     link = read_table(Machine, base)
-    found = [read_measured(user_path(name, here), given) for name in files]
-    if sum(len(one.rows) for one in found) > MAX_ROWS:
-        raise InputError(f"more than {MAX_ROWS:,} measurements", file=files[-1])
+    found = [calibration.read_measured(user_path(name, here), given) for name in files]
+    if sum(len(one.rows) for one in found) > calibration.MAX_ROWS:
+        raise InputError(f"more than {calibration.MAX_ROWS:,} measurements", file=files[-1])
     rows = [_in_domains(row, nodes_per_domain) for one in found for row in one.rows]
     devices = " ".join(device for one in found for device in one.devices)
     reduces = link.scale_up.in_network_reduction or bool(REDUCES.search(devices))
-    rates = Rates(link.scale_up.rate, link.scale_out.rate, reduces)
-    fits = fitted(rows, rates)
-    tables = list(summaries(rows, fits, rates)) if out or not predict else []
+    rates = calibration.Rates(link.scale_up.rate, link.scale_out.rate, reduces)
+    fits = calibration.fitted(rows, rates)
+    tables = list(calibration.summaries(rows, fits, rates)) if out or not predict else []
     if out:
         try:
-            write_text(user_path(out, here), machine_toml(base, fits, found, tables))
+            write_text(user_path(out, here), calibration.machine_toml(base, fits, found, tables))
         except OSError as error:
             reason = error.strerror or str(error)
             raise InputError(f"cannot be written: {reason}", file=out) from None
     if plot:
-        save(calibration_errors(without_sizes(rows, rates)), user_path(plot, here))
+        save(calibration_errors(calibration.without_sizes(rows, rates)), user_path(plot, here))
     if predict:
-        asked = parse_shape(predict[0], "--predict"), parse_bytes(predict[1])
-        at = _in_domains(Measurement("", *asked, 0.0), nodes_per_domain)
-        told = list(predictions(rows, fits, rates, at.shape, at.size_bytes))
+        asked = calibration.parse_shape(predict[0], "--predict"), parse_bytes(predict[1])
+        at = _in_domains(calibration.Measurement("", *asked, 0.0), nodes_per_domain)
+        told = list(calibration.predictions(rows, fits, rates, at.shape, at.size_bytes))
         if not told:
             between = "between" if at.shape.nodes > 1 else "inside"
             message = f"no collective was measured {between} nodes"
@@ -120,7 +108,7 @@ def command(
     elif as_json:
         errors = [
             {**row._asdict(), "shape": list(row.shape), "error": error}
-            for row, error in residuals(fits, rows, rates)
+            for row, error in calibration.residuals(fits, rows, rates)
         ]
         print_json({"summaries": [one._asdict() for one in tables], "residuals": errors})
     else:

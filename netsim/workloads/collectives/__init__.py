@@ -22,15 +22,7 @@ from netsim.common.inputs import at_line, bounded, read_lines
 from netsim.common.memory import require_room
 from netsim.errors import InputError, did_you_mean, errors_at
 from netsim.frozen import frozen
-from netsim.workloads.collectives.exchanges import (
-    DIRECT,
-    DISSEMINATION,
-    HALVING_DOUBLING,
-    HIERARCHICAL,
-    IN_NETWORK,
-    RING,
-    orders,
-)
+from netsim.workloads.collectives import exchanges, trees
 from netsim.workloads.collectives.steps import (
     COLLECTIVES,
     Algorithm,
@@ -43,19 +35,18 @@ from netsim.workloads.collectives.steps import (
     pieces_of,
     steps,
 )
-from netsim.workloads.collectives.trees import BINOMIAL_TREE, CHAIN, DOUBLE_BINARY_TREE, PAT
 
 ALGORITHMS: dict[str, Algorithm] = {
-    "ring": RING,
-    "halving_doubling": HALVING_DOUBLING,
-    "double_binary_tree": DOUBLE_BINARY_TREE,
-    "direct": DIRECT,
-    "pat": PAT,
-    "hierarchical": HIERARCHICAL,
-    "chain": CHAIN,
-    "binomial_tree": BINOMIAL_TREE,
-    "dissemination": DISSEMINATION,
-    "in_network": IN_NETWORK,
+    "ring": exchanges.RING,
+    "halving_doubling": exchanges.HALVING_DOUBLING,
+    "double_binary_tree": trees.DOUBLE_BINARY_TREE,
+    "direct": exchanges.DIRECT,
+    "pat": trees.PAT,
+    "hierarchical": exchanges.HIERARCHICAL,
+    "chain": trees.CHAIN,
+    "binomial_tree": trees.BINOMIAL_TREE,
+    "dissemination": exchanges.DISSEMINATION,
+    "in_network": exchanges.IN_NETWORK,
 }
 
 EQUAL = 0.98  # an algorithm is faster only if it takes less than this fraction of another's time
@@ -90,7 +81,7 @@ def fastest(
     what: str, n: int, size_bytes: int, how: CollectiveOptions, measure: Callable[[Hops], Wire]
 ) -> str:
     """Return the algorithm with the shortest time on wires from `measure`."""
-    orders(n, how)  # invalid orders are an error for any algorithm
+    exchanges.orders(n, how)  # invalid orders are an error for any algorithm
     took: dict[str, int] = {}
     refused = None
     for name, algorithm in ALGORITHMS.items():

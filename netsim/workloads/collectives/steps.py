@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.frozen import frozen
 from netsim.limits import PS_BITS
-from netsim.model.columns import Flags, Ints
+from netsim.model.columns import Flags, Ints, rows_of
 
 COLLECTIVES = (
     "all_reduce",
@@ -206,9 +206,7 @@ def _pairs_at(dst: NDArray[np.int32], which: Ints, src: NDArray[np.int32]) -> tu
     order = which[np.argsort(dst[which], kind="stable")]
     begin = np.searchsorted(dst[order], src)
     counts = np.searchsorted(dst[order], src, "right") - begin
-    then = np.repeat(np.arange(src.size), counts)
-    within = np.arange(then.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    return order[begin[then] + within], then
+    return order[rows_of(begin, counts)], np.repeat(np.arange(src.size), counts)
 
 
 def _sizes(piece_bytes: Ints, first: Ints, count: Ints, stride: Ints) -> Ints:

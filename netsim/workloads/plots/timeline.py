@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import heapq
 import math
-import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +35,7 @@ from netsim.errors import InputError, warn_once
 from netsim.frozen import frozen
 from netsim.plots import style, sweeps
 from netsim.plots.sweeps import Picture
-from netsim.units import parse_time_ps, written
+from netsim.units import parse_range, parse_time_ps, written
 from netsim.workloads.job.messages import Ranks
 
 if TYPE_CHECKING:
@@ -93,15 +93,13 @@ def _hosts(text: str | None) -> list[int] | None:
         return None
     found: list[int] = []
     for part in text.split(","):
-        first, dots, last = (one.strip() for one in part.partition(".."))
-        ends = (first, last if dots else first)
-        if not all(re.fullmatch("[0-9]{1,9}", end) for end in ends):
-            raise InputError(
-                f"{written(part.strip())} is not a host", key="--hosts", hint='such as "0..3,8"'
-            )
-        if int(ends[1]) - int(ends[0]) >= MAX_HOSTS:
+        ends = parse_range(part if ".." in part else f"{part}..{part}")
+        if ends is None:
+            hint = 'such as "0..3,8"'
+            raise InputError(f"{written(part.strip())} is not a host", key="--hosts", hint=hint)
+        if ends[1] - ends[0] >= MAX_HOSTS:
             raise InputError(f"{written(part.strip())}: too many hosts", key="--hosts")
-        found += range(int(ends[0]), int(ends[1]) + 1)
+        found += range(ends[0], ends[1] + 1)
     return found
 
 
@@ -467,24 +465,13 @@ class BarStyle(NamedTuple):
         return 0.3 * red + 0.59 * green + 0.11 * blue < 128
 
 
-def timeline(
-    results: Sequence[Result],
-    *,
-    hosts: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    critical_path: bool = False,
-    trust: bool = False,
-) -> Picture:
-    """Draw the timeline of one run; see `view_of`. Without `hosts`, a training step shows one host
-    per pipeline stage, other runs the first rows.
+def timeline(results: Sequence[Result], **asked: Any) -> Picture:
+    """Draw the timeline of one run; `asked` are options of `view_of`. Without `hosts`, a training
+    step shows one host per pipeline stage, other runs the first rows.
 
     Raises InputError for several runs or an empty view.
     """
-    view = view_of(
-        results, hosts=hosts, since=since, until=until, critical_path=critical_path, trust=trust
-    )
-    return draw(results, view)
+    return draw(results, view_of(results, **asked))
 
 
 def draw(results: Sequence[Result], view: View) -> Picture:
@@ -514,10 +501,6 @@ def draw(results: Sequence[Result], view: View) -> Picture:
     return Picture(style.finish(figure, axes, title, style.OUTSIDE, "; ".join(notes)))
 
 
-def write(results: Sequence[Result], path: Path, **asked: Any) -> Path:
-    return write_trace(results, view_of(results, **asked), path)
-
-
 def _notes(result: Result, found: Timeline) -> Iterator[str]:
     if found.left_out:
         yield f"{found.left_out:,} more rows not shown"
@@ -534,16 +517,11 @@ def _notes(result: Result, found: Timeline) -> Iterator[str]:
 def bar_styles(bars: pl.DataFrame) -> dict[str, BarStyle]:
     """Return the style of each category, computes first, each in order of time."""
     first = bars.group_by("category", "communicates").agg(pl.col("start_ps").min())
-    first = first.sort("communicates", "start_ps", "category")
+    first = first.sort("start_ps", "category")
     found: dict[str, BarStyle] = {}
-    counts = [0, 0]
-    for row in first.iter_rows(named=True):
-        index = counts[row["communicates"]]
-        counts[row["communicates"]] += 1
-        if row["communicates"]:
-            found[row["category"]] = BarStyle(*COMMUNICATION[index % len(COMMUNICATION)])
-        else:
-            found[row["category"]] = BarStyle(COMPUTES[index % len(COMPUTES)])
+    for communicates, looks in ((False, [(color,) for color in COMPUTES]), (True, COMMUNICATION)):
+        its = first.filter(communicates=communicates)["category"]
+        found |= {name: BarStyle(*look) for name, look in zip(its, cycle(looks), strict=False)}
     return found
 
 
@@ -640,7 +618,9 @@ class Slice(NamedTuple):
     receives: bool = False
 
 
-def write_trace(results: Sequence[Result], view: View, path: Path) -> Path:
+def write(results: Sequence[Result], path: Path, **asked: Any) -> Path:
+    """Write the Perfetto trace of one run; `asked` are options of `view_of`."""
+    view = view_of(results, **asked)
     found = timeline_of(results, view)
     try:
         with replacing_file(path) as file:

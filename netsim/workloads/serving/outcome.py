@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError, RunError
 from netsim.frozen import frozen
-from netsim.model.columns import Ints
+from netsim.model.columns import Ints, rows_of
 from netsim.workloads.cost.costs import SHRINK, goodput_of_groups, up_shares_cold
 from netsim.workloads.inference.deployment import compute_ps
 from netsim.workloads.serving.failures import Policy
@@ -116,17 +116,11 @@ def tokens(n_requests: int, log: Log, found: Stays, at_once: int = AT_ONCE) -> I
     for first, end in pairwise([0, *cuts.tolist(), n_requests]):
         a, b = np.searchsorted(prefilled, [first, end])
         c, d = np.searchsorted(found.request, [first, end])
-        decoded = found.ends_ps[_ranges(found.begin[c:d], length[c:d])]
+        decoded = found.ends_ps[rows_of(found.begin[c:d], length[c:d])]
         request = np.concatenate([prefilled[a:b], np.repeat(found.request[c:d], length[c:d])])
         time = np.concatenate([at[a:b], decoded])
         order = np.lexsort((time, request))
         yield Tokens(first, end, request[order], time[order])
-
-
-def _ranges(first: Ints, many: Ints) -> Ints:
-    """Return `many` numbers from each `first` on, one range after the other."""
-    before = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    return np.asarray(np.repeat(first, many) + before)
 
 
 def gaps_of(n: int, log: Log) -> tuple[Ints, Ints]:
@@ -272,7 +266,7 @@ def kv_start(plan: ServingPlan, flow_start_ps: Ints) -> Ints:
     """int64[n]: start of the first flow of each request's KV cache; -1: none."""
     n, many = len(plan.requests), plan.kv_flows
     request = np.repeat(np.arange(n), many)
-    start = flow_start_ps[_ranges(plan.kv_first_flow, many)]
+    start = flow_start_ps[rows_of(plan.kv_first_flow, many)]
     return _least(n, request[start >= 0], start[start >= 0])
 
 

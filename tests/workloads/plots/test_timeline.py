@@ -281,7 +281,7 @@ def decoded(content: bytes) -> dict[int, list[Any]]:
 
 
 def test_perfetto_trace_has_tracks_and_events(with_operations: Result, tmp_path: Path) -> None:
-    path = timeline.write_trace([with_operations], View(), tmp_path / "run.pftrace")
+    path = timeline.write([with_operations], tmp_path / "run.pftrace")
     packets = [decoded(packet) for packet in decoded(path.read_bytes())[1]]
     assert all(packet[10] == [1] for packet in packets)  # all in one sequence
     assert packets[0][13] == [1]
@@ -349,7 +349,7 @@ def test_perfetto_trace_has_queue_counters(tmp_path: Path) -> None:
     series |= {name: np.zeros(5, np.int64) for name in required if name not in series}
     tables = {"tasks": TASKS, "operations": operations(), "series": series}
     result = written(tmp_path, tables)
-    path = timeline.write_trace([result], View(), tmp_path / "run.pftrace")
+    path = timeline.write([result], tmp_path / "run.pftrace")
     packets = [decoded(packet) for packet in decoded(path.read_bytes())[1]]
     described = [decoded(packet[60][0]) for packet in packets if 60 in packet]
     (track,) = [one for one in described if 8 in one]
