@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from netsim.common.writing import replacing_file
+from netsim.common.writing import replacing_file, writing_to
 from netsim.errors import InputError
 from netsim.units import (
     format_bytes,
@@ -550,9 +550,7 @@ def save(figure: Figure, path: Path) -> Path:
     ending = path.suffix.lstrip(".").lower()
     if ending not in known:
         raise InputError(f'unknown format "{path.suffix}"', file=str(path), hint="use .png")
-    try:
-        with replacing_file(path) as file, rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
-            figure.savefig(file, format=ending, dpi=150)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from error
+    fonts = {"pdf.fonttype": 42, "ps.fonttype": 42}
+    with writing_to(path), replacing_file(path) as file, rc_context(fonts):
+        figure.savefig(file, format=ending, dpi=150)
     return path

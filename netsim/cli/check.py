@@ -33,7 +33,7 @@ from netsim.cli.options import (
 )
 from netsim.common.discovery import FOLDERS, built_in
 from netsim.common.steps import Steps, format_duration
-from netsim.common.writing import write_new
+from netsim.common.writing import write_new, writing_to
 from netsim.errors import InputError, did_you_mean
 from netsim.units import written
 
@@ -366,10 +366,8 @@ def new_command(kind: str, name: str, directory: Path) -> None:
     """
     paths = written_files(f"my_{kind}", name, directory)
     for path, text in paths.items():
-        try:
+        with writing_to(path):
             write_new(path, text)
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None
     plugin, test, experiment = (os.path.relpath(path) for path in paths)
     folder = FOLDERS[kind]
     page = f"{'' if kind in ABOVE_NETSIM else 'netsim/'}{folder}/README.md"

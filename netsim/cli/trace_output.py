@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from netsim.common.terminal import Column, Wide, common_unit, number
-from netsim.common.writing import replacing_file
-from netsim.errors import InputError
+from netsim.common.writing import replacing_file, writing_to
 
 if TYPE_CHECKING:
     import polars as pl
@@ -338,17 +336,8 @@ def write_tables(name: str, table: pl.DataFrame, csv: Path | None, parquet: Path
     from netsim.results.files import table_metadata
 
     if csv:
-        with _reporting(csv), replacing_file(csv) as file:
+        with writing_to(csv), replacing_file(csv) as file:
             table.write_csv(file)
     if parquet:
-        with _reporting(parquet), replacing_file(parquet) as file:
+        with writing_to(parquet), replacing_file(parquet) as file:
             table.write_parquet(file, metadata=dict(table_metadata(name, table.columns)))
-
-
-@contextmanager
-def _reporting(path: Path) -> Iterator[None]:
-    """Turn an OSError about a file into an InputError."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None

@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from netsim.errors import InputError
+
 NAME_CHARACTERS = 60  # longest part of a file's name in its scratch file's name
 
 
@@ -48,6 +50,16 @@ def replacing_file(
         raise
     if durable:
         sync(path.parent)
+
+
+@contextmanager
+def writing_to(path: object) -> Iterator[None]:
+    """Turn an OSError of the block into an InputError: this file or folder cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot be written: {reason}", file=str(path)) from None
 
 
 def write_text(path: Path, text: str) -> None:

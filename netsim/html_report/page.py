@@ -24,7 +24,7 @@ from polars.exceptions import PolarsError
 from netsim.common.discovery import modules
 from netsim.common.documents import DAMAGED
 from netsim.common.steps import step
-from netsim.common.writing import write_text
+from netsim.common.writing import write_text, writing_to
 from netsim.errors import InputError
 from netsim.html_report.report import Point, Report
 from netsim.results.files import plain
@@ -53,10 +53,8 @@ def write_report(paths: Sequence[Path], out: Path, *, trust: bool = False, expla
     InputError if there is no result, if files are damaged, or if `out` cannot be written.
     """
     text = page_of(Report(paths, trust=trust, explain=explain))
-    try:
+    with writing_to(out):
         write_text(out, text)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=str(out)) from error
     return len(text.encode())
 
 

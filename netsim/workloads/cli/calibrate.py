@@ -64,7 +64,7 @@ def command(
     netsim calibrate all_reduce_2.txt all_reduce_8.txt --predict 16x8 1GB
     """
     from netsim.common.inputs import user_path
-    from netsim.common.writing import write_text
+    from netsim.common.writing import write_text, writing_to
     from netsim.params import read_table
     from netsim.plots import save
     from netsim.workloads.job import calibration
@@ -86,11 +86,8 @@ def command(
     fits = calibration.fitted(rows, rates)
     tables = list(calibration.summaries(rows, fits, rates)) if out or not predict else []
     if out:
-        try:
+        with writing_to(out):
             write_text(user_path(out, here), calibration.machine_toml(base, fits, found, tables))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(f"cannot be written: {reason}", file=out) from None
     if plot:
         save(calibration_errors(calibration.without_sizes(rows, rates)), user_path(plot, here))
     if predict:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from netsim.common.writing import write_text
-from netsim.errors import InputError
+from netsim.common.writing import write_text, writing_to
 from netsim.experiment import Experiment, built_in
 from netsim.experiment.scenario import network_of
 from netsim.frozen import frozen
@@ -132,7 +131,7 @@ def write(made: PaperFigure, directory: Path, name: str) -> list[Path]:
     """Write NAME.png, NAME.pdf, NAME.csv (drawn values) and NAME_stated.csv (comparison). Returns
     their paths. Raises InputError if `directory` cannot be written to."""
     values, table = directory / f"{name}.csv", directory / f"{name}_stated.csv"
-    try:
+    with writing_to(directory):
         directory.mkdir(parents=True, exist_ok=True)
         pictures = [save(made.figure, directory / f"{name}.{ending}") for ending in ENDINGS]
         _write_csv(values, list(made.drawn), list(zip(*made.drawn.values(), strict=True)))
@@ -145,8 +144,6 @@ def write(made: PaperFigure, directory: Path, name: str) -> list[Path]:
                 for one in made.values
             ],
         )  # fmt: skip
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=str(directory)) from error
     return [*pictures, values, table]
 
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from netsim.common.writing import replacing_file
+from netsim.common.writing import replacing_file, writing_to
 from netsim.errors import InputError, warn_once
 from netsim.frozen import frozen
 from netsim.plots import style, sweeps
@@ -622,12 +622,9 @@ def write(results: Sequence[Result], path: Path, **asked: Any) -> Path:
     """Write the Perfetto trace of one run; `asked` are options of `view_of`."""
     view = view_of(results, **asked)
     found = timeline_of(results, view)
-    try:
-        with replacing_file(path) as file:
-            for packet in _packets(found, view.path, _queues(results[0], found)):
-                file.write(packet)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from error
+    with writing_to(path), replacing_file(path) as file:
+        for packet in _packets(found, view.path, _queues(results[0], found)):
+            file.write(packet)
     return path
 
 
