@@ -19,6 +19,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,103 +87,91 @@ class MeasuredFile:
     """Measurements of a file, and what it says of the machine."""
 
     name: str
-    sha256: str = ""
+    sha256: str
+    shape: Shape | None  # that of files that do not list ranks
     rows: list[Measurement] = field(default_factory=list)
     versions: set[str] = field(default_factory=set)
     devices: set[str] = field(default_factory=set)
     left_out: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass
-class _Place:
-    """Where a row stands, and what precedes it: its test, and the hosts of ranks."""
-
-    file: str
+    # what precedes the row that is read: its line, its test, and the hosts of ranks
     line: int = 0
     test: str = ""
     hosts: dict[int, str] = field(default_factory=dict)
-
-    def error(self, message: str, hint: str | None = None) -> InputError:
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return InputError(message, file=where, hint=hint)
 
 
 def read_measured(path: Path, shape: Shape | None = None) -> MeasuredFile:
     """Read a file; `shape` is that of files that do not list ranks."""
     text = read_text(path)
-    found = MeasuredFile(path.name, hashlib.sha256(text.encode()).hexdigest())
-    if _JSON.match(text):
-        _read_json(path, found, shape)
-    else:
-        _read_lines(path, text, found, shape)
+    found = MeasuredFile(path.name, hashlib.sha256(text.encode()).hexdigest(), shape)
+    found.test = _test_in(path.name)
+    try:
+        if _JSON.match(text):
+            _read_json(found, read_json(path))
+        else:
+            _read_lines(found, text)
+    except InputError as error:
+        raise error.at(file=f"{path}:{found.line}" if found.line else str(path)) from None
     if not found.rows:
         left = ", ".join(f"{n} {why}" for why, n in found.left_out.items())
-        raise InputError(
-            "has no measured collective",
-            file=str(path),
-            hint=f"left out: {left}" if left else "the output of nccl-tests or rccl-tests",
-        )
+        hint = f"left out: {left}" if left else "the output of nccl-tests or rccl-tests"
+        raise InputError("has no measured collective", file=str(path), hint=hint)
     return found
 
 
-def _read_lines(path: Path, text: str, found: MeasuredFile, shape: Shape | None) -> None:
-    place = _Place(str(path), test=_test_in(path.name))
+def _read_lines(found: MeasuredFile, text: str) -> None:
     columns: list[str] = []
-    for place.line, raw in enumerate(text.splitlines(), 1):
+    for found.line, raw in enumerate(text.splitlines(), 1):
         line = raw[_PREFIX.match(raw).end() :]  # type: ignore[union-attr]
         words = line.split()
         if version := _VERSION.search(line):
             found.versions.add(version[0])
         if match := _TEST.search(line):
-            place.test = match[1]
+            found.test = match[1]
         if line.startswith("#"):
             names = line.lstrip("# ").split()
             if names[:3] == ["size", "count", "type"]:
                 columns = names
             elif names[:1] in (["nThread"], ["Using"]):
-                place.hosts = {}
+                found.hosts = {}
             elif (rank := _RANK.match(line)) and int(rank[2] or 0) == 0:
-                place.hosts[int(rank[1])] = rank[3]
+                found.hosts[int(rank[1])] = rank[3]
                 found.devices.add(rank[4].strip())
-                if len(place.hosts) > MAX_GPUS:
-                    raise place.error(f"more than {MAX_GPUS:,} ranks")
+                if len(found.hosts) > MAX_GPUS:
+                    raise InputError(f"more than {MAX_GPUS:,} ranks")
         elif words and words[0].isascii() and words[0].isdigit():
-            _add(found, place, _row_of(words, columns, place), shape)
+            _add(found, *_row_of(words, columns))
 
 
-def _row_of(words: list[str], columns: list[str], place: _Place) -> tuple[Any, Any, Any]:
+def _row_of(words: list[str], columns: list[str]) -> tuple[Any, Any, Any]:
     """Return size, time and wrong values of a line."""
     at = next((k for k, name in enumerate(columns) if name in ("time", "cputime")), None)
     if at is None or len(columns) <= at + 3:
         hint = "size count type ... time algbw busbw #wrong"
-        raise place.error("numbers without column names before them", hint)
+        raise InputError("numbers without column names before them", hint=hint)
     if len(words) <= at + 3:
-        raise place.error(f"{len(words)} values, at least {at + 4} expected")
+        raise InputError(f"{len(words)} values, at least {at + 4} expected")
     return words[0], words[at], words[at + 3]
 
 
-def _read_json(path: Path, found: MeasuredFile, shape: Shape | None) -> None:
-    value = read_json(path)
-    place = _Place(str(path), test=_test_in(path.name))
+def _read_json(found: MeasuredFile, value: Any) -> None:
+    results = value
     if isinstance(value, dict):
-        args = value.get("args")
+        args, results = value.get("args"), value.get("results")
         for word in args if isinstance(args, list) else []:
             if isinstance(word, str) and (match := _TEST.search(word)):
-                place.test = match[1]
+                found.test = match[1]
         if isinstance(version := value.get("nccl_version"), int):
             found.versions.add(f"NCCL version {version}")
-        for one in _tables(value.get("devices", []), "devices", place):
+        for one in _tables(value.get("devices", []), "devices"):
             rank, host = one.get("rank"), one.get("hostname")
             if not isinstance(rank, int) or not isinstance(host, str):
-                raise place.error("devices must have rank and hostname")
+                raise InputError("devices must have rank and hostname")
             if one.get("group", 0) == 0:
-                place.hosts[rank] = host
+                found.hosts[rank] = host
                 found.devices.add(str(one.get("device_info", "")).strip()[:100])
-    for one in _tables(
-        value.get("results") if isinstance(value, dict) else value, "results", place
-    ):
+    for one in _tables(results, "results"):
         if isinstance(name := one.get("name"), str):
-            place.test = _test_in(name)
+            found.test = _test_in(name)
         if one.get("inPlace") in (1, "1"):
             continue
         timed = one.get("out_of_place", one)
@@ -190,72 +179,64 @@ def _read_json(path: Path, found: MeasuredFile, shape: Shape | None) -> None:
             found.left_out["only in place"] += 1
             continue
         if not isinstance(timed, dict):
-            raise place.error(f"{written(timed)} must be a table of times")
+            raise InputError(f"{written(timed)} must be a table of times")
         time = timed.get("time", timed.get("cpu_time"))
         wrong = timed.get("nwrong", timed.get("wrong", 0))
-        _add(found, place, (one.get("size"), time, "N/A" if wrong is None else wrong), shape)
+        _add(found, one.get("size"), time, "N/A" if wrong is None else wrong)
 
 
-def _tables(value: Any, what: str, place: _Place) -> Iterator[dict[str, Any]]:
+def _tables(value: Any, what: str) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise place.error(f"{what} must be a list of tables")
+        raise InputError(f"{what} must be a list of tables")
     if len(value) > MAX_GPUS:
-        raise place.error(f"more than {MAX_GPUS:,} {what}")
-    yield from value
+        raise InputError(f"more than {MAX_GPUS:,} {what}")
+    return value
 
 
-def _add(
-    found: MeasuredFile, place: _Place, row: tuple[Any, Any, Any], shape: Shape | None
-) -> None:
-    """Check and add a row: size, time and wrong values, or count why it is left out."""
-    size, time, wrong = _number(row[0], place), _number(row[1], place), row[2]
+def _add(found: MeasuredFile, given_size: Any, given_time: Any, wrong: Any) -> None:
+    """Check and add a row, or count why it is left out."""
+    size, time = _number(given_size), _number(given_time)
     if size == 0:
         found.left_out["of size 0"] += 1
         return
     if not 0 < size < SIZE_BYTES or size != int(size):
-        raise place.error(f"invalid size {shortened(str(row[0]))}")
+        raise InputError(f"invalid size {shortened(str(given_size))}")
     if not 0 < time < MAX_US:
-        raise place.error(f"invalid time {shortened(str(row[1]))}", "microseconds")
-    if wrong != "N/A" and _number(wrong, place) != 0:
+        raise InputError(f"invalid time {shortened(str(given_time))}", hint="microseconds")
+    if wrong != "N/A" and _number(wrong) != 0:
         found.left_out["with wrong results"] += 1
         return
-    test = place.test.replace("_", "").lower()
+    test = found.test.replace("_", "").lower()
     if test in OTHERS:
-        found.left_out[f"of {place.test}"] += 1
+        found.left_out[f"of {found.test}"] += 1
         return
     if test not in NAMES:
-        raise place.error(
-            "unknown collective", "name the file after its test, such as all_reduce_perf.txt"
-        )
+        hint = "name the file after its test, such as all_reduce_perf.txt"
+        raise InputError("unknown collective", hint=hint)
     if len(found.rows) == MAX_ROWS:
-        raise place.error(f"more than {MAX_ROWS:,} measurements")
-    shape = _shape_of(place) if place.hosts else shape
+        raise InputError(f"more than {MAX_ROWS:,} measurements")
+    shape = found.shape
+    if found.hosts:
+        gpus = Counter(found.hosts.values())
+        if len(set(gpus.values())) > 1:
+            raise InputError("nodes with different numbers of GPUs")
+        shape = Shape(len(gpus), next(iter(gpus.values())))
     if shape is None:
-        raise place.error("no list of ranks", "--shape NODESxGPUS")
+        raise InputError("no list of ranks", hint="--shape NODESxGPUS")
     if shape.n < 2:
         found.left_out["of one GPU"] += 1
         return
     found.rows.append(Measurement(NAMES[test], shape, int(size), time, found.name))
 
 
-def _number(value: Any, place: _Place) -> float:
-    try:
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise ValueError
-        number = float(value)
-    except (ValueError, OverflowError):
-        raise place.error(f"{written(value)} is not a number") from None
+def _number(value: Any) -> float:
+    number = math.nan
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError):
+            number = float(value)
     if not math.isfinite(number):
-        raise place.error(f"{written(value)} is not a number")
+        raise InputError(f"{written(value)} is not a number")
     return number
-
-
-def _shape_of(place: _Place) -> Shape:
-    """Return nodes and GPUs per node of the listed ranks."""
-    gpus = Counter(place.hosts.values())
-    if len(set(gpus.values())) > 1:
-        raise place.error("nodes with different numbers of GPUs")
-    return Shape(len(gpus), next(iter(gpus.values())))
 
 
 def _test_in(name: str) -> str:

@@ -198,7 +198,9 @@ class OperationTable(WorkloadPart):
         )
 
 
-COLUMNS = tuple(one.name for one in fields(OperationTable) if str(one.type).startswith("NDArray"))
+COLUMNS = tuple(
+    one.name for one in fields(OperationTable) if str(one.type).startswith(("NDArray", "Ints"))
+)
 """Columns with a value per operation."""
 
 INF = np.iinfo(np.int64).max

@@ -465,13 +465,24 @@ class BarStyle(NamedTuple):
         return 0.3 * red + 0.59 * green + 0.11 * blue < 128
 
 
-def timeline(results: Sequence[Result], **asked: Any) -> Picture:
-    """Draw the timeline of one run; `asked` are options of `view_of`. Without `hosts`, a training
-    step shows one host per pipeline stage, other runs the first rows.
+def timeline(
+    results: Sequence[Result],
+    *,
+    hosts: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    critical_path: bool = False,
+    trust: bool = False,
+) -> Picture:
+    """Draw the timeline of one run; see `view_of`. Without `hosts`, a training step shows one host
+    per pipeline stage, other runs the first rows.
 
     Raises InputError for several runs or an empty view.
     """
-    return draw(results, view_of(results, **asked))
+    view = view_of(
+        results, hosts=hosts, since=since, until=until, critical_path=critical_path, trust=trust
+    )
+    return draw(results, view)
 
 
 def draw(results: Sequence[Result], view: View) -> Picture:
