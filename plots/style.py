@@ -550,7 +550,7 @@ def save(figure: Figure, path: Path) -> Path:
     ending = path.suffix.lstrip(".").lower()
     if ending not in known:
         raise InputError(f'unknown format "{path.suffix}"', file=str(path), hint="use .png")
-    fonts = {"pdf.fonttype": 42, "ps.fonttype": 42}
+    fonts: dict[Any, int] = {"pdf.fonttype": 42, "ps.fonttype": 42}
     with writing_to(path), replacing_file(path) as file, rc_context(fonts):
         figure.savefig(file, format=ending, dpi=150)
     return path

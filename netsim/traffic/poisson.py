@@ -147,8 +147,7 @@ def _arrivals(
         order = order[at < (HORIZON_PS if duration is None else duration)]
         return at[: order.size].astype(np.int64), hosts[order % hosts.size]
     if duration is None:
-        gaps_ps: NDArray[np.float64] = rng.exponential(mean_gap_ps, count)
-        start_ps = np.rint(np.cumsum(gaps_ps)).astype(np.int64)
+        start_ps = np.rint(np.cumsum(rng.exponential(mean_gap_ps, count))).astype(np.int64)
     else:
         # Given their number, the arrivals of a Poisson process are independent and uniform.
         start_ps = np.sort(rng.integers(0, duration, int(rng.poisson(expected))))
