@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numba
 import pytest
+from changed_keys import changed
 from marked import values
 from measured_rows import GROUPS, error, errors, fitted_overheads, predicted, with_overheads
 from raises_input import raises_input
@@ -14,7 +15,6 @@ from raises_input import raises_input
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
 from netsim.limits import INT64
-from netsim.params import keys_of
 from netsim.workloads.inference import deployment as module
 from netsim.workloads.inference.deployment import (
     PARTS,
@@ -45,7 +45,7 @@ from netsim.workloads.inference.limits import (
     sizes,
 )
 from netsim.workloads.inference.limits import MODELS as COMPARED
-from netsim.workloads.job.load import WITH_PRESETS, load_job, presets
+from netsim.workloads.job.load import load_job, presets
 from netsim.workloads.job.machine import Efficiency, Link
 from netsim.workloads.job.work import layer_kernels
 from netsim.workloads.validation.measures import iteration_sources, measured_iterations
@@ -341,32 +341,6 @@ def test_kv_heads_are_shared_by_gpus_that_they_do_not_divide():
     load_deployment(table(model=odd, options={"tp": 8, "kv_replicated": False}))
 
 
-COUNTS = (0, 1, 2, 3, 4, 7, 8, 16, 32, 64, 100, 1000, 12345, 10**9, 10**13, -1)
-WORDS = ("ring", "direct", "causal", "full", "latent", "multi_head", "fp4", "fp8", "fp16", "x", "")
-OTHERS = (
-    *(True, False, 0.01, 0.5, 1.5, 1e-12, float("nan"), float("inf"), [], {}, {"a": 1}),
-    *("10us", "1s", "1GB", "1TB", "100Gbps", "2048GB/s", "1TFLOP/s"),
-)
-
-
-def changed(rng):
-    """Return a preset with a random model and up to two keys changed."""
-    tree = read_toml(rng.choice(list(presets("deployments").values())))
-    tree["model"] = rng.choice(sorted(presets("models")))
-    for part in WITH_PRESETS:
-        if isinstance(tree.get(part), str):
-            tree[part] = {"preset": tree[part]}
-    for _ in range(rng.choice((0, 1, 1, 2))):
-        part = rng.choice(list(PARTS))
-        known = keys_of(PARTS[part])
-        key = rng.choice(list(known))
-        kind = rng.choice(
-            (COUNTS, COUNTS, WORDS, OTHERS) if known[key].unit == "count" else (WORDS, OTHERS)
-        )
-        tree.setdefault(part, {})[key] = rng.choice(kind)
-    return tree
-
-
 def loaded(tree):
     try:
         return load_deployment(tree), ()
@@ -379,7 +353,9 @@ def test_random_deployment_is_rejected_or_gives_valid_times():
         rng = random.Random(seed)
         valid = 0
         for _ in range(150):
-            one, errors = loaded(changed(rng))
+            tree = read_toml(rng.choice(list(presets("deployments").values())))
+            tree["model"] = rng.choice(sorted(presets("models")))
+            one, errors = loaded(changed(rng, tree, PARTS, (0, 1, 1, 2)))
             assert all(each.key for each in errors), errors
             if one is None:
                 continue

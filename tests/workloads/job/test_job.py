@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from changed_keys import changed
 from pipeline_time import work_through
 
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
-from netsim.params import keys_of, read_table
+from netsim.params import read_table
 from netsim.workloads.job.job import Model, parameters
-from netsim.workloads.job.load import PARTS, WITH_PRESETS, load_job, presets
+from netsim.workloads.job.load import PARTS, load_job, presets
 from netsim.workloads.job.load import presets as files_of
 from netsim.workloads.job.messages import GROUPS, Ranks, group_sizes, messages, place
 from netsim.workloads.job.paper import (
@@ -475,34 +476,6 @@ def test_job_file_overrides_presets(tmp_path):
     assert job.layout.gpus == 128
 
 
-COUNTS = (0, 1, 2, 3, 4, 5, 7, 8, 16, 18, 64, 100, 1000, 12345, 10**9, 10**13, -1)
-WORDS = (
-    *("full", "selective", "none", "interleaved", "gpipe", "zb_h1", "zb_h2", "1f1b", "latent"),
-    *("multi_head", "paper", "hierarchical", "fp8", "fp4", "bf16", "fp32", "adam", "sgd", "x", ""),
-)
-OTHERS = (
-    *(True, False, 0.5, 1.5, float("nan"), float("inf"), [], [1, 2, 3], {}, {"a": 1}),
-    *([[0, 0.5]], [[0, 0.5], ["1MB", 0.9]], "10us", "1GB", "100Gbps", "2048GB/s", "1TFLOP/s"),
-)
-
-
-def changed(rng):
-    """Return a preset job with one or two keys changed."""
-    tree = read_toml(presets()[rng.choice(sorted(presets()))])
-    for part in WITH_PRESETS:
-        if isinstance(tree.get(part), str):
-            tree[part] = {"preset": tree[part]}
-    for _ in range(rng.choice((1, 1, 2))):
-        part = rng.choice(list(PARTS))
-        known = keys_of(PARTS[part])
-        key = rng.choice(list(known))
-        kind = rng.choice(
-            (COUNTS, COUNTS, WORDS, OTHERS) if known[key].unit == "count" else (WORDS, OTHERS)
-        )
-        tree.setdefault(part, {})[key] = rng.choice(kind)
-    return tree
-
-
 def loaded(tree, fits):
     try:
         return load_job(tree, fits=fits), ()
@@ -515,7 +488,8 @@ def test_random_job_is_rejected_with_keys_or_has_consistent_step():
         rng = random.Random(seed)
         valid = 0
         for _ in range(100):
-            tree = changed(rng)
+            tree = read_toml(presets()[rng.choice(sorted(presets()))])
+            tree = changed(rng, tree, PARTS, (1, 1, 2))
             job, errors = loaded(tree, fits=rng.random() < 0.5)
             assert all(one.key for one in errors), errors
             if job is None:
