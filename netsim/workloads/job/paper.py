@@ -6,15 +6,9 @@ that a budget buys, by the method of sections 2 to 4: racks and their compute, m
 scaling law, layers and width, the fewest GPUs that hold a layer, and replicas for all racks; and
 the paper's numbers (paper.csv), with ours from one set of inputs.
 
-The scaling laws give the model size for a compute budget:
-
-| law | parameters for C FLOP | source |
-|---|---|---|
-| kaplan | 1.3e9 (C / PF-day)^0.73 | Kaplan et al. 2020 (arXiv 2001.08361), N_opt(C_min) |
-| hoffmann1 | 67e9 (C / 5.76e23)^0.50 | Hoffmann et al. 2022 (arXiv 2203.15556), approach 1 |
-| hoffmann2 | 63e9 (C / 5.76e23)^0.49 | the same, approach 2 |
-| hoffmann3 | G (C / 6)^0.452, G = (aA / bB)^(1 / (a + b)) | the same, approach 3 |
-
+Scaling laws give the model size for a compute budget of C FLOP (`optimal_parameters`): kaplan by
+Kaplan et al. 2020 (arXiv 2001.08361), N_opt(C_min); hoffmann1 to hoffmann3 by approaches 1 to 3 of
+Hoffmann et al. 2022 (arXiv 2203.15556).
 Approach 3 minimizes its loss A / N^a + B / D^b with C = 6 N D; its exponent is b / (a + b). The
 constants of the first three laws, at 5.76e23 FLOP (Gopher's budget), and those of `width` are as
 commonly quoted, not checked against the papers.

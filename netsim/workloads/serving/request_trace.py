@@ -1,25 +1,9 @@
 """Request traces of LLM serving: arrivals, prompt tokens and output tokens.
 
-A CSV file whose first line names the columns, or a file of JSON objects, one a line, whose keys are
-the columns; optionally gzip-compressed. Empty lines and lines that begin with # are skipped. Three
-columns are read, in any order, by the names that published traces use, in any case:
-
-==============  ====================================================================================
-column          names
-==============  ====================================================================================
-arrival         arrival, arrival_time, arrived_at (Vidur), arrival_timestamp (Splitwise's
-                simulator), timestamp (Azure, BurstGPT, Mooncake), or one of these with its unit:
-                arrival_s, arrival_ms, arrival_us, arrival_ns
-prompt tokens   prompt_tokens, num_prefill_tokens (Vidur), ContextTokens (Azure), prompt_size
-                (Splitwise's simulator), Request tokens (BurstGPT), input_length (Mooncake)
-output tokens   output_tokens, num_decode_tokens (Vidur), GeneratedTokens (Azure), token_size
-                (Splitwise's simulator), Response tokens (BurstGPT), output_length (Mooncake)
-==============  ====================================================================================
-
-An arrival is a number; in the column `timestamp` it may also be a date and time, such as
-2023-11-16 18:15:46.6805900, counted from the earliest one. The name of the column gives the unit of
-numbers, or else the format, which the prompt column identifies (`FORMATS`). Otherwise the caller
-must name the unit.
+"Traces" in `docs/serving.md` describes the files. Columns have the names that published traces use,
+in any case. An arrival in the column `timestamp` may be a date and time, such as 2023-11-16
+18:15:46.6805900, counted from the earliest one. The name of the column gives the unit of numbers,
+or else the format, which the prompt column identifies (`FORMATS`).
 
 Sources: Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md (schema); microsoft/vidur,
 data/processed_traces and vidur/request_generator; Mutinifni/splitwise-sim; HPMLL/BurstGPT;
