@@ -322,16 +322,10 @@ BEFORE_END = (PREFILL_START, FIRST_TOKEN, DECODE_START, LOST)
 
 
 def audit(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
-    """Count requests and tokens at the end of a run.
+    """Count requests and tokens at the end of a run, in the table of `outcome` and its log.
 
-    Args:
-        requests: the table of `outcome`.
-        log: the log it was built from.
-        complete: whether the run is complete.
-
-    Raises:
-        RunError: a request is lost, is done twice, continues after its end, or got another number
-            of tokens than it asked for.
+    Raises RunError if a request is lost, is done twice, continues after its end, or got another
+    number of tokens than it asked for.
     """
     n = requests["request"].size
     event, request = log["event"], log["request"]
