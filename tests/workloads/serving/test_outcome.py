@@ -278,15 +278,9 @@ def test_single_long_token_gap_is_a_stall() -> None:
     assert _slo(plan, table, 1.0)["stalled"] == 1
 
 
-def test_percentiles_match_numpy() -> None:
-    for n in [1, 2, 99, 100, 101, 1000]:
-        values = np.random.default_rng(n).integers(0, 50, n)
-        found = distribution(values)
-        for name, share in (("p50", 50), ("p90", 90), ("p99", 99)):
-            assert found[name] == np.percentile(values, share, method="inverted_cdf")
-        assert distribution(np.zeros(0, np.int64)) == dict.fromkeys(
-            ("mean", "p50", "p90", "p99", "max")
-        )
+def test_percentiles_of_nothing_are_none() -> None:
+    names = ("mean", "p50", "p90", "p99", "max")
+    assert distribution(np.zeros(0, np.int64)) == dict.fromkeys(names)
 
 
 MTBF, REPAIR, UNTIL = 8_000_000, 300_000, 20_000_000_000

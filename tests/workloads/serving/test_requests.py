@@ -12,7 +12,7 @@ from serving_case import lost_shares
 
 from netsim.errors import InputError
 from netsim.params import resolve_params
-from netsim.workloads.cost.costs import availability, goodput_of_groups, up_shares_cold
+from netsim.workloads.cost.costs import availability
 from netsim.workloads.serving.failures import (
     FAILURE_PARAMS,
     Outages,
@@ -86,16 +86,12 @@ def test_trace_is_replayed_unchanged(folder: Path) -> None:
     assert mentions(found.notes, "1", "trace.csv")
 
 
-def test_mooncake_trace_is_in_milliseconds_and_others_are_asked_for(folder: Path) -> None:
-    text = '{"timestamp": 0, "input_length": 5, "output_length": 6}\n'
-    (folder / "trace.jsonl").write_text(text + text.replace("0", "500"))
+def test_unit_of_a_trace_is_a_parameter(folder: Path) -> None:
     (folder / "plain.csv").write_text(TRACE.replace("arrival_s", "timestamp"))
-    given = {"arrival_process": "trace", "length_distribution": "trace"}
-    found = drawn(folder, trace="trace.jsonl", **given)
-    assert found.requests.arrival_ps.tolist() == [0, 5 * 10**11]
+    given = {"arrival_process": "trace", "length_distribution": "trace", "trace": "plain.csv"}
     with raises_input("trace_time_unit"):
-        drawn(folder, trace="plain.csv", **given)
-    found = drawn(folder, trace="plain.csv", trace_time_unit="ms", **given)
+        drawn(folder, **given)
+    found = drawn(folder, trace_time_unit="ms", **given)
     assert found.requests.arrival_ps.tolist() == [10**9, 4 * 10**9, 5 * 10**9]
 
 
@@ -167,15 +163,6 @@ def test_availability_of_stopping_instances_matches_renewal_process() -> None:
         assert len(found) == pytest.approx(8 * UNTIL / (MTBF / gpus + REPAIR + 50_000), rel=0.06)
         assert (found.up_ps - found.down_ps == REPAIR + 50_000).all()
         assert (found.whole_ps == found.up_ps).all()
-
-
-def test_availability_with_few_spares_matches_palms_formula() -> None:
-    """The formula depends only on the mean repair time; here it is constant."""
-    for spares in [1, 2, 4]:
-        machines, repair = 6, 2_000_000
-        found = outages_of(Policy(MTBF, repair, spares=spares), [4] * machines)
-        share = goodput_of_groups(up_shares_cold(machines, spares, MTBF / 4, repair), machines, 1)
-        assert 1 - up_share(found, machines) == pytest.approx(1 - share, rel=0.06)
 
 
 def test_shrinking_instances_are_down_only_for_the_restart() -> None:
