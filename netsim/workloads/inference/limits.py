@@ -9,6 +9,7 @@ Its table of GPUs is quoted from memory: unverified.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -86,21 +87,15 @@ def best_batch(deployment: Deployment, phase: str) -> Best:
     time, limits = phase_time(deployment, phase), deployment.limits
     capacity, size = kv_capacity_tokens(deployment), limits.tokens(phase)
     memory_batch = capacity // size
-    longest = limits.longest_ps(phase)
-    low, high = 0, 1
-    while high < MAX_BATCH and time(high) <= longest:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if time(middle) <= longest else (low, middle)
-    batch = min(memory_batch, low)
+    time_batch = bisect_right(range(1, MAX_BATCH), limits.longest_ps(phase), key=time)
+    batch = min(memory_batch, time_batch)
     return Best(
         phase=phase,
         deployment=deployment,
         weight_bytes=weight_bytes(deployment),
         capacity_tokens=capacity,
         memory_batch=memory_batch,
-        time_batch=low,
+        time_batch=time_batch,
         time_ps=time(batch) if batch else 0,
         tokens=batch * (size if phase == "prefill" else 1),
     )
