@@ -22,7 +22,8 @@ from netsim.engine.kernels.layout import INF, RUNNING
 from netsim.engine.kernels.trace import TraceEntries
 from netsim.flows import COMPUTE, RECEIVE, FlowTable, TaskTable, Workload
 from netsim.model.arithmetic import send_time
-from netsim.model.fabric import PacketFormat
+from netsim.model.builder import NetworkBuilder
+from netsim.model.fabric import Nic, PacketFormat
 from netsim.model.faults import LinkFault, combine
 from netsim.plugins import registry
 from netsim.results import COLUMNS, load_result
@@ -318,3 +319,34 @@ def test_missing_critical_path_is_an_error(netsim: Netsim) -> None:
     table = Path("r/experiment.json")
     table.write_text(table.read_text().replace('"microbatches": 2', '"microbatches": 3'))
     assert "traffic" in fails("r", "--critical-path")
+
+
+@pytest.mark.parametrize("nic", [None, Nic(20_000, 300_000, 5_000, 100_000)])
+def test_cut_through_and_nic_processing_are_parts_of_the_path(nic):
+    """A packet over three switches: one transmission, three headers, and what the NIC takes."""
+    builder, n = NetworkBuilder(), 20
+    builder.add_hosts(2)
+    nodes = [0, *(builder.add_switch() for _ in range(3)), 1]
+    for near, far in pairwise(nodes):
+        builder.cable(near, far, 100 * 10**9, 1_000_000)
+    network, packets = builder.build("chain"), PacketFormat(cut_through_bytes=64, nic=nic)
+    flows = flow_table([(0, 1, n * 4096, 0)])
+    given = {"packets": packets, "jit": False, "trace": [0]}
+    engine = build(network, flows, "datagram", DROP_TAIL, **given)
+    assert engine.advance(10**6, INF) != RUNNING
+    done_ps, module = (
+        int(engine.flow_states().done_ps[0]),
+        registry.find("transport", "datagram").module,
+    )
+    ordered = order_trace(network, engine.drain_trace().of_flow(0))
+    names = kind_names(module), timer_names(module)
+    table = segment_table(network, packets, ordered, (0, 1), (0, done_ps), names)
+    spent = Counter()
+    for start, end, what in table.select("start_ps", "end_ps", "segment_type").rows():
+        spent[what] += end - start
+    full_ps, header_ps = 4160 * 80, 64 * 80
+    assert spent == {
+        "sending": (n - 1) * full_ps,
+        "transmission": full_ps + 3 * header_ps,
+        "propagation": 4_000_000 + (0 if nic is None else 320_000),
+    }
