@@ -11,6 +11,7 @@ from netsim.conformance.networks import star
 from netsim.experiment import Experiment
 from netsim.experiment.scenario import prepare
 from netsim.model.builder import NetworkBuilder, with_tables
+from netsim.model.fabric import PacketFormat
 from netsim.model.flows import FlowTable
 from netsim.model.ideal import ecmp_paths, max_min_rates
 from netsim.plugins.registry import PluginSpec, find
@@ -24,15 +25,20 @@ Measured = Iterator[Mapping[str, Any]]
 PAYLOAD, PACKET, CONTROL = 4096, 4160, 64
 
 
-def lone_flow(transport: str, gbps: int, **params: Any) -> Measured:
-    """Measure when a flow of 489 packets is acknowledged, over four links and over two."""
+def lone_flow(
+    transport: str, gbps: int, header_bytes: int | None = None, **params: Any
+) -> Measured:
+    """Measure when a flow of 489 packets is acknowledged, over four links and over two; with
+    cut-through, switches wait for the header only."""
     network, packets = fat_tree(8, 4, gbps * GBPS), 489
-    engine = Bed(transport, network, params).engine(
+    wire = PacketFormat(cut_through_bytes=header_bytes)
+    engine = Bed(transport, network, params, packets=wire).engine(
         [(0, 31, packets * PAYLOAD, 0), (0, 1, packets * PAYLOAD, 1000 * US)]
     )
     for links, ours_ps in zip((4, 2), fct_ps(engine, "acked_ps").tolist(), strict=True):
-        data_ps, ack_ps = (size * 8000 // gbps for size in (PACKET, CONTROL))
-        theirs_ps = (packets + links - 1) * data_ps + links * ack_ps + 2 * links * US
+        sizes = PACKET, CONTROL, *(min(header_bytes or size, size) for size in (PACKET, CONTROL))
+        data_ps, ack_ps, *hops_ps = (size * 8000 // gbps for size in sizes)
+        theirs_ps = packets * data_ps + ack_ps + (links - 1) * sum(hops_ps) + 2 * links * US
         yield {"links": links, "ours": ours_ps / US, "theirs": theirs_ps / US}
 
 

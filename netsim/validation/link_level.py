@@ -1,4 +1,4 @@
-"""Flow control of links: PFC with response times and a watchdog, credits."""
+"""Links: PFC with response times and a watchdog, credits, weights of classes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def rates(
     fabric: Mapping[str, Any],
     cls: Sequence[int] = (0,),
 ) -> list[float]:
-    """Return the rates at which endless flows arrive with credits, by flow, in Gbps on the wire."""
+    """Return the rates at which endless flows arrive, by flow, in Gbps on the wire; with credits
+    unless the fabric has another discipline."""
     src, dst = np.array(flows, np.int32).T
     table = FlowTable(src, dst, 10**9, 0, cls=np.resize(cls, len(flows)))
     own = {"queue_discipline": "credits", "n_traffic_classes": max(cls) + 1, **fabric}
@@ -120,6 +121,19 @@ def lanes(n: int, own: bool) -> Measured:
     flows = [*((k, n + 1) for k in range(n)), (n, n + 2)]
     found = rates(builder.build("lanes"), flows, (3000, 7000), own_buffer, [0] * n + [int(own)])
     yield {"ours": found[n], "theirs": 100 * (1 - 1 / n) if own else 100 / n}
+
+
+def weights(discipline: str, class_weights: str, gbps: Sequence[float]) -> Measured:
+    """Measure the rates of endless flows to one host at 100 Gbps, each in a class of its own."""
+    n, builder = len(gbps), NetworkBuilder()
+    hosts, switch = builder.add_hosts(n + 1), builder.add_switch()
+    for host in hosts:
+        builder.cable(host, switch, 100 * GBPS, US)
+    fabric = {"queue_discipline": discipline, "class_weights": class_weights}
+    flows = [(k, n) for k in range(n)]
+    found = rates(builder.build("weights"), flows, (100, 700), fabric, range(n))
+    for k, (ours, theirs) in enumerate(zip(found, gbps, strict=True)):
+        yield {"k": k, "ours": ours, "theirs": theirs}
 
 
 def parking_lot(n: int) -> Measured:
