@@ -570,9 +570,9 @@ def _class_weights(fabric: Fabric, packets: PacketFormat, n_ports: int, at: Any)
         group["first"], group["end"] = first, first + group.size
         group["turn"] = first
         first += group.size
-    found = np.zeros(n_ports * row.size, CLASS_WEIGHT)
-    found.reshape(n_ports, row.size)[at] = row
-    return found
+    weights_of_ports = np.zeros(n_ports * row.size, CLASS_WEIGHT)
+    weights_of_ports.reshape(n_ports, row.size)[at] = row
+    return weights_of_ports
 
 
 def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:

@@ -588,7 +588,7 @@ def _final_fabric(
 
 def _port_queues(point: Point, network: Network) -> list[tuple[Numbers, int | Bdp]]:
     """Return the ports with queues of their own, and the sizes of these."""
-    found = []
+    queues = []
     for pattern, size in point.fabric.port_queue_bytes or ():
         try:
             ports = _ports((pattern,), network)
@@ -597,8 +597,8 @@ def _port_queues(point: Point, network: Network) -> list[tuple[Numbers, int | Bd
         if ports.max() < network.n_host_ports:
             message = "matches only ports of hosts, which have no queues"
             raise InputError(message, key=f'fabric.port_queue_bytes."{pattern}"')
-        found.append((ports, size))
-    return found
+        queues.append((ports, size))
+    return queues
 
 
 def _pfc(point: Point, network: Network, faults: LinkFaults | None) -> str | None:

@@ -197,13 +197,13 @@ def _port_queues(value: object, packet_bytes: int) -> PortQueues:
         raise wrong_type(
             value, "not a table of sizes", 'write it like { "leaf* -> spine*" = "1GB" }'
         )
-    found = []
+    queues = []
     for pattern, size in value.items():
         try:
-            found.append((pattern, parse_port_size(size, packet_bytes)))
+            queues.append((pattern, parse_port_size(size, packet_bytes)))
         except InputError as error:
             raise error.with_suffix(f'for "{pattern}"') from None
-    return tuple(found)
+    return tuple(queues)
 
 
 def _written_queues(queues: PortQueues) -> dict[str, str]:
@@ -442,8 +442,8 @@ def cut_through_q20(network: Network) -> Ints:
     fastest = np.full(network.n_nodes, np.iinfo(np.int64).max)
     np.minimum.at(fastest, network.port_node, byte_quotient(network.port_rate_bps))
     fastest[: network.n_hosts] = -1
-    found: Ints = fastest[network.port_node[network.port_peer]]
-    return found
+    limit: Ints = fastest[network.port_node[network.port_peer]]
+    return limit
 
 
 def needed_bytes(network: Network, packets: PacketFormat) -> Ints:
@@ -460,12 +460,12 @@ def left_ps(
     """Return when packets had left `port`, or their headers if switches cut through. `sent` are the
     starts of their transmissions and their arrivals."""
     start_ps, arrival_ps = sent
-    found: Ints = arrival_ps - network.port_delay_ps[port]
+    sent_ps: Ints = arrival_ps - network.port_delay_ps[port]
     if packets.nic is None:
-        return found
+        return sent_ps
     to_host = network.port_node[network.port_peer[port]] < network.n_hosts
     end_ps = start_ps + send_time(size_bytes, byte_quotient(network.port_rate_bps)[port])
-    return np.where(to_host, np.minimum(found, end_ps), found)
+    return np.where(to_host, np.minimum(sent_ps, end_ps), sent_ps)
 
 
 def after_header_ps(network: Network, packets: PacketFormat, port: Ints, size_bytes: Ints) -> Ints:

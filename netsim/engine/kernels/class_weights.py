@@ -19,8 +19,8 @@ def lowest(classes: int) -> int:
 
 def weighted_class(links: LinkState, port: PortRecord, classes: int) -> int:
     """Return which of the open classes is served: by deficit round robin in their first group."""
-    some = links.class_weights[queue_of(port.number, lowest(classes))]
-    group = links.class_weights[queue_of(port.number, some.first)]
+    best = links.class_weights[queue_of(port.number, lowest(classes))]
+    group = links.class_weights[queue_of(port.number, best.first)]
     cls = group.turn
     while True:
         weight = links.class_weights[queue_of(port.number, cls)]
