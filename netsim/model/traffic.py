@@ -371,13 +371,12 @@ def jobs_workload(
             raise CombinedInputError(
                 one if one.file else one.replace(key=_key(one, name, table)) for one in error.errors
             ) from None
-        if load.program is not None:
-            message = f"{use.name} is a program, which runs on all hosts"
-            hint = "[flow_classes.NAME] with this traffic, beside jobs"
-            raise InputError(message, key=f"{JOBS}{table}.kind", hint=hint)
+        if load.program is not None and queue is not None:
+            message = f"{use.name} is a program, which starts at 0"
+            raise InputError(message, key=f"{JOBS}{table}.kind", hint="a job without arrivals")
         n_units = 0 if part.reduction is None else part.reduction.network.n_hosts - own.size
         everywhere = np.concatenate([own, network.n_hosts + np.arange(n_units)])
-        load = load.at_hosts(everywhere)
+        load = load.at_hosts(everywhere, network.n_hosts)
         start_ps = use.params["start"]
         if queue is not None:
             start_ps = queue.arrivals[name].arrival_ps

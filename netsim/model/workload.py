@@ -296,6 +296,17 @@ class ProgramSpec:
     def name(self) -> str:
         return self.use.name
 
+    def at_hosts(self, hosts: Ints, n_hosts: int) -> ProgramSpec:
+        """Return the program at these hosts of n_hosts."""
+
+        def moved(column: NDArray[Any]) -> NDArray[Any]:
+            values = np.zeros((n_hosts, *column.shape[1:]), column.dtype)
+            values[hosts] = column
+            return values
+
+        state = {name: moved(column) for name, column in self.host_state.items()}
+        return replace(self, host_state=state, log_rows=moved(self.log_rows))
+
 
 def is_program(module: ModuleType) -> bool:
     return any(hasattr(module, name) for name in HANDLER_NAMES)
@@ -447,14 +458,15 @@ class Workload:
         others = (one for one in self.parts if type(one) is not type(part))
         return replace(self, parts=(*others, part))
 
-    def at_hosts(self, hosts: Ints) -> Workload:
-        """Return the workload with host h replaced by `hosts[h]`. Programs are not moved."""
+    def at_hosts(self, hosts: Ints, n_hosts: int) -> Workload:
+        """Return the workload with host h replaced by `hosts[h]`, of n_hosts."""
         flows, tasks = copy(self.flows), copy(self.tasks)
         flows.src, flows.dst = (hosts[end].astype(np.int32) for end in (flows.src, flows.dst))
         if tasks is not None:
             tasks.host = hosts[tasks.host].astype(np.int32)
         parts = tuple(part.at_hosts(hosts) for part in self.parts)
-        return replace(self, flows=flows, tasks=tasks, parts=parts)
+        program = None if self.program is None else self.program.at_hosts(hosts, n_hosts)
+        return replace(self, flows=flows, tasks=tasks, parts=parts, program=program)
 
     def delayed(self, start_ps: int) -> Workload:
         """Return the workload with a later start: flows that start at a time start later, and tasks
@@ -524,7 +536,7 @@ class Workload:
             raise InputError("program without tasks", file=str(use.plugin.path))
         state = self.task_state, self.host_state
         program = program_spec(use, len(self.tasks), n_hosts, *state, self.log_rows)
-        return replace(self, program=program)
+        return replace(self, program=program, task_state={}, host_state={}, log_rows=0)
 
     @staticmethod
     def join(loads: Sequence[Workload]) -> Workload:

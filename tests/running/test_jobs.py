@@ -348,10 +348,24 @@ def test_jobs_must_be_tables(tmp_path):
     assert any("traffic.jobs.NAME" in line for line in messages(tmp_path, content))
 
 
-def test_programs_are_no_jobs(tmp_path):
+def test_a_program_runs_at_the_hosts_of_its_job(ran):
+    """Ring and server have leaves of their own. Host 6 is the server."""
+    program = 'kind = "batch_server"\nrequests = 20\nhosts = [6, 4, 5, 7]'
+    found = ran(experiment('run = ["all", "b"]', a=f'{RING}hosts = ["0..3"]', b=program))
+    both, alone = found["run=all"].flows, found["run=b"].flows
+    its = both["job"] == "b"
+    for name in ("src", "dst", "start_ps", "fct_ps"):
+        assert (both[name][its] == alone[name]).all()
+    assert set(alone["dst"][:20]) == {6}
+    assert set(alone["src"][:20]) == {4, 5, 7}
+    assert (alone["fct_ps"] > 0).all()
+
+
+def test_programs_do_not_wait_for_hosts(tmp_path):
+    (tmp_path / "list.csv").write_text("job,work,arrival,estimate\na,server,1us,1us\n")
     program = 'kind = "batch_server"\nhosts = 4'
-    (point,) = load(tmp_path, experiment(a=program)).points()
-    with raises_input("program", "flow_classes", key="traffic.jobs.a.kind"):
+    (point,) = load(tmp_path, experiment('arrivals = "list.csv"', server=program)).points()
+    with raises_input("program", "arrivals", key="traffic.jobs.server.kind"):
         prepare(point)
 
 

@@ -75,3 +75,39 @@ def test_sweep_table_has_serving_metrics(netsim: Netsim) -> None:
     slow, fast = table["ttft_p99_ps"].to_list()
     assert slow < fast
     assert netsim("plot", "s", "--kind", "serving_latency").exit_code == 0
+
+
+JOBS = """
+[traffic]
+kind = "jobs"
+run = ["all", "s"]
+[traffic.jobs.ring]
+kind = "collective"
+what = "all_reduce"
+size = "1MB"
+hosts = ["0..3"]
+[traffic.jobs.s]
+hosts = [6, 7, 5, 4]
+"""
+
+
+def test_serving_is_the_same_as_a_job_on_other_hosts(netsim: Netsim) -> None:
+    """The ring has leaves of its own."""
+    assert netsim("run", "served.toml", "--out", "r").exit_code == 0
+    network, served = SERVED.replace("leaves = 2", "leaves = 4").split("[traffic]\n")
+    Path("jobs.toml").write_text(network + JOBS + served.replace("[traffic.", "[traffic.jobs.s."))
+    outcome = netsim("run", "jobs.toml", "--out", "s")
+    assert outcome.exit_code == 0, outcome.output
+    expected = load_result("r")
+    for run in ("all", "s"):
+        result = load_result(f"s/run={run}")
+        requests = result.requests
+        for name in ("first_token_ps", "generated_tokens", "decode_instance"):
+            assert requests[name].equals(expected.requests[name])
+        late_ps = requests["end_ps"] - expected.requests["end_ps"]
+        assert late_ps.abs().max() < 165_000  # a packet, as other paths are drawn
+        assert len(result.iterations) == len(expected.iterations)
+        job = result.summary["placement"][-1]
+        assert (job["job"], job["hosts"]) == ("s", "6..7, 5, 4")
+    assert netsim("why", "s/run=all", "--request", "0").exit_code == 0
+    assert netsim("plot", "s/run=all", "--kind", "timeline").exit_code == 0

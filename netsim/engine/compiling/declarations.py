@@ -215,8 +215,9 @@ def plugin_parameters(plugin: Any, params: Mapping[str, Any]) -> dict[str, int |
 
 
 def parameter_value(value: Any, choices: tuple[str, ...]) -> int | float:
-    """Return a parameter as handlers see it: None is -1, a choice its index, a bool 0 or 1."""
-    if value is None:
+    """Return a parameter as handlers see it: None or a list is -1, a choice its index, a bool 0 or
+    1."""
+    if value is None or isinstance(value, tuple):
         return -1
     if isinstance(value, str):
         return choices.index(value) if value in choices else -1

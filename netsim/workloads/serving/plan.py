@@ -171,6 +171,10 @@ class ServingPlan(WorkloadPart):
         """Return the plan with flows numbered from `first_flow`."""
         return replace(self, kv_first_flow=self.kv_first_flow + first_flow)
 
+    def at_hosts(self, hosts: NDArray[np.int64]) -> ServingPlan:
+        own = hosts[self.instances.hosts].astype(np.int32)
+        return replace(self, instances=replace(self.instances, hosts=own))
+
     def progress(self, total: Callable[[str], int]) -> tuple[str, int, int]:
         """Return the number of finished requests."""
         return "requests", total("done"), len(self.requests)

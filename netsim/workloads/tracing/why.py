@@ -349,10 +349,14 @@ class ServingPaths:
     def __init__(self, result: Result, scenario: Scenario) -> None:
         self.flows, self.tasks = scenario.messages, scenario.tasks or TaskTable([], [])
         self.times = recorded_times(result)
-        state, n = scenario.load.task_state, len(self.tasks)
+        program, n = scenario.load.program, len(self.tasks)
+        assert program is not None
         plan = scenario.load.part(ServingPlan)
         self.leader = [] if plan is None else plan.instances.leader.tolist()
-        self.role, self.request = (np.asarray(state[name])[:n] for name in ("role", "request"))
+        self.role, self.request = np.full((2, n), -1)  # of tasks besides the program's
+        for column, name in ((self.role, "role"), (self.request, "request")):
+            state = program.task_state[name][: n - program.first_task]
+            column[program.first_task :][: state.size] = state
 
     def of_iteration(self, instance: int, start_ps: int, end_ps: int) -> list[PathSegment]:
         """Return the path of an iteration of an instance; [] if no packets end it."""
