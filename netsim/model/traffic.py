@@ -243,7 +243,7 @@ def queue_jobs(
     free first, if all jobs take the time that is expected. Raises InputError as `place_jobs`."""
     block = 1 if network.relays is None else network.relays.rack
     names = np.array([*arrivals])
-    free_ps, last = np.zeros((2, network.n_hosts), np.int64) - [[0], [1]]
+    free_ps, last = np.zeros(network.n_hosts, np.int64), np.full(network.n_hosts, -1)
     hosts, waits, begin_ps = {}, {}, 0
     for number, (name, job) in enumerate(arrivals.items()):
         ends_ps = np.sort(free_ps[: free_ps.size // block * block].reshape(-1, block).max(axis=1))
