@@ -196,7 +196,8 @@ class MixedSender(Sender):
         if self.heard > 2 * self.n:
             self.finish()
 
-    on_returned = on_control
+    def on_returned(self, packet: Packet) -> None:
+        self.on_control(packet)
 
     def _on_timer(self, k: int) -> None:
         if self.finished:

@@ -107,9 +107,9 @@ class Simulator:
     def address_of_sender(self, packet: Packet) -> tuple[int, int]:
         """Return the host port and the routing table of what goes to a packet's sender."""
         sender = self.hosts[self.flows[packet.flow].src].senders[packet.flow]
-        there = self.ports[packet.dst]
-        here, *_ = (near for near, far in sender.spread.port_pairs if far is there)
-        return here.index, control_table(self, packet.flow, (here, there))
+        pairs = sender.spread.port_pairs
+        pair = next(pair for pair in pairs if pair[1].index == packet.dst)
+        return pair[0].index, control_table(self, packet.flow, pair)
 
     def first_level(self, c: int) -> int:
         """Return the class of links of a traffic class at level 0."""
