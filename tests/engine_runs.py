@@ -108,8 +108,9 @@ def build(
     fabric = fabric.for_network(network, packets)
     parameters = resolve(plugin, params or {})
     uses = (PluginSpec(plugin, parameters), *beside)
-    parts = ("transport_of_flow", "faults", "tasks", "program", "sampling", "sizes")
+    parts = ("transport_of_flow", "faults", "tasks", "program", "sampling")
     simulated = {name: more.pop(name) for name in parts if name in more}
+    simulated["sizes"] = more.pop("port_sizes", None)
     simulation = Simulation(network, flows, fabric, packets, uses, seed, **simulated)
     return (PartitionedEngine if "ranks" in more else Engine)(simulation, Options(**more))
 

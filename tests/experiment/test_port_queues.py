@@ -55,7 +55,7 @@ def test_deep_port_holds_the_burst_that_others_would_drop(deep_packets: int, dro
     fabric = fabric_with("drop_tail", queue_bytes=PACKET)
     sizes = port_sizes(fabric, network, PacketFormat(), None, [(out, deep_packets * PACKET)])
     flows = flow_table([(0, 2, n * 4096, 0), (1, 2, n * 4096, 0)])
-    engine = run(build(network, flows, "datagram", fabric, sizes=sizes, jit=False))
+    engine = run(build(network, flows, "datagram", fabric, port_sizes=sizes, jit=False))
     assert counter(engine, "drops") == drops
     assert engine.link_counters().max_queue_bytes[out] == deep_packets * PACKET
 
