@@ -20,6 +20,7 @@ from netsim.model.fabric import (
     CircuitRules,
     Ecn,
     Fabric,
+    LinkRetry,
     Nic,
     PacketFormat,
     PortSizes,
@@ -79,7 +80,8 @@ def fabric_of(case: Case) -> Fabric:
     own = {name: value for name, value in given.items() if name in queue.params}
     queue = replace(queue, params={**queue.params, **own})
     rules = CircuitRules(**circuits) if circuits else None
-    return Fabric(queue, **shared, ecn=Ecn(**ecn) if ecn else None, circuits=rules)
+    llr = LinkRetry(**case.llr) if case.llr else None
+    return Fabric(queue, **shared, ecn=Ecn(**ecn) if ecn else None, circuits=rules, llr=llr)
 
 
 def packets_of(case: Case) -> PacketFormat:

@@ -38,7 +38,7 @@ from netsim.engine.kernels.handlers import (
 from netsim.engine.kernels.layout import annotated
 from netsim.experiment import built_in, schema
 from netsim.experiment.schema import Reference
-from netsim.model.fabric import CircuitRules, Ecn, Fabric, Nic, PacketFormat
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, LinkRetry, Nic, PacketFormat
 from netsim.model.patterns import PATTERNS
 from netsim.params import Param, keys_of
 from netsim.plugins import registry
@@ -230,6 +230,7 @@ SECTIONS = {
     "[fabric]": Fabric,
     "[fabric.ecn]": Ecn,
     "[fabric.circuits]": CircuitRules,
+    "[fabric.llr]": LinkRetry,
 }
 
 

@@ -80,6 +80,7 @@ def test_circuit_only_racks_match_the_reference() -> None:
         *((first, {}) for first in range(CASES, MORE_CASES, AT_ONCE)),
         *((first, {"transmissions": 20_000}) for first in range(0, LONGER, AT_ONCE)),
         *((first, {"racks": True}) for first in range(8, 1200, AT_ONCE)),
+        *((first, {"llr": True}) for first in range(0, 600, AT_ONCE)),
     ],
 )
 def test_many_cases_match_the_reference(first: int, given: dict[str, Any]) -> None:

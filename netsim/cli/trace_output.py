@@ -208,6 +208,7 @@ SEGMENT_TITLES = {
     "transmission": "transmission",
     "propagation": "propagation",
     "paused": "paused by PFC",
+    "retry": "until a link sent it again",
     "nic": "NIC busy with other flows",
     "sending": "sending earlier packets of the flow",
     "pacing": "paced by the sender",
@@ -218,7 +219,7 @@ SEGMENT_TITLES = {
 }
 """Titles of segment types (`netsim.tracing.segments`)."""
 
-OF_PACKETS = ("queue", "transmission", "propagation", "paused")
+OF_PACKETS = ("queue", "transmission", "propagation", "retry", "paused")
 """Segment types listed separately for data and control packets."""
 
 

@@ -28,7 +28,9 @@ from netsim.engine.kernels.layout import (
     LINK_READER,
     LOSS,
     OPPORTUNISTIC,
+    PACKET,
     PORTS_OF_A_WORD,
+    RETRY,
     ROUTING_PORT,
     SLOT,
     VLB,
@@ -50,6 +52,7 @@ from netsim.engine.records import aligned_zeros, untouched_zeros
 from netsim.engine.series import build_series
 from netsim.engine.simulation import FeatureSet, Simulation, longest_window_ps
 from netsim.errors import InputError
+from netsim.limits import PS_BITS
 from netsim.model import fabric as rules_of
 from netsim.model.arithmetic import (
     PURPOSE_ARRIVAL_ORDER,
@@ -63,7 +66,7 @@ from netsim.model.checks import heights
 from netsim.model.circuit_times import light_times, start_times
 from netsim.model.circuits import NONE, Circuits, PhaseSchedule
 from netsim.model.columns import Ints, offsets, rows_of
-from netsim.model.fabric import CircuitRules, Fabric, PacketFormat, cut_through_q20
+from netsim.model.fabric import CircuitRules, Fabric, PacketFormat, cut_through_q20, retry_loops
 from netsim.model.faults import NOMINAL, LinkFaults, combine
 from netsim.model.network import Network
 from netsim.model.paths import reach_by
@@ -440,7 +443,8 @@ def build_links(
     """Return the links' state, with the record types of a protocol and the rows of a share."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, c = network.n_ports, fabric.n_link_classes
-    sized, loses = simulation.sizes, simulation.feature_set.loses or routing.via
+    sized = simulation.sizes
+    loses = simulation.feature_set.loses or routing.via or fabric.llr is not None
     kinds = (fabric,) if sized is None else sized.fabrics
 
     number, at = np.arange(n, dtype=np.int64), share.links
@@ -506,6 +510,7 @@ def build_links(
         losses=np.zeros(n * c if loses else 1, LOSS),
         class_weights=_class_weights(fabric, simulation.packets, n, at),
         **_fault_state(simulation.faults, network),
+        **_replay_buffers(simulation, protocol),
         **circuits,
     )
 
@@ -526,6 +531,43 @@ def first_words(network: Network) -> np.ndarray:
     words = -(-np.diff(network.node_first_port) // PORTS_OF_A_WORD)
     words[: network.n_hosts] = 0
     return offsets(words)
+
+
+def replay_buffer_slots(fabric: Fabric) -> int:
+    """Return the packets for which a port's replay buffer has room; 0 without LLR."""
+    return 0 if fabric.llr is None else 1 << (fabric.llr.max_frames - 1).bit_length()
+
+
+def retry_memory_bytes(network: Network, fabric: Fabric) -> int:
+    """Return the memory of replay buffers, with packets that have no fields of a transport."""
+    slots = replay_buffer_slots(fabric)
+    return network.n_ports * (RETRY.itemsize + slots * PACKET.itemsize) if slots else 0
+
+
+def _replay_buffers(simulation: Simulation, protocol: Protocol) -> dict[str, Array]:
+    """Return `retries` and `kept` of LinkState; minimal without LLR."""
+    network, llr = simulation.network, simulation.fabric.llr
+    if llr is None:
+        return {"retries": np.zeros(1, RETRY), "kept": np.zeros(1, protocol.packet)}
+    slots = replay_buffer_slots(simulation.fabric)
+    answer_ps, loop_ps = retry_loops(network, simulation.packets)
+    rates, loops = network.port_rate_bps.tolist(), loop_ps.tolist()
+    largest = max(simulation.packets.data_bytes, simulation.packets.control_bytes)
+    retries = np.zeros(network.n_ports, RETRY)
+    retries["off"] = slots * np.arange(network.n_ports)
+    retries["mask"] = slots - 1
+    retries["answer_ps"] = answer_ps
+    retries["timeout_ps"] = 2 * loop_ps
+    retries["max_frames"] = llr.max_frames
+    retries["max_bytes"] = [
+        -(-rate * loop // PS_BITS) + largest for rate, loop in zip(rates, loops, strict=True)
+    ]
+    retries["max_replays"] = INF if llr.max_replays is None else llr.max_replays
+    if llr.replay_timeout_ps is not None:
+        retries["timeout_ps"] = llr.replay_timeout_ps
+    if llr.max_bytes is not None:
+        retries["max_bytes"] = llr.max_bytes
+    return {"retries": retries, "kept": untouched_zeros(network.n_ports * slots, protocol.packet)}
 
 
 def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.ndarray]:

@@ -88,6 +88,7 @@ class Partition:
         switches = own[own >= net.n_hosts]
         n_ports, n_flows = net.port_node.shape[0], len(self._simulation.flows)
         classes, levels = links.queues.shape[0] // n_ports, links.levels.shape[0]
+        buffer = int(links.retries["mask"][0]) + 1  # packets
         n_rows = int(links.series_clock["n_rows"][0])
         words, tasks = bitmap_words(self._simulation, self._protocol), self._state.hosts.tasks
         n_tx_bits, n_rx_bits = int(words.tx.sum()), int(words.rx.sum())
@@ -137,7 +138,8 @@ class Partition:
         task_host = np.asarray(tasks)["host"]
         rows_by_names: tuple[tuple[str, int, Callable[[], Array]], ...] = (
             ("ports readers routing_ports faults circuits", n_ports, lambda: ports),
-            ("first_new nic_busy", n_ports, lambda: ports),
+            ("first_new nic_busy retries", n_ports, lambda: ports),
+            ("kept", n_ports * buffer, lambda: rows_of(ports * buffer, buffer)),
             (
                 "queues losses class_weights",
                 n_ports * classes,

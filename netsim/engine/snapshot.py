@@ -53,6 +53,13 @@ def in_hosts(state: State, ports: Rows) -> Array:
     return _slots(host_ports["ctrl_off"], host_ports["ctrl_mask"], *ends)
 
 
+def not_accepted(state: State) -> Array:
+    """Return the entries of `links.kept` that hold packets on links: the other ends have not
+    accepted them."""
+    retries = np.asarray(state.links.retries)
+    return _slots(*(retries[name] for name in ("off", "mask", "expected", "tail")))
+
+
 def _slots(off: Any, mask: Any, head: Any, tail: Any) -> Array:
     """Return the slots of positions head .. tail of each ring."""
     owner, position = _positions(head, tail)

@@ -33,7 +33,7 @@ from netsim.engine.kernels.series import (
     bin_of,
 )
 from netsim.engine.series import RX_WORDS, TX_WORDS
-from netsim.engine.snapshot import in_queues, on_links, rows_written
+from netsim.engine.snapshot import in_queues, not_accepted, on_links, rows_written
 from netsim.engine.state import State
 from netsim.frozen import frozen
 from netsim.limits import CLASSES, HORIZON_PS
@@ -151,6 +151,8 @@ class LinkCounters:
     no_circuit_bytes: Ints
     unroutable_packets: Ints
     unroutable_bytes: Ints
+    replays: Ints
+    replay_bytes: Ints
     pfc_pauses: Ints
     paused_ps: Ints
 
@@ -218,7 +220,7 @@ def flow_states(state: State) -> FlowStates:
 def _in_flight(state: State) -> tuple[int, int]:
     """Return the packets and bytes on links and in queues, without PFC frames."""
     slots = np.concatenate((on_links(state), in_queues(state)))
-    pkts = state.links.pool[slots]
+    pkts = np.concatenate((state.links.pool[slots], state.links.kept[not_accepted(state)]))
     real = pkts["kind"] < PFC
     return int(real.sum()), int(pkts["size_bytes"][real].sum(dtype=np.int64))
 

@@ -158,8 +158,9 @@ def _common(
     """Return the fields of `Fabric` except its plugins; the discipline's `module` may set the
     class count."""
     given = {key: value for key, value in table.items() if key not in FABRIC_PLUGINS}
-    if given.get("ecn") is False:
-        given["ecn"] = "none"
+    given |= {key: "none" for key in ("ecn", "llr") if given.get(key) is False}
+    if given.get("llr") is True:
+        given["llr"] = {}
     if (needed := classes_of(module)) is not None:
         given.setdefault("n_traffic_classes", needed[0])
     fields = {
@@ -215,7 +216,7 @@ def ineffective_keys(fabric: Fabric) -> dict[str, InputError]:
 def used_keys(fabric: Fabric) -> set[str]:
     """Return the keys of [fabric] that have an effect in this fabric."""
     keys = {*COMMON, *fabric.params} - ineffective_keys(fabric).keys()
-    return keys if fabric.circuits is not None else keys - {"circuits"}
+    return keys - {name for name in ("circuits", "llr") if getattr(fabric, name) is None}
 
 
 def describe_fabric(fabric: Fabric) -> dict[str, Any]:

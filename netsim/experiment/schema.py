@@ -18,7 +18,7 @@ from netsim.errors import InputError, did_you_mean
 from netsim.experiment.document import Tree
 from netsim.frozen import frozen
 from netsim.limits import INT64
-from netsim.model.fabric import CircuitRules, Ecn, Fabric, PacketFormat
+from netsim.model.fabric import CircuitRules, Ecn, Fabric, LinkRetry, PacketFormat
 from netsim.model.faults import NOMINAL, CarrierDelays
 from netsim.model.routing import NEVER
 from netsim.params import (
@@ -411,6 +411,7 @@ SECTIONS: dict[str, type[Any]] = {
     "fabric": Fabric,
     "fabric.ecn": Ecn,
     "fabric.circuits": CircuitRules,
+    "fabric.llr": LinkRetry,
     "routing": RoutingSection,
     "stop": StopSection,
     "measure": MeasureSection,

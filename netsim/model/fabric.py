@@ -34,7 +34,7 @@ from netsim.params import (
 from netsim.plugins import registry
 from netsim.plugins.declarations import classes_of
 from netsim.plugins.registry import PluginSpec, settled
-from netsim.units import Bdp, format_bytes, format_port_size, parse_port_size
+from netsim.units import Bdp, format_bytes, format_port_size, format_time, parse_port_size
 
 DROP_TAIL = "drop_tail"
 
@@ -127,6 +127,64 @@ class Ecn:
     def __post_init__(self) -> None:
         if self.kmax_bytes is None:
             object.__setattr__(self, "kmax_bytes", self.kmin_bytes)
+
+
+@frozen
+class LinkRetry:
+    """Link-level retry (LLR): a port sends again what its link lost, by go-back-N.
+
+    Ultra Ethernet 1.0.1, 5.1; the limits are those of a port in SAI's proposal of 2025-11.
+    """
+
+    max_replays: int | None = key(
+        "count",
+        1,
+        "replays without progress after which packets are lost; 255 in hardware: unlimited",
+        optional=True,
+        none="unlimited",
+    )
+    replay_timeout_ps: int | None = key(
+        "time",
+        None,
+        "from the end of a packet until it is sent again, unless a NACK comes before; auto: twice "
+        "the loop of the port",
+        none="auto",
+        maximum="1s",
+        name="replay_timeout",
+    )
+    max_frames: int = key(
+        "count", 512, "packets in the replay buffer of a port", minimum=1, maximum=1 << 14
+    )
+    max_bytes: int | None = key(
+        "buffer",
+        None,
+        "bytes in it with which no other packet starts; auto: those of a loop and a packet",
+        none="auto",
+        minimum="1B",
+    )
+
+    def check(self, network: Network, packets: PacketFormat) -> None:
+        """Raise InputError, without a file, if it does not suit the network."""
+        if network.circuits is not None and network.circuits.change:
+            message = "conflicts with circuits: answers cannot cross a circuit in time"
+            raise InputError(message, key="fabric.llr", hint="remove it")
+        longest_ps = int(retry_loops(network, packets)[1].max(initial=0))
+        if self.replay_timeout_ps is not None and self.replay_timeout_ps < longest_ps:
+            message = f"{format_time(self.replay_timeout_ps)} is shorter than the loop of a port"
+            hint = f"at least {format_time(longest_ps)}"
+            raise InputError(message, key="fabric.llr.replay_timeout", hint=hint)
+
+
+ANSWER_BYTES = 8  # an ACK or NACK of LLR
+
+
+def retry_loops(network: Network, packets: PacketFormat) -> tuple[Ints, Ints]:
+    """Return two int64[n_ports]: the time from a packet's arrival at the other end until its answer
+    comes, and the loop, from the start of the largest packet until then."""
+    q20, delay_ps = byte_quotient(network.port_rate_bps), network.port_delay_ps
+    answer_ps = (send_time(ANSWER_BYTES, q20) + delay_ps)[network.port_peer]
+    largest = max(packets.data_bytes, packets.control_bytes)
+    return answer_ps, send_time(largest, q20) + delay_ps + answer_ps
 
 
 WAIT, DROP = AT_CIRCUIT_END = ("wait", "drop")
@@ -270,6 +328,9 @@ class Fabric:
     )
     ecn_from_class: int = key("count", 0, "first class that is marked")
     circuits: CircuitRules | None = key(table_of(CircuitRules), None, "table [fabric.circuits]")
+    llr: LinkRetry | None = key(
+        table_of(LinkRetry), None, "table [fabric.llr], or true: links send lost packets again"
+    )
     host_jitter_ps: int = key(
         "time",
         "0ps",
@@ -407,7 +468,9 @@ class Fabric:
 
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
         """Return this fabric with network-dependent parameters of its plugins settled.
-        Bandwidth-delay products stay, as they differ by port."""
+        Bandwidth-delay products stay, as they differ by port. Raises InputError, without a file."""
+        if self.llr is not None:
+            self.llr.check(network, packets)
         return replace(
             self,
             queue=settled(self.queue, network, packets),

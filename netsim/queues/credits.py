@@ -63,6 +63,10 @@ def use_credit(par, queue, size):
     queue.spent += cost(par, size)
 
 
+def return_credit(par, queue, size):
+    queue.spent -= cost(par, size)
+
+
 def on_message(par, queue, value):
     queue.freed = value
 

@@ -39,7 +39,7 @@ PARAMS = [
           "time from a pause frame to its effect, in 512 bits; auto: by rate", none="auto",
           maximum=65_535, source="IEEE 802.3, 31B.3.7, by SONiC's buffer_headroom_mellanox.lua"),
     Param("pause_quanta", "count", 65_535, "time after which a pause ends, in 512 bits",
-          none="forever", minimum=1, maximum=65_535, source="IEEE 802.1Qbb"),
+          optional=True, none="forever", minimum=1, maximum=65_535, source="IEEE 802.1Qbb"),
     Param("watchdog", "choice", "none",
           "what happens to the packets of a class that is paused without end", choices=WATCHDOG),
     Param("watchdog_poll", "time", "200ms", "time between two polls", minimum="1ns", maximum="1s"),

@@ -10,9 +10,10 @@ TRACE = TableSpec.of(
     time_ps            ps       time of the event since the start of the run
     event              -        packets: create (control, queued at its host), send (by a host),
         arrive (at a switch's output port), forward (by that port), indirect (from that port;
-        another one sends it, to a third switch), drop, trim, mark, lost (on the wire), unroutable
-        (no route at a switch), receive (by a host); the sender's NIC: pause, resume (PFC); sender,
-        receiver: state of that side after an event or a timer
+        another one sends it, to a third switch), drop, trim, mark, lost (on the wire), hold and
+        replay (by a link's retry, after a loss), unroutable (no route at a switch), receive (by a
+        host); the sender's NIC: pause, resume (PFC); sender, receiver: state of that side after an
+        event or a timer
     node               node     node of the event; hosts come first
     node_name          -        name of node
     to_name            -        name of the node that the packet goes to next
@@ -46,10 +47,10 @@ SEGMENTS = TableSpec.of(
     start_ps      ps     start, which is the end of the segment before
     end_ps        ps     end
     segment_type  -      queue: waiting in a switch; transmission; propagation (with the latency of
-        the switch that the packet enters); paused: by PFC; nic: busy with other flows; sending:
-        earlier packets of the flow; pacing: the sender's rate; timeout: a timer after a loss;
-        timer: another timer of the sender; receiver: it paced pulls, credits or grants, or served
-        other flows first; other
+        the switch that the packet enters); retry: until a link sent it again; paused: by PFC; nic:
+        busy with other flows; sending: earlier packets of the flow; pacing: the sender's rate;
+        timeout: a timer after a loss; timer: another timer of the sender; receiver: it paced pulls,
+        credits or grants, or served other flows first; other
     node_name     -      name of the node
     to_name       -      name of the node that the packet goes to next
     port          index  port that the packet leaves by

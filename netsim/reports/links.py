@@ -36,6 +36,8 @@ LINKS = TableSpec.of(
     no_circuit_bytes*  B        bytes of these packets
     unroutable*        packets  packets that arrived by the port and had no route
     unroutable_bytes*  B        bytes of these packets
+    replays*           packets  packets that the port sent again, with [fabric.llr]; not in packets
+    replay_bytes*      B        bytes of these transmissions
     trims              packets  packets trimmed to their header at the port's queue
     ecn_marks          packets  packets marked by ECN at the port
     max_queue_bytes    B        largest queue, including the packet in transmission
@@ -124,6 +126,8 @@ def link_table(engine: Engine) -> Table:
     table["lost"], table["lost_bytes"] = counters.lost_packets, counters.lost_bytes
     table["unroutable"] = counters.unroutable_packets
     table["unroutable_bytes"] = counters.unroutable_bytes
+    if engine.fabric.llr is not None:
+        table["replays"], table["replay_bytes"] = counters.replays, counters.replay_bytes
     table.update(circuit_columns(engine))
     table["paused_ps"] = counters.paused_ps
     line_rate_bits = table["rate_bps"] * float(max(1, engine.now_ps))

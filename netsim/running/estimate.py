@@ -558,7 +558,11 @@ def _memory(scenario: Scenario, point: Point, found: Estimate) -> Memory:
     """Return the memory of a point."""
     if not found.is_simulated:
         return Memory(held=BASE_BYTES + found.n_flows * STATE_BYTES_PER_FLOW)
-    from netsim.engine.link_state import circuit_memory_bytes, routing_memory_bytes
+    from netsim.engine.link_state import (
+        circuit_memory_bytes,
+        retry_memory_bytes,
+        routing_memory_bytes,
+    )
     from netsim.engine.simulation import PORT_BYTES, QUEUE_BYTES
 
     network, classes, n_flows = scenario.network, scenario.fabric.n_link_classes, found.n_flows
@@ -573,6 +577,7 @@ def _memory(scenario: Scenario, point: Point, found: Estimate) -> Memory:
         + network.n_hosts * HOST_BYTES
         + network.n_ports * (PORT_BYTES + classes * QUEUE_BYTES)
         + routing_memory_bytes(network, scenario.fabric)
+        + retry_memory_bytes(network, scenario.fabric)
         + _bitmap_bytes(scenario, point)
         + _series_bytes(scenario, point, found)
         + _readings_bytes(scenario, point)

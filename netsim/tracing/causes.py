@@ -53,7 +53,13 @@ SIGNALS = ("mark", "trim", "drop")
 IDLE = 0.5  # a parallel link has room if busy for at most this share of the link's busy time
 NOTABLE_WAIT = 0.1  # a mean wait of this part of a round trip at a port slows the sender down
 NOTABLE_SHARE = 0.05  # share of a port's time from which on other flows count as sharing it
-IN_FLIGHT = ("transmission", "propagation", "queue", "paused")  # a packet's segments between hosts
+IN_FLIGHT = (
+    "transmission",
+    "propagation",
+    "queue",
+    "retry",
+    "paused",
+)  # a packet's segments between hosts
 DEEPEST = 16  # longest chain of paused switches that is followed
 
 
@@ -264,6 +270,8 @@ class Causes:
             self._share(self._sharing(port), kind, port, (start, end))
         elif kind == "paused":
             self._paused(port, start, end)
+        elif kind == "retry":
+            self._add("loss", "link-level retry", port, end - start)
         elif kind == "nic":
             self._share("nic", "NIC busy", port, (start, end))
         elif kind in ("transmission", "sending"):

@@ -38,6 +38,8 @@ EVENTS = {
     event.RESUMED: "resume",
     event.UNROUTABLE: "unroutable",
     event.SENT_INDIRECT: "indirect",
+    event.HELD: "hold",
+    event.REPLAYED: "replay",
     event.ASKED: "asked",
     event.SET: "set",
 }

@@ -122,7 +122,9 @@ MOVES: dict[int, tuple[tuple[int, ...], int | None]] = {
     event.MARKED: ((QUEUED,), QUEUED),
     event.RECEIVED: ((CAME,), None),
     event.UNROUTABLE: ((CAME,), None),
-    event.LOST: ((LEAVES,), None),
+    event.HELD: ((LEAVES,), QUEUED),
+    event.REPLAYED: ((QUEUED,), LEAVES),
+    event.LOST: ((LEAVES, QUEUED), None),  # a link that gives up has held it
     event.DROPPED: ((QUEUED, CAME), None),  # before queueing if PFC headroom is full
 }
 """Where the packet of an event was, the first place that has it, and where it is afterwards."""
@@ -198,10 +200,10 @@ class _Segment(NamedTuple):
     """What an interval was spent on; -1 in fields that do not apply.
 
     `segment_type` is queue (at a switch), transmission, propagation (with the latency of the next
-    switch), paused (by PFC), nic (busy with other flows), sending (earlier packets of this flow),
-    pacing, timeout (a packet was missing), timer (another timer of the sender), receiver (it spaces
-    out pulls, credits or grants, or serves other flows first) or other. `packet` is the trace entry
-    of the delayed packet.
+    switch), retry (until a link sends a packet again), paused (by PFC), nic (busy with other
+    flows), sending (earlier packets of this flow), pacing, timeout (a packet was missing), timer
+    (another timer of the sender), receiver (it spaces out pulls, credits or grants, or serves other
+    flows first) or other. `packet` is the trace entry of the delayed packet.
     """
 
     segment_type: str
@@ -315,16 +317,20 @@ class _SegmentSearch:
     def _follow_packet(self, i: int) -> int | None:
         """Go from the receipt of a packet to its departure from the other host."""
         chain = self.of_packet[self.number[i]]
-        left = -1
+        left, replayed = -1, False
         for j in reversed(chain[: chain.index(i)]):
             what, port = self.what[j], self.port[j]
-            if what in (event.FORWARDED, event.SENT):
-                self._spend("propagation", self.left_ps[j], port=port, packet=i)
-                self._spend("transmission", self.time[j], port=port, packet=i)
+            if what in (event.FORWARDED, event.SENT, event.REPLAYED):
+                if not replayed:
+                    self._spend("propagation", self.left_ps[j], port=port, packet=i)
+                    self._spend("transmission", self.time[j], port=port, packet=i)
+                else:
+                    self._spend("retry", self.time[j], port=port, packet=i)
+                replayed = what == event.REPLAYED
                 if what == event.SENT:
                     self.caused = j
                     return j
-                left = j
+                left = -1 if replayed else j
             elif what == event.ARRIVED and left >= 0:
                 self._add_wait("queue", j, left, i)
         return None

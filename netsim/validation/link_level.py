@@ -1,4 +1,4 @@
-"""Links: PFC with response times and a watchdog, credits, weights of classes."""
+"""Links: PFC, its watchdog, credits, weights of classes, link-level retry (LLR)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from netsim.conformance import probe
+from netsim.conformance.networks import star
 from netsim.model.builder import NetworkBuilder
+from netsim.model.faults import LinkFault, LinkFaults, combine
 from netsim.model.flows import FlowTable
 from netsim.model.network import Network
-from netsim.validation.bed import GBPS, MS, US, Bed, run_until
+from netsim.validation.bed import GBPS, MS, US, Bed, fct_ps, run_until
 from netsim.validation.laws import PACKET, PAYLOAD, Measured
 
 
@@ -72,13 +74,14 @@ def rates(
     window_us: tuple[float, float],
     fabric: Mapping[str, Any],
     cls: Sequence[int] = (0,),
+    faults: LinkFaults | None = None,
 ) -> list[float]:
     """Return the rates at which endless flows arrive, by flow, in Gbps on the wire; with credits
     unless the fabric has another discipline."""
     src, dst = np.array(flows, np.int32).T
     table = FlowTable(src, dst, 10**9, 0, cls=np.resize(cls, len(flows)))
     own = {"queue_discipline": "credits", "n_traffic_classes": max(cls) + 1, **fabric}
-    engine = Bed(str(probe.__file__), network, fabric=own).engine(table)
+    engine = Bed(str(probe.__file__), network, fabric=own).engine(table, faults=faults)
     run_until(engine, int(window_us[0] * US))
     before = engine.flow_states().received_bytes.copy()
     run_until(engine, int(window_us[1] * US))
@@ -149,3 +152,48 @@ def parking_lot(n: int) -> Measured:
     found = rates(builder.build("parking lot"), [(k, n) for k in range(n)], (4000, 14_000), {})
     for k, ours in enumerate(found):
         yield {"k": k + 1, "ours": ours, "theirs": 100 / 2 ** min(n - 1, n - k)}
+
+
+PACKET_PS, ANSWER_PS = 332_800, 640  # at 100 Gbps
+
+
+def retry_rate(loss: float, frames: int) -> Measured:
+    """Measure the rate of a host's link of 100 Gbps that loses packets and sends them again, with
+    credits. Until a replay begins, a loss costs ``frames`` packets."""
+    delay_ps = ((frames - 1) * PACKET_PS - ANSWER_PS) // 2
+    network = star(2, 100 * GBPS, delay_ps)
+    faults = combine([LinkFault(np.array([0]), loss=loss)], network.n_ports)
+    fabric = {"buffer_bytes": "1MiB", "llr": {"max_replays": "unlimited"}}
+    window_us = 100, 350_100  # about a million packets
+    (ours,) = rates(network, [(0, 1)], window_us, fabric, faults=faults)
+    yield {"ours": ours, "theirs": 100 * (1 - loss) / (1 - loss + loss * frames)}
+
+
+def retry_time(losses: int, outage: bool) -> Measured:
+    """Measure when the only packet of a flow arrives whose first transmissions are lost. A damaged
+    one is answered; after an outage, or if the answer was given, the replay timer expires."""
+    network = star(2, 100 * GBPS, US)
+    loop_ps = PACKET_PS + 2 * US + ANSWER_PS
+    starts = [0, PACKET_PS + 2 * loop_ps] if outage else [0, loop_ps, PACKET_PS + 3 * loop_ps]
+    until_ps = starts[losses - 1] + 1 if losses else 0
+    fault = LinkFault(np.array([0]), loss=1.0, until_ps=until_ps)
+    if outage:
+        fault = LinkFault(np.array([0]), outages_ps=((0, until_ps),))
+    bed = Bed("datagram", network, fabric={"llr": {"max_replays": 2}}, jit=False)
+    engine = bed.engine([(0, 1, PAYLOAD, 0)], faults=combine([fault], network.n_ports))
+    theirs = starts[losses] + 2 * (PACKET_PS + US)
+    yield {"ours": float(fct_ps(engine)[0]) / US, "theirs": theirs / US}
+
+
+def retry_loss(max_replays: int | str) -> Measured:
+    """Measure how much of a message arrives over links that all lose 1 % of their packets, with
+    credits and retry. With a limit on replays, what a port gives up is missing."""
+    network = star(2, 100 * GBPS, US)
+    faults = combine([LinkFault(np.arange(network.n_ports), loss=0.01)], network.n_ports)
+    fabric = {"queue_discipline": "credits", "llr": {"max_replays": max_replays}}
+    engine = Bed("datagram", network, fabric=fabric, jit=False).engine(
+        [(0, 1, 3000 * PAYLOAD, 0)], faults=faults
+    )
+    run_until(engine, 10 * MS)
+    lost = int(engine.link_counters().lost_packets.sum())
+    yield {"ours": int(engine.flow_states().received_bytes[0]) / PAYLOAD, "theirs": 3000 - lost}

@@ -19,7 +19,7 @@ from netsim.engine.kernels.fields import HostRecord, PacketRecord, TxRecord
 from netsim.engine.kernels.fields import *
 from netsim.engine.kernels.layout import (INF, HostState, Net, LinkState)
 from netsim.engine.kernels.layout import (ports_of, queue_of, ring_slot)
-from netsim.engine.kernels.links import lost_on_wire, renew_link
+from netsim.engine.kernels.links import brought, renew_link
 from netsim.engine.kernels.links import next_slot
 from netsim.engine.kernels.tasks import arm
 from netsim.model.arithmetic import send_time
@@ -69,8 +69,8 @@ def places(links: LinkState, hosts: HostState, slot: Slot, flow: FlowId, now: Ps
 
 
 def quantities(links: LinkState, p: GlobalPort, pkt: PacketRecord, tx: TxRecord, now: Ps) -> None:
-    lost_on_wire(links, p, 0, now, now, now)  # arg-type
-    lost_on_wire(links, p, 0, Bytes(pkt.size_bytes), now, tx.size_bytes)  # arg-type
+    brought(links, p, now, now, now)  # arg-type
+    brought(links, p, Bytes(pkt.size_bytes), now, tx.size_bytes)  # arg-type
     links.ports[p].free_at = tx.size_bytes  # assignment
     links.ports[p].free_at = send_time(64, 8)  # assignment
     links.ports[p].tx_bytes = pkt.size_bytes  # assignment

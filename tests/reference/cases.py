@@ -22,6 +22,7 @@ from .random_features import (
     with_circuits,
     with_cut_through,
     with_faults,
+    with_llr,
     with_nic,
     with_phases,
     with_policy,
@@ -88,6 +89,7 @@ FEATURES: dict[str, tuple[float, Callable[[Case, random.Random], Case]]] = {
     "port_sizes": (0.35, with_port_sizes),
     "cut_through_bytes": (0.25, with_cut_through),
     "nic": (0.25, with_nic),
+    "llr": (0.15, with_llr),
 }
 """Probability and function of each feature, in the order in which they are added."""
 

@@ -80,6 +80,10 @@ class HostPort(Port):
         """Take a packet if the port has room and there is one: control first, then data."""
         if self.last_begin_ps > self.sim.now if self.sim.two_in_ports else self.busy:
             return False
+        if self.send_again():
+            return True
+        if self.retry is not None and self.retry.is_full:
+            return False
         for i, packet in enumerate(self.control):
             if not self.is_closed(self.sim.first_level(packet.prio), packet.size):
                 del self.control[i]
@@ -234,6 +238,12 @@ class Host:
         self.wake()
 
     def pauses_ended(self, _: Port) -> None:
+        self.wake()
+
+    def replay_due(self, _: Port) -> None:
+        self.wake()
+
+    def room_made(self, _: Port) -> None:
         self.wake()
 
     def complete(self, _: Port) -> None:

@@ -167,8 +167,9 @@ class Case:
     ``phases``, with phase-driven circuit switches, are those of all flows, -1 for none. ``beside``
     has the transport and parameters of flows that do not use ``transport``. Switches wait for
     ``cut_through_bytes`` of a packet; None: for all. ``nic`` has the interval and delay by which
-    hosts process data, ack and cnp. Only events before ``until_ps`` take place;
-    None means all.
+    hosts process data, ack and cnp. ``llr`` has max_frames, max_bytes, replay_timeout_ps (None: by
+    default) and max_replays (None: any). Only events before ``until_ps`` take place; None means
+    all.
     """
 
     n_hosts: int
@@ -196,6 +197,7 @@ class Case:
     beside: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     cut_through_bytes: int | None = None
     nic: dict[str, tuple[int, int]] = field(default_factory=dict)
+    llr: dict[str, Any] | None = None
 
 
 @dataclass
@@ -302,6 +304,8 @@ class Counters:
     no_circuit_bytes: int = 0
     unroutable_packets: int = 0
     unroutable_bytes: int = 0
+    replays: int = 0
+    replay_bytes: int = 0
     pfc_pauses: int = 0
     paused_ps: int = 0
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from .circuits import Circuit
+from .link_retry import DAMAGED, NOTHING, WHOLE, Kept, Retry
 from .model import (
     MESSAGE,
     PFC,
@@ -41,6 +42,9 @@ class Credit(Protocol):
     def charge(self, port: Port, c: int, size: int) -> None:
         """Count a packet that is sent."""
 
+    def refund(self, port: Port, c: int, size: int) -> None:
+        """Undo the charge of a packet that never comes."""
+
     def on_message(self, port: Port, c: int, value: int) -> None:
         """Handle a message from the other end."""
 
@@ -58,6 +62,12 @@ class Node(Protocol):
 
     def pauses_ended(self, port: Port) -> None:
         """Go on after the end of pauses at ``port``."""
+
+    def replay_due(self, port: Port) -> None:
+        """Start ``port`` at this instant, if it is idle."""
+
+    def room_made(self, port: Port) -> None:
+        """Do so if ``port`` waits for room in its replay buffer."""
 
 
 class Port:
@@ -85,11 +95,15 @@ class Port:
         self.frame_heard = 0
         self.departures: list[Departure] = []
         self.credit: Credit | None = None
+        self.retry = None if sim.case.llr is None else Retry(self, sim.case.llr)
         self.counters = [Counters() for _ in range(sim.n_link_classes)]
 
-    def transmit(self, packet: Packet, c: int | None = None, late_ps: int = 0) -> int:
+    def transmit(
+        self, packet: Packet, c: int | None = None, late_ps: int = 0, again: Kept | None = None
+    ) -> int:
         """Send a packet, now or after the one in transmission; return when its last bit has left.
-        It is counted in class ``c``, by default its own, and arrives ``late_ps`` late."""
+        It is counted in class ``c``, by default its own, and arrives ``late_ps`` late. ``again``:
+        it is sent again from the replay buffer."""
         c = packet.prio if c is None else c
         sim, peer = self.sim, self.peer
         begin_ps = self.last_begin_ps = max(sim.now, self.last_end_ps)
@@ -99,25 +113,35 @@ class Port:
         arrival_ps = self.arrival_at(header_ps) + late_ps
         last_bit_ps = arrival_ps + done_ps - header_ps
         self.busy = True
-        packet.hops += 1
         self.last_end_ps = done_ps
         sim.at(done_ps, self.node.index, COMPLETION, (self.local,), self._complete)
+        counters = self.counters[c]
+        if again is not None:
+            counters.replays += 1
+            counters.replay_bytes += packet.size
+        else:
+            packet.hops += 1
         if packet.kind != PFC:
-            self.counters[c].sent_packets += 1
-            self.counters[c].sent_bytes += packet.size
+            if again is None:
+                counters.sent_packets += 1
+                counters.sent_bytes += packet.size
+                sim.on_links[id(packet)] = packet
             dark = self.circuit is not None and not self.circuit.passes(begin_ps, done_ps)
             if dark:
-                self.counters[c].no_circuit_packets += 1
-                self.counters[c].no_circuit_bytes += packet.size
-            if dark or self._loses(packet, begin_ps, last_bit_ps):
-                self.counters[c].lost_packets += 1
-                self.counters[c].lost_bytes += packet.size
-                sim.balance.lost.add(packet.size)
+                counters.no_circuit_packets += 1
+                counters.no_circuit_bytes += packet.size
+            brings = NOTHING if dark else self._brings(packet, begin_ps, last_bit_ps)
+            arrives = brings == WHOLE
+            if self.retry is not None:
+                kept = self.retry.keep(packet) if again is None else again
+                arrives = self.retry.accepts(kept, brings, done_ps, last_bit_ps)
+            elif not arrives:
+                self._lose(packet, c)
+            if self.credit is not None and again is None and (arrives or self.retry is not None):
+                self.credit.charge(self, c, packet.size)
+            if not arrives:
                 return done_ps
             arrival_ps = peer.processed_at(packet, arrival_ps)
-            sim.on_links[id(packet)] = packet
-            if self.credit is not None:
-                self.credit.charge(self, c, packet.size)
         content = packet.kind, packet.flow, packet.seq, packet.aux
         header = packet.size, packet.prio, packet.flags, packet.entropy
         self.departures.append(Departure(begin_ps, arrival_ps, *content, *header))
@@ -142,6 +166,25 @@ class Port:
     def processed_at(self, _: Packet, arrival_ps: int) -> int:
         """Return when the node takes a packet that comes in then."""
         return arrival_ps
+
+    def _lose(self, packet: Packet, c: int) -> None:
+        self.counters[c].lost_packets += 1
+        self.counters[c].lost_bytes += packet.size
+        self.sim.balance.lost.add(packet.size)
+        del self.sim.on_links[id(packet)]
+
+    def give_up(self, packet: Packet) -> None:
+        """Lose a packet that was sent again too often."""
+        self._lose(packet, packet.prio)
+        if self.credit is not None:
+            self.credit.refund(self, packet.prio, packet.size)
+
+    def send_again(self) -> bool:
+        """Send the next packet of a replay, if there is one."""
+        kept = None if self.retry is None else self.retry.next()
+        if kept is not None:
+            self.transmit(kept.packet, again=kept)
+        return kept is not None
 
     def send_pauses(self, mask: int, times: tuple[int, int] | None) -> None:
         """Send a PFC frame; ``times`` are its response time and the length of its pauses (0: no
@@ -197,20 +240,20 @@ class Port:
         interval = fault.interval_at(begin_ps) if fault is not None else None
         return self.rate_bps if interval is None or interval.rate_bps is None else interval.rate_bps
 
-    def _loses(self, packet: Packet, begin_ps: int, arrival_ps: int) -> bool:
-        """Return whether the link loses a packet that is sent and arrives at these times."""
+    def _brings(self, packet: Packet, begin_ps: int, arrival_ps: int) -> int:
+        """Return what the link brings of a packet that is sent and arrives at these times."""
         fault = self.sim.case.faults.get(self.index)
         if fault is None:
-            return False
+            return WHOLE
         if any(down < arrival_ps and begin_ps < up for down, up in fault.outages):
-            return True
+            return NOTHING
         interval = fault.interval_at(begin_ps)
         chance = 0 if interval is None else interval.chance(packet.size)
         if chance == 0:
-            return False
+            return WHOLE
         draw = rand32(self.sim.case.seed, LOSS, self.index, self.loss_draws)
         self.loss_draws += 1
-        return draw < chance
+        return DAMAGED if draw < chance else WHOLE
 
     def _complete(self) -> None:
         self.busy = False

@@ -361,6 +361,9 @@ class Ledger:
         key = port.index, c
         self.spent[key] = self.spent.get(key, 0) + units(self.fabric, size)
 
+    def refund(self, port: Port, c: int, size: int) -> None:
+        self.spent[port.index, c] -= units(self.fabric, size)
+
     def on_message(self, port: Port, c: int, value: int) -> None:
         self.freed[port.index, c] = value
 

@@ -317,6 +317,21 @@ def _intervals(rng: random.Random) -> tuple[FaultInterval, ...]:
     return tuple(intervals)
 
 
+def with_llr(case: Case, rng: random.Random) -> Case:
+    """Let links send again what they lose. Unchanged if a circuit has nights."""
+    if any(len({*switch.matchings}) > 1 for switch in case.circuits):
+        return case
+    if not case.faults and rng.random() < 0.8:
+        case = with_faults(case, rng)
+    llr = {
+        "max_frames": rng.choice((1, 2, 5, 512, 512, 512)),
+        "max_bytes": rng.choice((None, None, None, 1, 3000, 50_000)),
+        "replay_timeout_ps": rng.choice((None, None, 20 * US, 100 * US)),
+        "max_replays": rng.choice((None, None, 0, 1, 1, 2)),
+    }
+    return replace(case, llr=llr)
+
+
 def with_reroutes(case: Case, rng: random.Random) -> Case:
     """Let some switches route anywhere for a while, or nowhere. Unchanged if routes have slots."""
     if case.policy is not None and case.policy.slotted is not None:

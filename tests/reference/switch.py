@@ -191,6 +191,10 @@ class SwitchPort(Port):
 
     def _look(self) -> None:
         self.look = None
+        self.wake()
+
+    def wake(self) -> None:
+        """Start, if idle."""
         self.switch.start(self)
         self.switch.start_owing()
 
@@ -318,6 +322,15 @@ class Switch:
         self.start(port)
         self.start_owing()
 
+    def replay_due(self, port: Port) -> None:
+        assert isinstance(port, SwitchPort)
+        if not port.busy:
+            self.sim.at(self.sim.now, self.index, COMPLETION, (port.local,), port.wake)
+
+    def room_made(self, port: Port) -> None:
+        if port.retry is not None and port.retry.lacks_room:
+            self.replay_due(port)
+
     def tell_drop(self, ingress: SwitchPort, c: int, size: int) -> None:
         """Tell the discipline of a dropped packet that came in by a port, in a class."""
         self.has_dropped = True
@@ -371,10 +384,18 @@ class Switch:
             mask = sum(1 << c for c, back in enumerate(port.holding_back) if back)
             port.send_pauses(mask, self.discipline.frame_times(port))
             return
+        if port.send_again():
+            port.latest_rate_bps = port.rate_at(self.sim.now)
+            port.cancel_wakeup()
+            return
         classes = port.open_classes()
+        if port.retry is not None:
+            port.retry.lacks_room = bool(classes) and port.retry.is_full
         if not classes:
             return
         port.cancel_wakeup()
+        if port.retry is not None and port.retry.is_full:
+            return
         if port.circuit is not None:
             first = port.circuit.first_start(port, self.sim.now)
             if first is None:

@@ -193,6 +193,19 @@ def test_packets_of_others_are_kept_only_while_the_flows_wait(run_experiment):
     assert np.isin(some[:, TIME], everything[:, TIME]).all()
 
 
+def test_why_names_the_link_that_sent_a_packet_again(run_experiment, monkeypatch):
+    monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
+    more = "[fabric]\nllr = true\n" + lost(TO_SPINE, "0us", "2us")
+    result = run_experiment(experiment("roce", NARROW, more), f_csv=listed([(0, 4, "4KB")]))
+    found = explain_flow(result, 0)
+    assert found.budget["time_ps"].sum() == found.total_ps == result.flows["fct_ps"][0]
+    assert "unexplained" not in found.by_cause()
+    (retry,) = (row for row in found.budget.to_dicts() if row["cause"] == "loss")
+    loop_ps = 4064 * 80 + 2 * 10**6 + 8 * 80
+    assert (retry["place"], retry["time_ps"]) == (TO_SPINE, loop_ps)
+    assert retry["manner"] == "link-level retry"
+
+
 def test_rails_without_the_flow_are_not_simulated(run_experiment, monkeypatch):
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
     rails = [(1, 3), (5, 3), (0, 2), (4, 2)]

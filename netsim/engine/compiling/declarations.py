@@ -322,7 +322,7 @@ QUEUE_DECLARATIONS = (
 
 ONLY_COUPLED = (
     *("on_arrival", "on_departure", "on_drop", "on_pause", "on_port_timer"),
-    *("has_credit", "use_credit", "on_message"),
+    *("has_credit", "use_credit", "return_credit", "on_message"),
 )
 MAX_PORT_TIMERS = 4
 

@@ -48,8 +48,8 @@ from netsim.engine.kernels.layout import (
     GROW_SCRATCH,
     INF,
     N_BUCKETS,
+    NOT_QUEUED,
     OPPORTUNISTIC,
-    PFC_FRAME,
     PFC_FRAME_PENDING,
     WAITS,
     Clock,
@@ -265,7 +265,7 @@ def complete(env: QueueEnv, step: Step, out: LocalPort) -> LocalPort:
     size = port.tx_bytes
     finish_transmission(env, port)
     if HAS_ON_DEPARTURE:
-        if size > 0 and cls != PFC_FRAME:
+        if size > 0 and cls != NOT_QUEUED:
             came_by = LocalPort(port.tx_origin >> CLASS_BITS)
             ingress = env.links.ports[step.first + came_by]
             if N_LEVELS > 1:

@@ -182,9 +182,9 @@ class PortRecord(Declared):
     delay_ps: Ps
     free_at: Ps  # when the current transmission ends
     tx_bytes: Bytes  # size of that packet; 0 when idle or already accounted for
-    tx_class: int  # class of that packet, or PFC_FRAME or WAITS (layout.py)
+    tx_class: int  # class of that packet, or NOT_QUEUED or WAITS (layout.py)
     tx_origin: Origin  # of that packet, if the discipline needs it
-    backlog: int  # bit c: a packet of class c waits
+    backlog: int  # bit c: a packet of class c waits; bit NOT_ACCEPTED (layout.py)
     paused: int  # bit c: the neighbor paused class c
     pause_requested: int  # bit c: pause of class c; bit PFC_FRAME_PENDING: frame not yet sent
     ecn_draws: int
@@ -287,8 +287,28 @@ class FaultIntervalRecord(Declared):
     ps_per_byte_q20: int
 
 
+class LinkRetryRecord(Declared):
+    """A port's replay buffer (link_retry.py): a ring of ``mask + 1`` packets, and its positions."""
+
+    off: Fixed[Slot]
+    mask: Fixed[int]
+    answer_ps: Fixed[Ps]  # from a packet's arrival until the answer comes
+    timeout_ps: Fixed[Ps]
+    max_frames: Fixed[int]
+    max_bytes: Fixed[Bytes]
+    max_replays: Fixed[int]
+    head: int
+    expected: int
+    cursor: int
+    tail: int
+    bytes: Bytes
+    due_ps: Ps  # when a replay begins, after a loss
+    refused: int  # 1: the other end sent a NACK since it last accepted a packet
+    replays: int  # since then
+
+
 class LossRecord(Declared):
-    """Packets lost on a port's link, and packets that came in by the port without a route."""
+    """Packets lost on a port's link, replays, and packets that came in without a route."""
 
     packets: int
     bytes: Bytes
@@ -296,6 +316,8 @@ class LossRecord(Declared):
     no_circuit_bytes: Bytes
     unroutable_packets: int
     unroutable_bytes: Bytes
+    replays: int
+    replay_bytes: Bytes
 
 
 class SwitchRecord(Declared):

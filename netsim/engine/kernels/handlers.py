@@ -362,7 +362,8 @@ FIRST_OF_QUEUES = 32  # numbers below are those of transports
     IN_HAS_CREDIT,
     IN_USE_CREDIT,
     IN_ON_MESSAGE,
-) = range(FIRST_OF_QUEUES, FIRST_OF_QUEUES + 12)
+    IN_RETURN_CREDIT,
+) = range(FIRST_OF_QUEUES, FIRST_OF_QUEUES + 13)
 """Values of ``switch.handler``: the current or last handler of this step."""
 
 COMING, LEAVING = "pkt coming", "pkt leaving"
@@ -468,6 +469,11 @@ def use_credit(par, queue, size):
 @QUEUE_HANDLERS.row(IN_ON_MESSAGE, BOTH_ENDS, "a message of this class came from the neighbor")
 def on_message(par, queue, value):
     """The message is ignored."""
+
+
+@QUEUE_HANDLERS.row(IN_RETURN_CREDIT, BOTH_ENDS, "a packet that was sent never comes (LLR)")
+def return_credit(par, queue, size):
+    """Nothing is returned."""
 
 
 # --- routing algorithms ---------------------------------------------------------------------------

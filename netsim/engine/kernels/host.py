@@ -92,7 +92,9 @@ from netsim.engine.kernels.layout import (
     queue_of,
     ring_slot,
 )
+from netsim.engine.kernels.link_retry import has_replay, has_room, keep, may_start_at
 from netsim.engine.kernels.links import (
+    copy_kept,
     depart,
     end_of_transmission,
     first_slot,
@@ -100,6 +102,7 @@ from netsim.engine.kernels.links import (
     lengthen_control,
     next_slot,
     reaches_end,
+    send_again,
 )
 from netsim.engine.kernels.packets import (
     ACK,
@@ -128,6 +131,7 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_RANK,
     HAS_SERIES,
     HOST_JITTER,
+    LINK_RETRY,
     MAKES_PACKETS,
     N_CLASSES,
     N_LEVELS,
@@ -365,7 +369,9 @@ def first_sender(
     at = first_port_of(net, host_id)
     for p in ports_of_host(net, host_id):
         takes_ps = max(next_take(links, hosts, p), now)
-        if takes_ps < earliest and may_send(links, hosts, p):
+        if LINK_RETRY:
+            takes_ps = max(takes_ps, may_start_at(links, p, may_send(links, hosts, p)))
+        if takes_ps < earliest and (LINK_RETRY or may_send(links, hosts, p)):
             earliest = takes_ps
             at = p
     return earliest, at
@@ -512,14 +518,13 @@ def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
     links = env.links
     pkt = links.pool[slot]
     size = Bytes(pkt.size_bytes)
-    begin = now
-    if PLANE_BALANCING == ENTROPY:
-        begin = max(now, port.free_at)
-        env.hosts.host_ports[port.number].begins_ps = begin
+    begin = begin_next(env, port, now)
     end = end_of_transmission(links, port, size, begin)
     pkt.time = arrival_from_host(env, port, header_end(links, port, size, begin, end))
     pkt.hops = 1
     cls = int(pkt.prio)
+    if LINK_RETRY:
+        keep(links, port.number, pkt)
     arrives = reaches_end(links, port, cls, slot, size, begin, end)
     if TRACE:
         trace_packet(links, SENT, port.number, pkt, begin, 0)
@@ -529,6 +534,27 @@ def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
     depart(links, port, queue, slot, size, begin, end, arrives)
     host.sent_packets += 1
     host.sent_bytes += size
+
+
+def begin_next(env: Env, port: PortRecord, now: Ps) -> Ps:
+    """Return when the packet that a port takes now begins: after the one under way, if any."""
+    if PLANE_BALANCING == ENTROPY:
+        begin = Ps(max(now, port.free_at))
+        env.hosts.host_ports[port.number].begins_ps = begin
+        return begin
+    return now
+
+
+def replay_from_host(env: Env, port: PortRecord, now: Ps) -> None:
+    """Send the next packet of a replay."""
+    links = env.links
+    slot = copy_kept(links, env.host.worker, port)
+    size = Bytes(links.pool[slot].size_bytes)
+    begin = begin_next(env, port, now)
+    end = end_of_transmission(links, port, size, begin)
+    left_ps = header_end(links, port, size, begin, end)
+    links.pool[slot].time = arrival_from_host(env, port, left_ps)
+    send_again(links, port, slot, begin, end)
 
 
 def arrival_from_host(env: Env, port: PortRecord, left_ps: Ps) -> Ps:
@@ -578,6 +604,12 @@ def start_to_send(env: Env, p: GlobalPort, now: Ps) -> None:
     """Send a packet by the free port ``p``, or find that everything waiting is paused."""
     port = env.links.ports[p]
     host_port = env.hosts.host_ports[p]
+    if LINK_RETRY:
+        if has_replay(env.links, port, now):
+            replay_from_host(env, port, now)
+            return
+        if not has_room(env.links, p, now):
+            return
     index = first_open(env.links, host_port, port)
     if index < host_port.ctrl_tail:
         transmit_control(env, host_port, port, index, now)

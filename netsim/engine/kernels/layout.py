@@ -32,6 +32,7 @@ from netsim.engine.kernels.fields import (
     HostRecord,
     LevelRecord,
     LinkReaderRecord,
+    LinkRetryRecord,
     LocalPort,
     LossRecord,
     NicId,
@@ -126,6 +127,7 @@ PACKET = record_of(PacketRecord)
 PORT = record_of(PortRecord)
 QUEUE = record_of(QueueRecord)
 LINK_READER = record_of(LinkReaderRecord)
+RETRY = record_of(LinkRetryRecord)
 ROUTING_PORT = record_of(RoutingPortRecord)
 FAULT = record_of(FaultRecord)
 CIRCUIT = record_of(CircuitRecord)
@@ -251,7 +253,9 @@ class LinkState(NamedTuple):
     fabric: Fixed[Records[int, FabricRecord]]  # FABRIC[kinds of ports]; entry 0: what all share
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
     fault_intervals: Fixed[Records[int, FaultIntervalRecord]]  # FAULT_INTERVAL[...], link by link
-    losses: Records[QueueId, LossRecord]  # LOSS[n_queues], with faults or circuits
+    losses: Records[QueueId, LossRecord]  # LOSS[n_queues], with faults, circuits or LLR
+    retries: Records[GlobalPort, LinkRetryRecord]  # RETRY[n_ports], with LLR
+    kept: Records[Slot, PacketRecord]  # packets of replay buffers, port by port
     class_weights: Records[QueueId, ClassWeightRecord]  # CLASS_WEIGHT[n_queues], with WEIGHTED
     circuits: Records[GlobalPort, CircuitRecord]  # CIRCUIT[n_ports], if there are circuits
     days: Numbers[tuple[int, int], Ps]  # int64[..., 2], with circuits: start, end
@@ -369,10 +373,13 @@ N_BUCKETS = 1024  # parts of a window, by which its events are sorted
 
 # --- indices of ring slots, queues, ports and NICs; sets of a switch's ports ----------------------
 
-PFC_FRAME, WAITS = -1, -2
-"""``tx_class`` of a port that sends a PFC frame, or is idle and wakes up at ``free_at``."""
+NOT_QUEUED, WAITS = -1, -2
+"""``tx_class`` of a port that sends a PFC frame or sends a packet again, or that is idle and wakes
+up at ``free_at``."""
 
-PFC_FRAME_PENDING = 1 << 8  # bit of ``pause_requested`` above the classes: a frame is to be sent
+# Bits above the classes: of ``pause_requested``, a frame is to be sent; of ``backlog``, the other
+# end of the link has not accepted all packets (link_retry.py).
+PFC_FRAME_PENDING = NOT_ACCEPTED = 1 << 8
 
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:

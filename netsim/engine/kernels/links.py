@@ -34,18 +34,20 @@ from netsim.engine.kernels.fields import (
 from netsim.engine.kernels.handlers import use_credit
 from netsim.engine.kernels.instructions import take_tickets
 from netsim.engine.kernels.layout import INF, WAITS, LinkState, queue_of, ring_slot
+from netsim.engine.kernels.link_retry import DAMAGED, NOTHING, WHOLE, accepts, kept_packet
 from netsim.engine.kernels.packets import CNP, FIRST_CONTROL, PAUSE_END
 from netsim.engine.kernels.specialization_constants import (
     CIRCUITS,
     CUT_THROUGH,
     FAULTS,
     HAS_CREDIT,
+    LINK_RETRY,
     NIC,
     PHASE_DRIVEN,
     REORDERS,
     TRACE,
 )
-from netsim.engine.kernels.trace import LOST, trace_packet
+from netsim.engine.kernels.trace import HELD, LOST, REPLAYED, trace_packet
 from netsim.limits import HORIZON_PS
 from netsim.model.arithmetic import PURPOSE_LOSS, rand32, send_time
 
@@ -257,17 +259,23 @@ def header_end(links: LinkState, port: PortRecord, size: Bytes, now: Ps, end: Ps
 def reaches_end(
     links: LinkState, port: PortRecord, cls: int, slot: Slot, size: Bytes, now: Ps, end: Ps
 ) -> bool:
-    """Return whether the packet in ``slot``, sent until ``end``, is not lost; a host's port then
-    processes it."""
-    arrives = True
+    """Return whether the packet in ``slot``, sent until ``end``, is not lost, or with LLR accepted;
+    a host's port then processes it."""
+    brings = WHOLE
+    arrival = links.pool[slot].time
+    if CUT_THROUGH:  # of the last bit
+        arrival += end - header_end(links, port, size, now, end)
     if CIRCUITS:
-        arrives = not misses_circuit(links, port.number, cls, size, now, end)
+        if misses_circuit(links, port.number, cls, size, now, end):
+            brings = NOTHING
     if FAULTS:
-        if arrives:
-            arrival = links.pool[slot].time
-            if CUT_THROUGH:  # of the last bit
-                arrival += end - header_end(links, port, size, now, end)
-            arrives = not lost_on_wire(links, port.number, cls, size, now, arrival)
+        if brings == WHOLE:
+            brings = brought(links, port.number, size, now, arrival)
+            if brings != WHOLE and not LINK_RETRY:
+                count_loss(links, port.number, cls, size)
+    arrives = brings == WHOLE
+    if LINK_RETRY:
+        arrives = accepts(links, port, brings, end, arrival)
     if NIC:
         if arrives and links.readers[port.number].from_host == 1:
             process(links, port, links.pool[slot])
@@ -304,13 +312,37 @@ def depart(
     if arrives:
         append(links, port, links.pool[slot].time)
     elif TRACE:
-        trace_packet(links, LOST, port.number, links.pool[slot], now, queue.bytes)
+        event = HELD if LINK_RETRY else LOST
+        trace_packet(links, event, port.number, links.pool[slot], now, queue.bytes)
     if HAS_CREDIT:
-        if arrives and links.readers[port.number].from_host == 0:
+        if (arrives or LINK_RETRY) and links.readers[port.number].from_host == 0:
             use_credit(links.discipline[0], queue, size)
     port.free_at = end
     queue.sent_packets += 1
     queue.sent_bytes += size
+
+
+def copy_kept(links: LinkState, worker: int, port: PortRecord) -> Slot:
+    """Copy the next packet to be sent again past the end of a port's link; return its slot."""
+    retry = links.retries[port.number]
+    slot = next_slot(links, worker, port)
+    links.pool[slot] = kept_packet(links, retry, retry.cursor)
+    return slot
+
+
+def send_again(links: LinkState, port: PortRecord, slot: Slot, now: Ps, end: Ps) -> None:
+    """Transmit the packet in ``slot`` once more, like `depart`."""
+    pkt = links.pool[slot]
+    size = Bytes(pkt.size_bytes)
+    cls = int(pkt.prio)
+    loss = links.losses[queue_of(port.number, cls)]
+    loss.replays += 1
+    loss.replay_bytes += size
+    if reaches_end(links, port, cls, slot, size, now, end):
+        append(links, port, pkt.time)
+        if TRACE:
+            trace_packet(links, REPLAYED, port.number, pkt, now, 0)
+    port.free_at = end
 
 
 def append(links: LinkState, port: PortRecord, arrival: Ps) -> None:
@@ -334,24 +366,28 @@ def renew_link(links: LinkState, port: PortRecord, p: GlobalPort, now: Ps) -> No
         port.ps_per_byte_q20 = interval.ps_per_byte_q20
 
 
-def lost_on_wire(
-    links: LinkState, p: GlobalPort, cls: int, size: Bytes, begin: Ps, arrival: Ps
-) -> bool:
-    """Return whether the link of port ``p`` loses a packet; count the loss. It does if it is down
-    between ``begin`` and ``arrival``; otherwise a random draw decides."""
+def brought(links: LinkState, p: GlobalPort, size: Bytes, begin: Ps, arrival: Ps) -> int:
+    """Return what the link of port ``p`` brings of a packet: nothing if it is down between
+    ``begin`` and ``arrival``; otherwise a random draw decides."""
     fault = links.faults[p]
     while fault.outage < fault.last_outage and links.outages[fault.outage, 1] <= begin:
         fault.outage += 1
-    lost = fault.outage < fault.last_outage and links.outages[fault.outage, 0] < arrival
+    if fault.outage < fault.last_outage and links.outages[fault.outage, 0] < arrival:
+        return NOTHING
     chance = links.loss_table[fault.profile, size]
-    if not lost and chance > 0:
-        lost = rand32(links.fabric[0].seed, PURPOSE_LOSS, int(p), fault.draws) < chance
+    if chance > 0:
+        draw = rand32(links.fabric[0].seed, PURPOSE_LOSS, int(p), fault.draws)
         fault.draws += 1
-    if lost:
-        loss = links.losses[queue_of(p, cls)]
-        loss.packets += 1
-        loss.bytes += size
-    return lost
+        if draw < chance:
+            return DAMAGED
+    return WHOLE
+
+
+def count_loss(links: LinkState, p: GlobalPort, cls: int, size: Bytes) -> None:
+    """Count a packet that the link of port ``p`` loses."""
+    loss = links.losses[queue_of(p, cls)]
+    loss.packets += 1
+    loss.bytes += size
 
 
 def next_day(links: LinkState, first: int, last: int, period: Ps, now: Ps) -> tuple[Ps, Ps]:
@@ -415,9 +451,8 @@ def misses_circuit(
         )
     if circuit.up_ps <= begin and end <= circuit.down_ps:
         return False
+    count_loss(links, p, cls, size)
     loss = links.losses[queue_of(p, cls)]
-    loss.packets += 1
-    loss.bytes += size
     loss.no_circuit_packets += 1
     loss.no_circuit_bytes += size
     return True

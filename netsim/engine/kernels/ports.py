@@ -67,7 +67,7 @@ from netsim.engine.kernels.handlers import (
 )
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
-    PFC_FRAME,
+    NOT_QUEUED,
     PFC_FRAME_PENDING,
     WAITS,
     LinkState,
@@ -75,8 +75,10 @@ from netsim.engine.kernels.layout import (
     queue_of,
     ring_slot,
 )
+from netsim.engine.kernels.link_retry import has_replay, has_room, keep, wait_for_answer
 from netsim.engine.kernels.links import (
     append,
+    copy_kept,
     depart,
     end_of_transmission,
     header_end,
@@ -84,6 +86,7 @@ from netsim.engine.kernels.links import (
     may_start,
     next_slot,
     reaches_end,
+    send_again,
     waits_for_circuit,
 )
 from netsim.engine.kernels.packets import (
@@ -118,6 +121,7 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     IS_SHAPED,
     LATE_PAUSES,
+    LINK_RETRY,
     MAKES_PACKETS,
     MOVES_PACKETS,
     N_CLASSES,
@@ -332,6 +336,14 @@ def open_classes(links: LinkState, port: PortRecord) -> int:
     return classes
 
 
+def waiting_classes(links: LinkState, port: PortRecord) -> int:
+    """Return the open classes; `open_classes` takes `NOT_ACCEPTED` for another one."""
+    classes = open_classes(links, port)
+    if LINK_RETRY:
+        classes &= (1 << N_CLASSES) - 1
+    return classes
+
+
 def is_closed(links: LinkState, port: PortRecord, cls: int, size: Bytes) -> bool:
     """Return whether a port may not send a packet of ``size`` in class ``cls`` now."""
     if (port.paused >> cls) & 1 == 1:
@@ -346,7 +358,7 @@ def is_closed(links: LinkState, port: PortRecord, cls: int, size: Bytes) -> bool
 
 def next_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
     """Return the class to serve next, or NO_CLASS."""
-    classes = open_classes(env.links, port)
+    classes = waiting_classes(env.links, port)
     if classes == 0:
         return NO_CLASS
     if IS_SHAPED:
@@ -428,6 +440,8 @@ def start_transmission(
             on_forward(now, pkt, port, queue)
     if HAS_ON_DEPART:
         departs(env, port.number, pkt, now)
+    if LINK_RETRY:
+        keep(links, port.number, pkt)
     arrives = reaches_end(links, port, cls, slot, size, now, end)
     if TRACE:
         trace_packet(links, FORWARDED, port.number, pkt, now, queue.bytes)
@@ -513,7 +527,27 @@ def send_pfc(env: QueueEnv, port: PortRecord, now: Ps) -> None:
             append(links, port, following.time)
     port.free_at = end
     port.tx_bytes = Bytes(PFC_FRAME_BYTES)
-    port.tx_class = PFC_FRAME
+    port.tx_class = NOT_QUEUED
+
+
+def retries(env: QueueEnv, port: PortRecord, now: Ps) -> bool:
+    """Send a packet again, or wait for room in the replay buffer; return whether the port does."""
+    links = env.links
+    port.tx_class = 0
+    if has_replay(links, port, now):
+        slot = copy_kept(links, env.switch.worker, port)
+        size = Bytes(links.pool[slot].size_bytes)
+        end = end_of_transmission(links, port, size, now)
+        left_ps = header_end(links, port, size, now, end)
+        links.pool[slot].time = left_ps + port.delay_ps
+        send_again(links, port, slot, now, end)
+        port.tx_bytes = size
+        port.tx_class = NOT_QUEUED
+        return True
+    if has_room(links, port.number, now):
+        return False
+    wait_for_answer(links, port, waiting_classes(links, port) != 0)
+    return True
 
 
 def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
@@ -530,9 +564,14 @@ def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     if CIRCUITS:
         if open_classes(env.links, port) == 0 or waits_for_circuit(env.links, port, now):
             return
+    if LINK_RETRY:
+        if retries(env, port, now):
+            return
     cls = next_class(env, port, now)
     if cls >= 0:
         transmit(env, port, cls, now)
+    elif LINK_RETRY:
+        wait_for_answer(env.links, port, False)
 
 
 def has_event(port: PortRecord) -> bool:
@@ -547,7 +586,7 @@ def finish_transmission(env: QueueEnv, port: PortRecord) -> None:
     if PORT_WAKEUPS and port.tx_bytes == 0:
         port.tx_class = 0
         return
-    if HAS_PFC and port.tx_class == PFC_FRAME:
+    if (HAS_PFC or LINK_RETRY) and port.tx_class == NOT_QUEUED:
         port.tx_bytes = Bytes(0)
         return
     if HAS_SERIES:
@@ -598,6 +637,9 @@ def bypasses_queue(links: LinkState, port: PortRecord, cls: int, size: Bytes, no
             return False
     if HAS_CREDIT:
         if is_closed(links, port, cls, size):
+            return False
+    if LINK_RETRY:
+        if not has_room(links, port.number, now):
             return False
     return port.tx_bytes == 0 and port.backlog == 0
 

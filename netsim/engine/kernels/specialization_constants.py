@@ -79,6 +79,7 @@ HOST_JITTER: bool = _feature(lambda run: run.fabric.host_jitter_ps > 0)  # packe
 # Switches forward packets once they have the header.
 CUT_THROUGH: bool = _feature(lambda run: run.needs.cut_through)
 NIC: bool = _feature(lambda run: run.needs.nic)  # hosts take time to process packets
+LINK_RETRY: bool = _feature(lambda run: run.fabric.llr is not None)  # links send lost packets again
 FAULTS: bool = _feature(lambda run: run.needs.faults)  # links can lose packets or go down
 MAY_BE_UNROUTABLE: bool = _feature(lambda run: run.may_be_unroutable)  # switches may lack a route
 TIME_SLOT_ROUTING: bool = _feature(lambda run: run.needs.time_slots)  # routes change with the slot
@@ -89,7 +90,9 @@ PER_PORT_SIZES: bool = _feature(lambda run: run.needs.sized)  # queue sizes diff
 # Classes of ports are served by weight.
 WEIGHTED: bool = _feature(lambda run: run.fabric.class_weights is not None)
 # Ports with packets may wait for a time.
-PORT_WAKEUPS: bool = _feature(lambda run: run.discipline.is_shaped or run.needs.circuits)
+PORT_WAKEUPS: bool = _feature(
+    lambda run: run.discipline.is_shaped or run.needs.circuits or run.fabric.llr is not None
+)
 
 # --- the queue discipline -------------------------------------------------------------------------
 

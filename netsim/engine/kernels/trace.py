@@ -48,10 +48,11 @@ from netsim.frozen import frozen
 from netsim.model.flows import FlowTable
 
 SENT, ARRIVED, FORWARDED, DROPPED, TRIMMED, MARKED, LOST, RECEIVED, CREATED, UNROUTABLE = range(10)
-SENT_INDIRECT = 10
+SENT_INDIRECT, HELD, REPLAYED = range(10, 13)
 """Events of a packet: a NIC starts to send it; it arrives at a switch's output port; that port
 starts to send it, drops it, trims it, marks it; it is lost on the link; it arrives at a host; it
-joins a host's control FIFO; it has no route; another port sends it indirectly."""
+joins a host's control FIFO; it has no route; another port sends it indirectly; with LLR, the other
+end will not accept it; it is sent again, and will be accepted."""
 
 TX, RX = 16, 17  # copies of the state of a flow's sending or receiving side
 PAUSED, RESUMED = 18, 19  # PFC pauses or resumes the class of a flow's data at its sender
