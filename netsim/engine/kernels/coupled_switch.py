@@ -48,6 +48,7 @@ from netsim.engine.kernels.layout import (
     GROW_SCRATCH,
     INF,
     N_BUCKETS,
+    NOT_ACCEPTED,
     NOT_QUEUED,
     OPPORTUNISTIC,
     PFC_FRAME_PENDING,
@@ -89,6 +90,7 @@ from netsim.engine.kernels.specialization_constants import (
     HAS_SERIES,
     INDIRECT,
     IS_SHAPED,
+    LINK_RETRY,
     MAKES_PACKETS,
     MAY_BE_UNROUTABLE,
     N_LEVELS,
@@ -249,6 +251,7 @@ def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
     """Start local port ``out`` if it is idle and has something to send; return whether it was."""
     port = env.links.ports[step.first + out]
     owes = HAS_PFC and port.pause_requested >= PFC_FRAME_PENDING
+    owes = owes or (LINK_RETRY and port.backlog & NOT_ACCEPTED != 0)
     if port.tx_bytes > 0 or not (owes or open_classes(env.links, port) != 0):
         return False
     if PORT_WAKEUPS:

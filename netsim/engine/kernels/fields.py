@@ -287,7 +287,7 @@ class FaultIntervalRecord(Declared):
     ps_per_byte_q20: int
 
 
-class LinkRetryRecord(Declared):
+class RetryRecord(Declared):
     """A port's replay buffer (link_retry.py): a ring of ``mask + 1`` packets, and its positions."""
 
     off: Fixed[Slot]

@@ -92,7 +92,7 @@ from netsim.engine.kernels.layout import (
     queue_of,
     ring_slot,
 )
-from netsim.engine.kernels.link_retry import has_replay, has_room, keep, may_start_at
+from netsim.engine.kernels.link_retry import has_replay, has_room, may_start_at
 from netsim.engine.kernels.links import (
     copy_kept,
     depart,
@@ -523,8 +523,6 @@ def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
     pkt.time = arrival_from_host(env, port, header_end(links, port, size, begin, end))
     pkt.hops = 1
     cls = int(pkt.prio)
-    if LINK_RETRY:
-        keep(links, port.number, pkt)
     arrives = reaches_end(links, port, cls, slot, size, begin, end)
     if TRACE:
         trace_packet(links, SENT, port.number, pkt, begin, 0)

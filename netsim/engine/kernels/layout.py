@@ -32,7 +32,6 @@ from netsim.engine.kernels.fields import (
     HostRecord,
     LevelRecord,
     LinkReaderRecord,
-    LinkRetryRecord,
     LocalPort,
     LossRecord,
     NicId,
@@ -48,6 +47,7 @@ from netsim.engine.kernels.fields import (
     QueueId,
     QueueRecord,
     Records,
+    RetryRecord,
     RouterRecord,
     RoutingPortRecord,
     RxRecord,
@@ -127,7 +127,7 @@ PACKET = record_of(PacketRecord)
 PORT = record_of(PortRecord)
 QUEUE = record_of(QueueRecord)
 LINK_READER = record_of(LinkReaderRecord)
-RETRY = record_of(LinkRetryRecord)
+RETRY = record_of(RetryRecord)
 ROUTING_PORT = record_of(RoutingPortRecord)
 FAULT = record_of(FaultRecord)
 CIRCUIT = record_of(CircuitRecord)
@@ -254,7 +254,7 @@ class LinkState(NamedTuple):
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
     fault_intervals: Fixed[Records[int, FaultIntervalRecord]]  # FAULT_INTERVAL[...], link by link
     losses: Records[QueueId, LossRecord]  # LOSS[n_queues], with faults, circuits or LLR
-    retries: Records[GlobalPort, LinkRetryRecord]  # RETRY[n_ports], with LLR
+    retries: Records[GlobalPort, RetryRecord]  # RETRY[n_ports], with LLR
     kept: Records[Slot, PacketRecord]  # packets of replay buffers, port by port
     class_weights: Records[QueueId, ClassWeightRecord]  # CLASS_WEIGHT[n_queues], with WEIGHTED
     circuits: Records[GlobalPort, CircuitRecord]  # CIRCUIT[n_ports], if there are circuits

@@ -18,10 +18,10 @@ from __future__ import annotations
 from netsim.engine.kernels.fields import (
     Bytes,
     GlobalPort,
-    LinkRetryRecord,
     PacketRecord,
     PortRecord,
     Ps,
+    RetryRecord,
 )
 from netsim.engine.kernels.handlers import return_credit
 from netsim.engine.kernels.layout import (
@@ -38,23 +38,21 @@ from netsim.engine.kernels.trace import LOST, trace_packet
 WHOLE, DAMAGED, NOTHING = range(3)  # what a link brings of a packet
 
 
-def kept_packet(links: LinkState, retry: LinkRetryRecord, position: int) -> PacketRecord:
+def kept_packet(links: LinkState, retry: RetryRecord, position: int) -> PacketRecord:
     """Return a packet of a port's replay buffer."""
     return links.kept[ring_slot(retry.off, retry.mask, position)]
 
 
-def keep(links: LinkState, p: GlobalPort, pkt: PacketRecord) -> None:
-    """Keep a packet that port ``p`` sends for the first time. There is room."""
-    retry = links.retries[p]
-    links.kept[ring_slot(retry.off, retry.mask, retry.tail)] = pkt
-    retry.tail += 1
-    retry.bytes += int(pkt.size_bytes)
-
-
-def accepts(links: LinkState, port: PortRecord, brings: int, end: Ps, arrival: Ps) -> bool:
-    """Return whether the other end accepts the packet at the cursor, which is sent until ``end``
-    and of which the link brings this at ``arrival``; move the cursor on."""
+def accepts(
+    links: LinkState, port: PortRecord, pkt: PacketRecord, brings: int, end: Ps, arrival: Ps
+) -> bool:
+    """Return whether the other end accepts a packet that is sent until ``end``, and of which the
+    link brings this at ``arrival``. It is the one at the cursor; a new one is kept."""
     retry = links.retries[port.number]
+    if retry.cursor == retry.tail:
+        links.kept[ring_slot(retry.off, retry.mask, retry.tail)] = pkt
+        retry.tail += 1
+        retry.bytes += int(pkt.size_bytes)
     is_expected = retry.cursor == retry.expected
     retry.cursor += 1
     if is_expected and brings == WHOLE:
@@ -71,7 +69,7 @@ def accepts(links: LinkState, port: PortRecord, brings: int, end: Ps, arrival: P
     return is_expected and brings == WHOLE
 
 
-def note_accepted(port: PortRecord, retry: LinkRetryRecord) -> None:
+def note_accepted(port: PortRecord, retry: RetryRecord) -> None:
     """Note whether the port has packets that the other end has not accepted."""
     port.backlog |= NOT_ACCEPTED
     if retry.expected == retry.tail:
@@ -90,7 +88,7 @@ def has_replay(links: LinkState, port: PortRecord, now: Ps) -> bool:
     return retry.cursor < retry.tail
 
 
-def give_up(links: LinkState, port: PortRecord, retry: LinkRetryRecord, now: Ps) -> None:
+def give_up(links: LinkState, port: PortRecord, retry: RetryRecord, now: Ps) -> None:
     """Lose all packets that the other end has not accepted."""
     for position in range(retry.expected, retry.tail):
         pkt = kept_packet(links, retry, position)
@@ -123,12 +121,12 @@ def has_room(links: LinkState, p: GlobalPort, now: Ps) -> bool:
     return not is_full(retry)
 
 
-def is_full(retry: LinkRetryRecord) -> bool:
+def is_full(retry: RetryRecord) -> bool:
     """Return whether the replay buffer was full when last looked at."""
     return retry.tail - retry.head >= retry.max_frames or retry.bytes >= retry.max_bytes
 
 
-def next_ack(links: LinkState, retry: LinkRetryRecord) -> Ps:
+def next_ack(links: LinkState, retry: RetryRecord) -> Ps:
     """Return when the ACK of the oldest packet comes, or INF if that is not accepted."""
     if retry.head == retry.expected:
         return INF

@@ -33,8 +33,17 @@ from netsim.engine.kernels.fields import (
 )
 from netsim.engine.kernels.handlers import use_credit
 from netsim.engine.kernels.instructions import take_tickets
-from netsim.engine.kernels.layout import INF, WAITS, LinkState, queue_of, ring_slot
-from netsim.engine.kernels.link_retry import DAMAGED, NOTHING, WHOLE, accepts, kept_packet
+from netsim.engine.kernels.layout import INF, NOT_QUEUED, WAITS, LinkState, queue_of, ring_slot
+from netsim.engine.kernels.link_retry import (
+    DAMAGED,
+    NOTHING,
+    WHOLE,
+    accepts,
+    has_replay,
+    has_room,
+    kept_packet,
+    wait_for_answer,
+)
 from netsim.engine.kernels.packets import CNP, FIRST_CONTROL, PAUSE_END
 from netsim.engine.kernels.specialization_constants import (
     CIRCUITS,
@@ -275,7 +284,7 @@ def reaches_end(
                 count_loss(links, port.number, cls, size)
     arrives = brings == WHOLE
     if LINK_RETRY:
-        arrives = accepts(links, port, brings, end, arrival)
+        arrives = accepts(links, port, links.pool[slot], brings, end, arrival)
     if NIC:
         if arrives and links.readers[port.number].from_host == 1:
             process(links, port, links.pool[slot])
@@ -343,6 +352,25 @@ def send_again(links: LinkState, port: PortRecord, slot: Slot, now: Ps, end: Ps)
         if TRACE:
             trace_packet(links, REPLAYED, port.number, pkt, now, 0)
     port.free_at = end
+
+
+def retries(links: LinkState, worker: int, port: PortRecord, waiting: bool, now: Ps) -> bool:
+    """Send a packet again by an idle port of a switch, or wait for room in its replay buffer;
+    return whether the port does. ``waiting``: a class is open."""
+    port.tx_class = 0
+    if has_replay(links, port, now):
+        slot = copy_kept(links, worker, port)
+        size = Bytes(links.pool[slot].size_bytes)
+        end = end_of_transmission(links, port, size, now)
+        links.pool[slot].time = header_end(links, port, size, now, end) + port.delay_ps
+        send_again(links, port, slot, now, end)
+        port.tx_bytes = size
+        port.tx_class = NOT_QUEUED
+        return True
+    if has_room(links, port.number, now):
+        return False
+    wait_for_answer(links, port, waiting)
+    return True
 
 
 def append(links: LinkState, port: PortRecord, arrival: Ps) -> None:

@@ -67,6 +67,7 @@ from netsim.engine.kernels.handlers import (
 )
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
+    NOT_ACCEPTED,
     NOT_QUEUED,
     PFC_FRAME_PENDING,
     WAITS,
@@ -75,10 +76,9 @@ from netsim.engine.kernels.layout import (
     queue_of,
     ring_slot,
 )
-from netsim.engine.kernels.link_retry import has_replay, has_room, keep, wait_for_answer
+from netsim.engine.kernels.link_retry import has_room, wait_for_answer
 from netsim.engine.kernels.links import (
     append,
-    copy_kept,
     depart,
     end_of_transmission,
     header_end,
@@ -86,7 +86,7 @@ from netsim.engine.kernels.links import (
     may_start,
     next_slot,
     reaches_end,
-    send_again,
+    retries,
     waits_for_circuit,
 )
 from netsim.engine.kernels.packets import (
@@ -326,6 +326,8 @@ def arriving_pauses(port: PortRecord, pkt: PacketRecord) -> int:
 def open_classes(links: LinkState, port: PortRecord) -> int:
     """Return the classes from which the port may send now, a bit mask."""
     classes = port.backlog & ~port.paused
+    if LINK_RETRY:
+        classes &= ~NOT_ACCEPTED
     if HAS_CREDIT:
         for cls in range(N_CLASSES):
             if (classes >> cls) & 1 == 1:
@@ -333,14 +335,6 @@ def open_classes(links: LinkState, port: PortRecord) -> int:
                 head = links.pool[ring_slot(queue.off, queue.mask, queue.head)]
                 if is_closed(links, port, cls, Bytes(head.size_bytes)):
                     classes &= ~(1 << cls)
-    return classes
-
-
-def waiting_classes(links: LinkState, port: PortRecord) -> int:
-    """Return the open classes; `open_classes` takes `NOT_ACCEPTED` for another one."""
-    classes = open_classes(links, port)
-    if LINK_RETRY:
-        classes &= (1 << N_CLASSES) - 1
     return classes
 
 
@@ -358,7 +352,7 @@ def is_closed(links: LinkState, port: PortRecord, cls: int, size: Bytes) -> bool
 
 def next_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
     """Return the class to serve next, or NO_CLASS."""
-    classes = waiting_classes(env.links, port)
+    classes = open_classes(env.links, port)
     if classes == 0:
         return NO_CLASS
     if IS_SHAPED:
@@ -440,8 +434,6 @@ def start_transmission(
             on_forward(now, pkt, port, queue)
     if HAS_ON_DEPART:
         departs(env, port.number, pkt, now)
-    if LINK_RETRY:
-        keep(links, port.number, pkt)
     arrives = reaches_end(links, port, cls, slot, size, now, end)
     if TRACE:
         trace_packet(links, FORWARDED, port.number, pkt, now, queue.bytes)
@@ -530,26 +522,6 @@ def send_pfc(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     port.tx_class = NOT_QUEUED
 
 
-def retries(env: QueueEnv, port: PortRecord, now: Ps) -> bool:
-    """Send a packet again, or wait for room in the replay buffer; return whether the port does."""
-    links = env.links
-    port.tx_class = 0
-    if has_replay(links, port, now):
-        slot = copy_kept(links, env.switch.worker, port)
-        size = Bytes(links.pool[slot].size_bytes)
-        end = end_of_transmission(links, port, size, now)
-        left_ps = header_end(links, port, size, now, end)
-        links.pool[slot].time = left_ps + port.delay_ps
-        send_again(links, port, slot, now, end)
-        port.tx_bytes = size
-        port.tx_class = NOT_QUEUED
-        return True
-    if has_room(links, port.number, now):
-        return False
-    wait_for_answer(links, port, waiting_classes(links, port) != 0)
-    return True
-
-
 def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
     """Start the next transmission of an idle port, if any; a PFC frame goes first."""
     if HAS_PFC:
@@ -565,7 +537,8 @@ def start_next(env: QueueEnv, port: PortRecord, now: Ps) -> None:
         if open_classes(env.links, port) == 0 or waits_for_circuit(env.links, port, now):
             return
     if LINK_RETRY:
-        if retries(env, port, now):
+        waiting = open_classes(env.links, port) != 0
+        if retries(env.links, env.switch.worker, port, waiting, now):
             return
     cls = next_class(env, port, now)
     if cls >= 0:
@@ -638,9 +611,8 @@ def bypasses_queue(links: LinkState, port: PortRecord, cls: int, size: Bytes, no
     if HAS_CREDIT:
         if is_closed(links, port, cls, size):
             return False
-    if LINK_RETRY:
-        if not has_room(links, port.number, now):
-            return False
+    if LINK_RETRY and not has_room(links, port.number, now):
+        return False
     return port.tx_bytes == 0 and port.backlog == 0
 
 
