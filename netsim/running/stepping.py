@@ -80,7 +80,8 @@ class Stepping:
 
     def field(self, name: str) -> Ints:
         """Return a copy of a field of the transport's `TX_STATE`, for all flows."""
-        return self._engine.sender_field(name).copy()
+        column: Ints = self._engine.sender_field(name).copy()
+        return column
 
     def set(self, name: str, value: Any, flows: Any = None) -> None:
         """Set a field of the transport's `TX_STATE`, for all flows or those given, or else a
