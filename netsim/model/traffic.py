@@ -244,7 +244,9 @@ def queue_jobs(
     block = 1 if network.relays is None else network.relays.rack
     names = np.array([*arrivals])
     free_ps, last = np.zeros(network.n_hosts, np.int64), np.full(network.n_hosts, -1)
-    hosts, waits, begin_ps = {}, {}, 0
+    hosts: dict[str, Ints] = {}
+    waits: dict[str, Sequence[str]] = {}
+    begin_ps = 0
     for number, (name, job) in enumerate(arrivals.items()):
         ends_ps = np.sort(free_ps[: free_ps.size // block * block].reshape(-1, block).max(axis=1))
         enough_ps = int(ends_ps[min(job.n_hosts // block, ends_ps.size) - 1])

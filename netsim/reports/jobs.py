@@ -47,7 +47,8 @@ def _metrics(job: Job, flows: Table, ends_ps: Ints | None) -> dict[str, Any]:
     done = np.where(flows["fct_ps"] < 0, -1, flows["start_ps"] + flows["fct_ps"])
     done = done if ends_ps is None else np.concatenate([done, ends_ps[job.tasks]])
     end_ps = int(done.max()) if done.min() >= 0 else None
-    start_ps, queue = job.start_ps, {}
+    start_ps: int | None = job.start_ps
+    queue: dict[str, int | None] = {}
     if job.start_task >= 0 and ends_ps is not None:
         start_ps = int(ends_ps[job.start_task]) if ends_ps[job.start_task] >= 0 else None
         queued_ps = None if start_ps is None else start_ps - job.start_ps

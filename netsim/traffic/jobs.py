@@ -60,7 +60,7 @@ NEEDED, OPTIONAL = ("job", "work", "arrival", "estimate"), ("hosts", "placement"
 
 
 def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
-    uses, run, queue = params["jobs"], params["run"], None
+    uses, run = params["jobs"], params["run"]
     arrivals = _arrivals(params, context.directory, network.n_hosts)
     if arrivals is not None:
         uses = {name: uses[one.work] for name, one in arrivals.items()}
@@ -72,12 +72,9 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
         raise InputError(f'unknown job "{run}"', key="traffic.run", hint=hint, code="unknown_value")
     streams = dict(zip(uses, rng.integers(1, 1 << 62, len(uses)).tolist(), strict=True))
     try:
-        if arrivals is None:
-            wanted = {name: use.params["hosts"] for name, use in uses.items()}
-            hosts = place_jobs(wanted, params["placement"], network, rng)
-        else:
-            queue = queue_jobs(arrivals, network, rng)
-            hosts = queue.hosts
+        queue = None if arrivals is None else queue_jobs(arrivals, network, rng)
+        wanted = {name: use.params["hosts"] for name, use in uses.items()}
+        hosts = queue.hosts if queue else place_jobs(wanted, params["placement"], network, rng)
     except InputError as error:
         raise error.under("traffic.jobs") from None
     chosen = uses if run == ALL else {run: uses[run]}
@@ -98,6 +95,8 @@ def _arrivals(params: Params, directory: Path, n_hosts: int) -> dict[str, Arriva
         if name not in (*NEEDED, *OPTIONAL):
             hint = did_you_mean(name, (*NEEDED, *OPTIONAL))
             raise InputError(f"unknown column {written(name)}", file=str(path), hint=hint)
+    if not table.n_rows:
+        raise InputError("has no jobs", file=str(path))
     arrival, estimate = (each(table, name, parse_time_ps) for name in ("arrival", "estimate"))
     empty = [""] * table.n_rows
     sizes = each(replace(table, columns={"hosts": empty, **table.columns}), "hosts", _size)
