@@ -29,14 +29,15 @@ Commands = Callable[..., list[list[str]]]
 
 @pytest.fixture
 def new_plugin(plain: Netsim) -> Commands:
-    """Create mine.py of a kind; return the suggested commands."""
+    """Create mine.py of a kind; return what to give to netsim."""
 
     def new_plugin(kind: str) -> list[list[str]]:
         output = plain("new", kind, "mine").stdout
         assert sorted(path.name for path in Path().iterdir()) == FILES
         lines = [line.split() for line in output.splitlines() if line.startswith("  ")]
         assert [line[0] for line in lines] == ["netsim", "netsim", "pytest"]
-        return [line[1:] for line in lines]
+        assert lines[2][1:] == ["test_mine.py"]
+        return [line[1:] for line in lines[:2]]
 
     return new_plugin
 
@@ -50,9 +51,23 @@ def sweep_of(plain: Netsim, run: list[str], *changes: str, out: str = "results/m
     return found
 
 
-def run_test(test: list[str], *options: str) -> None:
-    """Run the new plugin's own test."""
-    python(Path(), "pytest", *test, *options, "-p", "no:cacheprovider", env=PLAIN)
+QUICK = (
+    "own_transport/test_mine.py::test_fct_of_a_flow_within_the_first_window",
+    "own_queue/test_mine.py::test_two_classes_share_a_link_equally",
+    "own_routing/test_mine.py::test_flowlets_take_the_uplinks_in_turn",
+    "own_topology/test_mine.py",
+    "own_traffic/test_mine.py",
+)
+SLOW = tuple(f"own_{kind}/test_mine.py::test_conformance" for kind in ("transport", "queue"))
+
+
+@pytest.mark.parametrize("tests", [QUICK, pytest.param(SLOW, marks=pytest.mark.slow)])
+def test_new_plugins_pass_their_own_tests(plain: Netsim, tests: tuple[str, ...]) -> None:
+    for kind in PARAMETER:
+        Path(f"own_{kind}").mkdir()
+        plain("new", kind, "mine", "--directory", f"own_{kind}")
+    options = ("--import-mode=importlib", "-p", "no:cacheprovider")  # five files of one name
+    python(Path(), "pytest", *tests, *options, env=PLAIN)
 
 
 def source_in(result: Path, kind: str) -> str:
@@ -63,10 +78,9 @@ def source_in(result: Path, kind: str) -> str:
 
 
 def test_new_transport_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
-    check, run, test = new_plugin("transport")
+    check, run = new_plugin("transport")
     assert "pass" in plain(*check, "--case", "sizes", "--case", "random loss").stdout
     assert (sweep_of(plain, run) / "fct_cdf.png").stat().st_size > 1000
-    run_test(test, "-k", "first_window")
     both = "transport=['./mine.py:careful', 'ideal']"
     careful = load(sweep_of(plain, ["run", "mine.toml"], both, out="both"))[0]
     assert careful.experiment["resolved"]["transport"]["target_delay"] == "1us"
@@ -74,7 +88,7 @@ def test_new_transport_passes_its_commands(plain: Netsim, new_plugin: Commands) 
 
 
 def test_new_queue_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
-    check, run, test = new_plugin("queue")
+    check, run = new_plugin("queue")
     assert "pass" in plain(*check, "--case", "single packets").stdout
     small = ("traffic.size=40KB", "flow_classes.second.traffic.size=40KB")
     results = sweep_of(plain, run, *small)
@@ -86,18 +100,10 @@ def test_new_queue_passes_its_commands(plain: Netsim, new_plugin: Commands) -> N
         for folder in (own, strict)
     )
     assert alone < 0.7 * shared
-    run_test(test, "-k", "equally")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["transport", "queue"])
-def test_whole_test_of_a_new_plugin_passes(new_plugin: Commands, kind: str) -> None:
-    _, _, test = new_plugin(kind)
-    run_test(test)
 
 
 def test_new_routing_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
-    check, run, test = new_plugin("routing")
+    check, run = new_plugin("routing")
     assert "pass" in plain(*check, "--case", "tree").stdout
     small = ("topology.leaves=2", "topology.hosts_per_leaf=4", "traffic.size=200KB", "seed=1")
     own = sweep_of(plain, run, *small) / "routing=mine.py"
@@ -107,24 +113,20 @@ def test_new_routing_passes_its_commands(plain: Netsim, new_plugin: Commands) ->
     Path("mine.py").unlink()
     trace = (str(own), "--flow", "0", "--trust", "--limit", "5")
     assert "leaf0" in plain("trace", *trace).stdout
-    Path("mine.py").write_text(source)
-    run_test(test, "-k", "uplinks")
 
 
 def test_new_topology_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
-    look, run, test = new_plugin("topology")
+    look, run = new_plugin("topology")
     assert "FAIL" not in plain(*look).stdout
     results = sweep_of(plain, run, "traffic.size=20KB")
     assert load(results).table["topology"].to_list() == ["mine", "fat_tree"]
-    run_test(test)
 
 
 def test_new_traffic_passes_its_commands(plain: Netsim, new_plugin: Commands) -> None:
-    check, run, test = new_plugin("traffic")
+    check, run = new_plugin("traffic")
     assert "FAIL" not in plain(*check).stdout
     flows = load(sweep_of(plain, run, "traffic.duration=5us")).flows
     assert flows["size_bytes"].unique().to_list() == [16_000]
-    run_test(test)
 
 
 def test_new_files_use_the_given_name(plain: Netsim, tmp_path: Path) -> None:

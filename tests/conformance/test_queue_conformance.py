@@ -19,6 +19,9 @@ PLAIN = [case.name for case in CASES["queue"] if case not in DETERMINISM]
 OTHERS = [case.name for case in DETERMINISM]
 """Determinism cases, which slow tests against the reference simulator also cover."""
 TEMPLATE = Path(templates.__path__[0], "my_queue.py")
+NAMES = [*registry.names("queue"), str(TEMPLATE)]
+QUICK = ("drop_tail", "trim", "pfabric", "lossless", "credits", str(TEMPLATE))
+"""Disciplines of each kind: a FIFO, trimming, another order, PFC, credits, classes in turn."""
 FIFO = '''
 """A FIFO."""
 
@@ -36,17 +39,20 @@ def admit(env, now, port, pkt):
 '''
 
 
-def test_built_in_disciplines_pass():
-    for name in [*registry.names("queue"), "my_queue"]:
-        findings = check(TEMPLATE if name == "my_queue" else name, "queue", cases=PLAIN)
-        assert [finding.case for finding in findings] == PLAIN
-        assert not failures(findings)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NAMES],
+)
+def test_built_in_disciplines_pass(name):
+    findings = check(name, "queue", cases=PLAIN)
+    assert [finding.case for finding in findings] == PLAIN
+    assert not failures(findings)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*registry.names("queue"), "my_queue"])
+@pytest.mark.parametrize("name", NAMES)
 def test_built_in_disciplines_pass_compiled(name):
-    findings = check(TEMPLATE if name == "my_queue" else name, "queue", cases=OTHERS)
+    findings = check(name, "queue", cases=OTHERS)
     assert [finding.status for finding in findings] == ["pass"] * len(OTHERS)
 
 

@@ -31,8 +31,6 @@ KEYS = """
 import json, os, sys, traceback
 import numba, numpy, networkx  # once, before the forks
 
-sys.dont_write_bytecode = True
-
 
 def key():
     from netsim.engine.engine import code_of
@@ -62,6 +60,7 @@ def in_child():
 
 
 keys = [in_child()]
+sys.dont_write_bytecode = True  # the first child wrote that of the sources before the edits
 for path, old, new in json.load(sys.stdin):
     with open(path) as file:
         text = file.read()
