@@ -61,7 +61,9 @@ QUICK = (
 SLOW = tuple(f"own_{kind}/test_mine.py::test_conformance" for kind in ("transport", "queue"))
 
 
-@pytest.mark.parametrize("tests", [QUICK, pytest.param(SLOW, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "tests", [QUICK, pytest.param(SLOW, marks=pytest.mark.slow)], ids=["own", "suite"]
+)
 def test_new_plugins_pass_their_own_tests(plain: Netsim, tests: tuple[str, ...]) -> None:
     for kind in PARAMETER:
         Path(f"own_{kind}").mkdir()
