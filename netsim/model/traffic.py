@@ -310,7 +310,8 @@ class _Launches:
         tasks.wait_for_pairs(*(np.concatenate(pair) for pair in edges))
         flows = self._load.flows
         if self._ends:
-            messages = FlowTable(*np.array(self._ends).T, LAUNCH_BYTES)
+            src, dst = np.array(self._ends).T
+            messages = FlowTable(src, dst, LAUNCH_BYTES)
             messages.use_kinds(np.zeros(len(self._ends), np.int16), (LAUNCH,))
             flows = FlowTable.join([flows, messages])
         return replace(self._load, flows=flows, tasks=tasks)

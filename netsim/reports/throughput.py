@@ -215,7 +215,8 @@ def _figures(
     n = window.edges_ps.size - 1
     of_batch = window.batch[injected]
     seconds = np.diff(window.edges_ps) / 1e12
-    offered = window.load(*window.offered(which), window.senders_bps, seconds)
+    n_bytes, packets = window.offered(which)
+    offered = window.load(n_bytes, packets, window.senders_bps, seconds)
     received = np.diff(readings.of_groups[:, :, groups].sum(axis=2), axis=0)
     accepted = window.load(received[:, 0], received[:, 1], window.senders_bps, seconds)
     fct_ps = window.fct_ps[injected]
