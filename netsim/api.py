@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from netsim.results.comparison import Comparison
     from netsim.running.executor import PointOutcome, RunOptions
-    from netsim.running.stepping import Stepping
+    from netsim.running.point import Stepping
     from netsim.tracing import FlowTrace
     from netsim.tracing.why import Explanation
 
