@@ -129,11 +129,14 @@ def cables(network: Network) -> tuple[CableRow, ...]:
     chosen = np.flatnonzero(plain)
     length = length_class(delay_ps)
     length[network.is_scale_up[network_of_ports(network)]] = len(LENGTHS)
-    columns = (joins[chosen], network.port_rate_bps[chosen], length[chosen])
-    found, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
+    rates, rate = np.unique(network.port_rate_bps[chosen], return_inverse=True)
+    shape = (3, rates.size, len(LENGTHS) + 1)
+    counts = np.bincount(np.ravel_multi_index((joins[chosen], rate, length[chosen]), shape))
+    rows = np.flatnonzero(counts)
+    kinds = np.stack([*np.unravel_index(rows, shape), counts[rows]], axis=1).tolist()
     return tuple(
-        CableRow((HOST, SWITCH, FIBER)[kind], rate, (*LENGTHS, SCALE_UP)[length], count)
-        for (kind, rate, length), count in zip(found.T.tolist(), counts.tolist(), strict=True)
+        CableRow((HOST, SWITCH, FIBER)[kind], int(rates[rate]), (*LENGTHS, SCALE_UP)[length], n)
+        for kind, rate, length, n in kinds
     )
 
 

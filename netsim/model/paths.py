@@ -108,6 +108,7 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
 # --- path diversity -------------------------------------------------------------------------------
 
 MAX_STEPS = 3_000_000  # most candidate ports; beyond, only paths to some edge switches count
+BLOCK_STEPS = 4_000_000  # candidate ports whose loads are computed at once
 
 
 class Distance(NamedTuple):
@@ -429,20 +430,20 @@ def link_loads(network: Network, demand: Floats, number: int = 0) -> Floats:
     """
     n_groups = len(demand)
     switches = np.flatnonzero(network.switch_network == number)
-    rows = network.route_first[switches][:, None] + np.arange(n_groups)
-    steps = steps_of(network, switches, network.route[rows].reshape(-1), network.route_ports)
+    entries = network.route[network.route_first[switches][:, None] + np.arange(n_groups)]
     at = np.zeros((switches.size, n_groups))
     begin = int(network.first_group[number])
     edges = network.edge_switch[begin : begin + n_groups]
     at[np.searchsorted(switches, edges)] = demand
-    held: Floats = at.reshape(-1)
     loads = np.zeros(network.n_ports)
-    while True:
-        parts = np.repeat(held[steps.pairs] / steps.counts, steps.counts)
-        if not parts.any():
-            return loads
-        loads += np.bincount(steps.ports, parts, network.n_ports)
-        held = np.bincount(steps.onward, parts, held.size).astype(float)
+    n_blocks = 1 + int(_counts(entries).sum()) // BLOCK_STEPS
+    for groups in np.array_split(np.arange(n_groups), min(n_blocks, n_groups)):
+        steps = steps_of(network, switches, entries[:, groups].reshape(-1), network.route_ports)
+        held: Floats = at[:, groups].reshape(-1)
+        while (parts := np.repeat(held[steps.pairs] / steps.counts, steps.counts)).any():
+            loads += np.bincount(steps.ports, parts, network.n_ports)
+            held = np.bincount(steps.onward, parts, held.size).astype(float)
+    return loads
 
 
 def saturation(network: Network, demand: Floats, number: int = 0) -> float:
