@@ -27,8 +27,9 @@ It also sets ``tx.period_ps``, the unit of times of transmissions, and calls ``s
 Good, assumed bad, and `min_active` are of MRC's public interface, repository
 opencomputeproject/OCP-Multipath-Reliable-Connection, mrc_ctl.h (`mrc_ctl_ev_state`,
 `ev_min_active`); skipped ones and spares are of arXiv 2605.04333. How long an EV is out is not
-published. A controller may deny the EVs of a plane from the start (`denied_plane`). That it denies
-single ones, or during a run, is not modeled. Probes are never marked.
+published. A controller may deny all EVs of a plane (`denied_plane`, which `run.set` of
+`netsim.steps` changes during a run); that it denies single ones is not modeled. Probes are never
+marked.
 """
 
 from netsim.params import Param
@@ -97,7 +98,7 @@ TX_STATE = (
 
 
 def start(env, tx):
-    """Make the first EVs of each plane active, unless it is denied, and the others spares."""
+    """Make the first EVs of each plane active and the others spares."""
     tx.n_planes = env.par.pair_by_entropy
     if tx.n_planes < 1 or tx.n_planes > MAX_PLANES:
         tx.n_planes = 1
@@ -105,14 +106,12 @@ def start(env, tx):
     tx.n_rows = n + (env.par.spare_values + tx.n_planes - 1) // tx.n_planes
     tx.ev_salt = rand32(env.par.seed, PURPOSE, tx.flow, 0)
     tx.first_row = tx.ev_salt % n_rows_in_all(tx)
-    tx.n_active = 0
-    for plane in range(tx.n_planes):
-        tx.active_in[plane] = 0 if plane == env.par.denied_plane else n
-        tx.n_active += tx.active_in[plane]
-    for ev in range(n * tx.n_planes):
-        if tx.active_in[ev % tx.n_planes] > 0:
-            put(tx, ev, GOOD)
+    tx.n_active = n * tx.n_planes
     tx.least_active = max(int(env.par.min_active * tx.n_active), 1)
+    for plane in range(tx.n_planes):
+        tx.active_in[plane] = n
+    for ev in range(tx.n_active):
+        put(tx, ev, GOOD)
     if env.par.denied_plane >= 0:
         tx.entropy = next_port(env, tx)
 
@@ -191,14 +190,14 @@ def next_ev(tx, plane):
 
 def next_port(env, tx):
     """Return what to set as the flow's entropy to choose a port: the least loaded one, or, if some
-    plane in use has no active EV, the next one in turn that has."""
+    plane in use is denied or has no active EV, the next one in turn of the others."""
     up = port_pairs_in_use(env, tx)
     everywhere = True
     chosen = -1
     for k in range(1, tx.n_planes + 1):
         plane = (tx.last_plane + k) % tx.n_planes
         if (up >> plane) & 1 == 1:
-            if tx.active_in[plane] == 0:
+            if tx.active_in[plane] == 0 or plane == env.par.denied_plane:
                 everywhere = False
             elif chosen < 0:
                 chosen = plane

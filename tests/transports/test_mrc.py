@@ -187,6 +187,18 @@ def test_port_of_a_plane_without_values_is_not_chosen(flow: SimpleNamespace) -> 
     assert flow.tx.entropy == -1
 
 
+def test_port_of_a_denied_plane_is_not_chosen_until_it_is_allowed_again(
+    flow: SimpleNamespace,
+) -> None:
+    ports = []
+    for denied in (3, 3, 3, 3, 3, 3, 3, -1):
+        flow.env.par.denied_plane = denied
+        take(flow, 1, 1)
+        ports.append(flow.tx.entropy)
+    assert sorted(ports) == [-1, 0, 1, 2, 4, 5, 6, 7]
+    assert (states(flow)[:16] == evs.GOOD).all()
+
+
 # --- losses ---------------------------------------------------------------------------------------
 
 
