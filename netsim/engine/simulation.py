@@ -203,7 +203,7 @@ class Simulation:
         """Return a record of a plugin's ``own`` parameters and those of `CommonParameters`."""
         rec = np.zeros(1, record)
         for name, value in {**vars(self.packets), **own, "seed": self.seed}.items():
-            if name in record.fields:
+            if name in (record.names or ()):
                 rec[name] = value
         return rec
 

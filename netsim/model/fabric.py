@@ -616,8 +616,8 @@ def port_sizes(
     round_trip_ps = round_trips[network.switch_network[switch]]
     for ports, size in queues:
         for at in (ports[ports >= n] - n).tolist():
-            bdp = isinstance(size, Bdp)
-            own[at] = size.at(int(rate_bps[n + at]), int(round_trip_ps[at])) if bdp else size
+            rate, trip = int(rate_bps[n + at]), int(round_trip_ps[at])
+            own[at] = size.at(rate, trip) if isinstance(size, Bdp) else size
     columns = [rate_bps[n:], round_trip_ps, own, unmarked]
     kinds, kind = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     rates, trips, owns, plain = kinds.T.tolist()

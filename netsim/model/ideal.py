@@ -280,7 +280,8 @@ def _in_order(links: _Links, src: Ints, dst: Ints, count: Ints, full: int, last:
     interval_ps = links.interval_ps
     free = head + interval_ps + (count - 2) * np.maximum(slowest, interval_ps)
     free[count == 1] = 0
-    return np.maximum(free, arrival) + interval_ps + links.delay_ps
+    processed: Ints = np.maximum(free, arrival) + interval_ps
+    return processed + links.delay_ps
 
 
 def _sprayed(links: _Links, src: Ints, dst: Ints, count: Ints, full: int, last: Ints) -> Ints:

@@ -301,9 +301,9 @@ def process(links: LinkState, port: PortRecord, pkt: PacketRecord) -> None:
         server, interval_ps, delay_ps = CNP_SERVER, fabric.cnp_interval_ps, fabric.cnp_delay_ps
     elif kind >= FIRST_CONTROL:
         server, interval_ps, delay_ps = ACK_SERVER, fabric.ack_interval_ps, fabric.ack_delay_ps
-    busy_ps = max(int(pkt.time), links.nic_busy[port.number, server]) + interval_ps
+    busy_ps = Ps(max(pkt.time, links.nic_busy[port.number, server]) + interval_ps)
     links.nic_busy[port.number, server] = busy_ps
-    pkt.time = busy_ps + delay_ps
+    pkt.time = Ps(busy_ps + delay_ps)
 
 
 def depart(
