@@ -79,7 +79,12 @@ def each(shape: Any) -> Check:
 
 def nullable(shape: Any) -> Check:
     """Return the check of a value that may be null."""
-    return lambda value, key: value is None or check(value, shape, key)
+
+    def checked(value: Any, key: str) -> None:
+        if value is not None:
+            check(value, shape, key)
+
+    return checked
 
 
 def _is_number(value: Any) -> bool:
