@@ -23,6 +23,8 @@ class Kept:
 
     packet: Packet
     number: int
+    size: int  # switches may trim an accepted packet before its ACK comes
+    is_acknowledged: bool = False
 
 
 class Retry:
@@ -63,12 +65,12 @@ class Retry:
         most: int | None = self.rules["max_bytes"]
         if most is None:
             most = -(-self.port.rate_bps * self.loop_ps // (8 * 10**12)) + self.largest
-        held = sum(kept.packet.size for kept in self.buffer)
+        held = sum(kept.size for kept in self.buffer)
         return len(self.buffer) >= self.rules["max_frames"] or held >= most
 
     def keep(self, packet: Packet) -> Kept:
         """Keep a packet that is sent for the first time."""
-        kept = Kept(packet, self.numbers)
+        kept = Kept(packet, self.numbers, packet.size)
         self.numbers += 1
         self.buffer.append(kept)
         return kept
@@ -121,8 +123,11 @@ class Retry:
         return self.sim.at(time_ps, node, ANSWER, (self.port.local,), action)
 
     def _acknowledge(self, kept: Kept) -> None:
-        self.buffer.remove(kept)
-        self.port.node.room_made(self.port)
+        kept.is_acknowledged = True
+        if self.buffer[0] is kept:
+            while self.buffer and self.buffer[0].is_acknowledged:
+                self.buffer.pop(0)
+            self.port.node.room_made(self.port)
 
     def _refuse(self, begun: int) -> None:
         if begun == self.begun:

@@ -318,8 +318,8 @@ def _intervals(rng: random.Random) -> tuple[FaultInterval, ...]:
 
 
 def with_llr(case: Case, rng: random.Random) -> Case:
-    """Let links send again what they lose. Unchanged if a circuit has nights."""
-    if any(len({*switch.matchings}) > 1 for switch in case.circuits):
+    """Let links send again what they lose. Unchanged if a circuit may have nights."""
+    if case.circuits and case.fabric["queue_discipline"] not in PAUSING:
         return case
     if not case.faults and rng.random() < 0.8:
         case = with_faults(case, rng)
@@ -329,6 +329,8 @@ def with_llr(case: Case, rng: random.Random) -> Case:
         "replay_timeout_ps": rng.choice((None, None, 20 * US, 100 * US)),
         "max_replays": rng.choice((None, None, 0, 1, 1, 2)),
     }
+    if any(fault.intervals[-1].loss == 1.0 for fault in case.faults.values()):
+        llr["max_replays"] = llr["max_replays"] or 0  # otherwise a port would never give up
     return replace(case, llr=llr)
 
 

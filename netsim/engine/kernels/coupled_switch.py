@@ -48,7 +48,6 @@ from netsim.engine.kernels.layout import (
     GROW_SCRATCH,
     INF,
     N_BUCKETS,
-    NOT_ACCEPTED,
     NOT_QUEUED,
     OPPORTUNISTIC,
     PFC_FRAME_PENDING,
@@ -64,6 +63,7 @@ from netsim.engine.kernels.layout import (
     queue_of,
     ring_slot,
 )
+from netsim.engine.kernels.link_retry import has_work, is_incomplete
 from netsim.engine.kernels.links import MADE, first_ending, may_start, slot_in
 from netsim.engine.kernels.packets import DROP, PFC
 from netsim.engine.kernels.ports import (
@@ -251,7 +251,7 @@ def start_port(env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> bool:
     """Start local port ``out`` if it is idle and has something to send; return whether it was."""
     port = env.links.ports[step.first + out]
     owes = HAS_PFC and port.pause_requested >= PFC_FRAME_PENDING
-    owes = owes or (LINK_RETRY and port.backlog & NOT_ACCEPTED != 0)
+    owes = owes or (LINK_RETRY and is_incomplete(env.links, port.number))
     if port.tx_bytes > 0 or not (owes or open_classes(env.links, port) != 0):
         return False
     if PORT_WAKEUPS:
@@ -526,7 +526,7 @@ def wind_up(net: Net, env: QueueEnv, clock: Clock, node: NodeId, following: Ps) 
             next_event = min(next_event, port.free_at)
             if PORT_WAKEUPS:
                 suspend_port(links, env.switch, port, out, clock.clock[0].w1)
-        elif port.backlog == 0:
+        elif not has_work(links, port):
             exclude(links.busy, net.first_word[node], out)
         out = next_port(net, links.busy, node, out)
     if PORT_WAKEUPS:

@@ -184,7 +184,7 @@ class PortRecord(Declared):
     tx_bytes: Bytes  # size of that packet; 0 when idle or already accounted for
     tx_class: int  # class of that packet, or NOT_QUEUED or WAITS (layout.py)
     tx_origin: Origin  # of that packet, if the discipline needs it
-    backlog: int  # bit c: a packet of class c waits; bit NOT_ACCEPTED (layout.py)
+    backlog: int  # bit c: a packet of class c waits
     paused: int  # bit c: the neighbor paused class c
     pause_requested: int  # bit c: pause of class c; bit PFC_FRAME_PENDING: frame not yet sent
     ecn_draws: int

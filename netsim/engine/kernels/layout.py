@@ -377,9 +377,7 @@ NOT_QUEUED, WAITS = -1, -2
 """``tx_class`` of a port that sends a PFC frame or sends a packet again, or that is idle and wakes
 up at ``free_at``."""
 
-# Bits above the classes: of ``pause_requested``, a frame is to be sent; of ``backlog``, the other
-# end of the link has not accepted all packets (link_retry.py).
-PFC_FRAME_PENDING = NOT_ACCEPTED = 1 << 8
+PFC_FRAME_PENDING = 1 << 8  # bit of ``pause_requested`` above the classes: a frame is to be sent
 
 
 def ring_slot(first: Slot, mask: int, position: int) -> Slot:

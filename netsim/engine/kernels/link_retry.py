@@ -26,13 +26,12 @@ from netsim.engine.kernels.fields import (
 from netsim.engine.kernels.handlers import return_credit
 from netsim.engine.kernels.layout import (
     INF,
-    NOT_ACCEPTED,
     WAITS,
     LinkState,
     queue_of,
     ring_slot,
 )
-from netsim.engine.kernels.specialization_constants import HAS_CREDIT, TRACE
+from netsim.engine.kernels.specialization_constants import HAS_CREDIT, LINK_RETRY, TRACE
 from netsim.engine.kernels.trace import LOST, trace_packet
 
 WHOLE, DAMAGED, NOTHING = range(3)  # what a link brings of a packet
@@ -65,15 +64,19 @@ def accepts(
         if brings != NOTHING and retry.refused == 0:
             retry.refused = 1
             retry.due_ps = min(retry.due_ps, arrival + retry.answer_ps)
-    note_accepted(port, retry)
     return is_expected and brings == WHOLE
 
 
-def note_accepted(port: PortRecord, retry: RetryRecord) -> None:
-    """Note whether the port has packets that the other end has not accepted."""
-    port.backlog |= NOT_ACCEPTED
-    if retry.expected == retry.tail:
-        port.backlog &= ~NOT_ACCEPTED
+def is_incomplete(links: LinkState, p: GlobalPort) -> bool:
+    """Return whether the other end has not accepted all packets of port ``p``."""
+    return links.retries[p].expected < links.retries[p].tail
+
+
+def has_work(links: LinkState, port: PortRecord) -> bool:
+    """Return whether packets wait at a port or, with LLR, may be sent again."""
+    if LINK_RETRY and is_incomplete(links, port.number):
+        return True
+    return port.backlog != 0
 
 
 def has_replay(links: LinkState, port: PortRecord, now: Ps) -> bool:
@@ -104,7 +107,6 @@ def give_up(links: LinkState, port: PortRecord, retry: RetryRecord, now: Ps) -> 
             trace_packet(links, LOST, port.number, pkt, now, links.queues[queue].bytes)
     retry.tail = retry.cursor = retry.expected
     retry.refused = retry.replays = 0
-    note_accepted(port, retry)
 
 
 def has_room(links: LinkState, p: GlobalPort, now: Ps) -> bool:

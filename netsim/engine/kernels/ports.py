@@ -67,7 +67,6 @@ from netsim.engine.kernels.handlers import (
 )
 from netsim.engine.kernels.instructions import prefetch
 from netsim.engine.kernels.layout import (
-    NOT_ACCEPTED,
     NOT_QUEUED,
     PFC_FRAME_PENDING,
     WAITS,
@@ -76,7 +75,7 @@ from netsim.engine.kernels.layout import (
     queue_of,
     ring_slot,
 )
-from netsim.engine.kernels.link_retry import has_room, wait_for_answer
+from netsim.engine.kernels.link_retry import has_room, has_work, wait_for_answer
 from netsim.engine.kernels.links import (
     append,
     depart,
@@ -326,8 +325,6 @@ def arriving_pauses(port: PortRecord, pkt: PacketRecord) -> int:
 def open_classes(links: LinkState, port: PortRecord) -> int:
     """Return the classes from which the port may send now, a bit mask."""
     classes = port.backlog & ~port.paused
-    if LINK_RETRY:
-        classes &= ~NOT_ACCEPTED
     if HAS_CREDIT:
         for cls in range(N_CLASSES):
             if (classes >> cls) & 1 == 1:
@@ -613,7 +610,7 @@ def bypasses_queue(links: LinkState, port: PortRecord, cls: int, size: Bytes, no
             return False
     if LINK_RETRY and not has_room(links, port.number, now):
         return False
-    return port.tx_bytes == 0 and port.backlog == 0
+    return port.tx_bytes == 0 and not has_work(links, port)
 
 
 def admit_arrival(env: QueueEnv, port: PortRecord, arrived: Slot, origin: Origin, now: Ps) -> bool:

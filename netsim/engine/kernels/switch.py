@@ -41,6 +41,7 @@ from netsim.engine.kernels.layout import (
     next_port,
     queue_of,
 )
+from netsim.engine.kernels.link_retry import has_work
 from netsim.engine.kernels.links import BLOCK_SLOTS, first_slot, leave_block, slot_in
 from netsim.engine.kernels.packets import PFC
 from netsim.engine.kernels.ports import advance, arrive, has_event
@@ -397,7 +398,7 @@ def switch_step(
         include(links.dirty_ports, net.first_word[node], out)
         port = links.ports[first + out]
         if not PORT_WAKEUPS or not suspend_port(links, env.switch, port, out, clock.clock[0].w1):
-            if port.backlog != 0 and has_event(port):
+            if has_work(links, port) and has_event(port):
                 next_event = min(next_event, port.free_at)
             else:
                 exclude(links.busy, net.first_word[node], out)
