@@ -79,7 +79,7 @@ def rates(
     """Return the rates at which endless flows arrive, by flow, in Gbps on the wire; with credits
     unless the fabric has another discipline."""
     src, dst = np.array(flows, np.int32).T
-    table = FlowTable(src, dst, 10**9, 0, cls=np.resize(cls, len(flows)))
+    table = FlowTable(src, dst, 10**10, 0, cls=np.resize(cls, len(flows)))
     own = {"queue_discipline": "credits", "n_traffic_classes": max(cls) + 1, **fabric}
     engine = Bed(str(probe.__file__), network, fabric=own).engine(table, faults=faults)
     run_until(engine, int(window_us[0] * US))
