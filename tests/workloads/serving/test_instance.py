@@ -87,7 +87,7 @@ def test_request_waits_for_kv_cache_space(tmp_path: Path) -> None:
     memory = weight_bytes(one) + 250 * kv_bytes_of_token(one) / 2
     table = deployment(machine={"memory": f"{round(memory)}B"})
     run = Served(tmp_path, [(0, 100, 10)] * 3, instances=1, deployment=table)
-    assert run.load.host_state["room"][0] == 250
+    assert run.load.program.host_state["room"][0] == 250
     parts = [(tokens, batch) for _, _, tokens, batch in run.iterations()]
     assert parts == [(200, 0)] + [(0, 2)] * 9 + [(100, 0)] + [(0, 1)] * 9
     all_served_once(run.plan, run)
@@ -224,7 +224,7 @@ def test_failures_are_independent_of_dispatch_and_lengths() -> None:
             {**lognormal, "dispatch": "random"},
         )
     ]
-    times = [np.array(one.task_state["at_ps"]) for one in found]
+    times = [np.array(one.program.task_state["at_ps"]) for one in found]
     transitions = [at[at > 0].tolist() for at in times]
     assert len(transitions[0]) > 4
     assert transitions[0] == transitions[1] == transitions[2]
