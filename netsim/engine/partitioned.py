@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from netsim.engine import snapshot, state_views
+from netsim.engine.compiling.declarations import SIZES
 from netsim.engine.engine import Engine
 from netsim.engine.kernels.fields import Array
 from netsim.engine.kernels.layout import INF
 from netsim.engine.kernels.loop import Goal
+from netsim.engine.kernels.tasks import N_WORDS
 from netsim.engine.partition import (
     FEW,
     LONG_S,
@@ -43,7 +45,6 @@ from netsim.errors import RunError
 from netsim.model.columns import offsets
 
 HAND_OVER, TAKE_OVER, LIST_DELIVERED, NOTE_DELIVERED = range(4)  # entry points of `Cut`
-SIZES = ("size_bytes", "n_packets", "last_bytes")  # fields of a flow that a program may set
 
 
 class Exchange:
@@ -53,15 +54,15 @@ class Exchange:
         self, engine: Engine, partition: Partition, ranks: Ranks, *, has_news: bool
     ) -> None:
         self._state, self._ranks, self._jit = engine.state, ranks, engine.jit
-        self._entries, self._resizes = engine.of_cut, engine.program.resizes
+        self._entries, self._program = engine.of_cut, engine.program
         self._phase_driven = engine.feature_set.phase_driven
         self._cut, self._neighbors = partition.cut(), partition.neighbors(has_news=has_news)
         for box in ("outbox", "inbox"):
             self._make_room(box, FEW)
 
     def begin(self) -> None:
-        """Begin with a new state: sizes in it are known to all."""
-        self._sizes, self._n_begun = np.array(self._state.hosts.tx["size_bytes"]), -1
+        """Begin with a new state: all ranks know what its flows have."""
+        self._known, self._n_begun = self._set_by_program(), -1
 
     def run(self) -> None:
         """Send what left this part to the ranks that it reaches, and receive what they send."""
@@ -72,14 +73,14 @@ class Exchange:
             self._run_cut(HAND_OVER, s.net, s.links, cut)
         flows = cut.flows[: self._run_cut(LIST_DELIVERED, s.hosts, s.clock, cut)]
         delivered = np.stack([flows, np.asarray(s.hosts.rx)["done_ps"][flows]], axis=1)
-        sizes = self._new_sizes()
+        changes = self._new_changes()
         begins = offsets(cut.sent)
         headers, packets = {}, {}
         for rank, links in self._neighbors:
             counts = cut.sent[links]
             busy = np.flatnonzero(counts)
-            lengths = [busy.size, busy.size, delivered.size, sizes.size]
-            parts = (busy, counts[busy], delivered.reshape(-1), sizes.reshape(-1))
+            lengths = [busy.size, busy.size, delivered.size, changes.size]
+            parts = (busy, counts[busy], delivered.reshape(-1), changes.reshape(-1))
             headers[rank] = np.concatenate([lengths, *parts])
             packets[rank] = cut.outbox[begins[links.start] : begins[links.stop]]
         self._receive(ranks.swap(headers), packets)
@@ -91,10 +92,10 @@ class Exchange:
         delivered = [np.zeros((0, 2), np.int64)]
         for rank, links in self._neighbors:
             lengths, rest = np.split(headers[rank], [4])
-            busy, counts, flows, sizes = np.split(rest, np.cumsum(lengths)[:-1])
+            busy, counts, flows, changes = np.split(rest, np.cumsum(lengths)[:-1])
             cut.received[links][busy] = counts
             delivered.append(flows.reshape(-1, 2))
-            self._set_sizes(sizes.reshape(-1, 1 + len(SIZES)))
+            self._apply(changes.reshape(-1, self._n_columns))
         ends = offsets(cut.received)
         if ends[-1] > cut.inbox.shape[0]:
             self._make_room("inbox", int(ends[-1]))
@@ -106,25 +107,39 @@ class Exchange:
         if every.size or self._phase_driven:
             self._run_cut(NOTE_DELIVERED, s.net, s.links, s.hosts, s.clock, cut, every)
 
-    def _new_sizes(self) -> Array:
-        """Return the flows whose sizes the program has set here, with these sizes. It sets them
-        before a flow starts, and receivers learn them when its first packet arrives."""
-        n_begun = int(self._state.clock.clock["expected"][0])
-        if not self._resizes or n_begun == self._n_begun:
-            return np.zeros((0, 1 + len(SIZES)), np.int64)
-        self._n_begun = n_begun
-        tx = np.asarray(self._state.hosts.tx)
-        changed = np.flatnonzero(tx["size_bytes"] != self._sizes)
-        self._sizes[changed] = tx["size_bytes"][changed]
-        return np.stack([changed, *(tx[name][changed] for name in SIZES)], axis=1)
+    @property
+    def _n_columns(self) -> int:
+        return 1 + len(SIZES) + (N_WORDS if self._program.has_words else 0)
 
-    def _set_sizes(self, sizes: Array) -> None:
-        """Learn sizes that other ranks have set."""
-        tx = np.asarray(self._state.hosts.tx)
-        for name, column in zip(SIZES, sizes.T[1:], strict=True):
-            tx[name][sizes[:, 0]] = column
-        if self._resizes:
-            self._sizes[sizes[:, 0]] = sizes[:, 1]
+    def _set_by_program(self) -> Array:
+        """Return the size and words of each flow: int64[n_flows, 1 or 3]."""
+        hosts = self._state.hosts
+        sizes = np.array(hosts.tx["size_bytes"])[:, None]
+        return np.concatenate([sizes, hosts.words], axis=1) if self._program.has_words else sizes
+
+    def _new_changes(self) -> Array:
+        """Return the flows of which the program has set size or words here, with these. It sets
+        them before a flow starts, and receivers learn them when its first packet arrives."""
+        n_begun = int(self._state.clock.clock["expected"][0])
+        if not self._program.sets_flows or n_begun == self._n_begun:
+            return np.zeros((0, self._n_columns), np.int64)
+        self._n_begun = n_begun
+        now, tx = self._set_by_program(), np.asarray(self._state.hosts.tx)
+        changed = np.flatnonzero((now != self._known).any(axis=1))
+        self._known = now
+        sizes = [tx[name][changed] for name in SIZES]
+        return np.stack([changed, *sizes, *now[changed, 1:].T], axis=1)
+
+    def _apply(self, changes: Array) -> None:
+        """Learn what other ranks have set."""
+        flow, sizes, words = np.split(changes, [1, 1 + len(SIZES)], axis=1)
+        flow, hosts = flow[:, 0], self._state.hosts
+        for name, column in zip(SIZES, sizes.T, strict=True):
+            np.asarray(hosts.tx)[name][flow] = column
+        if self._program.has_words:
+            hosts.words[flow] = words
+        if self._program.sets_flows:
+            self._known[flow] = np.concatenate([sizes[:, :1], words], axis=1)
 
     def _run_cut(self, number: int, *arguments: Any) -> Any:
         run = self._entries[number].run
@@ -209,7 +224,7 @@ class PartitionedEngine(Engine):
     @property
     def _has_news(self) -> bool:
         """Return whether ranks learn of events elsewhere other than by packets."""
-        return self._tells or self.program.resizes
+        return self._tells or self.program.sets_flows
 
     @property
     def state(self) -> State:

@@ -112,9 +112,6 @@ def build_state(
             message = "changes the order of arrivals on a link, which processes do not exchange"
             hint = "run it without --mpi"
             raise InputError(message, key="fabric.queue_discipline", hint=hint)
-        if program.has_words:
-            message = "has flows carry words, which processes do not exchange"
-            raise InputError(message, key="traffic", hint="run it without --mpi")
         parts = divide(net, network.port_delay_ps, simulation.flows, ranks.n)
         share = share_of(simulation, parts, ranks.rank)
     hosts, first_timer = build_hosts(simulation, protocol, program, routing.plane, pars, share)

@@ -453,6 +453,11 @@ class Program:
     has_words: bool
     handlers: Mapping[str, FunctionType]
 
+    @property
+    def sets_flows(self) -> bool:
+        """Return whether it may set sizes or words of flows."""
+        return self.resizes or self.has_words
+
 
 NO_NUMBERS = ("text", "file", "sizes", "topology", "job", "jobs")
 BROKEN_NUMBERS = ("fraction", "ratio")
