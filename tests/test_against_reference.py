@@ -22,7 +22,8 @@ from reference.small import FULL, PAYLOAD, cable, case, fabric
 
 from netsim.engine.kernels.layout import RUNNING
 
-CASES = 800  # number of random cases to choose from
+CASES = 800  # number of random cases to choose from ...
+RARE = (800, 2548)  # ... and others, with pairs that these lack: LLR with valiant, with trim_return
 LONGER = 276  # number of longer cases of the slow test
 MORE_CASES = 6000  # first case number beyond the slow test
 AT_ONCE = 12  # cases per slow test
@@ -46,7 +47,7 @@ def pairs_of(seed: int) -> set[tuple[str | None, str | None]]:
 @cache
 def chosen() -> list[int]:
     """Return few cases with all pairs: always the one with most pairs that the others lack."""
-    pairs = {seed: pairs_of(seed) for seed in range(CASES)}
+    pairs = {seed: pairs_of(seed) for seed in (*range(CASES), *RARE)}
     missing, found = set().union(*pairs.values()), []
     while missing:
         found.append(max(pairs, key=lambda seed: len(pairs[seed] & missing)))

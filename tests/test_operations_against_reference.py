@@ -68,7 +68,7 @@ def job(seed: int, *, losses: bool = True) -> Job:
     rng = random.Random(f"operations {seed}")
     none = dict.fromkeys(("tasks", "phases", "program", "policy"), False)
     if not losses:
-        none |= dict.fromkeys(("circuits", "faults", "reroutes"), False)
+        none |= dict.fromkeys(("circuits", "faults", "reroutes", "llr", "nic"), False)
         none |= {"transport": "roce", "model": "lossless"}
         none |= {"routing": "ecmp", "planes": None, "port_sizes": False}
     case = random_case(seed, **none)

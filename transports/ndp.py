@@ -72,7 +72,7 @@ PRESET_FABRIC = {
 CONTROL, DATA_CLASS = 0, 1
 
 TX_STATE = (*selective.TX_STATE, "credit", "pulled", "n_nacks", "n_void")
-RX_STATE = ("owed", "n_refused", "pull_no", "again_no", "listed", "next_puller")
+RX_STATE = ("owed", "n_refused", "pull_no", "again_no", "awaits_pull", "next_puller")
 HOST_STATE = ("pull_head", "pull_tail", "next_pull", "has_pulls")
 TRACE = ("next_seq", "credit", "n_acked", "n_rtx", "owed")
 TX_TIMERS = 1
@@ -171,7 +171,7 @@ def owe_pull(env, now, rx):
         return
     rx.owed += 1
     host = env.host
-    if rx.listed == 0:
+    if rx.awaits_pull == 0:
         append_pull(env, rx)
     if not host_timer_armed(env, PULLS):
         set_host_timer(env, now, PULLS, max(now, host.next_pull))
@@ -180,7 +180,7 @@ def owe_pull(env, now, rx):
 def append_pull(env, rx):
     """Append a flow to the host's pull list."""
     host = env.host
-    rx.listed = 1
+    rx.awaits_pull = 1
     rx.next_puller = -1
     if host.has_pulls == 0:
         host.pull_head = rx.flow
@@ -194,7 +194,7 @@ def on_host_timer(env, now, k):
     host = env.host
     while host.has_pulls == 1:
         rx = env.rx[host.pull_head]
-        rx.listed = 0
+        rx.awaits_pull = 0
         if rx.next_puller >= 0:
             host.pull_head = rx.next_puller
         else:

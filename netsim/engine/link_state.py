@@ -453,7 +453,6 @@ def build_links(
     ports["number"][at] = number[at]
     ports["ps_per_byte_q20"][at] = q20
     ports["delay_ps"][at] = network.port_delay_ps[at]
-    ports["cut_through_q20"][at] = cut_through_q20(network)[at]
     for name, values in port_state(fabric.queue, network, simulation.packets).items():
         ports[name][at] = np.asarray(values, np.int64)[at]
     readers = share.zeros(n, LINK_READER)
@@ -497,6 +496,9 @@ def build_links(
         ),
         size_kind=np.zeros(1, np.int64) if sized is None else sized.kind.copy(),
         first_new=first_new,
+        cut_through_q20=cut_through_q20(network)
+        if simulation.packets.cut_through_bytes
+        else np.zeros(1, np.int64),
         nic_busy=np.zeros((n if simulation.packets.nic else 1, N_SERVERS), np.int64),
         unread=np.zeros(words, np.int64),
         busy=np.zeros(words, np.int64),

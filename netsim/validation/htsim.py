@@ -49,6 +49,7 @@ _TRIM: dict[str, tuple[object, ...]] = {
     "fabric.header_queue_bytes": ANY,
     "fabric.header_ratio": ANY,
     "fabric.lower_queue_bytes": ANY,
+    "fabric.trim_bytes": ("control",),
 }
 
 

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from cache_folders import no_compiler
 from engine_runs import fabric_with
+from numba import typeof, types
 from numba.core.dispatcher import _FunctionCompiler
 
 from netsim.engine.compiling import cache, specialize
 from netsim.engine.compiling.bindings import Bindings, engine_part, fingerprint_of, reduced
+from netsim.engine.compiling.kept_functions import layout_of
 from netsim.engine.compiling.specialize import Code, Compiled, Entry, in_background, prepare
 from netsim.engine.engine import code_of
 from netsim.engine.kernels.fields import Declared, PacketRecord, TxRecord
@@ -271,3 +273,15 @@ def code_with(transport: str, fabric: Fabric | None = None) -> Code:
     plugin = registry.find("transport", transport)
     params = {param.name: param.convert(param.default) for param in plugin.params}
     return code_of([PluginSpec(plugin, params)], fabric or Fabric())
+
+
+def test_kept_functions_depend_on_the_order_of_a_groups_members() -> None:
+    """Arrays that trade places have other addresses, even if their types are the same."""
+    kind = typeof(np.zeros(1))
+    one, other = (
+        types.NamedTuple((kind, kind), namedtuple("Group", names)) for names in ("a b", "b a")
+    )
+    assert str(one) == str(other)
+    assert layout_of(one) != layout_of(other)
+    outer = [types.NamedTuple((group,), namedtuple("Outer", "inner")) for group in (one, other)]
+    assert layout_of(outer[0]) != layout_of(outer[1])

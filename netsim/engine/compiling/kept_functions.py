@@ -25,7 +25,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.compiler import CR_FIELDS, CompileResult
 from numba.core.environment import Environment, lookup_environment
 from numba.core.funcdesc import FunctionDescriptor
-from numba.core.types import Type
+from numba.core.types import BaseNamedTuple, Type
 
 from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import (
@@ -91,7 +91,8 @@ class Archive:
     def _text(self, argument: Any) -> str:
         """Return the same text for a type in every process."""
         if argument._code not in self._texts:
-            text = str(argument.group if isinstance(argument, Reference) else argument)
+            kind = argument.group if isinstance(argument, Reference) else argument
+            text = layout_of(kind) if isinstance(kind, BaseNamedTuple) else str(kind)
             self._texts[argument._code] = digest_of(type(argument).__name__, text)
         return self._texts[argument._code]
 
@@ -125,6 +126,17 @@ class Archive:
             **more,
         )
         return key
+
+
+def layout_of(group: BaseNamedTuple) -> str:
+    """Return the names and types of a group's members, in order. Numba's text of a named tuple has
+    no names, so that it is the same if a member moves among others of its type."""
+    members = zip(group.fields, group.types, strict=True)
+    texts = [
+        f"{name} {layout_of(kind) if isinstance(kind, BaseNamedTuple) else kind}"
+        for name, kind in members
+    ]
+    return "\n".join(texts)
 
 
 def _defined(library: Any) -> list[str]:

@@ -190,7 +190,6 @@ class PortRecord(Declared):
     ecn_draws: int
     held_bytes: Bytes  # of all classes, set for `on_forward` of a transport only
     sent_bytes: Bytes  # likewise
-    cut_through_q20: int  # largest ps_per_byte_q20 at which the next switch cuts through, or -1
     if TYPE_CHECKING:  # fields that only some disciplines have (`read_discipline`)
         timers_ps: Numbers[int, Ps]  # with PORT_TIMERS: when each is due, or 0
         response_ps: Ps

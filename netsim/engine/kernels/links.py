@@ -259,7 +259,7 @@ def header_end(links: LinkState, port: PortRecord, size: Bytes, now: Ps, end: Ps
     """Return when so much of a packet sent from ``now`` to ``end`` has left that its arrival
     follows after the delay: its header if the next switch cuts through, else all of it."""
     if CUT_THROUGH:
-        if port.ps_per_byte_q20 <= port.cut_through_q20:
+        if port.ps_per_byte_q20 <= links.cut_through_q20[port.number]:
             header = min(size, links.fabric[0].cut_through_bytes)
             return now + send_time(header, port.ps_per_byte_q20)
     return end
