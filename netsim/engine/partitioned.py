@@ -137,7 +137,7 @@ class Exchange:
         for name, column in zip(SIZES, sizes.T, strict=True):
             np.asarray(hosts.tx)[name][flow] = column
         if self._program.has_words:
-            hosts.words[flow] = words
+            np.asarray(hosts.words)[flow] = words
         if self._program.sets_flows:
             self._known[flow] = np.concatenate([sizes[:, :1], words], axis=1)
 

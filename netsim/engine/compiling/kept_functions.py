@@ -20,12 +20,13 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from llvmlite import binding
+from numba import types
 from numba.core import typing
 from numba.core.bytecode import FunctionIdentity
 from numba.core.compiler import CR_FIELDS, CompileResult
 from numba.core.environment import Environment, lookup_environment
 from numba.core.funcdesc import FunctionDescriptor
-from numba.core.types import BaseNamedTuple, Type
+from numba.core.types import Type
 
 from netsim.engine.compiling import cache
 from netsim.engine.compiling.bindings import (
@@ -92,7 +93,7 @@ class Archive:
         """Return the same text for a type in every process."""
         if argument._code not in self._texts:
             kind = argument.group if isinstance(argument, Reference) else argument
-            text = layout_of(kind) if isinstance(kind, BaseNamedTuple) else str(kind)
+            text = layout_of(kind) if isinstance(kind, types.BaseNamedTuple) else str(kind)
             self._texts[argument._code] = digest_of(type(argument).__name__, text)
         return self._texts[argument._code]
 
@@ -128,12 +129,12 @@ class Archive:
         return key
 
 
-def layout_of(group: BaseNamedTuple) -> str:
+def layout_of(group: types.BaseNamedTuple) -> str:
     """Return the names and types of a group's members, in order. Numba's text of a named tuple has
     no names, so that it is the same if a member moves among others of its type."""
     members = zip(group.fields, group.types, strict=True)
     texts = [
-        f"{name} {layout_of(kind) if isinstance(kind, BaseNamedTuple) else kind}"
+        f"{name} {layout_of(kind) if isinstance(kind, types.BaseNamedTuple) else kind}"
         for name, kind in members
     ]
     return "\n".join(texts)
