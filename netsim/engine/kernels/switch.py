@@ -40,6 +40,7 @@ from netsim.engine.kernels.layout import (
     includes,
     next_port,
     queue_of,
+    ring_slot,
 )
 from netsim.engine.kernels.link_retry import has_work
 from netsim.engine.kernels.links import BLOCK_SLOTS, first_slot, leave_block, slot_in
@@ -76,6 +77,7 @@ def order_at(reader: LinkReaderRecord, time: Ps) -> int:
 
 MIN_BUCKETS = 64  # fewest buckets for arrivals by time; there are twice as many buckets as arrivals
 FEW_ARRIVALS = 24  # at most this many are sorted without buckets
+AHEAD = 4  # arrivals of an output port are prefetched this far ahead
 
 
 def prefetch_link(links: LinkState, reader: LinkReaderRecord) -> None:
@@ -309,6 +311,7 @@ def serve(
     w0 = clock.clock[0].w0
     sort_arrivals(links, keys, scratch.ins[worker], env.switch.first_port, w0, lo, hi)
     for i in range(lo, hi):
+        prefetch(links.pool, slots[keys[min(i + AHEAD, hi - 1)] & INDEX_MASK])
         key = keys[i]
         now = w0 + (key >> KEY_BITS)
         advance(env, port, now)
@@ -393,6 +396,9 @@ def switch_step(
         if following >= 0:
             after = links.ports[first + following]
             prefetch(links.pool, slot_in(after.block, after.tail))
+            for cls in range(N_CLASSES):
+                queue = links.queues[queue_of(first + following, cls)]
+                prefetch(links.pool, ring_slot(queue.off, queue.mask, queue.head))
         serve(env, clock, scratch, worker, first + out, start, end)
         start = end
         include(links.dirty_ports, net.first_word[node], out)
