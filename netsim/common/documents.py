@@ -29,7 +29,7 @@ MAX_DEPTH = 60  # maximum nesting of objects and lists
 # --- shapes of JSON values ------------------------------------------------------------------------
 
 Check = Callable[[Any, str], object]
-"""Raises InputError, with the key that it gets, for a value that does not fit."""
+"""Takes a value and its key; raises InputError, with the key, if the value does not fit."""
 
 
 def check(value: Any, shape: Any, key: str = "") -> None:
@@ -67,7 +67,7 @@ def _value(name: str, fits: Callable[[Any], bool]) -> Check:
 
 
 def each(shape: Any) -> Check:
-    """Return the check of an object with any keys, whose values are all of one shape."""
+    """Return a check of an object with any keys and values of one shape."""
 
     def checked(value: Any, key: str) -> None:
         check(value, dict, key)
@@ -78,7 +78,7 @@ def each(shape: Any) -> Check:
 
 
 def nullable(shape: Any) -> Check:
-    """Return the check of a value that may be null."""
+    """Return a check that also accepts null."""
 
     def checked(value: Any, key: str) -> None:
         if value is not None:

@@ -146,7 +146,7 @@ class LinkRetry:
     replay_timeout_ps: int | None = key(
         "time",
         None,
-        "from the end of a packet until it is sent again, unless a NACK comes before; auto: twice "
+        "from the end of a packet until it is sent again, unless a NACK arrives first; auto: twice "
         "the loop of the port",
         none="auto",
         maximum="1s",
@@ -158,7 +158,7 @@ class LinkRetry:
     max_bytes: int | None = key(
         "buffer",
         None,
-        "bytes in it with which no other packet starts; auto: those of a loop and a packet",
+        "bytes in it at which no other packet starts; auto: those of a loop and a packet",
         none="auto",
         minimum="1B",
     )
@@ -520,8 +520,8 @@ def needed_bytes(network: Network, packets: PacketFormat) -> Ints:
 def left_ps(
     network: Network, packets: PacketFormat, port: Ints, sent: tuple[Ints, Ints], size_bytes: Ints
 ) -> Ints:
-    """Return when packets had left `port`, or their headers if switches cut through. `sent` are the
-    starts of their transmissions and their arrivals."""
+    """Return when packets left `port`; with cut-through, when their headers did. `sent` are the
+    start of each transmission and its arrival, which at a host includes the time of the NIC."""
     start_ps, arrival_ps = sent
     sent_ps: Ints = arrival_ps - network.port_delay_ps[port]
     if packets.nic is None:
@@ -532,8 +532,8 @@ def left_ps(
 
 
 def after_header_ps(network: Network, packets: PacketFormat, port: Ints, size_bytes: Ints) -> Ints:
-    """Return how long after their arrival the last bits of packets follow that `port` sent, with
-    rates as built: 0 without cut-through."""
+    """Return the time from a packet's arrival until its last bit follows, for packets that `port`
+    sent at its rate as built. It is 0 without cut-through."""
     quotient = byte_quotient(network.port_rate_bps)[port]
     header = np.minimum(size_bytes, needed_bytes(network, packets)[port])
     return send_time(size_bytes, quotient) - send_time(header, quotient)

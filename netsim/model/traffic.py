@@ -93,8 +93,8 @@ def _call_checked(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *a
 @frozen(eq=False)
 class Job:
     """A job in a workload: its hosts in the order of its ranks, its start, its flows (int64: which
-    of the workload's), and the tasks that complete its own. A job of a list comes at `start_ps` and
-    starts with the end of its `start_task`; other jobs have none (-1)."""
+    of the workload's), and the tasks that complete its own. A job of a list arrives at `start_ps`
+    and starts when its `start_task` ends; other jobs have none (-1)."""
 
     name: str
     hosts: Ints
@@ -217,7 +217,7 @@ def _ordered(
 
 @frozen
 class Arrival:
-    """A job of a list: the table of its work, and the time that its user expects it to take."""
+    """A job of a list: the table of its work, its arrival, size and estimated duration."""
 
     work: str
     arrival_ps: int
@@ -239,8 +239,8 @@ class Queue:
 def queue_jobs(
     arrivals: Mapping[str, Arrival], network: Network, rng: np.random.Generator
 ) -> Queue:
-    """Plan which hosts jobs get, first come, first served: hosts that are free, or those that are
-    free first, if all jobs take the time that is expected. Raises InputError as `place_jobs`."""
+    """Plan which hosts jobs get, first come, first served: free hosts, or those that become free
+    first according to the estimates. Raises InputError as `place_jobs`."""
     block = 1 if network.relays is None else network.relays.rack
     names = np.array([*arrivals])
     free_ps, last = np.zeros(network.n_hosts, np.int64), np.full(network.n_hosts, -1)
@@ -264,7 +264,7 @@ LAUNCH = "launch"  # kind of the messages that start jobs of a list
 
 
 class _Launches:
-    """Tasks and messages of hosts that start jobs one after another."""
+    """The tasks and messages by which hosts start the jobs of a list."""
 
     def __init__(self, load: Workload) -> None:
         assert load.tasks is not None
@@ -289,7 +289,7 @@ class _Launches:
         return number
 
     def told(self, host: int, after: Sequence[int], to: int) -> int:
-        """Return the task of host `to` that is done when it knows that tasks of `host` are."""
+        """Return the task of host `to` that ends when it learns that tasks of `host` have ended."""
         if host == to:
             return self.task(JOIN, host, after)
         flow = len(self._ends)
@@ -301,7 +301,7 @@ class _Launches:
         self._edges.append((before, task))
 
     def workload(self) -> Workload:
-        """Return the workload with them."""
+        """Return the workload with these tasks and messages."""
         kind, host, ps, stream, flow = np.array(self._rows, np.int64).T
         label = [START if one == COMPUTE else "" for one in kind.tolist()]
         new = TaskTable(kind, host, ps, stream=stream, flow=flow, label=label)
@@ -320,8 +320,9 @@ class _Launches:
 def _launched(load: Workload, waits: Mapping[str, Sequence[str]]) -> Workload:
     """Return jobs of a list with the tasks that start them.
 
-    The first host of a job starts it by a message to each other one when the job has come and the
-    first hosts of the jobs before have told that these have ended, as all their hosts have told.
+    The first host of a job starts it by a message to each of its other hosts. It waits until the
+    job has arrived, and until the first host of each job that had these hosts reports that job's
+    end, which it knows when all hosts of that job have reported theirs.
     """
     jobs, tasks = load.part(Jobs), load.tasks
     assert jobs is not None
@@ -361,9 +362,9 @@ def jobs_workload(
     streams: Mapping[str, int],
     queue: Queue | None = None,
 ) -> Workload:
-    """Return the traffic of jobs, each on its hosts, with random numbers of its own; those of a
-    `queue` start one after another. Raises InputError with keys of their tables, for programs
-    too."""
+    """Return the traffic of jobs, each on its hosts, with random numbers of its own; jobs of
+    a `queue` start when their hosts are free. Raises InputError with keys of their tables, also for
+    a program in a queue."""
     loads = []
     for name, use in uses.items():
         own, table = hosts[name], name if queue is None else queue.arrivals[name].work

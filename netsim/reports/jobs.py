@@ -42,8 +42,8 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def _metrics(job: Job, flows: Table, ends_ps: Ints | None) -> dict[str, Any]:
-    """Return a job's hosts, start, end and duration (None if it did not end), and its flows'; of a
-    job of a list also when it came and the time that it waited."""
+    """Return a job's hosts, start, end and duration (None if it did not end), and its flows'; for
+    a job of a list also its arrival and how long it waited."""
     done = np.where(flows["fct_ps"] < 0, -1, flows["start_ps"] + flows["fct_ps"])
     done = done if ends_ps is None else np.concatenate([done, ends_ps[job.tasks]])
     end_ps = int(done.max()) if done.min() >= 0 else None

@@ -194,16 +194,21 @@ def test_broken_topology_fails_with_the_reason(tmp_path: Path) -> None:
         assert mentions(finding.detail, words), finding.detail
 
 
-def test_counts_by_ingress_of_the_guide_do_not_leak(tmp_path):
-    """Seven hosts overload one. Every drop is taken off its ingress count, which ends at 0."""
+def example_of_the_guide(folder, name, imports):
+    """Write an example of the guide as a discipline; return its file."""
     guide = (Path(registry.__file__).parents[1] / "queues" / "README.md").read_text("utf-8")
-    (code,) = blocks(marked(guide, "ingress"), "python")
-    path = tmp_path / "mine.py"
+    (code,) = blocks(marked(guide, name), "python")
+    path = folder / "mine.py"
     path.write_text(
-        "from netsim.params import Param\n"
-        "from netsim.queue import ACCEPT, DROP, n_ports, port_at\n\n"
+        f"from netsim.params import Param\nfrom netsim.queue import {imports}\n\n"
         f'PARAMS = [Param("shared_bytes", "queue", "40pkt", "of a switch")]\n{code}'
     )
+    return path
+
+
+def test_counts_by_ingress_of_the_guide_do_not_leak(tmp_path):
+    """Seven hosts overload one. Every drop is taken off its ingress count, which ends at 0."""
+    path = example_of_the_guide(tmp_path, "ingress", "ACCEPT, DROP, n_ports, port_at")
     flows = FlowTable(range(1, 8), 0, 30 * 4096)
     run = QueueTestbed.of(path).run(flows, star(8))
     ports = np.asarray(run.engine.state.links.ports)
@@ -219,14 +224,7 @@ def test_counts_by_ingress_of_the_guide_do_not_leak(tmp_path):
 
 def test_switch_of_the_guide_sends_cnps(tmp_path):
     """A congested switch sends one every 50 us, each counted as made and received."""
-    guide = (Path(registry.__file__).parents[1] / "queues" / "README.md").read_text("utf-8")
-    (code,) = blocks(marked(guide, "emit"), "python")
-    path = tmp_path / "mine.py"
-    path.write_text(
-        "from netsim.params import Param\n"
-        "from netsim.queue import CNP, DATA, class_of, emit\n\n"
-        f'PARAMS = [Param("shared_bytes", "queue", "40pkt", "of a switch")]\n{code}'
-    )
+    path = example_of_the_guide(tmp_path, "emit", "CNP, DATA, class_of, emit")
     flows = FlowTable(range(1, 8), 0, 30 * 4096)
     run = QueueTestbed.of(path).run(flows, star(8))
     account = run.engine.conservation().packets

@@ -17,7 +17,7 @@ DELAYS = (100 * NS, 2 * US, 250 * NS, 37 * NS, 5 * NS)
 
 
 def chain(n_switches: int, gbps: list[int] | None = None) -> Network:
-    """Return two hosts joined by switches in a row; links of 100 Gbps unless given."""
+    """Return two hosts joined by a row of switches. Links have 100 Gbps by default."""
     builder = NetworkBuilder()
     builder.add_hosts(2)
     nodes = [0, *(builder.add_switch(latency_ps=300 * NS) for _ in range(n_switches)), 1]

@@ -71,7 +71,7 @@ def test_packets_are_processed_at_the_slower_of_link_and_server(
 
 
 def test_port_has_one_server_for_data_of_all_flows() -> None:
-    """Two flows to one host: the server takes 1.5 packet times, the link 1."""
+    """Two flows to one host whose NIC takes 1.5 times as long for a packet as its link."""
     n, gap_ps = 20, 3 * PACKET_PS // 2
     rows = [(0, 2, n * 4096, 0), (1, 2, n * 4096, 0)]
     engine = run(engine_with(Nic(data_interval_ps=gap_ps), rows))

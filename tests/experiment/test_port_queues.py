@@ -14,7 +14,7 @@ GB = 10**9
 
 
 def of_ports(tmp_path, *queues: str, discipline: str = "drop_tail"):
-    """Return a network and the queue size of each of its ports, with these entries."""
+    """Return a network and the queue size of each port for this `port_queue_bytes`."""
     table = "{" + ", ".join(queues) + "}"
     fabric = f'queue_discipline = "{discipline}"\nport_queue_bytes = {table}'
     (point,) = load(tmp_path, text(top='transport = "datagram"', fabric=fabric)).points()

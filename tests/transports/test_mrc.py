@@ -246,7 +246,7 @@ def test_flow_leaves_a_plane_that_loses_everything() -> None:
 
 
 def test_denied_plane_carries_nothing() -> None:
-    """The other three carry the flow in four thirds of the time."""
+    """With three of four planes, the flow takes 4/3 of the time."""
     network, fabric = planes(4)
     flows = flow_table([(0, 3, 4 * 489 * PAYLOAD, 0)])
     whole, engine = (

@@ -6,20 +6,13 @@ Shreedhar and Varghese, "Efficient fair queueing using deficit round robin", SIG
 from __future__ import annotations
 
 from netsim.engine.kernels.fields import Bytes, PortRecord
+from netsim.engine.kernels.instructions import lowest_bit
 from netsim.engine.kernels.layout import LinkState, queue_of, ring_slot
-
-
-def lowest(classes: int) -> int:
-    """Return the lowest class of a nonzero bit mask."""
-    cls = 0
-    while (classes >> cls) & 1 == 0:
-        cls += 1
-    return cls
 
 
 def weighted_class(links: LinkState, port: PortRecord, classes: int) -> int:
     """Return which of the open classes is served: by deficit round robin in their first group."""
-    best = links.class_weights[queue_of(port.number, lowest(classes))]
+    best = links.class_weights[queue_of(port.number, lowest_bit(classes))]
     group = links.class_weights[queue_of(port.number, best.first)]
     cls = group.turn
     while True:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from netsim.engine.kernels.class_weights import charge, lowest
+from netsim.engine.kernels.class_weights import charge
 from netsim.engine.kernels.fields import (
     NO_PORT,
     Block,
@@ -607,7 +607,7 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
     env.switch.n_indirect += 1
     source = links.ports[step.first + other]
     relayed = links.fabric[0].indirect_class
-    cls = relayed + 1 + lowest(source.backlog >> (relayed + 1))
+    cls = relayed + 1 + lowest_bit(source.backlog >> (relayed + 1))
     queue = links.queues[queue_of(source.number, cls)]
     slot = ring_slot(queue.off, queue.mask, queue.head)
     pkt = links.pool[slot]

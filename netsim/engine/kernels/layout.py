@@ -236,7 +236,8 @@ class LinkState(NamedTuple):
     routing: Fixed[Records[int, Any]]  # one record: the algorithm's parameters
     size_kind: Fixed[Numbers[GlobalPort, int]]  # int64[n_ports], if there are several kinds
     first_new: Numbers[GlobalPort, Ps]  # int64[n_ports]: first arrival sent in this window, or INF
-    # int64[n_ports], with CUT_THROUGH: largest ps_per_byte_q20 at which the next switch uses it
+    # int64[n_ports], with CUT_THROUGH: the largest ps_per_byte_q20 of a link from which the next
+    # switch cuts through, or -1
     cut_through_q20: Fixed[Numbers[GlobalPort, int]]
     nic_busy: Numbers[tuple[GlobalPort, int], Ps]  # int64[n_ports, 3], with NIC: by sending port
     unread: Numbers[int, int]  # int64[words]: ingress ports of switches with unread packets ...

@@ -38,15 +38,15 @@ WHOLE, DAMAGED, NOTHING = range(3)  # what a link brings of a packet
 
 
 def kept_packet(links: LinkState, retry: RetryRecord, position: int) -> PacketRecord:
-    """Return a packet of a port's replay buffer."""
+    """Return the packet at a position of a port's replay buffer."""
     return links.kept[ring_slot(retry.off, retry.mask, position)]
 
 
 def accepts(
     links: LinkState, port: PortRecord, pkt: PacketRecord, brings: int, end: Ps, arrival: Ps
 ) -> bool:
-    """Return whether the other end accepts a packet that is sent until ``end``, and of which the
-    link brings this at ``arrival``. It is the one at the cursor; a new one is kept."""
+    """Return whether the other end accepts the packet at the cursor, sent until ``end``. ``brings``
+    says what the link delivers of it at ``arrival``. A new packet is kept."""
     retry = links.retries[port.number]
     if retry.cursor == retry.tail:
         links.kept[ring_slot(retry.off, retry.mask, retry.tail)] = pkt
@@ -136,8 +136,8 @@ def next_ack(links: LinkState, retry: RetryRecord) -> Ps:
 
 
 def may_start_at(links: LinkState, p: GlobalPort, waiting: bool) -> Ps:
-    """Return from when on port ``p`` may start a transmission, 0 for at once; ``waiting``: it has a
-    new packet."""
+    """Return the time from which port ``p`` may start a transmission, 0 for at once. ``waiting``:
+    it has a new packet."""
     retry = links.retries[p]
     at = INF
     if retry.cursor < retry.tail:

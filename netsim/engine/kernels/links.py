@@ -268,8 +268,8 @@ def header_end(links: LinkState, port: PortRecord, size: Bytes, now: Ps, end: Ps
 def reaches_end(
     links: LinkState, port: PortRecord, cls: int, slot: Slot, size: Bytes, now: Ps, end: Ps
 ) -> bool:
-    """Return whether the packet in ``slot``, sent until ``end``, is not lost, or with LLR accepted;
-    a host's port then processes it."""
+    """Return whether the packet in ``slot``, sent until ``end``, arrives: the link does not lose
+    it, and with LLR the other end accepts it. Adds a host's processing time to its arrival."""
     brings = WHOLE
     arrival = links.pool[slot].time
     if CUT_THROUGH:  # of the last bit

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from netsim.engine.kernels.class_weights import charge, lowest, weighted_class
+from netsim.engine.kernels.class_weights import charge, weighted_class
 from netsim.engine.kernels.fields import (
     Bytes,
     LocalPort,
@@ -65,7 +65,7 @@ from netsim.engine.kernels.handlers import (
     on_send,
     queue_env_at,
 )
-from netsim.engine.kernels.instructions import prefetch
+from netsim.engine.kernels.instructions import lowest_bit, prefetch
 from netsim.engine.kernels.layout import (
     NOT_QUEUED,
     PFC_FRAME_PENDING,
@@ -362,7 +362,7 @@ def next_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
     elif HAS_CHOOSE_CLASS:
         if classes & (classes - 1) != 0:
             return discipline_class(env, port, now)
-    return lowest(classes)
+    return lowest_bit(classes)
 
 
 def discipline_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
@@ -376,7 +376,7 @@ def discipline_class(env: QueueEnv, port: PortRecord, now: Ps) -> int:
     classes = open_classes(env.links, port)
     if cls == NO_CLASS:
         if not IS_SHAPED and classes != 0:
-            broken(env.switch, IDLE_PORT, lowest(classes))
+            broken(env.switch, IDLE_PORT, lowest_bit(classes))
         return NO_CLASS
     if cls < 0 or cls >= N_CLASSES or (classes >> cls) & 1 == 0:
         broken(env.switch, NOT_OPEN, cls)
