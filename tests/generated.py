@@ -44,7 +44,7 @@ from netsim.params import Param, keys_of
 from netsim.plugins import registry
 from netsim.results import COLUMNS
 from netsim.units import format_bytes, format_number
-from netsim.validation.run import percent, rows_of
+from netsim.validation.run import expected, interval, percent, rows_of
 from netsim.workloads.cli import cost, workload_inference
 from netsim.workloads.cost.costs import (
     FailureRates,
@@ -421,39 +421,18 @@ def claims() -> Iterator[str]:
     return _wide(workload_inference.claim_table(workload_inference.lite_rows(comparison())))
 
 
-COMPARED = {
-    "closed_forms": "closed forms: latency, incast, ring all-reduce, fair shares",
-    "reference": "a slow simulator written from the model's definition, every departure",
-    "routing": "saturation and latency of direct networks",
-    "theory": "queueing and control theory",
-    "simulators": "published outcomes of other simulators",
-    "uec_outcomes": "75 runs of Ultra Ethernet's simulator",
-    "predictions": "outcomes that we predicted before we looked",
-    "hardware": "measured collectives, training steps and inference",
-}
-"""Group of `netsim validate` -> what it compares netsim with."""
-
-
 def accuracy(detail: str = "") -> Iterator[str]:
-    """Yield the passed rows of each group of `netsim validate`; with detail, also the failures."""
+    """Yield the errors to expect by question; with detail, also of what was predicted before."""
     content = json.loads((ROOT / "docs" / "comparisons.json").read_text("utf-8"))
-    by_group: dict[str, list[Any]] = {}
-    for row in rows_of(content):
-        by_group.setdefault(row["group"], []).append(row)
     rows = []
-    for group, about in COMPARED.items():
-        found = by_group[group]
-        errors = sorted(abs(row["error"]) for row in found if row["error"] is not None)
-        failed = [row for row in found if row["verdict"] == "fail"]
-        passed = sum(row["verdict"] == "pass" for row in found)
-        cells = [about, f"{passed} of {len(found)}", percent(median(errors))]
+    for question, errors, before in expected(rows_of(content)):
+        size = percent(median(map(abs, errors)))
+        cells = [question, f"{len(errors):,}", size, interval(errors)]
         if detail:
-            cells[0] = f"[{about}](comparisons.md#{group.replace('_', '-')})"
-            cells.append(percent(errors[-(-9 * len(errors) // 10) - 1]))
-            cells.append(f"{sum(bool(row['why']) for row in failed)} of {len(failed)}")
+            cells.append(f"{interval(before)} ({len(before)} rows)" if before else "-")
         rows.append(cells)
-    head = ["netsim against", "within tolerance", "median error"]
-    return _table(head + ["nine in ten within", "failures explained"] * bool(detail), rows)
+    head = ["question", "rows", "median error", "nine in ten between"]
+    return _table(head + ["of these, predicted before"] * bool(detail), rows)
 
 
 Speeds = dict[tuple[str, int, int], str]

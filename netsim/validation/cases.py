@@ -19,9 +19,10 @@ describe rows or the case, and yields a dict for each row: our value as `ours`, 
 `Row` that the data do not have, and values for the title; `label` is for titles alone. Of the data,
 a list has a value for each row, and `why` may be a table by the beginning of rows' titles.
 
-Others: `quick` cases run by default. `needs` names files of the user's data folder, whose paths
-`measure` gets. `their_flows` names such files for a second case, NAME_their_flows. `reads` are
-patterns of files of a checkout that decide the outcome; the case needs them.
+`question` is one of QUESTIONS: what a user would ask that the row answers; "" if the row only sums
+up others. Others: `quick` cases run by default. `needs` names files of the user's data folder,
+whose paths `measure` gets. `their_flows` names such files for a second case, NAME_their_flows.
+`reads` are patterns of files of a checkout that decide the outcome; the case needs them.
 """
 
 from __future__ import annotations
@@ -46,6 +47,25 @@ GROUPS = (
 )
 CHECKOUT = PACKAGE.parent
 
+QUESTIONS = {
+    "model": "Does the engine do what its model says?",
+    "network": "Where does a direct network saturate, and how long does a packet take?",
+    "control": "Which queues and rates result from congestion control?",
+    "links": "What do PFC, credits, link retries and failed ports do to a rate?",
+    "flows": "When do the flows of a sprayed transport end on a fat tree?",
+    "hashed": "When do flows end that keep the path they hash to?",
+    "load": "Which slowdown do flows have under a load?",
+    "counts": "How many packets are sent again or acknowledged?",
+    "circuits": "When do flows over rotating circuits end?",
+    "size": "How long does a collective take at a size between measured ones?",
+    "machine": "How long does a collective take on other node counts or networks?",
+    "step": "How long is a training step of a dense model?",
+    "moe": "How long is a training step of a mixture of experts?",
+    "memory": "How much memory does a training job need?",
+    "serving": "How long is an iteration of an inference server?",
+}
+"""What a user asks, by the name that rows give as `question`."""
+
 ROUNDING = 1e-12  # relative error of a quotient of exact numbers
 
 
@@ -64,6 +84,7 @@ class Row:
     `spread` is the range of their values where they have several: any value within it deviates by
     0, others by their distance to it. `tolerance` is the largest relative deviation at which the
     row passes, because of `because`. `why` explains a larger one, which fails nevertheless.
+    `predicted` says that our value was stored before theirs was looked at.
     """
 
     title: str
@@ -75,6 +96,8 @@ class Row:
     source: str = ""
     why: str = ""
     spread: tuple[float, float] | None = None
+    question: str = ""
+    predicted: bool = False
 
     @property
     def error(self) -> float | None:

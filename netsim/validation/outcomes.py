@@ -189,6 +189,8 @@ def predicted(file: str) -> Measured:
                 "tolerance": quantity["tolerance"],
                 "because": quantity["because"],
                 "source": f"{case['source']}; predicted {tree['predicted']['on']}",
+                "question": quantity["question"],
+                "predicted": True,
                 "why": case.get("why", {}).get(name, ""),
             }
 
@@ -254,7 +256,9 @@ def uec_outcomes(plans: Path, *files: Path, pattern: str) -> Measured:
         ):
             if unit == "us" or float(theirs) > COUNTED:
                 title = f"{row['case']}: {what}"
-                yield {"title": title, "ours": ours, "theirs": float(theirs), "unit": unit}
+                question = "flows" if unit == "us" else "counts"
+                values = {"ours": ours, "theirs": float(theirs), "unit": unit}
+                yield {"title": title, **values, "question": question}
 
 
 def _options(text: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.common.writing import replacing_file, write_text
 from netsim.errors import InputError, RunError, did_you_mean
@@ -22,7 +22,7 @@ from netsim.frozen import frozen
 from netsim.results.files import plain
 from netsim.results.provenance import BY_USE, PACKAGE, code_inputs, commits
 from netsim.units import format_number
-from netsim.validation.cases import GROUPS, Row, Verdict, cases, find
+from netsim.validation.cases import GROUPS, QUESTIONS, Row, Verdict, cases, find
 from netsim.version import __version__
 
 if TYPE_CHECKING:
@@ -301,6 +301,30 @@ def _lines(content: Mapping[str, Any], name: str) -> Iterator[str]:
         yield f"## {_title(group)}\n"
         yield from _table([row for row in rows if row["group"] == group])
     yield DATA
+
+
+class Expected(NamedTuple):
+    """Errors of the rows that answer a question, sorted, and those of the rows predicted before."""
+
+    question: str
+    errors: list[float]
+    predicted: list[float]
+
+
+def expected(rows: Sequence[TableRow]) -> Iterator[Expected]:
+    """Yield the errors to expect for each of QUESTIONS that rows answer."""
+    for name, question in QUESTIONS.items():
+        some = [r for r in rows if r["question"] == name and r["error"] is not None]
+        if some:
+            before = sorted(row["error"] for row in some if row["predicted"])
+            yield Expected(question, sorted(row["error"] for row in some), before)
+
+
+def interval(errors: Sequence[float]) -> str:
+    """Return the range that has nine in ten of sorted errors, without the ends; all of a few."""
+    cut = len(errors) // 20
+    ends = (percent(errors[n], sign=True) for n in (cut, -1 - cut))
+    return " to ".join(ends)
 
 
 def _summary(group: str, rows: Sequence[TableRow]) -> str:

@@ -14,8 +14,8 @@ from raises_input import raises_input
 from netsim.cli.app import app
 from netsim.validation import cases as cases_module
 from netsim.validation import congestion, outcomes
-from netsim.validation.cases import GROUPS, Case, Row, Verdict, cases
-from netsim.validation.run import page_text, write_page
+from netsim.validation.cases import GROUPS, QUESTIONS, Case, Row, Verdict, cases
+from netsim.validation.run import expected, interval, page_text, write_page
 from netsim.workloads.validation.measures import CHANGE
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparisons.md"
@@ -88,9 +88,23 @@ def test_every_case_is_described() -> None:
     """All data files load, and each group has quick cases, except for stored predictions."""
     for group in GROUPS:
         assert any(case.quick for case in cases(group).values()) or group == "predictions"
+        for case in cases(group).values():
+            assert case.common.get("question", "") in {"", *QUESTIONS}
     rows = [row for case in cases("predictions").values() for row in case.rows(None)]
-    assert len(rows) == 47
+    assert all(row.predicted and row.question in QUESTIONS for row in rows)
     assert all(row.ours is not None and row.theirs is not None and row.because for row in rows)
+
+
+def test_errors_to_expect_are_those_of_a_questions_rows() -> None:
+    """Nine in ten of 40 errors leave out two at each end; rows without a question count nowhere."""
+    errors = [k / 100 for k in range(-20, 20)]
+    rows = [{"question": "step", "error": e, "predicted": e > 0.17} for e in errors]
+    rows += [{"question": "", "error": 9.0, "predicted": True}]
+    rows += [{"question": "moe", "error": None, "predicted": False}]
+    (found,) = expected(rows)
+    assert found == (QUESTIONS["step"], errors, [0.18, 0.19])
+    assert interval(found.errors) == "-18.0 % to +17.0 %"
+    assert interval(found.predicted) == "+18.0 % to +19.0 %"
 
 
 def test_reference_case_that_differs_fails(monkeypatch: pytest.MonkeyPatch) -> None:

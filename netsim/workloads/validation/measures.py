@@ -119,6 +119,7 @@ def steps(group: str) -> Measured:
                 "theirs": row.measured_s,
                 "source": step_sources()[group],
                 "why": row.why,
+                "question": "moe" if row.job.model.experts else "step",
             }
 
 
@@ -352,7 +353,8 @@ def _medians(title: str, found: Sequence[Residual]) -> Iterator[tuple[int, Mappi
         errors = [abs(error) for row, error in found if (row.size_bytes > BAND) is bool(band)]
         if errors:
             name = f"{title}: 1 + median error {text}, {len(errors)} times"
-            yield band, {"title": name, "ours": 1 + median(errors), "theirs": 1.0, "unit": ""}
+            row = {"title": name, "ours": 1 + median(errors), "theirs": 1.0, "unit": ""}
+            yield band, row | {"question": ""}
 
 
 def _neighbors(rows: Iterable[Measurement]) -> dict[Measurement, list[Measurement]]:
