@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,7 @@ def from_networkx(
         own = 1 if weight is None else _weight(place, weight, values)
         builder.cable(number[a], number[b], rate_bps, delay_ps, nic=nic, weight=own)
     _require_connected(graph)
-    return builder.build(name)
+    return replace(builder.build(name), note=graph.graph.get("note", ""))
 
 
 def _hosts(graph: networkx.Graph[Any], hosts: str) -> dict[Any, bool]:
@@ -350,7 +351,7 @@ def _read_ns3(path: Path) -> networkx.Graph[Any]:
         if node >= n_nodes:
             raise at_line(path, lines[1][0], f"unknown node {node}", f"0 to {n_nodes - 1}")
     links = lines[1 + has_list :]
-    if len(links) != n_links:
+    if len(links) < n_links:
         message = f"{len(links)} links follow, but line {at} gives {n_links}"
         raise at_line(path, links[-1][0] if links else at, message)
     if n_links < n_nodes - 1:
@@ -358,13 +359,15 @@ def _read_ns3(path: Path) -> networkx.Graph[Any]:
         raise at_line(path, at, message, f"at least {n_nodes - 1:,}")
     _require_room(n_nodes, n_links)
     graph: networkx.MultiGraph[Any] = networkx.MultiGraph()
+    if unread := len(links) - n_links:  # ns-3 stops there: HPCC's own files go on with comments
+        graph.graph["note"] = f"{path.name}: {unread} lines after its {n_links} links are not read"
     switches = set(listed)
     for node in range(n_nodes):
         graph.add_node(node, kind=SWITCH if node in switches else HOST)
     for number, node in enumerate(listed):
         kind = "nvswitch" if number < n_scale_up else "switch"
         graph.nodes[node]["name"] = f"{kind}{node}"
-    _add_links(path, graph, links, set(listed[:n_scale_up]))
+    _add_links(path, graph, links[:n_links], set(listed[:n_scale_up]))
     return graph
 
 

@@ -180,6 +180,16 @@ INVALID_FILES = [
 ]  # fmt: skip
 
 
+def test_lines_after_those_announced_are_counted(tmp_path):
+    """As ns-3 does, which HPCC's own files need: they end with comments."""
+    path = written(
+        tmp_path, "t", "3 1 2\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n0 1 1Gbps\nFirst line: ...\n"
+    )
+    network = built(path)
+    assert network.n_hosts == 2
+    assert network.note == "t: 2 lines after its 2 links are not read"
+
+
 def test_errors_name_their_location(tmp_path):
     for file, text, expected in INVALID_FILES:
         path = tmp_path / file

@@ -8,9 +8,9 @@ The number of flows, then for each its source, destination, priority group, dest
 omit it), bytes and start in seconds. Node k is host k. Those simulators start most experiments at 2
 s; `start_times = "from_zero"` shifts all flows so that the first starts at 0.
 
-They read a line when the previous flow has started, so a flow out of order starts late; here it
-starts on time. Ports are ignored. Priority groups are merged, unless `classes` assigns them to
-traffic classes.
+They stop after that number of flows; a message counts the lines that follow. They read a line when
+the previous flow has started, so a flow out of order starts late; here it starts on time. Ports are
+ignored. Priority groups are merged, unless `classes` assigns them to traffic classes.
 
 Source: alibaba-edu/High-Precision-Congestion-Control, simulation/scratch/third.cc, read also by
 SimAI, ASTRA-sim's ns-3 network and ConWeave.
@@ -18,9 +18,9 @@ SimAI, ASTRA-sim's ns-3 network and ConWeave.
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +103,8 @@ def _notes(params: Params, listed: ListedFlows) -> Iterator[str]:
     if listed.late_lines:
         what = f"{listed.late_lines} of {len(listed.src)} lines are out of order"
         yield f"{name}: {what}: they start at their times; in ns-3 they start later"
+    if listed.unread_lines:
+        yield f"{name}: {listed.unread_lines} lines after its {len(listed.src)} flows are not read"
 
 
 def flow_table(
@@ -138,6 +140,7 @@ class ListedFlows:
     start_ps: Ints
     priority_group: Ints
     lines: Ints
+    unread_lines: int = 0
 
     def error(self, flow: int, message: str, hint: str | None = None) -> InputError:
         return at_line(self.path, int(self.lines[flow]), message, hint)
@@ -152,29 +155,28 @@ class ListedFlows:
 def read_ns3_flows(path: Path) -> ListedFlows:
     """Read a flow.txt. Raises InputError with the line."""
     require_file(path)
-    first = list(itertools.islice(read_lines(path), 2))
-    if not first:
+    lines = list(read_lines(path))
+    if not lines:
         raise InputError(
             "is empty", file=str(path), hint="the number of flows, then one line per flow"
         )
-    number, line = first[0]
+    (number, line), *listed = lines
     with errors_at(file=f"{path}:{number}"):
         count = bounded("the number of flows", line, least=1)
-    width = len(first[1][1].split()) if len(first) > 1 else len(NS3)
-    flows = _flows(path, NS3_SHORT if width == len(NS3_SHORT) else NS3, header=True)
-    if len(flows.src) != count:
-        raise at_line(path, number, f"{count} flows announced, {len(flows.src)} found")
-    return flows
+    if len(listed) < count:
+        raise at_line(path, number, f"{count} flows announced, {len(listed)} found")
+    width = len(listed[0][1].split())
+    flows = _flows(path, NS3_SHORT if width == len(NS3_SHORT) else NS3, listed[:count])
+    return replace(flows, unread_lines=len(listed) - count)
 
 
 def read_opera_flows(path: Path) -> ListedFlows:
     """Read an opera-sim list. Raises InputError with the line."""
     require_file(path)
-    return _flows(path, OPERA, header=False)
+    return _flows(path, OPERA, list(read_lines(path)))
 
 
-def _flows(path: Path, names: Sequence[str], *, header: bool) -> ListedFlows:
-    listed = list(read_lines(path))[header:]
+def _flows(path: Path, names: Sequence[str], listed: Sequence[tuple[int, str]]) -> ListedFlows:
     if not listed:
         raise InputError("has no flows", file=str(path), hint=f"a line is: {' '.join(names)}")
     unit = names[-1]

@@ -216,6 +216,12 @@ def test_flow_txt_is_read(tmp_path: Path) -> None:
     assert ns3(tmp_path, NS3, start_times="from_zero").flows.start_ps.tolist() == [0, 0]
 
 
+def test_lines_after_the_announced_flows_are_counted(tmp_path: Path) -> None:
+    load = ns3(tmp_path, f"{NS3}0 3 3 100 1 2.0\nFirst line: # of flows\n")
+    assert pairs(load.flows) == [(0, 2), (1, 2)]
+    assert mentions(load.notes, "flow.txt", "2")
+
+
 def test_out_of_order_lines_keep_their_start_times_and_are_reported(tmp_path: Path) -> None:
     load = ns3(tmp_path, "3\n0 1 3 1 9 0.2\n1 2 3 1 9 0.1\n2 3 3 1 9 0.2\n")
     assert load.flows.start_ps.tolist() == [2 * 10**11, 10**11, 2 * 10**11]
