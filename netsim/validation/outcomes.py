@@ -180,11 +180,12 @@ def predicted(file: str) -> Measured:
     """Yield what was predicted of each case of a file in `predictions`, and its outcome."""
     tree = read_toml(PREDICTIONS / file)
     for case in tree["cases"].values():
-        for name, quantity in tree["quantities"].items():
+        for name, ours in case["predicted"].items():
+            quantity = tree["quantities"][name]
             yield {
                 "title": f"{case['about']}: {name.replace('_', ' ')}",
-                "ours": case["predicted"][name],
-                "theirs": case["truth"][name],
+                "ours": ours,
+                "theirs": case.get("truth", {}).get(name),
                 "unit": quantity.get("unit", ""),
                 "tolerance": quantity["tolerance"],
                 "because": quantity["because"],
