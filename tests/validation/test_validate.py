@@ -16,7 +16,7 @@ from netsim.validation import cases as cases_module
 from netsim.validation import congestion, outcomes
 from netsim.validation.cases import GROUPS, QUESTIONS, Case, Row, Verdict, cases
 from netsim.validation.run import expected, interval, page_text, write_page
-from netsim.workloads.validation.measures import CHANGE
+from netsim.workloads.validation.measures import CHANGE, UNEXPLAINED
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparisons.md"
 
@@ -205,16 +205,22 @@ def test_left_out_sizes_and_node_counts_are_predicted(tmp_path: Path) -> None:
     assert 1 < (next_count.ours or 0) < 1.15
 
 
-def test_failing_rows_explain_anomalies_in_the_table(tmp_path: Path) -> None:
-    times = {20: 100, 21: 60, 22: 70, 23: 90, 24: 400, 25: 600, 26: 1000, 27: 1800}
-    lines = [line(2, 1 << k, time, 1.5 * time if k == 26 else time) for k, time in times.items()]
+def test_reasons_of_failing_rows_are_experiments(tmp_path: Path) -> None:
+    """One size takes longer once, one takes three times as long, and from 1 GiB on all do."""
+    times = {k: 50 + 2**k / 1e5 for k in range(12, 34)}
+    again = dict(times)
+    times[16] *= 1.4
+    for k in (24, 30, 31, 32, 33):
+        times[k] = again[k] = 3 * times[k]
+    lines = [line(2, 1 << k, times[k], again[k]) for k in times]
     found = measured(tmp_path, "mi300x_2x8", lines)
     reasons = {row.title.partition(" of ")[2].partition(" ")[0]: row.why for row in found}
-    assert "from 1MiB to 2MiB the time falls" in reasons["2MiB"]
-    assert "from 8MiB to 16MiB the time grows faster" in reasons["16MiB"]
-    assert "64MiB took +50% in place" in reasons["64MiB"]
-    (large,) = (row for row in found if "median error above" in row.title)
-    assert f"next to {CHANGE}" in large.why
+    assert "in place it took -29%" in reasons["64KiB"]
+    assert "the times in place of the other sizes" in reasons["32KiB"] + reasons["128KiB"]
+    assert reasons["16MiB"] == UNEXPLAINED
+    assert CHANGE in reasons["32MiB"]
+    assert f"{CHANGE} begins somewhere from 512MiB to 2GiB" in reasons["1GiB"]
+    assert not reasons["1MiB"]
 
 
 def test_malformed_tables_are_rejected(tmp_path: Path) -> None:

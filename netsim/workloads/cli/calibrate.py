@@ -15,7 +15,7 @@ from netsim.errors import InputError
 from netsim.units import format_time, parse_bytes
 
 if TYPE_CHECKING:
-    from netsim.workloads.job.calibration import Prediction, Summary
+    from netsim.workloads.job.calibration import Gap, Prediction, Summary
 
 DRAWS = True
 
@@ -83,33 +83,44 @@ def command(
     devices = " ".join(device for one in found for device in one.devices)
     reduces = link.scale_up.in_network_reduction or bool(REDUCES.search(devices))
     rates = calibration.Rates(link.scale_up.rate, link.scale_out.rate, reduces)
-    fits = calibration.fitted(rows, rates)
-    tables = list(calibration.summaries(rows, fits, rates)) if out or not predict else []
+    left = calibration.left_out(rows, rates)
+    fits = calibration.with_spreads(calibration.fitted(rows, rates), left)
+    changes = list(calibration.gaps(rows))
+    tables = list(calibration.summaries(rows, fits, rates, left)) if out or not predict else []
     if out:
         with writing_to(out):
-            write_text(user_path(out, here), calibration.machine_toml(base, fits, found, tables))
+            made = calibration.machine_toml(base, fits, found, tables, changes)
+            write_text(user_path(out, here), made)
     if plot:
-        save(calibration_errors(calibration.without_sizes(rows, rates)), user_path(plot, here))
+        save(calibration_errors(left.sizes), user_path(plot, here))
     if predict:
         asked = calibration.parse_shape(predict[0], "--predict"), parse_bytes(predict[1])
         at = _in_domains(calibration.Measurement("", *asked, 0.0), nodes_per_domain)
-        told = list(calibration.predictions(rows, fits, rates, at.shape, at.size_bytes))
+        told = list(calibration.predictions(fits, rates, at.shape, at.size_bytes))
         if not told:
             between = "between" if at.shape.nodes > 1 else "inside"
             message = f"no collective was measured {between} nodes"
             raise InputError(message, key="--predict", file=files[0])
         if as_json:
-            print_json({"predictions": [one._asdict() for one in told]})
+            print_json({"predictions": [_record(one) for one in told]})
         else:
             show_lines(_predicted(prediction, predict) for prediction in told)
     elif as_json:
         errors = [
-            {**row._asdict(), "shape": list(row.shape), "error": error}
-            for row, error in calibration.residuals(fits, rows, rates)
+            {**one.row._asdict(), "shape": list(one.row.shape), "error": one.error}
+            for one in calibration.residuals(fits, rows, rates)
         ]
-        print_json({"summaries": [one._asdict() for one in tables], "residuals": errors})
+        print_json(
+            {
+                "summaries": [one._asdict() for one in tables],
+                "changes": [one._asdict() | {"shape": list(one.shape)} for one in changes],
+                "residuals": errors,
+            }
+        )
     else:
         show(_table(tables))
+        if changes:
+            show(_changes(changes))
         show_lines(
             f"{one.name}: left out {n} {why}"
             for one in found
@@ -118,16 +129,33 @@ def command(
         show_lines(f"wrote {name}" for name in (out, plot) if name)
 
 
+def _record(one: Prediction) -> dict[str, Any]:
+    """Return a prediction for JSON, in us."""
+    found = one.estimate
+    times = {
+        f"{name}_us": ps if ps is None else ps / 1e6
+        for name, ps in (("time", found.time_ps), ("low", found.low_ps), ("high", found.high_ps))
+    }
+    return {
+        "what": one.what,
+        **times,
+        "left_out": found.spread.left_out if found.spread else "",
+        "n_left_out": found.spread.times if found.spread else 0,
+    }
+
+
 def _predicted(one: Prediction, asked: tuple[str, str]) -> str:
-    low, time, high = (
-        None if us is None else format_time(round(us * 1e6), 4)
-        for us in (one.low_us, one.time_us, one.high_us)
-    )
-    text = f"{one.what} of {asked[1]} on {asked[0]}: {time}"
-    if low is None:
+    found = one.estimate
+    text = f"{one.what} of {asked[1]} on {asked[0]}: {_duration(found.time_ps)}"
+    if found.low_ps is None or found.high_ps is None or found.spread is None:
         return f"{text}, without an interval: no measurement left out of a fit is like it"
-    which = f"{one.n_left_out:,} left-out {one.left_out.replace('node counts', 'numbers of nodes')}"
-    return f"{text}, 90 % interval {low} to {high} ({which}, measured over predicted)"
+    which = f"{found.spread.times:,} left-out {found.spread.left_out.replace('_', ' ')}"
+    ends = f"{_duration(found.low_ps)} to {_duration(found.high_ps)}"
+    return f"{text}, 90 % interval {ends} ({which})"
+
+
+def _duration(time_ps: float) -> str:
+    return format_time(round(time_ps), 4)
 
 
 def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any]:
@@ -168,4 +196,16 @@ def _table(found: Sequence[Summary]) -> Wide:
         for label, which in (("median", 1), ("worst", 2)):
             cells = [f"{100 * one[which]:.1f} %" if one[0] else "-" for one in bands]
             columns.append(Column(label, cells))
+    return Wide(columns)
+
+
+def _changes(found: Sequence[Gap]) -> Wide:
+    from netsim.workloads.job.calibration import CHANGE
+
+    some = [(f"{a.what} on {a.shape.nodes} x {a.shape.per_node}", a.text) for a in found]
+    lines = {name: ", ".join(text for of, text in some if of == name) for name, _ in some}
+    columns = [
+        Column("collective", list(lines), left=True),
+        Column(f"{CHANGE} begins between", list(lines.values()), left=True),
+    ]
     return Wide(columns)

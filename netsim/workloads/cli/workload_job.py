@@ -16,6 +16,7 @@ from netsim.common.terminal import UNITS, Column, Wide, common_unit, pairs_table
 from netsim.errors import InputError
 from netsim.units import format_bytes, format_number, written
 from netsim.workloads.job.job import Job, parameters
+from netsim.workloads.job.machine import Estimate
 from netsim.workloads.job.messages import group_sizes, messages, networks_of_kinds
 from netsim.workloads.job.paper import Figure, JobPlan, stage_seconds
 from netsim.workloads.job.step import AXES, LayoutRow, LayoutSearch, layout_keys, step_time
@@ -59,10 +60,15 @@ def job_json(job: Job) -> dict[str, Any]:
         "groups": group_sizes(job),
         "memory_bytes": [asdict(one) | {"total": one.total} for one in memory],
         "times": asdict(stage_times(job)),
-        "messages": [asdict(one) | {"time_ps": one.time_ps(job)} for one in messages(job)],
+        "messages": [
+            asdict(one) | dict(zip(TIMES, one.estimate(job), strict=False)) for one in messages(job)
+        ],
         "step": asdict(step_time(job)),
     }
 
+
+TIMES = ("time_ps", "low_ps", "high_ps")
+"""Of a message, its time and the ends of its interval, None if it has none."""
 
 SITE = ("racks", "gpus", "flops", "compute_watts", "it_watts", "total_watts")
 """Sizes of a site that follow from its keys."""
@@ -139,6 +145,7 @@ def _times(job: Job) -> Wide:
 
 def _messages(job: Job) -> Wide:
     found = messages(job)
+    times = [one.estimate(job) for one in found]
     columns = [
         Column("kind", [one.kind for one in found], left=True),
         Column("operation", [one.what for one in found], left=True),
@@ -148,9 +155,17 @@ def _messages(job: Job) -> Wide:
         Column("per", [one.per for one in found], left=True),
         Column("times", [str(one.times) for one in found], rank=1),
         Column("bytes", [format_bytes(one.size_bytes, 4) for one in found]),
-        Column("ideal time", [duration(one.time_ps(job)) for one in found]),
+        Column("ideal time", [duration(one.time_ps) for one in times]),
     ]
+    if any(one.spread for one in times):
+        columns.append(Column("90 % interval", [_interval(one) for one in times]))
     return Wide(columns, elsewhere="--json has all")
+
+
+def _interval(one: Estimate) -> str:
+    if one.low_ps is None or one.high_ps is None:
+        return "-"
+    return f"{duration(one.low_ps)} to {duration(one.high_ps)}"
 
 
 def _step(job: Job) -> Wide:

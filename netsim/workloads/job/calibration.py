@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -35,9 +36,20 @@ from netsim.frozen import frozen
 from netsim.limits import SIZE_BYTES
 from netsim.model.columns import Floats
 from netsim.params import as_table
-from netsim.units import shortened, written
+from netsim.units import format_bytes, shortened, written
 from netsim.version import __version__
-from netsim.workloads.job.machine import CollectiveCurves, Curve, Factors, Shape, part_count, terms
+from netsim.workloads.job.machine import (
+    LEFT_OUT,
+    CollectiveCurves,
+    Curve,
+    Estimate,
+    Factors,
+    Shape,
+    Spread,
+    extended,
+    part_count,
+    terms,
+)
 
 MAX_ROWS = 100_000  # most measurements of a file
 
@@ -357,7 +369,7 @@ def fit(rows: Sequence[Measurement], rates: Rates) -> CollectiveCurves:
             names, values.tolist(), strict=True
         )
     )
-    return _corrected(CollectiveCurves(what=what, curves=curves), rows, rates)
+    return _corrected(CollectiveCurves(what=what, curves=curves, pieces=True), rows, rates)
 
 
 def _ps(time_us: float) -> int:
@@ -449,10 +461,12 @@ MAX_NODE_COUNTS = 32  # most numbers of nodes that are left out in turn
 
 
 class Residual(NamedTuple):
-    """A measurement, and its predicted time over the measured one, less 1."""
+    """A measurement; its predicted time over the measured one, less 1; and by how much it is
+    outside of the times that the sizes around it give, as a difference of logarithms."""
 
     row: Measurement
     error: float
+    miss: float
 
 
 class Summary(NamedTuple):
@@ -468,17 +482,18 @@ def residuals(fits: Fits, rows: Iterable[Measurement], rates: Rates) -> list[Res
     for row in rows:
         curves = fits.get((row.what, row.shape.nodes > 1))
         if curves is not None:
-            took = curves.time_ps(row.shape, row.size_bytes, rates.port_bps) / 1e6
-            found.append(Residual(row, took / row.time_us - 1))
+            times_ps = curves.times_ps(row.shape, row.size_bytes, rates.port_bps)
+            ratios = [time_ps / 1e6 / row.time_us for time_ps in times_ps]
+            miss = max(0.0, math.log(min(ratios)), -math.log(max(ratios)))
+            found.append(Residual(row, ratios[0] - 1, miss))
     return found
 
 
 def summary(name: str, found: Iterable[Residual]) -> Summary:
     """Return median and largest error by band of sizes."""
     by_band: list[list[float]] = [[] for _ in BANDS]
-    for row, error in found:
-        band = next(k for k, (largest, _) in enumerate(BANDS) if row.size_bytes <= largest)
-        by_band[band].append(abs(error))
+    for one in found:
+        by_band[_band(one.row.size_bytes)].append(abs(one.error))
     return Summary(
         name,
         tuple(
@@ -488,16 +503,36 @@ def summary(name: str, found: Iterable[Residual]) -> Summary:
     )
 
 
-def summaries(rows: Sequence[Measurement], fits: Fits, rates: Rates) -> Iterator[Summary]:
-    """Yield the errors of the fit, and of what is left out of fits: sizes, then node counts."""
+def _band(size_bytes: int) -> int:
+    return next(k for k, (largest, _) in enumerate(BANDS) if size_bytes <= largest)
+
+
+class LeftOut(NamedTuple):
+    """Errors of measurements that were left out of fits, by collective; those of node counts also
+    by number of nodes."""
+
+    sizes: dict[str, list[Residual]]
+    node_counts: dict[str, dict[int, list[Residual]]]
+
+
+def left_out(rows: Sequence[Measurement], rates: Rates) -> LeftOut:
+    """Leave out sizes, then node counts."""
     by_what: dict[str, list[Measurement]] = defaultdict(list)
     for row in rows:
         by_what[row.what].append(row)
-    left_out = without_sizes(rows, rates)
-    for what, some in by_what.items():
+    counts = {what: without_node_counts(some, rates) for what, some in by_what.items()}
+    return LeftOut(without_sizes(rows, rates), counts)
+
+
+def summaries(
+    rows: Sequence[Measurement], fits: Fits, rates: Rates, left: LeftOut
+) -> Iterator[Summary]:
+    """Yield the errors of the fit, and of what is left out of fits: sizes, then node counts."""
+    for what, sizes in left.sizes.items():
+        some = [row for row in rows if row.what == what]
         yield summary(f"{what}: fitted", residuals(fits, some, rates))
-        yield summary(f"{what}: every third size left out", left_out[what])
-        for nodes, found in without_node_counts(some, rates).items():
+        yield summary(f"{what}: every third size left out", sizes)
+        for nodes, found in left.node_counts[what].items():
             yield summary(f"{what}: {nodes} nodes left out", found)
 
 
@@ -512,66 +547,122 @@ def without_node_counts(rows: Sequence[Measurement], rates: Rates) -> dict[int, 
     return found
 
 
-class Prediction(NamedTuple):
-    """A predicted time in us, and the 5th and 95th percentile that left-out measurements give it.
-    `left_out` is "sizes" or "node counts"; "" without an interval, which is then None."""
-
-    what: str
-    time_us: float
-    low_us: float | None
-    high_us: float | None
-    left_out: str
-    n_left_out: int
-
-
-def predictions(
-    rows: Sequence[Measurement], fits: Fits, rates: Rates, shape: Shape, size_bytes: int
-) -> Iterator[Prediction]:
-    """Yield the time of each measured collective in a shape, at a size."""
-    for what in dict.fromkeys(row.what for row in rows):
-        curves = fits.get((what, shape.nodes > 1))
-        if curves is None:
-            continue
-        time_us = curves.time_ps(shape, size_bytes, rates.port_bps) / 1e6
-        its = [row for row in rows if row.what == what]
-        sizes = [row.size_bytes for row in its if (row.shape.nodes > 1) == (shape.nodes > 1)]
-        name, left_out = "", []
-        if min(sizes) <= size_bytes <= max(sizes):
-            if any(row.shape == shape for row in its):
-                name, left_out = "sizes", without_sizes(its, rates)[what]
-            else:
-                name = "node counts"
-                left_out = [one for of in without_node_counts(its, rates).values() for one in of]
-        band = next((largest for largest, _ in BANDS if size_bytes <= largest), 0)
-        least = max((largest for largest, _ in BANDS if largest < size_bytes), default=0)
-        ratios = [
-            1 / (1 + residual.error)
-            for residual in left_out
-            if least < residual.row.size_bytes <= band
-        ]
-        if not ratios:
-            yield Prediction(what, time_us, None, None, "", 0)
-            continue
-        low, high = (float(one) for one in np.quantile(ratios, (0.05, 0.95)))
-        yield Prediction(what, time_us, time_us * low, time_us * high, name, len(ratios))
-
-
 def without_sizes(rows: Iterable[Measurement], rates: Rates) -> dict[str, list[Residual]]:
     """Return the errors of inner sizes by collective; a third in turn is left out of a fit."""
-    groups: dict[tuple[str, Shape], list[Measurement]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.size_bytes):
-        groups[row.what, row.shape].append(row)
-    found: dict[str, list[Residual]] = {what: [] for what, _ in groups}
-    for start in range(3):
-        out = {row for group in groups.values() for row in group[1:-1][start::3]}
-        rest = [row for group in groups.values() for row in group if row not in out]
-        for residual in residuals(fitted(rest, rates), sorted(out), rates):
+    found: dict[str, list[Residual]] = {row.what: [] for row in rows}
+    for rest, out in thirds(rows):
+        for residual in residuals(fitted(rest, rates), out, rates):
             found[residual.row.what].append(residual)
     return found
 
 
+def thirds(
+    rows: Iterable[Measurement],
+) -> Iterator[tuple[list[Measurement], list[Measurement]]]:
+    """Yield three times the rows that are kept, and every third inner size that is not."""
+    groups: dict[tuple[str, Shape], list[Measurement]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.size_bytes):
+        groups[row.what, row.shape].append(row)
+    for start in range(3):
+        out = {row for group in groups.values() for row in group[1:-1][start::3]}
+        yield [row for group in groups.values() for row in group if row not in out], sorted(out)
+
+
+NINE_IN_TEN = 0.9
+ENOUGH = 10  # left-out measurements from which on a band of sizes has a spread of its own
+
+
+def with_spreads(fits: Fits, left: LeftOut) -> Fits:
+    """Add to curves how far measurements were from their predictions when they were left out."""
+    found = {}
+    for (what, between), curves in fits.items():
+        sizes = [one for one in left.sizes[what] if (one.row.shape.nodes > 1) is between]
+        counts = [one for some in left.node_counts[what].values() for one in some]
+        kinds = zip(LEFT_OUT, (sizes, counts if between else []), strict=True)
+        spreads = tuple(each for kind, some in kinds for each in _spreads(kind, some))
+        found[what, between] = replace(curves, spreads=spreads)
+    return found
+
+
+def _spreads(kind: str, found: Sequence[Residual]) -> Iterator[Spread]:
+    """Yield the spread of each band of sizes; bands with few measurements take all of them."""
+    for band in range(len(BANDS)):
+        misses = [one.miss for one in found if _band(one.row.size_bytes) == band]
+        if len(misses) < ENOUGH:
+            misses = [one.miss for one in found]
+        if misses:
+            above = BANDS[band - 1][0] if band else 0
+            factor = math.ceil(1e3 * math.exp(_nine_in_ten(misses))) / 1e3
+            yield Spread(left_out=kind, above=above, factor=factor, times=len(misses))
+
+
+def _nine_in_ten(misses: Sequence[float]) -> float:
+    """Return what one more of these stays within nine times in ten: their quantile (Vovk's
+    conformal prediction); if they are too few to have one, that of an exponential distribution."""
+    n = len(misses)
+    rank = math.ceil(NINE_IN_TEN * (n + 1))
+    if rank <= n:
+        return sorted(misses)[rank - 1]
+    few = math.fsum(misses) * ((1 - NINE_IN_TEN) ** (-1 / n) - 1)
+    return max(few, *misses)
+
+
+class Prediction(NamedTuple):
+    """The time of a collective, with its interval."""
+
+    what: str
+    estimate: Estimate
+
+
+def predictions(fits: Fits, rates: Rates, shape: Shape, size_bytes: int) -> Iterator[Prediction]:
+    """Yield the time of each measured collective in a shape, at a size."""
+    for (what, between), curves in fits.items():
+        if between == (shape.nodes > 1):
+            yield Prediction(what, curves.estimate(shape, size_bytes, rates.port_bps))
+
+
+class Gap(NamedTuple):
+    """Two sizes between which another algorithm or protocol begins; the data do not say where."""
+
+    what: str
+    shape: Shape
+    low_bytes: int
+    high_bytes: int
+
+    @property
+    def text(self) -> str:
+        return f"{format_bytes(self.low_bytes)} to {format_bytes(self.high_bytes)}"
+
+
+CHANGE = "another algorithm or protocol"
+
+JUMP = 0.1  # least difference of logarithms of times that is another algorithm or protocol
+
+
+def gaps(rows: Iterable[Measurement]) -> Iterator[Gap]:
+    """Yield the gaps whose two ends are on different lines: that of the smaller sizes does not
+    reach the larger end, and that of the larger sizes not the smaller one."""
+    groups: dict[tuple[str, Shape], dict[float, list[float]]] = {}
+    for row in rows:
+        groups.setdefault((row.what, row.shape), defaultdict(list))[row.size_bytes].append(
+            row.time_us
+        )
+    for (what, shape), found in sorted(groups.items()):
+        sizes = sorted(found)
+        times = [median(found[size]) for size in sizes]
+        for k in range(1, len(sizes)):
+            at_larger = extended(sizes[k], sizes[k - 1 :: -1], times[k - 1 :: -1]) / times[k]
+            at_smaller = extended(sizes[k - 1], sizes[k:], times[k:]) / times[k - 1]
+            if min(abs(math.log(at_larger)), abs(math.log(at_smaller))) > JUMP:
+                yield Gap(what, shape, int(sizes[k - 1]), int(sizes[k]))
+
+
 def machine_toml(
-    base: Mapping[str, Any], fits: Fits, files: Sequence[MeasuredFile], found: Iterable[Summary]
+    base: Mapping[str, Any],
+    fits: Fits,
+    files: Sequence[MeasuredFile],
+    found: Iterable[Summary],
+    changes: Sequence[Gap],
 ) -> str:
     """Return the text of a machine file: values of `base`, fitted curves, and their provenance."""
     names = ", ".join(file.name for file in files)
@@ -581,11 +672,13 @@ def machine_toml(
         curves = {what: as_table(one) for (what, far), one in fits.items() if far == between}
         if curves:
             table[link] = {**table[link], "measured": curves}
-    comments = "\n".join("# " + printable(line) for line in _provenance(files, found))
+    comments = "\n".join("# " + printable(line) for line in _provenance(files, found, changes))
     return comments + "\n" + toml_text(table)
 
 
-def _provenance(files: Sequence[MeasuredFile], found: Iterable[Summary]) -> Iterator[str]:
+def _provenance(
+    files: Sequence[MeasuredFile], found: Iterable[Summary], changes: Sequence[Gap]
+) -> Iterator[str]:
     yield f"netsim calibrate {__version__}, {datetime.now(UTC):%Y-%m-%d}. Measured files:"
     for file in files:
         yield f"  {file.name}, sha256 {file.sha256}: {len(file.rows)} times"
@@ -600,3 +693,8 @@ def _provenance(files: Sequence[MeasuredFile], found: Iterable[Summary]) -> Iter
             "-" if not n else f"{100 * mid:.1f} % {100 * top:.1f} %" for n, mid, top in one.bands
         ]
         yield f"  {one.name}: {', '.join(errors)}"
+    if changes:
+        yield f"{CHANGE} begins between two measured sizes:"
+    for (what, shape), some in groupby(changes, key=lambda one: one[:2]):
+        sizes = ", ".join(one.text for one in some)
+        yield f"  {what} on {shape.nodes} x {shape.per_node}: {sizes}"

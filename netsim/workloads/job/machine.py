@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,10 @@ PROTOCOLS = ("ll", "ll128", "simple")
 
 MAX_ENTRIES = 1000  # most curves, or sizes with factors, of a collective
 
+SAME_SIZE = 1e-3  # largest difference of log2 of sizes that are the same
+
+LEFT_OUT = ("sizes", "node_counts")  # what a calibration leaves out, to learn its errors
+
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send")
 
 
@@ -55,6 +60,12 @@ class Shape(NamedTuple):
     @property
     def n(self) -> int:
         return self.nodes * self.per_node
+
+    def distance(self, other: Shape) -> float:
+        """Return how far another shape is, in powers of two."""
+        return abs(math.log2(self.nodes / other.nodes)) + abs(
+            math.log2(self.per_node / other.per_node)
+        )
 
 
 class Terms(NamedTuple):
@@ -166,11 +177,29 @@ class Factors:
         Unit("pairs", _by_size, _written_by_size), REQUIRED, "factors"
     )
 
-    def distance(self, shape: Shape) -> float:
-        """Return how far another shape is, in powers of two."""
-        return abs(math.log2(self.nodes / shape.nodes)) + abs(
-            math.log2(self.per_node / shape.per_node)
-        )
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.nodes, self.per_node)
+
+
+@frozen(kw_only=True)
+class Spread:
+    """How far measurements of some sizes were from their prediction when they were left out."""
+
+    left_out: str = key("choice", REQUIRED, "what was left out", choices=LEFT_OUT)
+    above: int = key("bytes", "0B", "sizes above this, to the next of the same kind")
+    factor: float = key(NUMBER, REQUIRED, "nine in ten were within it", minimum=1, maximum=1e6)
+    times: int = key("count", REQUIRED, "measurements left out", minimum=1)
+
+
+class Estimate(NamedTuple):
+    """A predicted time. Nine in ten measured times are to be from `low_ps` to `high_ps`; None if no
+    measurement like it was left out of a fit. `spread` is that of the left-out ones."""
+
+    time_ps: float
+    low_ps: float | None = None
+    high_ps: float | None = None
+    spread: Spread | None = None
 
 
 @frozen(kw_only=True)
@@ -180,6 +209,8 @@ class CollectiveCurves:
     what: str = ""
     curves: tuple[Curve, ...] = key(_list_of(Curve), REQUIRED, "curves, one or more")
     factors: tuple[Factors, ...] = key(_list_of(Factors), [], "factors by shape")
+    pieces: bool = key("bool", False, "extend the lines of smaller and of larger sizes into gaps")
+    spreads: tuple[Spread, ...] = key(_list_of(Spread), [], "errors of left-out measurements")
 
     def conflicts(self, _: Mapping[str, Any]) -> Iterator[InputError]:
         if not self.curves:
@@ -189,26 +220,66 @@ class CollectiveCurves:
         """Return the time of a collective.
 
         At sizes with a factor, it is that of the fastest curve times the factor of the nearest
-        shape, between two of them linear in the size, and beyond them the last factor holds.
+        shape, and beyond them the last factor holds. Between two of them it is linear in the size;
+        with `pieces`, the median of that and of the lines through the two next smaller and the two
+        next larger sizes, where there are so many.
         """
+        return self.times_ps(shape, size_bytes, port_bps)[0]
+
+    def estimate(self, shape: Shape, size_bytes: float, port_bps: int) -> Estimate:
+        """Return the time of a collective and its interval: from the least to the largest of the
+        linear time and those of the lines, widened by the spread of left-out measurements."""
+        time_ps, *others = self.times_ps(shape, size_bytes, port_bps)
+        is_known = any(one.shape == shape for one in self.factors)
+        kind = LEFT_OUT[0] if is_known else LEFT_OUT[1]
+        like = [one for one in self.spreads if one.left_out == kind and one.above < size_bytes]
+        if not others or not like:
+            return Estimate(time_ps)
+        spread = max(like, key=lambda one: one.above)
+        low_ps, high_ps = min(others) / spread.factor, max(others) * spread.factor
+        return Estimate(time_ps, low_ps, high_ps, spread)
+
+    def times_ps(self, shape: Shape, size_bytes: float, port_bps: int) -> list[float]:
+        """Return the time; if the size is within those with a factor also the linear one and, with
+        `pieces` and at another size, those of the lines through smaller and larger sizes."""
         if not self.factors:
-            return self._fastest(shape, size_bytes, port_bps)
-        near = min(self.factors, key=lambda one: one.distance(shape)).by_size
+            return [self._fastest(shape, size_bytes, port_bps)]
+        near = min(self.factors, key=lambda one: shape.distance(one.shape)).by_size
         parts = part_count(self.what, shape.n)
         at = math.log2(max(1.0, size_bytes / parts))
         k = bisect([size for size, _ in near], at)
+        is_known = any(abs(at - size) < SAME_SIZE for size, _ in near[max(0, k - 1) : k + 1])
         if k in (0, len(near)):
             factor = math.exp(near[min(k, len(near) - 1)][1])
-            return self._fastest(shape, size_bytes, port_bps) * factor
-        sizes = [parts * 2**size for size, _ in near[k - 1 : k + 1]]
+            return [self._fastest(shape, size_bytes, port_bps) * factor] * (1 + is_known)
+        first, end = (max(0, k - 2), k + 2) if self.pieces else (k - 1, k + 1)
+        some, k = near[first:end], k - first
+        sizes = [parts * 2**size for size, _ in some]
         times = [
             self._fastest(shape, size, port_bps) * math.exp(log)
-            for size, (_, log) in zip(sizes, near[k - 1 : k + 1], strict=True)
+            for size, (_, log) in zip(sizes, some, strict=True)
         ]
-        return float(np.interp(size_bytes, sizes, times))
+        linear = float(np.interp(size_bytes, sizes[k - 1 : k + 1], times[k - 1 : k + 1]))
+        if not self.pieces or is_known:
+            return [linear, linear]
+        smaller = extended(size_bytes, sizes[k - 1 :: -1], times[k - 1 :: -1])
+        larger = extended(size_bytes, sizes[k:], times[k:])
+        is_between = k > 1 and len(sizes) > k + 1
+        time_ps = median((linear, smaller, larger)) if is_between else linear
+        return [time_ps, linear, smaller, larger]
 
     def _fastest(self, shape: Shape, size_bytes: float, port_bps: int) -> float:
         return min(curve.time_ps(self.what, shape, size_bytes, port_bps) for curve in self.curves)
+
+
+def extended(size: float, sizes: Sequence[float], times: Sequence[float]) -> float:
+    """Extend the line through the first two points; it neither falls nor outgrows the size. A
+    single point is extended to larger sizes as a latency, to smaller ones as a rate."""
+    steepest = times[0] / sizes[0]
+    slope = steepest if size < sizes[0] else 0.0
+    if len(sizes) > 1:
+        slope = min(max((times[1] - times[0]) / (sizes[1] - sizes[0]), 0.0), steepest)
+    return times[0] + slope * (size - sizes[0])
 
 
 def _by_name(

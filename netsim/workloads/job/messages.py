@@ -26,7 +26,7 @@ from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.model.columns import Ints, Rng
 from netsim.workloads.job.job import Held, Job, embedding_parameters, head_parameters
-from netsim.workloads.job.machine import Link, Shape
+from netsim.workloads.job.machine import Estimate, Link, Shape
 from netsim.workloads.job.work import layer_held, sizes_of
 
 PLACEMENTS = ("consecutive", "rail_aligned", "paper", "random")
@@ -211,6 +211,13 @@ class Message:
             together = link.rate * members_of_domain(job, self.group)
             link = replace(link, rate=min(together, max(job.machine.scale_up.rate, link.rate)))
         return link.time_ps(self.what, self.n, self.size_bytes)
+
+    def estimate(self, job: Job) -> Estimate:
+        """Return that time with its interval, which only measured collectives have."""
+        link = link_of(job, self.network)
+        if curves := link.curves(self.what):
+            return curves.estimate(self._shape(job), self.size_bytes, link.rate)
+        return Estimate(self.time_ps(job))
 
     def _shape(self, job: Job) -> Shape:
         """Return how many domains the group crosses, and its members in each."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import math
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,17 +35,23 @@ from netsim.workloads.inference.deployment import (
     prefill_ps,
 )
 from netsim.workloads.job.calibration import (
+    CHANGE,
     NAMES,
+    NINE_IN_TEN,
+    Fits,
     Measurement,
     Rates,
     Residual,
     fitted,
+    gaps,
+    left_out,
     residuals,
-    without_sizes,
+    thirds,
+    with_spreads,
 )
 from netsim.workloads.job.job import Job
 from netsim.workloads.job.load import load_job, load_machine
-from netsim.workloads.job.machine import Shape
+from netsim.workloads.job.machine import Shape, part_count
 from netsim.workloads.job.step import StepTime, step_time
 from netsim.workloads.job.work import bytes_of_parameter, layer_held, stage_memory
 from netsim.workloads.operations import Operations
@@ -279,30 +286,181 @@ TABLES = {
 }
 """Tables of nccl-tests and rccl-tests, `NAME.csv`."""
 
-CHANGE = "another algorithm or protocol"
+UNEXPLAINED = "unexplained"
+
+
+class Miss(NamedTuple):
+    """A measurement that was left out, the error of its prediction, and the reason of a failure."""
+
+    row: Measurement
+    error: float
+    why: str
 
 
 def left_out_sizes(path: Path, name: str) -> Measured:
-    """Predict sizes that were left out of a fit, one by one, and by median."""
+    """Predict sizes that were left out of a fit, one by one, by median, and with intervals."""
     table, in_place = TABLES[name], read(name, path)
     source = f"nccl-tests, {table.source}; this size left out of the calibration"
-    neighbors = _neighbors(in_place)
-    for what, found in without_sizes(list(in_place), table.rates).items():
-        reasons = [_reason(residual, in_place, neighbors[residual.row]) for residual in found]
-        changes = sum(CHANGE in reason for reason in reasons)
-        why = f"{changes} of {len(found)} sizes are next to {CHANGE}" if changes else ""
+    by_what: dict[str, list[Miss]] = defaultdict(list)
+    for miss in _misses(in_place, table.rates):
+        by_what[miss.row.what].append(miss)
+    for what, found in by_what.items():
         for band, medians in _medians(f"{name}: {what}, sizes left out", found):
-            yield {**medians, **BANDS[band], "source": source, "why": why}
-        for (row, error), reason in zip(found, reasons, strict=True):
-            shape = f"{row.shape.nodes} x {row.shape.per_node} GPUs"
+            some = [one for one in found if (one.row.size_bytes > BAND) is bool(band)]
+            yield {**medians, **BANDS[band], "source": source, "why": _median_why(some, band)}
+        for one in found:
+            shape = f"{one.row.shape.nodes} x {one.row.shape.per_node} GPUs"
             yield {
-                "title": f"{name}: {what} of {format_bytes(row.size_bytes)} on {shape}",
-                "ours": row.time_us * (1 + error),
-                "theirs": row.time_us,
-                **BANDS[row.size_bytes > BAND],
+                "title": f"{name}: {what} of {format_bytes(one.row.size_bytes)} on {shape}",
+                "ours": one.row.time_us * (1 + one.error),
+                "theirs": one.row.time_us,
+                **BANDS[one.row.size_bytes > BAND],
                 "source": source,
-                "why": reason,
+                "why": one.why,
             }
+    yield from _intervals(f"{name}: left-out sizes", thirds(in_place), table)
+
+
+def _misses(in_place: Mapping[Measurement, float], rates: Rates) -> Iterator[Miss]:
+    """Yield the error of each inner size, by a fit without every third size."""
+    again = {row: row._replace(time_us=time_us) for row, time_us in in_place.items()}
+    for rest, out in thirds(in_place):
+        fits, fits_again = fitted(rest, rates), fitted([again[row] for row in rest], rates)
+        for row, error, _ in residuals(fits, out, rates):
+            why = ""
+            if abs(error) > _tolerance(row):
+                tests = (
+                    *_repeated(row, again[row], error, fits_again, rates),
+                    *_by_pieces(row, rest, fits, rates),
+                    *_plain(row, rest),
+                    *_by_other_shape(row, in_place),
+                )
+                agree = (
+                    f"{text}: {now:+.1%}" for text, now in tests if abs(now) <= _tolerance(row)
+                )
+                why = next(agree, UNEXPLAINED)
+            yield Miss(row, error, why)
+
+
+def _tolerance(row: Measurement) -> float:
+    return float(BANDS[row.size_bytes > BAND]["tolerance"])
+
+
+Tests = Iterator[tuple[str, float]]
+"""Experiments that each remove a possible cause, and the error that is left."""
+
+
+def _repeated(
+    row: Measurement, again: Measurement, error: float, fits_again: Fits, rates: Rates
+) -> Tests:
+    """Take the times in place, which repeat the measurement."""
+    spread = again.time_us / row.time_us - 1
+    left = math.copysign(max(abs(error) - abs(spread), 0.0), error)
+    yield f"the machine's own spread: in place it took {spread:+.0%}, which leaves", left
+    for text, one in (("of the other sizes", row), ("of all sizes", again)):
+        for residual in residuals(fits_again, [one], rates):
+            yield f"the machine's own spread: with the times in place {text}", residual.error
+
+
+def _by_pieces(row: Measurement, rest: Sequence[Measurement], fits: Fits, rates: Rates) -> Tests:
+    """Extend the lines of smaller and of larger sizes, if the gap is between two pieces."""
+    like = [one for one in rest if (one.what, one.shape) == (row.what, row.shape)]
+    for gap in gaps(like):
+        if gap.low_bytes < row.size_bytes < gap.high_bytes:
+            curves = fits[row.what, row.shape.nodes > 1]
+            times_ps = curves.times_ps(row.shape, row.size_bytes, rates.port_bps)
+            for time_ps, sizes in zip(times_ps[2:], ("smaller", "larger"), strict=True):
+                text = f"{CHANGE} begins somewhere from {gap.text}; with that of the {sizes} sizes"
+                yield text, time_ps / 1e6 / row.time_us - 1
+
+
+def _plain(row: Measurement, rest: Sequence[Measurement]) -> Tests:
+    """Interpolate between the neighbors, without lines of others; without a neighbor too, if there
+    is a gap between pieces on either side of it."""
+    like = [one for one in rest if (one.what, one.shape) == (row.what, row.shape)]
+    sizes = sorted(one.size_bytes for one in like)
+    at = bisect(sizes, row.size_bytes)
+    yield "the lines of smaller and larger sizes mislead; linear", _linear(row, like)
+    found = list(gaps(like))
+    for size in sizes[at - 1 : at + 1]:
+        if any(one.high_bytes == size for one in found) and any(
+            one.low_bytes == size for one in found
+        ):
+            left = _linear(row, [one for one in like if one.size_bytes != size])
+            yield f"{CHANGE} at {format_bytes(size)} alone; without that size", left
+
+
+def _linear(row: Measurement, like: Iterable[Measurement]) -> float:
+    """Return the error of a time that is linear between the next sizes."""
+    sizes, times = zip(*sorted((one.size_bytes, one.time_us) for one in like), strict=True)
+    return float(np.interp(row.size_bytes, sizes, times)) / row.time_us - 1
+
+
+def _by_other_shape(row: Measurement, rows: Iterable[Measurement]) -> Tests:
+    """Take the time of this size, relative to its neighbors, from the nearest other shape: the size
+    was left out of all shapes at once."""
+    found = {}
+    for shape, group in _groups(one for one in rows if one.what == row.what).items():
+        parts = [math.log2(one.size_bytes / part_count(row.what, shape.n)) for one in group]
+        at = math.log2(row.size_bytes / part_count(row.what, row.shape.n))
+        for k in range(1, len(group) - 1):
+            if abs(parts[k] - at) < 0.25:
+                ends = group[k - 1 : k + 2 : 2]
+                sizes, times = zip(*((one.size_bytes, one.time_us) for one in ends), strict=True)
+                found[shape] = float(np.interp(group[k].size_bytes, sizes, times)), group[k].time_us
+    here = found.pop(row.shape, None)
+    others = [shape for shape in found if (shape.nodes > 1) == (row.shape.nodes > 1)]
+    if here and others:
+        near = min(others, key=row.shape.distance)
+        linear, took = found[near]
+        text = f"this size was left out of all shapes; as on {near.nodes} x {near.per_node} GPUs"
+        yield text, here[0] * took / linear / row.time_us - 1
+
+
+def _groups(rows: Iterable[Measurement]) -> dict[Shape, list[Measurement]]:
+    """Return measurements by shape, sorted by size."""
+    found: dict[Shape, list[Measurement]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.size_bytes):
+        found[row.shape].append(row)
+    return found
+
+
+def _median_why(found: Sequence[Miss], band: int) -> str:
+    """Say what is left of a median without the sizes next to a change."""
+    rest = [abs(one.error) for one in found if CHANGE not in one.why]
+    n, limit = len(found) - len(rest), BANDS[band]["tolerance"]
+    if rest and median(rest) <= limit < median(abs(one.error) for one in found):
+        return f"without {n} of {len(found)} sizes where {CHANGE} begins: {1 + median(rest):.3f}"
+    return UNEXPLAINED
+
+
+def _intervals(
+    title: str, splits: Iterable[tuple[list[Measurement], list[Measurement]]], table: Table
+) -> Measured:
+    """Count measurements inside their 90 % intervals, which are of a fit without them."""
+    inside, widths = 0, []
+    for rest, out in splits:
+        fits = with_spreads(fitted(rest, table.rates), left_out(rest, table.rates))
+        for row in out:
+            curves = fits.get((row.what, row.shape.nodes > 1))
+            if curves is None:
+                continue
+            found = curves.estimate(row.shape, row.size_bytes, table.rates.port_bps)
+            if found.low_ps is not None and found.high_ps is not None:
+                inside += found.low_ps <= row.time_us * 1e6 <= found.high_ps
+                widths.append(found.high_ps / found.low_ps)
+    if n := len(widths):
+        yield {
+            "title": f"{title} within their 90 % intervals, {n} times",
+            "ours": inside / n,
+            "theirs": NINE_IN_TEN,
+            "spread": (NINE_IN_TEN, 1.0),
+            "tolerance": 2 * math.sqrt((1 - NINE_IN_TEN) / NINE_IN_TEN / n),
+            "because": f"two standard errors of a share of {n}",
+            "source": f"nccl-tests, {table.source}; ends of intervals differ by a factor of "
+            f"{median(widths):.2f} in the median, {np.mean(widths):.2f} in the mean",
+            "unit": "",
+        }
 
 
 def next_node_counts(path: Path, name: str) -> Measured:
@@ -320,6 +478,16 @@ def next_node_counts(path: Path, name: str) -> Measured:
             title = f"{name}: {what}, {shape.nodes} to {further.nodes} nodes"
             for _, medians in _medians(title, found):
                 yield {**medians, "source": f"nccl-tests, {table.source}"}
+    counts = sorted({row.shape.nodes for row in rows if row.shape.nodes > 1})
+    splits = (
+        (
+            [row for row in rows if row.shape.nodes != nodes],
+            [row for row in rows if row.shape.nodes == nodes],
+        )
+        for nodes in counts
+    )
+    if len(counts) > 2:
+        yield from _intervals(f"{name}: left-out node counts", splits, table)
 
 
 def other_networks(path: Path, known_path: Path, name: str, known: str) -> Measured:
@@ -347,58 +515,16 @@ def azure(machines: Mapping[str, Sequence[float]]) -> Measured:
             yield row
 
 
-def _medians(title: str, found: Sequence[Residual]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _medians(
+    title: str, found: Sequence[Residual | Miss]
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield 1 plus the median error, up to and above 1 MiB, with the index of the band."""
     for band, text in enumerate(("up to 1 MiB", "above 1 MiB")):
-        errors = [abs(error) for row, error in found if (row.size_bytes > BAND) is bool(band)]
+        errors = [abs(one.error) for one in found if (one.row.size_bytes > BAND) is bool(band)]
         if errors:
             name = f"{title}: 1 + median error {text}, {len(errors)} times"
             row = {"title": name, "ours": 1 + median(errors), "theirs": 1.0, "unit": ""}
             yield band, row | {"question": ""}
-
-
-def _neighbors(rows: Iterable[Measurement]) -> dict[Measurement, list[Measurement]]:
-    """Return the row of the next smaller and of the next larger size, where there are any."""
-    groups: dict[tuple[str, Shape], list[Measurement]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.size_bytes):
-        groups[row.what, row.shape].append(row)
-    found: dict[Measurement, list[Measurement]] = defaultdict(list)
-    for group in groups.values():
-        for smaller, larger in pairwise(group):
-            found[smaller].append(larger)
-            found[larger].append(smaller)
-    return found
-
-
-def _reason(
-    found: Residual, in_place: Mapping[Measurement, float], neighbors: Sequence[Measurement]
-) -> str:
-    """Return what the table itself says of a size that is not predicted, or "".
-
-    Within one algorithm and protocol, the time neither falls with the size nor grows faster, and
-    a byte more takes as long on either side of a size.
-    """
-    row, error = found
-    for one in (row, *neighbors):
-        spread = in_place[one] / one.time_us - 1
-        if abs(spread) > abs(error) / 2:
-            size = format_bytes(one.size_bytes)
-            return f"the machine's own spread: {size} took {spread:+.0%} in place"
-    per_byte = []
-    for other in neighbors:
-        small, large = sorted((row, other), key=lambda one: one.size_bytes)
-        growth, step = large.time_us / small.time_us, large.size_bytes / small.size_bytes
-        if growth < 1 or growth > step:
-            sizes = f"{format_bytes(small.size_bytes)} to {format_bytes(large.size_bytes)}"
-            took = f"{small.time_us:,.0f} to {large.time_us:,.0f} us"
-            how = "falls" if growth < 1 else "grows faster than the size"
-            return f"from {sizes} the time {how}, {took}: {CHANGE}"
-        per_byte.append((large.time_us - small.time_us) / (large.size_bytes - small.size_bytes))
-    before, after = (1 / max(one, 1e-9) / 1e3 for one in per_byte)
-    if not 0.5 < before / after < 2:
-        rates = f"{before:,.3g} GB/s up to this size and {after:,.3g} beyond"
-        return f"size over added time is {rates}: {CHANGE}"
-    return ""
 
 
 def read(name: str, path: Path) -> dict[Measurement, float]:

@@ -1,12 +1,24 @@
 """`netsim calibrate`: input formats, rejected files, and fits that recover known curves."""
 
 import json
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from raises_input import fails
 
-from netsim.workloads.job.calibration import Measurement, Rates, fitted, read_measured, summaries
+from netsim.workloads.job.calibration import (
+    Measurement,
+    Rates,
+    fitted,
+    gaps,
+    left_out,
+    read_measured,
+    summaries,
+    thirds,
+    with_spreads,
+)
 from netsim.workloads.job.load import load_job
 from netsim.workloads.job.machine import CollectiveCurves, Curve, Shape
 from netsim.workloads.job.messages import messages
@@ -105,11 +117,65 @@ def test_held_out_sizes_and_node_counts_are_predicted():
     rows = measured([Shape(2, 8), Shape(4, 8), Shape(8, 8)], [2**k for k in range(3, 34)])
     found = {
         one.name.partition(": ")[2]: one.bands
-        for one in summaries(rows, fitted(rows, RATES), RATES)
+        for one in summaries(rows, fitted(rows, RATES), RATES, left_out(rows, RATES))
     }
     assert all(worst < 1e-9 for _, _, worst in found["fitted"])
     assert all(middle < 0.03 for _, middle, _ in found["every third size left out"])
     assert all(middle < 0.15 for _, middle, _ in found["4 nodes left out"])
+
+
+SIZES = [2**k for k in range(3, 31)]
+
+
+def table(seed, noise=0.02):
+    """Times of a library that changes to another law at a random size, and that size."""
+    rng = np.random.default_rng(seed)
+    change = SIZES[rng.integers(8, 20)]
+    slower = rng.choice((1.4, 0.7))
+    first = rng.uniform(10, 40), rng.uniform(1, 20) * 1e3
+    second = first[0] * rng.uniform(2, 6), first[1] * rng.uniform(2, 6)
+    second = second[0] * slower, second[1] / slower
+    rows = []
+    for size in SIZES:
+        base, rate = first if size < change else second
+        took = (base + size / rate) * math.exp(rng.normal(0, noise))
+        rows.append(Measurement("all_reduce", Shape(2, 8), size, took))
+    return rows, change
+
+
+def test_change_of_algorithm_is_between_two_sizes():
+    one_law = [Measurement("send", Shape(2, 1), size, 20 + size / 2e4) for size in SIZES[::3]]
+    assert not list(gaps(one_law))
+    for seed in range(20):
+        rows, change = table(seed, noise=0.0)
+        before, after = (row.time_us for row in rows if row.size_bytes in (change // 2, change))
+        found = [(one.low_bytes, one.high_bytes) for one in gaps(rows)]
+        assert set(found) <= {(change // 2, change)}
+        assert found or before < after < 2 * before  # both laws pass near both times
+
+
+def test_nine_in_ten_left_out_sizes_are_in_their_intervals():
+    inside = []
+    for seed in range(8):
+        rows, _ = table(seed)
+        for rest, out in thirds(rows):
+            fits = with_spreads(fitted(rest, RATES), left_out(rest, RATES))
+            for row in out:
+                found = fits["all_reduce", True].estimate(row.shape, row.size_bytes, RATES.port_bps)
+                assert found.low_ps < found.time_ps < found.high_ps
+                inside.append(found.low_ps <= 1e6 * row.time_us <= found.high_ps)
+    assert 0.9 <= np.mean(inside) < 1
+
+
+def test_interval_spans_both_laws_where_the_data_do_not_decide():
+    rows, change = table(3, noise=0.0)
+    between = [row for row in rows if change // 4 <= row.size_bytes < 4 * change]
+    rest = [row for row in rows if row not in between[1:-1]]
+    fits = with_spreads(fitted(rest, RATES), left_out(rest, RATES))
+    for row in between:
+        found = fits["all_reduce", True].estimate(row.shape, row.size_bytes, RATES.port_bps)
+        assert found.low_ps <= 1e6 * row.time_us <= found.high_ps
+    assert fits["all_reduce", True].estimate(Shape(2, 8), 2**34, RATES.port_bps).low_ps is None
 
 
 def test_predict_prints_one_time(netsim, tmp_path):
