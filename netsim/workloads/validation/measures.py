@@ -286,11 +286,9 @@ TABLES = {
 }
 """Tables of nccl-tests and rccl-tests, `NAME.csv`."""
 
-UNEXPLAINED = "unexplained"
-
 
 class Miss(NamedTuple):
-    """A measurement that was left out, the error of its prediction, and the reason of a failure."""
+    """A measurement that was left out, the error of its prediction, and its reason, if known."""
 
     row: Measurement
     error: float
@@ -338,7 +336,7 @@ def _misses(in_place: Mapping[Measurement, float], rates: Rates) -> Iterator[Mis
                 agree = (
                     f"{text}: {now:+.1%}" for text, now in tests if abs(now) <= _tolerance(row)
                 )
-                why = next(agree, UNEXPLAINED)
+                why = next(agree, "")
             yield Miss(row, error, why)
 
 
@@ -431,7 +429,7 @@ def _median_why(found: Sequence[Miss], band: int) -> str:
     n, limit = len(found) - len(rest), BANDS[band]["tolerance"]
     if rest and median(rest) <= limit < median(abs(one.error) for one in found):
         return f"without {n} of {len(found)} sizes where {CHANGE} begins: {1 + median(rest):.3f}"
-    return UNEXPLAINED
+    return ""
 
 
 def _intervals(
@@ -460,6 +458,7 @@ def _intervals(
             "source": f"nccl-tests, {table.source}; ends of intervals differ by a factor of "
             f"{median(widths):.2f} in the median, {np.mean(widths):.2f} in the mean",
             "unit": "",
+            "question": "",
         }
 
 
