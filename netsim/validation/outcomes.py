@@ -11,7 +11,6 @@ import csv
 import json
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 
 from netsim.common.inputs import read_toml
 from netsim.engine.simulation import Options
-from netsim.errors import InputError
 from netsim.experiment import Experiment, built_in
 from netsim.experiment.document import apply_overrides
 from netsim.experiment.scenario import prepare
@@ -49,37 +47,27 @@ CLASSES = {
 
 def htsim(
     matrix: Path | None = None,
-    file: Path | None = None,
     *,
     setup: str,
     simulator: str,
     tree: tuple[int, int, int],
     runs: Sequence[Sequence[float]],
-    hashed: bool,
     **ours: Any,
 ) -> Measured:
     """Measure quantiles of completion times at the sender, in us, on the flows of a connection
     matrix, else on permutations of our own.
 
-    `tree` is hosts per leaf, leaves and Gbps; `runs` are the quantiles of their runs, unless `file`
-    has the times. `hashed` says that flows keep the path that they hash to.
+    `tree` is hosts per leaf, leaves and Gbps; `runs` are the quantiles of each of their runs.
     """
-    theirs = runs_of(file) if file else runs
     which = "their flows" if matrix else "other permutations"
     measured = _quantiles(fat_tree(*tree[:2], tree[2] * GBPS), matrix, **ours)
-    for column, values in enumerate(measured):
-        single = [run[column] for run in theirs]
-        low, high, mean = min(single), max(single), float(np.mean(single))
-        row = {"about": f"{setup}, {which}", "ours": float(values.mean()), "theirs": mean}
-        row["source"] = f"{simulator}, {len(single)} run{'s' * (len(single) > 1)}"
-        if hashed and values.min() <= high and low <= values.max():
-            row["why"] = (
-                f"hashes differ: ours is a mean over {values.size} draws from {values.min():.0f} "
-                f"to {values.max():.0f} us, {(values < mean).mean():.0%} below theirs"
-            )
-        if len(single) > 1:
-            row["spread"] = (low, high)
-        yield row
+    for values, theirs in zip(measured, np.array(runs).T, strict=True):
+        yield {
+            "about": f"{setup}, {which}",
+            "ours": float(values.mean()),
+            "theirs": float(theirs.mean()),
+            "source": f"{simulator}, {theirs.size} run{'s' * (theirs.size > 1)}",
+        }
 
 
 def _quantiles(
@@ -110,18 +98,6 @@ def _flows(network: Network, seed: int, matrix: Path | None) -> FlowTable:
         context = TrafficContext(matrix.parent, seed, int(network.port_rate_bps[0]))
         flows = find("traffic", "htsim_cm").module.flows(given, network, None, context)
     return FlowTable(flows.src, flows.dst, -(-flows.size_bytes // PAYLOAD) * PAYLOAD)
-
-
-def runs_of(file: Path) -> list[tuple[float, ...]]:
-    """Return the quantiles of each run in a CSV file with the columns draw and fct_us."""
-    runs = defaultdict(list)
-    try:
-        with file.open(encoding="utf-8", newline="") as lines:
-            for row in csv.DictReader(lines):
-                runs[row["draw"]].append(float(row["fct_us"]))
-    except (OSError, KeyError, ValueError):
-        raise InputError("needs columns draw and fct_us", file=str(file)) from None
-    return [tuple(map(float, np.quantile(times, LEVELS))) for times in runs.values()]
 
 
 def classes(
