@@ -569,6 +569,7 @@ def thirds(
 
 
 NINE_IN_TEN = 0.9
+REPEATED = 0.05  # difference of logarithms between pairs of nodes of a machine (xxrjun's 45 pairs)
 ENOUGH = 10  # left-out measurements from which on a band of sizes has a spread of its own
 
 
@@ -598,13 +599,14 @@ def _spreads(kind: str, found: Sequence[Residual]) -> Iterator[Spread]:
 
 def _nine_in_ten(misses: Sequence[float]) -> float:
     """Return what one more of these stays within nine times in ten: their quantile (Vovk's
-    conformal prediction); if they are too few to have one, that of an exponential distribution."""
+    conformal prediction); if they are too few to have one, that of an exponential distribution, and
+    at least what repeated measurements differ by."""
     n = len(misses)
     rank = math.ceil(NINE_IN_TEN * (n + 1))
     if rank <= n:
         return sorted(misses)[rank - 1]
     few = math.fsum(misses) * ((1 - NINE_IN_TEN) ** (-1 / n) - 1)
-    return max(few, *misses)
+    return max(few, *misses, REPEATED)
 
 
 class Prediction(NamedTuple):

@@ -499,19 +499,48 @@ def other_networks(path: Path, known_path: Path, name: str, known: str) -> Measu
         yield {**row, "source": f"nccl-tests, {table.source}"}
 
 
-def azure(machines: Mapping[str, Sequence[float]]) -> Measured:
-    """Predict all-reduces on another's eight GPUs by shipped machines. `machines` are the measured
-    bus bandwidths in GB/s, of 1 KiB and each power of two after it."""
-    shape = Shape(1, 8)
-    for name, bandwidths in machines.items():
-        curves = load_machine(name).scale_up.curves("all_reduce")
+def of_preset(path: Path, name: str, machine: str) -> Measured:
+    """Predict the table of another machine by a shipped one, above 1 MiB."""
+    by_nodes: dict[int, list[Measurement]] = defaultdict(list)
+    for row in read(name, path):
+        by_nodes[row.shape.nodes].append(row)
+    for nodes, rows in sorted(by_nodes.items()):
+        for _, medians in _medians(
+            f"{name}: {machine} on {nodes} nodes", _by_machine(machine, rows)
+        ):
+            yield {**medians, "source": f"nccl-tests, {TABLES[name].source}"}
+
+
+def published(tables: Sequence[Mapping[str, Any]]) -> Measured:
+    """Predict tables of all-reduces on full nodes by shipped machines."""
+    for table in tables:
+        machine, step = table["machine"], table.get("step", 2)
+        shape = Shape(table["nodes"], load_machine(machine).domain_gpus)
+        share = 2 * (shape.n - 1) / shape.n
         rows = [
-            Measurement("all_reduce", shape, size, 2 * 7 / 8 * size / bandwidth / 1e3)
-            for size, bandwidth in ((1 << 10 + k, each) for k, each in enumerate(bandwidths))
+            Measurement(
+                "all_reduce", shape, size, share * size / each / 1e3 if "busbw" in table else each
+            )
+            for size, each in (
+                (table["first"] * step**k, each)
+                for k, each in enumerate(table.get("busbw") or table["times_us"])
+            )
         ]
-        found = residuals({("all_reduce", False): curves} if curves else {}, rows, Rates(1, 1))
-        for _, row in _medians(f"{name}: all_reduce on Azure", found):
+        title = f"{machine}: all_reduce on {table['at']}"
+        for _, row in _medians(title, _by_machine(machine, rows)):
             yield row
+
+
+def _by_machine(name: str, rows: Sequence[Measurement]) -> list[Residual]:
+    """Return the errors of a shipped machine, with its own rates."""
+    machine = load_machine(name)
+    links = {False: machine.scale_up, True: machine.scale_out}
+    fits = {
+        ("all_reduce", between): curves
+        for between, link in links.items()
+        if (curves := link.curves("all_reduce"))
+    }
+    return residuals(fits, rows, Rates(machine.scale_up.rate, machine.scale_out.rate))
 
 
 def _medians(
