@@ -70,9 +70,11 @@ OTHERS = ("broadcast", "reduce", "gather", "scatter", "hypercube", "alltoallv")
 
 _JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\]])")
 
-_PREFIX = re.compile(
-    r"\s*(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\s+)?(?:\[\d+,\d+\]<std(?:out|err)>:|\d+:)?\s*"
-)
+_TAG = re.compile(r"\[\d+,\d+\]<std(?:out|err)>:")  # of mpirun, also inside of lines
+
+_PREFIX = re.compile(r"\s*(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\s+)?(?:\d+:)?\s*")
+
+ERROR = 0.01  # largest error of right results, in the column that older tests have for wrong ones
 
 _RANK = re.compile(
     r"#\s+Rank\s+(\d{1,9})\s+(?:Group\s+(\d{1,9})\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+"
@@ -132,7 +134,8 @@ def read_measured(path: Path, shape: Shape | None = None) -> MeasuredFile:
 
 def _read_lines(found: MeasuredFile, text: str) -> None:
     columns: list[str] = []
-    for found.line, raw in enumerate(text.splitlines(), 1):
+    for found.line, tagged in enumerate(text.splitlines(), 1):
+        raw = _TAG.sub("", tagged)
         line = raw[_PREFIX.match(raw).end() :]  # type: ignore[union-attr]
         words = line.split()
         if version := _VERSION.search(line):
@@ -162,7 +165,10 @@ def _row_of(words: list[str], columns: list[str]) -> tuple[Any, Any, Any]:
         raise InputError("numbers without column names before them", hint=hint)
     if len(words) <= at + 3:
         raise InputError(f"{len(words)} values, at least {at + 4} expected")
-    return words[0], words[at], words[at + 3]
+    wrong = words[at + 3]
+    if columns[at + 3] == "error" and wrong != "N/A":
+        wrong = "0" if _number(wrong) <= ERROR else "1"
+    return words[0], words[at], wrong
 
 
 def _read_json(found: MeasuredFile, value: Any) -> None:
