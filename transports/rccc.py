@@ -55,6 +55,7 @@ QUANTUM = 256  # bytes per unit of credit; credit and targets count from the sta
 EMPTY_PULL = 4  # units whose time a pull without credit takes
 WANTING, SATISFIED = 0, 1  # lists of a host's flows: below their target, and once at it
 GOAL, SENSITIVITY, STEP, FASTEST = 0.3, 0.5, 0.01, 128.0
+PERIOD_2024_PS, SENSITIVITY_2024, STEP_2024 = 18_000_000, 0.75, 0.05
 PURPOSE = 65  # purpose of the random numbers
 
 TX_STATE = (
@@ -102,6 +103,8 @@ def setup(env, tx, rx):
     tx.most_credit_bytes = or_default(env.par.credit_window, tx.largest_bytes)
     rx.beyond = tx.most_credit_bytes // QUANTUM
     rx.period_ps = tx.network_ps * 3 // 2
+    if env.par.rules == ultra_ethernet.RULES_2024:
+        rx.period_ps = PERIOD_2024_PS
 
 
 # The sender.
@@ -309,21 +312,16 @@ def adapt(env, now):
     whole = host.n_packets - host.n_trimmed
     share = host.n_marked / max(whole, 1)
     rate = 1.0 - host.withheld
-    slower = False
-    if host.n_trimmed_inside > 0:
-        rate -= host.n_trimmed_inside / host.n_packets
-        slower = True
     host.congestion = (host.congestion + share) / 2.0
-    if host.congestion > GOAL:
-        rate *= 1.0 - (host.congestion - GOAL) * SENSITIVITY
-        slower = True
-    growth = max(host.growth, 1.0)
-    if slower:
-        host.growth = 1.0
+    if env.par.rules == ultra_ethernet.RULES_2024:
+        slowest = STEP
+        if host.congestion > GOAL:
+            rate *= 1.0 - (host.congestion - GOAL) * SENSITIVITY_2024
+        else:
+            rate += STEP_2024
     else:
-        rate += STEP * growth if host.n_marked == 0 else STEP
-        host.growth = min(2.0 * growth, FASTEST)
-    slowest = max(0.9 / env.par.oversubscription, STEP)
+        slowest = max(0.9 / env.par.oversubscription, STEP)
+        rate = adapted(host, rate)
     host.withheld = 1.0 - min(max(rate, slowest), 1.0)
     host.n_packets = 0
     host.n_marked = 0
@@ -333,3 +331,21 @@ def adapt(env, now):
         host.congestion = 0.0
     else:
         set_host_timer(env, now, ADAPT, now + about_a_period(env))
+
+
+def adapted(host, rate):
+    """Return the pull rate after this one, by the rules of 2025."""
+    slower = False
+    if host.n_trimmed_inside > 0:
+        rate -= host.n_trimmed_inside / host.n_packets
+        slower = True
+    if host.congestion > GOAL:
+        rate *= 1.0 - (host.congestion - GOAL) * SENSITIVITY
+        slower = True
+    growth = max(host.growth, 1.0)
+    if slower:
+        host.growth = 1.0
+    else:
+        rate += STEP * growth if host.n_marked == 0 else STEP
+        host.growth = min(2.0 * growth, FASTEST)
+    return rate

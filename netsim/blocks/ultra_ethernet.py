@@ -47,6 +47,14 @@ WINDOW_PARAMS = [
     Param("delay_gain", "fraction", 0.0125, "weight of the newest delay in the average"),
     Param("quick_adapt_share", "fraction", 0.125, "quick adapt if less of the window is delivered"),
     Param("ack_bytes", "bytes", "16KiB", "bytes on the wire that one acknowledgment covers"),
+    Param(
+        "rules",
+        "choice",
+        "2025",
+        "rules of Ultra Ethernet's simulator for windows and for RCCC's pull rate: those of 2025, "
+        "which the specification has, or of August 2024",
+        choices=("2025", "2024"),
+    ),
     rto.param(RTO_PS, round_trips=RTO_ROUND_TRIPS),
 ]
 
@@ -83,6 +91,8 @@ REFERENCE_BYTES = 150_000
 NO_QUEUE_PS = 1_000_000  # delay below which a packet counts as unqueued
 MAX_ASKED = 4 * 10**18
 ADJUST_PACKETS = 8  # increases take effect when this many packets have been acknowledged
+ADJUST_2024_BYTES = 8000  # the same by the rules of 2024, and the largest increase
+RULES_2024 = 1  # choice of rules
 ALL = 1  # choice of ack_report
 GOOD = 1  # choice of last_hop_trims
 
@@ -100,6 +110,7 @@ WINDOW_STATE = (
     "unadjusted_bytes",  # acknowledged since increases took effect
     "adjusted_ps",
     "decreased_ps",
+    "eta_ps",  # when eta was last added, by the rules of 2024
     ("delay_ps", float),  # moving average
     "free_bytes",  # acknowledged in a row without queueing
     "growing",  # 1 during the fast increase
@@ -157,13 +168,18 @@ def in_flight(env, tx):
 
 def fits(env, tx):
     """Return whether there is a packet to send that fits the window."""
-    window = (in_flight(env, tx) + 1) * full_packet_bytes(env)
+    window = in_flight(env, tx) * full_packet_bytes(env) + room(env)
     return selective.has_data(tx) and window <= tx.cwnd_bytes
+
+
+def room(env):
+    """Return how much of the window must be free for a packet."""
+    return 1 if env.par.rules == RULES_2024 else full_packet_bytes(env)
 
 
 def is_full(env, tx):
     """Return whether another packet would fill the window or exceed it."""
-    return (in_flight(env, tx) + 1) * full_packet_bytes(env) >= tx.cwnd_bytes
+    return in_flight(env, tx) * full_packet_bytes(env) + room(env) >= tx.cwnd_bytes
 
 
 def build_packet(env, now, tx, pkt):
@@ -217,7 +233,8 @@ def refused(env, now, tx, pkt, adjusts, cuts_at_last_hop):
     timeouts.on_refused(env, now, tx, seq)
     if not selective.lose(env, tx, seq):
         return False
-    lower_base(env, tx, rtt.elapsed_ps(now, int(pkt.aux)))
+    if env.par.rules != RULES_2024:
+        lower_base(env, tx, rtt.elapsed_ps(now, int(pkt.aux)))
     if adjusts:
         at_last_hop = int(pkt.ecn) & TRIMMED_AT_LAST_HOP != 0
         after_trim(env, now, tx, cuts_at_last_hop or not at_last_hop)
@@ -262,7 +279,9 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
     tx.period_bytes += n_bytes
     tx.heard_bytes += n_bytes
     tx.unadjusted_bytes += n_bytes
-    if quick_adapt(env, now, tx, delay_ps > 4 * tx.target_ps, marked):
+    old = env.par.rules == RULES_2024
+    long_ps = tx.delay_ps if old else float(delay_ps)
+    if quick_adapt(env, now, tx, long_ps > 4 * tx.target_ps, marked):
         return
     if marked and delay_ps >= tx.target_ps:
         decrease(env, now, tx)
@@ -271,7 +290,18 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
     elif not marked and not increase_fast(env, tx, delay_ps, n_bytes):
         missing = (tx.target_ps - delay_ps) / REFERENCE_PS
         ask(tx, env.par.proportional_increase * scale * missing * n_bytes)
+        if old:
+            ask(tx, env.par.fair_increase * scale * n_bytes)
     tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
+    if old:
+        increase_2024(env, now, tx, scale)
+    else:
+        increase(env, now, tx, scale)
+    tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
+
+
+def increase(env, now, tx, scale):
+    """Let the pending increase take effect, every few packets or after a base round trip."""
     due = now - tx.adjusted_ps > tx.network_ps
     if due or tx.unadjusted_bytes > ADJUST_PACKETS * full_packet_bytes(env):
         tx.cwnd_bytes += tx.increase // tx.cwnd_bytes
@@ -280,7 +310,19 @@ def adjust_window(env, now, tx, marked, delay_ps, n_bytes):
             tx.adjusted_ps = now
         tx.increase = 0
         tx.unadjusted_bytes = 0
-    tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes)
+
+
+def increase_2024(env, now, tx, scale):
+    """Let the pending increase take effect, a part of it, and add eta at times of its own."""
+    due = now - tx.adjusted_ps > REFERENCE_PS
+    if due or tx.unadjusted_bytes > ADJUST_2024_BYTES:
+        tx.cwnd_bytes += min(tx.increase // tx.cwnd_bytes, ADJUST_2024_BYTES)
+        tx.adjusted_ps = now
+        tx.increase = 0
+        tx.unadjusted_bytes = 0
+    if now - tx.eta_ps > REFERENCE_PS:
+        tx.cwnd_bytes += int(env.par.eta * scale)
+        tx.eta_ps = now
 
 
 def ask(tx, square_bytes):
@@ -319,19 +361,23 @@ def quick_adapt(env, now, tx, congested, marked):
     """Once per period, set the window to what was delivered if that was little. Returns whether the
     window is settled: just set, or set before most of what is reported now was sent."""
     acts = False
+    old = env.par.rules == RULES_2024
     if marked and tx.heard_bytes < tx.to_ignore_bytes:
         acts = True
     elif now > tx.period_end_ps:
         little = tx.period_bytes < env.par.quick_adapt_share * tx.largest_bytes
+        if old and tx.cwnd_bytes < tx.period_bytes:
+            little = False
         if tx.period_end_ps > 0 and (tx.lost == 1 or congested) and little:
             tx.cwnd_bytes = max(tx.period_bytes, full_packet_bytes(env))
             tx.to_ignore_bytes = in_flight(env, tx) * full_packet_bytes(env)
             tx.heard_bytes = 0
             tx.lost = 0
             acts = True
-        tx.period_bytes = 0
-        tx.period_end_ps = now + tx.base_ps + tx.target_ps
-    if acts:
+        if not (old and acts):
+            tx.period_bytes = 0
+            tx.period_end_ps = now + tx.base_ps + tx.target_ps
+    if acts and not old:
         tx.increase = 0
         tx.unadjusted_bytes = 0
     return acts
@@ -339,6 +385,11 @@ def quick_adapt(env, now, tx, congested, marked):
 
 def after_trim(env, now, tx, cuts):
     """Treat a trimmed packet as one delayed by a full queue of one round trip."""
+    if env.par.rules == RULES_2024:
+        tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - full_packet_bytes(env))
+        tx.lost = 1
+        quick_adapt(env, now, tx, True, True)
+        return
     tx.heard_bytes += full_packet_bytes(env)
     average_delay(env, tx, float(tx.network_ps))
     tx.lost = 1

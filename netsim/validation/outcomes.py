@@ -146,30 +146,77 @@ def slowdowns(workload: int, short_bytes: int, long_bytes: int) -> Measured:
 def experiment_of(file: str, name: str) -> Experiment:
     """Return the experiment of a case of a file in `predictions`."""
     path = PREDICTIONS / file
-    tree = read_toml(path)
+    tree = _predictions(file)
     texts = [f"{key}={json.dumps(value)}" for key, value in tree["cases"][name]["set"].items()]
     overridden = apply_overrides(tree["experiment"], texts)
     return Experiment.from_tree(tree["experiment"], str(path), path.parent, overridden)
 
 
-def predicted(file: str) -> Measured:
-    """Yield what was predicted of each case of a file in `predictions`, and its outcome."""
+def _predictions(file: str) -> dict[str, Any]:
+    """Return a file in `predictions`, with the cases of its `table`, a CSV file in that folder.
+
+    Columns of the table with a dot are keys of the experiment, `sets` names tables of the file with
+    more of them, and columns such as `truth last_finish` are quantities, empty if unknown.
+    """
     tree = read_toml(PREDICTIONS / file)
+    if "table" not in tree:
+        return tree
+    tree["cases"] = {}
+    with (PREDICTIONS / tree["table"]).open(newline="", encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            case: dict[str, Any] = {"set": {}, "predicted": {}, "truth": {}, "group": row["group"]}
+            case |= {"about": f"{row['group']}, {row['case']}", "source": tree["source"]}
+            for name in row["sets"].split("; "):
+                case["set"] |= tree["sets"][name]
+            for column, text in row.items():
+                table, _, quantity = column.partition(" ")
+                if quantity and text:
+                    case[table][quantity] = float(text)
+                elif "." in column and text:
+                    case["set"][column] = json.loads(text) if text[0].isdigit() else text
+            tree["cases"][row["case"]] = case
+    return tree
+
+
+def predicted(file: str) -> Measured:
+    """Yield what was predicted of each case of a file in `predictions`, and its outcome.
+
+    A quantity with `least` has a row for each group of cases: the median ratio of ours to theirs,
+    where theirs is at least that.
+    """
+    tree = _predictions(file)
+    ratios = defaultdict(list)
     for case in tree["cases"].values():
         for name, ours in case["predicted"].items():
-            quantity = tree["quantities"][name]
-            yield {
-                "title": f"{case['about']}: {name.replace('_', ' ')}",
-                "ours": ours,
-                "theirs": case.get("truth", {}).get(name),
-                "unit": quantity.get("unit", ""),
-                "tolerance": quantity["tolerance"],
-                "because": quantity["because"],
-                "source": f"{case['source']}; predicted {tree['predicted']['on']}",
-                "question": quantity["question"],
-                "predicted": True,
-                "why": case.get("why", {}).get(name, ""),
-            }
+            theirs = case.get("truth", {}).get(name)
+            least = tree["quantities"][name].get("least")
+            if least is None:
+                yield _compared(tree, name, case, ours, theirs)
+            elif theirs is not None and theirs >= least:
+                ratios[case["group"], name].append(ours / theirs)
+    for (group, name), values in ratios.items():
+        about = f"{group}, median ratio of {len(values)} cases"
+        common = {"about": about, "source": tree["source"]}
+        yield _compared(tree, name, common, float(np.median(values)), 1.0)
+
+
+def _compared(
+    tree: Mapping[str, Any], name: str, case: Mapping[str, Any], ours: float, theirs: float | None
+) -> dict[str, Any]:
+    """Return the row of a quantity."""
+    quantity = tree["quantities"][name]
+    return {
+        "title": f"{case['about']}: {name.replace('_', ' ')}",
+        "ours": ours,
+        "theirs": theirs,
+        "unit": quantity.get("unit", ""),
+        "tolerance": quantity["tolerance"],
+        "because": quantity["because"],
+        "source": f"{case['source']}; predicted {tree['predicted']['on']}",
+        "question": quantity["question"],
+        "predicted": True,
+        "why": case.get("why", {}).get(name, ""),
+    }
 
 
 TESTS = CHECKOUT / "tests"

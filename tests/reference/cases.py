@@ -302,6 +302,7 @@ def _params(
             "pull_bytes": rng.choice((256, 4096, 16_384)),
             "pull_rate": rng.choice((0.99, 0.5)),
             "oversubscription": rng.choice((1.0, 4.0)),
+            "rules": rng.choice(("2025", "2024")),
             "paths": "ecmp" if drawn["planes"] == "entropy" else rng.choice(("ecmp", "oblivious")),
             "entropies": rng.choice((2, 5, 64)),
             "rto_ps": rto_ps,

@@ -273,6 +273,8 @@ class Credits:
         self.params = receiver.params
         if self.params["oversubscription"] > 1 and not self.adapt_timer.armed:
             self.period_ps = 3 * self.params["base_rtt_ps"] // 2
+            if self.params["rules"] == "2024":
+                self.period_ps = 18_000_000
             end_ps = self.sim.now // self.period_ps * self.period_ps + self._jittered()
             self.adapt_timer.set(end_ps + (self.period_ps if end_ps <= self.sim.now else 0))
 
@@ -284,6 +286,11 @@ class Credits:
     def _adapt(self) -> None:
         rate, slower = 1 - self.withheld, False
         arrived = self.data + self.trimmed
+        if self.params["rules"] == "2024":
+            self.g = (self.g + self.marked / max(self.data, 1)) / 2
+            rate = rate * (1 - (self.g - 0.3) * 0.75) if self.g > 0.3 else rate + 0.05
+            self._set(rate, 0.01, arrived)
+            return
         if self.trimmed_inside > 0:
             rate -= self.trimmed_inside / arrived
             slower = True
@@ -296,7 +303,9 @@ class Credits:
         else:
             rate += 0.01 * self.f if self.marked == 0 else 0.01
             self.f = min(2 * self.f, 128.0)
-        lowest = max(0.9 / self.params["oversubscription"], 0.01)
+        self._set(rate, max(0.9 / self.params["oversubscription"], 0.01), arrived)
+
+    def _set(self, rate: float, lowest: float, arrived: int) -> None:
         self.withheld = 1 - min(max(rate, lowest), 1.0)
         self._begin()
         if arrived == 0 and self.withheld == 0:
