@@ -95,6 +95,17 @@ def test_increases_take_effect_after_eight_packets() -> None:
         assert s.tx.cwnd_bytes - window == pytest.approx(grown, abs=2)
 
 
+def test_rules_of_2024_add_the_fair_increase_below_the_target() -> None:
+    """Both increases take effect after 8,000 bytes, and are at most as large."""
+    for window_packets in (20, 5):
+        s = sender(window_packets)
+        s.env.par.rules = ultra_ethernet.RULES_2024
+        window = s.tx.cwnd_bytes
+        hear(s, False, 3.0)
+        grown = min(N_BYTES * (4.0 * 6 / 12 + 5.0) * PAYLOAD / window, 8000)
+        assert s.tx.cwnd_bytes - window == pytest.approx(grown, abs=2)
+
+
 def test_increase_does_not_overflow_on_a_path_of_seconds() -> None:
     """At 800 Gbps and a round trip of 2 s an acknowledgment asks for more than 2**63."""
     s = sender()
