@@ -55,7 +55,7 @@ QUANTUM = 256  # bytes per unit of credit; credit and targets count from the sta
 EMPTY_PULL = 4  # units whose time a pull without credit takes
 WANTING, SATISFIED = 0, 1  # lists of a host's flows: below their target, and once at it
 GOAL, SENSITIVITY, STEP, FASTEST = 0.3, 0.5, 0.01, 128.0
-PERIOD_2024_PS, SENSITIVITY_2024, STEP_2024 = 18_000_000, 0.75, 0.05
+PERIOD_2024_PS, SENSITIVITY_2024, STEP_2024, LEAST_2024 = 18_000_000, 0.75, 0.05, 0.75
 PURPOSE = 65  # purpose of the random numbers
 
 TX_STATE = (
@@ -313,15 +313,16 @@ def adapt(env, now):
     share = host.n_marked / max(whole, 1)
     rate = 1.0 - host.withheld
     host.congestion = (host.congestion + share) / 2.0
+    least = 0.9
     if env.par.rules == ultra_ethernet.RULES_2024:
-        slowest = STEP
+        least = LEAST_2024
         if host.congestion > GOAL:
             rate *= 1.0 - (host.congestion - GOAL) * SENSITIVITY_2024
         else:
             rate += STEP_2024
     else:
-        slowest = max(0.9 / env.par.oversubscription, STEP)
         rate = adapted(host, rate)
+    slowest = max(least / env.par.oversubscription, STEP)
     host.withheld = 1.0 - min(max(rate, slowest), 1.0)
     host.n_packets = 0
     host.n_marked = 0

@@ -164,8 +164,9 @@ def _predictions(file: str) -> dict[str, Any]:
     tree["cases"] = {}
     with (PREDICTIONS / tree["table"]).open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
-            case: dict[str, Any] = {"set": {}, "predicted": {}, "truth": {}, "group": row["group"]}
-            case |= {"about": f"{row['group']}, {row['case']}", "source": tree["source"]}
+            case: dict[str, Any] = {"set": {}, "predicted": {}, "mended": {}, "truth": {}}
+            case |= {"group": row["group"], "source": tree["source"]}
+            case["about"] = f"{row['group']}, {row['case']}"
             for name in row["sets"].split("; "):
                 case["set"] |= tree["sets"][name]
             for column, text in row.items():
@@ -181,8 +182,8 @@ def _predictions(file: str) -> dict[str, Any]:
 def predicted(file: str) -> Measured:
     """Yield what was predicted of each case of a file in `predictions`, and its outcome.
 
-    A quantity with `least` has a row for each group of cases: the median ratio of ours to theirs,
-    where theirs is at least that.
+    What a mended rule changed has a second row. A quantity with `least` has a row for each group of
+    cases: the median ratio of ours to theirs, where theirs is at least that.
     """
     tree = _predictions(file)
     ratios = defaultdict(list)
@@ -192,6 +193,9 @@ def predicted(file: str) -> Measured:
             least = tree["quantities"][name].get("least")
             if least is None:
                 yield _compared(tree, name, case, ours, theirs)
+                if name in case.get("mended", {}):
+                    mended = {**case, "about": f"{case['about']}, mended"}
+                    yield _compared(tree, name, mended, case["mended"][name], theirs)
             elif theirs is not None and theirs >= least:
                 ratios[case["group"], name].append(ours / theirs)
     for (group, name), values in ratios.items():

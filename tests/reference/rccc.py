@@ -289,7 +289,7 @@ class Credits:
         if self.params["rules"] == "2024":
             self.g = (self.g + self.marked / max(self.data, 1)) / 2
             rate = rate * (1 - (self.g - 0.3) * 0.75) if self.g > 0.3 else rate + 0.05
-            self._set(rate, 0.01, arrived)
+            self._set(rate, max(0.75 / self.params["oversubscription"], 0.01), arrived)
             return
         if self.trimmed_inside > 0:
             rate -= self.trimmed_inside / arrived
