@@ -11,6 +11,7 @@ import csv
 import json
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
