@@ -611,7 +611,7 @@ def _nine_in_ten(misses: Sequence[float]) -> float:
     rank = math.ceil(NINE_IN_TEN * (n + 1))
     if rank <= n:
         return sorted(misses)[rank - 1]
-    few = math.fsum(misses) * ((1 - NINE_IN_TEN) ** (-1 / n) - 1)
+    few = math.fsum(misses) * (math.pow(1 - NINE_IN_TEN, -1 / n) - 1)
     return max(few, *misses, REPEATED)
 
 

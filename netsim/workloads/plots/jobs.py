@@ -23,9 +23,11 @@ def calibration_errors(found: Mapping[str, Sequence[Residual]]) -> Figure:
     """Draw the errors of predicted times by size; colors are collectives, markers shapes."""
     figure, (axes,) = style.new_figure()
     for index, (what, some) in enumerate(found.items()):
-        shapes = sorted({row.shape for row, _ in some})
+        shapes = sorted({one.row.shape for one in some})
         for number, shape in enumerate(shapes):
-            of_shape = [(row.size_bytes, 100 * error) for row, error in some if row.shape == shape]
+            of_shape = [
+                (one.row.size_bytes, 100 * one.error) for one in some if one.row.shape == shape
+            ]
             axes.plot(
                 *zip(*of_shape, strict=True),
                 linestyle="none",

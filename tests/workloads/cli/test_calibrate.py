@@ -200,7 +200,7 @@ def test_written_machine_is_used_by_jobs(netsim, tmp_path):
     assert result.exit_code == 0, result.output
     assert fails(netsim("calibrate", "a.txt", "--out", "no/mine.toml"), 2, "no/mine.toml")
     written = (tmp_path / "mine.toml").read_text()
-    for one in ("sha256", "NCCL version 2.21.5", "H100 80GB", "sms = 7"):
+    for one in ("sha256", "NCCL version 2.21.5", "H100 80GB", "sms = 7", "pieces = true"):
         assert one in written
     changes = {"machine": str(tmp_path / "mine.toml")}
     layout = {"tp": 8, "dp": 2, "global_batch": 16, "uneven": True}
@@ -216,3 +216,19 @@ def test_written_machine_is_used_by_jobs(netsim, tmp_path):
     shown = netsim(*show, "machine=./mine.toml")
     assert shown.exit_code == 0, shown.stderr
     assert fails(netsim(*show, "machine=./no.toml"), 2, tmp_path / "no.toml")
+
+
+def test_messages_of_a_job_have_intervals(netsim, tmp_path):
+    """Only sizes between measured ones do; errors of left-out sizes are drawn."""
+    rows = [line(1 << k, (50 + 2**k / 1e5) * (1 + k % 3 / 50)) for k in range(20, 34)]
+    (tmp_path / "a.txt").write_text(text(rows, "all_gather", nodes=1, gpus=8))
+    made = netsim("calibrate", "a.txt", "--out", "mine.toml", "--plot", "a.png", "--json")
+    assert json.loads(made.stdout)["changes"] == []
+    assert (tmp_path / "a.png").stat().st_size > 1000
+    show = ("workload", "show", "llama3_70b", "--set", "machine=./mine.toml")
+    assert "90 % interval" in netsim(*show).stdout
+    sent = json.loads(netsim(*show, "--json").stdout)["messages"]
+    told = [one for one in sent if one["what"] == "all_gather" and one["network"] == "scale_up"]
+    assert told
+    assert all(one["low_ps"] < one["time_ps"] < one["high_ps"] for one in told)
+    assert all(one["low_ps"] is None for one in sent if one["what"] == "send")
