@@ -49,8 +49,8 @@ SEGMENTS = TableSpec.of(
     segment_type  -      queue: waiting in a switch; transmission; propagation (with the latency of
         the switch that the packet enters); retry: until a link sent it again; paused: by PFC; nic:
         busy with other flows; sending: earlier packets of the flow; pacing: the sender's rate;
-        timeout: a timer after a loss; timer: another timer of the sender; receiver: it paced pulls,
-        credits or grants, or served other flows first; other
+        timeout: a timer after a loss or a missing answer; timer: another timer of the sender;
+        receiver: it paced pulls, credits or grants, or served other flows first; other
     node_name     -      name of the node
     to_name       -      name of the node that the packet goes to next
     port          index  port that the packet leaves by

@@ -419,7 +419,7 @@ class Causes:
         if lost is None:
             lost = next((one for one in self.losses[::-1] if one[0] < end), None)
         if lost is None:
-            self._add("loss", "timeout", -1, end - start)
+            self._add("loss", "timeout without a drop", -1, end - start)
             return
         time, port, row = lost
         flows: Counter[int] = Counter()

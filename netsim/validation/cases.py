@@ -17,7 +17,7 @@ A group is a file of families of cases:
 A case has its own keys, those of its family and of `[defaults]`. `measure` gets those that do not
 describe rows or the case, and yields a dict for each row: our value as `ours`, other fields of
 `Row` that the data do not have, and values for the title; `label` is for titles alone. Of the data,
-a list has a value for each row, and `why` may be a table by the beginning of rows' titles.
+a list has a value for each row, and any value may be a table by the beginning of rows' titles.
 
 `question` is one of QUESTIONS: what a user would ask that the row answers; "" if the row only sums
 up others. Others: `quick` cases run by default. `needs` names files of the user's data folder,
@@ -165,13 +165,14 @@ class Case:
             key: value[index] if isinstance(value, list) and key != "spread" else value
             for key, value in self.common.items()
         }
-        every = {**self.arguments, **given, **measured}
-        row = {field.name: every[field.name] for field in fields(Row) if field.name in every}
-        title = str(row["title"]).format(**every)
-        why = given.get("why", "")
-        if isinstance(why, Mapping):  # by the beginning of titles
-            why = next((text for name, text in why.items() if title.startswith(name)), "")
-        return Row(**{**row, "title": title, "why": why or measured.get("why", "")})
+        title = str({**given, **measured}["title"])
+        title = title.format(**{**self.arguments, **given, **measured})
+        for key, value in given.items():
+            if isinstance(value, Mapping):  # by the beginning of titles
+                given[key] = next((v for name, v in value.items() if title.startswith(name)), None)
+        every = {**self.arguments, **given, **measured, "title": title}
+        every["why"] = given.get("why") or measured.get("why", "")
+        return Row(**{key: value for key, value in every.items() if key in ROW_KEYS - {"label"}})
 
 
 def find(data: Path | None, name: str) -> Path | None:

@@ -246,7 +246,6 @@ def departures(seeds: tuple[int, int], length: int, **named: bool) -> Measured:
     yield {"count": seeds[1] - seeds[0], "ours": ours, "theirs": theirs, "why": why}
 
 
-UEC_SEEDS = 5
 COUNTED = 1000  # packets from which on a count is compared
 
 UEC_PACKET, RATE_GBPS = 4150, 100
@@ -276,7 +275,8 @@ def uec_outcomes(plans: Path, *files: Path, pattern: str) -> Measured:
     for row in rows:
         content = uec_experiment(_options(row["options"]), {file.name: file for file in files})
         jit = "connreuse" not in row["case"]  # plain Python is faster for few packets
-        runs = [uec_outcome(content, seed, jit) for seed in range(1, UEC_SEEDS + 1)]
+        draws = 20 if content["topology"].get("radix") == 4 else 3  # 16 hosts vary more
+        runs = [uec_outcome(content, seed, jit) for seed in range(1, draws + 1)]
         last_us, retransmissions, acks = np.mean(runs, axis=0).tolist()
         for what, unit, ours, theirs in (
             ("last finish", "us", last_us, row["last_us"]),
