@@ -14,6 +14,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +23,12 @@ from netsim.common.inputs import read_text, read_toml
 from netsim.conformance.networks import star
 from netsim.errors import InputError
 from netsim.frozen import frozen
+from netsim.model.builder import build_topology
+from netsim.model.fabric import PacketFormat
+from netsim.model.flows import FlowTable
+from netsim.running.drive import drive
 from netsim.units import format_bytes
-from netsim.validation.bed import GBPS, US, simulated
+from netsim.validation.bed import GBPS, US, Bed, simulated
 from netsim.validation.laws import CONTROL, PAYLOAD, Measured
 from netsim.workloads.collectives import ALGORITHMS, closed_form_ps
 from netsim.workloads.collectives.steps import CollectiveOptions, Wire
@@ -594,3 +599,28 @@ def collectives(algorithm: str, n: int = 6, chunk_bytes: int | None = None) -> M
             "ours": simulated(star(n, RATE_BPS), load) / US,
             "theirs": closed_form_ps(what, n, size, wire, how) / US,
         }
+
+
+def astra(network: Mapping[str, Sequence[object]], route: Sequence[int] = ()) -> Measured:
+    """Measure when a chunk of 1 MiB has passed the NPUs of a route, in ns. Each receives it whole
+    before it sends it on. Without a route, every NPU sends a chunk to every other one.
+
+    `network` has the keys of ASTRA-sim's analytical back end, a value for each dimension.
+    """
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "network.yml")
+        lines = (f"{key}: [ {', '.join(map(str, of))} ]\n" for key, of in network.items())
+        file.write_text("".join(lines), "utf-8")
+        built = build_topology("astra", file=str(file))
+    if route:
+        n = len(route) - 1
+        waits = np.maximum(np.arange(-1, n), 0), np.arange(n - 1)
+        flows = FlowTable(route[:-1], route[1:], 2**20, 0, *waits)
+    else:
+        src, dst = np.nonzero(~np.eye(built.n_hosts, dtype=bool))
+        flows = FlowTable(src, dst, 2**20)
+    packets = PacketFormat(payload_bytes=1024, header_bytes=0)
+    bed = Bed("datagram", built, fabric={"queue_bytes": "1TB"}, packets=packets)
+    engine = bed.engine(flows)
+    drive(engine)
+    yield {"ours": float(engine.flow_states().done_ps.max()) / 1000}
