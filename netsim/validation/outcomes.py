@@ -25,7 +25,9 @@ from netsim.engine.simulation import Options
 from netsim.experiment import Experiment, built_in
 from netsim.experiment.document import apply_overrides
 from netsim.experiment.scenario import prepare
+from netsim.model.builder import build_topology
 from netsim.model.flows import FlowTable, TrafficContext
+from netsim.model.inventory import HOST, SWITCH, inventory
 from netsim.model.network import Network
 from netsim.params import Params
 from netsim.plugins.registry import find
@@ -222,6 +224,18 @@ def _compared(
         "predicted": True,
         "why": case.get("why", {}).get(name, ""),
     }
+
+
+def sizes(hosts: int, radix: int, gbps: int, planes: int) -> Measured:
+    """Yield counts of a fat tree of two tiers: leaves, spines, cables of hosts, and the capacity of
+    those between switches in units of a host's port."""
+    rate = f"{gbps * planes}Gbps"
+    tree = build_topology("fat_tree", hosts=hosts, radix=radix, host_rate=rate, planes=planes)
+    counted = inventory(tree)
+    kinds = {row.name: row.count for row in counted.switches}
+    cables = {row.joins: row.count * row.rate_bps / (gbps * GBPS) for row in counted.cables}
+    counts = kinds["leaf"], kinds["spine"], cables[HOST], cables[SWITCH]
+    yield from ({"ours": float(count)} for count in counts)
 
 
 TESTS = CHECKOUT / "tests"
