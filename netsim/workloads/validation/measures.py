@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netsim.common.inputs import read_text, read_toml
+from netsim.common.writing import write_text
 from netsim.conformance.networks import star
 from netsim.errors import InputError
 from netsim.frozen import frozen
@@ -610,7 +611,7 @@ def astra(network: Mapping[str, Sequence[object]], route: Sequence[int] = ()) ->
     with TemporaryDirectory() as folder:
         file = Path(folder, "network.yml")
         lines = (f"{key}: [ {', '.join(map(str, of))} ]\n" for key, of in network.items())
-        file.write_text("".join(lines), "utf-8")
+        write_text(file, "".join(lines))
         built = build_topology("astra", file=str(file))
     if route:
         n = len(route) - 1
