@@ -26,8 +26,9 @@ it, marks only above one bandwidth-delay product finish permutations, incasts an
 10 to 1600 Gbps as soon as the best preset does. Presets have no window unless they say so, and
 their own ECN thresholds and buffers, for their line rate: paper-40g; author-ns3 (40 Gbps), the
 simulations of bobzhuyb/ns3-rdma; cx4 (25 Gbps) and cx4-100g, the Mellanox NIC of HPCC's artifact;
-simai-400g, of aliyun/SimAI; 800g, the paper's scaled. With author-ns3 and only two flows, the
-faster one gains more from hyper increase, which the byte counter triggers.
+simai-400g, of aliyun/SimAI; 800g, the paper's scaled. Presets mark at enqueue; HPCC's switches do
+at dequeue, `fabric.ecn.at`, which ends a burst's start sooner. With author-ns3 and only two flows,
+the faster one gains more from hyper increase, which the byte counter triggers.
 """
 
 from netsim.blocks import go_back_n, pacing, traffic_classes

@@ -39,6 +39,7 @@ from netsim.validation.laws import PAYLOAD, Measured
 
 PREDICTIONS = Path(__file__).with_name("predictions")
 LEVELS = (0.5, 0.9, 0.99, 1.0)  # quantiles of htsim's completion times
+QUANTILES = {"min": 0.0, "p50": 0.5, "p90": 0.9, "max": 1.0}
 
 CLASSES = {
     "up to 1.5 KB": (1, 1500),
@@ -146,11 +147,12 @@ def slowdowns(workload: int, short_bytes: int, long_bytes: int) -> Measured:
         yield {"ours": float(value)}
 
 
-def experiment_of(file: str, name: str) -> Experiment:
-    """Return the experiment of a case of a file in `predictions`."""
+def experiment_of(file: str, name: str, change: Mapping[str, Any] | None = None) -> Experiment:
+    """Return the experiment of a case of a file in `predictions`, with other values of keys."""
     path = PREDICTIONS / file
     tree = _predictions(file)
-    texts = [f"{key}={json.dumps(value)}" for key, value in tree["cases"][name]["set"].items()]
+    values = {**tree["cases"][name]["set"], **(change or {})}
+    texts = [f"{key}={json.dumps(value)}" for key, value in values.items()]
     overridden = apply_overrides(tree["experiment"], texts)
     return Experiment.from_tree(tree["experiment"], str(path), path.parent, overridden)
 
@@ -236,6 +238,29 @@ def sizes(hosts: int, radix: int, gbps: int, planes: int) -> Measured:
     cables = {row.joins: row.count * row.rate_bps / (gbps * GBPS) for row in counted.cables}
     counts = kinds["leaf"], kinds["spine"], cables[HOST], cables[SWITCH]
     yield from ({"ours": float(count)} for count in counts)
+
+
+def repeated(
+    file: str,
+    name: str,
+    variant: str,
+    seeds: int,
+    change: Mapping[str, Any] | None = None,
+    truth: Mapping[str, float] | None = None,
+) -> Measured:
+    """Simulate a case of a file in `predictions` again, as a `variant` with other values of keys
+    (`change`): means of its quantities over seeds from 1 on, against its outcome, or `truth`,
+    another of theirs."""
+    tree = _predictions(file)
+    case = tree["cases"][name]
+    points = experiment_of(file, name, {**(change or {}), "seed": f"1..{seeds}"}).points()
+    runs = [simulate(point).flows for point in points]
+    shown = {**case, "about": f"{case['about']}, {variant}", "why": {}}
+    for quantity, theirs in (truth or case["truth"]).items():
+        _, column, level = tree["quantities"][quantity]["of"].split(".")
+        values = [np.quantile(flows[column], QUANTILES[level]) / US for flows in runs]
+        row = _compared(tree, quantity, shown, float(np.mean(values)), theirs)
+        yield {**row, "source": case["source"], "predicted": False}
 
 
 TESTS = CHECKOUT / "tests"
