@@ -5,7 +5,11 @@ packet says up to where its sender wants credit (the target). A receiving host p
 with credit for up to `pull_bytes`, at a little less than its link's rate: first, in turn, to flows
 below their target, and else, in turn, to the others, at most a window beyond their target. A packet
 may be sent while credit is above zero. Trimmed packets are refused and sent again, first of all,
-when credit allows it.
+when credit allows it. After a timeout a sender that may not send asks for credit.
+
+With `idle_requests = false`, as in the simulator, it asks only if packets are outstanding: a short
+flow to a host with long flows, with all its packets trimmed or delivered, may wait for their end.
+The text of the specification was not at hand to decide.
 
 With `sender_window`, NSCC's window limits a sender as well; a trim at the last hop does not shrink
 it, since credits prevent more. With `oversubscription` above 1, a host without `sender_window`
@@ -16,7 +20,7 @@ repository ultraethernet/uet-htsim (sim/uec.cpp, sim/oversubscribed_cc.cpp). net
 defines them to the picosecond. Queues are those of NSCC, but ports to hosts do not mark.
 """
 
-from netsim.blocks import bdp_queues, reports, selective, ultra_ethernet
+from netsim.blocks import bdp_queues, reports, selective, timeouts, ultra_ethernet
 from netsim.params import Param
 from netsim.transport import (
     BLOCKED,
@@ -42,6 +46,8 @@ PARAMS = [
           minimum="1B", products="1.5bdp"),
     Param("pull_bytes", "bytes", "16KiB", "largest credit of a pull", minimum="256B"),
     Param("pull_rate", "fraction", 0.99, "rate of pulls, of the link's", minimum=0.01),
+    Param("idle_requests", "bool", True,
+          "after a timeout, ask for credit even if no packet is outstanding"),
     Param("oversubscription", "ratio", 1.0,
           "of the network; above 1 the pull rate adapts, if there is no sender_window",
           minimum=1.0),
@@ -181,6 +187,9 @@ def end_speculation(tx):
 
 
 def on_timer(env, now, tx, k):
+    if env.par.idle_requests == 0 and selective.outstanding(tx) == 0:
+        timeouts.watch(env, now, tx)
+        return
     ultra_ethernet.on_timer(env, now, tx)
     if not allowed(env, tx):
         end_speculation(tx)

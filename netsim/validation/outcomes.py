@@ -375,6 +375,7 @@ def uec_experiment(options: Mapping[str, str], files: Mapping[str, Path]) -> dic
     if options.keys() & {"-receiver_cc", "-receiver_cc_only"}:
         transport["kind"] = "rccc"
         transport["sender_window"] = "-sender_cc" in options
+        transport["idle_requests"] = False
         transport["oversubscription"] = TREES.get(Path(options.get("-topo", "")).name, 1.0)
     slow = {"rate": f"{RATE_GBPS // 4}Gbps", "resize_queues": True}
     ecn: dict[str, Any] = {

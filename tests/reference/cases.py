@@ -301,6 +301,7 @@ def _params(
             "ack_report": rng.choice(("block", "all")),
             "pull_bytes": rng.choice((256, 4096, 16_384)),
             "pull_rate": rng.choice((0.99, 0.5)),
+            "idle_requests": rng.choice((True, False)),
             "oversubscription": rng.choice((1.0, 4.0)),
             "rules": rng.choice(("2025", "2024")),
             "paths": "ecmp" if drawn["planes"] == "entropy" else rng.choice(("ecmp", "oblivious")),

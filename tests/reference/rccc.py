@@ -29,7 +29,7 @@ PATHS, PERIODS = 64, 65
 
 # A data packet's or request's `note` is its target, a pull's its grant.
 # Params: rto_ps, credit_window, base_rtt_ps, ack_bytes, ack_report, pull_bytes, pull_rate,
-# oversubscription, paths, entropies.
+# idle_requests, oversubscription, paths, entropies.
 
 
 class CreditSender(Sender):
@@ -136,6 +136,9 @@ class CreditSender(Sender):
             self.pulled = packet.note
 
     def _on_timeout(self) -> None:
+        if not self.params["idle_requests"] and len(self.acked) + len(self.rtx) == self.next:
+            self._watch()
+            return
         self.rtx |= set(range(self.oldest, self.before)) - self.acked
         self._watch()
         if not self.is_ready:
