@@ -41,10 +41,15 @@ class Pipeline:
 
 
 def work_through(
-    schedule: PipelineSchedule, forward: int, to_input: int, to_weight: int, transfer: int = 0
+    schedule: PipelineSchedule,
+    forward: int,
+    to_input: int,
+    to_weight: int,
+    transfer: int = 0,
+    before: Pipeline | None = None,
 ) -> Pipeline:
     """Run every stage in its order, each operation when its inputs exist; fail on a deadlock. Times
-    are per chunk."""
+    are per chunk. A stage starts when it has ended the step `before`."""
     took = {
         FORWARD: forward,
         BACKWARD: to_input + to_weight,
@@ -57,9 +62,10 @@ def work_through(
     for stage, kind, micro_batch, chunk in zip(*(c.tolist() for c in columns), strict=True):
         of_stage[stage].append((kind, micro_batch, int(schedule.position[stage, chunk])))
     done = Pipeline({}, {}, of_stage)
-    at, free = [0] * schedule.stages, [0] * schedule.stages
+    at = [0] * schedule.stages
+    free = [before.end[order[-1]] if before else 0 for order in of_stage]
     while any(at[s] < len(of_stage[s]) for s in range(schedule.stages)):
-        before = sum(at)
+        moved = sum(at)
         for s in range(schedule.stages):
             while at[s] < len(of_stage[s]):
                 operation = of_stage[s][at[s]]
@@ -72,7 +78,7 @@ def work_through(
                 done.start[operation] = start
                 done.end[operation] = free[s] = start + took[operation[0]]
                 at[s] += 1
-        assert sum(at) > before, "a deadlock"
+        assert sum(at) > moved, "a deadlock"
     return done
 
 

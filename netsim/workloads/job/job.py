@@ -310,7 +310,7 @@ class Layout:
     recompute: str = key(
         "choice",
         "none",
-        "recomputation: none, of scores (selective), or all (full)",
+        "recomputation: none, selective (scores; latent attention: expansions), or full",
         choices=RECOMPUTE,
     )
 

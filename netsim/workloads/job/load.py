@@ -35,7 +35,7 @@ def _conflicts(job: Job) -> Iterator[InputError]:
     layout, model = job.layout, job.model
     if layout.ep > 1 and not model.experts:
         yield conflict("layout.ep", "requires a model with experts", "ep = 1")
-    if layout.recompute == "selective" and model.fused_attention:
+    if layout.recompute == "selective" and model.fused_attention and not model.latent:
         message = "selective conflicts with fused attention, which keeps no scores"
         yield conflict("layout.recompute", message, 'recompute = "none" or "full"')
 

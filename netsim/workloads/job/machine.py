@@ -397,6 +397,7 @@ class ComputeUnit:
     peak: tuple[tuple[str, float], ...] = key(PEAKS, REQUIRED, "FLOP/s without sparsity")
     efficiency: Efficiency = key(BY_FLOPS, 1, "share of the peak, by operations per kernel")
     fp8_efficiency: Efficiency | None = key(BY_FLOPS, None, "same for fp8; else efficiency")
+    backward_efficiency: Efficiency | None = key(BY_FLOPS, None, "same backward; else efficiency")
 
     def rate(self, number_format: str) -> float:
         """Return the peak FLOP/s of a number format. Raises InputError if it has none."""
@@ -406,10 +407,11 @@ class ComputeUnit:
         names = ", ".join(name for name, _ in self.peak)
         raise InputError(f'no peak for "{number_format}"', hint=f"the machine has {names}")
 
-    def time_ps(self, number_format: str, flops: float) -> float:
+    def time_ps(self, number_format: str, flops: float, *, backward: bool = False) -> float:
         """Return the time of a kernel's operations, in ps."""
-        fp8 = self.fp8_efficiency if number_format == "fp8" else None
-        share = (fp8 or self.efficiency).at(flops)
+        own = self.fp8_efficiency if number_format == "fp8" else None
+        own = own or (self.backward_efficiency if backward else None)
+        share = (own or self.efficiency).at(flops)
         return flops / (self.rate(number_format) * share) * PS_PER_S
 
 
@@ -486,6 +488,7 @@ class Machine:
     memory_rate: float | None = key(MEMORY_RATE, None, "memory bandwidth", above=0)
     memory_efficiency: Efficiency = key(BY_BYTES, 1, "share of memory_rate, by bytes of a kernel")
     memory_overlap: bool = key("bool", False, "kernels overlap compute and memory access")
+    kernel_launch: int = key("time", "0ps", "time to launch a kernel, the least that one takes")
     wan_rate: int = key("rate", "20Gbps", "rate of a GPU to another datacenter")
     wan_delay: int = key("time", "30ms", "one-way delay to another datacenter")
     source: str = key(NONBLANK, "its own file", "source of the values")
@@ -499,12 +502,18 @@ class Machine:
         return self.memory_rate
 
     def kernel_ps(
-        self, unit: ComputeUnit | None, number_format: str, flops: float, moved: float
+        self,
+        unit: ComputeUnit | None,
+        number_format: str,
+        flops: float,
+        moved: float,
+        *,
+        backward: bool = False,
     ) -> float:
         """Return the time of a kernel that reads and writes `moved` bytes, in ps."""
         computing = reading = 0.0
         if unit is not None and flops > 0:
-            computing = unit.time_ps(number_format, flops)
+            computing = unit.time_ps(number_format, flops, backward=backward)
         if self.memory_rate is not None and moved > 0:
             share = self.memory_efficiency.at(moved)
             reading = moved / (self.memory_rate * share) * PS_PER_S

@@ -27,7 +27,7 @@ from netsim.frozen import frozen
 from netsim.model.columns import Ints, Rng
 from netsim.workloads.job.job import Held, Job, embedding_parameters, head_parameters
 from netsim.workloads.job.machine import Estimate, Link, Shape
-from netsim.workloads.job.work import layer_held, sizes_of
+from netsim.workloads.job.work import CHUNKS, layer_held, sizes_of
 
 PLACEMENTS = ("consecutive", "rail_aligned", "paper", "random")
 
@@ -197,6 +197,7 @@ class Message:
     per: str  # layer, dense_layer, moe_layer, virtual_stage, embedding or head
     times: int = 1  # repetitions in sequence
     network: str = "scale_out"  # scale_up, scale_out or wan
+    waits: bool = False  # compute waits for it, also where messages of its kind overlap
 
     def time_ps(self, job: Job) -> float:
         """Return the time of one message on an idle network, in ps.
@@ -306,14 +307,19 @@ def _message(
     per: str,
     times: int = 1,
     group: str = "",
+    waits: bool = False,
 ) -> Message:
     group = group or kind
     n, network = group_sizes(job)[group], network_of(job, group)
-    return Message(kind, what, round(size), group, n, when, per, times, network)
+    return Message(kind, what, round(size), group, n, when, per, times, network, waits)
 
 
 def _tensor(job: Job) -> Iterator[Message]:
-    """Yield tensor-parallel messages: gathered inputs, reduced outputs of each block."""
+    """Yield tensor-parallel messages: gathered inputs, reduced outputs of each block.
+
+    With `overlap.tp_comm`, the last chunk of outputs has nothing to overlap; embedding and head are
+    not in chunks.
+    """
     sizes, layout = sizes_of(job), job.layout
     size = sizes.activation * sizes.tokens * job.model.hidden
     reduce = "reduce_scatter" if layout.sp else "all_reduce"
@@ -327,7 +333,15 @@ def _tensor(job: Job) -> Iterator[Message]:
         rows.append(("all_gather", "forward", "head", 1))
     rows.append((reduce, "backward_input", "head", 1))
     for what, when, per, times in rows:
-        yield _message(job, "tp", what, size, when=when, per=per, times=times)
+        last = 0.0 if per == "layer" else 1.0
+        if layout.sp and per == "layer" and what == reduce and when in ("forward", "recompute"):
+            last = 1 / CHUNKS
+        if not job.overlap.tp_comm:
+            last = 1.0
+        for share, waits in ((1 - last, False), (last, True)):
+            yield _message(
+                job, "tp", what, share * size, when=when, per=per, times=times, waits=waits
+            )
 
 
 def _passes(job: Job) -> tuple[str, ...]:

@@ -11,15 +11,16 @@ forward, input gradient and weight gradient. Transfers take no time:
 | gpipe | (p-1) (F+B+W) | m | Huang et al., GPipe (2019), section 2.3 |
 | 1f1b | (p-1) (F+B+W) | p - s | Narayanan et al., SC 2021, section 2.2 |
 | interleaved | (p-1) (F+B+W) / v | (2(p-s-1) + (v-1)p + 1) / v | the same |
-| zb_h1 | (p-1) max(F+B-W, F, B) | p | Qi et al., Zero Bubble (2024), section 2.2 |
-| zb_h2 | (p-1) max(F+B-2W, F) | 2p - 1 | the same |
+| zb_h1 | (p-1) max(F+B-W, B) | p | Qi et al., Zero Bubble (2024), section 2.2 |
+| zb_h2 | (p-1) max(F+B-2W, B-F, 0) | 2p - 1 | the same |
 
-The bubble is the step's time, from the first operation of the first stage to the last one of any,
-minus the work of one stage. The zero-bubble formulas have a maximum, since the source assumes W to
-be the smallest; they hold for at least p (zb_h1) or 2p - 1 (zb_h2) micro-batches. With zb_h2 and
-F = B = W, no stage idles between its own first and last operation, and the next step follows
-without a gap. A micro-batch is in flight at a stage from its forward to the end of its backward,
-weight gradient included, weighted by its share of the stage's activations.
+The bubble is the time from a step to the next, minus the work of one stage. Stages wait for each
+other between steps, to clip gradients; with zero bubble they do not, since they validate a step
+afterwards (section 4). The last stage then starts each step later than the first: its first
+operation to the last of any stage take max(F+B-W, F, B) (zb_h1) or max(F+B-2W, F) (zb_h2) instead.
+The source assumes W to be the smallest, without maximum; formulas hold for at least p (zb_h1) or
+2p - 1 (zb_h2) micro-batches. A micro-batch is in flight at a stage from its forward to the end of
+its backward, weight gradient included, weighted by its share of the stage's activations.
 """
 
 from __future__ import annotations
@@ -148,8 +149,8 @@ def bubble_ps(
         "gpipe": forward_ps + input_ps + weight_ps,
         "1f1b": forward_ps + input_ps + weight_ps,
         "interleaved": (forward_ps + input_ps + weight_ps) / chunks,
-        "zb_h1": max(forward_ps + input_ps - weight_ps, forward_ps, input_ps),
-        "zb_h2": max(forward_ps + input_ps - 2 * weight_ps, forward_ps),
+        "zb_h1": max(forward_ps + input_ps - weight_ps, input_ps),
+        "zb_h2": max(forward_ps + input_ps - 2 * weight_ps, input_ps - forward_ps, 0),
     }[name]
     return (stages - 1) * longest
 

@@ -240,7 +240,7 @@ def _exposed(job: Job, counts: dict[str, int], compute: LayerTimes) -> Exposures
 def overlaps(overlap: Overlap, one: Message) -> bool:
     """Return whether a message overlaps the compute of its pass."""
     if one.kind in ("tp", "cp"):
-        return overlap.tp_comm
+        return overlap.tp_comm and not one.waits
     if one.kind == "ep":
         return overlap.ep_comm
     if one.kind in ("dp", "expert_dp"):  # ZeRO 3

@@ -17,6 +17,7 @@ from operator import add
 from netsim.frozen import frozen
 from netsim.workloads.job import schedules
 from netsim.workloads.job.job import (
+    FORMATS,
     Held,
     Job,
     Model,
@@ -30,6 +31,11 @@ NORM = (9, 14, 7)  # FLOP per element: forward, input gradient, weight gradient
 SOFTMAX, DROPOUT, RESIDUAL = (5, 8), (1, 1), (1, 2)
 GELU, GATED = (8, 13), (10, 17)
 ROTARY = (3, 3)
+
+LOSS_BYTES = (38, 14)
+"""Bytes per logit that the kernels of the loss read and write: cast, maximum, difference,
+exponential, sum, quotient; backward product and cast (Megatron-LM d98e8a6,
+core/tensor_parallel/cross_entropy.py)."""
 
 
 @frozen
@@ -45,7 +51,8 @@ class Kernel:
     """A forward kernel and its backward kernels, run `count` times.
 
     `kept_bytes` stay until the backward pass. Selective recomputation repeats `core` kernels:
-    scores, softmax and its dropout.
+    scores, softmax and its dropout; of latent attention, the expansions. `split` says whether tp
+    ranks divide a matrix by columns, to which they gather inputs, or rows, and reduce outputs.
     """
 
     name: str
@@ -56,6 +63,7 @@ class Kernel:
     kept_bytes: float = 0.0
     core: bool = False
     count: float = 1.0
+    split: str = ""
 
 
 @frozen
@@ -67,6 +75,8 @@ class LayerSizes:
     tp: int
     activation: float  # bytes per element
     weight: float
+    gradient: float  # of weights, added up
+    operand: float  # of what matrices multiply: less than `activation` if cast to fp8 before
     shared_inputs: bool  # matrix inputs are kept sharded and gathered again (sequence parallelism)
     gathers: bool  # tp ranks gather inputs and scatter outputs instead of all-reducing
 
@@ -79,6 +89,8 @@ def sizes_of(job: Job) -> LayerSizes:
         tp=layout.tp,
         activation=job.precision.bytes_of("activations"),
         weight=job.precision.bytes_of("weights"),
+        gradient=job.precision.bytes_of("gradients"),
+        operand=min(job.precision.bytes_of(name) for name in ("activations", "compute")),
         gathers=layout.sp,
         shared_inputs=layout.sp and layout.regather,
     )
@@ -110,12 +122,14 @@ def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
 def head_kernels(job: Job) -> tuple[Kernel, ...]:
     """Return the kernels of the head: norm, logits, and loss in 32 bits."""
     sizes, model = sizes_of(job), job.model
-    logits = _linear("logits", sizes, model.hidden, model.vocabulary / sizes.tp, shared=True)
+    if FORMATS[job.precision.head] >= sizes.activation:
+        sizes = replace(sizes, operand=sizes.activation)
+    logits = _linear("logits", sizes, model.hidden, model.vocabulary / sizes.tp, "columns")
     n = sizes.tokens * model.vocabulary / sizes.tp
-    loss, back = (Work(per * n, 8 * n) for per in SOFTMAX)
+    loss, back = (Work(per * n, moved * n) for per, moved in zip(SOFTMAX, LOSS_BYTES, strict=True))
     return (
         _norm(model, sizes, "last norm"),
-        replace(logits, unit="head"),
+        *(replace(one, unit="head", split="") if one.split else one for one in logits),
         Kernel("loss", "vector", loss, back, kept_bytes=4 * n),
     )
 
@@ -130,15 +144,32 @@ def embedding_kernels(job: Job) -> tuple[Kernel, ...]:
 
 
 def _linear(
-    name: str, sizes: LayerSizes, inputs: float, outputs: float, *, shared: bool = False
-) -> Kernel:
-    """Return the product of a matrix and all tokens; all tp ranks keep a `shared` input."""
-    tokens, a = sizes.tokens, sizes.activation
-    flops = 2 * tokens * inputs * outputs
-    moved = a * tokens * (inputs + outputs) + sizes.weight * inputs * outputs
-    kept = a * tokens * inputs / (sizes.tp if shared and sizes.shared_inputs else 1)
-    work = Work(flops, moved)
-    return Kernel(name, "matrix", work, work, work, kept)
+    name: str, sizes: LayerSizes, inputs: float, outputs: float, split: str = ""
+) -> tuple[Kernel, ...]:
+    """Return the product of a matrix and all tokens, after a cast of its inputs if it computes in
+    fewer bytes; all tp ranks keep the inputs of its columns.
+
+    Cast tensors are written twice, once transposed for the weight gradient, as in Transformer
+    Engine (common/transpose/cast_transpose.cu). The weight gradient is added to what is there.
+    """
+    tokens, a, b = sizes.tokens, sizes.activation, sizes.operand
+    read, made, matrix = tokens * inputs, tokens * outputs, inputs * outputs
+    flops = 2 * tokens * matrix
+    weights = min(sizes.weight, b) * matrix
+    kept = a * read / (sizes.tp if split == "columns" and sizes.shared_inputs else 1)
+    product = Kernel(
+        name,
+        "matrix",
+        Work(flops, b * read + a * made + weights),
+        Work(flops, b * made + a * read + weights),
+        Work(flops, b * (read + made) + 2 * sizes.gradient * matrix),
+        kept,
+        split=split,
+    )
+    if a == b:
+        return (product,)
+    casts = (Work(0.0, (a + 2 * b) * numbers) for numbers in (read, made))
+    return (Kernel(f"{name}: cast", "vector", *casts), product)
 
 
 def _elements(name: str, per: tuple[int, int], n: float, moved: float, kept: float = 0.0) -> Kernel:
@@ -188,7 +219,7 @@ def _after_block(job: Job, sizes: LayerSizes, name: str) -> tuple[Kernel, ...]:
 def _projections(model: Model, sizes: LayerSizes) -> tuple[Kernel, ...]:
     heads = model.heads / sizes.tp + 2 * model.kv_heads_of(sizes.tp)
     width = heads * model.head_width
-    return (_linear("queries, keys, values", sizes, model.hidden, width, shared=True),)
+    return _linear("queries, keys, values", sizes, model.hidden, width, "columns")
 
 
 def _latent_projections(model: Model, sizes: LayerSizes) -> tuple[Kernel, ...]:
@@ -199,16 +230,20 @@ def _latent_projections(model: Model, sizes: LayerSizes) -> tuple[Kernel, ...]:
     down = model.kv_rank + model.rotary_size
     if model.query_rank:
         to_queries: tuple[Kernel, ...] = (
-            _linear("queries compressed", sizes, model.hidden, model.query_rank, shared=True),
-            _linear("queries expanded", sizes, model.query_rank, queries),
+            *_linear("queries compressed", sizes, model.hidden, model.query_rank, "columns"),
+            *_core(_linear("queries expanded", sizes, model.query_rank, queries)),
         )
     else:
-        to_queries = (_linear("queries", sizes, model.hidden, queries, shared=True),)
+        to_queries = _linear("queries", sizes, model.hidden, queries, "columns")
     return (
         *to_queries,
-        _linear("keys, values compressed", sizes, model.hidden, down, shared=True),
-        _linear("keys, values expanded", sizes, model.kv_rank, keys_values),
+        *_linear("keys, values compressed", sizes, model.hidden, down, "columns"),
+        *_core(_linear("keys, values expanded", sizes, model.kv_rank, keys_values)),
     )
+
+
+def _core(kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    return tuple(replace(kernel, core=True) for kernel in kernels)
 
 
 def _attention(job: Job) -> tuple[Kernel, ...]:
@@ -232,7 +267,8 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
         moved = a * (queries + key_numbers + values + output)
         flops = score_flops + sum_flops
         backward = Work(back * flops, 2 * moved)
-        kept = a * (queries + key_numbers + values)
+        again = model.latent and job.layout.recompute == "selective"
+        kept = 0.0 if again else a * (queries + key_numbers + values)
         found.append(
             Kernel("attention", "attention", Work(flops, moved), backward, kept_bytes=kept)
         )
@@ -251,8 +287,8 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
         moved = a * (pairs + values + output)
         work, backward = Work(sum_flops, moved), Work(back * sum_flops, moved)
         found.append(Kernel("sum of values", "matrix", work, backward, kept_bytes=a * values))
-    found.append(_linear("attention output", sizes, heads * model.value_width, model.hidden))
-    return tuple(found)
+    width = heads * model.value_width
+    return (*found, *_linear("attention output", sizes, width, model.hidden, "rows"))
 
 
 def _wide(model: Model, sizes: LayerSizes, name: str, width: float) -> tuple[Kernel, ...]:
@@ -262,9 +298,9 @@ def _wide(model: Model, sizes: LayerSizes, name: str, width: float) -> tuple[Ker
     inside = GATED if gates > 1 else GELU
     a = sizes.activation
     return (
-        _linear(f"{name}: up", sizes, model.hidden, gates * width / sizes.tp, shared=True),
+        *_linear(f"{name}: up", sizes, model.hidden, gates * width / sizes.tp, "columns"),
         _elements(f"{name}: activation", inside, n, (gates + 1) * a * n, gates * a * n),
-        _linear(f"{name}: down", sizes, width / sizes.tp, model.hidden),
+        *_linear(f"{name}: down", sizes, width / sizes.tp, model.hidden, "rows"),
     )
 
 
@@ -274,13 +310,14 @@ def _experts(job: Job, sizes: LayerSizes) -> tuple[Kernel, ...]:
     n_experts = model.experts / ep
     routed = sizes.own_tokens * model.active_experts * model.hidden
     moved = 2 * sizes.activation * routed
+    own = replace(sizes, tokens=sizes.own_tokens, operand=sizes.activation)
     kernels = [
-        _linear("router", replace(sizes, tokens=sizes.own_tokens), model.hidden, model.experts),
+        *_linear("router", own, model.hidden, model.experts),
         _elements("tokens sorted", (0, 0), routed, moved),
     ]
     one = replace(sizes, tokens=sizes.tokens * model.active_experts / n_experts)
     inside = _wide(model, one, "expert", model.expert_width)
-    kernels += [replace(kernel, count=n_experts) for kernel in inside]
+    kernels += [replace(kernel, count=n_experts, split="") for kernel in inside]
     kernels.append(_elements("tokens put back", (model.active_experts, 1), routed, moved))
     if model.shared_experts:
         width = model.shared_experts * model.expert_width
@@ -361,8 +398,8 @@ def layer_kept(job: Job, experts: bool) -> float:
         sizes = sizes_of(job)
         return sizes.activation * sizes.own_tokens * job.model.hidden
     selective = job.layout.recompute == "selective"
-    # Selective recomputation recomputes the outputs of core kernels after the scores.
-    dropped = {one.name for one in kernels if selective and one.core and one.name != "scores"}
+    # Core matrices keep their inputs.
+    dropped = {one.name for one in kernels if selective and one.core and one.unit == "vector"}
     return _kept(kernel for kernel in kernels if kernel.name not in dropped)
 
 
@@ -455,25 +492,54 @@ def stage_times(job: Job) -> StageTimes:
     return StageTimes(layer, moe_layer, embedding, head, tuple(stages), optimizer, dense)
 
 
+CHUNKS = 4  # of a kernel with rows, each reduced while the next one runs
+
+TP_SMS, EP_SMS = 16, 20
+"""SMs that overlapped messages take from kernels: defaults of Transformer Engine (849ad3f,
+pytorch/module/base.py, initialize_ub) and of DeepEP (dd758ca, deep_ep/buffers/legacy.py; also
+DeepSeek-V3, arXiv 2412.19437, section 3.2.2)."""
+
+
 def kernels_ps(job: Job, kernels: Iterable[Kernel], which: str) -> float:
     """Return the time of kernels' "forward", "backward_input" or "backward_weight", in ps."""
-    total = 0.0
-    for kernel in kernels:
-        work: Work = getattr(kernel, which)
-        total += kernel.count * _kernel_ps(job, kernel.unit, work)
-    return total
+    return sum(kernel.count * _kernel_ps(job, kernel, which) for kernel in kernels)
 
 
-def _kernel_ps(job: Job, unit: str, work: Work) -> float:
+def _kernel_ps(job: Job, kernel: Kernel, which: str) -> float:
+    work: Work = getattr(kernel, which)
     machine, precision = job.machine, job.precision
-    if unit == "vector":
+    if work == Work():
+        return 0.0
+    chunks, sms = 1, 0
+    if kernel.unit == "vector":
         engine, number_format = machine.vector, precision.vector
-    elif unit == "attention" and machine.attention:
+    elif kernel.unit == "attention" and machine.attention:
         engine, number_format = machine.attention, precision.activations
     else:
         engine = machine.matrix
-        number_format = precision.head if unit == "head" else precision.compute
-    return machine.kernel_ps(engine, number_format, work.flops, work.bytes)
+        number_format = precision.head if kernel.unit == "head" else precision.compute
+    if kernel.unit != "vector":
+        chunks, sms = _shared(job, kernel, which)
+    flops, moved, backward = work.flops / chunks, work.bytes / chunks, which != "forward"
+    took = machine.kernel_ps(engine, number_format, flops, moved, backward=backward)
+    if machine.sms > sms:
+        took *= machine.sms / (machine.sms - sms)
+    return chunks * max(took, machine.kernel_launch)
+
+
+def _shared(job: Job, kernel: Kernel, which: str) -> tuple[int, int]:
+    """Return the chunks of a kernel beside overlapped messages, and the SMs that those take.
+
+    As in Transformer Engine: gathered inputs of columns, and gradients of rows, arrive in a ring,
+    a chunk of each rank; outputs of rows leave in CHUNKS. Backward, whole kernels of columns run
+    beside a gather and a reduction.
+    """
+    overlap, tp = job.overlap, job.layout.tp
+    if overlap.tp_comm and job.layout.sp and kernel.split:
+        columns = {"forward": (tp, 0)}
+        rows = {"forward": (CHUNKS, TP_SMS), "backward_input": (tp, 0), "backward_weight": (1, 0)}
+        return columns.get(which, (1, TP_SMS)) if kernel.split == "columns" else rows[which]
+    return 1, EP_SMS if overlap.ep_comm and job.layout.ep > 1 else 0
 
 
 def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTimes:
@@ -497,4 +563,4 @@ def _optimizer_ps(job: Job, stage: int) -> int:
     kept = precision.bytes_of("optimizer") * job.optimizer.moments
     changed = 2 * (kept + precision.bytes_of("master")) + precision.bytes_of("weights")
     work = Work(job.optimizer.flops * n, n * (precision.bytes_of("gradients") + changed))
-    return round(_kernel_ps(job, "vector", work))
+    return round(_kernel_ps(job, Kernel("optimizer", "vector", work, Work()), "forward"))

@@ -14,9 +14,10 @@ from pipeline_time import work_through
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
 from netsim.params import read_table
-from netsim.workloads.job.job import Model, parameters
+from netsim.workloads.job.job import Job, Model, Overlap, parameters
 from netsim.workloads.job.load import PARTS, load_job, presets
 from netsim.workloads.job.load import presets as files_of
+from netsim.workloads.job.machine import Efficiency
 from netsim.workloads.job.messages import GROUPS, Ranks, group_sizes, messages, place
 from netsim.workloads.job.paper import (
     AGREEMENTS,
@@ -49,9 +50,11 @@ from netsim.workloads.job.schedules import (
     in_flight,
     make_schedule,
 )
-from netsim.workloads.job.step import model_flops, step_time
+from netsim.workloads.job.step import SPLIT, model_flops, step_time
 from netsim.workloads.job.work import (
+    Work,
     head_kernels,
+    kernels_ps,
     layer_held,
     layer_kernels,
     stage_memory,
@@ -289,11 +292,53 @@ def test_overlap_reduces_only_its_own_exposed_time():
         kind = {"grad_reduce": "dp", "param_gather": "dp", "tp_comm": "tp", "p2p_comm": "pp"}[what]
         assert hidden.exposed.get(kind, 0) < shown.exposed[kind]
         assert hidden.total_ps < shown.total_ps
-        assert hidden.compute_ps == shown.compute_ps
+        assert (hidden.compute_ps == shown.compute_ps) is (what != "tp_comm")
         others = set(shown.exposed) - {kind}
         assert {one: hidden.exposed[one] for one in others} == {
             one: shown.exposed[one] for one in others
         }
+
+
+def _forward_and_back(job: Job, name: str) -> list[float]:
+    kernels = [one for one in layer_kernels(job, job.model.experts > 0) if one.name == name]
+    passes = ("forward", "backward_input", "backward_weight")
+    return [kernels_ps(job, kernels, which) for which in passes]
+
+
+def test_overlapped_messages_take_sms_from_kernels():
+    """As in Transformer Engine: 16 SMs beside whole kernels of columns, and beside chunks of rows;
+    DeepEP takes 20. Chunks alone change nothing at a constant efficiency."""
+    job = laid_out("gpt3_175b", sp=True)
+    flat = replace(job.machine.matrix, efficiency=Efficiency())
+    machine = replace(job.machine, matrix=flat, memory_rate=None, kernel_launch=0)
+    for name, slow in (("feed-forward: up", (0, 1, 1)), ("feed-forward: down", (1, 0, 0))):
+        job = replace(job, machine=machine, overlap=Overlap())
+        alone = _forward_and_back(job, name)
+        beside = _forward_and_back(replace(job, overlap=Overlap(tp_comm=True)), name)
+        expected = [108 / 92 if one else 1 for one in slow]
+        assert [b / a for a, b in zip(alone, beside, strict=True)] == pytest.approx(expected)
+    job = replace(laid_out("mixtral_8x7b"), overlap=Overlap())
+    alone = _forward_and_back(job, "attention")
+    beside = _forward_and_back(replace(job, overlap=Overlap(ep_comm=True)), "attention")
+    assert beside == pytest.approx([one * 132 / 112 for one in alone])
+
+
+def test_fp8_inputs_and_gradients_are_cast_and_transposed():
+    job = laid_out("llama3_8b")
+    eight_bits = replace(job, precision=replace(job.precision, compute="fp8"))
+    names = [one.name for one in layer_kernels(job, False)]
+    casts = [one for one in layer_kernels(eight_bits, False) if one.name not in names]
+    inputs, outputs = (8192 * n for n in (4096 + 4096 + 4096 + 14336, 6144 + 4096 + 28672 + 4096))
+    assert sum(one.forward.bytes for one in casts) == (2 + 2) * inputs
+    assert sum(one.backward_input.bytes for one in casts) == (2 + 2) * outputs
+
+
+def test_kernels_take_at_least_their_launch():
+    job = laid_out("gpt3_175b")
+    machine = replace(job.machine, kernel_launch=10**12)
+    job = replace(job, machine=machine)
+    kernels = [one for one in layer_kernels(job, False) if one.forward != Work()]
+    assert kernels_ps(job, kernels, "forward") == len(kernels) * 10**12
 
 
 def test_step_times_match_published_times():
@@ -325,7 +370,13 @@ def test_bubble_and_in_flight_match_formulas(name: str, p: int) -> None:
         for f, b, w in TIMES:
             ran = work_through(schedule, f, b, w)
             work = m * v * (f + b + w)
-            assert ran.makespan - work == bubble_ps(name, p, v * f, v * b, v * w, v)
+            took = ran.makespan
+            if name in SPLIT:  # stages do not wait for each other between steps
+                later = [ran]
+                for _ in range(4):
+                    later.append(work_through(schedule, f, b, w, before=later[-1]))
+                took = later[-1].makespan - later[-2].makespan
+            assert took - work == bubble_ps(name, p, v * f, v * b, v * w, v)
             for stage in range(p):
                 assert ran.most_in_flight(stage) / v == in_flight(name, p, stage, m, v)
 

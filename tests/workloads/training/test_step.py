@@ -61,7 +61,9 @@ def test_pipeline_bubble_matches_formula(name: str, steps: int) -> None:
     f, b, w = of_stages(job)
     bubble = bubble_ps(name, 4, f, b, w, chunks)
     step = m * (f + b + w) + bubble
-    assert found.makespan == step if steps == 1 else found.makespan <= 2 * step
+    # With zero bubble, each stage starts later than the one before and also ends later.
+    later = max(0, 3 * f - bubble) if name == "zb_h2" else 0
+    assert found.makespan == step + later if steps == 1 else found.makespan <= 2 * step + later
 
 
 def test_pipeline_transfers_delay_compute_without_overlap() -> None:
@@ -89,7 +91,7 @@ def test_tensor_parallel_time_is_exposed_unless_overlapped(formula: bool, overla
     gathered = 128 * 256 * 2 * 3 // 4 * 8 * 10**12 // UP
     rows = found.rows(kind="tp")
     begin, end = found.span(rows)
-    if not formula:
+    if not formula and not overlap:
         assert (end - begin == gathered).all()
     assert (end - begin).sum() == 4 * (8 * 8 + 4) * gathered  # twice each for embedding and head
     layers = stage_times(job)
@@ -98,8 +100,8 @@ def test_tensor_parallel_time_is_exposed_unless_overlapped(formula: bool, overla
     exposed = found.makespan - work
     if not overlap:
         assert exposed == (8 * 8 + 4) * gathered
-    else:
-        assert 4 * gathered <= exposed < (8 * 8 + 4) * gathered
+    else:  # the last quarter of reduced outputs, and those of embedding and head, overlap nothing
+        assert (8 * 2 // 4 + 4) * gathered <= exposed < (8 * 8 + 4) * gathered
 
 
 def test_hierarchical_gradient_stages_match_formula() -> None:
