@@ -136,6 +136,29 @@ def steps(group: str) -> Measured:
             }
 
 
+PREDICTED = ("gpus", "global_batch", "micro_batch", "hidden", "heads", "layers", "sequence")
+"""Columns of vTrain's measured steps, and of predictions of them; then tp, dp and pp."""
+
+
+def predicted_steps(path: Path, file: str) -> Measured:
+    """Compare predicted steps of `vtrain.csv` with a file of measured ones, in its last column."""
+    text = read_text(path).removeprefix("\ufeff")
+    names = (*PREDICTED, "tp", "dp", "pp")
+    try:
+        rows = [line.split(",") for line in text.splitlines()[1:]]
+        theirs = {tuple(row[-len(names) - 1 : -1]): float(row[-1]) / 1e3 for row in rows}
+    except ValueError:
+        raise InputError("not a table of steps", file=str(path)) from None
+    for row in csv.DictReader(read_text(Path(__file__).with_name("vtrain.csv")).splitlines()):
+        if row["file"] == file:
+            yield {
+                "title": "{layers} layers of {hidden}, {sequence} tokens, {gpus} GPUs: tp {tp}, dp {dp}, "
+                "pp {pp}, {global_batch} sequences, micro-batches of {micro_batch}".format(**row),
+                "ours": float(row["predicted_s"]),
+                "theirs": theirs[tuple(row[name] for name in names)],
+            }
+
+
 def memory() -> Measured:
     """Predict memory of the first source's models: parameters of layers, and activations."""
     source = next(iter(step_sources().values()))
