@@ -8,9 +8,9 @@ import csv
 import math
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -62,19 +62,13 @@ from netsim.workloads.job.step import StepTime, step_time
 from netsim.workloads.job.work import bytes_of_parameter, layer_held, stage_memory
 from netsim.workloads.operations import Operations
 
-LARGE = (
-    "beyond 2,048 prompt tokens in an iteration, on four and eight GPUs: probably memory that the "
-    "server allocates again (netsim/workloads/inference/README.md)"
-)
-
-
 STEPS = Path(__file__).parents[1] / "job/published.toml"
 PS_PER_S = 1e12
 GIB = 2**30
 
 
 class MeasuredStep(NamedTuple):
-    """A measured step and ours, by formula."""
+    """A measured step and ours, by formula; `tree` is the table of its job."""
 
     group: str
     name: str
@@ -82,7 +76,7 @@ class MeasuredStep(NamedTuple):
     job: Job
     measured_s: float
     step: StepTime
-    why: str = ""
+    tree: dict[str, Any]
 
     @property
     def seconds(self) -> float:
@@ -102,14 +96,51 @@ def measured_steps() -> tuple[MeasuredStep, ...]:
     for row in tree["row"]:
         name, model, group = row["name"], row["model"], tree["group"][row["group"]]
         parts = {key: row.get(key, group.get(key, {})) for key in PARTS}
-        job = load_job({"name": name, "model": model, "layout": row["layout"], **parts}, fits=False)
-        step, why = step_time(job), row.get("why", group.get("why", ""))
+        table = {"name": name, "model": model, "layout": row["layout"], **parts}
+        job = load_job(table, fits=False)
+        step = step_time(job)
         took_s = _measured_s(row, job, step)
-        found.append(MeasuredStep(row["group"], name, model, job, took_s, step, why))
+        found.append(MeasuredStep(row["group"], name, model, job, took_s, step, table))
     return tuple(found)
 
 
 PARTS = ("machine", "precision", "overlap")  # parts of a job that a row has, or else its group
+
+TOLERANCE = 0.1  # of steps and iterations
+
+UNEXPLAINED = "unexplained"
+
+
+def reason(
+    ours: float,
+    theirs: float,
+    causes: Iterable[Mapping[str, Any]],
+    without: Callable[[Mapping[str, Any]], float],
+) -> str:
+    """Return why a value deviates: the first cause without which it agrees, with the value then.
+
+    A cause has a text, `why`, and changes of the setup; `without` returns the value with them.
+    """
+    if abs(ours / theirs - 1) <= TOLERANCE:
+        return ""
+    for cause in causes:
+        value = without({key: changes for key, changes in cause.items() if key != "why"})
+        if abs(value / theirs - 1) <= TOLERANCE:
+            return f"{cause['why']}: {value:.4g} ({value / theirs - 1:+.1%})"
+    return UNEXPLAINED
+
+
+def step_without(table: Mapping[str, Any], changes: Mapping[str, Any]) -> float:
+    """Return the seconds of a step of a job with changes in its tables."""
+    return step_time(load_job(with_changes(table, changes), fits=False)).total_ps / PS_PER_S
+
+
+def with_changes(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table of tables or presets with other values of some keys."""
+    named = {
+        key: {"preset": value} if isinstance(value, str) else value for key, value in table.items()
+    }
+    return {**table, **{key: {**named.get(key, {}), **value} for key, value in changes.items()}}
 
 
 def _measured_s(row: dict[str, Any], job: Job, step: StepTime) -> float:
@@ -124,39 +155,55 @@ def _measured_s(row: dict[str, Any], job: Job, step: StepTime) -> float:
 
 def steps(group: str) -> Measured:
     """Predict the step times of one source."""
+    causes = read_toml(STEPS)["group"][group].get("causes", ())
     for number, row in enumerate(measured_steps(), 1):
         if row.group == group:
+            without = partial(step_without, row.tree)
             yield {
                 "title": f"{row.name}: step on {row.job.layout.gpus:,} GPUs (row {number})",
                 "ours": row.seconds,
                 "theirs": row.measured_s,
                 "source": step_sources()[group],
-                "why": row.why,
                 "question": "moe" if row.job.model.experts else "step",
+                "why": reason(row.seconds, row.measured_s, causes, without),
             }
 
 
-PREDICTED = ("gpus", "global_batch", "micro_batch", "hidden", "heads", "layers", "sequence")
-"""Columns of vTrain's measured steps, and of predictions of them; then tp, dp and pp."""
+MODEL = ("hidden", "heads", "layers", "sequence")
+
+LAYOUT = ("tp", "dp", "pp", "micro_batch", "global_batch")
 
 
-def predicted_steps(path: Path, file: str) -> Measured:
-    """Compare predicted steps of `vtrain.csv` with a file of measured ones, in its last column."""
-    text = read_text(path).removeprefix("\ufeff")
-    names = (*PREDICTED, "tp", "dp", "pp")
+def predicted_steps(path: Path, file: str, job: Mapping[str, Any], causes: Any) -> Measured:
+    """Compare predicted steps of `vtrain.csv` with a file of measured ones, in its last column.
+
+    `job` has what the jobs share, for the reasons.
+    """
+    with Path(__file__).with_name("vtrain.csv").open() as text:
+        columns = next(csv.reader(text))[1:-1]
+        rows = list(csv.DictReader(text, ("file", *columns, "seconds")))
+    lines = [line.split(",") for line in read_text(path).splitlines()[1:]]
     try:
-        rows = [line.split(",") for line in text.splitlines()[1:]]
-        theirs = {tuple(row[-len(names) - 1 : -1]): float(row[-1]) / 1e3 for row in rows}
-    except ValueError:
-        raise InputError("not a table of steps", file=str(path)) from None
-    for row in csv.DictReader(read_text(Path(__file__).with_name("vtrain.csv")).splitlines()):
-        if row["file"] == file:
-            yield {
-                "title": "{layers} layers of {hidden}, {sequence} tokens, {gpus} GPUs: tp {tp}, dp {dp}, "
-                "pp {pp}, {global_batch} sequences, micro-batches of {micro_batch}".format(**row),
-                "ours": float(row["predicted_s"]),
-                "theirs": theirs[tuple(row[name] for name in names)],
-            }
+        took = {tuple(line[-len(columns) - 1 : -1]): float(line[-1]) / 1e3 for line in lines}
+        found = [
+            (row, took[tuple(row[name] for name in columns)]) for row in rows if row["file"] == file
+        ]
+    except (KeyError, ValueError):
+        raise InputError("not vTrain's table of steps", file=str(path)) from None
+    for row, theirs in found:
+        of_row = {
+            part: {**job.get(part, {}), **{name: int(row[name]) for name in names}}
+            for part, names in (("model", MODEL), ("layout", LAYOUT))
+        }
+        without = partial(step_without, {**job, **of_row})
+        ours = float(row["seconds"])
+        yield {
+            "title": "{layers} layers of {hidden}, {sequence} tokens, {gpus} GPUs: tp {tp}, "
+            "dp {dp}, pp {pp}, batch {global_batch}, micro-batch {micro_batch}".format(**row),
+            "ours": ours,
+            "theirs": theirs,
+            "why": reason(ours, theirs, causes, without),
+        }
 
 
 def memory() -> Measured:
@@ -210,6 +257,8 @@ class MeasuredIteration:
     phase: str
     size: int
     measured_ms: float
+    tree: Mapping[str, Any]  # the table of its deployment
+    as_one_ms: float | None  # measured time of one prompt of as many tokens
 
     @property
     def large(self) -> bool:
@@ -242,15 +291,24 @@ def measured_iterations() -> tuple[MeasuredIteration, ...]:
     return tuple(one for table in read_toml(ITERATIONS)["row"] for one in _iterations_of(table))
 
 
+def _one_prompt_ms(group: str, model: str, tp: int) -> dict[int, float]:
+    """Return the measured times of one prompt, by its tokens."""
+    tables = read_toml(ITERATIONS)["row"]
+    same = [one for one in tables if (one["group"], one["model"], one["tp"]) == (group, model, tp)]
+    return {tokens: took for one in same for tokens, took in one.get("prefill_ms", ())}
+
+
 def _iterations_of(table: dict[str, Any]) -> Iterator[MeasuredIteration]:
     group = iteration_sources()[table["group"]]
     parts = {name: group[name] for name in ("machine", "overheads", "formats")}
     options = {"tp": table["tp"], "embeddings": True}
-    deployment = load_deployment({"model": table["model"], "options": options, **parts})
-    about = table["group"], table["model"], deployment, table.get("fitted", False)
+    tree = {"model": table["model"], "options": options, **parts}
+    about = table["group"], table["model"], load_deployment(tree), table.get("fitted", False)
+    alone = _one_prompt_ms(table["group"], table["model"], table["tp"])
     for phase in PHASES:
         for size, measured_ms in table.get(f"{phase}_ms", ()):
-            yield MeasuredIteration(*about, phase, size, measured_ms)
+            as_one = alone.get(size * PROMPT) if phase == "prefills" else None
+            yield MeasuredIteration(*about, phase, size, measured_ms, tree, as_one)
 
 
 def iterations(group: str, machine: str) -> Measured:
@@ -258,32 +316,52 @@ def iterations(group: str, machine: str) -> Measured:
     about = iteration_sources()[group]
     for row in measured_iterations():
         if row.group == group and not row.fitted:
-            tp = row.deployment.tp
             yield {
-                "title": f"{row.model} on {tp} {machine}: {row.size:,} {PHASES[row.phase]}",
+                "title": f"{row.model} on {row.deployment.tp} {machine}: "
+                f"{row.size:,} {PHASES[row.phase]}",
                 "ours": row.ms,
                 "theirs": row.measured_ms,
                 "source": about["title"],
-                "why": LARGE if row.large and tp > 2 else about.get("why", ""),
+                "why": _iteration_reason(row, about.get("causes", ())),
             }
 
 
-def formulas() -> Measured:
+def _iteration_reason(row: MeasuredIteration, causes: Iterable[Mapping[str, Any]]) -> str:
+    def without(changes: Mapping[str, Any]) -> float:
+        return _time_ms(load_deployment(with_changes(row.tree, changes)), row.phase, row.size)
+
+    found = reason(row.ms, row.measured_ms, causes, without)
+    if found == UNEXPLAINED and row.as_one_ms:
+        agrees = reason(row.ms, row.as_one_ms, causes, without) or f"ours is {row.ms:.4g}"
+        if agrees != UNEXPLAINED:
+            return f"one prompt of as many tokens took {row.as_one_ms:.4g} ms; {agrees}"
+    return found
+
+
+def formulas(causes: Sequence[Mapping[str, Any]]) -> Measured:
     """Predict iterations of which llm-analysis has formulas: 16 bits, full attention."""
     for table in read_toml(ITERATIONS)["formula"]:
-        deployment = load_deployment(
-            {
-                "model": table["model"],
-                "machine": table.get("machine", "a100_80gb"),
-                "formats": dict.fromkeys(("weights", "kv", "activations", "compute"), "fp16"),
-                "options": {"tp": table["tp"], "attention": "full", "embeddings": True},
-                "overheads": table.get("overheads", {}),
-            }
-        )
+        deployment = {
+            "model": table["model"],
+            "machine": table.get("machine", "a100_80gb"),
+            "formats": dict.fromkeys(("weights", "kv", "activations", "compute"), "fp16"),
+            "options": {"tp": table["tp"], "attention": "full", "embeddings": True},
+            "overheads": table.get("overheads", {}),
+        }
         for phase, size in (("prefill", PROMPT), ("decode", 1)):
-            ours = _time_ms(deployment, phase, size, PROMPT)
-            title = f"{table['name']}: {phase}"
-            yield {"title": title, "ours": ours, "theirs": table[f"{phase}_ms"]}
+
+            def ours(changes: Mapping[str, Any], phase: str = phase, size: int = size) -> float:
+                changed = with_changes(deployment, changes)  # noqa: B023
+                return _time_ms(load_deployment(changed), phase, size, PROMPT)
+
+            theirs, value = table[f"{phase}_ms"], ours({})
+            why = reason(value, theirs, causes, ours)
+            yield {
+                "title": f"{table['name']}: {phase}",
+                "ours": value,
+                "theirs": theirs,
+                "why": why,
+            }
 
 
 BAND = 1 << 20  # size up to which latencies count, and beyond which rates do
