@@ -10,15 +10,22 @@ from statistics import mean
 
 import numpy as np
 
-from netsim.workloads.validation.measures import measured_iterations
+from netsim.workloads.inference.deployment import LONG_PROMPT
+from netsim.workloads.validation.measures import PROMPT, measured_iterations
 
 GROUPS = ("h100", "a100")  # groups with fitted rows
+
+
+def is_large(row):
+    """Return whether the prompts of a row have more than LONG_PROMPT tokens in total."""
+    tokens = {"prefill": row.size, "prefills": row.size * PROMPT, "decode": 0}[row.phase]
+    return tokens > LONG_PROMPT
 
 
 def predicted(group, *, large=False):
     """Return a group's rows not used for fitting, with few or many tokens."""
     chosen = [row for row in measured_iterations() if row.group == group and not row.fitted]
-    return [row for row in chosen if row.large is large]
+    return [row for row in chosen if is_large(row) is large]
 
 
 def error(row):

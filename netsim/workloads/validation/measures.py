@@ -34,7 +34,6 @@ from netsim.validation.laws import CONTROL, PAYLOAD, Measured
 from netsim.workloads.collectives import ALGORITHMS, closed_form_ps
 from netsim.workloads.collectives.steps import CollectiveOptions, Wire
 from netsim.workloads.inference.deployment import (
-    LONG_PROMPT,
     Deployment,
     decode_ps,
     load_deployment,
@@ -111,23 +110,23 @@ TOLERANCE = 0.1  # of steps and iterations
 UNEXPLAINED = "unexplained"
 
 
+Changes = Mapping[str, Any]
+"""New values of some keys, by the table of a job or deployment that has them."""
+
+
 def reason(
-    ours: float,
-    theirs: float,
-    causes: Iterable[Mapping[str, Any]],
-    without: Callable[[Mapping[str, Any]], float],
+    ours: float, theirs: float, causes: Iterable[Changes], without: Callable[[Changes], float]
 ) -> str:
-    """Return why a value deviates: the first cause without which it agrees, with the value then.
+    """Return why a value deviates: the first cause without which it agrees, with the value then; ""
+    if there is none.
 
     A cause has a text, `why`, and changes of the setup; `without` returns the value with them.
     """
-    if abs(ours / theirs - 1) <= TOLERANCE:
-        return ""
-    for cause in causes:
+    for cause in causes if abs(ours / theirs - 1) > TOLERANCE else ():
         value = without({key: changes for key, changes in cause.items() if key != "why"})
         if abs(value / theirs - 1) <= TOLERANCE:
             return f"{cause['why']}: {value:.4g} ({value / theirs - 1:+.1%})"
-    return UNEXPLAINED
+    return ""
 
 
 def step_without(table: Mapping[str, Any], changes: Mapping[str, Any]) -> float:
@@ -261,12 +260,6 @@ class MeasuredIteration:
     as_one_ms: float | None  # measured time of one prompt of as many tokens
 
     @property
-    def large(self) -> bool:
-        """Whether its prompts have more than `LONG_PROMPT` tokens in total."""
-        tokens = {"prefill": self.size, "prefills": self.size * PROMPT, "decode": 0}[self.phase]
-        return tokens > LONG_PROMPT
-
-    @property
     def ms(self) -> float:
         """Our time, with the group's overheads."""
         return _time_ms(self.deployment, self.phase, self.size)
@@ -331,11 +324,12 @@ def _iteration_reason(row: MeasuredIteration, causes: Iterable[Mapping[str, Any]
         return _time_ms(load_deployment(with_changes(row.tree, changes)), row.phase, row.size)
 
     found = reason(row.ms, row.measured_ms, causes, without)
-    if found == UNEXPLAINED and row.as_one_ms:
-        agrees = reason(row.ms, row.as_one_ms, causes, without) or f"ours is {row.ms:.4g}"
-        if agrees != UNEXPLAINED:
-            return f"one prompt of as many tokens took {row.as_one_ms:.4g} ms; {agrees}"
-    return found
+    one_ms = row.as_one_ms
+    if found or one_ms is None or abs(row.ms / row.measured_ms - 1) <= TOLERANCE:
+        return found
+    near = abs(row.ms / one_ms - 1) <= TOLERANCE
+    agrees = f"ours is {row.ms:.4g}" if near else reason(row.ms, one_ms, causes, without)
+    return agrees and f"one prompt of as many tokens took {one_ms:.4g} ms; {agrees}"
 
 
 def formulas(causes: Sequence[Mapping[str, Any]]) -> Measured:

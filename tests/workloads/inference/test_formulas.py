@@ -9,7 +9,15 @@ import numba
 import pytest
 from changed_keys import changed
 from marked import values
-from measured_rows import GROUPS, error, errors, fitted_overheads, predicted, with_overheads
+from measured_rows import (
+    GROUPS,
+    error,
+    errors,
+    fitted_overheads,
+    is_large,
+    predicted,
+    with_overheads,
+)
 from raises_input import raises_input
 
 from netsim.common.inputs import read_toml
@@ -438,12 +446,12 @@ def test_empirical_term_improves_only_long_prompts(group, us, largest):
         return with_overheads(row, overheads)
 
     assert errors([changed(row) for row in predicted(group, large=True)])[0] < largest
-    others = [row for row in measured_iterations() if row.group == group and not row.large]
+    others = [row for row in measured_iterations() if row.group == group and not is_large(row)]
     assert all(changed(row).ms == row.ms for row in others)
 
 
 def test_roofline_alone_is_up_to_eight_times_too_fast():
-    small = [row for row in measured_iterations() if not row.large]
+    small = [row for row in measured_iterations() if not is_large(row)]
     assert all(bare(row) < -0.2 for row in small)
     decoding = min((row for row in small if row.phase == "decode"), key=bare)
     assert (decoding.deployment.tp, decoding.size) == (8, 64)
