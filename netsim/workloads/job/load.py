@@ -214,13 +214,21 @@ def extended(given: Tree, what: str, directory: Path, depth: int = 0) -> Tree:
         named = tree.get(name)
         if isinstance(named, str) and named not in presets(kind):
             tree[name] = str(path.parent / named)
-    for key, value in given.items():
-        old = tree.get(key)
+    tree = with_changes(tree, given)
+    return {key: value for key, value in tree.items() if key != "preset"}
+
+
+def with_changes(tree: Tree, changes: Tree) -> dict[str, Any]:
+    """Return a tree with other values of some keys, also of tables that it only names; a table with
+    a preset of its own replaces the old one."""
+    found = dict(tree)
+    for key, value in changes.items():
+        old = found.get(key)
         if isinstance(value, Mapping) and isinstance(old, str):
             old = {"preset": old}
         names_another = isinstance(value, Mapping) and "preset" in value
-        tree[key] = value if names_another else _deep(old, value)
-    return {key: value for key, value in tree.items() if key != "preset"}
+        found[key] = value if names_another else _deep(old, value)
+    return found
 
 
 def _deep(old: Any, new: Any) -> Any:

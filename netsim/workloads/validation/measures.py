@@ -55,7 +55,7 @@ from netsim.workloads.job.calibration import (
     with_spreads,
 )
 from netsim.workloads.job.job import Job
-from netsim.workloads.job.load import load_job, load_machine
+from netsim.workloads.job.load import load_job, load_machine, with_changes
 from netsim.workloads.job.machine import Shape
 from netsim.workloads.job.step import StepTime, step_time
 from netsim.workloads.job.work import bytes_of_parameter, layer_held, stage_memory
@@ -134,14 +134,6 @@ def step_without(table: Mapping[str, Any], changes: Mapping[str, Any]) -> float:
     return step_time(load_job(with_changes(table, changes), fits=False)).total_ps / PS_PER_S
 
 
-def with_changes(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table of tables or presets with other values of some keys."""
-    named = {
-        key: {"preset": value} if isinstance(value, str) else value for key, value in table.items()
-    }
-    return {**table, **{key: {**named.get(key, {}), **value} for key, value in changes.items()}}
-
-
 def _measured_s(row: dict[str, Any], job: Job, step: StepTime) -> float:
     """Return the seconds of a step from what a row tells: tokens/s of a GPU, MFU, or seconds."""
     if "tokens" in row:
@@ -190,11 +182,9 @@ def predicted_steps(path: Path, file: str, job: Mapping[str, Any], causes: Any) 
     except (KeyError, ValueError):
         raise InputError("not vTrain's table of steps", file=str(path)) from None
     for row, theirs in found:
-        of_row = {
-            part: {**job.get(part, {}), **{name: int(row[name]) for name in names}}
-            for part, names in (("model", MODEL), ("layout", LAYOUT))
-        }
-        without = partial(step_without, {**job, **of_row})
+        own = {"model": MODEL, "layout": LAYOUT}
+        of_row = {part: {name: int(row[name]) for name in names} for part, names in own.items()}
+        without = partial(step_without, with_changes(job, of_row))
         ours = float(row["seconds"])
         yield {
             "title": "{layers} layers of {hidden}, {sequence} tokens, {gpus} GPUs: tp {tp}, "
