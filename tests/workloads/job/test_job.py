@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from changed_keys import changed
 from pipeline_time import work_through
+from raises_input import raises_input
 
 from netsim.common.inputs import read_toml
 from netsim.errors import InputError
@@ -347,6 +348,27 @@ def test_step_times_match_published_times():
     assert sum(errors) / 8 <= 0.04
     assert max(errors) <= 0.10
     assert len(errors) == 8
+
+
+def test_reason_is_the_first_cause_without_which_values_agree():
+    causes = [{"why": "a", "took": 1.0}, {"why": "b", "took": 2.1}, {"why": "c", "took": 2.0}]
+    assert measures.reason(1.0, 2.0, causes, lambda changes: changes["took"]) == "b: 2.1 (+5.0%)"
+    assert measures.reason(1.0, 2.0, causes[:1], lambda changes: changes["took"]) == ""
+    assert measures.reason(1.9, 2.0, causes, lambda changes: changes["took"]) == ""
+
+
+def test_predicted_steps_are_found_in_a_table_of_measured_ones(tmp_path):
+    job, path = {"model": {"preset": "gpt3_175b"}, "machine": "a100_80gb"}, tmp_path / "steps.csv"
+    path.write_text("billion,...\n3.6,64,512,4,3072,32,30,2048,1,64,1,3018\n")
+    rows = measures.predicted_steps(path, "multi", job, ())
+    with raises_input("not vTrain's table", file="steps.csv"):
+        next(rows)
+    stored = Path(measures.__file__).with_name("vtrain.csv").read_text().splitlines()[1:]
+    lines = [line.removeprefix("multi,").rsplit(",", 1) for line in stored if "multi" in line]
+    path.write_text("head\n" + "".join(f"?,{keys},{float(s) * 1e3}\n" for keys, s in lines))
+    found = list(measures.predicted_steps(path, "multi", job, ()))
+    assert len(found) == 98
+    assert all(row["ours"] == pytest.approx(row["theirs"]) and not row["why"] for row in found)
 
 
 def test_memory_matches_published_memory():
