@@ -17,7 +17,6 @@ from operator import add
 from netsim.frozen import frozen
 from netsim.workloads.job import schedules
 from netsim.workloads.job.job import (
-    FORMATS,
     Held,
     Job,
     Model,
@@ -25,6 +24,7 @@ from netsim.workloads.job.job import (
     head_parameters,
     layer_parameters,
 )
+from netsim.workloads.job.machine import FORMATS
 
 NORM = (9, 14, 7)  # FLOP per element: forward, input gradient, weight gradient
 
@@ -168,8 +168,8 @@ def _linear(
     )
     if a == b:
         return (product,)
-    casts = (Work(0.0, (a + 2 * b) * numbers) for numbers in (read, made))
-    return (Kernel(f"{name}: cast", "vector", *casts), product)
+    inputs_cast, gradients_cast = (Work(0.0, (a + 2 * b) * numbers) for numbers in (read, made))
+    return (Kernel(f"{name}: cast", "vector", inputs_cast, gradients_cast), product)
 
 
 def _elements(name: str, per: tuple[int, int], n: float, moved: float, kept: float = 0.0) -> Kernel:
