@@ -307,11 +307,10 @@ def _message(
     per: str,
     times: int = 1,
     group: str = "",
-    waits: bool = False,
 ) -> Message:
     group = group or kind
     n, network = group_sizes(job)[group], network_of(job, group)
-    return Message(kind, what, round(size), group, n, when, per, times, network, waits)
+    return Message(kind, what, round(size), group, n, when, per, times, network)
 
 
 def _tensor(job: Job) -> Iterator[Message]:
@@ -339,9 +338,8 @@ def _tensor(job: Job) -> Iterator[Message]:
         if not job.overlap.tp_comm:
             last = 1.0
         for share, waits in ((1 - last, False), (last, True)):
-            yield _message(
-                job, "tp", what, share * size, when=when, per=per, times=times, waits=waits
-            )
+            one = _message(job, "tp", what, share * size, when=when, per=per, times=times)
+            yield replace(one, waits=waits)
 
 
 def _passes(job: Job) -> tuple[str, ...]:
