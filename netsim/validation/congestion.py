@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from netsim.conformance.networks import star
 from netsim.frozen import frozen
 from netsim.model.fabric import PacketFormat
+from netsim.network import NetworkBuilder
 from netsim.validation.bed import (
     GBPS,
     MS,
@@ -194,6 +195,33 @@ def dctcp_mean_queue(n: int, k: float, product: float) -> float:
     """Return K + N - A/2 with A = sqrt(2 N (C RTT + K)) / 2, all in packets. Alizadeh et al.,
     SIGCOMM 2010, section 3.3, for synchronized flows: between K + N - A and K + N."""
     return k + n - math.sqrt(2 * n * (product + k)) / 4
+
+
+def dctcp_rates(ecn: Mapping[str, Any], wire: bool) -> Measured:
+    """Measure the mean rate of three groups of flows in Mbps, with headers (`wire`) or without.
+
+    Ten and twenty senders share a link of 10 Gbps to the switch of ten others; the first and the
+    last ten send to one host, the twenty to as many, all at 1 Gbps. Alizadeh et al., figure 17.
+    """
+    builder = NetworkBuilder()
+    builder.add_hosts(61)
+    left, right = builder.add_switch("left"), builder.add_switch("right")
+    for host in range(61):
+        builder.cable(host, left if host < 30 else right, GBPS, 10 * US)
+    builder.cable(left, right, 10 * GBPS, 10 * US)
+    packets = PacketFormat(payload_bytes=1448, header_bytes=54)
+    fabric = {"queue_bytes": "4MB", "ecn": ecn}
+    engine = Bed("dctcp:10g", builder.build("two"), fabric=fabric, packets=packets).engine(
+        [(i, 30 + i if 10 <= i < 30 else 60, 10**9, i * 2 * MS) for i in range(40)]
+    )
+    received = []
+    for until in (S // 2, S):
+        run_until(engine, until)
+        received.append(np.array(engine.flow_states().received_bytes))
+    mbps = (received[1] - received[0]) * 8e-6 / 0.5
+    factor = packets.data_bytes / packets.payload_bytes if wire else 1.0
+    for group in (slice(10), slice(10, 30), slice(30, 40)):
+        yield {"ours": float(mbps[group].mean()) * factor}
 
 
 def hpcc() -> Measured:
