@@ -248,10 +248,10 @@ class CollectiveCurves:
         parts = part_count(self.what, shape.n)
         at = math.log2(max(1.0, size_bytes / parts))
         k = bisect([size for size, _ in near], at)
-        is_known = any(abs(at - size) < SAME_SIZE for size, _ in near[max(0, k - 1) : k + 1])
         if k in (0, len(near)):
-            factor = math.exp(near[min(k, len(near) - 1)][1])
-            return [self._fastest(shape, size_bytes, port_bps) * factor] * (1 + is_known)
+            size, log = near[min(k, len(near) - 1)]
+            time_ps = self._fastest(shape, size_bytes, port_bps) * math.exp(log)
+            return [time_ps] * (2 if abs(at - size) < SAME_SIZE else 1)
         first, end = (max(0, k - 2), k + 2) if self.pieces else (k - 1, k + 1)
         some, k = near[first:end], k - first
         sizes = [parts * 2**size for size, _ in some]
@@ -260,7 +260,7 @@ class CollectiveCurves:
             for size, (_, log) in zip(sizes, some, strict=True)
         ]
         linear = float(np.interp(size_bytes, sizes[k - 1 : k + 1], times[k - 1 : k + 1]))
-        if not self.pieces or is_known:
+        if not self.pieces or any(abs(at - size) < SAME_SIZE for size, _ in some[k - 1 : k + 1]):
             return [linear, linear]
         smaller = extended(size_bytes, sizes[k - 1 :: -1], times[k - 1 :: -1])
         larger = extended(size_bytes, sizes[k:], times[k:])
