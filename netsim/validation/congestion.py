@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from netsim.conformance.networks import star
 from netsim.frozen import frozen
 from netsim.model.fabric import PacketFormat
+from netsim.model.faults import LinkFault, combine
 from netsim.network import NetworkBuilder
 from netsim.validation.bed import (
     GBPS,
@@ -304,6 +305,17 @@ def bbr() -> Measured:
         fabric = {"queue_bytes": "40000pkt"}
         seen = _long_path("bbr", n, rate_bps, 300 * MS, (4 * S, 9 * S), fabric=fabric)
         yield {"ours": float(seen.held.mean()) / (rate_bps * TRIP_S / 8)}
+
+
+def bbr_loss(loss: float) -> Measured:
+    """Measure a flow of a minute over 100 Mbps and 100 ms that loses packets ahead of that link, in
+    Mbps with headers."""
+    network = dumbbell(1, GBPS, GBPS // 10, (MS // 2, 49 * MS))
+    faults = combine([LinkFault(np.array([0]), loss=loss)], network.n_ports)
+    engine = Bed("bbr", network, packets=ETHERNET).engine([(0, 1, 10**10, 0)], faults=faults)
+    run_until(engine, 60 * S)
+    packets = int(engine.flow_states().received_bytes[0]) / ETHERNET.payload_bytes
+    yield {"ours": packets * ETHERNET.data_bytes * 8e-6 / 60, "theirs": 100 * (1 - loss)}
 
 
 def pie() -> Measured:
