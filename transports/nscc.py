@@ -20,6 +20,10 @@ Two rules of that simulator and of the specification are options. With `base_rtt
 with the same base round trip, the network's longest, and lower it to what they measure. With
 `ack_report = "all"`, an acknowledgment tells how many packets have arrived in all, which frees the
 window for those that its bitmap does not cover.
+
+With `rules = "2024"`, windows follow that simulator as of August 2024: the fair increase is added
+below the target as well, increases take effect every 8,000 bytes, quick adapt heeds the average
+delay, and a packet may exceed the window. Outcomes published for 8,192 hosts are of those rules.
 """
 
 from netsim.blocks import bdp_queues, reports, ultra_ethernet
