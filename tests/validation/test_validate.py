@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from raises_input import raises_input
 
 from netsim.cli.app import app
+from netsim.experiment import Point
 from netsim.validation import cases as cases_module
 from netsim.validation import congestion, outcomes
 from netsim.validation.cases import GROUPS, QUESTIONS, Case, Row, Verdict, cases
@@ -105,6 +106,24 @@ def test_errors_to_expect_are_those_of_a_questions_rows() -> None:
     assert found == (QUESTIONS["step"], errors, [0.18, 0.19])
     assert interval(found.errors) == "-18.0 % to +17.0 %"
     assert interval(found.predicted) == "+18.0 % to +19.0 %"
+
+
+def test_repeated_case_has_means_over_seeds_with_its_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Quantiles of seeds 1 and 2 are averaged; a truth of its own replaces the stored one."""
+    queues = []
+
+    def simulate(point: Point) -> object:
+        queues.append(point.resolved["fabric"]["queue_bytes"])
+        return SimpleNamespace(flows={"acked_ps": np.array([1, 2, 3]) * 10**6 * point.seed})
+
+    monkeypatch.setattr(outcomes, "simulate", simulate)
+    case, change = ("transports_fct.toml", "csg_swift_few"), {"fabric.queue_bytes": "7pkt"}
+    rows = list(outcomes.repeated(*case, "short", 2, change, {"first": 1.0, "last": 5.0}))
+    assert queues == ["28KiB", "28KiB"]
+    assert [(row["ours"], row["theirs"]) for row in rows] == [(1.5, 1.0), (4.5, 5.0)]
+    assert rows[0]["title"] == "Swift in htsim, 4 to 1, short: first"
 
 
 def test_reference_case_that_differs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
