@@ -33,7 +33,7 @@ from netsim.params import Params
 from netsim.plugins.registry import find
 from netsim.running.drive import drive
 from netsim.running.point import build_engine, simulate
-from netsim.validation.bed import GBPS, US, Bed, fat_tree, fct_ps
+from netsim.validation.bed import GBPS, MS, US, Bed, S, fat_tree, fct_ps
 from netsim.validation.cases import CHECKOUT
 from netsim.validation.laws import PAYLOAD, Measured
 
@@ -261,6 +261,29 @@ def repeated(
         values = [np.quantile(flows[column], QUANTILES[level]) / US for flows in runs]
         row = _compared(tree, quantity, shown, float(np.mean(values)), theirs)
         yield {**row, "source": case["source"], "predicted": False}
+
+
+def slow_link(transport: Params, fabric: Params, seeds: int) -> Measured:
+    """Measure the mean and the least rate of 128 flows, a permutation, in Gbps. One link of a core
+    down has a tenth of its rate; rates are those of 30 ms, means over seeds."""
+    rates = []
+    for seed in range(1, seeds + 1):
+        content = {
+            "name": "slow_link",
+            "seed": seed,
+            "topology": {"kind": "fat_tree", "tiers": 3, "radix": 8, "host_rate": "10Gbps"},
+            "packets": {"payload_bytes": "9000B"},
+            "transport": dict(transport),
+            "fabric": dict(fabric),
+            "traffic": {"kind": "permutation", "size": "1GB"},
+            "faults": {"slow": {"links": "core0 -> spine0", "rate": "1Gbps"}},
+            "measure": {"warmup": "20ms", "window": "30ms", "drain": "1us"},
+        }
+        (point,) = Experiment.from_mapping(content).points()
+        received = np.asarray(simulate(point).tables["measured_hosts"]["received_bytes"])
+        rates.append(received * 8 / (30 * MS / S) / GBPS)
+    yield {"ours": float(np.mean(rates))}
+    yield {"ours": float(np.min(rates, axis=1).mean())}
 
 
 TESTS = CHECKOUT / "tests"
