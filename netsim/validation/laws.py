@@ -132,6 +132,15 @@ def run(topology: Table, fabric: Table, pattern: str, load: float, window: str) 
     return simulate(point)
 
 
+def latency(topology: Table, load: float, variants: Sequence[Table] = ({},)) -> Measured:
+    """Measure the mean latency of packets of uniform traffic in ns, over variants of a network."""
+    found = []
+    for variant in variants:
+        result = run({**topology, **variant}, {"routing": "ecmp"}, "uniform", load, "20us")
+        found.append(result.summary["throughput"]["latency_ps"]["mean"] / 1000)
+    yield {"ours": float(np.mean(found))}
+
+
 def of_links(topology: Table, fabric: Table, pattern: str, load: float, links: str) -> Measured:
     """Measure the saturation that follows from the loads of links: of the busiest one, or of all of
     a kind ("switches": between two switches; "global": between groups of a Dragonfly)."""
