@@ -406,6 +406,7 @@ class Overlap:
     tp_comm: bool = key("bool", False, "overlap tp and cp collectives with the compute before")
     p2p_comm: bool = key("bool", False, "compute while a message to another stage is in flight")
     ep_comm: bool = key("bool", False, "overlap expert exchanges with other micro-batches")
+    ep_sms: int = key("count", 0, "SMs that kernels leave to overlapped expert exchanges")
 
 
 @frozen

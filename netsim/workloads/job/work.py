@@ -494,10 +494,9 @@ def stage_times(job: Job) -> StageTimes:
 
 CHUNKS = 4  # of a kernel with rows, each reduced while the next one runs
 
-TP_SMS, EP_SMS = 16, 20
-"""SMs that overlapped messages take from kernels: defaults of Transformer Engine (849ad3f,
-pytorch/module/base.py, initialize_ub) and of DeepEP (dd758ca, deep_ep/buffers/legacy.py; also
-DeepSeek-V3, arXiv 2412.19437, section 3.2.2)."""
+TP_SMS = 16
+"""SMs that overlapped tp messages take from kernels: the default of Transformer Engine (849ad3f,
+pytorch/module/base.py, initialize_ub)."""
 
 
 def kernels_ps(job: Job, kernels: Iterable[Kernel], which: str) -> float:
@@ -539,7 +538,7 @@ def _shared(job: Job, kernel: Kernel, which: str) -> tuple[int, int]:
         columns = {"forward": (tp, 0)}
         rows = {"forward": (CHUNKS, TP_SMS), "backward_input": (tp, 0), "backward_weight": (1, 0)}
         return columns.get(which, (1, TP_SMS)) if kernel.split == "columns" else rows[which]
-    return 1, EP_SMS if overlap.ep_comm and job.layout.ep > 1 else 0
+    return 1, overlap.ep_sms if overlap.ep_comm and job.layout.ep > 1 else 0
 
 
 def _times(job: Job, kernels: tuple[Kernel, ...], *, repeats: bool) -> LayerTimes:

@@ -307,8 +307,8 @@ def _forward_and_back(job: Job, name: str) -> list[float]:
 
 
 def test_overlapped_messages_take_sms_from_kernels():
-    """As in Transformer Engine: 16 SMs beside whole kernels of columns, and beside chunks of rows;
-    DeepEP takes 20. Chunks alone change nothing at a constant efficiency."""
+    """As in Transformer Engine: 16 SMs beside whole kernels of columns, and beside chunks of rows.
+    Expert exchanges take what a job says. Chunks alone change nothing at a constant efficiency."""
     job = laid_out("gpt3_175b", sp=True)
     flat = replace(job.machine.matrix, efficiency=Efficiency())
     machine = replace(job.machine, matrix=flat, memory_rate=None, kernel_launch=0)
@@ -320,7 +320,7 @@ def test_overlapped_messages_take_sms_from_kernels():
         assert [b / a for a, b in zip(alone, beside, strict=True)] == pytest.approx(expected)
     job = replace(laid_out("mixtral_8x7b"), overlap=Overlap())
     alone = _forward_and_back(job, "attention")
-    beside = _forward_and_back(replace(job, overlap=Overlap(ep_comm=True)), "attention")
+    beside = _forward_and_back(replace(job, overlap=Overlap(ep_comm=True, ep_sms=20)), "attention")
     assert beside == pytest.approx([one * 132 / 112 for one in alone])
 
 
