@@ -241,6 +241,19 @@ def test_reasons_of_failing_rows_are_experiments(tmp_path: Path) -> None:
     assert f"{CHANGE} begins somewhere from 512MiB to 2GiB" in reasons["1GiB"]
 
 
+def test_size_that_jumps_in_another_run_too_has_that_reason(tmp_path: Path) -> None:
+    """The stored run of another node jumps at 64 MiB, by 67 %, and not at 2 GiB."""
+    sizes = [1 << k for k in (25, 26, 28, 29, 31, 32, 34)]
+    for jump in (1 << 26, 1 << 31):
+        times = [(200 + size / 4e5) * (1.67 if size == jump else 1) for size in sizes]
+        lines = [
+            f"sendrecv,1,8,{size},{time},{time}" for size, time in zip(sizes, times, strict=True)
+        ]
+        found = {row.title: row.why for row in measured(tmp_path, "h100_10x8", lines)}
+        why = found[f"h100_10x8: send of {'64MiB' if jump == 1 << 26 else '2GiB'} on 1 x 8 GPUs"]
+        assert ("+67% off its neighbors in another node too" in why) == (jump == 1 << 26)
+
+
 def test_malformed_tables_are_rejected(tmp_path: Path) -> None:
     for wrong in ("all_reduce,2,8,x,5,5", "all_reduce,0,8,8,5,5", "all_reduce,2,8,8,nan,5", "send"):
         with raises_input(file="mi300x_2x8.csv"):
