@@ -380,13 +380,13 @@ TABLES = {
 
 
 class Miss(NamedTuple):
-    """A measurement that was left out, the error of its prediction, its reason, if known, and the
-    error of the same size of another run, if there is one."""
+    """A measurement that was left out, the error of its prediction, its reason, if known, and
+    errors in experiments with all sizes, by what they change."""
 
     row: Measurement
     error: float
     why: str
-    there: float | None
+    without: Mapping[str, float]
 
 
 def left_out_sizes(path: Path, name: str) -> Measured:
@@ -403,7 +403,7 @@ def left_out_sizes(path: Path, name: str) -> Measured:
                 **medians,
                 **BANDS[band],
                 "source": source,
-                "why": _median_why(some, band, table),
+                "why": _median_why(some, band),
             }
         for one in found:
             shape = f"{one.row.shape.nodes} x {one.row.shape.per_node} GPUs"
@@ -431,6 +431,10 @@ def _misses(name: str, in_place: Mapping[Measurement, float]) -> Iterator[Miss]:
         errors_there = {residual.row[:3]: residual.error for residual in there}
         for row, error, _ in residuals(fits, out, rates):
             error_there, why = errors_there.get(row[:3]), ""
+            without = {LINEAR: _linear(row, rest)}
+            if error_there is not None:
+                ratio = f"with ratios to neighbors in {table.again}"
+                without[ratio] = _with_ratio(error, error_there)
             if abs(error) > _tolerance(row):
                 tests = (
                     *_repeated(row, again[row], error, fits_again, rates),
@@ -442,7 +446,7 @@ def _misses(name: str, in_place: Mapping[Measurement, float]) -> Iterator[Miss]:
                     f"{text}: {now:+.1%}" for text, now in tests if abs(now) <= _tolerance(row)
                 )
                 why = next(agree, "")
-            yield Miss(row, error, why, error_there)
+            yield Miss(row, error, why, without)
 
 
 def _tolerance(row: Measurement) -> float:
@@ -495,7 +499,7 @@ def _plain(row: Measurement, rest: Sequence[Measurement]) -> Tests:
     like = [one for one in rest if (one.what, one.shape) == (row.what, row.shape)]
     sizes = sorted(one.size_bytes for one in like)
     at = bisect(sizes, row.size_bytes)
-    yield "the lines of smaller and larger sizes mislead; linear", _linear(row, like)
+    yield LINEAR, _linear(row, rest)
     found = list(gaps(like))
     for size in sizes[at - 1 : at + 1]:
         if any(one.high_bytes == size for one in found) and any(
@@ -505,8 +509,12 @@ def _plain(row: Measurement, rest: Sequence[Measurement]) -> Tests:
             yield f"{CHANGE} at {format_bytes(size)} alone; without that size", left
 
 
-def _linear(row: Measurement, like: Iterable[Measurement]) -> float:
+LINEAR = "the lines of smaller and larger sizes mislead; linear"
+
+
+def _linear(row: Measurement, rest: Iterable[Measurement]) -> float:
     """Return the error of a time that is linear between the next sizes."""
+    like = (one for one in rest if (one.what, one.shape) == (row.what, row.shape))
     sizes, times = zip(*sorted((one.size_bytes, one.time_us) for one in like), strict=True)
     return float(np.interp(row.size_bytes, sizes, times)) / row.time_us - 1
 
@@ -523,16 +531,20 @@ def _with_ratio(error: float, there: float) -> float:
     return (1 + error) / (1 + there) - 1
 
 
-def _median_why(found: Sequence[Miss], band: int, table: Table) -> str:
-    """Say what is left of a median without the sizes next to a change, or with the ratios of all
-    sizes to their neighbors in another run."""
+def _median_why(found: Sequence[Miss], band: int) -> str:
+    """Say what is left of a median without the sizes next to a change, or in an experiment with all
+    sizes."""
+    limit = BANDS[band]["tolerance"]
+    if median(abs(one.error) for one in found) <= limit:
+        return ""
     rest = [abs(one.error) for one in found if CHANGE not in one.why]
-    n, limit = len(found) - len(rest), BANDS[band]["tolerance"]
-    if rest and median(rest) <= limit < median(abs(one.error) for one in found):
+    if rest and median(rest) <= limit:
+        n = len(found) - len(rest)
         return f"without {n} of {len(found)} sizes where {CHANGE} begins: {1 + median(rest):.3f}"
-    left = [abs(_with_ratio(one.error, one.there)) for one in found if one.there is not None]
-    if len(left) == len(found) and median(left) <= limit < median(abs(one.error) for one in found):
-        return f"with ratios to neighbors in {table.again}: {1 + median(left):.3f}"
+    for text in found[0].without:
+        left = [abs(one.without[text]) for one in found if text in one.without]
+        if len(left) == len(found) and median(left) <= limit:
+            return f"{text}: {1 + median(left):.3f}"
     return ""
 
 
