@@ -337,7 +337,7 @@ def uec_outcomes(plans: Path, *files: Path, pattern: str) -> Measured:
     for row in rows:
         content = uec_experiment(_options(row["options"]), {file.name: file for file in files})
         jit = "connreuse" not in row["case"]  # plain Python is faster for few packets
-        draws = 20 if content["topology"].get("radix") == 4 else 3  # 16 hosts vary more
+        draws = 20 if content["topology"].get("radix") == 4 else 5  # 16 hosts vary more
         runs = [uec_outcome(content, seed, jit) for seed in range(1, draws + 1)]
         last_us, retransmissions, acks = np.mean(runs, axis=0).tolist()
         for what, unit, ours, theirs in (
