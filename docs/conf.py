@@ -40,6 +40,10 @@ BELOW = {
     ],
     "docs/reproduce": ["docs/lite-gpu"],
     "docs/accuracy": ["docs/comparisons"],
+    "docs/other-simulators": [
+        *("docs/from-htsim", "docs/from-ns3", "docs/from-simai", "docs/from-astra-sim"),
+        "docs/from-booksim",
+    ],
     "CONTRIBUTING": [
         *("netsim/README", "netsim/engine/README", "netsim/SECURITY"),
         *(".github/SECURITY", ".github/CODE_OF_CONDUCT"),
