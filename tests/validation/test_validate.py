@@ -18,7 +18,14 @@ from netsim.validation import cases as cases_module
 from netsim.validation import congestion, outcomes
 from netsim.validation.cases import GROUPS, QUESTIONS, Case, Row, Verdict, cases
 from netsim.validation.run import expected, interval, page_text, write_page
-from netsim.workloads.validation.measures import CHANGE, STEPS, iterations, step_without, steps
+from netsim.workloads.validation.measures import (
+    CHANGE,
+    STEPS,
+    iterations,
+    measured_iterations,
+    step_without,
+    steps,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparisons.md"
 
@@ -272,10 +279,14 @@ def test_reason_of_mtnlg_is_the_step_of_another_training() -> None:
     assert [why.startswith(cause["why"]) for why in reasons] == [True] * 3
 
 
-def test_reason_of_an_iteration_can_be_its_repetitions() -> None:
+def test_reasons_of_iterations_are_repetitions_or_other_overheads() -> None:
     found = {row["title"]: row["why"] for row in iterations("a100", "A100")}
     agree = "in 2 of 5 runs it took 70.75 ms; ours is 69.13"
     assert found["bloom_176b on 8 A100: 128 prompt tokens"] == agree
+    (row,) = (row for row in measured_iterations() if row.fitted and row.measured_ms == 73)
+    more_ms = (0.411 - row.deployment.overheads.sequence_overhead / 1e9) * row.size
+    assert row.ms + more_ms == pytest.approx(row.measured_ms, rel=1e-3)
+    assert "411 us" in found["bloom_176b on 8 A100: 64 sequences"]
 
 
 def test_malformed_tables_are_rejected(tmp_path: Path) -> None:
