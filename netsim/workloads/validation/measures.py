@@ -293,8 +293,8 @@ def _iterations_of(table: dict[str, Any]) -> Iterator[MeasuredIteration]:
         runs = dict(table.get(f"{phase}_runs_ms", ()))
         for size, measured_ms in table.get(f"{phase}_ms", ()):
             as_one = alone.get(size * PROMPT) if phase == "prefills" else None
-            times = size, measured_ms, tree, as_one, runs.get(size, ())
-            yield MeasuredIteration(*about, phase, *times)
+            again = runs.get(size, ())
+            yield MeasuredIteration(*about, phase, size, measured_ms, tree, as_one, again)
 
 
 def iterations(group: str, machine: str) -> Measured:
