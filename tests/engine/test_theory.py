@@ -279,4 +279,6 @@ def test_bubble_of_each_schedule_matches_formula() -> None:
             4 * one for one in (layer.forward_ps, layer.backward_input_ps, layer.backward_weight_ps)
         )
         bubble = bubble_ps(name, 4, f, b, w, chunks)
+        if name.startswith("zb_"):  # the last stage of a single step begins 3 F after the first
+            bubble = max(bubble, 3 * f)
         assert found.makespan - m * (f + b + w) == pytest.approx(bubble, rel=0.01)
