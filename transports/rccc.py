@@ -9,7 +9,7 @@ when credit allows it. After a timeout a sender that may not send asks for credi
 
 With `idle_requests = false`, as in the simulator, it asks only if packets are outstanding: a short
 flow to a host with long flows, with all its packets trimmed or delivered, may wait for their end.
-The text of the specification was not at hand to decide.
+We could not check the text of the specification.
 
 With `sender_window`, NSCC's window limits a sender as well; a trim at the last hop does not shrink
 it, since credits prevent more. With `oversubscription` above 1, a host without `sender_window`
