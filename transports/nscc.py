@@ -22,7 +22,7 @@ with the same base round trip, the network's longest, and lower it to what they 
 window for those that its bitmap does not cover.
 
 With `rules = "2024"`, windows follow that simulator as of August 2024: the fair increase is added
-below the target as well, increases take effect every 8,000 bytes, quick adapt heeds the average
+below the target as well, increases take effect every 8,000 bytes, quick adapt uses the average
 delay, and a packet may exceed the window. Outcomes published for 8,192 hosts are of those rules.
 """
 
