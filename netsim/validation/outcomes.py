@@ -200,7 +200,8 @@ def predicted(file: str) -> Measured:
                 yield _compared(tree, name, case, ours, theirs)
                 if name in case.get("mended", {}):
                     mended = {**case, "about": f"{case['about']}, mended"}
-                    yield _compared(tree, name, mended, case["mended"][name], theirs)
+                    row = _compared(tree, name, mended, case["mended"][name], theirs)
+                    yield {**row, "predicted": False}
             elif theirs is not None and theirs >= least:
                 ratios[case["group"], name].append(ours / theirs)
     for (group, name), values in ratios.items():
