@@ -217,7 +217,7 @@ def _ordered(
 
 @frozen
 class Arrival:
-    """A job of a list: the table of its work, its arrival, size and estimated duration."""
+    """A job of a list of arrivals: its work, arrival time, size and estimated duration."""
 
     work: str
     arrival_ps: int
@@ -362,9 +362,10 @@ def jobs_workload(
     streams: Mapping[str, int],
     queue: Queue | None = None,
 ) -> Workload:
-    """Return the traffic of jobs, each on its hosts, with random numbers of its own; jobs of
-    a `queue` start when their hosts are free. Raises InputError with keys of their tables, also for
-    a program in a queue."""
+    """Return the traffic of jobs. Each job has its own hosts and random numbers.
+
+    Jobs of a `queue` start when their hosts are free. Raises InputError that names the key of a
+    job's table, also if a program is in a queue."""
     loads = []
     for name, use in uses.items():
         own, table = hosts[name], name if queue is None else queue.arrivals[name].work

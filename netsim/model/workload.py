@@ -459,7 +459,7 @@ class Workload:
         return replace(self, parts=(*others, part))
 
     def at_hosts(self, hosts: Ints, n_hosts: int) -> Workload:
-        """Return the workload moved to other hosts, of n_hosts: host h becomes `hosts[h]`."""
+        """Return the workload on other hosts, of `n_hosts`: host h becomes `hosts[h]`."""
         flows, tasks = copy(self.flows), copy(self.tasks)
         flows.src, flows.dst = (hosts[end].astype(np.int32) for end in (flows.src, flows.dst))
         if tasks is not None:

@@ -207,7 +207,7 @@ def example_of_the_guide(folder, name, imports):
 
 
 def test_counts_by_ingress_of_the_guide_do_not_leak(tmp_path):
-    """Seven hosts overload one. Every drop is taken off its ingress count, which ends at 0."""
+    """Seven hosts overload one. Each drop lowers the ingress count, so the count ends at 0."""
     path = example_of_the_guide(tmp_path, "ingress", "ACCEPT, DROP, n_ports, port_at")
     flows = FlowTable(range(1, 8), 0, 30 * 4096)
     run = QueueTestbed.of(path).run(flows, star(8))

@@ -181,7 +181,7 @@ INVALID_FILES = [
 
 
 def test_lines_after_those_announced_are_counted(tmp_path):
-    """As ns-3 does, which HPCC's own files need: they end with comments."""
+    """ns-3 does the same. HPCC's own files need this, since they end with comments."""
     path = written(
         tmp_path, "t", "3 1 2\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n0 1 1Gbps\nFirst line: ...\n"
     )

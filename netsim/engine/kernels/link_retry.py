@@ -45,8 +45,9 @@ def kept_packet(links: LinkState, retry: RetryRecord, position: int) -> PacketRe
 def accepts(
     links: LinkState, port: PortRecord, pkt: PacketRecord, brings: int, end: Ps, arrival: Ps
 ) -> bool:
-    """Return whether the other end accepts the packet at the cursor, sent until ``end``. ``brings``
-    says what the link delivers of it at ``arrival``. A new packet is kept."""
+    """Return whether the other end accepts the packet at the cursor, which is sent by ``end``.
+
+    ``brings`` says what arrives of it at ``arrival``. A new packet goes into the replay buffer."""
     retry = links.retries[port.number]
     if retry.cursor == retry.tail:
         links.kept[ring_slot(retry.off, retry.mask, retry.tail)] = pkt

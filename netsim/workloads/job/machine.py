@@ -184,7 +184,7 @@ class Factors:
 
 @frozen(kw_only=True)
 class Spread:
-    """How far measurements of some sizes were from their prediction when they were left out."""
+    """Errors of predictions in a band of sizes, when measurements were left out of the fit."""
 
     left_out: str = key("choice", REQUIRED, "what was left out", choices=LEFT_OUT)
     above: int = key("bytes", "0B", "sizes above this, to the next of the same kind")
@@ -193,8 +193,8 @@ class Spread:
 
 
 class Estimate(NamedTuple):
-    """A predicted time. Nine in ten measured times are to be from `low_ps` to `high_ps`; None if no
-    measurement like it was left out of a fit. `spread` is that of the left-out ones."""
+    """A predicted time and its 90 % interval, from `low_ps` to `high_ps`. There is no interval if
+    no similar measurement was left out of a fit. `spread` has the errors of those that were."""
 
     time_ps: float
     low_ps: float | None = None

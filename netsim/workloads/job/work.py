@@ -527,11 +527,11 @@ def _kernel_ps(job: Job, kernel: Kernel, which: str) -> float:
 
 
 def _shared(job: Job, kernel: Kernel, which: str) -> tuple[int, int]:
-    """Return the chunks of a kernel beside overlapped messages, and the SMs that those take.
+    """Return into how many chunks overlap splits a kernel, and how many SMs messages take from it.
 
-    As in Transformer Engine: gathered inputs of columns, and gradients of rows, arrive in a ring,
-    a chunk of each rank; outputs of rows leave in CHUNKS. Backward, whole kernels of columns run
-    beside a gather and a reduction.
+    This follows Transformer Engine. Inputs of column matrices and gradients of row matrices are
+    gathered around a ring, one chunk per rank. Outputs of row matrices are reduced in CHUNKS. In
+    the backward pass, kernels of column matrices stay whole and run beside these messages.
     """
     overlap, tp = job.overlap, job.layout.tp
     if overlap.tp_comm and job.layout.sp and kernel.split:

@@ -111,16 +111,16 @@ UNEXPLAINED = "unexplained"
 
 
 Changes = Mapping[str, Any]
-"""New values of some keys, by the table of a job or deployment that has them."""
+"""New values of keys, for each table of a job or deployment that changes."""
 
 
 def reason(
     ours: float, theirs: float, causes: Iterable[Changes], without: Callable[[Changes], float]
 ) -> str:
-    """Return why a value deviates: the first cause without which it agrees, with the value then; ""
-    if there is none.
+    """Return the first cause that, once removed, makes a value agree, and the value then; else "".
 
-    A cause has a text, `why`, and changes of the setup; `without` returns the value with them.
+    A cause has a text, `why`, and the changes that remove it. `without` computes the value with
+    these changes.
     """
     for cause in causes if abs(ours / theirs - 1) > TOLERANCE else ():
         value = without({key: changes for key, changes in cause.items() if key != "why"})
@@ -276,7 +276,7 @@ def measured_iterations() -> tuple[MeasuredIteration, ...]:
 
 
 def _one_prompt_ms(group: str, model: str, tp: int) -> dict[int, float]:
-    """Return the measured times of one prompt, by its tokens."""
+    """Return measured times in ms of iterations with a single prompt, by its number of tokens."""
     tables = read_toml(ITERATIONS)["row"]
     same = [one for one in tables if (one["group"], one["model"], one["tp"]) == (group, model, tp)]
     return {tokens: took for one in same for tokens, took in one.get("prefill_ms", ())}
@@ -461,18 +461,18 @@ def _tolerance(row: Measurement) -> float:
 
 
 Tests = Iterator[tuple[str, float]]
-"""Experiments that each remove a possible cause, and the error that is left.
+"""What each experiment is, and the error that remains. Each removes a possible cause.
 
-Chance agrees too: of the errors of other failing rows, put in a row's place, half as many agree
-with the times in place or with a change of algorithm, and a third as many with the ratio in another
-run: on Polaris 9 instead of 29 of 69 rows, and 2 instead of the 6 for which it is the first reason
-(2026-11-28)."""
+Some rows agree by chance. With the error of another failing row in a row's place, half as many
+agree with the times in place or with a change of algorithm, and a third as many with the ratio of
+another run. On Polaris, that ratio works for 29 of 69 rows (9 by chance), and is the first reason
+of 6 (2 by chance; 2026-11-28)."""
 
 
 def _repeated(
     row: Measurement, again: Measurement, error: float, fits_again: Fits, rates: Rates
 ) -> Tests:
-    """Take the times in place, which repeat the measurement."""
+    """Use the times in place, since they repeat the measurement."""
     spread = again.time_us / row.time_us - 1
     left = math.copysign(max(abs(error) - abs(spread), 0.0), error)
     yield f"the machine's own spread: in place it took {spread:+.0%}, which leaves", left
@@ -482,8 +482,8 @@ def _repeated(
 
 
 def _by_pieces(row: Measurement, rest: Sequence[Measurement], fits: Fits, rates: Rates) -> Tests:
-    """Extend the line of two smaller or of two larger sizes, if they are of one piece, and a gap to
-    another one is between them and the row's far neighbor."""
+    """Extend the line through the two next smaller or larger sizes, if the algorithm changes in the
+    gap that holds the row, but not between these two."""
     like = [one for one in rest if (one.what, one.shape) == (row.what, row.shape)]
     sizes, found = sorted(one.size_bytes for one in like), list(gaps(like))
     lows, at = {one.low_bytes for one in found}, bisect(sizes, row.size_bytes)
@@ -501,8 +501,8 @@ def _by_pieces(row: Measurement, rest: Sequence[Measurement], fits: Fits, rates:
 
 
 def _plain(row: Measurement, rest: Sequence[Measurement]) -> Tests:
-    """Interpolate between the neighbors, without lines of others; without a neighbor too, if there
-    is a gap between pieces on either side of it."""
+    """Interpolate linearly between the two neighbors. If the algorithm changes on both sides of a
+    neighbor, also interpolate without it."""
     like = [one for one in rest if (one.what, one.shape) == (row.what, row.shape)]
     sizes = sorted(one.size_bytes for one in like)
     at = bisect(sizes, row.size_bytes)
@@ -520,27 +520,27 @@ LINEAR = "the lines of smaller and larger sizes mislead; linear"
 
 
 def _linear(row: Measurement, rest: Iterable[Measurement]) -> float:
-    """Return the error of a time that is linear between the next sizes."""
+    """Return the error of linear interpolation between the next sizes."""
     like = (one for one in rest if (one.what, one.shape) == (row.what, row.shape))
     sizes, times = zip(*sorted((one.size_bytes, one.time_us) for one in like), strict=True)
     return float(np.interp(row.size_bytes, sizes, times)) / row.time_us - 1
 
 
 def _in_other_run(error: float, there: float | None, table: Table) -> Tests:
-    """Take how far another run's time of this size is from its own fit, without this size."""
+    """Correct the prediction by the error that the same fit makes in another run."""
     if there is not None:
         text = f"{1 / (1 + there) - 1:+.0%} off its neighbors in {table.again} too"
         yield f"{text}; with that ratio", _with_ratio(error, there)
 
 
 def _with_ratio(error: float, there: float) -> float:
-    """Return the error of a prediction that is corrected by that of another run."""
+    """Return the error of a prediction after a correction by the error in another run."""
     return (1 + error) / (1 + there) - 1
 
 
 def _median_why(found: Sequence[Miss], band: int) -> str:
-    """Say what is left of a median without the sizes next to a change, or in an experiment with all
-    sizes."""
+    """Return the median error without sizes near a change, or in an experiment with all sizes, if
+    that is within tolerance; else ""."""
     limit = BANDS[band]["tolerance"]
     if median(abs(one.error) for one in found) <= limit:
         return ""
@@ -558,7 +558,7 @@ def _median_why(found: Sequence[Miss], band: int) -> str:
 def _intervals(
     title: str, splits: Iterable[tuple[list[Measurement], list[Measurement]]], table: Table
 ) -> Measured:
-    """Count measurements inside their 90 % intervals, which are of a fit without them."""
+    """Count measurements inside 90 % intervals that a fit without them predicts."""
     inside, widths = 0, []
     for rest, out in splits:
         fits = with_spreads(fitted(rest, table.rates), left_out(rest, table.rates))
