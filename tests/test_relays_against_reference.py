@@ -6,7 +6,7 @@ import random
 import numpy as np
 from agreement import compare_totals
 from engine_case import departures, engine_for, flows_of, run, tasks_of
-from reference.random_features import with_tasks
+from reference.random_features import with_carrier, with_tasks
 from reference.relays import racks, relay, stripe
 from reference.simulator import simulate
 from reference.small import NS, PAYLOAD
@@ -25,6 +25,8 @@ def test_relayed_messages_match_the_reference() -> None:
         one, rack, rail = racks(rng)
         if rng.random() < 0.5:
             one = with_tasks(one, rng)
+        if rng.random() < 0.3:
+            one = with_carrier(one, rng)
         at, chunk = rng.choice(AT), rng.choice((10**6, 2 * PAYLOAD, 1500))
         queue_pairs = rng.choice((1, 2, 4))
         load = Workload(flows_of(one), tasks_of(one))

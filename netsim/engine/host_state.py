@@ -347,7 +347,7 @@ def _port_choices(
             at = entity + 2 * side + number
             port_choices[field][side] = salt(simulation.seed, PURPOSE_PLANE_PERMUTATION, at)
     if simulation.fabric.plane_balancing == HASH:
-        port_choices["salt_data"] = draws_of(n, simulation.seed)
+        port_choices["salt_data"] = draws_of(simulation.flows, simulation.seed, port_pairs.counts)
     return {"port_choices": port_choices.reshape(-1), "port_pairs": table}
 
 

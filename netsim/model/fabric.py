@@ -300,7 +300,8 @@ class Fabric:
     plane_balancing: str = key(
         "choice",
         HASH,
-        "how a host with several ports chooses one for a packet",
+        "how a host with several ports chooses one for a packet; hash: one for each flow, and "
+        "queue pairs of a message take the ports in turn",
         choices=PLANE_BALANCING,
     )
     n_traffic_classes: int = key(

@@ -76,6 +76,8 @@ class FlowTable:
             `tables[table[f]]`, or if that is "" the one that the network's rules choose. None and
             () unless `use_tables` is called.
         label: a text for each flow, or None.
+        queue_pairs: int64[2, n], for messages sent over several flows: the first flow of each
+            flow's message, and its number among them, from 0. None if each message is a flow.
         unanswered: bool[n], flows of transports that send nothing back and need no route there;
             None unless `need_no_answers` is called.
     """
@@ -105,6 +107,7 @@ class FlowTable:
         self.kinds: tuple[str, ...] = ()
         self.table: NDArray[np.int16] | None = None
         self.tables: tuple[str, ...] = ()
+        self.queue_pairs: Ints | None = None
         self.unanswered: Flags | None = None
         if (after_ptr is None) != (after_flow is None):
             raise InputError("a flow table needs both after_ptr and after_flow, or neither")

@@ -71,12 +71,19 @@ def pairs_used(network: Network, flows: FlowTable, planes: str, seed: int) -> Po
     port_pairs = port_pairs_of(network, flows)
     if planes != HASH or not network.has_several_ports:
         return port_pairs
-    return port_pairs.one_each((draws_of(len(flows), seed) * port_pairs.counts) >> 32)
+    return port_pairs.one_each((draws_of(flows, seed, port_pairs.counts) * port_pairs.counts) >> 32)
 
 
-def draws_of(n_flows: int, seed: int) -> Ints:
-    """Return int64[n_flows], the random bits that select a flow's port pair with "hash"."""
-    draws: Ints = mix(salt(seed, PURPOSE_PLANE, np.arange(n_flows, dtype=np.int64)))
+def draws_of(flows: FlowTable, seed: int, counts: Ints) -> Ints:
+    """Return int64[n_flows], the 32 bits that select one of a flow's `counts` port pairs with
+    "hash": random for a message, and a step of one port pair from a queue pair to the next."""
+    if flows.queue_pairs is None:
+        first, steps = np.arange(len(flows), dtype=np.int64), np.int64(0)
+    else:
+        first, steps = flows.queue_pairs
+    draws: Ints = (
+        mix(salt(seed, PURPOSE_PLANE, first)) + steps * -(-(1 << 32) // counts)
+    ) & 0xFFFFFFFF
     return draws
 
 

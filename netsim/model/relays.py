@@ -387,6 +387,7 @@ def striped(
     pair = np.empty(flow.size, np.int64)
     of[flow], pair[flow] = np.repeat(np.arange(n), counts), number
     table = flows.take(of)
+    table.queue_pairs = np.stack([of, pair])
     table.size_bytes = payload_bytes * (
         packets[of] // counts[of] + (pair < packets[of] % counts[of])
     )

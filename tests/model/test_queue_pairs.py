@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from experiment_text import load, text
 from raises_input import raises_input
 
+from netsim.experiment.scenario import prepare
 from netsim.results import load_result, write_result
 from netsim.running.point import simulate
 from netsim.workloads.tracing.critical_path import critical_path
@@ -53,6 +55,26 @@ def test_tasks_wait_for_all_queue_pairs(tmp_path: Path) -> None:
     assert all((own[1:] >= there[:-1]).all() for own, there in zip(starts, arrivals, strict=True))
     segments = critical_path(result).segments
     assert (segments["end_ps"] - segments["start_ps"]).sum() == result.summary["makespan_ps"]
+
+
+@pytest.mark.parametrize(("queue_pairs", "on_a_plane"), [(2, {0, 1}), (4, {1}), (6, {1, 2})])
+def test_queue_pairs_take_planes_in_turn(
+    tmp_path: Path, queue_pairs: int, on_a_plane: set[int]
+) -> None:
+    plane = 'kind = "fat_tree"\nhosts_per_leaf = 4\nleaves = 2'
+    planes = f'kind = "multi_plane"\nplanes = 4\n[topology.plane]\n{plane}'
+    traffic = 'kind = "permutation"\nsize = "90KB"'
+    content = text(top=ROCE.format(queue_pairs), topology=planes, traffic=traffic)
+    scenario = prepare(load(tmp_path, content).points()[0])
+    flows, ports = scenario.flows, scenario.port_pairs.src_port
+    assert flows.queue_pairs is not None
+    message = flows.queue_pairs[0]
+    n_messages = int(message.max()) + 1
+    plane = ports - scenario.network.node_first_port[flows.src]
+    counts = np.zeros((n_messages, 4), int)
+    np.add.at(counts, (message, plane), 1)
+    assert set(counts.ravel()) == on_a_plane
+    assert (counts.sum(1) == queue_pairs).all()
 
 
 def test_programs_are_refused(tmp_path: Path) -> None:

@@ -151,10 +151,10 @@ class Case:
     control_bytes. ``params`` has the transport's parameters, see ``transports.py``.
 
     ``flows`` are (source host, destination host, bytes, start_ps); ``nics`` has the NIC that a flow
-    names. ``fabric`` may have planes, see ``port_pairs.py``, and circuits (guard_ps,
-    clock_offset_ps, at_circuit_end, and perhaps indirect and indirect_class). Cables through
-    ``circuits`` come after the others, in the order of (circuit switch, its ports), one for each
-    pair that is ever joined, either way.
+    names, ``queue_pairs`` the first flow of its message and its number among them. ``fabric`` may
+    have planes, see ``port_pairs.py``, and circuits (guard_ps, clock_offset_ps, at_circuit_end, and
+    perhaps indirect and indirect_class). Cables through ``circuits`` come after the others, in the
+    order of (circuit switch, its ports), one for each pair that is ever joined, either way.
 
     ``tasks`` are numbered by their position; the start of a flow that has a send task, or waits for
     others by ``after`` (flow -> flows), is the delay after that. ``program`` has the parameters of
@@ -188,6 +188,7 @@ class Case:
     tasks: list[Task] = field(default_factory=list)
     after: dict[int, tuple[int, ...]] = field(default_factory=dict)
     nics: dict[int, int] = field(default_factory=dict)
+    queue_pairs: dict[int, tuple[int, int]] = field(default_factory=dict)
     circuits: list[CircuitSwitch] = field(default_factory=list)
     program: dict[str, int] | None = None
     port_sizes: dict[int, dict[str, int]] = field(default_factory=dict)

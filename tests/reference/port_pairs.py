@@ -59,7 +59,9 @@ class Spread:
         self.sim = sim
         self.flow = flow
         self.port_pairs = port_pairs
-        self.draw = rand32(self.seed, PAIR_FOR_LIFE, flow, 0)
+        first, queue_pair = sim.case.queue_pairs.get(flow, (flow, 0))
+        step = -(-(1 << 32) // len(port_pairs))
+        self.draw = (rand32(self.seed, PAIR_FOR_LIFE, first, 0) + queue_pair * step) % (1 << 32)
         self.first = port_pairs[0]
         if self.planes == "hash":
             self.first = port_pairs[below(self.draw, len(port_pairs))]

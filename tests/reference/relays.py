@@ -127,7 +127,8 @@ def stripe(case: Case, queue_pairs: int, payload: int) -> Case:
         tasks[number] = replace(task, after=tuple(join.get(k, k) for k in task.after))
     for number, own in sends.items():
         tasks.append(Task("join", case.tasks[number].host, after=tuple(own)))
-    return replace(case, flows=flows, tasks=tasks, after=after, beside=beside)
+    pairs = {part: (f, k) for f, own in parts.items() for k, part in enumerate(own)}
+    return replace(case, flows=flows, tasks=tasks, after=after, beside=beside, queue_pairs=pairs)
 
 
 def racks(rng: random.Random) -> tuple[Case, int, int]:
@@ -137,9 +138,11 @@ def racks(rng: random.Random) -> tuple[Case, int, int]:
     rates = [rng.choice((10, 50, 100)) * G for _ in range(2)]
     delays = [rng.randint(50, 2_000) * NS for _ in range(2)]
     cables = [Cable(h, n + h // rack, rates[0], delays[0], delays[0]) for h in range(n)]
+    planes = rng.choice((1, 3))
     for h in range(n):
-        switch = n + n_racks + h % rack // rail
-        cables.append(Cable(h, switch, rates[1], delays[1], delays[1], nic=1))
+        for plane in range(planes):
+            switch = n + n_racks + h % rack // rail * planes + plane
+            cables.append(Cable(h, switch, rates[1], delays[1], delays[1], nic=1))
     flows = []
     for _ in range(rng.randint(1, 9)):
         src, dst = rng.sample(range(n), 2)
