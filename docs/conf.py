@@ -30,7 +30,10 @@ html_copy_source = False
 BELOW = {
     "docs/networks": ["docs/routing", "docs/circuits", "docs/faults"],
     "docs/transports": ["docs/queues", "docs/throughput"],
-    "netsim/workloads/training/README": ["netsim/workloads/job/README", "docs/collectives"],
+    "netsim/workloads/training/README": [
+        *("netsim/workloads/job/README", "docs/collectives", "docs/forecast"),
+        "docs/several-jobs",
+    ],
     "docs/serving": [
         *("docs/inference", "netsim/workloads/inference/README", "netsim/workloads/cost/README")
     ],
@@ -38,7 +41,6 @@ BELOW = {
         *("transports/README", "netsim/queues/README", "netsim/routing_algorithms/README"),
         *("topologies/README", "netsim/traffic/README"),
     ],
-    "docs/reproduce": ["docs/lite-gpu"],
     "docs/accuracy": ["docs/comparisons"],
     "docs/other-simulators": [
         *("docs/from-htsim", "docs/from-ns3", "docs/from-simai", "docs/from-astra-sim"),

@@ -179,6 +179,17 @@ def names(kind: str) -> Iterator[str]:
     return _table((singular, "summary"), rows)
 
 
+def rates() -> Iterator[str]:
+    """Yield the presets of transports by the line rate that ends their names."""
+    made: dict[int, list[str]] = {rate: [] for rate in (25, 100, 200, 400, 800)}
+    for plugin in registry.plugins("transport"):
+        for preset in plugin.presets:
+            if match := re.search(r"(\d+)g$", preset):
+                made.setdefault(int(match[1]), []).append(f"`{plugin.name}:{preset}`")
+    rows = ([f"{rate} Gbps", ", ".join(made[rate]) or "none: take the bare name"] for rate in sorted(made))
+    return _table(("line rate", "presets made for it"), rows)
+
+
 def experiments() -> Iterator[str]:
     """Yield the built-in experiments by group."""
     for group in GROUPS:
@@ -421,11 +432,18 @@ def claims() -> Iterator[str]:
     return _wide(workload_inference.claim_table(workload_inference.lite_rows(comparison())))
 
 
-def accuracy(detail: str = "") -> Iterator[str]:
-    """Yield the errors to expect by question; with detail, also of what was predicted before."""
+HEADLINES = ("sprayed flows", "step of a dense model")
+"""Parts of the questions that the landing pages answer."""
+
+
+def accuracy(extent: str = "") -> Iterator[str]:
+    """Yield the errors to expect by question: of the headlines, or with those predicted before."""
     content = json.loads((ROOT / "docs" / "comparisons.json").read_text("utf-8"))
+    detail = extent == "detail"
     rows = []
     for question, errors, before in expected(rows_of(content)):
+        if extent == "headlines" and not any(part in question for part in HEADLINES):
+            continue
         size = percent(median(map(abs, errors)))
         cells = [question, f"{len(errors):,}", size, interval(errors)]
         if detail:
@@ -467,18 +485,6 @@ def speed(*transports: str) -> Iterator[str]:
     return _table(("transport", "hosts", "1 thread", "2 threads", "commit"), rows)
 
 
-def speed_history() -> Iterator[str]:
-    """Yield the speeds of `netsim bench` by version, with one thread (two threads)."""
-    cases = [(transport, hosts) for transport in bench.TRANSPORTS for hosts in bench.HOSTS]
-    rows = []
-    for name, speeds in benchmarks():
-        date, _, commit = name.rpartition("-")
-        cells = (f"{speeds[*case, 1]} ({speeds[*case, 2]})" for case in cases)
-        rows.append((date[:10], f"`{commit}`", *cells))
-    head = (f"{transport}, {hosts:,} hosts" for transport, hosts in cases)
-    return _table(("date", "commit", *head), rows)
-
-
 def _beside(name: str, netsim: float, peer: float, ratio: float) -> str:
     """Return a cost of netsim, of another simulator, and the ratio."""
     both = (
@@ -513,6 +519,7 @@ TABLES: dict[str, Any] = {
     "fabric": fabric_plugins,
     "part": part,
     "list": names,
+    "rates": rates,
     "experiments": experiments,
     "columns": columns,
     "keys": keys,
@@ -533,7 +540,6 @@ TABLES: dict[str, Any] = {
     "counts": counts,
     "claims": claims,
     "speed": speed,
-    "speed_history": speed_history,
     "beside_htsim": beside_htsim,
 }
 

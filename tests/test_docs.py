@@ -92,9 +92,10 @@ def test_python_blocks_use_only_existing_names():
 
 
 @pytest.mark.slow
-def test_get_started_commands_print_the_quoted_output(tmp_path):
+@pytest.mark.parametrize("name", ["index", "get-started"])
+def test_first_commands_print_the_quoted_output(tmp_path, name):
     """Commands run in page order with the page's TOML as mine.toml; quotes may omit columns."""
-    page = (ROOT / "docs" / "get-started.md").read_text("utf-8")
+    page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
     for block in blocks(page, "toml"):
         (tmp_path / "mine.toml").write_text(block, "utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -35,8 +35,11 @@ def test_experiments_have_a_group_and_unique_names():
 
 
 def test_citation_names_this_version():
-    text = (ROOT / "CITATION.cff").read_text("utf-8")
-    assert f"\nversion: {netsim.__version__}\n" in text
+    citation, readme = ((ROOT / name).read_text("utf-8") for name in ("CITATION.cff", "README.md"))
+    assert f"\nversion: {netsim.__version__}\n" in citation
+    assert f"version = {{{netsim.__version__}}}" in readme
+    (date,) = re.findall(r"^date-released: (\S+)$", citation, re.MULTILINE)
+    assert f"date    = {{{date}}}" in readme
 
 
 def test_only_top_level_package_is_netsim():

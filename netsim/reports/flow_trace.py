@@ -67,7 +67,7 @@ SEGMENTS = TableSpec.of(
 BUDGET = TableSpec.of(
     "budget",
     """
-    cause     -   cause of the part, such as incast; see docs/why.md
+    cause     -   cause of the part, such as incast; see docs/explain.md
     manner    -   how the time passed, such as queue, paused or slowed down
     place     -   link, host or instance; empty without one
     root      -   for PFC, the link whose queue made switches pause; else empty

@@ -1,8 +1,7 @@
 """The step of the whole job from a sampled one: a forecast, and which sample distorts a step least.
 
-"Forecast of the whole job" in `docs/results.md` describes the method. What each message took is
-measured by kind, collective and size, from its last rank's start to its last end. The schedules run
-in `Replay`.
+`docs/forecast.md` describes the method. What each message took is measured by kind, collective and
+size, from its last rank's start to its last end. The schedules run in `Replay`.
 
 By formula, before a run, a sample's step is that of a job with its replicas and micro-batches, in
 which each step of a collective also takes the delay of the network's links over the scale, since
