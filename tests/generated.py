@@ -186,7 +186,10 @@ def rates() -> Iterator[str]:
         for preset in plugin.presets:
             if match := re.search(r"(\d+)g$", preset):
                 made.setdefault(int(match[1]), []).append(f"`{plugin.name}:{preset}`")
-    rows = ([f"{rate} Gbps", ", ".join(made[rate]) or "none: take the bare name"] for rate in sorted(made))
+    rows = (
+        [f"{rate} Gbps", ", ".join(made[rate]) or "none: take the bare name"]
+        for rate in sorted(made)
+    )
     return _table(("line rate", "presets made for it"), rows)
 
 

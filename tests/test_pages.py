@@ -146,7 +146,9 @@ def test_site_index_lists_every_page():
 def test_landing_pages_agree():
     """README.md and the site begin alike: the claim, three lines, an example, four cards."""
     pages = ((ROOT / name).read_text("utf-8") for name in ("README.md", "docs/index.md"))
-    begin = [re.sub(r"\((?:docs/|\.\./)", "(", page.partition("`netsim report")[0]) for page in pages]
+    begin = [
+        re.sub(r"\((?:docs/|\.\./)", "(", page.partition("`netsim report")[0]) for page in pages
+    ]
     assert begin[0] == begin[1]
     assert len(begin[0].split()) > 200
 
