@@ -139,6 +139,16 @@ def weights(discipline: str, class_weights: str, gbps: Sequence[float]) -> Measu
         yield {"k": k, "ours": ours, "theirs": theirs}
 
 
+def hosts_to_one(gbytes: Sequence[float], port_gbps: int) -> Measured:
+    """Measure what hosts that send so many GB/s each bring to a host with a port of this rate."""
+    n, builder = len(gbytes), NetworkBuilder()
+    hosts, switch = builder.add_hosts(n + 1), builder.add_switch()
+    for host, rate in zip(hosts, [*gbytes, port_gbps * PAYLOAD / PACKET / 8], strict=True):
+        builder.cable(host, switch, round(rate * 8 * PACKET / PAYLOAD * GBPS), US)
+    found = rates(builder.build("hosts_to_one"), [(k, n) for k in range(n)], (500, 1500), {})
+    yield {"ours": sum(found) * PAYLOAD / PACKET / 8}
+
+
 def parking_lot(n: int) -> Measured:
     """Measure n flows to one host that join a line of switches one by one: the last has half of the
     rate, the one before a quarter, and the first two the same."""
