@@ -128,13 +128,10 @@ def lanes(n: int, own: bool) -> Measured:
 
 def weights(discipline: str, class_weights: str, gbps: Sequence[float]) -> Measured:
     """Measure the rates of endless flows to one host at 100 Gbps, each in a class of its own."""
-    n, builder = len(gbps), NetworkBuilder()
-    hosts, switch = builder.add_hosts(n + 1), builder.add_switch()
-    for host in hosts:
-        builder.cable(host, switch, 100 * GBPS, US)
+    n = len(gbps)
     fabric = {"queue_discipline": discipline, "class_weights": class_weights}
     flows = [(k, n) for k in range(n)]
-    found = rates(builder.build("weights"), flows, (100, 700), fabric, range(n))
+    found = rates(star(n + 1, 100 * GBPS, US), flows, (100, 700), fabric, range(n))
     for k, (ours, theirs) in enumerate(zip(found, gbps, strict=True)):
         yield {"k": k, "ours": ours, "theirs": theirs}
 
