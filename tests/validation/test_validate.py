@@ -18,6 +18,7 @@ from netsim.validation import cases as cases_module
 from netsim.validation import congestion, outcomes
 from netsim.validation.cases import GROUPS, QUESTIONS, Case, Row, Verdict, cases
 from netsim.validation.run import expected, interval, page_text, write_page
+from netsim.workloads.inference.deployment import gpu_parameters, pair_flops, prompt_pairs
 from netsim.workloads.validation.measures import (
     CHANGE,
     STEPS,
@@ -288,6 +289,33 @@ def test_reasons_of_iterations_are_repetitions_or_other_overheads() -> None:
     more_ms = (0.411 - row.deployment.overheads.sequence_overhead / 1e9) * row.size
     assert row.ms + more_ms == pytest.approx(row.measured_ms, rel=1e-3)
     assert "411 us" in found["bloom_176b on 8 A100: 64 sequences"]
+
+
+def test_several_prompts_are_held_against_one_of_as_many_tokens() -> None:
+    found = {row["title"]: row["why"] for row in iterations("a100", "A100")}
+    near = "one prompt of as many tokens took 403.3 ms; for it, ours is 427"
+    assert found["llama2_70b on 4 A100: 4 prompts"] == near
+    assert found["llama2_70b on 4 A100: 16 prompts"].endswith("is unknown: 2081 (-8.7%)")
+    # On 8 GPUs, no cause makes one prompt of 8,192 tokens agree.
+    assert not found["llama2_70b on 8 A100: 8,192 prompt tokens"]
+    assert not found["llama2_70b on 8 A100: 16 prompts"]
+
+
+def test_efficiencies_of_reasons_follow_from_measured_times() -> None:
+    rows = {
+        (row.group, row.model, row.deployment.tp, row.phase, row.size): row
+        for row in measured_iterations()
+    }
+    few = rows["a100", "llama2_70b", 2, "prefill", 128]
+    layer_flop = 128 * 2 * gpu_parameters(few.deployment)[0] / few.deployment.model.layers
+    share = layer_flop / 0.734e-3 / few.deployment.machine.matrix.rate("fp16")
+    assert few.causes[-1]["overheads"]["prefill_efficiency"] == pytest.approx(share, rel=1e-3)
+    one = rows["h100", "bloom_176b", 8, "prefill", 4096]
+    more_s = (one.measured_ms - rows["h100", "bloom_176b", 8, "prefills", 8].measured_ms) / 1e3
+    model, pairs = one.deployment.model, prompt_pairs(True, 0, 4096) - 8 * prompt_pairs(True, 0, 512)
+    share = model.layers * pair_flops(model) / 8 * pairs / more_s
+    share /= one.deployment.machine.matrix.rate("fp16")
+    assert one.causes[-1]["overheads"]["attention_efficiency"] == pytest.approx(share, rel=1e-3)
 
 
 def test_malformed_tables_are_rejected(tmp_path: Path) -> None:

@@ -87,6 +87,9 @@ class Overheads:
     decode_efficiency: float = key(
         NUMBER, 1, "share of the peak FLOP/s in decode", above=0, maximum=1
     )
+    attention_efficiency: float = key(
+        NUMBER, 0, "of attention in prefill; 0: prefill_efficiency", maximum=1
+    )
     memory_efficiency: float = key(NUMBER, 1, "share of the memory bandwidth", above=0, maximum=1)
     network_efficiency: float = key(NUMBER, 1, "share of the scale-up rate", above=0, maximum=1)
     step_latency: int = key("time", "0ps", "latency of a step of an all-reduce")
@@ -398,6 +401,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
     machine, tp = deployment.machine, deployment.tp
     flop = PS_PER_S / machine.matrix.rate(deployment.formats.compute)
     prompt, decode = flop / overheads.prefill_efficiency, flop / overheads.decode_efficiency
+    pair = flop / (overheads.attention_efficiency or overheads.prefill_efficiency)
     byte = PS_PER_S / (machine.reading_rate * overheads.memory_efficiency)
     sent = 8 * PS_PER_S / (machine.scale_up.rate * overheads.network_efficiency)
     met, experts = gpu_parameters(deployment)
@@ -416,7 +420,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
         weights_ps=met * weight * byte,
         experts_ps=experts * weight * byte,
         expert_share=share,
-        pair_ps=model.layers * pair_flops(model) / tp * prompt,
+        pair_ps=model.layers * pair_flops(model) / tp * pair,
         context_ps=model.layers * context_flops(model) / tp * decode,
         kv_ps=kv_bytes_of_token(deployment) * deployment.kv_share * byte,
         activation_ps=model.layers * overheads.activation_passes * row_bytes * byte,

@@ -247,7 +247,7 @@ class MeasuredIteration:
     size: int
     measured_ms: float
     tree: Mapping[str, Any]  # the table of its deployment
-    as_one_ms: float | None  # measured time of one prompt of as many tokens
+    causes: Sequence[Changes]  # those of its group, and its own
     runs_ms: Sequence[float]  # its repetitions, if ours agrees with some
 
     @property
@@ -275,31 +275,22 @@ def measured_iterations() -> tuple[MeasuredIteration, ...]:
     return tuple(one for table in read_toml(ITERATIONS)["row"] for one in _iterations_of(table))
 
 
-def _one_prompt_ms(group: str, model: str, tp: int) -> dict[int, float]:
-    """Return measured times in ms of iterations with a single prompt, by its number of tokens."""
-    tables = read_toml(ITERATIONS)["row"]
-    same = [one for one in tables if (one["group"], one["model"], one["tp"]) == (group, model, tp)]
-    return {tokens: took for one in same for tokens, took in one.get("prefill_ms", ())}
-
-
 def _iterations_of(table: dict[str, Any]) -> Iterator[MeasuredIteration]:
     group = iteration_sources()[table["group"]]
     parts = {name: group[name] for name in ("machine", "overheads", "formats")}
     options = {"tp": table["tp"], "embeddings": True}
     tree = {"model": table["model"], "options": options, **parts}
     about = table["group"], table["model"], load_deployment(tree), table.get("fitted", False)
-    alone = _one_prompt_ms(table["group"], table["model"], table["tp"])
+    causes = (*group.get("causes", ()), *table.get("causes", ()))
     for phase in PHASES:
         runs = dict(table.get(f"{phase}_runs_ms", ()))
         for size, measured_ms in table.get(f"{phase}_ms", ()):
-            as_one = alone.get(size * PROMPT) if phase == "prefills" else None
             again = runs.get(size, ())
-            yield MeasuredIteration(*about, phase, size, measured_ms, tree, as_one, again)
+            yield MeasuredIteration(*about, phase, size, measured_ms, tree, causes, again)
 
 
 def iterations(group: str, machine: str) -> Measured:
     """Predict iterations of one source that nothing was fitted to."""
-    about = iteration_sources()[group]
     for row in measured_iterations():
         if row.group == group and not row.fitted:
             yield {
@@ -307,26 +298,39 @@ def iterations(group: str, machine: str) -> Measured:
                 f"{row.size:,} {PHASES[row.phase]}",
                 "ours": row.ms,
                 "theirs": row.measured_ms,
-                "source": about["title"],
-                "why": _iteration_reason(row, about.get("causes", ())),
+                "source": iteration_sources()[group]["title"],
+                "why": _iteration_reason(row),
             }
 
 
-def _iteration_reason(row: MeasuredIteration, causes: Iterable[Mapping[str, Any]]) -> str:
+def _one_prompt(row: MeasuredIteration) -> MeasuredIteration | None:
+    """Return the row of one prompt with as many tokens as several; None if there is none."""
+    if row.phase != "prefills":
+        return None
+    about = row.group, row.model, row.deployment.tp, "prefill", row.size * PROMPT
+    for one in measured_iterations():
+        if (one.group, one.model, one.deployment.tp, one.phase, one.size) == about:
+            return one
+    return None
+
+
+def _iteration_reason(row: MeasuredIteration) -> str:
     def without(changes: Mapping[str, Any]) -> float:
         return _time_ms(load_deployment(with_changes(row.tree, changes)), row.phase, row.size)
 
-    found = reason(row.ms, row.measured_ms, causes, without)
-    agree = [ms for ms in row.runs_ms if abs(row.ms / ms - 1) <= TOLERANCE]
-    if agree and not found:
-        runs = f"in {len(agree)} of {len(row.runs_ms)} runs it took {median(agree):.4g} ms"
-        found = f"{runs}; ours is {row.ms:.4g}"
-    one_ms = row.as_one_ms
-    if found or one_ms is None or abs(row.ms / row.measured_ms - 1) <= TOLERANCE:
+    if abs(row.ms / row.measured_ms - 1) <= TOLERANCE:
+        return ""
+    if found := reason(row.ms, row.measured_ms, row.causes, without):
         return found
-    near = abs(row.ms / one_ms - 1) <= TOLERANCE
-    agrees = f"ours is {row.ms:.4g}" if near else reason(row.ms, one_ms, causes, without)
-    return agrees and f"one prompt of as many tokens took {one_ms:.4g} ms; {agrees}"
+    if agree := [ms for ms in row.runs_ms if abs(row.ms / ms - 1) <= TOLERANCE]:
+        runs = f"in {len(agree)} of {len(row.runs_ms)} runs it took {median(agree):.4g} ms"
+        return f"{runs}; ours is {row.ms:.4g}"
+    if alone := _one_prompt(row):
+        near = abs(alone.ms / alone.measured_ms - 1) <= TOLERANCE
+        agrees = f"ours is {alone.ms:.4g}" if near else _iteration_reason(alone)
+        took = f"one prompt of as many tokens took {alone.measured_ms:.4g} ms"
+        return agrees and f"{took}; for it, {agrees}"
+    return ""
 
 
 def formulas(causes: Sequence[Mapping[str, Any]]) -> Measured:

@@ -236,6 +236,8 @@ def test_software_overheads_are_added():
     ahead = cost_of(layer_overhead="100us", async_launch=True)
     assert compute_ps(ahead, 8, 0, 8, 8000) == max(bare, 80 * 10**8)
     assert compute_ps(cost_of(iteration_overhead="1ms"), 8, 0, 8, 8000) == bare + 10**9
+    slow, fast = cost_of(attention_efficiency=0.1), cost_of()
+    assert slow == fast._replace(pair_ps=10 * fast.pair_ps)
     more = cost_of(sequence_overhead="1ms")
     assert compute_ps(more, 8, 0, 8, 8000) == bare + 8 * 10**9
     prompts = compute_ps(cost_of(), 2008, 1000, 8, 8000)
