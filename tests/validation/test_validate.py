@@ -312,7 +312,10 @@ def test_efficiencies_of_reasons_follow_from_measured_times() -> None:
     assert few.causes[-1]["overheads"]["prefill_efficiency"] == pytest.approx(share, rel=1e-3)
     one = rows["h100", "bloom_176b", 8, "prefill", 4096]
     more_s = (one.measured_ms - rows["h100", "bloom_176b", 8, "prefills", 8].measured_ms) / 1e3
-    model, pairs = one.deployment.model, prompt_pairs(True, 0, 4096) - 8 * prompt_pairs(True, 0, 512)
+    model, pairs = (
+        one.deployment.model,
+        prompt_pairs(True, 0, 4096) - 8 * prompt_pairs(True, 0, 512),
+    )
     share = model.layers * pair_flops(model) / 8 * pairs / more_s
     share /= one.deployment.machine.matrix.rate("fp16")
     assert one.causes[-1]["overheads"]["attention_efficiency"] == pytest.approx(share, rel=1e-3)

@@ -25,12 +25,6 @@ from netsim.workloads.job.job import Model
 from netsim.workloads.job.load import Tree, extended, load, read_parts
 from netsim.workloads.job.machine import FORMAT_NAMES, FORMATS, PS_PER_S, Machine
 
-ALL_REDUCES = ("ring", "direct")
-
-ATTENTIONS = ("causal", "full")
-
-ROOFLINES = ("parts", "layer")
-
 
 @frozen(kw_only=True)
 class Formats:
@@ -52,7 +46,10 @@ class Options:
 
     tp: int = key("count", 0, "tensor-parallel GPUs; 0: the best, if searched")
     all_reduce: str = key(
-        "choice", "ring", "ring: 2 (tp - 1) steps; direct: 2 steps, all to all", choices=ALL_REDUCES
+        "choice",
+        "ring",
+        "ring: 2 (tp - 1) steps; direct: 2 steps, all to all",
+        choices=("ring", "direct"),
     )
     overlap: bool = key("bool", False, "all-reduces overlap everything else")
     kv_replicated: bool = key(
@@ -65,13 +62,13 @@ class Options:
         "choice",
         "causal",
         "attention of a prompt: half of all pairs, or all (full)",
-        choices=ATTENTIONS,
+        choices=("causal", "full"),
     )
     roofline: str = key(
         "choice",
         "parts",
         "parts: matrices, attention and head have a roofline each, in sequence; layer: one for all",
-        choices=ROOFLINES,
+        choices=("parts", "layer"),
     )
     embeddings: bool = key("bool", False, "embedding and head take memory, the head time")
     memory_share: float = key(NUMBER, 1, "memory share of weights and KV cache", above=0, maximum=1)
@@ -292,8 +289,6 @@ def all_reduce_bytes(cost: IterationCost, tokens: int) -> int:
 
 # --- of a deployment ------------------------------------------------------------------------------
 
-ALL_REDUCES_PER_LAYER = 2
-
 
 def gpu_parameters(deployment: Deployment) -> tuple[float, float]:
     """Return the parameters at one GPU: without experts, and of experts."""
@@ -410,7 +405,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
     weight, activation = (deployment.formats.bytes_of(one) for one in ("weights", "activations"))
     head = model.vocabulary * model.hidden / tp if options.embeddings else 0.0
     row_bytes = model.hidden * activation
-    n_reduces = ALL_REDUCES_PER_LAYER * model.layers if tp > 1 else 0
+    n_reduces = 2 * model.layers if tp > 1 else 0  # of attention and feed-forward network
     reduce_steps = 2 * (min(tp, 2) if options.all_reduce == "direct" else tp) - 2
     return IterationCost(
         layers=model.layers,

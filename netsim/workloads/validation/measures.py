@@ -255,6 +255,10 @@ class MeasuredIteration:
         """Our time, with the group's overheads."""
         return _time_ms(self.deployment, self.phase, self.size)
 
+    @property
+    def agrees(self) -> bool:
+        return abs(self.ms / self.measured_ms - 1) <= TOLERANCE
+
 
 def _time_ms(deployment: Deployment, phase: str, size: int, context: int = CONTEXT) -> float:
     """Return the time of an iteration; `context` is that of each decoding sequence."""
@@ -299,37 +303,25 @@ def iterations(group: str, machine: str) -> Measured:
                 "ours": row.ms,
                 "theirs": row.measured_ms,
                 "source": iteration_sources()[group]["title"],
-                "why": _iteration_reason(row),
+                "why": "" if row.agrees else _iteration_reason(row),
             }
-
-
-def _one_prompt(row: MeasuredIteration) -> MeasuredIteration | None:
-    """Return the row of one prompt with as many tokens as several; None if there is none."""
-    if row.phase != "prefills":
-        return None
-    about = row.group, row.model, row.deployment.tp, "prefill", row.size * PROMPT
-    for one in measured_iterations():
-        if (one.group, one.model, one.deployment.tp, one.phase, one.size) == about:
-            return one
-    return None
 
 
 def _iteration_reason(row: MeasuredIteration) -> str:
     def without(changes: Mapping[str, Any]) -> float:
         return _time_ms(load_deployment(with_changes(row.tree, changes)), row.phase, row.size)
 
-    if abs(row.ms / row.measured_ms - 1) <= TOLERANCE:
-        return ""
     if found := reason(row.ms, row.measured_ms, row.causes, without):
         return found
     if agree := [ms for ms in row.runs_ms if abs(row.ms / ms - 1) <= TOLERANCE]:
         runs = f"in {len(agree)} of {len(row.runs_ms)} runs it took {median(agree):.4g} ms"
         return f"{runs}; ours is {row.ms:.4g}"
-    if alone := _one_prompt(row):
-        near = abs(alone.ms / alone.measured_ms - 1) <= TOLERANCE
-        agrees = f"ours is {alone.ms:.4g}" if near else _iteration_reason(alone)
-        took = f"one prompt of as many tokens took {alone.measured_ms:.4g} ms"
-        return agrees and f"{took}; for it, {agrees}"
+    about = row.group, row.model, row.deployment.tp, "prefill", row.size * PROMPT
+    for one in measured_iterations() if row.phase == "prefills" else ():
+        if about == (one.group, one.model, one.deployment.tp, one.phase, one.size):
+            why = f"ours is {one.ms:.4g}" if one.agrees else _iteration_reason(one)
+            took = f"one prompt of as many tokens took {one.measured_ms:.4g} ms"
+            return why and f"{took}; for it, {why}"
     return ""
 
 
