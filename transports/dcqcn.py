@@ -26,9 +26,10 @@ it, marks only above one bandwidth-delay product finish permutations, incasts an
 10 to 1600 Gbps as soon as the best preset does. Presets have no window unless they say so, and
 their own ECN thresholds and buffers, for their line rate: paper-40g; author-ns3 (40 Gbps), the
 simulations of bobzhuyb/ns3-rdma; cx4 (25 Gbps) and cx4-100g, the Mellanox NIC of HPCC's artifact;
-simai-400g, of aliyun/SimAI; 800g, the paper's scaled. Presets mark at enqueue; HPCC's switches do
-at dequeue, `fabric.ecn.at`, which ends a burst's start sooner. With author-ns3 and only two flows,
-the faster one gains more from hyper increase, which the byte counter triggers.
+simai-400g, of aliyun/SimAI; 800g, the paper's scaled. As in HPCC's and SimAI's switches, cx4,
+cx4-100g and simai-400g mark at dequeue (`fabric.ecn.at`), which ends a burst's start sooner. With
+author-ns3 and only two flows, the faster one gains more from hyper increase, which the byte counter
+triggers.
 """
 
 from netsim.blocks import go_back_n, pacing, traffic_classes
@@ -136,6 +137,8 @@ FABRIC = {
     "ecn": {"kmin_bytes": "1bdp", "kmax_bytes": "32bdp", "pmax": 0.01},
 }
 
+DEQUEUE = {"pmax": 0.2, "at": "dequeue"}
+
 PRESET_FABRIC = {
     "paper-40g": {
         "shared_buffer_bytes": "12MB",
@@ -150,10 +153,10 @@ PRESET_FABRIC = {
     "800g": {"ecn": {"kmin_bytes": "100KB", "kmax_bytes": "4MB", "pmax": 0.01}},
     "cx4": {
         "shared_buffer_bytes": "8MB",
-        "ecn": {"kmin_bytes": "100KB", "kmax_bytes": "400KB", "pmax": 0.2},
+        "ecn": {"kmin_bytes": "100KB", "kmax_bytes": "400KB", **DEQUEUE},
     },
-    "cx4-100g": {"ecn": {"kmin_bytes": "400KB", "kmax_bytes": "1600KB", "pmax": 0.2}},
-    "simai-400g": {"ecn": {"kmin_bytes": "800KB", "kmax_bytes": "3200KB", "pmax": 0.2}},
+    "cx4-100g": {"ecn": {"kmin_bytes": "400KB", "kmax_bytes": "1600KB", **DEQUEUE}},
+    "simai-400g": {"ecn": {"kmin_bytes": "800KB", "kmax_bytes": "3200KB", **DEQUEUE}},
 }
 
 TX_STATE = (
