@@ -405,7 +405,7 @@ def iteration_cost(deployment: Deployment) -> IterationCost:
     weight, activation = (deployment.formats.bytes_of(one) for one in ("weights", "activations"))
     head = model.vocabulary * model.hidden / tp if options.embeddings else 0.0
     row_bytes = model.hidden * activation
-    n_reduces = 2 * model.layers if tp > 1 else 0  # of attention and feed-forward network
+    n_reduces = model.blocks * model.layers if tp > 1 else 0
     reduce_steps = 2 * (min(tp, 2) if options.all_reduce == "direct" else tp) - 2
     return IterationCost(
         layers=model.layers,

@@ -69,6 +69,9 @@ class Model:
     attention_backward: float = key(
         NUMBER, 0.0, "backward over forward attention FLOP; 0: 2.5 if fused, else 2", maximum=16
     )
+    parallel_block: bool = key(
+        "bool", False, "attention and MLP in parallel, with one norm, gather and reduction (PaLM)"
+    )
     norm: str = key("choice", "rms", "norm with mean and bias (layer) or not (rms)", choices=NORMS)
     positions: str = key("choice", "rotary", "positions: learned, or rotary", choices=POSITIONS)
     biases: bool = key("bool", False, "whether matrices have biases")
@@ -112,6 +115,11 @@ class Model:
     def kv_heads_of(self, tp: int) -> float:
         """Return KV heads per GPU, at least one."""
         return max(self.kv_head_count / tp, 1.0)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a layer, each with a norm, gathered inputs and reduced outputs."""
+        return 1 if self.parallel_block else 2
 
     @property
     def latent(self) -> bool:
@@ -202,7 +210,7 @@ class Held:
 
 def layer_parameters(model: Model, experts: bool, tp: int = 1, ep: int = 1) -> Held:
     """Return the parameters of a layer at one of `tp` x `ep` GPUs."""
-    copied, shared = 2.0 * model.norm_parameters, float(model.attention_parameters)
+    copied, shared = float(model.blocks * model.norm_parameters), float(model.attention_parameters)
     if model.latent:
         narrow = model.hidden * (model.kv_rank + model.rotary_size + model.query_rank)
         copied += narrow + model.kv_rank + model.query_rank

@@ -319,13 +319,13 @@ def _tensor(job: Job) -> Iterator[Message]:
     With `overlap.tp_comm`, the last chunk of outputs has nothing to overlap; embedding and head are
     not in chunks.
     """
-    sizes, layout = sizes_of(job), job.layout
+    sizes, layout, blocks = sizes_of(job), job.layout, job.model.blocks
     size = sizes.activation * sizes.tokens * job.model.hidden
     reduce = "reduce_scatter" if layout.sp else "all_reduce"
     of_block = ("all_gather", reduce) if layout.sp else (reduce,)
-    rows = [(what, when, "layer", 2) for when in _passes(job) for what in of_block]
+    rows = [(what, when, "layer", blocks) for when in _passes(job) for what in of_block]
     if layout.sp and layout.regather:
-        rows.append(("all_gather", "backward_weight", "layer", 2))
+        rows.append(("all_gather", "backward_weight", "layer", blocks))
     rows.append((reduce, "forward", "embedding", 1))
     if layout.sp:
         rows.append(("all_gather", "backward_weight", "embedding", 1))

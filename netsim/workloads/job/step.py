@@ -109,7 +109,7 @@ def step_time(job: Job) -> StepTime:
         for number, one in enumerate(stages)
         if number != slowest
     )
-    exposed = _sums({kind: m * time for kind, time in pace.exposed.items()})
+    exposed = defaultdict(float, {kind: m * time for kind, time in pace.exposed.items()})
     tail, optimizer = _end(stages, layout.virtual_stages)
     for kind, time in tail.items():
         exposed[kind] += time
@@ -166,7 +166,8 @@ def _stage(job: Job, stage: int) -> StageStep:
     times = stage_times(job)
     numbers = range(stage, len(times.virtual_stages), job.layout.pp)
     compute, fill = LayerTimes(), 0.0
-    exposed, passes = _sums(), _sums()
+    exposed: dict[str, float] = defaultdict(float)
+    passes: dict[str, float] = defaultdict(float)
     for number in numbers:
         one = times.virtual_stages[number]
         compute += one
@@ -246,10 +247,6 @@ def overlaps(overlap: Overlap, one: Message) -> bool:
     if one.kind in ("dp", "expert_dp"):  # ZeRO 3
         return overlap.grad_reduce if one.what == "reduce_scatter" else overlap.param_gather
     return False
-
-
-def _sums(start: dict[str, float] | None = None) -> dict[str, float]:
-    return defaultdict(float, start or {})
 
 
 Queues = dict[str, list[tuple[str, float, float]]]

@@ -98,7 +98,7 @@ def sizes_of(job: Job) -> LayerSizes:
 
 @lru_cache(maxsize=1024)
 def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
-    """Return the kernels of a layer in forward order."""
+    """Return the kernels of a layer in forward order. Parallel blocks share norm and inputs."""
     sizes = sizes_of(job)
     first = (_norm(job.model, sizes, "attention norm"), *_gather(job.model, sizes, "attention"))
     made = (
@@ -106,7 +106,7 @@ def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
         if job.model.latent
         else _projections(job.model, sizes)
     )
-    attention = (*first, *made, *_attention(job), *_after_block(job, sizes, "attention"))
+    attention = (*first, *made, *_attention(job))
     second = (
         _norm(job.model, sizes, "feed-forward norm"),
         *_gather(job.model, sizes, "feed-forward"),
@@ -115,7 +115,11 @@ def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
         inner = _experts(job, sizes)
     else:
         inner = _wide(job.model, sizes, "feed-forward", job.model.width)
-    return attention + second + inner + _after_block(job, sizes, "feed-forward")
+    last = _after_block(job, sizes, "feed-forward")
+    if job.model.parallel_block:
+        shared = (replace(one, kept_bytes=0.0) if one.split == "columns" else one for one in inner)
+        return (*attention, *shared, *last)
+    return attention + _after_block(job, sizes, "attention") + second + inner + last
 
 
 @lru_cache(maxsize=1024)

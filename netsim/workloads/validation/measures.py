@@ -107,8 +107,6 @@ PARTS = ("machine", "precision", "overlap")  # parts of a job that a row has, or
 
 TOLERANCE = 0.1  # of steps and iterations
 
-UNEXPLAINED = "unexplained"
-
 
 Changes = Mapping[str, Any]
 """New values of keys, for each table of a job or deployment that changes."""

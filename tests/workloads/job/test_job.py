@@ -57,6 +57,7 @@ from netsim.workloads.job.work import (
     head_kernels,
     kernels_ps,
     layer_held,
+    layer_kept,
     layer_kernels,
     stage_memory,
     stage_times,
@@ -125,6 +126,20 @@ def test_layer_flops_match_closed_form():
     assert forward == (24 * s * h**2 + 4 * s**2 * h) / t
     assert backward == 2 * forward
     assert [k.forward.flops for k in head_kernels(job) if k.unit == "head"] == [2 * s * h * v / t]
+
+
+def test_parallel_blocks_share_norm_inputs_and_messages():
+    """y = x + MLP(LN(x)) + attention(LN(x)), as in GPT-J. A layer keeps 29 s b h bytes, not 34: the
+    input of the second norm, that of the MLP, and a dropout mask are missing."""
+    job = laid_out("gpt3_175b", sp=True, recompute="selective")
+    parallel = replace(job, model=replace(job.model, parallel_block=True))
+    assert model_flops(parallel) == model_flops(job)
+    assert layer_kept(parallel, False) == pytest.approx(layer_kept(job, False) * 29 / 34)
+    assert layer_held(job, False).total - layer_held(parallel, False).total == 2 * job.model.hidden
+    for when in ("forward", "backward_input", "backward_weight"):
+        one, two = (sent(each, kind="tp", per="layer", when=when) for each in (parallel, job))
+        assert two == [(what, size, 2 * times) for what, size, times in one]
+        assert one
 
 
 def test_expert_flops_cover_all_routed_tokens():
