@@ -53,7 +53,7 @@ def command(
     quiet: bool,
     **asked: Any,
 ) -> None:
-    """Explain a time of RESULT: what it waited for, where, and whose traffic that was.
+    """Explain why a flow, step or request of RESULT was slow: what it waited for, and where.
 
     netsim simulates the run again, records the flow and the ports where it waited, and prints a
     paragraph and a budget whose parts add up to the time. Without an option, it explains the

@@ -305,7 +305,7 @@ class MeasureSection(_Section):
     drain: int = key(
         "time",
         None,
-        "time after the window, in which traffic goes on; default: as long as the window",
+        "time after the window, while traffic continues; default: as long as the window",
     )
 
     def __post_init__(self) -> None:
@@ -388,7 +388,7 @@ class FileSection(_Section):
         _plugin('"permutation"'), REQUIRED, "a kind, or [traffic] with kind and parameters"
     )
     flow_classes: dict[str, ClassSection] = key(
-        tables_of(ClassSection), {}, "[flow_classes.NAME]: more traffic with a transport of its own"
+        tables_of(ClassSection), {}, "[flow_classes.NAME]: more traffic, with another transport"
     )
     packets: dict[str, Any] = key(TABLE, {}, "packet sizes")
     fabric: dict[str, Any] = key(

@@ -284,7 +284,7 @@ class Fabric:
         metadata=declared(
             "text",
             DROP_TAIL,
-            "name or file of the queue discipline, which adds keys of its own",
+            "name or file of the queue discipline, which adds its own keys",
             name="queue_discipline",
         ),
     )
@@ -293,8 +293,7 @@ class Fabric:
         metadata=declared(
             "text",
             ECMP,
-            "name or file of the routing algorithm, by which switches choose ports; adds keys of "
-            "its own",
+            "name or file of the routing algorithm, which chooses ports; adds its own keys",
         ),
     )
     plane_balancing: str = key(
