@@ -4,8 +4,8 @@ A sender requests credits. The receiver sends them at an adaptive rate, and each
 Switches shape credits so that the returning packets fit (`netsim/queues/credit_shaper.py`). For
 this, both must cross the same links: `ecmp_symmetric`. A dropped credit prevents a packet that
 would have overloaded a link; the receiver adapts its rate to the credits of a round trip that
-returned no data. It shapes its own link like a switch, over all its flows, but at most one credit of
-a flow waits there; in the authors' code several may, so flows that start together share it less
+returned no data. It shapes its own link like a switch, over all its flows, but at most one credit
+of a flow waits there; in the authors' code several may, so flows that start together share it less
 evenly. Credits vary randomly in time and size, so that flows do not lose theirs in lockstep. At the
 end, the sender sends a stop.
 
