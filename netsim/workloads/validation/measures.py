@@ -366,7 +366,6 @@ class Table(NamedTuple):
     source: str
     reduces: bool = False
     nodes_per_domain: int = 1
-    again: str = ""  # another run, which `NAME_again.csv` has
 
     @property
     def rates(self) -> Rates:
@@ -380,33 +379,35 @@ TABLES = {
 """Tables of nccl-tests and rccl-tests, `NAME.csv`."""
 
 
-class Miss(NamedTuple):
-    """A measurement that was left out, the error of its prediction, its reason, if known, and
-    errors in experiments with all sizes, by what they change."""
+Tested = tuple[Residual, dict[str, float]]
+"""A measurement that was left out, and the errors that remain in experiments, by what they change.
 
-    row: Measurement
-    error: float
-    why: str
-    without: Mapping[str, float]
+Each removes a possible cause. Some rows agree by chance: with the error of another failing row in a
+row's place, 11 of 104 have the same bend as another run instead of 38, 11 are on a line of one side
+instead of 23, and 11 agree without a size instead of 20. Of failing rows, 35 of 104 agree in
+repetitions, of the others 261 of 282 (2026-11-28).
+
+These experiments explain no more than chance: linear interpolation, a power law, times that do not
+fall with the size, the difference of the times in place, and another run's time as the truth."""
 
 
 def left_out_sizes(path: Path, name: str) -> Measured:
     """Predict sizes that were left out of a fit, one by one, by median, and with intervals."""
     table, in_place = TABLES[name], read(name, path)
     source = f"nccl-tests, {table.source}; this size left out of the calibration"
-    by_what: dict[str, list[Miss]] = defaultdict(list)
-    for miss in _misses(name, in_place):
-        by_what[miss.row.what].append(miss)
+    by_what: dict[str, list[Tested]] = defaultdict(list)
+    for tested in _tested(name, in_place):
+        by_what[tested[0].row.what].append(tested)
     for what, found in by_what.items():
-        for band, medians in _medians(f"{name}: {what}, sizes left out", found):
-            some = [one for one in found if (one.row.size_bytes > BAND) is bool(band)]
+        for band, medians in _medians(f"{name}: {what}, sizes left out", [one for one, _ in found]):
+            some = [one for one in found if (one[0].row.size_bytes > BAND) is bool(band)]
             yield {
                 **medians,
                 **BANDS[band],
                 "source": source,
                 "why": _median_why(some, band),
             }
-        for one in found:
+        for one, left in found:
             shape = f"{one.row.shape.nodes} x {one.row.shape.per_node} GPUs"
             yield {
                 "title": f"{name}: {what} of {format_bytes(one.row.size_bytes)} on {shape}",
@@ -414,73 +415,106 @@ def left_out_sizes(path: Path, name: str) -> Measured:
                 "theirs": one.row.time_us,
                 **BANDS[one.row.size_bytes > BAND],
                 "source": source,
-                "why": one.why,
+                "why": _why(one, left),
             }
     yield from _intervals(f"{name}: left-out sizes", thirds(in_place), table)
 
 
-def _misses(name: str, in_place: Mapping[Measurement, float]) -> Iterator[Miss]:
+def _tested(name: str, in_place: Mapping[Measurement, float]) -> Iterator[Tested]:
     """Yield the error of each inner size, by a fit without every third size."""
-    table, rates = TABLES[name], TABLES[name].rates
-    again = {row: row._replace(time_us=time_us) for row, time_us in in_place.items()}
-    other_run = read(name, Path(__file__).with_name(f"{name}_again.csv")) if table.again else ()
-    others = {row[:3]: row for row in other_run}
+    rates, others = TABLES[name].rates, _other_runs(name)
+    repeated = {"in place": {row[:3]: time_us for row, time_us in in_place.items()}, **others}
+    for what, mirrored in MIRRORED.items():
+        like = (row for row in in_place if row.what == mirrored)
+        others[mirrored] = {(what, *row[1:3]): row.time_us for row in like}
     for rest, out in thirds(in_place):
-        fits, fits_again = fitted(rest, rates), fitted([again[row] for row in rest], rates)
-        fits_there = fitted([others[row[:3]] for row in rest if row[:3] in others], rates)
-        there = residuals(fits_there, [others[row[:3]] for row in out if row[:3] in others], rates)
-        errors_there = {residual.row[:3]: residual.error for residual in there}
-        for row, error, _ in residuals(fits, out, rates):
-            error_there, why = errors_there.get(row[:3]), ""
-            without = {LINEAR: _linear(row, rest)}
-            if error_there is not None:
-                ratio = f"with ratios to neighbors in {table.again}"
-                without[ratio] = _with_ratio(error, error_there)
-            if abs(error) > _tolerance(row):
-                tests = (
-                    *_repeated(row, again[row], error, fits_again, rates),
-                    *_by_pieces(row, rest, fits, rates),
-                    *_plain(row, rest),
-                    *_in_other_run(error, error_there, table),
-                )
-                agree = (
-                    f"{text}: {now:+.1%}" for text, now in tests if abs(now) <= _tolerance(row)
-                )
-                why = next(agree, "")
-            yield Miss(row, error, why, without)
+        fits = fitted(rest, rates)
+        errors: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+        for times in repeated.values():
+            known = fitted(_with_times(rest, times), rates)
+            for one in residuals(known, _with_times(out, times), rates):
+                errors[one.row[:3]].append(one.error)
+        for one in residuals(fits, out, rates):
+            row, again = one.row, errors[one.row[:3]]
+            near = sorted(each for each in rest if (each.what, each.shape) == (row.what, row.shape))
+            run = f"in {len(again)} other runs, the median" if len(again) > 1 else "in place"
+            yield (
+                one,
+                {
+                    **_as_elsewhere(row, near, others),
+                    **_by_pieces(row, near, fits, rates),
+                    f"the machine's own spread: {run}": median(again),
+                },
+            )
 
 
 def _tolerance(row: Measurement) -> float:
     return float(BANDS[row.size_bytes > BAND]["tolerance"])
 
 
-Tests = Iterator[tuple[str, float]]
-"""What each experiment is, and the error that remains. Each removes a possible cause.
-
-Some rows agree by chance. With the error of another failing row in a row's place, half as many
-agree with the times in place or with a change of algorithm, and a third as many with the ratio of
-another run. On Polaris, that ratio works for 29 of 69 rows (9 by chance), and is the first reason
-of 6 (2 by chance; 2026-11-28)."""
+def _why(one: Residual, left: Mapping[str, float]) -> str:
+    """Return the first experiment that makes a failing measurement agree; else ""."""
+    limit = _tolerance(one.row)
+    agree = (f"{text}: {error:+.1%}" for text, error in left.items() if abs(error) <= limit)
+    return next(agree, "") if abs(one.error) > limit else ""
 
 
-def _repeated(
-    row: Measurement, again: Measurement, error: float, fits_again: Fits, rates: Rates
-) -> Tests:
-    """Use the times in place, since they repeat the measurement."""
-    spread = again.time_us / row.time_us - 1
-    left = math.copysign(max(abs(error) - abs(spread), 0.0), error)
-    yield f"the machine's own spread: in place it took {spread:+.0%}, which leaves", left
-    for text, one in (("of the other sizes", row), ("of all sizes", again)):
-        for residual in residuals(fits_again, [one], rates):
-            yield f"the machine's own spread: with the times in place {text}", residual.error
+Times = Mapping[tuple[Any, ...], float]
+"""Times in us of a run by collective, shape and size."""
+
+MIRRORED = {"all_gather": "reduce_scatter", "reduce_scatter": "all_gather"}
+"""Collectives that send the same bytes around the same ring."""
 
 
-def _by_pieces(row: Measurement, rest: Sequence[Measurement], fits: Fits, rates: Rates) -> Tests:
+def _other_runs(name: str) -> dict[str, Times]:
+    """Return times of `NAME_again.csv`."""
+    found: dict[str, dict[tuple[Any, ...], float]] = defaultdict(dict)
+    path = Path(__file__).with_name(f"{name}_again.csv")
+    for line in csv.DictReader(path.read_text().splitlines()) if path.exists() else ():
+        what, *numbers = (line.pop(key) for key in AGAIN)
+        nodes, per_node, size_bytes = map(int, numbers)
+        for run, time_us in line.items():
+            if time_us:
+                found[run][what, Shape(nodes, per_node), size_bytes] = float(time_us)
+    return {**found}
+
+
+AGAIN = ("collective", "nodes", "gpus_per_node", "size_bytes")
+
+
+def _with_times(rows: Iterable[Measurement], times: Times) -> list[Measurement]:
+    return [row._replace(time_us=times[row[:3]]) for row in rows if row[:3] in times]
+
+
+BEND = "the same bend in"
+
+
+def _as_elsewhere(
+    row: Measurement, like: Sequence[Measurement], runs: Mapping[str, Times]
+) -> dict[str, float]:
+    """Take the time in another run, scaled by the ratios of both runs at the next smaller and
+    larger sizes: the run of which these two ratios are nearest to each other."""
+    at = bisect([each.size_bytes for each in like], row.size_bytes)
+    ends, left = like[at - 1 : at + 1], dict[float, tuple[str, float]]()
+    sizes = [math.log(each.size_bytes) for each in ends]
+    for run, times in runs.items():
+        there = _with_times([*ends, row], times)
+        if len(there) == len(ends) + 1:
+            logs = [math.log(a.time_us / b.time_us) for a, b in zip(ends, there, strict=False)]
+            scale = math.exp(np.interp(math.log(row.size_bytes), sizes, logs))
+            error = there[-1].time_us * scale / row.time_us - 1
+            left[abs(logs[1] - logs[0])] = f"{BEND} {run}", error
+    return dict([left[min(left)]] if left else ())
+
+
+def _by_pieces(
+    row: Measurement, like: Sequence[Measurement], fits: Fits, rates: Rates
+) -> dict[str, float]:
     """Extend the line through the two next smaller or larger sizes, if the algorithm changes in the
-    gap that holds the row, but not between these two."""
-    like = [one for one in rest if (one.what, one.shape) == (row.what, row.shape)]
-    sizes, found = sorted(one.size_bytes for one in like), list(gaps(like))
-    lows, at = {one.low_bytes for one in found}, bisect(sizes, row.size_bytes)
+    gap that holds the row, but not between these two. If it changes on both sides of a neighbor,
+    interpolate without that."""
+    sizes, found, left = [each.size_bytes for each in like], list(gaps(like)), dict[str, float]()
+    lows, at = {each.low_bytes for each in found}, bisect(sizes, row.size_bytes)
     if sizes[at - 1] in lows:
         curves = fits[row.what, row.shape.nodes > 1]
         times_ps = curves.times_ps(row.shape, row.size_bytes, rates.port_bps)
@@ -490,62 +524,29 @@ def _by_pieces(row: Measurement, rest: Sequence[Measurement], fits: Fits, rates:
             (times_ps[3], sizes[at : at + 2], "larger"),
         ):
             if len(pair) == 2 and pair[0] not in lows:
-                left = time_ps / 1e6 / row.time_us - 1
-                yield f"{CHANGE} begins somewhere {text} {side} sizes", left
+                name = f"{CHANGE} begins somewhere {text} {side} sizes"
+                left[name] = time_ps / 1e6 / row.time_us - 1
+    for size in lows.intersection([each.high_bytes for each in found], sizes[at - 1 : at + 1]):
+        others = [each for each in like if each.size_bytes != size]
+        known, times = zip(*((each.size_bytes, each.time_us) for each in others), strict=True)
+        name = f"{CHANGE} at {format_bytes(size)} alone; without that size"
+        left[name] = float(np.interp(row.size_bytes, known, times)) / row.time_us - 1
+    return left
 
 
-def _plain(row: Measurement, rest: Sequence[Measurement]) -> Tests:
-    """Interpolate linearly between the two neighbors. If the algorithm changes on both sides of a
-    neighbor, also interpolate without it."""
-    like = [one for one in rest if (one.what, one.shape) == (row.what, row.shape)]
-    sizes = sorted(one.size_bytes for one in like)
-    at = bisect(sizes, row.size_bytes)
-    yield LINEAR, _linear(row, rest)
-    found = list(gaps(like))
-    for size in sizes[at - 1 : at + 1]:
-        if any(one.high_bytes == size for one in found) and any(
-            one.low_bytes == size for one in found
-        ):
-            left = _linear(row, [one for one in like if one.size_bytes != size])
-            yield f"{CHANGE} at {format_bytes(size)} alone; without that size", left
-
-
-LINEAR = "the lines of smaller and larger sizes mislead; linear"
-
-
-def _linear(row: Measurement, rest: Iterable[Measurement]) -> float:
-    """Return the error of linear interpolation between the next sizes."""
-    like = (one for one in rest if (one.what, one.shape) == (row.what, row.shape))
-    sizes, times = zip(*sorted((one.size_bytes, one.time_us) for one in like), strict=True)
-    return float(np.interp(row.size_bytes, sizes, times)) / row.time_us - 1
-
-
-def _in_other_run(error: float, there: float | None, table: Table) -> Tests:
-    """Correct the prediction by the error that the same fit makes in another run."""
-    if there is not None:
-        text = f"{1 / (1 + there) - 1:+.0%} off its neighbors in {table.again} too"
-        yield f"{text}; with that ratio", _with_ratio(error, there)
-
-
-def _with_ratio(error: float, there: float) -> float:
-    """Return the error of a prediction after a correction by the error in another run."""
-    return (1 + error) / (1 + there) - 1
-
-
-def _median_why(found: Sequence[Miss], band: int) -> str:
+def _median_why(found: Sequence[Tested], band: int) -> str:
     """Return the median error without sizes near a change, or in an experiment with all sizes, if
     that is within tolerance; else ""."""
     limit = BANDS[band]["tolerance"]
-    if median(abs(one.error) for one in found) <= limit:
+    if median(abs(one.error) for one, _ in found) <= limit:
         return ""
-    rest = [abs(one.error) for one in found if CHANGE not in one.why]
+    rest = [abs(one.error) for one, left in found if CHANGE not in _why(one, left)]
     if rest and median(rest) <= limit:
         n = len(found) - len(rest)
         return f"without {n} of {len(found)} sizes where {CHANGE} begins: {1 + median(rest):.3f}"
-    for text in found[0].without:
-        left = [abs(one.without[text]) for one in found if text in one.without]
-        if len(left) == len(found) and median(left) <= limit:
-            return f"{text}: {1 + median(left):.3f}"
+    there = [abs(error) for _, left in found for text, error in left.items() if BEND in text]
+    if len(there) == len(found) and median(there) <= limit:
+        return f"{BEND} other runs: {1 + median(there):.3f}"
     return ""
 
 
@@ -660,9 +661,7 @@ def _by_machine(name: str, rows: Sequence[Measurement]) -> list[Residual]:
     return residuals(fits, rows, Rates(machine.scale_up.rate, machine.scale_out.rate))
 
 
-def _medians(
-    title: str, found: Sequence[Residual | Miss]
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _medians(title: str, found: Sequence[Residual]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield 1 plus the median error, up to and above 1 MiB, with the index of the band."""
     for band, text in enumerate(("up to 1 MiB", "above 1 MiB")):
         errors = [abs(one.error) for one in found if (one.row.size_bytes > BAND) is bool(band)]
