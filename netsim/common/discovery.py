@@ -27,7 +27,7 @@ FOLDERS = {
 
 GROUPS = (
     *("start", "transports", "topologies", "circuits", "failures"),
-    *("routing", "training", "inference", "serving", "wide_area", "paper"),
+    *("routing", "training", "inference", "serving", "wide_area", "paper", "questions"),
 )
 """Folders of experiments, in listing order."""
 
