@@ -37,7 +37,12 @@ def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 SLOW_GROUPS = {
     "slow_reference": ("_against_reference.py", "test_partitioned.py"),
-    "slow_experiments": ("_experiments.py", "test_validate.py", "test_reproduce.py"),
+    "slow_experiments": (
+        "_experiments.py",
+        "test_validate.py",
+        "test_reproduce.py",
+        "test_studies.py",
+    ),
     "slow_rest": ("",),
 }
 """Group of slow tests -> suffixes of its files; the first match counts."""
