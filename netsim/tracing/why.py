@@ -58,6 +58,9 @@ SENTENCES = {
 }
 """What took time, as the end of a sentence."""
 
+TIMEOUT = "a timeout: no packet was lost, but the answer that the sender waited for did not come"
+"""The same for a loss that happened nowhere."""
+
 
 @frozen
 class Explanation:
@@ -135,7 +138,8 @@ class Explanation:
         """Return a sentence on one cause."""
         share = f"{format_time(part.time_ps, 4)} of it ({part.time_ps / self.total_ps:.0%})"
         flows = self.whose(part.flows, NAMED)
-        rest = self.sentences[part.cause].format(
+        nowhere = part.cause == "loss" and not part.place
+        rest = (TIMEOUT if nowhere else self.sentences[part.cause]).format(
             place=part.place or "an unknown place",
             root=part.root,
             flows=flows or "other packets",

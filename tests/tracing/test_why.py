@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from raises_input import raises_input
 from small_runs import SERVED
@@ -11,8 +12,9 @@ from small_runs import SERVED
 from netsim.engine.kernels.trace import FLOW, TIME
 from netsim.plugins import registry
 from netsim.results import COLUMNS, load_result
+from netsim.tracing.causes import Part
 from netsim.tracing.record import Replay, hosts_with
-from netsim.tracing.why import explain_flow
+from netsim.tracing.why import Explanation, explain_flow
 from netsim.workloads.tracing.why import explain_request
 
 TREE = """[topology]
@@ -191,6 +193,12 @@ def test_packets_of_others_are_kept_only_while_the_flows_wait(run_experiment):
     assert set(everything[:, FLOW].tolist()) == set(range(5))
     assert set(some[:, FLOW].tolist()) == set(range(4))
     assert np.isin(some[:, TIME], everything[:, TIME]).all()
+
+
+def test_a_timeout_without_a_lost_packet_is_not_called_a_loss():
+    parts = [Part("loss", "timeout without a drop", "", 200), Part("data", "", "", 50)]
+    text = Explanation("It", 250, None, parts, pl.DataFrame()).text()
+    assert "200ps of it (80%) went to a timeout: no packet was lost" in text
 
 
 def test_why_names_the_link_that_sent_a_packet_again(run_experiment, monkeypatch):
