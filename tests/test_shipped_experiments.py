@@ -30,9 +30,12 @@ LEFT_OUT = (
     "p2p_8192",
     "p2p_fabrics_8192",
     "p2p_ocs_8192",
+    "planes_striped",
     "roce_pfc",
     "serving_lite_256",
     "serving_load",
+    "scale_out_cost",
+    "step_flaps",
 )
 
 LARGER_PACKETS = ("inference_", "serving_fabrics")
