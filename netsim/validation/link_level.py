@@ -137,7 +137,7 @@ def weights(discipline: str, class_weights: str, gbps: Sequence[float]) -> Measu
 
 
 def hosts_to_one(gbytes: Sequence[float], port_gbps: int) -> Measured:
-    """Measure what hosts that send so many GB/s each bring to a host with a port of this rate."""
+    """Measure the total GB/s that one host receives from hosts that each send at their own rate."""
     n, builder = len(gbytes), NetworkBuilder()
     hosts, switch = builder.add_hosts(n + 1), builder.add_switch()
     for host, rate in zip(hosts, [*gbytes, port_gbps * PAYLOAD / PACKET / 8], strict=True):
