@@ -59,7 +59,7 @@ SENTENCES = {
 """What took time, as the end of a sentence."""
 
 TIMEOUT = "a timeout: no packet was lost, but the answer that the sender waited for did not come"
-"""The same for a loss that happened nowhere."""
+"""The same for a timeout without a lost packet, which has no place."""
 
 
 @frozen

@@ -98,7 +98,7 @@ def sizes_of(job: Job) -> LayerSizes:
 
 @lru_cache(maxsize=1024)
 def layer_kernels(job: Job, experts: bool) -> tuple[Kernel, ...]:
-    """Return the kernels of a layer in forward order. Parallel blocks share norm and inputs."""
+    """Return the kernels of a layer in forward order. Parallel blocks share one norm."""
     sizes = sizes_of(job)
     first = (_norm(job.model, sizes, "attention norm"), *_gather(job.model, sizes, "attention"))
     made = (
