@@ -1,4 +1,5 @@
-"""Make the pictures of gallery.md again: `python docs/gallery.py [--in FOLDER] [NAME...]`.
+"""Make the pictures of gallery.md and studies.md again: `python docs/gallery.py [--in FOLDER]
+[NAME...]`.
 
 All of them by default. A picture is followed by its commands, which run in FOLDER, by default a
 temporary one; results that are already there are not simulated again. The last line that the
@@ -17,15 +18,16 @@ from tempfile import TemporaryDirectory
 
 from PIL import Image
 
-PAGE = Path(__file__).with_name("gallery.md")
+PAGES = [Path(__file__).with_name(name) for name in ("gallery.md", "studies.md")]
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]+\.png)\)\n\n((?: {4}netsim .+\n)+)")
 
 
 def pictures() -> dict[Path, list[list[str]]]:
     """Return the commands of each picture, without "netsim"."""
     return {
-        (PAGE.parent / path).resolve(): [shlex.split(line)[1:] for line in block.splitlines()]
-        for path, block in PICTURE.findall(PAGE.read_text("utf-8"))
+        (page.parent / path).resolve(): [shlex.split(line)[1:] for line in block.splitlines()]
+        for page in PAGES
+        for path, block in PICTURE.findall(page.read_text("utf-8"))
     }
 
 
@@ -54,7 +56,7 @@ def write_small(made: Path, picture: Path) -> None:
 
 def main(arguments: list[str]) -> None:
     """Make the named pictures, or all."""
-    parser = argparse.ArgumentParser(description="Make the pictures of gallery.md again.")
+    parser = argparse.ArgumentParser(description="Make the pictures of the pages again.")
     parser.add_argument("--in", dest="folder", metavar="FOLDER", help="where to keep results")
     parser.add_argument("names", metavar="NAME", nargs="*", help="pictures; default: all")
     asked = parser.parse_args(arguments)

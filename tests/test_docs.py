@@ -46,6 +46,8 @@ LEFT_OUT = {"np", "Operations", "n", "n_ranks"}
 LEFT_OUT |= {"tasks", "table_of", "permanent_matchings", "BATCH"}
 """Names that blocks use without importing or defining them."""
 
+PICTURES = ["gallery", "studies"]
+
 LABELS = ["Shows:", "Run:", "Time:", "Output:", "Omits:"]
 
 
@@ -122,12 +124,10 @@ def test_first_commands_print_the_quoted_output(tmp_path, name):
         assert " ".join(words) in " ".join(printed.split())
 
 
-def test_every_picture_is_in_the_gallery():
-    page = (ROOT / "docs" / "gallery.md").read_text("utf-8")
-    pictures = {path.name for path in (ROOT / "plots").glob("*.png")}
-    assert {
-        Path(path).name for path in re.findall(r"\]\(([^)]+\.png)\)\n\n {4}netsim", page)
-    } == pictures
+def test_every_picture_is_on_one_page_with_its_commands():
+    pages = "".join((ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in PICTURES)
+    shown = [Path(path).name for path in re.findall(r"\]\(([^)]+\.png)\)\n\n {4}netsim", pages)]
+    assert sorted(shown) == sorted(path.name for path in (ROOT / "plots").glob("*.png"))
 
 
 def test_experiment_headers_have_five_labeled_lines():

@@ -1,27 +1,33 @@
 """The conclusions of docs/studies.md, from quick forms of their experiments."""
 
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-import netsim
 from netsim.experiment import built_in
 
 pytestmark = pytest.mark.slow
 
 
-def sweep(name: str, out: Path, *changes: str) -> pl.DataFrame:
-    """Run an experiment with changes; return a row per point, its fields without sections."""
-    netsim.run(built_in()[name], overrides=changes, out=out)
-    table = pl.read_parquet(out / "sweep.parquet")
+def quick(name: str, folder: Path) -> pl.DataFrame:
+    """Run the command marked "# quick" in an experiment; return a row per point, its fields without
+    sections."""
+    head = built_in()[name].read_text("utf-8")
+    (command,) = re.findall(r"(?m)^# .*netsim (run .*?) +# quick", head)
+    arguments = [*shlex.split(command), "--out", str(folder / "out")]
+    subprocess.run([sys.executable, "-m", "netsim", *arguments], check=True)
+    table = pl.read_parquet(folder / "out" / "sweep.parquet")
     assert (table["status"] == "finished").all()
     return table.rename(lambda column: column.rpartition(".")[2])
 
 
 def test_striping_over_planes_does_not_average_collisions(tmp_path: Path) -> None:
-    transports = 'transport=[{kind="roce", queue_pairs=8}, "ndp", "mrc"]'
-    table = sweep("planes_striped", tmp_path / "out", transports)
+    table = quick("planes_striped", tmp_path)
     rows = table.select("transport", "topology", pl.col("fct_max_ps") / 86.5e6).iter_rows()
     times = {(transport, network): multiple for transport, network, multiple in rows}
     for sprayed in ("ndp", "mrc"):
@@ -31,7 +37,7 @@ def test_striping_over_planes_does_not_average_collisions(tmp_path: Path) -> Non
 
 
 def test_sprayed_packets_stay_near_the_optimum(tmp_path: Path) -> None:
-    table = sweep("distance_from_optimum", tmp_path / "out", 'transport=["roce", "ndp", "mrc"]')
+    table = quick("distance_from_optimum", tmp_path)
     permutations = table.filter(traffic="P2P")
     rows = permutations.select("transport", "faults", pl.col("fct_max_ps") / 85.4e6).iter_rows()
     times = {(transport, fault): multiple for transport, fault, multiple in rows}
@@ -45,8 +51,7 @@ def test_sprayed_packets_stay_near_the_optimum(tmp_path: Path) -> None:
 
 
 def test_flaps_delay_steps_on_three_tiers_more_often(tmp_path: Path) -> None:
-    changes = ('transport="mrc"', 'faults.flap.mtbf="4s"', 'seed="1..4"')
-    table = sweep("step_flaps", tmp_path / "out", *changes)
+    table = quick("step_flaps", tmp_path)
     steps = table.pivot(on="faults", index=["topology", "seed"], values="step_ps")
     late = steps.with_columns(late=pl.col("flaps") > 1.01 * pl.col("none"))
     counts = dict(late.group_by("topology").agg(pl.col("late").sum()).iter_rows())
@@ -55,7 +60,7 @@ def test_flaps_delay_steps_on_three_tiers_more_often(tmp_path: Path) -> None:
 
 
 def test_one_switch_per_rail_is_as_fast_as_any_network(tmp_path: Path) -> None:
-    table = sweep("scale_out_cost", tmp_path / "out")
+    table = quick("scale_out_cost", tmp_path)
     rows = table.select("topology", "oversubscription", "traffic", "forecast_ps").iter_rows()
     steps = {(network, ratio, job): step for network, ratio, job, step in rows}
     for job, tree in (("dense", 1.02), ("MoE", 1.5)):
@@ -68,8 +73,7 @@ def test_one_switch_per_rail_is_as_fast_as_any_network(tmp_path: Path) -> None:
 
 
 def test_a_microsecond_of_jitter_decides_no_comparison(tmp_path: Path) -> None:
-    changes = ('traffic.start_jitter=["0s", "1us"]', 'seed="1..4"')
-    table = sweep("phase_effects", tmp_path / "out", *changes)
+    table = quick("phase_effects", tmp_path)
     times = table.group_by("traffic", "transport", "start_jitter").agg(
         mean=pl.col("fct_max_ps").mean() / 1e6, spread=pl.col("fct_max_ps").std() / 1e6
     )
