@@ -43,8 +43,9 @@ def test_citation_names_this_version():
 
 
 def test_only_top_level_package_is_netsim():
-    assert metadata.version("netsim") == netsim.__version__
-    assert (metadata.distribution("netsim").read_text("top_level.txt") or "").split() == ["netsim"]
+    assert metadata.version("netsim-fabric") == netsim.__version__
+    top_level = metadata.distribution("netsim-fabric").read_text("top_level.txt")
+    assert (top_level or "").split() == ["netsim"]
 
 
 def test_package_exports_exist():

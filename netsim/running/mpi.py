@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-INSTALL = "pip install 'netsim[mpi]', with mpich or another MPI for mpirun"
+INSTALL = "pip install 'netsim-fabric[mpi]', with mpich or another MPI for mpirun"
 
 PREPARE, BUILD, QUIT = "prepare", "build", "quit"  # orders of rank 0 between points
 

@@ -1,4 +1,4 @@
-"""Points by a scheduler: of dask (`netsim[dask]`), or of Slurm by submitit (`netsim[slurm]`)."""
+"""Points by a scheduler: dask, or Slurm by submitit (extras of netsim-fabric)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 
-INSTALL_DASK = "pip install 'netsim[dask]'"
+INSTALL_DASK = "pip install 'netsim-fabric[dask]'"
 MEMORY = "MEM"  # resource of workers: bytes that points may need at the same time
 HERE = "127.0.0.1:0"  # where a local cluster always listens for HTTP: for this machine only
 
@@ -207,7 +207,7 @@ def _reply(future: Future) -> Reply:
 
 # --- Slurm ----------------------------------------------------------------------------------------
 
-INSTALL_SLURM = "pip install 'netsim[slurm]'"
+INSTALL_SLURM = "pip install 'netsim-fabric[slurm]'"
 
 JOBS = 100  # jobs at a time unless `--jobs` is given
 JOB_S = 600.0  # predicted time of a job that is worth queueing: small points share one

@@ -116,4 +116,4 @@ def test_missing_mpi4py_error_names_the_extra(tmp_path: Path) -> None:
     run = subprocess.run(command, env=PLAIN, capture_output=True, text=True, check=False)
     assert run.returncode == 2
     assert len(run.stderr.splitlines()) == 1
-    assert "netsim[mpi]" in run.stderr
+    assert "netsim-fabric[mpi]" in run.stderr
