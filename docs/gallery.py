@@ -1,9 +1,10 @@
-"""Make the pictures of gallery.md and studies.md again: `python docs/gallery.py [--in FOLDER]
-[NAME...]`.
+"""Make the pictures of gallery.md, studies.md and explain.md again:
+`python docs/gallery.py [--in FOLDER] [NAME...]`.
 
 All of them by default. A picture is followed by its commands, which run in FOLDER, by default a
 temporary one; results that are already there are not simulated again. The last line that the
-commands print is the path of the picture; `netsim reproduce` prints it among others.
+commands print is the path of the picture, or of an HTML page that Chromium shows
+(`apt-get install chromium`); `netsim reproduce` prints it among others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from PIL import Image
 
-PAGES = [Path(__file__).with_name(name) for name in ("gallery.md", "studies.md")]
+PAGES = [Path(__file__).with_name(name) for name in ("gallery.md", "studies.md", "explain.md")]
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]+\.png)\)\n\n((?: {4}netsim .+\n)+)")
 
 
@@ -43,8 +44,18 @@ def make(picture: Path, commands: list[list[str]], folder: Path) -> None:
         printed = subprocess.run(
             run, cwd=folder, check=True, stdout=subprocess.PIPE, text=True
         ).stdout
-    made = re.findall(r"^(\S+\.png)$", printed, re.MULTILINE)[-1]
-    write_small(folder / made, picture)
+    made = folder / re.findall(r"^(\S+\.(?:png|html))\b", printed, re.MULTILINE)[-1]
+    write_small(screenshot(made) if made.suffix == ".html" else made, picture)
+
+
+def screenshot(page: Path) -> Path:
+    """Return a picture of the top of a page, beside it. Raises CalledProcessError."""
+    picture = page.with_suffix(".png")
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    flags += ["--window-size=1200,900", "--virtual-time-budget=2000", f"--screenshot={picture}"]
+    command = ["chromium", *flags, page.resolve().as_uri()]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    return picture
 
 
 def write_small(made: Path, picture: Path) -> None:
