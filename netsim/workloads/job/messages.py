@@ -9,7 +9,7 @@ A rack has R hosts and one scale-up network: host h is number h % R of rack h //
 - `paper`: a rack holds replicas of one stage, four in "I've Got 99 Problems But FLOPS Ain't One"
   (HotNets 2024), section 4. Racks of a stage are adjacent; sites follow each other. A GPU is at
   (site, stage, rack, replica in the rack, tensor rank); adjacent stages also share rails.
-- `random`: a random permutation.
+- `random`: as `consecutive`, but in racks in random order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def place(name: str, ranks: Ranks, rack_hosts: int, n_hosts: int, rng: Rng) -> I
     """int64[ranks]: the host of each rank, by a placement in PLACEMENTS. Raises InputError if there
     are too few hosts, or the job does not fit racks of `rack_hosts`."""
     if name == "random":
-        hosts = rng.permutation(max(n_hosts, len(ranks)))[: len(ranks)]
+        n = max(n_hosts, len(ranks))
+        moved = np.arange(n).reshape(-1, 1 if n % rack_hosts else rack_hosts)
+        hosts = rng.permutation(moved).reshape(-1)[: len(ranks)]
     elif name == "paper":
         hosts = _as_in_the_paper(ranks, rack_hosts)
     elif name == "rail_aligned":

@@ -184,7 +184,10 @@ def _hosts(
     rack_hosts = sample.job.machine.domain_gpus * ranks.tp // layout.tp
     if ranks.levels is not None and layout.dp_levels is not None:
         rack_hosts = max(1, rack_hosts * ranks.levels[0] // layout.dp_levels[0])
-    if network.relays is not None:
-        rack_hosts = network.relays.rack
+    if network.relays is None:
+        whole = ranks
+    else:  # sampled ranks of a tensor-parallel group are where the whole group would have them
+        whole, rack_hosts = replace(ranks, tp=layout.tp), network.relays.rack
     with errors_at(key="traffic.placement"):
-        return place(params["placement"], sample.ranks, rack_hosts, network.n_hosts, rng)
+        hosts = place(params["placement"], whole, rack_hosts, network.n_hosts, rng)
+    return hosts.reshape(whole.numbers.shape)[..., : ranks.tp].reshape(-1)

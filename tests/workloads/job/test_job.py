@@ -536,6 +536,16 @@ def test_rail_aligned_placement_puts_dp_groups_on_rails() -> None:
     assert (on == on[:, :1]).all()
 
 
+def test_random_placement_moves_whole_racks() -> None:
+    ranks = Ranks(tp=4, dp=6, pp=4)
+    hosts = placed("random", ranks, 8, 128)  # 12 of 16 racks
+    rack, number = np.divmod(hosts, 8)
+    assert (number == np.arange(len(ranks)) % 8).all()
+    assert (rack.reshape(-1, 8) == rack[::8, None]).all()
+    assert np.unique(rack).size == 12
+    assert (np.diff(rack[::8]) != 1).any()
+
+
 def test_preset_jobs_load():
     for name in presets():
         job = load_job(name)

@@ -8,7 +8,8 @@ import pytest
 from raises_input import mentions
 from small_job import MACHINE
 from task_times import operations_of, steps_of
-from traffic_cases import made
+from topology_of import topology_of
+from traffic_cases import made, pairs
 
 from netsim.model.workload import Workload
 
@@ -110,3 +111,16 @@ def test_combine_traffic_is_the_transpose_of_dispatch(dispatch: str) -> None:
     whole = {matrix.tobytes() for matrix in sent}
     there = [m for m in sent if (factor * m.T).tobytes() in whole and m.tobytes() != m.T.tobytes()]
     assert len(there) == (8 if factor == 1 else 4)
+
+
+def test_sampled_tensor_ranks_are_where_the_whole_group_would_be() -> None:
+    rail = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}
+    network = topology_of({"kind": "multi_rail", "gpus_per_rack": 2, "rail": rail})
+    layout = {"tp": 2, "pp": 2, "dp": 2}
+    how = {"placement": "rail_aligned", "fidelity": {"tp": "formula"}, "network": network}
+    whole, sampled = (training(8, layout, **how, tensor_ranks=ranks).flows for ranks in (None, 1))
+    of_first = (whole.src % 2 == 0) & (whole.dst % 2 == 0)
+    assert sorted(pairs(sampled)) == sorted(
+        pair for pair, first in zip(pairs(whole), of_first, strict=True) if first
+    )
+    assert set(sampled.src) == {0, 2, 4, 6}
