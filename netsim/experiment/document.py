@@ -19,6 +19,7 @@ PLUGIN_SECTIONS = ("topology", "transport", "traffic")
 FABRIC_PLUGINS = {"queue_discipline": "queue", "routing": "routing"}
 """Keys of [fabric] that name a plugin, and its kind."""
 FAULTS = "faults"
+LABELED_SECTIONS = ("fabric", FAULTS)  # may be lists of tables, each with a label
 NO_FAULTS = "none"  # `faults = "none"`, as by --set: without [faults] and [routing]
 
 WITH_PRESETS = ("job", "deployment", "decode_deployment", "model", "machine", "overheads")

@@ -23,7 +23,7 @@ import numpy as np
 
 from netsim.engine.routing_choices import choices_of, require_dimensions
 from netsim.errors import InputError, did_you_mean, errors_at
-from netsim.experiment.document import FAULTS
+from netsim.experiment.document import LABELED_SECTIONS
 from netsim.experiment.place_faults import link_faults, ports_named, queue_rates
 from netsim.experiment.resolve_fabric import fabric_defaults, size_values, wrong_sizes
 from netsim.experiment.schema import LINK_PATTERN, FlowClass, OutputsSection, Point
@@ -634,8 +634,8 @@ def _levels_that_help(point: Point, network: Network) -> Iterator[str]:
 
 
 def _located(error: InputError, point: Point) -> InputError:
-    """Return an error with the experiment's file and its topology and faults axes."""
-    for axis in ("topology", FAULTS):
+    """Return an error with the experiment's file and its axes of tables with labels."""
+    for axis in ("topology", *LABELED_SECTIONS):
         if axis in point.axes:
             error = error.with_suffix(f"with {axis} {written(point.axes[axis])}")
     return error.at(file=point.file)

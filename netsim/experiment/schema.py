@@ -118,12 +118,17 @@ def _plugin(example: str) -> Unit:
 TABLE = Unit("table", table=dict)  # a section that is read after its sweeps are expanded
 
 
-def _read_faults(value: Any) -> Any:
-    if isinstance(value, list):  # [[faults]] tables are checked with their axis
-        return {}
-    if not isinstance(value, Mapping):
-        raise wrong_type(value, "not a table", "write [faults] and its keys below")
-    return value
+def _labeled(section: str) -> Unit:
+    """Return the unit of a section that may be a list of tables with labels."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, list):  # [[fabric]] or [[faults]] tables are checked with their axis
+            return {}
+        if not isinstance(value, Mapping):
+            raise wrong_type(value, "not a table", f"write [{section}] and its keys below")
+        return value
+
+    return Unit("table", read)
 
 
 # --- sections -------------------------------------------------------------------------------------
@@ -392,10 +397,10 @@ class FileSection(_Section):
     )
     packets: dict[str, Any] = key(TABLE, {}, "packet sizes")
     fabric: dict[str, Any] = key(
-        TABLE, {}, "queues and load balancing; overrides what the transport expects"
+        _labeled("fabric"), {}, "queues and load balancing; overrides what the transport expects"
     )
     faults: dict[str, Any] = key(
-        Unit("table", _read_faults), {}, "[faults.NAME]: failing links and nodes"
+        _labeled("faults"), {}, "[faults.NAME]: failing links and nodes"
     )
     routing: dict[str, Any] = key(TABLE, {}, "rerouting after failures")
     stop: dict[str, Any] = key(TABLE, {}, "when the run ends")

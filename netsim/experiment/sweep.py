@@ -1,9 +1,9 @@
 """Expand the lists and ranges of an experiment to one tree per point.
 
 These are axes: a list where one value belongs, "1..10" where an integer belongs, and a list of
-transports, topologies, traffic patterns or [[faults]] tables. On its axis a plugin is named by its
-`label`, or by its kind and distinguishing parameters; a table of faults by its label or section
-names. A parameter with a value per part may have a list for each. Points are the Cartesian product
+transports, topologies, traffic patterns, [[fabric]] or [[faults]] tables. On its axis a plugin is
+named by its `label`, or by its kind and distinguishing parameters; a table of [[fabric]] or
+[[faults]] by its label or its keys. A parameter with a value per part may have a list for each. Points are the Cartesian product
 in file order, the first axis outermost, but the seed always innermost.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import product
 from typing import Any
@@ -21,6 +21,7 @@ from netsim.experiment.document import (
     CLASS_SECTIONS,
     FABRIC_PLUGINS,
     FAULTS,
+    LABELED_SECTIONS,
     NO_FAULTS,
     PLUGIN_SECTIONS,
     Tree,
@@ -64,8 +65,8 @@ def _section(key: str, value: Any, find: Finder) -> list[Variant]:
         return _values(key, value, is_count=True)
     if key in PLUGIN_SECTIONS:
         return _plugin(key, value, find)
-    if key == FAULTS and isinstance(value, list):
-        return _faults(value)
+    if key in LABELED_SECTIONS and isinstance(value, list):
+        return _labeled(key, value, find)
     if key == "flow_classes" and isinstance(value, dict):
         return _tables(value, [_flow_class(f"{key}.{name}", value[name], find) for name in value])
     if key in SWEPT_SECTIONS and isinstance(value, dict):
@@ -189,27 +190,32 @@ def _alternatives(section: str, items: Sequence[Any], find: Finder) -> list[Vari
     ]
 
 
-def _faults(items: Sequence[Any]) -> list[Variant]:
-    """Return the variants of several [[faults]] tables as one axis."""
+def _labeled(section: str, items: Sequence[Any], find: Finder) -> list[Variant]:
+    """Return the variants of several [[fabric]] or [[faults]] tables as one axis."""
     if not items:
-        raise InputError("empty list", key=FAULTS, hint="add a value")
-    items = [{} if item == NO_FAULTS else item for item in items]
+        raise InputError("empty list", key=section, hint="add a value")
+    items = [{} if section == FAULTS and item == NO_FAULTS else item for item in items]
     if not all(isinstance(item, dict) for item in items):
-        raise InputError("must be a list of tables", key=FAULTS, hint="write [[faults]]")
+        raise InputError("must be a list of tables", key=section, hint=f"write [[{section}]]")
     tables = [dict(item) for item in items]
-    # A section may also be called "label"; then it is a table.
+    # A section of [[faults]] may also be called "label"; then it is a table.
     labels = [
-        _pop_label(FAULTS, table)
+        _pop_label(section, table)
         if not isinstance(table.get("label", {}), dict)
-        else ", ".join(table) or NO_FAULTS
+        else ", ".join(_written_keys(table)) or NO_FAULTS
         for table in tables
     ]
-    _refuse_duplicates(FAULTS, labels)
+    _refuse_duplicates(section, labels)
     return [
-        Variant(variant.value, {FAULTS: label} | variant.axes)
+        Variant(variant.value, {section: label} | variant.axes)
         for table, label in zip(tables, labels, strict=True)
-        for variant in _fixed(FAULTS, table, ())
+        for variant in _section(section, table, find)
     ]
+
+
+def _written_keys(table: Tree) -> Iterator[str]:
+    for key, value in table.items():
+        yield key if isinstance(value, dict) else f"{key}={value}"
 
 
 def _pop_plugin_label(section: str, table: Tree, find: Finder) -> str | None:

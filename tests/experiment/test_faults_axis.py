@@ -1,4 +1,4 @@
-"""An axis of [[faults]] tables: points, labels, overrides and errors."""
+"""An axis of [[faults]] or [[fabric]] tables: points, labels, overrides and errors."""
 
 from textwrap import dedent
 
@@ -107,3 +107,31 @@ rate = "25Gbps"
     for wrong in (rest.replace('rate = "25Gbps"', ""), rest + 'at = "1us"\n'):
         with pytest.raises(InputError, match="resize_queues"):
             load(tmp_path, wrong + "resize_queues = true").points()
+
+
+def test_each_fabric_table_is_a_point_with_linked_keys(tmp_path):
+    tables = """
+    [[fabric]]
+    label = "small"
+    queue_bytes = "8pkt"
+    xoff_bytes = "8pkt"
+    xon_bytes = "7pkt"
+    [[fabric]]
+    queue_discipline = "drop_tail"
+    queue_bytes = ["9pkt", "10pkt"]
+    """
+    text = REST.split("[routing]", maxsplit=1)[0] + dedent(tables)
+    text = text.replace('"ndp"', '["ndp", "roce"]')
+    points = load(tmp_path, text).points()
+    named = "queue_discipline=drop_tail, queue_bytes=['9pkt', '10pkt']"
+    assert [point.axes["fabric"] for point in points] == ["small", named, named] * 2
+    assert [point.axes.get("fabric.queue_bytes") for point in points[:3]] == [None, "9pkt", "10pkt"]
+    disciplines = [point.fabric.queue_discipline for point in points]
+    assert disciplines == ["trim", *["drop_tail"] * 2, "lossless", *["drop_tail"] * 2]
+    marked = load(tmp_path, text, "fabric.ecn={kmin_bytes='1pkt', kmax_bytes='2pkt'}").points()
+    assert all(point.fabric.ecn for point in marked)
+    for wrong, key in (("fabric=[]", "fabric"), ("fabric=[3]", "fabric"), ("fabric=3", "fabric")):
+        with raises_input(key):
+            load(tmp_path, text, wrong)
+    with raises_input("fabric.xon_bytes", 'fabric "small"'):
+        prepare(load(tmp_path, text, "fabric.xon_bytes=1bdp").points()[3])
