@@ -24,6 +24,7 @@ QUICK = ("all_to_all", "incast", "topologies")
 """They need no compiled engine, or one of two that other tests also compile."""
 
 LEFT_OUT = (
+    "buffers",
     "days_e1",
     "own_cluster",
     "training_networks",
@@ -32,9 +33,12 @@ LEFT_OUT = (
     "p2p_ocs_8192",
     "planes_striped",
     "roce_pfc",
+    "scale_up",
+    "scale_up_lossless",
     "serving_lite_256",
     "serving_load",
     "scale_out_cost",
+    "spraying",
     "step_flaps",
 )
 
