@@ -399,9 +399,7 @@ class FileSection(_Section):
     fabric: dict[str, Any] = key(
         _labeled("fabric"), {}, "queues and load balancing; overrides what the transport expects"
     )
-    faults: dict[str, Any] = key(
-        _labeled("faults"), {}, "[faults.NAME]: failing links and nodes"
-    )
+    faults: dict[str, Any] = key(_labeled("faults"), {}, "[faults.NAME]: failing links and nodes")
     routing: dict[str, Any] = key(TABLE, {}, "rerouting after failures")
     stop: dict[str, Any] = key(TABLE, {}, "when the run ends")
     measure: dict[str, Any] = key(

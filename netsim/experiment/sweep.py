@@ -3,15 +3,15 @@
 These are axes: a list where one value belongs, "1..10" where an integer belongs, and a list of
 transports, topologies, traffic patterns, [[fabric]] or [[faults]] tables. On its axis a plugin is
 named by its `label`, or by its kind and distinguishing parameters; a table of [[fabric]] or
-[[faults]] by its label or its keys. A parameter with a value per part may have a list for each. Points are the Cartesian product
-in file order, the first axis outermost, but the seed always innermost.
+[[faults]] by its label or its keys. A parameter with a value per part may have a list for each.
+Points are the Cartesian product in file order, the first axis outermost, but the seed innermost.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from itertools import product
 from typing import Any
@@ -200,9 +200,9 @@ def _labeled(section: str, items: Sequence[Any], find: Finder) -> list[Variant]:
     tables = [dict(item) for item in items]
     # A section of [[faults]] may also be called "label"; then it is a table.
     labels = [
-        _pop_label(section, table)
-        if not isinstance(table.get("label", {}), dict)
-        else ", ".join(_written_keys(table)) or NO_FAULTS
+        _keys_of(table) or NO_FAULTS
+        if isinstance(table.get("label", {}), dict)
+        else _pop_label(section, table)
         for table in tables
     ]
     _refuse_duplicates(section, labels)
@@ -213,9 +213,10 @@ def _labeled(section: str, items: Sequence[Any], find: Finder) -> list[Variant]:
     ]
 
 
-def _written_keys(table: Tree) -> Iterator[str]:
-    for key, value in table.items():
-        yield key if isinstance(value, dict) else f"{key}={value}"
+def _keys_of(table: Tree) -> str:
+    return ", ".join(
+        key if isinstance(value, dict) else f"{key}={value}" for key, value in table.items()
+    )
 
 
 def _pop_plugin_label(section: str, table: Tree, find: Finder) -> str | None:
