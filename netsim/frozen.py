@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, fields
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar, dataclass_transform, overload
 
 Class = TypeVar("Class", bound=type)
@@ -44,8 +44,13 @@ def _text(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(values)})"
 
 
+@cache
+def _compared_names(cls: type) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(cls) if one.compare)
+
+
 def _compared(self: Any) -> tuple[Any, ...]:
-    return tuple(getattr(self, one.name) for one in fields(self) if one.compare)
+    return tuple([self.__dict__[name] for name in _compared_names(type(self))])
 
 
 def _equal(self: Any, other: object) -> Any:

@@ -9,7 +9,7 @@ from reference.simulator import Simulator
 from reference.switch import SwitchPort
 
 from netsim.engine.engine import Engine
-from netsim.engine.state_views import Sampled, SeriesReading
+from netsim.engine.state_views import QueueLevels, Sampled, SeriesReading
 from netsim.model.sampling import Sampling
 
 FIELDS = {
@@ -59,7 +59,8 @@ def compare_series(case: Case, simulator: Simulator, engine: Engine) -> None:
     found = reading(engine)
     moments = simulator.series.up_to(engine.now_ps)
     assert found.end_ps.tolist() == [moment.time_ps for moment in moments]
-    n_traffic_classes = engine.fabric.n_link_classes
+    n_traffic_classes, levels = engine.fabric.n_link_classes, engine.queue_levels()
+    assert levels is not None
     for k, queue in enumerate(found.queues.things.tolist()):
         port, c = divmod(queue, n_traffic_classes)
         counters = [moment.counters[port, c] for moment in moments]
@@ -67,7 +68,7 @@ def compare_series(case: Case, simulator: Simulator, engine: Engine) -> None:
             expected = [getattr(each, name) for each in counters]
             ours = np.cumsum(found.queues.values[name][:, k])
             assert ours.tolist() == expected, (name, port, c)
-        _compare_levels(simulator, engine, found, (k, port, c))
+        _compare_levels(simulator, levels, found, (k, port, c), engine.now_ps)
     own = dict(found.flows.values)
     for name in ("delivered", "sent"):
         expected = [getattr(moment, name) for moment in moments]
@@ -78,13 +79,15 @@ def compare_series(case: Case, simulator: Simulator, engine: Engine) -> None:
 
 
 def _compare_levels(
-    simulator: Simulator, engine: Engine, found: SeriesReading, at: tuple[int, int, int]
+    simulator: Simulator,
+    levels: QueueLevels,
+    found: SeriesReading,
+    at: tuple[int, int, int],
+    now_ps: int,
 ) -> None:
     """Compare queue levels: empty at hosts, equal to the reference at switches."""
     k, port, c = at
-    levels, values = engine.queue_levels(), found.queues.values
-    assert levels is not None
-    queue = port * engine.fabric.n_link_classes + c
+    values, queue = found.queues.values, int(found.queues.things[k])
     where = simulator.ports[port]
     if not isinstance(where, SwitchPort):
         assert not values["max_queue_bytes"][:, k].any()
@@ -97,8 +100,8 @@ def _compare_levels(
         assert values["max_queue_bytes"][j, k] == most, (port, c, j)
         assert values["mean_queue_bytes"][j, k] == mean, (port, c, j)
         begin = end
-    assert levels.mean_bytes[queue] == area(history, 0, engine.now_ps) / engine.now_ps
-    exact = percentile(history, engine.now_ps)
+    assert levels.mean_bytes[queue] == area(history, 0, now_ps) / now_ps
+    exact = percentile(history, now_ps)
     assert abs(levels.p99_bytes[queue] - exact) <= exact // 32, (port, c)
 
 

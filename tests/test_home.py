@@ -61,7 +61,7 @@ COMMAND_LINES = """
 0 compare out/r out/r --plot out/thesis.png
 0 run out/r
 0 topo e.toml --plot --out out/topo.png
-0 workload lite-gpu
+0 workload paper
 0 cost
 0 new transport fresh --directory out
 2 validate no_such_group
@@ -78,7 +78,7 @@ COMMAND_LINES = """
 0 check routing ecmp --case tree
 0 check traffic permutation --case seed
 0 bench --hosts 4 --size 10KB --transport ndp
-0 reproduce lite --out out
+0 reproduce fig1 --out out
 """
 
 LINKS = {

@@ -83,7 +83,9 @@ def mean_wait(
     start = np.cumsum(rng.exponential(kinds.mean() / load, n_packets)).astype(np.int64)
     src = rng.integers(0, senders, n_packets, dtype=np.int32)
     flows = FlowTable(src, np.full(n_packets, senders, np.int32), size, start)
-    bed = Bed("datagram", builder.build("queue"), fabric={"queue_bytes": "1TB"})
+    # There is one path: the routing of other laws shares their compiled code.
+    fabric = {"routing": "spray_random", "queue_bytes": "1TB"}
+    bed = Bed("datagram", builder.build("queue"), fabric=fabric)
     alone = service * slow_bps // fast_bps + service + 2 * US
     waits = (fct_ps(bed.engine(flows)) - alone)[n_packets // 10 :]
     expected = load / (2 * (1 - load)) * float((kinds**2).mean() / kinds.mean() ** 2)

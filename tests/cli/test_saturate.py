@@ -13,6 +13,7 @@ EXPERIMENT = """
 name = "e"
 transport = "datagram"
 fabric.queue_bytes = "100MB"
+fabric.routing = "spray_random"
 [topology]
 {topology}
 [traffic]
@@ -60,7 +61,7 @@ def test_saturation_matches_closed_forms(saturate) -> None:
     (8 / k) (N - 1) / N under uniform traffic and at 1 / (k / 2 - 1) under tornado traffic."""
     grid = ("--from", "0.2", "--to", "0.98", "--grid", "4", "--json")
     patterns = 'pattern = ["uniform", "tornado"]'
-    result = saturate(*grid, "--tolerance", "0.01", traffic=patterns)
+    result = saturate(*grid, "--tolerance", "0.01", traffic=patterns, window=60)
     assert result.exit_code == 0, result.output
     uniform, tornado = json.loads(result.stdout)["curves"]
     assert (uniform["axes"], tornado["axes"]) == (
