@@ -40,6 +40,8 @@ LEFT_OUT = (
     "scale_out_cost",
     "spraying",
     "step_flaps",
+    "locality",
+    "planes_and_rails",
 )
 
 LARGER_PACKETS = ("inference_", "serving_fabrics")
