@@ -369,13 +369,17 @@ class AgainstAxis:
         return sweeps.Table(tuple(headers), rows, notes)
 
 
-def against_axis(results: Sequence[Result], x: str, y: str) -> AgainstAxis:
+def against_axis(
+    results: Sequence[Result], x: str, y: str, panels: str | None = None
+) -> AgainstAxis:
     """Return the column `y` of the points at each value of the axis `x`.
 
     `x` is an axis or its last word; `y` is a number of summary.json such as "drops", or a statistic
-    such as "fct_p99". Raises InputError if the axis, the column or its values are missing.
+    such as "fct_p99". `panels` is an axis whose values get a panel each. Raises InputError if an
+    axis, the column or its values are missing.
     """
-    axis, name = _axis(results, x), _column(results, y)
+    axis, name = sweeps.axis_of(results, x, "--x"), _column(results, y)
+    split = None if panels is None else sweeps.axis_of(results, panels, "--panels")
     chosen = sweeps.without_ideal(results) or list(results)
     # A transport implies its parameters and expected fabric.
     apart = [axis, "fabric"] if axis == sweeps.TRANSPORT else [axis]
@@ -385,9 +389,9 @@ def against_axis(results: Sequence[Result], x: str, y: str) -> AgainstAxis:
     if not curves:
         raise InputError(f"no point has a value of {name}", key="--y")
     names = {id(curve.results): curve.label for curve in curves}
-    panels = {
+    drawn = {
         title: {names[id(one.results)]: (one.label, one.curve_style) for one in its}
-        for title, its in sweeps.panels(curves, apart).items()
+        for title, its in sweeps.panels(curves, apart, split).items()
     }
     ideal = {}
     if _quantity_of(name) == "fct":
@@ -396,7 +400,7 @@ def against_axis(results: Sequence[Result], x: str, y: str) -> AgainstAxis:
             ideal[curve.label] = {value: point.mean for value, point in points.items()}
     lines = {curve.label: lines[curve.label] for curve in curves}
     reference, title = _reference(results, axis, name), sweeps.title(results)
-    return AgainstAxis(axis, name, lines, panels, ideal, reference, title)
+    return AgainstAxis(axis, name, lines, drawn, ideal, reference, title)
 
 
 def _reference(results: Sequence[Result], axis: str, name: str) -> Reference | None:
@@ -506,20 +510,6 @@ def _parts(label: str) -> list[str]:
 
 def _last_word(axis: str) -> str:
     return axis.rpartition(".")[2]
-
-
-def _axis(results: Sequence[Result], written: str) -> str:
-    """Return the full name of an axis. Raises InputError if missing or ambiguous."""
-    axes = list(dict.fromkeys(axis for result in results for axis in result.experiment["axes"]))
-    matches = [axis for axis in axes if axis == written]
-    matches = matches or [axis for axis in axes if _last_word(axis) == written]
-    if not matches:
-        hint = did_you_mean(written, [_last_word(axis) for axis in axes])
-        raise InputError(f'the sweep has no axis "{written}"', key="--x", hint=hint)
-    if len(matches) > 1:
-        hint = f"write {' or '.join(matches)}"
-        raise InputError(f'ambiguous axis "{written}"', key="--x", hint=hint)
-    return str(matches[0])
 
 
 def _columns(result: Result) -> dict[str, float | None]:

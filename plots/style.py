@@ -219,7 +219,7 @@ def new_column(heights_in: Sequence[float]) -> tuple[Figure, list[Axes]]:
 
 def new_panels(titles: Sequence[str]) -> tuple[Figure, dict[str, Axes]]:
     """Return an empty figure and a panel for each title, in rows of up to three, or five."""
-    columns = min(3 if len(titles) <= 9 else 5, len(titles))
+    columns = 2 if len(titles) == 4 else min(3 if len(titles) <= 9 else 5, len(titles))
     figure, panels = new_figure(columns, -(-len(titles) // columns))
     for axes in panels[len(titles) :]:
         figure.delaxes(axes)

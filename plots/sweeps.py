@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
 from netsim.frozen import frozen
 from netsim.plots import style
 from netsim.plots.style import axis_name, for_people, value_text
@@ -68,13 +68,55 @@ def curves(
     ]
 
 
-def panels(found: Sequence[Curve], apart: Sequence[str] = ()) -> dict[str, list[Curve]]:
+def axis_of(results: Sequence[Result], written: str, key: str) -> str:
+    """Return the full name of an axis, also written as its last word. Raises InputError at `key` if
+    it is missing or ambiguous."""
+    axes = list(dict.fromkeys(axis for result in results for axis in result.experiment["axes"]))
+    matches = [axis for axis in axes if axis == written]
+    matches = matches or [axis for axis in axes if axis.rpartition(".")[2] == written]
+    if not matches:
+        hint = did_you_mean(written, [axis.rpartition(".")[2] for axis in axes])
+        raise InputError(f'the sweep has no axis "{written}"', key=key, hint=hint)
+    if len(matches) > 1:
+        hint = f"write {' or '.join(matches)}"
+        raise InputError(f'ambiguous axis "{written}"', key=key, hint=hint)
+    return str(matches[0])
+
+
+def only(results: Sequence[Result], conditions: Sequence[str]) -> list[Result]:
+    """Return the points that meet "AXIS=VALUE" for each axis that is named; of several values of an
+    axis, any counts. Raises InputError for an unknown axis or value."""
+    wanted: dict[str, set[str]] = {}
+    for condition in conditions:
+        axis, equals, value = condition.partition("=")
+        if not equals:
+            raise InputError(f'"{condition}" is not AXIS=VALUE', key="--only")
+        axis = axis_of(results, axis, "--only")
+        known = {value_text(result.experiment["axes"].get(axis)) for result in results}
+        if value not in known:
+            hint = did_you_mean(value, sorted(known))
+            raise InputError(f'no point has {axis} = "{value}"', key="--only", hint=hint)
+        wanted.setdefault(axis, set()).add(value)
+    return [
+        result
+        for result in results
+        if all(value_text(result.experiment["axes"].get(a)) in v for a, v in wanted.items())
+    ]
+
+
+def panels(
+    found: Sequence[Curve], apart: Sequence[str] = (), by: str | None = None
+) -> dict[str, list[Curve]]:
     """Return the curves of each panel by its title; up to MAX_TOGETHER share one without title.
 
-    More are split by transport, or else by the first axis (not in `apart`) in which they differ.
-    Labels and styles are distinct within a panel.
+    More are split by transport, or else by the first axis (not in `apart`) in which they differ;
+    any number is split by the axis `by`, if that is given. Labels and styles are distinct within a
+    panel.
     """
-    keys = _split_by(found, apart) if len(found) > MAX_TOGETHER else [""] * len(found)
+    if by is not None:
+        keys = [_axis_label(by, one.results[0].experiment["axes"].get(by)) for one in found]
+    else:
+        keys = _split_by(found, apart) if len(found) > MAX_TOGETHER else [""] * len(found)
     split: dict[str, list[Curve]] = {}
     for key, one in zip(keys, found, strict=True):
         split.setdefault(key, []).append(one)
@@ -504,6 +546,8 @@ def scale_x(axes: Axes, places: dict[Any, float]) -> None:
         axes.set_xlim(-0.5, len(places) - 0.5)
     elif numbers[0] > 0 and numbers[-1] >= DECADE * numbers[0]:
         style.logarithmic(axes, "x")
+    elif numbers[0] == 0 and numbers[-1] >= DECADE**2 * numbers[1]:
+        axes.set_xscale("symlog", linthresh=numbers[1], linscale=0.5)
     plain = all(isinstance(value, int | float) for value in places)
     if len(places) > MAX_TICKS and plain:
         return

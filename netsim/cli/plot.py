@@ -83,6 +83,9 @@ def _kinds_with(name: str) -> str:
     "with --kind topology, the color of links: utilization, drops, trims, ecn_marks, lost, "
     "paused_time or max_queue.",
 )
+@click.option("--panels", metavar="AXIS", help="With --x, a panel for each value of this axis.")
+@click.option("--only", metavar="AXIS=VALUE", multiple=True,
+              help="Plot only these points, such as traffic=incast. Repeatable.")  # fmt: skip
 @together(
     *(
         click.option(option, name, help=text, metavar=metavar or None, is_flag=not metavar)
@@ -107,15 +110,17 @@ def command(
     kind: str | None,
     x: str | None,
     y: str | None,
+    only: tuple[str, ...],
     trust: bool,
     width: float | None,
     out: Path | None,
     **asked: Any,
 ) -> None:
     from netsim.plots import fit_for_print, save
+    from netsim.plots.sweeps import only as chosen
     from netsim.results import results_in
 
-    points = [point for path in results for point in results_in(path)]
+    points = chosen([point for path in results for point in results_in(path)], only)
     given = {name: value for name, value in asked.items() if value not in (None, False)}
     if x is None and out is not None:
         draw, options = _kind(kind or DEFAULT, y, {**given, "trust": trust})
@@ -152,9 +157,10 @@ def drawing(
     if x is not None:
         from netsim.plots import by_axis
 
-        for name in (*(["kind"] if kind is not None else []), *given.keys() - {"trust"}):
+        other = given.keys() - {"trust", "panels"}
+        for name in (*(["kind"] if kind is not None else []), *other):
             raise InputError("conflicts with --x", key=_option(name), hint="remove one of them")
-        shown = by_axis.against_axis(points, x, y or Y)
+        shown = by_axis.against_axis(points, x, y or Y, given.get("panels"))
         file = f"{shown.y}_{shown.x.rpartition('.')[2]}.png"
         return Drawing(by_axis.draw_against_axis(shown), file, shown.table)
     kind = kind or DEFAULT
@@ -174,6 +180,6 @@ def _kind(kind: str, y: str | None, given: Given) -> tuple[Any, dict[str, Any]]:
     takes = signature(draw).parameters
     for name in [*given.keys() - {"trust"}, *(["y"] if y is not None else [])]:
         if name not in takes:
-            hint = "--x AXIS" if name == "y" else _kinds_with(name)
+            hint = "--x AXIS" if name in ("y", "panels") else _kinds_with(name)
             raise InputError(f"not an option of --kind {kind}", key=_option(name), hint=hint)
     return draw, {name: value for name, value in {"y": y, **given}.items() if name in takes}

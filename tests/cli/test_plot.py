@@ -43,6 +43,23 @@ def test_plot_metric_over_any_axis(netsim):
     assert fails(netsim("plot", "here/small", "--x", "lod"), 2, '"load"')
 
 
+def test_plot_of_chosen_points_and_in_panels_by_an_axis(netsim):
+    lists = ("traffic.load=[0.5, 1.0]", 'traffic.size=["10KB", "20KB"]')
+    netsim("run", "small.toml", *(word for text in lists for word in ("--set", text)))
+    against_load = ("plot", "here/small", "--x", "load")
+    chosen = netsim(*against_load, "--only", "size=20KB", "--only", "load=1.0")
+    assert chosen.exit_code == 0, chosen.output
+    rows = [line.split()[:3] for line in chosen.stdout.splitlines()]
+    assert [row for row in rows if row[:1] == ["ndp"]] == [["ndp", "1.0", "1"]]
+    split = netsim(*against_load, "--panels", "size", "--out", "split.svg")
+    assert split.exit_code == 0, split.output
+    assert fails(netsim(*against_load, "--only", "size=30KB"), 2, "--only", "30KB")
+    assert fails(netsim(*against_load, "--only", "sise=20KB"), 2, "--only", '"size"')
+    assert fails(netsim(*against_load, "--only", "size"), 2, "--only", "AXIS=VALUE")
+    assert fails(netsim(*against_load, "--panels", "sise"), 2, "--panels", '"size"')
+    assert fails(netsim("plot", "here/small", "--panels", "size"), 2, "--panels", "--x")
+
+
 @pytest.mark.parametrize("kind", ["fct_vs_load", "fct_by_transport"])
 def test_plot_kind_needs_a_matching_sweep(netsim, kind):
     netsim("run", "sweep.toml")
