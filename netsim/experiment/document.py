@@ -68,7 +68,8 @@ def as_tree(content: Mapping[str, Any]) -> Tree:
 
 def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
     """Apply "dotted.path=value" texts to `tree`; return the paths. A value is TOML, or else plain
-    text: `seed=3`, `traffic.load=[0.1, 0.2]`, `transport=ndp`, `topology.host_rate=100Gbps`."""
+    text: `seed=3`, `traffic.load=[0.1, 0.2]`, `transport=ndp`, `topology.host_rate=100Gbps`. Labels
+    of tables, such as `topology=[small, large]`, keep only these, and are not among the paths."""
     errors: list[InputError] = []
     paths: list[str] = []
     for override in overrides:
@@ -82,6 +83,9 @@ def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
                 raise InputError(f"{written(path)} is nested too deeply", code="unreadable")
             value = _value(text.strip())
             require_plain(value, keys)
+            if kept := _labeled(tree.get(path), value):
+                tree[path] = kept
+                continue
             _set(tree, keys, value)
         except InputError as error:
             errors.append(error.at(file="--set"))
@@ -99,6 +103,16 @@ def _value(text: str) -> Any:
     except (RecursionError, ValueError):
         document = parsed_toml(f"value = {text}")  # raises the error
     return document["value"] if len(document) == 1 else text
+
+
+def _labeled(tables: Any, value: Any) -> list[Any]:
+    """Return the tables of a section with the labels in `value`; none if these are not labels."""
+    if not isinstance(tables, list):
+        return []
+    by_label = {table.get("label"): table for table in tables if isinstance(table, dict)}
+    labels = value if isinstance(value, list) else [value]
+    known = all(isinstance(label, str) and label in by_label for label in labels)
+    return [by_label[label] for label in labels] if known else []
 
 
 def _set(tree: Tree, keys: list[str], value: Any) -> None:

@@ -64,6 +64,15 @@ def test_overrides_set_a_value_in_every_table(tmp_path):
     assert [point.topology.params["leaves"] for point in points] == [2, 2]
 
 
+def test_an_override_with_labels_keeps_these_tables(tmp_path):
+    text = experiment(*(f'label = "{name}"\n{TREE}' for name in ("a", "b", "c")))
+    for given, kept in (("b", ["b"]), ('["c", "a"]', ["c", "a"])):
+        points = load(tmp_path, text, f"topology={given}").points()
+        assert [point.axes["topology"] for point in points] == kept
+    with raises_input(file="--set", key="topology", code="unknown_value"):
+        load(tmp_path, text, "topology=d").points()
+
+
 JOB = '''
 """A job of sixteen ranks: all-reduces of pairs, then messages."""
 

@@ -57,12 +57,13 @@ def show_job(
     """Show JOB: memory, compute times, messages and step time of a training job.
 
     JOB can also be a deployment (a served model): its iteration times and best batches. Both are
-    given as a file, a preset, or an experiment that contains one.
+    given as a file, a preset, or an experiment that contains one (EXPERIMENT:LABEL if several).
 
     \b
     netsim workload show gpt3_175b
     netsim workload show llama3_70b --set layout.recompute=full --set machine=a100_80gb
     netsim workload show llama3_70b_lite --set options.tp=8
+    netsim workload show own_cluster:dense
     netsim workload show moe --placement paper --out racks.png
     """
     from netsim.workloads.cli import workload_inference, workload_job
@@ -209,7 +210,8 @@ def find_plan(name: str, directory: Path, overrides: Sequence[str]) -> JobPlan:
 def find(
     name: str, directory: Path, overrides: Sequence[str] = (), *, fits: bool = True
 ) -> Job | Deployment:
-    """Return the job or deployment of a file, a preset, or an experiment that has one."""
+    """Return the job or deployment of a file, a preset, or an experiment; `name` may end in ":" and
+    the label of one of several in an experiment."""
     from netsim.common.inputs import locate, read_toml
     from netsim.experiment import built_in
     from netsim.workloads.inference.deployment import deployment_from
@@ -217,13 +219,14 @@ def find(
     from netsim.workloads.job.paper import is_plan
 
     known = {**presets(), **presets("deployments"), **built_in()}
+    name, _, label = name.partition(":")
     path = locate(name, directory, known, "job")
     tree, key = read_toml(path), ""
     if is_plan(tree):
         raise InputError("is a plan", file=name, hint=f"write netsim workload plan {name}")
     with errors_at(file=path):
         if tree.keys() & {"traffic", "flow_classes"}:
-            key, inner = _in_experiment(tree)
+            key, inner = _in_experiment(tree, label)
             # What `netsim run` takes is right here, too: --set traffic.job.layout.tp=4.
             overrides = [text.removeprefix(f"{key}.") for text in overrides]
             if isinstance(inner, str):
@@ -231,6 +234,9 @@ def find(
                 path, key = locate(inner, path.parent, presets(f"{kind}s"), kind), ""
                 inner = read_toml(path)
             tree = dict(inner)
+        elif label:
+            message = f"has no {written(label)}: only an experiment has labels"
+            raise InputError(message, code="unknown_value")
     tree = changed(tree, overrides)
     try:
         if key.endswith("deployment") or (not key.endswith("job") and _is_deployment(tree)):
@@ -247,10 +253,10 @@ def _is_deployment(tree: Mapping[str, Any]) -> bool:
     return bool(own) or tree.keys() >= {"model", "machine"}
 
 
-def _in_experiment(tree: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the key and value of an experiment's job or deployment; it may not have several."""
+def _in_experiment(tree: Mapping[str, Any], label: str) -> tuple[str, Any]:
+    """Return the key and value of an experiment's job or deployment, by label if it has several."""
     found: list[tuple[str, str, Any]] = []
-    for place, label, traffic in _traffic_tables(tree):
+    for place, own, traffic in _traffic_tables(tree):
         for kind in ("job", "deployment"):
             values = traffic.get(kind, [])
             for value in values if isinstance(values, list) else [values]:
@@ -259,16 +265,17 @@ def _in_experiment(tree: Mapping[str, Any]) -> tuple[str, Any]:
                     hint = "a file, a preset or a table"
                     raise InputError(message, key=f"{place}.{kind}", hint=hint, code="wrong_type")
                 if all(value != other for _, _, other in found):
-                    name = value if isinstance(value, str) else label
+                    name = value if isinstance(value, str) else own
                     found.append((f"{place}.{kind}", name, value))
     if not found:
         hint = 'traffic of kind "training" has one; a job file has tables such as [model]'
         raise InputError("missing job", key="traffic", hint=hint, code="missing")
-    if len(found) > 1:
-        names = "; ".join(name for _, name, _ in found)
-        hint = f"show one by name or from its own file: {names}"
-        raise InputError(f"{len(found)} different ones", key=found[0][0], hint=hint)
-    ((key, _, value),) = found
+    chosen = [one for one in found if label in ("", one[1])]
+    if len(chosen) != 1:
+        names = ", ".join(name for _, name, _ in found)
+        message = f"{len(found)} different ones" if chosen else f"unknown {written(label)}"
+        raise InputError(message, key=found[0][0], hint=f"add a colon and one of {names}")
+    ((key, _, value),) = chosen
     return key, value
 
 

@@ -57,6 +57,20 @@ def test_show_accepts_job_and_experiment_files(netsim, tmp_path, monkeypatch, wh
     assert (output["layout"]["global_batch"], output["gpus"]) == (64 if what == "named" else 32, 64)
 
 
+def test_show_takes_one_of_several_jobs_by_its_label(netsim, tmp_path):
+    tables = (
+        f'[[traffic]]\nlabel = "{job}"\nkind = "training"\njob = "{job}"\n'
+        for job in ("llama3_8b", "gpt3_175b")
+    )
+    (file := tmp_path / "run.toml").write_text("".join(tables))
+    output = json.loads(netsim("workload", "show", f"{file}:gpt3_175b", "--json").stdout)
+    assert output["name"] == "gpt3_175b"
+    for name in (file, f"{file}:dense"):
+        outcome = netsim("workload", "show", str(name))
+        assert outcome.exit_code == 2
+        assert mentions(outcome.stderr, "traffic.job", "llama3_8b", "gpt3_175b")
+
+
 def test_paper_values_are_compared_with_ours(netsim, lines):
     found = lines("workload", "paper")
     assert any(has(line, "fwd_moe", "5", "45.18", "45.178", "0.00") for line in found)
