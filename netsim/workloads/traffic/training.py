@@ -35,7 +35,7 @@ from netsim.workloads.operations import CollectiveOptions
 from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.serving.plan import check_used
 from netsim.workloads.traffic._options import params_of, placement_of, routing_of, wires_of
-from netsim.workloads.training.forecast import forecast, proposal
+from netsim.workloads.training.forecast import at_network_rates, forecast, proposal
 from netsim.workloads.training.sample import (
     ALWAYS_PACKETS,
     KINDS,
@@ -98,6 +98,10 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
     hosts = _hosts(params, sample, network, rng, context)
     if network.relays is not None:
         sample = replace(sample, rack=hosts // network.relays.rack)
+    wires = wires_of(network, context)
+    # Times by formula are for the rate of the simulated network.
+    timed = {one.network for one in sample.messages if one.kind in sample.formula}
+    sample = replace(sample, job=at_network_rates(sample, hosts, wires, timed))
     steps = params["steps"]
     n = steps * sample.n_messages
     require_room(n * MESSAGE_BYTES, what=f"about {n:,} operations", key="traffic.job")
@@ -108,7 +112,6 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
         ops = operations_of(sample, steps)
     sent = {one.kind for one in sample.messages} - sample.formula
     classes = {kind: params["classes"][kind] for kind in sent}
-    wires = wires_of(network, context)
     load = ops.lower(hosts, classes, network.reduction, wires)
     load = replace(load, notes=(*load.notes, *sample_notes(sample, steps)))
     found = steps_of(sample, steps, len(load.part(OperationTable) or ()))
@@ -184,10 +187,12 @@ def _hosts(
     rack_hosts = sample.job.machine.domain_gpus * ranks.tp // layout.tp
     if ranks.levels is not None and layout.dp_levels is not None:
         rack_hosts = max(1, rack_hosts * ranks.levels[0] // layout.dp_levels[0])
-    if network.relays is None:
-        whole = ranks
-    else:  # sampled ranks of a tensor-parallel group are where the whole group would have them
-        whole, rack_hosts = replace(ranks, tp=layout.tp), network.relays.rack
+    whole = ranks
+    if network.relays is not None:
+        rack_hosts = network.relays.rack
+        if rack_hosts == sample.job.machine.domain_gpus:
+            # Sampled ranks of a tensor-parallel group are where the whole group would have them.
+            whole = replace(ranks, tp=layout.tp)
     with errors_at(key="traffic.placement"):
         hosts = place(params["placement"], whole, rack_hosts, network.n_hosts, rng)
     return hosts.reshape(whole.numbers.shape)[..., : ranks.tp].reshape(-1)

@@ -11,7 +11,7 @@ from the job's, as a share, and how far its share of exposed communication.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,6 +81,33 @@ class Replay(JobSample):
         return kind if apart else "dp"
 
 
+def at_network_rates(
+    sample: JobSample,
+    hosts: Ints,
+    wires: Wires,
+    networks: Collection[str] = ("scale_up", "scale_out"),
+) -> Job:
+    """Return a sample's job on a machine with the rates of the networks that its messages use;
+    `hosts` are those of the sample's ranks."""
+    job = sample.job
+    for network in {"scale_up", "scale_out"}.intersection(networks):
+        link = link_of(job, network)
+        for message in sample.messages:
+            if message.network == network and message.kind not in sample.formula:
+                rate = _one_way(sample, message, hosts, wires).rate_bps
+                if abs(rate / link.rate - 1) > SAME_RATE:
+                    changes: dict[str, Any] = {network: replace(link, rate=rate)}
+                    job = replace(job, machine=replace(job.machine, **changes))
+                break
+    return job
+
+
+def _one_way(sample: JobSample, message: Message, hosts: Ints, wires: Wires) -> Wire:
+    """Return the wire between neighbors of one group, alone."""
+    hops = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), message.size_bytes)
+    return wires.wire(hops, hosts[sample.groups(message)[:1]])
+
+
 class Measured:
     """What messages of a sample took, and what those of the whole job take. `table` is the sample's
     table of operations."""
@@ -105,25 +132,7 @@ class Measured:
         sends = np.flatnonzero((table["operation_type"] == "send") & (table["kind"] == "pp"))
         busy = table["end_ps"][sends] - table["start_ps"][sends]
         self._left_ps = float(busy.mean()) if sends.size else 0.0
-        self.job = self._at_network_rates()
-
-    def _at_network_rates(self) -> Job:
-        """Return the job on a machine with the rates of the simulated network."""
-        job = self._sample.job
-        for network in ("scale_up", "scale_out"):
-            link, found = link_of(job, network), None
-            for message in self._sample.messages:
-                if message.network == network and message.kind not in self._sample.formula:
-                    found = found or self._one_way(message)
-            if found is not None and abs(found.rate_bps / link.rate - 1) > SAME_RATE:
-                changes: dict[str, Any] = {network: replace(link, rate=found.rate_bps)}
-                job = replace(job, machine=replace(job.machine, **changes))
-        return job
-
-    def _one_way(self, message: Message) -> Wire:
-        """Return the wire between neighbors of one group, alone."""
-        hops = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), message.size_bytes)
-        return self._wires.wire(hops, self._hosts[self._sample.groups(message)[:1]])
+        self.job = at_network_rates(sample, self._hosts, wires)
 
     def _nearest(self, message: Message) -> tuple[float, float, str, float] | None:
         """Return size and time of the measured message most like this one, and what is sent."""
@@ -198,7 +207,7 @@ class Measured:
         left = self._left_ps - scale * software_ps
         if not whole:
             return round(took), round(left)
-        wire = self._one_way(message)
+        wire = _one_way(self._sample, message, self._hosts, self._wires)
         sends = [wire.send_ps(round(one)) for one in (near_bytes, size)]
         left = sends[1] + (left - sends[0]) / scale
         took = sends[1] + wire.delay_ps + (took - sends[0] - wire.delay_ps) / scale

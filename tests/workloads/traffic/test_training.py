@@ -116,11 +116,26 @@ def test_combine_traffic_is_the_transpose_of_dispatch(dispatch: str) -> None:
 def test_sampled_tensor_ranks_are_where_the_whole_group_would_be() -> None:
     rail = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2}
     network = topology_of({"kind": "multi_rail", "gpus_per_rack": 2, "rail": rail})
-    layout = {"tp": 2, "pp": 2, "dp": 2}
+    racks = job(tp=2, pp=2, dp=2) | {"machine": MACHINE | {"domain_gpus": 2}}
     how = {"placement": "rail_aligned", "fidelity": {"tp": "formula"}, "network": network}
-    whole, sampled = (training(8, layout, **how, tensor_ranks=ranks).flows for ranks in (None, 1))
+    whole, sampled = (
+        made("training", 8, job=racks, **how, tensor_ranks=ranks).flows for ranks in (None, 1)
+    )
     of_first = (whole.src % 2 == 0) & (whole.dst % 2 == 0)
     assert sorted(pairs(sampled)) == sorted(
         pair for pair, first in zip(pairs(whole), of_first, strict=True) if first
     )
     assert set(sampled.src) == {0, 2, 4, 6}
+
+
+def test_times_by_formula_are_for_the_rate_of_the_simulated_network() -> None:
+    """With pp in packets, dp by formula takes the 100 Gbps of the star, not the machine's rate."""
+    layout = {"pp": 2, "dp": 4}
+    lengths = []
+    for rate in ("100Gbps", "400Gbps"):
+        machine = MACHINE | {"domain_gpus": 1, "scale_out": {"rate": rate}}
+        given = job(MODEL, **layout) | {"machine": machine}
+        load = made("training", 8, job=given, fidelity={"dp": "formula"})
+        assert load.tasks is not None
+        lengths.append(load.tasks.duration_ps.tolist())
+    assert lengths[0] == lengths[1]
