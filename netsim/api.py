@@ -112,7 +112,7 @@ class Results(Sequence[Result | FailedPoint]):
         self, kind: str | None = None, *, x: str | None = None, y: str | None = None, **options: Any
     ) -> Figure:
         """Return a matplotlib figure, as drawn by `netsim plot --kind KIND`, or with `x`, an axis
-        of the sweep, that of a metric `y`. `options` are those of the kind.
+        of the sweep, that of a metric `y`. `options` are the options of the kind.
 
         Raises InputError for an unknown kind, axis or option.
         """
@@ -276,7 +276,7 @@ class Saturations:
         table: a row per curve (all axes but load and seed): the axes, the highest load `below`
             saturation and the lowest one `above` it, their middle `saturation`, and its `bound`
             from the routes; null where unknown.
-        results: those of all points that ran.
+        results: results of all points that ran.
     """
 
     table: pl.DataFrame
@@ -419,7 +419,7 @@ PREDICTED = ("seconds", "memory_bytes", "packet_hops")  # fields of an estimate 
 
 
 def topo(experiment: Described, *, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return the counts, capacity, cost and power of each network of an experiment, as those of
+    """Return the counts, capacity, cost and power of each network of an experiment, as in
     `netsim topo --json`. Raises InputError as `check`."""
     from netsim.cli.topo import as_dict, summaries
 

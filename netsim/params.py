@@ -291,7 +291,7 @@ def read_keys(
     params: Iterable[Param], given: Mapping[str, Any], packet_bytes: int = 1
 ) -> dict[str, Any]:
     """Return every key's converted value: as given, or else the default. Raises InputError, without
-    a file, with all errors, those of unknown keys included."""
+    a file, with all errors, including unknown keys."""
     known = {param.name: param for param in params}
     return read_each(
         {name: partial(_value_of, param, given, packet_bytes) for name, param in known.items()},

@@ -28,8 +28,8 @@ The sender also calls ``acknowledged``, ``trimmed`` and ``timed_out``; the recei
 before it sends anything. Requires routing = "ecmp".
 
 Bonato et al., "REPS: Recycled Entropy Packet Spraying for Adaptive Load Balancing and Failure
-Mitigation", arXiv 2407.21625; rules and numbers are those of its simulator, repository
-tommasobo/REPS_EuroSys_Artifact. bitmap and mixed are those of uet-htsim, sim/uec_mp.cpp. There a
+Mitigation", arXiv 2407.21625; rules and numbers are from its simulator, repository
+tommasobo/REPS_EuroSys_Artifact. bitmap and mixed are from uet-htsim, sim/uec_mp.cpp. There a
 timeout punishes entropy 0, whichever packet it was, and the queue has no limit.
 """
 

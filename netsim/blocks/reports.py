@@ -13,8 +13,8 @@ lowest 16 bits report on a block of 16 packets, and those above on how many pack
 beyond the next expected one.
 
 A later ACK reports the rest. The lowest bit of a data packet's ``report`` asks for an ACK. The
-rules are those of Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap covers 64
-packets, starting anywhere.
+rules are from Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap covers 64 packets,
+starting anywhere.
 
     PACKET_FIELDS = reports.PACKET_FIELDS
     RX_STATE = reports.RX_STATE

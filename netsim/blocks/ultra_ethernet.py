@@ -10,7 +10,7 @@ window is ``tx.cwnd_bytes``; it stays as it is if a transport passes ``adjusts``
     def setup(env, tx, rx):
         ultra_ethernet.setup(env, tx)
 
-The handlers of a transport call the functions of the same names. The rules are those of Ultra
+The handlers of a transport call the functions of the same names. The rules are from Ultra
 Ethernet's simulator, repository ultraethernet/uet-htsim, sim/uec.cpp; `transports/nscc.py` says
 more.
 """

@@ -76,8 +76,8 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, **opt
 
     A result directory continues with the experiment, options --set, --seed and --shard of its last
     run. There, a checkpoint that is damaged, or of another experiment or other code, is an error;
-    plugins outside netsim need --trust. A checkpoint is code: resume only those of people whose
-    code you would run.
+    plugins outside netsim need --trust. A checkpoint is code: resume only checkpoints from people
+    whose code you would run.
     """
     scheduler, mpi = options["scheduler"], options["mpi"]
     every_s = option_seconds(options["checkpoint"], "--checkpoint")

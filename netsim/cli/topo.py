@@ -365,7 +365,7 @@ def _circuit_lines(row: CircuitRow) -> Lines:
 
 
 def _bill_lines(one: NetworkSummary) -> Lines:
-    """Return the lines of a bill: with a scale-up network, those of each kind apart."""
+    """Return the lines of a bill: with a scale-up network, each kind separately."""
     from netsim.model.inventory import SCALE_UP_PORT
 
     found: Lines = {("cost and power", ""): _total(one.bill)}

@@ -1,4 +1,4 @@
-"""Find modules by folder, those of the simulator and of applications on top of it, and experiments.
+"""Find modules of the simulator and its applications by folder, and experiments.
 
 No other module of the simulator names an application.
 """

@@ -71,7 +71,7 @@ def kind_of(file: str | Path) -> str:
 
 
 def load_testbed(plugin: str | Path, kind: str | None = None, **options: Any) -> Testbed:
-    """Return the testbed of a plugin; arguments as those of `check`, but the cases."""
+    """Return the testbed of a plugin; arguments as for `check`, without the cases."""
     return TESTBEDS[kind or kind_of(plugin)].of(plugin, **options)
 
 

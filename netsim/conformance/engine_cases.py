@@ -36,7 +36,7 @@ from netsim.model.port_pairs import ENTROPY, HASH, LEAST_LOADED, PERMUTATION, RO
 from netsim.plugins.registry import PluginSpec
 
 DETERMINISM, TRANSPORT, QUEUE, ROUTING = Cases(), Cases(), Cases(), Cases()
-"""Cases by kind of plugin; those of `DETERMINISM` are also among the others."""
+"""Cases by kind of plugin; the kinds also include the cases of `DETERMINISM`."""
 
 CONVERGE_PS = 4_000_000
 DATA_BYTES = PacketFormat().data_bytes

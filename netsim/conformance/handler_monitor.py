@@ -105,7 +105,7 @@ class HandlerMonitor:
 
 
 class _HostRecords:
-    """The records of one side, limited to those of one host."""
+    """The records of one side at one host."""
 
     def __init__(self, records: Any, host: int, handler: str, side: str) -> None:
         self.records, self.host, self.handler, self.side = records, host, handler, side

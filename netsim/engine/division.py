@@ -71,7 +71,7 @@ def share_of(simulation: Simulation, of_node: Array, part: int) -> Share:
 
     A transport sets up a flow's receiver together with its sender, at the source host. So that the
     host is then as in one process, all its flows are set up here. Flows that wait for others, and
-    those of programs, may need the records of any other.
+    flows of programs, may need the records of any flow.
     """
     network, flows = simulation.network, simulation.flows
     mine = of_node == part

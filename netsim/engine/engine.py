@@ -194,7 +194,7 @@ def as_it_is(path: str, line: int) -> tuple[str, int]:
 class Failures:
     """Finds handler errors in ``state`` and words them; ``transport`` names the transports. An
     error belongs to a transport or program on a host, or a queue discipline or routing algorithm at
-    a switch. ``modules`` are those of all but the program."""
+    a switch. ``modules`` excludes the program's."""
 
     state: State
     modules: Sequence[ModuleType]

@@ -1,7 +1,7 @@
 """Initial state of hosts: flows with timers and bitmaps, and tasks with their dependencies.
 
-Flows that wait for flows delivered at their own source also wait by tasks, which are added after
-those of the table.
+Flows that wait for flows delivered at their own source also wait by tasks, which follow the table's
+tasks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from netsim.model.workload import ACKED, RECEIVE, SEND, ProgramSpec, TaskTable, 
 def waiting(simulation: Simulation) -> tuple[TaskTable | None, Array]:
     """Split dependencies between flows into those their host sees and those out of band.
 
-    Return the tasks of the run, followed by those of flows that wait for flows delivered at their
+    Return the tasks of the run, followed by tasks of flows that wait for flows delivered at their
     own source, or None if there are none; and the dependencies resolved out of band, bool[m] per
     ``after_flow``.
     """
@@ -408,10 +408,10 @@ def _build_timers(
 ) -> tuple[Any, np.ndarray, Array]:
     """Number the timers, host by host.
 
-    First those of each NIC, then those of the flows it sends and receives; then the program's start
-    timer, those of tasks, and the program's own. ``flow_nics`` are the NICs of the flows'
-    ``sides``. Timers of flows and tasks that wait for nothing are set. Also return the first timer
-    of each host.
+    For each NIC, its timers, then the timers of flows that it sends and receives; then the
+    program's start timer, timers of tasks, and the program's other timers. ``flow_nics`` are the
+    NICs of the flows' ``sides``. Timers of flows and tasks that wait for nothing are set. Also
+    return the first timer of each host.
     """
     protocol, program = files
     tasks: Any = built["tasks"]

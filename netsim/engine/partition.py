@@ -99,7 +99,7 @@ class Partition:
         n_flow_rows = links.flow_rows.shape[0] // n_tables
 
         def cut_from(first: Array, at: Array) -> Array:
-            """Return the rows of some owners; those of each are from ``first`` on."""
+            """Return the rows of some owners; each owner's rows begin at ``first``."""
             return rows_of(first[at], first[at + 1] - first[at])
 
         def bits() -> Array:
@@ -303,8 +303,8 @@ class Partition:
         return [slots[part == i] for i in range(self.n_parts)]
 
     def forget_sent(self) -> None:
-        """Let links to other parts have no packets, after own rows and those of other parts' ports
-        at the ends of own cables are set."""
+        """Empty the links to other parts, once own rows and the rows of other parts' ports at own
+        cables are set."""
         links, peer = self._state.links, self._state.net.port_peer
         readers, at = np.asarray(links.readers), peer[self._outgoing[0]]
         for name in ("head", "tail"):
@@ -343,7 +343,7 @@ def shortest_delays(direct: Array) -> Array:
 
 class Horizons:
     """The horizon of part ``part``: the time before which no other part can affect it. ``delays``
-    are those of `shortest_delays`."""
+    are from `shortest_delays`."""
 
     def __init__(self, delays: Array, part: int, window_ps: int) -> None:
         others = np.arange(len(delays)) != part

@@ -522,7 +522,7 @@ class PartitionedEngine(Engine):
         )
 
     def _tell(self, failure: str | None = None, spent_s: float = 0) -> Array:
-        """Tell the other ranks the next event and the totals of this one; return those of all.
+        """Send this rank's next event and totals to the other ranks; return all ranks' values.
         Raises RunError with the failure of any rank."""
         clock = self._state.clock.clock[0]
         reached_ps = int(clock["w1"])

@@ -26,7 +26,7 @@ from netsim.plugins.registry import PluginSpec
 
 
 class Led(Protocol):
-    """The engine of rank 0, which those of other ranks follow."""
+    """The engine of rank 0, which the other ranks follow."""
 
     def close(self) -> None:
         """Let the other ranks go on."""
@@ -51,7 +51,7 @@ class Ranks(Protocol):
         """Send an array (int64[...]) to some ranks; return those that they send."""
 
     def fill(self, out: Mapping[int, Array], into: Mapping[int, Array]) -> None:
-        """Send arrays (uint8[...]) to some ranks, and receive those of known lengths."""
+        """Send arrays (uint8[...]) to some ranks, and receive arrays of known lengths."""
 
     def build(self, engine: Led) -> None:
         """Let the other ranks build theirs, which follow ``engine`` of rank 0."""
@@ -175,7 +175,7 @@ class Simulation:
 
     ``uses`` are the transports and ``transport_of_flow`` (int64[n_flows]) the index of each flow's,
     by default the first. A ``program`` may start some of the ``tasks``. ``sampling`` defines series
-    and changes no results. ``sizes`` are those of the fabric that differ between ports.
+    and changes no results. ``sizes`` are sizes of the fabric that differ between ports.
     """
 
     network: Network
@@ -200,7 +200,7 @@ class Simulation:
         )
 
     def parameters(self, record: np.dtype, own: Mapping[str, int | float]) -> np.ndarray:
-        """Return a record of a plugin's ``own`` parameters and those of `CommonParameters`."""
+        """Return a record of a plugin's ``own`` parameters and `CommonParameters`."""
         rec = np.zeros(1, record)
         for name, value in {**vars(self.packets), **own, "seed": self.seed}.items():
             if name in (record.names or ()):

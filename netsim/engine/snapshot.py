@@ -204,7 +204,7 @@ def entries_of(array: Any) -> Any:
 
 
 def _compare(leaves: Mapping[str, Any], in_part: Sequence[str], snapshot: Snapshot) -> None:
-    """Raise ForeignSnapshotError unless a snapshot's arrays match those of a state."""
+    """Raise ForeignSnapshotError unless a snapshot's arrays match a state's."""
     for path in sorted(leaves.keys() ^ snapshot.keys()):
         raise ForeignSnapshotError(f"{path} is missing on one side")
     for path, stored in snapshot.items():

@@ -33,8 +33,8 @@ class Experiment:
             traffic={"kind": "permutation", "size": "1MB"},
         )
 
-    They are those of an experiment file and are checked as such. File names are relative to the
-    working directory. Raises InputError with all errors.
+    They are the tables and keys of an experiment file, with the same checks. File names are
+    relative to the working directory. Raises InputError with all errors.
 
     Attributes:
         file: its name in messages.

@@ -186,7 +186,7 @@ def _check_rate(key: str, rate_bps: int, ports: Ints, network: Network, point: P
 
 
 def _at_ports(network: Network, names: Ints, pattern: str) -> Ints:
-    """Return bool[n_ports], the ports that match "leaf3:12", or those of nodes that match."""
+    """Return bool[n_ports], the ports that match "leaf3:12", or all ports of nodes that match."""
     if ":" not in pattern:
         return _matches(names, pattern)[network.port_node]
     return _matches(np.array([network.port_name(p) for p in range(network.n_ports)]), pattern)

@@ -63,8 +63,8 @@ class FabricResolver:
     ) -> Fabric | None:
         """Return the fabric of a [fabric] table; None after noting its errors.
 
-        `transports` are those of the point by section, its own first. That one sets the defaults,
-        with enough traffic classes for all.
+        `transports` are the point's transports by section, the main one first. That one sets the
+        defaults, with enough traffic classes for all.
         """
         if not isinstance(table, dict):
             return None  # noted when the top level was checked

@@ -70,7 +70,7 @@ class FabricTable:
 
     @property
     def known(self) -> dict[str, Any]:
-        """The common keys and those of these plugins, as written."""
+        """The common keys and these plugins' keys, as written."""
         return {key: value for key, value in self.table.items() if key not in self.unknown}
 
     @cached_property

@@ -247,7 +247,7 @@ class Scenario:
     """What a point simulates. `fabric` has its final headroom; `port_pairs` are those used.
 
     With messages of several flows, `segments` maps them to these and `alone` has their ideal times.
-    `sizes` are those of the fabric if they differ between ports.
+    `sizes` are sizes of the fabric that differ between ports.
     """
 
     network: Network
@@ -336,7 +336,7 @@ def key_of(point: Point) -> str:
 
 
 def _built(point: Point, last: Built) -> tuple[Network, Workload, np.ndarray]:
-    """Return the network and traffic of a point, those of the last one if they are the same."""
+    """Return the network and traffic of a point; reuse the last point's if they are equal."""
     key = key_of(point)
     n_classes = point.fabric.n_traffic_classes
     if key != last.key or last.load is None or last.load.flows.cls.max(initial=0) >= n_classes:

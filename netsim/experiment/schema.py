@@ -420,7 +420,7 @@ SECTIONS: dict[str, type[Any]] = {
     "measure": MeasureSection,
     "outputs": OutputsSection,
 }
-"""Tables with keys of their own; those of [faults] and [flow_classes] have names of the user."""
+"""Tables with their own keys; the user names the tables of [faults] and [flow_classes]."""
 
 COUNT_FIELDS = tuple(
     f"fabric.{name}" for name, param in keys_of(Fabric).items() if param.unit == "count"

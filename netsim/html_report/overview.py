@@ -35,7 +35,7 @@ def setting(report: Report) -> Iterator[str]:
 
 
 def headlines(report: Report) -> Iterator[str | parts.Part]:
-    """Yield how flows ended, if they are not those of tasks, and what cost time."""
+    """Yield how flows ended, unless tasks send them, and what cost time."""
     if len(report.simulated) > 1 and max(len(curve.results) for curve in report.curves) == 1:
         yield ONE_SEED[:1].upper() + ONE_SEED[1:] + "."
     if any(point.result.tasks is not None for point in report.points):

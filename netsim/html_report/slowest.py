@@ -175,7 +175,7 @@ class Flows:
 
 @lru_cache(maxsize=1)
 def flows_of(point: Point) -> Flows:
-    """Return the flows of a point; those of the last one are kept."""
+    """Return the flows of a point; keep the last point's flows."""
     return Flows(point)
 
 

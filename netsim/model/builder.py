@@ -188,7 +188,7 @@ class NetworkBuilder:
 
         Args:
             part: its routes are computed again.
-            hosts: existing hosts that replace those of `part`, in order.
+            hosts: existing hosts that replace the hosts of `part`, in order.
             prefix: prepended to the names of its switches.
             nic: number that NIC 0 of its hosts becomes.
             rate: factor applied to its link rates.
@@ -489,7 +489,7 @@ def build_topology(name: str | Path, **given: object) -> Network:
 
 
 def topology_use(key: str, kind: str, given: Mapping[str, Any]) -> PluginSpec:
-    """Return a topology with its parameters, and those of topologies among them."""
+    """Return a topology with its parameters, and the parameters of topologies among them."""
     base, preset = registry.split_preset(kind)
     plugin = registry.find("topology", base, relative_to=Path.cwd())
     params = resolve_params(plugin.params, plugin.presets, given, preset, file=None, key=key)

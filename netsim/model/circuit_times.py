@@ -25,8 +25,8 @@ RULES_KEY = "fabric.circuits"
 class PortTimes(NamedTuple):
     """Intervals in the first period, for ports in ascending order.
 
-    `spans_ps` is int64[k, 2], start and end (exclusive); those of port p are `first[p]` to `first[p
-    + 1]`. A port whose cable is always up has none.
+    `spans_ps` is int64[k, 2], start and end (exclusive); port p has rows `first[p]` to
+    `first[p + 1]`. A port whose cable is always up has none.
     """
 
     first: Ints

@@ -131,7 +131,7 @@ def stuffed(table: Table) -> Table:
 
     This is QuickStuff (H. Liu et al., Scheduling Techniques for Hybrid Circuit/Packet Networks,
     CoNEXT 2015): it first increases existing entries to create few new ones. New entries start with
-    those of a row to itself, which need no circuit.
+    a row's entry to itself, which needs no circuit.
     """
     found = [dict(sorted(entries.items())) for entries in table]
     rows, columns = sums(found)

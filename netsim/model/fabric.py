@@ -133,7 +133,7 @@ class Ecn:
 class LinkRetry:
     """Link-level retry (LLR): a port sends again what its link lost, by go-back-N.
 
-    Ultra Ethernet 1.0.1, 5.1; the limits are those of a port in SAI's proposal of 2025-11.
+    Ultra Ethernet 1.0.1, 5.1; the limits are a port's in SAI's proposal of 2025-11.
     """
 
     max_replays: int | None = key(

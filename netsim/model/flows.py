@@ -122,7 +122,7 @@ class FlowTable:
 
     @staticmethod
     def join(tables: Sequence[FlowTable]) -> FlowTable:
-        """Concatenate tables; flows wait for those of their own table."""
+        """Concatenate tables; flows wait for flows of their own table."""
         if len(tables) == 1:
             return tables[0]
         columns: dict[str, Any] = {

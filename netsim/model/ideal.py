@@ -326,9 +326,9 @@ def message_times(
     port_pairs: PortPairs,
     alone: IdealTimes | None,
 ) -> IdealTimes:
-    """Return the times of messages alone: those of `flows`, which may be `relayed`. `alone` are the
-    times of flows over `port_pairs`, or None for messages over several queue pairs: these may use
-    all paths and port pairs."""
+    """Return the times of the messages of `flows`, which may be `relayed`, alone in the network.
+    `alone` are the times of flows over `port_pairs`, or None for messages over several queue pairs:
+    these may use all paths and port pairs."""
     if alone is None:
         port_pairs = port_pairs_of(network, flows)
         alone = ideal_times(network, flows, packets, multipath=True, port_pairs=port_pairs)

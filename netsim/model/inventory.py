@@ -257,8 +257,8 @@ def inventory(
     network: Network, patterns: Patterns | None = None, choices: Choices = ANY_CANDIDATE
 ) -> Inventory:
     """Return the inventory of a network; kinds of networks with the most hosts come first.
-    `patterns` are traffic whose saturation is computed besides that of uniform traffic, `choices`
-    those of the routing algorithm."""
+    `patterns` are traffic patterns whose saturation is computed besides uniform traffic's,
+    `choices` the routing algorithm's choices."""
     rows = [_network(network, these, patterns or {}) for these in kinds_of_networks(network)]
     return Inventory(
         name=network.name,
@@ -452,7 +452,7 @@ class BillRow:
 
 
 def read_prices(path: Path | None = None) -> dict[str, Price]:
-    """Return prices by part: those of netsim, replaced by those of the file `path`. Raises
+    """Return netsim's prices by part, replaced by prices of the file `path`. Raises
     InputError, with file and key, for an invalid price table."""
     prices = _read(BUILT_IN)
     return prices if path is None else prices | _read(path)

@@ -44,8 +44,7 @@ class Plan:
     Attributes:
         names, tiers, latency_ps: of the switches.
         cables: int64[n, 7], two nodes, bit/s, ps, the NIC of a host's end, weight and dimension;
-            without those of circuit switches.
-        circuit_switches: with their fibers.
+        without cables of circuit switches. circuit_switches: with their fibers.
     """
 
     names: list[str] = field(default_factory=list)

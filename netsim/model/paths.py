@@ -425,7 +425,7 @@ Legs = Callable[[Floats], Floats]
 def link_loads(network: Network, demand: Floats, number: int = 0) -> Floats:
     """Return float64[n_ports], what each port between switches of a network sends.
 
-    `demand` is float64[groups, groups], what the hosts of each group send to those of each other,
+    `demand` is float64[groups, groups], the traffic from each group's hosts to each other group's,
     in any unit; it takes the routes of the first table.
     """
     n_groups = len(demand)

@@ -75,8 +75,8 @@ class Destinations:
         return to
 
     def demand(self, sends: Floats, group: Ints) -> Floats:
-        """Return float64[groups, groups], the traffic from the hosts of each group to those of each
-        group.
+        """Return float64[groups, groups], the traffic from each group's hosts to each group's
+        hosts.
 
         Host h sends `sends[h]` in all, in any unit, and is in group `group[h]`; no group is empty.
         With `group = arange(n)` it is the demand of every pair of hosts.

@@ -221,7 +221,7 @@ def _ends(network: Network, flows: FlowTable) -> tuple[Ints, Ints, Ints]:
 
 def _fastest(n: int, flow: Ints, nic: Ints, rate_bps: Ints) -> Ints:
     """Return int64[n], the NIC with the highest total rate of its port pairs, for flows that have
-    any. `flow`, `nic` and `rate_bps` are those of port pairs of all NICs, in the order of flows."""
+    any. `flow`, `nic` and `rate_bps` describe the port pairs of all NICs, in the order of flows."""
     most = int(nic.max(initial=0)) + 1
     total = np.zeros(n * most, np.int64)
     np.add.at(total, flow * most + nic, rate_bps)

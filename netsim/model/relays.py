@@ -69,7 +69,7 @@ class RelayRule:
 class RelaySegments:
     """The flows of messages that are relayed or sent over several queue pairs.
 
-    The first flow of message m has number m; further flows follow those of all messages.
+    The first flow of message m has number m; further flows follow the first flows of all messages.
 
     Attributes:
         flows, tasks: messages and tasks of the traffic.
@@ -144,8 +144,8 @@ class RelaySegments:
 def relayed(load: Workload, rule: RelayRule) -> tuple[Workload, RelaySegments | None]:
     """Return the workload with relayed messages, and its segments (None if there are none).
 
-    Raises InputError, naming the first one, for messages that cannot be cut into chunks: those of
-    programs, and those that wait for a delivery at another host.
+    Raises InputError, naming the first one, for messages that cannot be cut into chunks: messages
+    of programs, and messages that wait for a delivery at another host.
     """
     flows, peer = load.flows, rule.peers(load.flows)
     apart = np.flatnonzero(peer >= 0)

@@ -43,7 +43,7 @@ class Wiring:
     """The graph that routing needs.
 
     Attributes:
-        n_hosts to circuits: as those of `Network`.
+        n_hosts to circuits: as in `Network`.
         usable: bool[n_ports], whether routes may leave by a port; None: by all.
         weight: int64[n_ports], weight of the cable at each port, of which paths have the smallest
             sum; None: 1.
@@ -554,7 +554,7 @@ def _cabling(wiring: Wiring, network: int) -> tuple[bytes, ...]:
 
 
 def _rows(wiring: Wiring, network: int, writer: TableWriter, first: Ints, at: int) -> list[Ints]:
-    """Return the distinct rows of a network, which begin at ``at``; set those of its switches in
+    """Return the distinct rows of a network, which begin at ``at``; set its switches' rows in
     ``first``."""
     switches = wiring.switches_of(network)
     distance = switch_distances(wiring, network)

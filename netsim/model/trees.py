@@ -119,7 +119,7 @@ def add_tree(
 ) -> None:
     """Add the switches and cables of a tree above existing hosts, filling leaf after leaf.
 
-    Switches are added tier by tier from the leaves up, those of a subtree consecutively; cables
+    Switches are added tier by tier from the leaves up, each subtree's consecutively; cables
     from the hosts up, switch by switch, in the order of their upper ends. A switch's ports are thus
     those to its children, then those to its parents, both in order.
 

@@ -97,7 +97,7 @@ class TaskTable:
         return int(self.kind.size)
 
     def local_indices(self) -> Ints:
-        """Return int64[n], the index of each task among those of its host."""
+        """Return int64[n], the index of each task at its host."""
         return rank_of_each(self.host, np.bincount(self.host))
 
     def wait_for(self, after: Sequence[Iterable[int]]) -> None:

@@ -64,8 +64,8 @@ Presets = Mapping[str, Mapping[str, object]]
 
 
 def read_params(module: ModuleType, kind: str, file: str) -> tuple[Param, ...]:
-    """Return the parameters in PARAMS, and those of all plugins of the kind. Raises InputError if a
-    declaration is wrong."""
+    """Return the parameters in PARAMS, and the parameters of all plugins of the kind. Raises
+    InputError if a declaration is wrong."""
     declared = module.PARAMS
     if not isinstance(declared, (list, tuple)):
         raise InputError(f"{declared!r} must be a list of Param", file=file, key="PARAMS")

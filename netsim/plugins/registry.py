@@ -121,7 +121,7 @@ def names(kind: str) -> list[str]:
 
 
 def summaries(kind: str) -> list[tuple[str, str]]:
-    """Return names and summaries, as those of `plugins`, without importing built-in plugins."""
+    """Return names and summaries as `plugins` does, without importing built-in plugins."""
     found = {name: summary(module) for name, module in modules(FOLDERS[kind]).items()}
     for name in _entry_points(kind).keys() - found:
         with suppress(InputError):

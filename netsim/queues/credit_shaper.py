@@ -6,7 +6,7 @@ It allows bursts of `credit_burst`. While no credit may leave, data does. A cred
 `credit_slots` waiting is dropped; its receiver then sends fewer.
 
 Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM
-2017. Sizes and numbers are those of the authors' ns-2 scripts.
+2017. Sizes and numbers are from the authors' ns-2 scripts.
 """
 
 from netsim.params import Param

@@ -1,6 +1,6 @@
 """PFC as switches have it: pauses take effect late and end, and a watchdog acts on endless ones.
 
-Thresholds and counting are those of `lossless`. A paused port stops `response_quanta` after the
+Thresholds and counting are as in `lossless`. A paused port stops `response_quanta` after the
 frame has come, so headroom is per port: the bytes on its cable, two packets, the frame and the
 response. Pauses end after `pause_quanta`, so a switch repeats them. The watchdog polls the classes
 of a port that its neighbor pauses: one that has been paused since the poll before, and has sent

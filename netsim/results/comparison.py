@@ -171,7 +171,7 @@ class Comparison:
 
 
 def compare(before: Sequence[Result], after: Sequence[Result]) -> Comparison:
-    """Compare results: those of one point each, or those of two sweeps.
+    """Compare two results of one point each, or of two sweeps.
 
     Points of sweeps are paired by name, flows by number, unless they differ in number, ends or
     size. Raises InputError if a point has no partner.

@@ -33,7 +33,7 @@ REPORT = "report.html"
 TABLE = "netsim.table"  # key of a table's name in the metadata of Parquet files
 
 PICTURE = re.compile(r"(trace_[0-9]+|(fct|slowdown)_(mean|p50|p99|max)_\w+)\.png")
-"""Plots other than those of `netsim plot --kind`, called KIND.png or KIND_Y.png."""
+"""Plots not made by `netsim plot --kind`, called KIND.png or KIND_Y.png."""
 
 LEFT_OVER = re.compile(r"\.(.+)\.[a-z0-9_]+\.(tmp|old)")  # temporary names of killed runs
 

@@ -162,7 +162,8 @@ def load_sweep(path: Path | str) -> Sweep:
 
 
 def results_in(path: Path | str) -> list[Result]:
-    """Return the result in `path`, or those of a sweep. Raises InputError if there are none."""
+    """Return the result in `path`, or the results of a sweep. Raises InputError if there are
+    none."""
     loaded = load(path)
     if isinstance(loaded, Result):
         return [loaded]

@@ -8,7 +8,7 @@ packet chooses, and receivers must reorder; otherwise a flowlet keeps its port. 
 pauses, as in RDMA at line rate, is a single flowlet: then this is ECMP that avoids loaded ports
 once.
 
-The defaults are those of SAI, which advises a gap of half a round trip; operators choose the bands.
+The defaults are SAI's, which advises a gap of half a round trip; operators choose the bands.
 Left out: alternate members, the switch's own detection of links that are down, and a flow table for
 each group of ports: flows that share a row and have other candidates move each other.
 
@@ -78,7 +78,7 @@ def on_depart(env, now, port, pkt):
 
 
 def on_tick(env, now, n_ticks):
-    """Sample all ports; those of several periods that ended together hold what they hold now."""
+    """Sample all ports; if several periods ended together, each sample has the present value."""
     for p in range(env.switch.n_ports):
         port = egress(env, p)
         n_bytes = held(env, p)

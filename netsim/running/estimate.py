@@ -59,8 +59,8 @@ FLOW_NS = 930.0
 START_S = 0.001
 
 BARRIER_NS = 10_000.0
-"""Time that several threads wait for each other per window. A second thread does not speed up
-windows of 20 us (homa_w4), but those of 2 ms (p2p_512) 1.8 times."""
+"""Time that several threads wait for each other per window. A second thread speeds up windows of 2
+ms (p2p_512) 1.8 times, but not windows of 20 us (homa_w4)."""
 
 FURTHER_THREAD = 0.85  # efficiency of each thread after the first
 
@@ -430,7 +430,7 @@ def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Fl
 
 def _windows(most: float, hops: float, nodes: int) -> tuple[float, float]:
     """Return the windows in which something happens, and the steps of nodes in them. Assumes that
-    hops fall on windows, and those of a window on nodes, at random."""
+    hops fall on windows at random, and a window's hops on nodes."""
     windows = max(1.0, most)
     windows *= -np.expm1(-hops / windows)
     if not windows:

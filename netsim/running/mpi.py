@@ -164,7 +164,7 @@ class MpiRanks:
         return found
 
     def fill(self, out: Mapping[int, Array], into: Mapping[int, Array]) -> None:
-        """Send arrays (uint8[...]) to some ranks, and receive those of known lengths."""
+        """Send arrays (uint8[...]) to some ranks, and receive arrays of known lengths."""
         receiving = [self._world.Irecv(one, rank, 1) for rank, one in into.items()]
         sending = [self._world.Isend(one, rank, 1) for rank, one in out.items()]
         self._wait(*receiving, *sending)

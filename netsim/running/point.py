@@ -475,7 +475,7 @@ def engine_result(
     readings: Readings | None = None,
 ) -> RunResult:
     """Return the result of a simulation; `timings` are the summary's wall_s, compile_s and threads,
-    `readings` those of [measure].
+    `readings` the counters of [measure].
 
     Raises RunError if packets, bytes or requests are not conserved.
     """

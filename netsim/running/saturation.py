@@ -81,8 +81,7 @@ class SaturationSearch:
         self._chosen: dict[Axes, set[float]] = {}
 
     def next_points(self) -> list[Point]:
-        """Return all points of the next round, which include those of the rounds before; [] at the
-        end."""
+        """Return all points of the next round, including earlier rounds' points; [] at the end."""
         wanted = {*self.grid}
         for curve in self.curves:
             new = next_loads(curve.rows, self.grid, self.tolerance)
@@ -203,9 +202,8 @@ def saturation_of(measured: Mapping[float, Sequence[Row]]) -> Saturation:
 def next_loads(
     measured: Mapping[float, Sequence[Row]], grid: Sequence[float], tolerance: float
 ) -> list[float]:
-    """Return the loads to measure next: those of a grid, then the middle between the highest load
-    below saturation and the lowest one at which it is saturated; none once they are twice the
-    tolerance apart."""
+    """Return the loads to measure next: a grid, then the middle between the highest load below
+    saturation and the lowest load above; none once they are at most twice the tolerance apart."""
     if missing := [load for load in grid if load not in measured]:
         return missing
     found = saturation_of(measured)

@@ -115,7 +115,7 @@ def _plan(points: Sequence[Point], target: Path, *, sweep: bool) -> list[PointRu
 
 
 def _replacement_notes(runs: Sequence[PointRun], directory: Path) -> Iterator[str]:
-    """Yield notes on complete results that will be replaced by those of other code or values."""
+    """Yield notes on complete results that results of other code or values will replace."""
     found = defaultdict(list)
     for run in runs:
         if (old := destination.other_result(run.folder, run.provenance.fingerprint)) is not None:

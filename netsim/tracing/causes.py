@@ -547,7 +547,7 @@ class Queues:
             self.waiting_ps = self.paused_ps + queued * (8e12 / self.network.port_rate_bps)
 
     def reached(self, ports: set[int]) -> set[int]:
-        """Return ports with those of the queues for which PFC paused them, and so on."""
+        """Return ports with the ports of queues for which PFC paused them, and so on."""
         found, new = {*ports}, {*ports}
         while new and self.paused_ps is not None:
             paused = [port for port in new if self.paused_ps[port] > 0]
@@ -566,8 +566,8 @@ class Queues:
 
 
 class Paths:
-    """The ports that a flow may use: those of its data by their distance from its source, and those
-    of its control packets."""
+    """The ports that a flow may use: for its data by distance from its source, and for its control
+    packets."""
 
     def __init__(self, scenario: Scenario, flow: int) -> None:
         network, pairs = scenario.network, scenario.port_pairs

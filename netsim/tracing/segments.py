@@ -293,7 +293,7 @@ class _SegmentSearch:
             intervals.reverse()
 
     def _positions(self, host: int, *what: int) -> list[int]:
-        """Return the positions of entries of these kinds among those of a host."""
+        """Return the positions of entries of these kinds among a host's entries."""
         return [k for k, i in enumerate(self.at[host]) if self.what[i] in what]
 
     def kind_name(self, i: int) -> str | None:

@@ -161,13 +161,12 @@ class Explanation:
 
 
 def longest_first(shares: Mapping[int, int]) -> dict[int, int]:
-    """Return the times of flows, those that took most first."""
+    """Return the times of flows, longest first."""
     return dict(sorted(shares.items(), key=lambda share: (-share[1], share[0])))
 
 
 def joined(parts: Iterable[Part], key: Callable[[Part], Any] = PLACE) -> list[Part]:
-    """Return parts with those of an equal key joined, longest first, without those that took no
-    time."""
+    """Join parts with equal keys; return them longest first, without parts that took no time."""
     alike: dict[Any, list[Part]] = defaultdict(list)
     for part in parts:
         alike[key(part)].append(part)

@@ -1,7 +1,7 @@
 """What the compiled code of one set of plugins and one fabric depends on, and a hash of it.
 
 Compilation (`specialize.py`) and its cache key use the same `Bindings`, so neither sees anything
-that the other does not. Names of netsim and of plugins are followed, not those of libraries.
+that the other does not. Names of netsim and of plugins are followed, names of libraries are not.
 
 The hash follows names from the entry points: bytecode, constants, and the values of globals,
 closures and defaults, at any depth. Comments, docstrings, line numbers and code that no kernel

@@ -91,7 +91,7 @@ class PluginFile(Declarations):
     def parameters(
         self, params: Mapping[str, Any], base: type[Declared] = CommonParameters
     ) -> np.dtype:
-        """Return the record of the parameters, which must not be named like those of the engine."""
+        """Return the record of the parameters, whose names must differ from the engine's."""
         for name in (name for name in params if name in fields_of(base)):
             raise self.wrong("PARAMS", f"name {name} is reserved by the engine")
         own = [(name, float) if isinstance(v, float) else name for name, v in params.items()]
@@ -103,8 +103,8 @@ class PluginFile(Declarations):
         return padded_record_of(base, *own) if padded else record_of(base, *own)
 
     def count(self, what: str, most: int, params: Mapping[str, Any] | None = None) -> int:
-        """Return the declared number of timers or bitmaps. In a dict, only those of
-        parameters that are set count."""
+        """Return the declared number of timers or bitmaps. In a dict, only parameters that are set
+        count."""
         value = getattr(self.module, what, 0)
         if params is not None and isinstance(value, dict):
             value = counted(value, params)

@@ -225,7 +225,7 @@ class _OfFunction:
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """Name functions so that those of different processes differ."""
+    """Name functions differently in different processes."""
     before = FunctionIdentity._unique_ids
     FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(7), "big"))
     try:

@@ -184,8 +184,8 @@ def join(protocols: Sequence[Protocol], names: Sequence[str]) -> Protocol:
 def with_packet(protocol: Protocol, packet: np.dtype, names: Sequence[str]) -> Protocol:
     """Add the packet fields of a queue discipline or routing algorithm to the transports.
 
-    A field that both declare is shared: the transport sets it for the switches. ``names`` are those
-    of both, for messages. Raises InputError if their types differ.
+    A field that both declare is shared: the transport sets it for the switches. ``names`` names
+    both, for messages. Raises InputError if their types differ.
     """
     ours, theirs = kinds_of(protocol.packet), kinds_of(packet)
     for field in sorted(ours.keys() & theirs.keys()):

@@ -207,7 +207,7 @@ def _defines(node: ast.AST, code: CodeType) -> bool:
 
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes of a function except those of nested functions and classes."""
+    """Yield all nodes of a function except nested functions and classes."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, (*Function.__args__, ast.ClassDef)):
