@@ -112,7 +112,7 @@ class Results(Sequence[Result | FailedPoint]):
         self, kind: str | None = None, *, x: str | None = None, y: str | None = None, **options: Any
     ) -> Figure:
         """Return a matplotlib figure, as drawn by `netsim plot --kind KIND`, or with `x`, an axis
-        of the sweep, that of a metric `y`. `options` are the options of the kind.
+        of the sweep, the figure of a metric `y`. `options` are the options of the kind.
 
         Raises InputError for an unknown kind, axis or option.
         """

@@ -36,7 +36,7 @@ class InputError(Exception):
     """An error in the input; `str()` is "file: key: message (hint)".
 
     `file` is as the user named it, `key` the dotted path of a value in it ("traffic.load"). `hint`
-    says what would be right; `code` is the kind of error, for programs.
+    says how to correct it; `code` is the kind of error, for programs.
     """
 
     def __init__(

@@ -1,10 +1,9 @@
-"""Limits of the engine's arithmetic, and what they allow in an experiment.
+"""Limits of the engine's arithmetic and of experiments.
 
 Every number of a run ends in an int64 or in a packet's field
 (`netsim.engine.kernels.fields.PacketRecord`), and compiled code does not detect overflow. So each
 bound is checked before a run: when a value is parsed (`netsim.units`, `netsim.params`), or
-when all that it depends on is known (`netsim.model.checks`). Each is derived here from what it
-protects.
+when all that it depends on is known (`netsim.model.checks`). Each limit is derived here.
 """
 
 from __future__ import annotations

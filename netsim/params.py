@@ -2,9 +2,9 @@
 
 A plugin lists its parameters, `PARAMS = [Param("rto", "time", "1ms", "timeout")]`. A table of an
 experiment, a job, a deployment or a price list is a frozen dataclass whose fields are made by
-`key`. Files give values as a person writes them ("1us", 15, 0.25). Plugins and tables receive what
-the simulator computes with: integer picoseconds, bytes, bits per second and counts; floats; bools;
-text. docs/experiment-file.md lists the units (`UNITS`).
+`key`. Files give values as a person writes them ("1us", 15, 0.25). Plugins and tables receive the
+simulator's units: integer picoseconds, bytes, bits per second and counts; floats; bools; text.
+docs/experiment-file.md lists the units (`UNITS`).
 
 A parameter with `each` may have a value for each of several parts, such as the tiers of a tree. An
 experiment writes one value for all parts, or a table of some, `{leaf = "400Gbps", spine =
@@ -87,7 +87,7 @@ class Param:
 
     A default of None makes it optional: its value may be None, written as the word `none`. `each`
     names the parts that may have different values. A transport's time that is `above_round_trip`
-    must not be below any flow's round trip. `products` is what a window's default stands for, such
+    must not be below any flow's round trip. `products` is the meaning of a window's default, such
     as "1.5bdp": values far from it are reported. A wrong declaration raises `InputError`.
     """
 
@@ -325,7 +325,7 @@ def read_each(
 
 
 def read_table(table: type[T], given: Any, packet_bytes: int = 1, *, key: str = "") -> T:
-    """Return a table from its keys in a file; `key` is that of the table itself.
+    """Return a table from its keys in a file; `key` is the table's own key.
 
     Where keys that are right by themselves conflict, the table's function `conflicts(given)` yields
     the errors. Raises InputError, without a file, with all errors.

@@ -309,7 +309,7 @@ def written(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text for a message: on one line, shortened if long."""
+    """Return text for a message, on one line and shortened if long."""
     if len(text) > LONGEST_SHOWN:
         text = text[: LONGEST_SHOWN - 3] + "..."
     return printable(text)

@@ -311,7 +311,7 @@ def saturation(results: Sequence[Result]) -> sweeps.Picture:
 
 
 def _load(result: Result) -> float | None:
-    """Return the load of a point, None if it is no number."""
+    """Return the load of a point, None if it is not a number."""
     load = sweeps.resolved(result, LOAD)
     return float(load) if isinstance(load, int | float) else None
 
@@ -476,7 +476,7 @@ def _draw_panel(axes: Axes, found: AgainstAxis, title: str) -> None:
 
 
 def _named_ideals(ideals: dict[str, dict[Any, float]]) -> dict[str, dict[Any, float]]:
-    """Return the distinct ideals of curves, each named by what its curves have in common."""
+    """Return the distinct ideals of curves, each named by its curves' common values."""
     groups: list[tuple[dict[Any, float], list[str]]] = []
     for label, ideal in zip(for_people(list(ideals)), ideals.values(), strict=True):
         its = next((its for other, its in groups if _alike(ideal, other)), None)

@@ -196,7 +196,7 @@ def _rates_gbps(results: Sequence[Result], column: str) -> Floats:
 
 
 def slowdown(results: Sequence[Result]) -> Picture:
-    """Draw the completion time of flows over that of the same flow alone in the network.
+    """Draw the completion time of flows over their time alone in the network.
 
     For flows of different sizes, a point per flow, with lines for the median and (thin) the 99th
     percentile by size. For flows of one size, the share of slower flows on a logarithmic axis. The

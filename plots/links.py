@@ -112,7 +112,7 @@ def stages(links: pl.DataFrame) -> pl.DataFrame:
 
 
 def node_kind(name: str) -> str:
-    """Return what a node is: "host" for "h12", "leaf" for "plane0.leaf3"."""
+    """Return the kind of a node: "host" for "h12", "leaf" for "plane0.leaf3"."""
     return "host" if name[:1] == "h" and name[1:].isdigit() else stem(name)
 
 

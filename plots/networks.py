@@ -111,7 +111,7 @@ def links_of_table(links: pl.DataFrame) -> Links:
 
 def links_of(network: Network) -> Links:
     """Return the links of a network. One over a circuit is two, to and from the circuit switch; its
-    number is that of the port, plus the number of ports for the second."""
+    number is the port's, plus the number of ports for the second."""
     n, ports = network.n_nodes, np.arange(network.n_ports)
     names = [network.node_name(node) for node in range(n)]
     start = network.port_node.astype(np.int64)

@@ -38,7 +38,7 @@ def timeseries(results: Sequence[Result]) -> Picture:
     """
     if len(results) != 1:
         raise InputError(
-            f"{len(results)} results exceed the one that a plot of series shows",
+            f"a plot of series shows one result, not {len(results)}",
             hint="name the directory of one point",
         )
     (result,) = results

@@ -99,7 +99,7 @@ def value_text(value: Any) -> str:
 
 
 def metric_name(name: str) -> str:
-    """Return what a number of a summary is called: "99th percentile of the time to first token"
+    """Return the title of a number of a summary: "99th percentile of the time to first token"
     for "ttft_p99_ps"; unknown ones keep their words."""
     whose, dot, rest = name.rpartition(".")
     if dot:

@@ -201,8 +201,7 @@ def short_names(values: Iterable[str]) -> dict[str, str]:
 
 
 def title(results: Sequence[Result]) -> str:
-    """Return what the experiment says about itself, or its name; and the transport if there is
-    only one."""
+    """Return the experiment's title, or its name; and the transport if there is only one."""
     resolved_ = results[0].experiment["resolved"]
     text = str(resolved_.get("description") or resolved_.get("name", results[0].name))
     text = text.partition(";")[0]
@@ -235,7 +234,7 @@ def _labels(groups: Sequence[Sequence[Result]], apart: Sequence[str], named: boo
 
 
 def _names(results: Sequence[Result], apart: Sequence[str], named: bool) -> list[str]:
-    """Return transport and axes of each result, without what is common to all."""
+    """Return transport and axes of each result, without common values."""
     left_out = (TRANSPORT, "seed", *apart)
     axes = {axis: None for result in results for axis in result.experiment["axes"]}
     varying = [

@@ -19,9 +19,9 @@ agree:
 With `spines` alone a leaf has `bundle` cables to each, one by default; with none of them the tier
 is fully provisioned. With `radix`, a switch's ports are divided accordingly.
 
-A leaf is connected to every spine of its pod. Every spine has its own cores, the same in all pods
-of its zone: spine j of a pod has those from j * cores / spines on; likewise supercores. So a switch
-above reaches a leaf by one path, except for `bundle` parallel cables.
+A leaf is connected to every spine of its pod. Each spine has separate cores, the same in all pods
+of its zone: spine j of a pod connects to cores from j * cores / spines on. Supercores likewise. So
+a switch above reaches a leaf by one path, except for `bundle` parallel cables.
 
 Hosts are numbered leaf by leaf: leaf l has hosts l*hosts_per_leaf and following. Switches are
 leaf0, spine0, core0, supercore0 and so on, those of a pod or zone consecutively. A switch's ports
@@ -83,7 +83,7 @@ PARAMS = [
     ),
     Param("host_rate", "rate", "800Gbps", "line rate of a host, all ports together"),
     Param("planes", "count", 1, "separate trees, each with one port of every host", minimum=1),
-    Param("fabric_rate", "rate", None, "rate of uplinks; default: that of a host port", each=LOWER),
+    Param("fabric_rate", "rate", None, "rate of uplinks; default: a host port's rate", each=LOWER),
     Param("link_latency", "time", "1us", "propagation delay, by a cable's lower end", each=LOWER),
     Param("host_link_latency", "time", None, "propagation, host to leaf; default: as uplinks"),
     Param("switch_latency", "time", "0ns", "from a packet's last bit to its queue", each=TIERS),
@@ -259,8 +259,9 @@ def _by_radix(params: Params, rates: tuple[int, ...]) -> Sizes:
 
 
 def _by_hosts(params: Params, rates: tuple[int, ...]) -> Sizes:
-    """Return sizes of a tree with `hosts` hosts, of switches with the fewest ports that fit, or of
-    `radix`: full but for the highest tier, whose switches have as few as they need."""
+    """Return sizes of a tree with `hosts` hosts, from switches with the fewest ports that fit, or
+    of `radix`: full except for the highest tier, where switches have only the ports that they
+    need."""
     taken = [one for one in PARAMS if one.name in (*COUNTS, "bundle")]
     _refuse_others("hosts", taken, params)
     hosts, given = params["hosts"], params["radix"]

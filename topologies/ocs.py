@@ -10,7 +10,7 @@ with co-packaged optics, and the queues for those in its memory.
 
 - "static": one permanent matching each, by `static_pattern` or from `matching_file`, in which a
   line "2 0 5" joins racks 0 and 5 by switch 2. "mesh" gives switch k the k-th round-robin matching,
-  so that all of them together join every two racks. "ring" joins each rack to the next: of each two
+  so that together they join every pair of racks. "ring" joins each rack to the next: of each two
   adjacent switches, one joins even racks to the next and one odd racks. "hypercube" gives switch k
   racks 2^k apart, repeating when they are used up. "pairs" joins 0 and 1, 2 and 3, and so on, by
   all switches. With `group_size`, rings and hypercubes span that many adjacent racks, such as the
@@ -546,7 +546,7 @@ def rotors(params: Params) -> list[Schedule]:
     """Return the schedules of rotor switches, which share the matchings.
 
     With a drain time, matchings are drawn again while racks are far apart at any time. Raises
-    InputError for invalid slots or numbers of switches, or if they are no expander.
+    InputError for invalid slots or numbers of switches, or if they do not form an expander.
     """
     if params["drain_time"] is None:
         return _schedules(params, _matchings(params, params["shuffle_seed"], 0))

@@ -33,11 +33,11 @@ PARAMS = [
 
 
 def build(params: Params) -> Network:
-    """Return the network of `params` (see PARAMS). Raises InputError if q is no such prime."""
+    """Return the network of `params` (see PARAMS). Raises InputError if q is not such a prime."""
     q = params["q"]
     if q % 4 != 1 or any(q % k == 0 for k in range(2, q)):
         hint = "5, 13, 17, 29, 37 or another prime that leaves 1 if divided by 4"
-        raise InputError(f"{q} is no prime of the form 4w + 1", key="topology.q", hint=hint)
+        raise InputError(f"{q} is not a prime of the form 4w + 1", key="topology.q", hint=hint)
     hosts = params["hosts_per_switch"] or -(-((3 * q - 1) // 2) // 2)
     powers = _powers(q)
     number = np.arange(2 * q * q).reshape(2, q, q)

@@ -39,7 +39,7 @@ PARAMS = [
     Param("border_rate", "rate", None, "border switch to one below; default: its fastest port's"),
     Param("border_latency", "time", "1us", "propagation delay of these cables", minimum="1ps"),
     Param(
-        "border_queue", "bytes", None, "queue_bytes of border switches; default: that of [fabric]",
+        "border_queue", "bytes", None, "queue_bytes of border switches; default: as in [fabric]",
         minimum="1B",
     ),
 ]  # fmt: skip

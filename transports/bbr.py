@@ -189,7 +189,8 @@ def save_cwnd(tx, in_recovery):
 
 
 def recover(tx, events, was_in_recovery):
-    """Send only what is delivered in recovery's first round; restore the window at its end."""
+    """Send only as much as is delivered in recovery's first round; restore the window at its
+    end."""
     if events & tcp.EXIT:
         tx.cwnd = max(tx.cwnd, tx.prior_cwnd)
         tx.packet_conservation = 0

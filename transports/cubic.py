@@ -163,7 +163,7 @@ def reduce_window(env, tx):
 
 
 def pace_recovery(tx, delivered):
-    """Set the window in recovery from what was delivered and sent since it began."""
+    """Set the window in recovery from the packets delivered and sent since it began."""
     tx.cwnd = prr.window(tx, tcp.in_flight(tx), tx.ssthresh, delivered, tx.newly_lost)
 
 

@@ -10,7 +10,7 @@ evenly. Credits vary randomly in time and size, so that flows do not lose theirs
 end, the sender sends a stop.
 
 Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM
-2017; the control law is that of the authors' ns-2 code (kaist-ina/ns2-xpass, xpass.cc). Data is
+2017; the control law is from the authors' ns-2 code (kaist-ina/ns2-xpass, xpass.cc). Data is
 dropped only by failed links and with several ports per NIC: a receiver shapes credits for all
 ports together, so too many flows may use one, whose queue overflows. A request or
 stop says how much was sent; the receiver then asks for everything from the first missing packet on

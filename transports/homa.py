@@ -11,9 +11,9 @@ SIGCOMM 2018, section 3; where it is silent, the Linux implementation: Ousterhou
 and PlatformLab/HomaModule.
 
 A flow is one message without a response. A response would acknowledge it, so here the receiver
-sends an ACK when all data has arrived. After a silence a receiver requests (RESEND) what it has
-granted and not received. A sender that has not sent it, or just did, replies BUSY. A sender
-that hears nothing asks (NEED_ACK) and gets an ACK, or a RESEND if nothing has arrived.
+sends an ACK when all data has arrived. After a silence a receiver requests (RESEND) granted bytes
+that it has not received. A sender that has not sent it, or just did, replies BUSY. A sender that
+hears nothing asks (NEED_ACK) and gets an ACK, or a RESEND if nothing has arrived.
 
 While shorter messages are served, packets of a low class may wait in the last switch for longer
 than a silence, although they are not lost. So, beyond the paper and Linux, a receiver sends no
@@ -216,7 +216,7 @@ def on_control(env, now, tx, pkt):
 
 
 def on_resend(env, now, tx, first, upto):
-    """Resend what was sent before the receiver's silence; the grant may also have been lost."""
+    """Resend data sent before the receiver's silence; the grant may also have been lost."""
     tx.granted = max(tx.granted, upto)
     waited = tx.sent_ps > 0 and now - tx.sent_ps < tx.resend_ps - tx.base_rtt_ps
     if first >= tx.next_seq or waited:
@@ -288,7 +288,7 @@ def on_request(env, now, rx, pkt):
 
 
 def on_rx_timer(env, now, rx, k):
-    """Request all gaps, some at a time; what is not granted is not missing."""
+    """Request all gaps, some at a time; ungranted data is not missing."""
     if rx.n_got == rx.granted:
         return
     rx.all_before = next_missing(env, rx, rx.all_before)
@@ -319,7 +319,7 @@ def listen(env, now, rx):
 def starves(env, now, rx):
     """Return whether a silent message may wait behind shorter ones.
 
-    The shortest message does not, nor does a fully granted one: packets waiting in a lower class,
+    The shortest message and fully granted messages do not: packets waiting in a lower class,
     which it had earlier, count as lost.
     """
     shortest = env.host.n_active > 0 and env.host.active[0] == rx.flow

@@ -2,13 +2,13 @@
 
 A packet takes one of the flow's entropy values (EVs), each a path: the least loaded port, and in
 its plane the next EV in a pseudo-random order. An EV of a marked packet, or of one trimmed before
-the last hop, is passed over once; that of a lost packet is assumed bad until a probe is answered
+the last hop, is passed over once; the EV of a lost packet is assumed bad until a probe is answered
 (`netsim/blocks/entropy_values.py`). The window, retransmissions of trimmed packets, and when a
 receiver acknowledges, are those of NSCC (`netsim/blocks/ultra_ethernet.py`).
 
 Lost packets: while a packet is missing although others arrived that were sent `reordering`
 bandwidth-delay products later, acknowledgments report on the blocks with such packets, oldest gap
-first and in turn. The sender sends again what is missing there, oldest first, unless it did so less
+first and in turn. The sender resends missing packets, oldest first, unless it did so less
 than half that time before it sent the packet that caused the report. After silence of `reordering`
 base round trips, as at the end of a message, the sender asks for such reports, up to four at once;
 a timeout is the last resort. At most `psn_range` packets are on their way, from the oldest missing
@@ -135,7 +135,7 @@ def on_control(env, now, tx, pkt):
 
 
 def repair(env, now, tx, pkt):
-    """Send again what is missing in the block that an acknowledgment reports on."""
+    """Resend packets missing in the block that an acknowledgment reports on."""
     sent_ps = now - rtt.elapsed_ps(now, int(pkt.aux))
     first = int(pkt.seq)
     for seq in range(first, min(first + block_packets(env), tx.next_seq)):

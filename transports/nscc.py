@@ -5,7 +5,7 @@ Unmarked below the target delay: the window grows in proportion to the distance 
 fast while there is no queue. Unmarked above it: the window grows slightly, for fairness. Marked
 above it: the window shrinks, once per round trip, by how late packets are on average. Marked below
 it: only the path changes. Increases are summed and applied every few packets or once per round
-trip. After a loss, or extreme delay, the window becomes what was delivered in the last period
+trip. After a loss, or extreme delay, the window becomes the bytes delivered in the last period
 (quick adapt). Receivers acknowledge every 16 KiB. They immediately acknowledge a marked packet and
 one that uses up the window or the flow.
 
@@ -17,7 +17,7 @@ have the queues of four links of 1 us at these rates, 29 and 197 packets. Gains 
 measured.
 
 Two rules of that simulator and of the specification are options. With `base_rtt`, all flows start
-with the same base round trip, the network's longest, and lower it to what they measure. With
+with the same base round trip, the network's longest, and lower it to their measurements. With
 `ack_report = "all"`, an acknowledgment tells how many packets have arrived in all, which frees the
 window for those that its bitmap does not cover.
 

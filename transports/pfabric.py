@@ -4,8 +4,8 @@ Packets carry their flow's unacknowledged packets, and the queue discipline `pfa
 (`netsim/queues/pfabric.py`) serves and keeps those with the least. So senders stay simple. A flow
 starts with its largest window, one bandwidth-delay product. Packets are acknowledged individually.
 A short timeout alone detects losses and restarts the flow with one packet. After several timeouts
-in a row it only sends small probes until one is answered. Hosts also serve the flow with the least
-remaining first.
+in a row it only sends small probes until one is answered. Hosts also serve the flow with the fewest
+remaining bytes first.
 
 Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, section 4.
 """

@@ -5,7 +5,7 @@ cases. Unmarked and below the target round trip: increase toward the target, plu
 fairness. Unmarked but late: only the fair increase, as congestion is ending or elsewhere. Marked
 but early: a gentle decrease in proportion to the window. Marked and late: a decrease by how late it
 is. After a whole window without a queue, the window grows fast. After a loss (a trimmed header,
-refused by a NACK) the window becomes what was delivered in the last target round trip (quick
+refused by a NACK) the window becomes the bytes delivered in the last target round trip (quick
 adapt). It stays so until the packets in flight at that time are acknowledged or lost. After a
 timeout it is one packet. Packets take one path, all paths in round-robin order, or those that REPS
 found free.
@@ -233,7 +233,7 @@ def after_loss(env, now, tx):
 
 
 def quick_adapt(env, now, tx):
-    """Once per target round trip with losses, set the window to what was delivered."""
+    """Once per target round trip with losses, set the window to the bytes delivered."""
     if now < tx.period_end_ps:
         return False
     target_ps = int(env.par.target_rtt * tx.base_rtt_ps)

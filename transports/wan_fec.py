@@ -238,7 +238,7 @@ def restore(env, now, rx, block):
 
 
 def close(env, now, rx, n_closed):
-    """Request what is missing from blocks below ``n_closed``, which were sent completely."""
+    """Request packets missing from blocks below ``n_closed``, which were sent completely."""
     rx.n_closed = max(rx.n_closed, n_closed)
     if rx.n_checked < rx.n_closed and rx.done_ps < 0:
         on_rx_timer(env, now, rx, CHECK)
@@ -254,7 +254,7 @@ def on_rx_timer(env, now, rx, k):
 
 
 def ask_again(env, rx, block):
-    """Request what is missing from a block."""
+    """Request packets missing from a block."""
     missing = erasure.lacking(env, rx, block)
     if missing > 0:
         send(env, rx, NACK, block, missing, rx.control_class)

@@ -25,7 +25,7 @@ TX_STATE = (
 
 
 def stamp(tx, now, pkt, delivered, in_flight):
-    """Record in a data packet, not yet counted in flight, what has been delivered."""
+    """Record the delivered bytes in a data packet, not yet counted in flight."""
     if in_flight == 0:
         tx.first_sent_ps = now
         tx.delivered_ps = now

@@ -1,6 +1,6 @@
 """Decide whether a silent message is lost or waits in the last switch behind higher classes.
 
-A receiver that grants messages by priority sees what its own link serves. A message starves only if
+A receiver that grants messages by priority sees only its own link. A message starves only if
 that link has served only higher classes since the last possible news of the message.
 
     RX_STATE = (*starvation.RX_STATE, ...)

@@ -358,8 +358,8 @@ def decrease(env, now, tx):
 
 
 def quick_adapt(env, now, tx, congested, marked):
-    """Once per period, set the window to what was delivered if that was little. Returns whether the
-    window is settled: just set, or set before most of what is reported now was sent."""
+    """Once per period, set the window to the bytes delivered, if they were few. Returns whether the
+    window is settled: just set, or set before most of the packets now reported were sent."""
     acts = False
     old = env.par.rules == RULES_2024
     if marked and tx.heard_bytes < tx.to_ignore_bytes:

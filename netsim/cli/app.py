@@ -230,7 +230,7 @@ def tolerate_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # Occupy the lowest free number, so that no later file gets that of a standard stream.
+            # Occupy the lowest free number, so that no later file gets a standard stream's number.
             os.open(os.devnull, os.O_RDWR)
     nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, it stays open
     sys.stdout = Tolerant(sys.stdout or nowhere, always=False)

@@ -201,7 +201,7 @@ def check_experiment(
     every: bool,
     as_json: bool,
 ) -> None:
-    """Print an experiment in full, and what it will take."""
+    """Print an experiment in full, and its predicted cost."""
     from netsim.cli.tables import estimate_table
     from netsim.common.terminal import show
     from netsim.experiment.resolve_fabric import report_queue_sizes

@@ -214,8 +214,8 @@ def report_command(results: tuple[Path, ...], explain: int, trust: bool, out: Pa
     """Write a report of RESULT, a result or a sweep, as one HTML file that works offline.
 
     Several results are compared. The file has completion times, the network with its busiest
-    links, pauses, the slowest flows, timelines, requests, sweeps and the experiment: what the
-    results have. Nothing is simulated again, except with --explain.
+    links, pauses, the slowest flows, timelines, requests, sweeps and the experiment, if the results
+    have them. Nothing is simulated again, except with --explain.
     """
     from netsim.html_report import write_report
     from netsim.results.files import REPORT

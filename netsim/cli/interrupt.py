@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: stop a run and write what is done.
+"""Ctrl-C and SIGTERM: stop a run and write finished points.
 
 Python handles signals in the main thread, between two bytecode instructions, so never during
 compiled code. A second thread therefore also receives signals: it answers immediately, and ends the

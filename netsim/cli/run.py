@@ -67,8 +67,8 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, **opt
     """Run EXPERIMENT: a TOML file, the name of a shipped experiment, or a result directory.
 
     Each point is written to its own directory when it is done. Ctrl-C stops the run, writes the
-    unfinished point as partial, and exits with 130; a second Ctrl-C exits immediately, as does the
-    first one before simulation begins.
+    unfinished point as partial, and exits with 130; a second Ctrl-C exits immediately, as the first
+    one does before simulation begins.
 
     Repeat the command, or give the result directory, to continue: complete points (of the same
     experiment, code and seed) are kept, and a point with a checkpoint resumes from it, with the
@@ -153,7 +153,7 @@ def _executor(ranks: MpiRanks | None, options: dict[str, Any], *more: Any) -> Ex
 
 
 def _start_processes() -> list[WorkerProcess]:
-    """Start the first processes while this one imports what it needs; they end with it."""
+    """Start the first processes while this process imports modules; they end with it."""
     from netsim.running.worker_process import WorkerProcess
 
     return [WorkerProcess(), WorkerProcess()]
@@ -282,8 +282,8 @@ MAX_NAMED = 5  # most points to name
 def merge_command(shards: tuple[Path, ...], out: Path | None) -> None:
     """Merge SHARDS, the result directories of netsim run --shard, into one sweep.
 
-    All shards of the sweep are needed, from the same experiment and the same netsim. The sweep is
-    the same as that of a run without shards. The shards stay as they are. The exit status is 1 if
+    All shards of the sweep are needed, from the same experiment and the same netsim. The sweep
+    equals the sweep of a run without shards. The shards stay as they are. The exit status is 1 if
     points without a result are left; netsim run with the same --out simulates them.
     """
     from netsim.results.shard import merge, merge_directory

@@ -1,4 +1,5 @@
-"""Say what a command does while it shows nothing else: `step` tells, `Steps` shows."""
+"""Show the current step of a command that prints nothing else: `step` reports it, `Steps` shows
+it."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def try_values(plugin: Plugin, attempt: Callable[[dict[str, Any]], Any]) -> str:
     """Try values of every parameter and return how many are refused.
 
     `attempt` gets a parameter with its value, as the plugin gets it, and raises RefusedError if it
-    is refused. Raises ConformanceError for anything else that it raises.
+    is refused. Any other error becomes a ConformanceError.
     """
     n_tried = refused = 0
     for param in plugin.params:

@@ -512,7 +512,7 @@ for _name, _about, _build in (
 
 @ROUTING("failed link", "a cable fails, routes stay")
 def failed_link(testbed: RoutingTestbed) -> str:
-    """A cable is down for some time and routes stay: only what is sent over it may be lost."""
+    """A cable is down for some time and routes stay: only packets sent over it may be lost."""
     network = testbed.prepared(networks.tree())
     run = testbed.run(everybody(network.n_hosts, 20), network, faults=_cable_down(network))
     if run.unroutable:

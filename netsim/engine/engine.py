@@ -481,7 +481,7 @@ class Engine(StateViews):
 
     def _call(self, entry: Entry, *arguments: Any, n_workers: int = 1) -> Any:
         """Call a compiled entry point; with several workers, each with its number as the last
-        argument. Raises RunError for what a handler raises."""
+        argument. Raises RunError if a handler raises an error."""
         began = time.perf_counter()
         run = entry.run or entry.prepare(*arguments)
         self.code_s += time.perf_counter() - began
@@ -524,7 +524,7 @@ def code_of(
 def _files(
     uses: Sequence[PluginSpec], fabric: Fabric, feature_set: FeatureSet
 ) -> tuple[list[Any], Files]:
-    """Return each transport's parameters, and what the files of all plugins declare."""
+    """Return each transport's parameters, and the declarations of all plugins."""
     pars = [plugin_parameters(use.plugin, use.params) for use in uses]
     protocols = [
         read_protocol(use.module, par, use.plugin.name) for use, par in zip(uses, pars, strict=True)

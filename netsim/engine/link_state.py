@@ -415,7 +415,7 @@ def _hops(network: Network) -> Array:
 
 
 def routing_memory_bytes(network: Network, fabric: Fabric) -> int:
-    """Return the memory of an algorithm's state and of what it may ask, beyond `PORT_BYTES`."""
+    """Return the memory of an algorithm's state and of its services, beyond `PORT_BYTES`."""
     use = fabric.routing
     routing = read_routing(use.module, plugin_parameters(use.plugin, use.params), use.plugin.name)
     tables = network.n_switches if routing.coupled else network.n_ports - network.n_host_ports

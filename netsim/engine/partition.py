@@ -1,8 +1,8 @@
 """One part of a network in a process of its own: which rows of the state it owns.
 
 Every part has arrays for the whole network, but writes few rows other than its own (`Share`). A
-complete state, to which all parts have given their rows, is that of one process: its snapshot is an
-ordinary one, from which any number of parts can resume.
+complete state, to which all parts have given their rows, equals the state of one process: any
+number of parts can resume from its snapshot.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ class Partition:
             self.forget_totals()
 
     def forget_totals(self) -> None:
-        """Count from 0 on; rank 0 has what was before."""
+        """Count from 0; rank 0 has the earlier counts."""
         for name in TOTALS:
             np.asarray(self._state.clock.clock)[name] = 0
 
@@ -280,7 +280,7 @@ class Partition:
         return theirs
 
     def packets(self) -> list[Array]:
-        """Return the packets of this part, and what else the pool has of them, as uint8[n, ...]."""
+        """Return the packets of this part with their records in the pool, as uint8[n, ...]."""
         own = snapshot.occupied(self._state, self._state.share)
         return [snapshot.entries_of(pool)[own] for pool in snapshot.pools(self._state)]
 

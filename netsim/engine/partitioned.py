@@ -61,11 +61,11 @@ class Exchange:
             self._make_room(box, FEW)
 
     def begin(self) -> None:
-        """Begin with a new state: all ranks know what its flows have."""
+        """Begin with a new state: all ranks know its flows."""
         self._known, self._n_begun = self._set_by_program(), -1
 
     def run(self) -> None:
-        """Send what left this part to the ranks that it reaches, and receive what they send."""
+        """Exchange packets that cross parts with the ranks that they reach."""
         s, cut, ranks = self._state, self._cut, self._ranks
         if (n := self._run_cut(HAND_OVER, s.net, s.links, cut)) < 0:
             self._make_room("outbox", -n)
@@ -131,7 +131,7 @@ class Exchange:
         return np.stack([changed, *sizes, *now[changed, 1:].T], axis=1)
 
     def _apply(self, changes: Array) -> None:
-        """Learn what other ranks have set."""
+        """Set the values that other ranks have changed."""
         flow, sizes, words = np.split(changes, [1, 1 + len(SIZES)], axis=1)
         flow, hosts = flow[:, 0], self._state.hosts
         for name, column in zip(SIZES, sizes.T, strict=True):
@@ -259,7 +259,7 @@ class PartitionedEngine(Engine):
         return int(self._state.hosts.program_hosts[name].sum())
 
     def _look_at(self, what: int) -> None:
-        """Gather what is read often, unless that is done."""
+        """Gather the arrays that are read often, once."""
         if not self._is_complete and what not in self._gathered:
             self._order(GATHER_ROWS, what)
             self._gather_often(what)

@@ -1,8 +1,7 @@
 """Save the state of a run as plain memory, and restore it; where packets are in the pool.
 
-A snapshot has all of `State`, including nested groups, except what is rebuilt: the constant
-network, scratch memory, and where packets are. It has the packets, and the used rows of a program's
-log.
+A snapshot has all of `State`, including nested groups, except the constant network, scratch memory,
+and places of packets, which are rebuilt. It has the packets, and the used rows of a program's log.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class Account:
 
     @property
     def missing(self) -> int:
-        """Difference from what was sent: 0 unless netsim has a bug."""
+        """Difference from the sent packets: 0 unless netsim has a bug."""
         gone = self.dropped + self.lost + self.unroutable + self.trimmed
         return self.sent - self.received - gone - self.in_flight
 
@@ -517,8 +517,8 @@ class Readings:
     def __init__(
         self, edges_ps: Ints, group: Ints, n_groups: int, n_queues: int, payload_bytes: int
     ) -> None:
-        """Prepare to read; `group` is int64[n_flows], below `n_groups`, and `payload_bytes` that of
-        a full packet."""
+        """Prepare to read; `group` is int64[n_flows], below `n_groups`, and `payload_bytes` a full
+        packet's payload."""
         self.edges_ps, self._group, self._payload_bytes = edges_ps, group, payload_bytes
         self.n_taken = np.zeros(1, np.int64)
         self.of_groups = np.zeros((edges_ps.size, 2, n_groups), np.int64)
@@ -554,7 +554,7 @@ class Readings:
         return found
 
     def arrays(self) -> dict[str, Ints]:
-        """Return what a checkpoint saves, by name."""
+        """Return the arrays that a checkpoint saves, by name."""
         left_out = ("edges_ps", "_group", "_payload_bytes")
         return {name: array for name, array in vars(self).items() if name not in left_out}
 

@@ -89,8 +89,8 @@ class Experiment:
     ) -> Experiment:
         """Return the experiment of a parsed file, such as the `resolved` of a result.
 
-        `file` is its name in messages, `directory` that of the files that it names, `overridden`
-        the paths of values from overrides.
+        `file` is its name in messages, `directory` the directory of files that it names,
+        `overridden` the paths of values from overrides.
         """
         tree = without_faults(tree, overridden)
         resolver = Resolver(file, directory, overridden)

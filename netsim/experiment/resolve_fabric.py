@@ -148,7 +148,7 @@ def fabric_of(source: FabricTable, packets: PacketFormat) -> Fabric:
 
 
 def check_common(table: Mapping[str, Any], packets: PacketFormat) -> None:
-    """Check the keys of a [fabric] table that are no plugin's."""
+    """Check the keys of a [fabric] table that no plugin declares."""
     _common({key: value for key, value in table.items() if key in COMMON}, None, packets)
 
 

@@ -1,4 +1,4 @@
-"""Build what a point simulates: network, flows, fabric, faults and sampled series.
+"""Build a point's network, flows, fabric, faults and sampled series.
 
 `far_sizes` finds sizes that are far from the bandwidth-delay product of the network.
 
@@ -71,7 +71,7 @@ from netsim.units import (
 )
 
 QUEUES, THRESHOLDS = (0.25, 8.0), (1 / 16, 16.0)
-"""Least and most of what the transport takes by default, for queues and windows, and for ECN."""
+"""Range around the transport's defaults, for queues and windows, and for ECN."""
 
 
 def far_sizes(point: Point, network: Network) -> Iterator[str]:
@@ -131,7 +131,7 @@ Chosen = int | tuple[Any, ...]
 def sampling_of(
     outputs: OutputsSection, network: Network, flows: FlowTable, transports: Sequence[ModuleType]
 ) -> Sampling | None:
-    """Return what a run samples. Raises InputError, without a file, for unknown names."""
+    """Return the samples of a run. Raises InputError, without a file, for unknown names."""
     if not outputs.samples:
         return None
     fields = tuple(_field(name, transports) for name in outputs.fields)
@@ -326,7 +326,7 @@ class Built:
 
 
 def key_of(point: Point) -> str:
-    """Return what the network and the traffic of a point depend on."""
+    """Return the values that a point's network and traffic depend on."""
     names = ("topology", "traffic", "flow_classes", "packets", "seed", "measure")
     tables = [point.resolved.get(name) for name in names]
     routing = point.fabric.routing
@@ -354,8 +354,8 @@ def _built(point: Point, last: Built) -> tuple[Network, Workload, np.ndarray]:
 
 
 def prepare(point: Point, last: Built | None = None) -> Scenario:
-    """Build what a point simulates, with the network and traffic of the `last` point if they are
-    the same. Raises InputError with the experiment's file."""
+    """Build the scenario of a point; reuse the `last` point's network and traffic if they are
+    equal. Raises InputError with the experiment's file."""
     try:
         built = _network_and_traffic(point, last or Built())
         sent = _sent_flows(point, built)
@@ -708,8 +708,8 @@ def patterns_of(
     point: Point, network: Network, names: Sequence[str]
 ) -> Iterator[tuple[str, tuple[Destinations, Legs | None]]]:
     """Yield the destinations of patterns, with the parameters and random numbers of the traffic, on
-    minimal ways and, if [fabric] routing takes others, on those. Without names, that of the
-    traffic, unless it is uniform or has none. Raises InputError for an unknown name, or a pattern
+    minimal ways and, if [fabric] routing takes others, on those. Without names, the traffic's
+    pattern, unless it is uniform or has none. Raises InputError for an unknown name, or a pattern
     that the hosts do not fit."""
     routing = point.fabric.routing
     legs = legs_of(routing)

@@ -304,7 +304,7 @@ class MeasureSection(_Section):
     window: int = key(
         "time",
         REQUIRED,
-        "time in which loads are measured; what is injected in it is measured until the end",
+        "time in which loads are measured; packets injected in it are measured until the end",
         minimum=f"{BATCHES}ps",
     )
     drain: int = key(
@@ -397,7 +397,7 @@ class FileSection(_Section):
     )
     packets: dict[str, Any] = key(TABLE, {}, "packet sizes")
     fabric: dict[str, Any] = key(
-        _labeled("fabric"), {}, "queues and load balancing; overrides what the transport expects"
+        _labeled("fabric"), {}, "queues and load balancing; overrides the transport's fabric"
     )
     faults: dict[str, Any] = key(_labeled("faults"), {}, "[faults.NAME]: failing links and nodes")
     routing: dict[str, Any] = key(TABLE, {}, "rerouting after failures")

@@ -303,7 +303,7 @@ def _refuse_duplicates(key: str, items: Sequence[Any]) -> None:
 
 
 def _tables(keys: Iterable[str], parts: Sequence[list[Variant]]) -> list[Variant]:
-    """Return the tables with one variant of each part as values, with all axes."""
+    """Return a table for each combination of one variant per part, with all axes."""
     n_points = math.prod(len(part) for part in parts)
     if n_points > MAX_POINTS:
         message, hint = f"the sweep has {n_points} points", f"at most {MAX_POINTS}"

@@ -1,5 +1,5 @@
-"""The network, its links colored by a statistic and the worst of them; heat maps of what was
-sampled over time; who stopped whom by PFC.
+"""The network, its links colored by a statistic and the worst of them; heat maps of samples over
+time; who paused whom by PFC.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WORST = 12  # links with the highest values of each quantity that are listed
 
 
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
-    """Yield the drawing and the worst links, what was sampled over time, and who stopped whom."""
+    """Yield the drawing and the worst links, samples over time, and who paused whom."""
     yield from _network(point)
     yield from _over_time(point)
     yield from _pauses(point)
@@ -165,7 +165,7 @@ SAMPLED = {
 def _over_time(point: Point) -> Iterator[Section]:
     maps = [one for entity in SAMPLED if (one := _map(point, entity)) is not None]
     if maps:
-        text = "Click a row to see it as a line; choose what is shown above the map."
+        text = "Click a row to see it as a line; choose the quantity above the map."
         yield Section("series", "Over time", (text,), tuple(maps))
 
 
@@ -224,7 +224,7 @@ class Sampled:
 
 
 def sampled(point: Point, entity: str) -> Sampled | None:
-    """Return what was sampled of a kind of entity; None if nothing was."""
+    """Return the samples of a kind of entity, or None."""
     series = point.result.series
     rows = None if series is None else series.filter(series["entity"] == entity)
     if rows is None or not len(rows):

@@ -36,7 +36,7 @@ MAX_DETAILED = 32  # most points with sections of their own: the slowest ones
 STYLES = ("uPlot.min.css", "report.css")
 SCRIPTS = ("uPlot.iife.min.js", "widgets.js", "charts.js", "network.js", "timeline.js", "report.js")
 UNEXPECTED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, PolarsError)
-"""Errors of sections if a table or summary has what netsim never writes."""
+"""Errors of sections if netsim did not write a table or summary."""
 
 MAX_TEXT = 2000
 WHOLE = ("data", "text")  # keys of the longest texts: arrays, and the experiment
@@ -153,7 +153,8 @@ def _sections(found: list[ModuleType], name: str, *arguments: Any) -> list[dict[
 
 
 def _called(module: ModuleType, name: str, report: Report, *point: Point) -> list[Any]:
-    """Return what a file adds, if it has the function. Raises InputError for damaged results."""
+    """Return a file's contribution, if it has the function. Raises InputError for damaged
+    results."""
     if not hasattr(module, name):
         return []
     try:

@@ -4,7 +4,7 @@ A packet that came in by one link waits at a switch for the link by which it lea
 thereby also stops the link by which it came. If no cycle of links can wait for each other so, some
 link always moves, and every packet arrives (Dally and Seitz, "Deadlock-Free Message Routing in
 Multiprocessor Interconnection Networks", IEEE Transactions on Computers C-36(5), 1987). A switch
-chooses a packet's port when it arrives, so an escape for packets that wait is no help.
+chooses a packet's port when it arrives, so an escape for waiting packets does not help.
 
 Links to and from hosts are in no cycle: hosts take all that arrives.
 """

@@ -131,7 +131,7 @@ class Ecn:
 
 @frozen
 class LinkRetry:
-    """Link-level retry (LLR): a port sends again what its link lost, by go-back-N.
+    """Link-level retry (LLR): a port resends lost packets, by go-back-N.
 
     Ultra Ethernet 1.0.1, 5.1; the limits are a port's in SAI's proposal of 2025-11.
     """
@@ -275,7 +275,7 @@ class Fabric:
     ``queue`` is the queue discipline with its parameters, sizes in bytes; ``routing`` the routing
     algorithm.
 
-    It is also the table of the keys of [fabric] that are no plugin's. To add a key, add a field
+    It is also the table of the keys of [fabric] that no plugin declares. To add a key, add a field
     here and, if kernels read it, a field of that name to `FabricRecord` (engine/kernels/fields.py).
     """
 
@@ -397,7 +397,7 @@ class Fabric:
 
     @property
     def stops_by(self) -> str:
-        """By what a discipline with `pauses` stops neighbors: "PFC" or "credits"."""
+        """How a discipline with `pauses` stops neighbors: "PFC" or "credits"."""
         return "credits" if "has_credit" in vars(self.queue.module) else "PFC"
 
     @property

@@ -50,7 +50,7 @@ def from_networkx(
 ) -> Network:
     """Return the network of a graph; each edge is a cable in both directions.
 
-    Hosts are numbered in the order of the nodes, ports in that of `graph.edges`, node by node.
+    Hosts are numbered in node order, ports in the order of `graph.edges`, node by node.
 
     Args:
         graph: undirected; parallel edges are allowed. Edges may have `rate` ("100Gbps") or

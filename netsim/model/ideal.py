@@ -15,8 +15,8 @@ This is exact in integers, for any rates. The acknowledged time adds one control
 no queue on its way back.
 
 If packets may take different paths, the last and shorter packet can overtake, and a link inside the
-network need not carry all of them. The time is then that of queueing only at the first and last
-link: no work-conserving order of arrival is faster.
+network need not carry all of them. The time then includes queueing only at the first and last link:
+no work-conserving order of arrival is faster.
 
 Circuits count as if they were always up. A flow with several port pairs has its packets dealt to
 them optimally (`_striped`).

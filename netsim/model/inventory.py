@@ -67,8 +67,8 @@ class CableRow:
 def latencies_ps(network: Network) -> Ints:
     """Return int64[n_nodes], the latency of each switch, which delays of links into it include.
 
-    A host adds nothing, so the difference between both directions of a cable gives the latency of a
-    switch once that of the other end is known.
+    A host adds nothing, so the difference between both directions of a cable gives a switch's
+    latency, once the other end's is known.
     """
     latency = np.full(network.n_nodes, -1, np.int64)
     latency[: network.n_hosts] = 0

@@ -102,8 +102,8 @@ class Network:
         reduction: reduction units of switches (`with_reduction`); None: none.
         shape: of the grid in which its hosts stand, for traffic patterns; (): none. Every place has
             the same number of hosts, numbered place by place; the last coordinate changes fastest.
-        note: what its topology chose, for messages.
-        plan: what it was built from, to add it to another network.
+        note: the topology's choices, for messages.
+        plan: its parts, to add it to another network.
     """
 
     name: str

@@ -5,10 +5,10 @@ low-numbered hosts can send to the others. A maximum flow can be spread evenly o
 equivalent nodes, so it is computed between colors (`refine_colors`) and exact. A regular network of
 any size has a handful of colors; one without symmetry has one per node.
 
-For loads, each switch divides what it forwards evenly over the candidates of its routing table, as
-spraying does, and as hashing does for many flows. If the most loaded link carries L times its rate
-when each host sends at its own, throughput saturates at 1 / L of the hosts' rate: Dally and Towles,
-"Principles and Practices of Interconnection Networks", section 3.3.1.
+For loads, each switch divides its traffic evenly over the candidates of its routing table, like
+spraying, or hashing of many flows. If the most loaded link carries L times its rate when each host
+sends at its own, throughput saturates at 1 / L of the hosts' rate: Dally and Towles, "Principles
+and Practices of Interconnection Networks", section 3.3.1.
 """
 
 from __future__ import annotations
@@ -419,7 +419,7 @@ def kinds_of_networks(network: Network) -> list[Ints]:
 # --- loads of links -------------------------------------------------------------------------------
 
 Legs = Callable[[Floats], Floats]
-"""From the demand of each pair of groups to that of each leg of its packets' ways."""
+"""From the demand of each pair of groups to the demand of each leg of its packets' paths."""
 
 
 def link_loads(network: Network, demand: Floats, number: int = 0) -> Floats:
@@ -467,8 +467,8 @@ def pattern_saturation(
     """Return the share of their rate, at most 1, at which the hosts of a network can send as a
     pattern of its ports says; None if it is too large to compute.
 
-    With `legs`, a routing algorithm's, packets go via other groups. With several tables, that of
-    the first, and circuits count as if they were always up.
+    With `legs`, a routing algorithm's, packets go via other groups. With several tables, the first
+    counts, and circuits count as if they were always up.
     """
     ports = np.flatnonzero(network.port_network == number)
     group = network.port_group[ports].astype(np.int64)

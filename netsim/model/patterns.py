@@ -228,11 +228,11 @@ PATTERN_PARAMS = [
     ),
     Param(
         "shape", "text", None,
-        'grid in which hosts stand, such as "8x8"; default: that of the topology',
+        'grid of the hosts, such as "8x8"; default: the topology\'s',
     ),
     Param("group_offset", "count", 1, "distance of groups in group_plus_one", minimum=1),
     Param("hot_hosts", "count", 1, "hosts that hot_spot favors", minimum=1, maximum=MAX_HOT),
-    Param("hot_fraction", "fraction", 0.1, "share of what others send that goes to them"),
+    Param("hot_fraction", "fraction", 0.1, "share of the other hosts' traffic that goes to them"),
     Param(
         "routing_table", "text", None,
         "routing table of the flows' data, or random: one for each flow; default: the topology's "

@@ -235,8 +235,8 @@ def _flows(segments: RelaySegments, size: Ints, first: Ints, second: Ints) -> Fl
 
 
 def _wait(table: FlowTable, segments: RelaySegments, whole: Ints, onward: Ints) -> None:
-    """Let flows wait for all last segments of what they waited for, and second segments for first
-    ones."""
+    """Let flows wait for the last segments of the flows that they waited for, and second segments
+    for first segments."""
     old, n = segments.flows, len(segments.flows)
     m, of_old = old.edges()
     last = np.flatnonzero(segments.segment != 1)
@@ -252,7 +252,8 @@ def _wait(table: FlowTable, segments: RelaySegments, whole: Ints, onward: Ints) 
 def _received(
     tasks: TaskTable | None, message: Ints, index: Ints, second: Ints, chunks: Ints
 ) -> TaskTable | None:
-    """Return the tasks, waiting for the last chunk of what they waited for; see `_in_chunks`."""
+    """Return the tasks, each waiting for the last chunk instead of the message; see
+    `_in_chunks`."""
     if tasks is None:
         return None
     tasks = _copy(tasks)
@@ -269,7 +270,7 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     """Add the tasks that relay messages in chunks; flows of `table` no longer wait.
 
     Flows that wait only for deliveries at their own host now do so by tasks. Also return the task
-    that completes each task: for a message's send task, that of its last chunk.
+    that completes each task: for a message's send task, its last chunk's.
     """
     n, n_flows = 0 if tasks is None else len(tasks), len(table)
     new = TaskAppender(n)
@@ -373,7 +374,7 @@ def striped(
     load: Workload, segments: RelaySegments | None, queue_pairs: Ints, payload_bytes: int
 ) -> tuple[Workload, RelaySegments | None]:
     """Return the workload with each flow sent over `queue_pairs` (int64[n_flows]) flows, and its
-    segments; what was given if there is one of each. Raises InputError for programs."""
+    segments; unchanged if every flow has one queue pair. Raises InputError for programs."""
     flows, n = load.flows, len(load.flows)
     packets = -(-flows.size_bytes // payload_bytes)
     counts = np.minimum(queue_pairs, packets)

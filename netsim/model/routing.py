@@ -203,8 +203,7 @@ Routing = Callable[[Wiring], RoutingTable]
 
 
 def wrong_table(table: RoutingTable, wiring: Wiring) -> str:
-    """Return what is wrong with a routing table, "" if nothing: its arrays, its ports, or packets
-    that it sends in a circle."""
+    """Return the fault of a routing table, or "": its arrays, its ports, or loops."""
     if table.route.dtype != np.int64 or table.route.ndim != 1 or table.route_ports.ndim != 1:
         return "arrays of other types"
     first, lengths = table.row_first(wiring), wiring.row_lengths

@@ -64,7 +64,7 @@ class CompactSlotTables:
 
 
 class TimeSlotRouting(ABC):
-    """A `Routing` with a table for each time slot; a call returns that of slot 0."""
+    """A `Routing` with a table for each time slot; a call returns slot 0's table."""
 
     @abstractmethod
     def __call__(self, wiring: Wiring) -> RoutingTable: ...
@@ -229,7 +229,7 @@ class RoutingPolicy:
         by_phase: flows with a phase of phase-driven circuit switches use the table of that number
             instead.
         small_table: the table of smaller flows; None: the first.
-        control_table: the table of all control packets; None: that of their flow's data.
+        control_table: the table of all control packets; None: the table of their flow's data.
         fallback: the table of packets without a route in theirs; None: the flow is refused.
         table_of: returns int64[n], the numbers of the tables of flows' data, -1 for those to which
             the rules above apply; None: to all. A flow may also name its table itself.

@@ -157,7 +157,7 @@ def place_jobs(
 
     packed: in order; interleaved: in turn, so that each job is spread over the hosts of all;
     strided: in order of the place in the rack, then of the rack; random. Whole racks are placed if
-    peers relay messages. Raises InputError, with keys below that of the jobs, if they do not fit.
+    peers relay messages. Raises InputError, with keys below the jobs' key, if they do not fit.
     """
     n_hosts, found = network.n_hosts, {}
     free = np.ones(n_hosts, bool) if free is None else free.copy()

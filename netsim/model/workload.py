@@ -386,7 +386,7 @@ class WorkloadPart:
         return self
 
     def named(self, name: str) -> Self:  # noqa: ARG002
-        """Return this part as that of the traffic `name`: "traffic", a flow class, or a job."""
+        """Return this part as part of the traffic `name`: "traffic", a flow class, or a job."""
         return self
 
     def at_hosts(self, hosts: Ints) -> Self:  # noqa: ARG002
@@ -418,7 +418,7 @@ class WorkloadPart:
         self,
         total: Callable[[str], int],  # noqa: ARG002
     ) -> tuple[str, int, int] | None:
-        """Return what is counted (such as "requests"), how many are done, and the total. `total`
+        """Return the counted unit (such as "requests"), the number done, and the total. `total`
         returns the sum of a field of the program over all hosts."""
         return None
 

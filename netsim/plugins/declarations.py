@@ -125,7 +125,7 @@ class Declarations:
         return value
 
     def check_functions(self, names: Sequence[str]) -> None:
-        """Raise InputError if one of these names is declared and is no function."""
+        """Raise InputError if one of these names is declared but is not a function."""
         for name in names:
             if not callable(self.get(name, len)):
                 raise self.wrong(name, "must be a function")

@@ -3,7 +3,7 @@
 A plugin is a Python module with a docstring (its first line is the summary), a list `PARAMS` of
 `netsim.params.Param`, and optionally `PRESETS`, a dict from preset names to dicts of
 written values. A topology has `build(params)`, a traffic pattern `flows(params, network, rng,
-context)`. The engine checks what the other kinds must have.
+context)`. The engine checks the requirements of the other kinds.
 
 A plugin is named by
 
@@ -261,7 +261,7 @@ def module_name(path: Path) -> str:
 
 @contextmanager
 def blamed(what: str, file: str) -> Iterator[None]:
-    """A context that turns what a plugin's code raises, exits included, into an `InputError`. The
+    """A context that turns errors and exits of a plugin's code into an `InputError`. The
     message begins with `what`. Ctrl-C is not caught."""
     try:
         yield
@@ -328,7 +328,7 @@ def _digest(file: Path) -> str:
 
 def loaded_files(path: Path) -> dict[Path, str]:
     """Return the plugin file at `path` and the modules next to it that it imported. Maps each file,
-    itself first, to the SHA-256 of what was loaded; empty if `path` is not loaded."""
+    itself first, to the SHA-256 of its loaded text; empty if `path` is not loaded."""
     known = _loaded.get(path)
     return dict(known.contents) if known is not None else {}
 
@@ -337,8 +337,8 @@ def loaded_files(path: Path) -> dict[Path, str]:
 
 
 def call(use: PluginSpec, function: str, *args: Any) -> Any:
-    """Return what a plugin's function returns; if it fails, raise InputError with file and line. An
-    InputError of the function itself passes unchanged."""
+    """Call a plugin's function and return its result; if it fails, raise InputError with file and
+    line. An InputError of the function itself passes unchanged."""
     with _blamed(use, function):
         return getattr(use.module, function)(*args)
 
@@ -372,8 +372,8 @@ def no_effect(use: PluginSpec) -> dict[str, tuple[str, str]]:
 
 
 def legs_of(use: PluginSpec) -> Callable[[Any], Any] | None:
-    """Return a routing algorithm's function from the demand between groups to that of each leg of
-    packets' ways (`netsim.model.paths`); None if it has none. It raises InputError unless
+    """Return a routing algorithm's function from the demand between groups to the demand of each
+    leg of packets' paths (`netsim.model.paths`); None if it has none. It raises InputError unless
     that is float64[groups, groups], not below zero, as the demand is."""
     if not hasattr(use.module, "legs"):
         return None

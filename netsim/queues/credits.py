@@ -3,8 +3,8 @@
 Each ingress port of a switch has a buffer per class, in units. Its neighbor counts the units that
 it has sent. The switch reports how many it has released, in 8-byte messages beside the packets. A
 packet may go if the difference and its own units fit in the buffer. So nothing is dropped, and
-classes (virtual lanes, virtual channels) do not block each other. Hosts obey credits, and free what
-they receive at once. If a link loses a packet, its credits return at once.
+classes (virtual lanes, virtual channels) do not block each other. Hosts obey credits, and free
+received packets at once. If a link loses a packet, its credits return at once.
 
 InfiniBand: units of 64 bytes, an update every 4.096 us at least (InfiniBand Architecture, 7.9;
 Mellanox, ib_model, `ibuf.cc`). Ultra Ethernet's CBFC: consumed - freed + cost <= limit, units of 32
@@ -88,7 +88,7 @@ def on_departure(env, now, port, cls, size):
 
 
 def tell(env, now, port, cls, queue):
-    """Tell the neighbor what it may send."""
+    """Send the neighbor its credit."""
     send_message(env, now, port, cls, queue.released)
     queue.told = queue.released
 

@@ -36,7 +36,7 @@ PARAMS = [
         "trim_bytes",
         "bytes",
         None,
-        "size of a trimmed packet; default: that of a control packet",
+        "size of a trimmed packet; default: as a control packet",
         none="control",
         minimum="24B",
         source="Ultra Ethernet 1.0: at least 24 bytes over UDP",

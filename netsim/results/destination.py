@@ -4,7 +4,7 @@ A result is written beside its directory as `.NAME.xxxxxxxx.tmp` and renamed; th
 `.NAME.xxxxxxxx.old` in between. `clean` removes what killed runs leave.
 
 A directory is replaced only if all its entries have names of result files, and a JSON file or a
-checkpoint shows that they are those of a result. Links, directories, pipes and devices are foreign.
+checkpoint shows that netsim wrote them. Links, directories, pipes and devices are foreign.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def read_shard(directory: Path) -> Shard:
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a name can be that of a point's directory."""
+    """Return whether a point's directory can have a name."""
     plain = Path(name).name == name and not name.startswith(".")
     return plain and not path_problem(name, reserve=ROOM_IN_NAME)
 

@@ -45,7 +45,7 @@ def write_result(
     the new result, never a mixture. A replaced complete result of other code or values moves to
     DIRECTORY.previous.
 
-    `provenance` is that of the point when the run began, `origin` that of its experiment. With
+    `provenance` is the point's when the run began, `origin` the experiment's. With
     `keep_checkpoint`, the checkpoint there stays.
 
     Raises InputError if the directory holds files that netsim did not write, or cannot be written.
@@ -107,7 +107,7 @@ def summary_of(result: RunResult) -> dict[str, Any]:
 
 
 def _experiment(point: Point, result: RunResult, provenance: Provenance) -> dict[str, Any]:
-    """Return what is needed to repeat the run and compare its result."""
+    """Return the information needed to repeat the run and compare its result."""
     return {
         "format": files.FORMAT,
         "point": point.name,

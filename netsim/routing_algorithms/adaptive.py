@@ -7,8 +7,8 @@ the best ports one is taken at random. With `flowlet_gap` = 0 each packet choose
 must reorder; otherwise a flowlet keeps its port.
 
 `queue_level` and its multiples have the ratios of htsim's switch (5, 10 and 20 % of the queue),
-which also compares utilization in quarters; vendors do not publish theirs. The utilization
-estimate is that of CONGA.
+which also compares utilization in quarters; vendors do not publish theirs. The utilization estimate
+is CONGA's.
 """
 
 from netsim.params import Param
@@ -67,7 +67,7 @@ def best(env, now, port, first, n):
 
 
 def cost(env, now, first, k):
-    """Return 4 times the level of a candidate's queue, plus that of its utilization."""
+    """Return 4 times the level of a candidate's queue, plus the level of its utilization."""
     p = candidate(env, first, k)
     n_bytes = held(env, p)
     queue = 0

@@ -60,7 +60,7 @@ def at_source(env, now, port, pkt):
 
 
 def at_switch(env, now, port, pkt):
-    """Store what a packet brings to its last switch."""
+    """Store a packet's measurement at its last switch."""
     if group_of(env, pkt) != env.switch.group or pkt.origin == 0:
         return
     leaf = (int(pkt.origin) - 1) % LEAVES

@@ -58,7 +58,7 @@ def at_source(env, now, port, pkt):
 
 
 def queues(env, now, at, to):
-    """Return the bytes held on the way from the edge switch of one group to that of another."""
+    """Return the bytes held on the way from one group's edge switch to another's."""
     total = 0
     for _ in range(MAX_LINKS):
         if at == to or at < 0:

@@ -49,9 +49,9 @@ START_OVER = "`netsim run --force` starts over"
 class CheckpointHeader:
     """State of a run besides its engine.
 
-    `run_inputs` are those of its `Provenance`, `wall_s` the simulation's wall-clock time in all its
+    `run_inputs` are from its `Provenance`, `wall_s` the simulation's wall-clock time in all its
     processes, `every_s` the interval of its checkpoints, `stall` the state of its `StallDetector`,
-    `digest` that of the engine, and `origin` that of its experiment (`Experiment.origin`).
+    `digest` the engine's digest, and `origin` its experiment's (`Experiment.origin`).
     """
 
     point: str

@@ -73,7 +73,7 @@ class Tuner:
         return 1 << min(self.calls - 1, MANY_WINDOWS)
 
     def learn(self, workers: int, windows: int, hops: int, seconds: float) -> None:
-        """Record what a call did; speeds are packet-hops per second."""
+        """Record the progress of a call; speeds are packet-hops per second."""
         if hops > 0 and seconds > 0:
             speed = hops / seconds
             before = speed if self.calls <= FIRST_CALLS else self.speeds.get(workers, speed)
@@ -344,7 +344,7 @@ def waiting_tasks(engine: Engine) -> str:
 
 
 def _awaited(engine: Engine, tasks: TaskTable, task: int) -> str:
-    """Return what a task waits for."""
+    """Describe what a task waits for."""
     kind, start_ps = int(tasks.kind[task]), int(engine.task_states().start_ps[task])
     if start_ps < 0:
         return "for its flow" if kind == RECEIVE else "to start"

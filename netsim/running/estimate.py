@@ -318,7 +318,7 @@ class Code:
 
     @property
     def seconds(self) -> float:
-        """Time to compile what is missing and load the rest."""
+        """Time to compile missing code and load the rest."""
         return self.missing * COMPILE_S + (self.needed - self.missing) * LOAD_S
 
 
@@ -376,8 +376,8 @@ def _paced_ps(point: Point, scenario: Scenario, packets: Ints) -> Floats:
 def _sent_by(
     end_ps: int, start_ps: Ints, paced_ps: Floats, load_ps: Floats, share: float
 ) -> Floats:
-    """Return the part of each flow sent by the end: `share`, or what its pace allows, and on
-    average no more than links carry."""
+    """Return the part of each flow sent by the end: `share`, or as its pace allows, and on average
+    no more than links carry."""
     paced = paced_ps > 0
     if not paced.any():
         return np.full(paced.size, share)
@@ -488,7 +488,7 @@ def _resent(point: Point, scenario: Scenario) -> Floats:
     """Return the mean number of transmissions per packet, for each flow.
 
     That exceeds 1 where senders keep their rate (KEEPS_RATE), switches trim, and links inside the
-    network are overloaded; the load is what the hosts' own links allow.
+    network are overloaded; the load is limited by the hosts' own links.
     """
     network, flows = scenario.network, scenario.flows
     times = np.ones(len(flows))

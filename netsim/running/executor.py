@@ -38,8 +38,8 @@ class PointOutcome:
     """The outcome of one point, without its tables, which could exceed memory.
 
     `row` is its row in the sweep's table. `written` says whether there is a result in `directory`,
-    `complete` whether that is complete, `error` why the run failed or what is missing, and `kept`
-    whether an earlier run simulated it.
+    `complete` whether it is complete, `error` why it is not, and `kept` whether an earlier run
+    simulated it.
     """
 
     point: Point
@@ -61,7 +61,7 @@ class RunOptions:
     """How points run, as for `simulate`; with `force`, also those with a complete result.
 
     A checkpoint is written every `checkpoint_s` seconds. One that does not match is an error with
-    `must_fit`; otherwise its point starts over. `origin` is that of the experiment. `ranks` run
+    `must_fit`; otherwise its point starts over. `origin` is the experiment's. `ranks` run
     points in this process only. With `keep_stalled`, points that stalled do not run again.
     """
 
@@ -106,8 +106,8 @@ class PointRun:
         return self.point.name
 
     def kept(self, *, stalled: bool = False) -> PointOutcome | None:
-        """Return the outcome of the point's complete result, if there is one; with `stalled`, also
-        that of a result that stalled."""
+        """Return the outcome of the point's result if it is complete, or with `stalled` if it
+        stalled."""
         done = destination.done_result(
             self.folder,
             self.provenance.fingerprint,
@@ -136,8 +136,8 @@ class PointRun:
     ) -> PointOutcome:
         """Simulate the point in this process and write its result.
 
-        `hung` gets the outcome of a run that hangs, before the process ends. `scenario` is that of
-        the point if it is built already.
+        `hung` gets the outcome of a run that hangs, before the process ends. `scenario` is the
+        point's, if it is built already.
         """
         point = self.point
         checkpointer = self._checkpointer(options, callbacks.note)
@@ -217,7 +217,7 @@ class Batch:
 
 
 class Executor:
-    """Simulates points: `start` hands them over, `replies` returns what has ended."""
+    """Simulates points: `start` hands them over, `replies` returns finished points."""
 
     jobs = 1  # number of points simulated at a time
     threads = 1  # threads of each point

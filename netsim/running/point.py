@@ -207,8 +207,8 @@ def ready_engine(
 class Stepping:
     """A run that goes on when asked to.
 
-    At a time t all events before t are over and none at t. So reading is exact, and what is set
-    applies from t on. Steps alone do not change the results. A controller that reads and sets with
+    At a time t all events before t are over and none at t. So reading is exact, and new values
+    apply from t on. Steps alone do not change the results. A controller that reads and sets with
     delays keeps its values until then.
 
     Attributes:
@@ -484,7 +484,7 @@ def engine_result(
 
 
 def closed_form_result(point: Point, scenario: Scenario) -> RunResult:
-    """Return the result of a transport whose completion times are the ideal ones."""
+    """Return the result of a transport with ideal completion times."""
     timings = {"wall_s": 0.0, "compile_s": 0.0, "threads": 0}
     return _collect(Run(point, scenario, None, Ending(FINISHED, complete=True), timings))
 
@@ -509,7 +509,7 @@ def follow(ranks: MpiRanks, points: Sequence[Point]) -> None:
 
 
 def _serve(ranks: MpiRanks, point: Point, scenario: Scenario, options: Options) -> None:
-    """Build an engine and follow that of rank 0."""
+    """Build an engine and follow rank 0's."""
     from netsim.engine.partitioned import PartitionedEngine
 
     engine, failure = None, ""

@@ -1,8 +1,8 @@
 """Points in worker processes of this machine, several at a time.
 
 Each process runs one point after the other, so it compiles or loads code once; a thread of this
-process waits for its answer. The predicted memory of what runs at the same time stays within what
-was available at the start.
+process waits for its answer. The predicted memory of points that run together stays within the
+memory available at the start.
 """
 
 from __future__ import annotations

@@ -241,5 +241,5 @@ def _last_origin(directory: Path) -> tuple[Mapping[str, Any], Path]:
                 origin = read_object(path, documents.EXPERIMENT).get("origin")
         if origin is not None:
             return origin, path
-    hint = "`netsim run EXPERIMENT` runs what is missing"
+    hint = "`netsim run EXPERIMENT` runs missing points"
     raise InputError(f"no run to continue in {directory}", hint=hint)

@@ -1,7 +1,7 @@
 """Why a flow took so long: each part of its completion time, with its cause, place and flows.
 
-The segments of a trace say what the time was spent on (`netsim.tracing.segments`); a log of all
-packets at the ports where the flow waited says whose packets went first.
+The segments of a trace divide the time (`netsim.tracing.segments`); a log of all packets at the
+ports where the flow waited says whose packets went first.
 """
 
 from __future__ import annotations

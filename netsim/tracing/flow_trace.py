@@ -60,9 +60,9 @@ class FlowTrace:
     `events` is a polars DataFrame, described in `netsim.results.COLUMNS["trace"]`; its ``tx.…`` and
     ``rx.…`` columns are the state of sender and receiver. `state` names those that the transport
     lists in TRACE, or else those that change. `segments` (`COLUMNS["segments"]`) splits the
-    completion time and is empty for an incomplete flow. `routing_table` is that of the flow's data,
-    "" if the network has only one. `fct_ps` and `acked_ps` are None if the trace ends earlier.
-    `stop_reason` is the run's status.
+    completion time and is empty for an incomplete flow. `routing_table` is the table of the flow's
+    data, "" if the network has only one. `fct_ps` and `acked_ps` are None if the trace ends
+    earlier. `stop_reason` is the run's status.
     """
 
     point: str

@@ -63,7 +63,7 @@ def trace_flow(
     part of netsim. `progress` and `should_stop` are as for `netsim.running.point.simulate`.
 
     Raises InputError if the flow does not exist or the experiment cannot be simulated again. The
-    trace's `warnings` list what has changed since the result was written.
+    trace's `warnings` list changes since the result was written.
     """
     recorded_flow(result, flow)
     replay = Replay.of(result, directory, trust=trust, progress=progress, should_stop=should_stop)
@@ -217,8 +217,8 @@ class Replay:
         return int(segments.message[flow]) if segments is not None and known else flow
 
     def crossings(self, message: int, start_ps: int, end_ps: int) -> list[tuple[int, int, int]]:
-        """Return what a message waited for between two times, the second of which is the end of one
-        of its transfers: simulated flows, each with the start and end of its part.
+        """Return the simulated flows that a message waited for from a time to the end of one of its
+        transfers, each with the start and end of its part.
 
         That is the message itself, unless it is relayed: then a chunk waits for its first transfer,
         or until the chunk before it has left the same host. Of several queue pairs, it is the last.
@@ -403,7 +403,7 @@ def _require_trusted(result: Result, names: Sequence[str], complete: Sequence[Pa
 
 
 def differences(result: Result, point: Point) -> list[str]:
-    """Return what has changed since the result was written: its tables and its plugins."""
+    """Return changes since the result was written: of its tables and its plugins."""
     found = []
     if result.matches_hash() is False:
         found.append("the tables of the result do not match its hash")

@@ -216,9 +216,7 @@ class _Segment(NamedTuple):
 
 
 class _Interval(NamedTuple):
-    """A time in which the sender was blocked until `entry`, or lost data waited for
-    retransmission.
-    """
+    """A time when the sender was blocked until `entry`, or lost data waited for retransmission."""
 
     start_ps: int
     end_ps: int

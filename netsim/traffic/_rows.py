@@ -162,7 +162,7 @@ class Mistakes:
         self._errors: list[InputError] = []
 
     def of(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a function reads; None if it raises errors."""
+        """Call a reader; return None if it raises errors."""
         try:
             return read(*arguments)
         except InputError as error:

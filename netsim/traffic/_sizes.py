@@ -1,8 +1,8 @@
 """Flow sizes drawn from a cumulative distribution, such as W1 to W5 of the Homa paper.
 
 A distribution is a list of points (size, probability of a flow no larger than it). The first
-point's probability is that of its size. Between two points, sizes are uniform. Two points of one
-size make a step, so 1 kB and 1 MB in equal parts is
+point's probability is its size's. Between two points, sizes are uniform. Two points of one size
+make a step, so 1 kB and 1 MB in equal parts is
 
     [["1KB", 0.5], ["1MB", 0.5], ["1MB", 1.0]]
 
@@ -12,9 +12,9 @@ Google datacenter, W4 a Hadoop cluster (Roy et al., SIGCOMM 2015), W5 web search
 SIGCOMM 2010).
 
 The numbers are those of the paper's own tools (PlatformLab/HomaModule, util/dist.cc, and
-PlatformLab/HomaSimulation, sizeDistributions). They tabulate only what was measured, the knots
-below, and fill in between: in W2 and W3 the probability grows linearly with 1/size, in W4 with
-the logarithm of the size. A message has one of the sizes tabulated, as in the paper.
+PlatformLab/HomaSimulation, sizeDistributions). They tabulate only the measured knots below, and
+interpolate: in W2 and W3 the probability grows linearly with 1/size, in W4 with the logarithm of
+the size. A message has one of the sizes tabulated, as in the paper.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _arrivals(params: Params, directory: Path, n_hosts: int) -> dict[str, Arriva
             if not names[row] or names[row] in names[:row]:
                 raise table.error(row, f"job: {written(names[row])} is empty or there already")
             if not isinstance(count, int) or count > n_hosts:
-                raise table.error(row, f"hosts: {count} is no number up to {n_hosts}")
+                raise table.error(row, f"hosts: {count} is not a number up to {n_hosts}")
             if placement not in PLACEMENTS:
                 choices = ", ".join(PLACEMENTS)
                 raise table.error(row, f"placement: {written(placement)} is none of {choices}")

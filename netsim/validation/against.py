@@ -149,7 +149,7 @@ class Comparison:
     peer: list[Turn]
 
     def medians(self, name: str) -> tuple[float, float, float]:
-        """Return the medians of a figure, netsim's first, and that of the pairs' ratios."""
+        """Return the medians of a figure, netsim's first, and the median of the pairs' ratios."""
         own, other = ([turn[name] for turn in turns] for turns in (self.netsim, self.peer))
         ratios = [theirs / max(ours, 1e-9) for ours, theirs in zip(own, other, strict=True)]
         return median(own), median(other), median(ratios)

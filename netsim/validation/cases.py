@@ -19,10 +19,10 @@ describe rows or the case, and yields a dict for each row: our value as `ours`, 
 `Row` that the data do not have, and values for the title; `label` is for titles alone. Of the data,
 a list has a value for each row, and any value may be a table by the beginning of rows' titles.
 
-`question` is one of QUESTIONS: what a user would ask that the row answers; "" if the row only sums
-up others. Others: `quick` cases run by default. `needs` names files of the user's data folder,
-whose paths `measure` gets. `their_flows` names such files for a second case, NAME_their_flows.
-`reads` are patterns of files of a checkout that decide the outcome; the case needs them.
+`question` is one of QUESTIONS, a user's question that the row answers; "" if the row only sums up
+others. Others: `quick` cases run by default. `needs` names files of the user's data folder, whose
+paths `measure` gets. `their_flows` names such files for a second case, NAME_their_flows. `reads`
+are patterns of files of a checkout that decide the outcome; the case needs them.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ CASE_KEYS = {"cases", "measure", "seconds", "quick", "needs", "their_flows", "re
 
 @frozen
 class Case:
-    """Something to measure: a function with its arguments, and what its rows have in common."""
+    """A measurement: a function with its arguments, and the common properties of its rows."""
 
     name: str
     measure: Callable[..., Iterable[Mapping[str, Any]]]

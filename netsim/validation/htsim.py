@@ -1,4 +1,4 @@
-"""htsim: an experiment as its files and options, and what it prints.
+"""htsim: its files and options for an experiment, and its output.
 
 htsim has a program for each transport: htsim_ndp and htsim_roce (repositories Broadcom/csg-htsim
 and ultraethernet/uet-htsim) and htsim_uec (the latter), here with NSCC. A topology (.topo) and a
@@ -157,7 +157,7 @@ PEERS = {
 
 
 def find_peer(program: Path) -> Peer:
-    """Return what a program is, by its name. Raises InputError for an unknown one."""
+    """Return a program's kind, by its name. Raises InputError for an unknown one."""
     if program.name not in PEERS:
         hint = did_you_mean(program.name, PEERS)
         raise InputError("unknown simulator", file=str(program), hint=hint, code="unknown_value")

@@ -190,7 +190,7 @@ def idle(topology: Table, fabric: Table, links: int) -> Measured:
 
 
 def unequal(routing: str, ways: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Measured:
-    """Measure what a leaf can send to another one when the first cable is full. Each way is a
+    """Measure the load between two leaves at which the first cable is full. Each way is a
     spine with the rates of its cables to both leaves, in Gbps."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(8)

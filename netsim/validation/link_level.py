@@ -194,7 +194,7 @@ def retry_time(losses: int, outage: bool) -> Measured:
 
 def retry_loss(max_replays: int | str) -> Measured:
     """Measure how much of a message arrives over links that all lose 1 % of their packets, with
-    credits and retry. With a limit on replays, what a port gives up is missing."""
+    credits and retry. With a limit on replays, packets that a port gives up are missing."""
     network = star(2, 100 * GBPS, US)
     faults = combine([LinkFault(np.arange(network.n_ports), loss=0.01)], network.n_ports)
     fabric = {"queue_discipline": "credits", "llr": {"max_replays": max_replays}}

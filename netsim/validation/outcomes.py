@@ -1,6 +1,6 @@
 """Published outcomes of other simulators, and outcomes that were predicted before they were known.
 
-The setups, with what the others found, are in `simulators.toml`, `uec_outcomes.toml` and
+The setups, with the others' results, are in `simulators.toml`, `uec_outcomes.toml` and
 `predictions/`. Also the slow reference simulator, which is among the tests of a checkout: it is
 written from `netsim/engine/MODEL.md` alone and imports nothing of netsim.
 """
@@ -185,7 +185,7 @@ def _predictions(file: str) -> dict[str, Any]:
 
 
 def predicted(file: str) -> Measured:
-    """Yield what was predicted of each case of a file in `predictions`, and its outcome.
+    """Yield the prediction of each case of a file in `predictions`, and its outcome.
 
     What a mended rule changed has a second row. A quantity with `least` has a row for each group of
     cases: the median ratio of ours to theirs, where theirs is at least that.

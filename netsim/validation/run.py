@@ -98,7 +98,7 @@ def _code() -> str:
 
 
 def key_of(name: Name, data: Path | None) -> str:
-    """Return what a case's outcome depends on, as a hash."""
+    """Return a hash of all that a case's outcome depends on."""
     digest, case = hashlib.sha256(), cases(name[0])[name[1]]
     for path in (*(find(data, needed) for needed in case.needs), *case.files()):
         digest.update(path.read_bytes() if path else b"-")

@@ -24,7 +24,9 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
     """Return the flows in order of their starts. Raises InputError for an odd number of hosts."""
     n, size = network.n_hosts, params["size"]
     if n % 2:
-        raise InputError(f"{n} hosts are no pairs", key="topology", hint="an even number of hosts")
+        raise InputError(
+            f"{n} hosts cannot be paired", key="topology", hint="an even number of hosts"
+        )
     end_ps = context.end_ps or params["duration"]  # [measure] has an end of its own
     packets = -(-size // context.payload_bytes)
     wire_bytes = size + packets * context.header_bytes

@@ -185,7 +185,7 @@ def _add_helpers() -> None:
 
 @cache
 def _extension(name: str) -> ModuleType:
-    """Return an extension module of Numba, without importing what is above it."""
+    """Return an extension module of Numba, without importing the packages above it."""
     if name in sys.modules:
         return sys.modules[name]
     numba = find_spec("numba")
@@ -207,7 +207,7 @@ class UnsafeError(Exception):
 
 
 def require_private(folder: Path) -> None:
-    """Raise UnsafeError if another user could change what is in `folder`, a resolved path.
+    """Raise UnsafeError if another user could change files in `folder`, a resolved path.
 
     That is so if it, or a folder above it, belongs to another user or is writable by others.
     Folders above may be writable if sticky, like /tmp: others cannot rename the user's files there.

@@ -440,7 +440,7 @@ PROGRAM_DECLARATIONS = ("PARAMS", "PRESETS", "HOST_STATE", "TASK_STATE", "TIMERS
 @dataclass(frozen=True)
 class Program:
     """A program's state, timers per host, log, parameters and handlers. ``resizes``: it may set
-    flow sizes. ``has_words``: it may set what flows carry. ``modules``: that of its file, or none
+    flow sizes. ``has_words``: it may set what flows carry. ``modules``: its file's module, or none
     without a program."""
 
     modules: tuple[ModuleType, ...]

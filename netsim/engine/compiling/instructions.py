@@ -25,8 +25,9 @@ BYTES = ir.IntType(8).as_pointer()
 def _instead_of(
     stand_in: Callable[..., Any], signature: Callable[..., Any]
 ) -> Callable[[Callable[..., Any]], None]:
-    """Compile a function of `kernels/instructions.py` to what the decorated one writes.
-    ``signature`` returns its type for Numba's context and the types of its arguments."""
+    """Compile a function of `kernels/instructions.py` to the instructions that the decorated
+    function writes. ``signature`` returns its type for Numba's context and the types of its
+    arguments."""
 
     def declare(codegen: Callable[..., Any]) -> None:
         @intrinsic  # type: ignore[untyped-decorator] # mypy skips Numba

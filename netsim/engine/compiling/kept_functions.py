@@ -235,7 +235,7 @@ def applied() -> Iterator[None]:
 
 
 def read(folder: Path | None, bindings: Bindings, tag: str) -> Archive:
-    """Return what a folder has of a unit."""
+    """Return the archive of a unit in a folder."""
     kept: dict[str, Kept] = {}
     if folder is not None:
         with suppress(Exception):  # there is nothing, or it is damaged
@@ -244,7 +244,7 @@ def read(folder: Path | None, bindings: Bindings, tag: str) -> Archive:
 
 
 def write(folder: Path | None, archive: Archive) -> None:
-    """Keep what a unit consists of now."""
+    """Keep the functions that a unit used."""
     if folder is not None:
         with suppress(Exception):  # a full disk; a constant of an unknown kind
             cache.write(folder / FILE, pickle.dumps(archive.used))

@@ -304,8 +304,7 @@ class _Function:
 
 
 def _returns_nothing(function: FunctionType) -> set[int | None]:
-    """Return the lines in which a function returns None. Python has left out what is never
-    reached."""
+    """Return the lines in which a function returns None. Python has removed unreachable code."""
     steps = list(dis.get_instructions(function))
     return {
         step.positions and step.positions.lineno

@@ -42,8 +42,8 @@ def with_own_names(protocols: Sequence[Protocol], names: Sequence[str]) -> list[
     """Return the transports without unintended shared fields; `names` are for messages.
 
     A flow has one transport, so fields of flows and packets with the same name and type are shared.
-    Host state never is, nor are a transport's packet fields if it has telemetry, since switches do
-    not know whose packet they forward.
+    Host state never is. Packet fields of a transport with telemetry are not either, since switches
+    do not know whose packet they forward.
     """
     found: list[Protocol] = []
     for i, protocol in enumerate(protocols):

@@ -387,8 +387,8 @@ _is_background = False
 
 @contextmanager
 def in_background(compile_code: Callable[[], object]) -> Iterator[None]:
-    """Call a function in another process, if there is a core for it, until the block ends. What it
-    compiles is on disk; the caller compiles what is missing, and reports its errors."""
+    """Call a function in another process, if there is a core for it, until the block ends. Its code
+    is on disk; the caller compiles the rest, and reports errors."""
     global _is_background  # noqa: PLW0603
     child = None
     if _may_fork():

@@ -1,6 +1,6 @@
 """A host: arrivals, timers and transmissions in exact time order.
 
-A handler sees one NIC (`env.host`): that of the flow, the timer or the sending port. With
+A handler sees one NIC (`env.host`): the flow's, the timer's or the sending port's. With
 ``ONE_PORT`` every host has one NIC with one port, and the loops over both disappear.
 
 The NIC pulls: a packet is built when a port is free, so no data queues in a host. Control packets
@@ -634,7 +634,7 @@ def transmit_control(
 
 
 def make_room_for_control(links: LinkState, worker: int, host_port: HostPortRecord) -> None:
-    """Make room in a port's control FIFO for what a handler may send."""
+    """Make room in a port's control FIFO for a handler's packets."""
     if host_port.ctrl_tail - host_port.ctrl_head + CONTROL_BURST > host_port.ctrl_mask + 1:
         lengthen_control(links, worker, host_port)
 

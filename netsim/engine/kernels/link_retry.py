@@ -1,9 +1,9 @@
-"""Link-level retry (`LINK_RETRY`): a port keeps its packets until they are acknowledged, and sends
-again what its link lost.
+"""Link-level retry (`LINK_RETRY`): a port keeps its packets until they are acknowledged, and
+resends packets that its link lost.
 
-What a link brings is known when a packet is sent, and so is when the answer comes. So the port that
-sends also decides what the other end accepts, and nothing of this crosses a link. Its replay buffer
-is a ring of packets, with these positions in ascending order:
+What a link brings is known when a packet is sent, and so is when the answer comes. So the sending
+port also decides which packets the other end accepts, and no acknowledgments cross the link. Its
+replay buffer is a ring of packets, with these positions in ascending order:
 
 - ``head``: the oldest packet whose ACK has not come. Up to ``expected``, the ``time`` of a kept
   packet is when its ACK comes;

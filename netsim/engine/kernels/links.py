@@ -2,7 +2,7 @@
 
 The pool is divided into blocks of slots. A link is a chain of blocks: the port that sends takes
 the next block when the last is full, and the port that receives frees each block that it has read.
-A worker takes first what it has freed last, which is still in its cache. So a link has as much
+A worker takes the block that it freed last, which is still in its cache. So a link has as much
 memory as packets, and memory that has never been needed is never touched.
 
 A queue is a ring, because handlers may remove packets from its middle: at first a piece of a block,
@@ -148,7 +148,7 @@ def first_slot(links: LinkState, worker: int, reader: LinkReaderRecord) -> Slot:
 
 def sort_new(links: LinkState, reader: LinkReaderRecord, tail: int) -> int:
     """Move the packets from the reader's tail up to ``tail`` forward, to where they arrive in order
-    of time; return how many of them are no packets but ends of pauses."""
+    of time; return the number of entries that are ends of pauses, not packets."""
     ends = 0
     for new in range(reader.tail, tail):
         slot = slot_at(links, reader, new)
@@ -395,8 +395,8 @@ def renew_link(links: LinkState, port: PortRecord, p: GlobalPort, now: Ps) -> No
 
 
 def brought(links: LinkState, p: GlobalPort, size: Bytes, begin: Ps, arrival: Ps) -> int:
-    """Return what the link of port ``p`` brings of a packet: nothing if it is down between
-    ``begin`` and ``arrival``; otherwise a random draw decides."""
+    """Return whether a packet crosses the link of port ``p`` whole, damaged or not at all: the last
+    if the link is down between ``begin`` and ``arrival``; otherwise a random draw decides."""
     fault = links.faults[p]
     while fault.outage < fault.last_outage and links.outages[fault.outage, 1] <= begin:
         fault.outage += 1

@@ -2,7 +2,7 @@
 
 Worker 0 runs all windows, and the serial part between them. If a window is long enough, it deals a
 list of active nodes to every worker. A worker takes nodes from the end of its own list, and then
-from the start of others' lists; what is left of a list is one number, lowered and read in one
+from the start of others' lists; the rest of a list is one number, lowered and read in one
 instruction. A window ends when all its nodes are stepped. So a thread that the system does not run
 delays others by the nodes it has taken only, and no thread waits for one that has taken none.
 
@@ -385,7 +385,7 @@ class WindowTimes:
     switches_s: float
     hosts_s: float
     publish_s: float
-    """Publish what was sent, count deliveries, release flows."""
+    """Publish sent packets, count deliveries, release flows."""
     switch_steps: int
     host_steps: int
 
@@ -461,7 +461,7 @@ def step_apart(
 
 
 def publish(net: Net, links: LinkState, clock: Clock) -> None:
-    """Publish what the active nodes sent."""
+    """Publish the active nodes' packets."""
     share_blocks(links)
     window = clock.clock[0]
     sent = 0
@@ -570,7 +570,7 @@ def all_done(window: ClockRecord, goal: Goal) -> bool:
 
 
 def note_returns(clock: Clock, beyond: Beyond) -> None:
-    """Note when other parts may answer what was sent to them, and leave it to them."""
+    """Note when other parts may answer the packets sent to them, and hand the packets over."""
     window = clock.clock[0]
     for k in range(beyond.nodes.shape[0]):
         node = beyond.nodes[k]

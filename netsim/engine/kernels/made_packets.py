@@ -51,7 +51,7 @@ def _new_packet(env: QueueEnv) -> Slot:
 
 
 def _rows_of(env: QueueEnv, pkt: PacketRecord) -> tuple[int, int]:
-    """Return the rows of ``sources`` of a packet's flow: the first, and that of its port pair."""
+    """Return the rows of ``sources`` of a packet's flow: the first, and its port pair's."""
     links = env.links
     first = links.first_source[FlowId(pkt.flow)]
     last = links.first_source[FlowId(int(pkt.flow) + 1)] - 1

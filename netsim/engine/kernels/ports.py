@@ -2,8 +2,9 @@
 
 Every function changes one port and its class queues only, so ports can be served one by one
 (switch.py) or in time order over the switch (coupled_switch.py). The discipline's handlers decide
-what is admitted and served. A queue's ``bytes`` counts packets until their transmission ends; a
-packet is copied to the link when it starts. Bit c of a port's ``backlog`` means that packets of
+which packets are admitted and served. A queue's ``bytes`` counts packets until their transmission
+ends; a packet is copied to the link when it starts. Bit c of a port's ``backlog`` means that
+packets of
 class c wait.
 
 `netsim.queue` exports the services. An invalid argument of a service breaks a rule; the function

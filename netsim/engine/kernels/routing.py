@@ -247,8 +247,8 @@ overwritten in it."""
 
 
 def _key(env: RoutingEnv, switch: int, key: int) -> int:
-    """Return the row of what a switch publishes; that of key 0, and a broken rule, if there is no
-    such key."""
+    """Return the row of a number that a switch publishes; key 0's, and a broken rule, for an
+    unknown key."""
     if key < 0 or key >= N_PUBLISHED:
         broken(env.home, NO_KEY, key)
         key = 0
@@ -412,8 +412,8 @@ def publish(env: RoutingEnv, now: Ps, key: int, value: int) -> None:
 
 
 def published(env: RoutingEnv, now: Ps, group: int, key: int) -> int:
-    """Return what the edge switch of a group published last before the period of ``publish_delay``
-    that precedes this one; 0 if it had published nothing."""
+    """Return the last value that a group's edge switch published before the previous period of
+    ``publish_delay``, or 0."""
     kept = env.links.published
     row = _key(env, _switch(env, group), key)
     latest = 0

@@ -108,9 +108,9 @@ def build_trace(
     records: tuple[np.dtype, np.dtype, np.dtype],
     capacity: int,
 ) -> Trace:
-    """Return a buffer. ``since`` has the traced flows and when each starts; ``times_of_port`` are
-    when each port records, starts and ends that may overlap; ``records`` are the types of packets
-    and of both sides."""
+    """Return a buffer. ``since`` has the traced flows and their starts; ``times_of_port`` has each
+    port's recording times, which may overlap; ``records`` are the types of packets and of both
+    sides."""
     traced = np.array([*since], np.int64)
     ends = np.concatenate([flows.src[traced], flows.dst[traced]])
     order = np.argsort(ends, kind="stable")

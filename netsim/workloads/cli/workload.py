@@ -110,8 +110,8 @@ def search(
 ) -> None:
     """Compare layouts of JOB by formula: memory, step time, MFU and cost, the fastest first.
 
-    Varies tp, pp, ep, schedule, virtual_stages, micro_batch, zero and recompute; cp stays that of
-    JOB unless varied, sp is on with tp, and dp is what the GPUs leave. Layouts that do not fit or
+    Varies tp, pp, ep, schedule, virtual_stages, micro_batch, zero and recompute; cp stays as in JOB
+    unless varied, sp is on with tp, and dp uses the remaining GPUs. Layouts that do not fit or
     divide are counted, with the reason.
 
     \b

@@ -385,7 +385,7 @@ def _halving(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
 
     In a reduce-scatter each position exchanges half of the buffer with the position half a group
     away, which adds it to its own half, then half of that with the one a quarter away, and so on.
-    An all-gather runs these steps in reverse, doubling what is exchanged; an all-reduce does both
+    An all-gather runs these steps in reverse, doubling the exchanged bytes; an all-reduce does both
     (R. Thakur, R. Rabenseifner and W. Gropp, International Journal of High Performance Computing
     Applications 19(1), 49-66, 2005). Groups are powers of two; in other all-reduces, each surplus
     position first hands its buffer to a neighbor, and gets the sum at the end.

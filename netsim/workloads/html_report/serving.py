@@ -31,7 +31,7 @@ MAX_CURVES = 12
 ALIKE = 0.05  # relative difference up to which two latencies are called equal
 
 WORST = (("tbt_max_ps", 5, "longest gap"), ("ttft_ps", 3, "latest first token"))
-"""Column of requests, how many of the worst are shown, and what they have."""
+"""Column of requests, number of worst requests shown, and their property."""
 
 COLORS = (style.GRAY, style.GREEN, style.VERMILION, style.ORANGE, style.SKY, style.BLACK)
 """Colors of the stages, as in LABELS."""

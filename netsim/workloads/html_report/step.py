@@ -43,7 +43,7 @@ def headlines(report: Report) -> Iterator[str | parts.Part]:
 
 
 def _steps_told(report: Report) -> Iterator[str | parts.Part]:
-    """Yield what a step's time was spent on, by point; of many points, as a table."""
+    """Yield the breakdown of a step's time by point; of many points, as a table."""
     if len(report.simulated) > FEW_POINTS:
         yield from _last_steps(report)
         return

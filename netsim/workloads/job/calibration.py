@@ -98,7 +98,7 @@ class Measurement(NamedTuple):
 
 @dataclass
 class MeasuredFile:
-    """Measurements of a file, and what it says of the machine."""
+    """Measurements of a file, and its statements about the machine."""
 
     name: str
     sha256: str
@@ -114,7 +114,7 @@ class MeasuredFile:
 
 
 def read_measured(path: Path, shape: Shape | None = None) -> MeasuredFile:
-    """Read a file; `shape` is that of files that do not list ranks."""
+    """Read a file; `shape` is the shape of files that do not list ranks."""
     text = read_text(path)
     found = MeasuredFile(path.name, hashlib.sha256(text.encode()).hexdigest(), shape)
     found.test = _test_in(path.name)
@@ -533,7 +533,7 @@ def left_out(rows: Sequence[Measurement], rates: Rates) -> LeftOut:
 def summaries(
     rows: Sequence[Measurement], fits: Fits, rates: Rates, left: LeftOut
 ) -> Iterator[Summary]:
-    """Yield the errors of the fit, and of what is left out of fits: sizes, then node counts."""
+    """Yield the errors of the fit, and of left-out sizes, then node counts."""
     for what, sizes in left.sizes.items():
         some = [row for row in rows if row.what == what]
         yield summary(f"{what}: fitted", residuals(fits, some, rates))
@@ -648,8 +648,8 @@ JUMP = 0.1  # least difference of logarithms of times that is another algorithm 
 
 
 def gaps(rows: Iterable[Measurement]) -> Iterator[Gap]:
-    """Yield the gaps whose two ends are on different lines: that of the smaller sizes does not
-    reach the larger end, and that of the larger sizes not the smaller one."""
+    """Yield the gaps with ends on different lines: the line of the smaller sizes does not reach the
+    larger end, and the line of the larger sizes does not reach the smaller end."""
     groups: dict[tuple[str, Shape], dict[float, list[float]]] = {}
     for row in rows:
         groups.setdefault((row.what, row.shape), defaultdict(list))[row.size_bytes].append(

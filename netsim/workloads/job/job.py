@@ -377,7 +377,7 @@ class Precision:
     logits: str = key(
         "choice",
         "compute",
-        "format of logits; compute: that of matrices",
+        "format of logits; compute: as matrices",
         choices=(*FORMATS, "compute"),
     )
     vector: str = key("choice", "bf16", "format of other operations", choices=FORMAT_NAMES)

@@ -186,7 +186,7 @@ class Factors:
 class Spread:
     """Errors of predictions in a band of sizes, when measurements were left out of the fit."""
 
-    left_out: str = key("choice", REQUIRED, "what was left out", choices=LEFT_OUT)
+    left_out: str = key("choice", REQUIRED, "left-out kind", choices=LEFT_OUT)
     above: int = key("bytes", "0B", "sizes above this, to the next of the same kind")
     factor: float = key(NUMBER, REQUIRED, "nine in ten were within it", minimum=1, maximum=1e6)
     times: int = key("count", REQUIRED, "measurements left out", minimum=1)

@@ -67,8 +67,9 @@ class PipelineSchedule:
     def waits(self) -> tuple[Ints, Ints]:
         """Return pairs of operations; the second needs the result of the first.
 
-        A forward needs that of the previous position; a backward that of the next position or, at
-        the last, its forward. Dependencies implied by a stage's order are omitted.
+        A forward needs the previous position's forward; a backward needs the next position's
+        backward or, at the last position, its forward. Dependencies implied by a stage's order are
+        omitted.
         """
         forward = self.operations_at((FORWARD,))
         backward = self.operations_at((BACKWARD, BACKWARD_INPUT))

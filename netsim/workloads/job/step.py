@@ -12,9 +12,9 @@ reaches its layer. In an interleaved schedule p micro-batches pass a chunk befor
     found = search_layouts(load_job("llama3_70b", fits=False), gpus=[512])
     print(found.rows[0].job.layout, found.refused)
 
-compares layouts by step time, MFU and cost. A layout is a choice of the keys in `AXES`; dp is what
-the number of GPUs leaves. Of the ways to recompute, only the least that fits is timed: more of it
-takes longer.
+compares layouts by step time, MFU and cost. A layout is a choice of the keys in `AXES`; dp uses the
+remaining GPUs. Of the ways to recompute, only the least that fits is timed: more of it takes
+longer.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ def _slowest_network(queues: Queues) -> dict[str, float]:
 
 
 AXES = ("tp", "pp", "cp", "ep", "schedule", "virtual_stages", "micro_batch", "zero", "recompute")
-"""Keys of [layout] that a search varies; sp follows tp, and dp what the GPUs leave."""
+"""Keys of [layout] that a search varies; sp follows tp, and dp uses the remaining GPUs."""
 
 MAX_LAYOUTS = 100_000
 

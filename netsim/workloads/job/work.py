@@ -154,7 +154,8 @@ def _linear(
     fewer bytes; all tp ranks keep the inputs of its columns.
 
     Cast tensors are written twice, once transposed for the weight gradient, as in Transformer
-    Engine (common/transpose/cast_transpose.cu). The weight gradient is added to what is there.
+    Engine (common/transpose/cast_transpose.cu). The weight gradient is added to the accumulated
+    gradient.
     """
     tokens, a, b = sizes.tokens, sizes.activation, sizes.operand
     read, made, matrix = tokens * inputs, tokens * outputs, inputs * outputs

@@ -78,8 +78,8 @@ class JobSteps:
 
 class JobRows(NamedTuple):
     """A job in a table: its name, its number of rows, which follow the previous job's, its steps,
-    and the start of the first one (None: its first operation's). The name is "traffic", or that of
-    its flow class or job."""
+    and the start of the first one (None: its first operation's). The name is "traffic", or the name
+    of its flow class or job."""
 
     name: str
     n: int
@@ -562,7 +562,7 @@ def with_networks(table: Table, network: Network, steps: JobSteps | None) -> Tab
 
     A message or collective is scale-up if one scale-up network joins the hosts of all its ranks,
     and scale-out otherwise; if a formula times it, it is of the network that the formula assumes. A
-    launch has the network of what its rank launches.
+    launch has the network of its rank's next operation.
     """
     port = np.flatnonzero(network.is_scale_up[network.port_network])
     domain = np.full(network.n_hosts, -1, np.int64)

@@ -110,9 +110,8 @@ def stated(
 class PaperFigure:
     """A figure and its data.
 
-    `drawn` has every drawn value, in columns of equal length. `about` says in one line what was
-    computed or simulated; `notes` are caveats. `table` has more of our values than the paper
-    states.
+    `drawn` has every drawn value, in columns of equal length. `about` describes the figure in one
+    line; `notes` are caveats. `table` has more of our values than the paper states.
     """
 
     figure: Figure

@@ -134,7 +134,7 @@ class Timeline:
 
 def ranks_of(result: Result) -> Ranks | None:
     """Return the ranks of a training step, read off its messages; None for other runs. A pipeline
-    message goes to a rank one stage further, so their least distance is that of stages."""
+    message goes to a rank one stage further, so their least distance is the distance of stages."""
     table = result.operations
     if table is None or sweeps.resolved(result, "traffic.kind") != "training":
         return None

@@ -277,7 +277,7 @@ def first_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[Column]:
 
 
 def _whole(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row with the forecast of the whole job instead of what its sample showed."""
+    """Return a row with the forecast of the whole job instead of its sample's values."""
     if row.get("forecast_ps") is None:
         return row
     of_sample = {"skew", *(one.name for one in PARTS)}

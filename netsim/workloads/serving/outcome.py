@@ -478,8 +478,8 @@ def _network_shares(table: Table, iterations: Table) -> dict[str, float | None]:
 def capacity_metrics(plan: ServingPlan, log: Log, since_ps: int, until_ps: int) -> dict[str, Any]:
     """Return the number of failures between two times and the mean share of GPUs in service.
 
-    An instance that is down has no GPU in service, a shrunk one has one fewer. An instance without
-    further requests counts as whole: the log has no transitions after its last request.
+    A failed instance has no GPU in service, a shrunk instance one fewer. An instance without
+    further requests counts as fully in service: the log has no transitions after its last request.
     """
     rows = np.flatnonzero((log["event"] == DOWN) | (log["event"] == UP))
     rows = rows[np.lexsort((rows, log["time_ps"][rows], log["host"][rows]))]
@@ -512,8 +512,8 @@ def expected_capacity(policy: Policy, gpus: int, instances: int) -> float | None
     """Return the mean share of GPUs in service for equal instances of `gpus` GPUs each.
 
     Without spares an instance is an alternating renewal process, and the result is exact. With
-    spares, the wait for one is that of Palm's machine interference model, which ignores the swap
-    time. Returns None for spares with shrinking instances: there is no formula.
+    spares, the wait for one follows Palm's machine interference model, which ignores the swap time.
+    Returns None for spares with shrinking instances: there is no formula.
     """
     mean_up_ps = policy.mtbf_ps / gpus
     if policy.spares == 0:

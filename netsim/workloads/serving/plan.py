@@ -18,12 +18,12 @@ in the same order.
 | trace | from the trace |
 
 All are rounded to integers of at least 1. Vidur draws the fixed, uniform and Zipf distributions
-(microsoft/vidur, vidur/request_generator), but for prompt and output together.
+(microsoft/vidur, vidur/request_generator), but draws prompt and output together.
 
-The router assigns requests by its own estimate. The work of a prompt is the time it takes alone;
-that of a decoded token, its share of an iteration with as many sequences of mean length as an
-instance holds. The router gets no feedback from the run, so its decisions do not depend on the
-network. Its policies:
+The router assigns requests by its own estimate. The work of a prompt is its time alone; the work of
+a decoded token is its share of an iteration with as many sequences of mean length as an instance
+holds. The router gets no feedback from the run, so its decisions do not depend on the network. Its
+policies:
 
 - round_robin: instances in order;
 - random: each instance with equal probability;

@@ -90,8 +90,8 @@ class RequestTrace:
 def read_request_trace(path: Path, unit: str | None = None, *, timed: bool = True) -> RequestTrace:
     """Read a trace. Requests without output tokens are skipped and counted.
 
-    `unit`, one of `UNITS_PS`, is that of arrivals whose column does not tell it. Without `timed`,
-    arrivals only order the requests.
+    `unit`, one of `UNITS_PS`, is the unit of arrivals if their column does not state it. Without
+    `timed`, arrivals only order the requests.
 
     Raises InputError with line and column, also for arrivals of unknown unit.
     """

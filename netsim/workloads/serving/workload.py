@@ -488,7 +488,7 @@ def add_reads(
     tables: ServingTasks, plan: ServingPlan, group: Group, listed: ListedIterations, pool: Ints
 ) -> None:
     """Add reads from the pool's hosts, consecutive per iteration at each host, for a role. Each
-    pool host has an equal share for every instance. Requests grow with what they ask for."""
+    pool host has an equal share for every instance. Requests grow with the size of their answer."""
     memory, one = group.pool, group.deployment
     if memory is None:
         return

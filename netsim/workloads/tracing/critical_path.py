@@ -94,8 +94,8 @@ def critical_path(
     With `step`, it is the path to the end of the step's last operation, back to the end of the
     previous step, or the job's start. The experiment gives the dependencies, the result their
     times; nothing is simulated. `directory` is searched for files that the experiment refers to.
-    Plugins from outside netsim run only with `trust`. `replay` is that of the result, if there is
-    one already.
+    Plugins from outside netsim run only with `trust`. `replay` is the result's, if there is one
+    already.
 
     Raises InputError for programs, which start tasks for reasons that are not recorded, if nothing
     was simulated, if the experiment has changed since, and for an unknown or incomplete step.

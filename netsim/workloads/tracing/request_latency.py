@@ -143,7 +143,7 @@ class _LatencyRows:
         self.n_tokens = 0
 
     def rows(self, end_ps: int) -> Iterator[Row]:
-        """Yield the rows of the request's stages, to its end or that of the run."""
+        """Yield the rows of the request's stages, to its end or the run's."""
         stage, since, host = QUEUEING, int(self.request["arrival_ps"]), -1
         for event, time, host in self.events:
             yield from self._of_stage(stage, since, time, host, event)

@@ -98,7 +98,7 @@ NOTABLE = 1.05  # a task that takes this multiple of the median of its peers is 
 
 
 def explain_step(result: Result, step: Step | None, **replaying: Any) -> Explanation:
-    """Explain the time of a step, or of the whole run without one: what is on its critical path.
+    """Explain the time of a step, or of the whole run without one, by its critical path.
 
     The flows on it that waited longest are explained as by `explain_flow`; errors as there and as
     for `critical_path`. `replaying` are options of `Replay.of`.
@@ -330,7 +330,7 @@ def _crossing(path: Sequence[PathSegment]) -> Iterator[PathSegment]:
 
 
 def _work(one: Row) -> str:
-    """Return what was computed in a row of a breakdown."""
+    """Return the computation in a row of a breakdown."""
     batch = one["decode_batch"] // max(1, one["iterations"])
     work = [f"{batch:,} sequences"] * (batch > 0)
     work += [f"{one['prompt_tokens']:,} prompt tokens"] * (one["prompt_tokens"] > 0)

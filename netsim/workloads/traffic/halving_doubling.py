@@ -3,7 +3,7 @@
 Groups are blocks of `group_size` (a power of two) consecutive hosts. In the first step each host
 exchanges half of its `size` bytes with the host half a group away, which adds it to its own half;
 in the next, half of that with the host a quarter of a group away, and so on down to its neighbor,
-when each has the sum of a share. Then the steps run in reverse, doubling what is exchanged.
+when each has the sum of a share. Then the steps run in reverse, doubling the exchanged bytes.
 Reduce-scatter by recursive halving, all-gather by recursive doubling: R. Thakur, R. Rabenseifner
 and W. Gropp, International Journal of High Performance Computing Applications 19(1), 49-66, 2005.
 

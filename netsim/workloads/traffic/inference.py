@@ -355,7 +355,7 @@ PARAMS = [
           choices=KV_TRANSFERS),
     Param("tokens", "count", None, "split: decode iterations per step; default: 1"),
     Param("pool_hosts", "count", 0, "hosts of the memory pool, numbered after the instances"),
-    Param("pooled", "choice", None, "what is pooled; default: kv", choices=(CACHE, WEIGHTS)),
+    Param("pooled", "choice", None, "pooled data; default: kv", choices=(CACHE, WEIGHTS)),
     Param("pooled_fraction", "fraction", None, "fraction that is pooled; default: all"),
     Param("pool_read", "choice", None,
           "when a layer requests its read from the pool; default: prefetch", choices=POOL_READS),
@@ -371,7 +371,7 @@ PARAMS = [
 
 
 def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> Workload:
-    """Return all steps. Ranks are those of prefill instances, decode instances, and the pool."""
+    """Return all steps. Ranks belong to prefill instances, decode instances, and the pool."""
     _check(params)
     phases = _phases(params, context)
     n_instances = params["instances"]

@@ -70,7 +70,7 @@ INSTANCE_PARAMS = [
 
 POOL_PARAMS = [
     Param("pool_hosts", "count", None, "hosts of the memory pool, after the instances", minimum=1),
-    Param("pooled", "choice", None, "what is pooled; default: nothing", choices=POOLED),
+    Param("pooled", "choice", None, "pooled data; default: none", choices=POOLED),
     Param("pooled_fraction", "fraction", None, "fraction that is pooled; default: all"),
     Param("pool_read_rate", "rate", None, "formula: rate at which a GPU reads from the pool"),
 ]

@@ -3,8 +3,8 @@
 Ranks are ordered as in SimAI: tensor-parallel groups are neighbors, `ep` of them form an
 expert-parallel group, all of a stage a data-parallel group; then comes the next stage. A
 collective is of the tensor-parallel group in the columns of the forward pass and the input
-gradient, of the data-parallel group in that of the weight gradient, or of the group in the suffix
-of its name.
+gradient, of the data-parallel group in the column of the weight gradient, or of the group in the
+suffix of its name.
 
 A micro-batch's forward pass runs its rows downward: compute, then the collective. The backward pass
 runs upward: input gradient, its collective, weight gradient. The collectives of weight gradients

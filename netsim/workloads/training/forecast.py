@@ -3,8 +3,8 @@
 `docs/forecast.md` describes the method. What each message took is measured by kind, collective and
 size, from its last rank's start to its last end. The schedules run in `Replay`.
 
-By formula, before a run, a sample's step is that of a job with its replicas and micro-batches, in
-which each step of a collective also takes the delay of the network's links over the scale, since
+By formula, before a run, a sample's step is the step of a job with its replicas and micro-batches,
+in which each step of a collective also takes the delay of the network's links over the scale, since
 delays are not scaled. Its distortion is the larger of two: how far its model FLOPs utilization is
 from the job's, as a share, and how far its share of exposed communication.
 """
@@ -135,7 +135,8 @@ class Measured:
         self.job = at_network_rates(sample, self._hosts, wires)
 
     def _nearest(self, message: Message) -> tuple[float, float, str, float] | None:
-        """Return size and time of the measured message most like this one, and what is sent."""
+        """Return the size and time of the measured message most like this one, then this one's
+        operation and size."""
         what, size = message.what, float(message.size_bytes)
         if what == "send" and message.group != "pp":
             what, size = "all_to_all", size * message.n
@@ -146,14 +147,14 @@ class Measured:
         return float(sizes[k]), float(took[k]), what, size
 
     def sampled_ps(self, message: Message) -> float:
-        """Return what a message of the sample took, in ps, divided by the scale."""
+        """Return the time of a message of the sample, in ps, divided by the scale."""
         near = self._nearest(message)
         if near is None:
             return self._by_formula_ps(message)
         return near[1] / self._sample.scale + self._launch_ps(message)
 
     def whole_ps(self, message: Message) -> float:
-        """Return what a message of the whole job takes, in ps."""
+        """Return the time of a message of the whole job, in ps."""
         near = self._nearest(message)
         if near is None:
             return self._by_formula_ps(message)

@@ -69,7 +69,7 @@ class Event:
 
 @frozen
 class Block:
-    """Segments of a layer, embedding or head in one operation; `gathers` must complete before."""
+    """Segments of a layer, embedding or head in one operation; `gathers` must complete first."""
 
     gathers: tuple[Message, ...]
     duration_ps: tuple[int, ...]
@@ -664,7 +664,7 @@ class Grid:
         made = self.ops.collective(what, ranks, size_bytes, how, stream=stream, kind=kind)
         made = made.reshape(groups.shape)
         self.ops.set_order(made, 2 * in_order + 1)
-        # The delay to another site is that of a cable, not of software.
+        # The delay to another site is a cable's, not software's.
         launch_ps = 0 if message.network == "wan" else self.sample.time_ps(link.launch)
         if not launch_ps:
             return made, made

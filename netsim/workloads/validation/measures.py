@@ -133,7 +133,7 @@ def step_without(table: Mapping[str, Any], changes: Mapping[str, Any]) -> float:
 
 
 def _measured_s(row: dict[str, Any], job: Job, step: StepTime) -> float:
-    """Return the seconds of a step from what a row tells: tokens/s of a GPU, MFU, or seconds."""
+    """Return the seconds of a step from a row's data: tokens/s of a GPU, MFU, or seconds."""
     if "tokens" in row:
         tokens = job.layout.global_batch * job.model.sequence
         return tokens / (float(row["tokens"]) * job.layout.gpus)
@@ -166,7 +166,7 @@ LAYOUT = ("tp", "dp", "pp", "micro_batch", "global_batch")
 def predicted_steps(path: Path, file: str, job: Mapping[str, Any], causes: Any) -> Measured:
     """Compare predicted steps of `vtrain.csv` with a file of measured ones, in its last column.
 
-    `job` has what the jobs share, for the reasons.
+    `job` has the jobs' common keys, for the reasons.
     """
     with Path(__file__).with_name("vtrain.csv").open() as text:
         columns = next(csv.reader(text))[1:-1]
@@ -230,7 +230,7 @@ PROMPT = 512  # tokens of each prompt in phase "prefills"
 CONTEXT = PROMPT + 128 // 2  # mean context of a decoded token
 
 PHASES = {"prefill": "prompt tokens", "prefills": "prompts", "decode": "sequences"}
-"""Phases, and what the size of a measured iteration counts."""
+"""Phases, and the unit of a measured iteration's size."""
 
 
 @frozen
@@ -259,7 +259,7 @@ class MeasuredIteration:
 
 
 def _time_ms(deployment: Deployment, phase: str, size: int, context: int = CONTEXT) -> float:
-    """Return the time of an iteration; `context` is that of each decoding sequence."""
+    """Return the time of an iteration; `context` is each decoding sequence's context."""
     if phase == "decode":
         return decode_ps(deployment, size, context) / PS_PER_MS
     prompts, tokens = (1, size) if phase == "prefill" else (size, PROMPT)
@@ -380,7 +380,7 @@ TABLES = {
 
 
 Tested = tuple[Residual, dict[str, float]]
-"""A measurement that was left out, and the errors that remain in experiments, by what they change.
+"""A left-out measurement, and the errors that remain in experiments, by their change.
 
 Each removes a possible cause. Some rows agree by chance: with the error of another failing row in a
 row's place, 11 of 104 have the same bend as another run instead of 38, 11 are on a line of one side
