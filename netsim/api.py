@@ -382,7 +382,7 @@ def _simulated(
 
 
 def _loaded(outcomes: Iterable[PointOutcome]) -> list[Result | FailedPoint]:
-    """Return the results of points, and those that failed without one."""
+    """Return the results of points, and the points that failed without a result."""
     return [
         load_result(outcome.directory)
         if outcome.written

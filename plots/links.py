@@ -78,7 +78,7 @@ def links(results: Sequence[Result]) -> Picture:
 
 
 def with_links(results: Sequence[Result]) -> list[Result]:
-    """Return the results that have a links table, and warn about those that do not. Raises
+    """Return the results that have a links table, and warn about the others. Raises
     InputError if none has one."""
     shown = [one for one in results if (one.path / files.LINKS).is_file() and len(one.links)]
     if not shown:

@@ -32,9 +32,8 @@ MAX_CURVES = 6  # maximum number of curves on a panel
 def timeseries(results: Sequence[Result]) -> Picture:
     """Draw a panel each for queues, rates of ports, hosts and flows, and each field.
 
-    Only the fullest queues and the highest rates of ports and hosts are drawn, and of flows those
-    that did not finish and then those that finished last. Raises InputError for several results, or
-    one without series.
+    Only the fullest queues and the highest rates of ports and hosts are drawn, and flows that did
+    not finish or finished last. Raises InputError for several results, or one without series.
     """
     if len(results) != 1:
         raise InputError(

@@ -560,7 +560,7 @@ def scale_x(axes: Axes, places: dict[Any, float]) -> None:
 
 
 def by_place(values: Mapping[Any, float], places: dict[Any, float]) -> dict[float, float]:
-    """Return figures by the position of their values on x, without those that have none."""
+    """Return figures by the position of their values on x, without figures that have none."""
     known = {_key(value): place for value, place in places.items()}
     if not side_by_side(list(places)):
         known |= {key: key for key in map(_key, values) if isinstance(key, float)}

@@ -1,4 +1,4 @@
-"""What direct networks share: parameters, and hosts at their switches."""
+"""Shared by direct networks: parameters, and hosts at their switches."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ with co-packaged optics, and the queues for those in its memory.
   last as long as needed, `day_margin` longer as packets do not all arrive at once, and at least
   `shortest_day` (default: the largest packet). These are one-way (`bidirectional = false`). All
   slots repeat, stretched to `period`; all switches have the same matching at a time, so that a
-  rack's uplinks act as one. At most `max_matchings` are kept, those with most bytes.
+  rack's uplinks act as one. At most `max_matchings` are kept, with the most bytes.
 
 `control_delay`: demand-aware circuits wait for the demand to be collected and matchings to be
 distributed. Permanent ones start this long after time 0, plus a night; otherwise each period begins

@@ -18,8 +18,8 @@ measured.
 
 Two rules of that simulator and of the specification are options. With `base_rtt`, all flows start
 with the same base round trip, the network's longest, and lower it to their measurements. With
-`ack_report = "all"`, an acknowledgment tells how many packets have arrived in all, which frees the
-window for those that its bitmap does not cover.
+`ack_report = "all"`, an acknowledgment counts all packets that have arrived, which frees the window
+for packets that its bitmap does not cover.
 
 With `rules = "2024"`, windows follow that simulator as of August 2024: the fair increase is added
 below the target as well, increases take effect every 8,000 bytes, quick adapt uses the average

@@ -1,11 +1,11 @@
 """pFabric: line rate from the start; switches serve the flow with the least remaining first.
 
 Packets carry their flow's unacknowledged packets, and the queue discipline `pfabric`
-(`netsim/queues/pfabric.py`) serves and keeps those with the least. So senders stay simple. A flow
-starts with its largest window, one bandwidth-delay product. Packets are acknowledged individually.
-A short timeout alone detects losses and restarts the flow with one packet. After several timeouts
-in a row it only sends small probes until one is answered. Hosts also serve the flow with the fewest
-remaining bytes first.
+(`netsim/queues/pfabric.py`) serves and keeps the packets with the fewest. So senders stay simple. A
+flow starts with its largest window, one bandwidth-delay product. Packets are acknowledged
+individually. A short timeout alone detects losses and restarts the flow with one packet. After
+several timeouts in a row it only sends small probes until one is answered. Hosts also serve the
+flow with the fewest remaining bytes first.
 
 Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, section 4.
 """

@@ -7,8 +7,8 @@ but early: a gentle decrease in proportion to the window. Marked and late: a dec
 is. After a whole window without a queue, the window grows fast. After a loss (a trimmed header,
 refused by a NACK) the window becomes the bytes delivered in the last target round trip (quick
 adapt). It stays so until the packets in flight at that time are acknowledged or lost. After a
-timeout it is one packet. Packets take one path, all paths in round-robin order, or those that REPS
-found free.
+timeout it is one packet. Packets take one path, all paths in round-robin order, or the paths that
+REPS found free.
 
 Bonato et al., "SMaRTT: Sender-based Marked Rapidly-adapting Trimmed & Timed Transport", arXiv
 2404.01630; the rules are those of its simulator, repository spcl/HTSIM, sim/uec.cpp, except that

@@ -208,7 +208,7 @@ def next_port(env, tx):
 
 
 def index_of(up, plane):
-    """Return a plane's number among those in use."""
+    """Return a plane's number among the planes in use."""
     index = 0
     for k in range(plane):
         index += (up >> k) & 1

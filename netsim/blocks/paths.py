@@ -171,7 +171,8 @@ def _take_waiting(tx):
 
 
 def _let_wait(tx, entropy):
-    """Add an entropy to those that wait, unless there are too many, or it is the first packet's."""
+    """Add an entropy to the waiting entropies, unless there are too many, or it is the first
+    packet's."""
     if entropy < PENALIZED and tx.ring_used < WAITING:
         at = tx.ring_next // WAITING_PER_WORD
         shift = 8 * (tx.ring_next % WAITING_PER_WORD)

@@ -171,7 +171,7 @@ def drawing(
 
 
 def _kind(kind: str, y: str | None, given: Given) -> tuple[Any, dict[str, Any]]:
-    """Return the function of a kind, and those options that it takes. Raises InputError."""
+    """Return the function of a kind, and the options that it takes. Raises InputError."""
     if kind not in KINDS:
         hint = did_you_mean(kind, KINDS)
         raise InputError(f"unknown kind {written(kind)}", key="--kind", hint=hint)

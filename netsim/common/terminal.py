@@ -58,7 +58,7 @@ class Wide:
         return table
 
     def fitting(self, width: int) -> tuple[Wide, list[str]]:
-        """As many of the columns as fit, and the headers of those that do not."""
+        """The columns that fit, and the headers of the other columns."""
         kept, gone = list(self.columns), []
         while needed_width(Wide(kept, self.title).table()) > width:
             last = max(reversed(kept), key=lambda column: column.rank)
@@ -118,7 +118,7 @@ def show(table: Table | Wide) -> None:
     """Print a table as wide as the terminal, or as COLUMNS says; all of it if neither is there.
 
     No number is ever cut off or wrapped: on a narrow terminal a wide table has fewer columns, and
-    those that must stay continue below.
+    required columns continue below.
     """
     from rich.console import Console
 

@@ -192,7 +192,8 @@ def _parts(order: Array, weights: Array, n_parts: int) -> Array:
 
 
 def _tiers(net: Net) -> Iterator[tuple[Array, Array]]:
-    """Yield the cables to each tier of switches, lowest first: the nodes above, and those below."""
+    """Yield the cables to each tier of switches, lowest first: the nodes above, and the nodes
+    below."""
     near, far = net.port_node, net.port_node[net.port_peer]
     reached = np.arange(net.first_port.shape[0] - 1) < net.n_hosts
     while (new := ~reached[near] & reached[far]).any():
@@ -231,7 +232,7 @@ def _positions(net: Net) -> Array:
 
 
 def _spread(low: Array, high: Array) -> Array:
-    """Return a position in each range; those in equal ranges are at even distances."""
+    """Return a position in each range, evenly spaced in equal ranges."""
     _, group, counts = np.unique(
         np.stack([low, high]), axis=1, return_inverse=True, return_counts=True
     )

@@ -185,8 +185,8 @@ NEXT, FAILED, LATE, LAST_DONE, REACHED, ALIVE, SPENT_NS, FIRST_TOTAL = range(8)
 late when its call has taken its time. A rank is alive up to the time that it has reached, or 0."""
 
 FEW_WINDOWS = 256
-"""A call of so many windows simulates those that one process would, so that runs that stall end as
-they do there."""
+"""A call of n windows simulates the windows that one process would simulate, so that stalled runs
+end alike."""
 
 MANY_WINDOWS = 1 << 40
 

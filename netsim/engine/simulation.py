@@ -48,7 +48,7 @@ class Ranks(Protocol):
         """Return the arrays of all ranks (uint8[...]) on rank 0, and nothing on others."""
 
     def swap(self, out: Mapping[int, Array]) -> Mapping[int, Array]:
-        """Send an array (int64[...]) to some ranks; return those that they send."""
+        """Send an array (int64[...]) to some ranks; return their arrays."""
 
     def fill(self, out: Mapping[int, Array], into: Mapping[int, Array]) -> None:
         """Send arrays (uint8[...]) to some ranks, and receive arrays of known lengths."""
@@ -77,7 +77,7 @@ class Sizes:
 
 def shortest_delay_ps(network: Network, flows: FlowTable) -> int:
     """Return the smallest delay of any link in use, after which a run ends (MODEL.md). Cables of
-    networks without flows do not count, such as those in racks whose hosts only send to other
+    networks without flows do not count, such as cables in racks whose hosts only send to other
     racks."""
     if network.has_several_ports and not _told_out_of_band(network, flows):
         return _shortest_used_ps(network, flows)

@@ -132,8 +132,8 @@ class LinkCounters:
     """Link counters: copies, int64, at port * n_traffic_classes + class.
 
     Sent packets and bytes count from the start of transmission. `queue_bytes` includes the packet
-    in transmission. Unroutable packets came in by the port and had no route. `pfc_pauses` are those
-    that the port requested; `paused_ps` is how long the neighbor paused the port.
+    in transmission. Unroutable packets came in by the port and had no route. `pfc_pauses` counts
+    pauses that the port requested; `paused_ps` is how long the neighbor paused the port.
     """
 
     sent_packets: Ints

@@ -326,7 +326,7 @@ class Resolver:
                 self.note(problems[0])
 
     def finish(self) -> list[InputError]:
-        """Return all errors, including those that depend on every point, with their files."""
+        """Return all errors, including errors that depend on every point, with their files."""
         self._fabrics.note_ineffective_keys()
         return self._errors.all()
 

@@ -248,7 +248,7 @@ def _described(param: Param, value: Any) -> Any:
 
 
 def wrong_sizes(fabric: Fabric, packets: PacketFormat) -> list[InputError]:
-    """Return conflicts between sizes; those in bdp are not checked, but later, at each port."""
+    """Return conflicts between sizes; sizes in bdp are checked later, at each port."""
     errors = []
     kmin, kmax = (fabric.ecn.kmin_bytes, fabric.ecn.kmax_bytes) if fabric.ecn else (0, 0)
     if isinstance(kmin, int) and isinstance(kmax, int) and kmin > kmax:

@@ -76,8 +76,8 @@ class Point:
     def paths(self) -> Ints | None:
         """Links of each flow, int64[flows, hops], padded with -1; None if packets are sprayed.
 
-        They follow from the hash of the switches. If the bytes of the flows exceed those that a
-        link carried, they are wrong and None is returned.
+        They follow from the hash of the switches. If the flows have more bytes than a link carried,
+        they are wrong, and None is returned.
         """
         from netsim.model.ideal import hashed_paths
 

@@ -586,7 +586,7 @@ def with_tables(network: Network, use: PluginSpec) -> Network:
 
 
 def _weighed(routing: Routing) -> Routing:
-    """Return a routing whose tables are `weighted`, except those with time slots."""
+    """Return a routing with `weighted` tables, except tables with time slots."""
     if isinstance(routing, TimeSlotRouting):
         return routing
     if isinstance(routing, RoutingPolicy):

@@ -161,7 +161,7 @@ def check_phases(network: Network, flows: FlowTable, port_pairs: PortPairs) -> N
     """Refuse a workload that phase-driven circuit switches cannot follow.
 
     Raises InputError without a file if flows have no phases, or if a flow needs a circuit that is
-    up only after that flow is delivered. `port_pairs` are those that its flows use.
+    up only after that flow is delivered. `port_pairs` are the port pairs of its flows.
     """
     circuits = network.circuits
     if circuits is None or circuits.phase_schedule is None:

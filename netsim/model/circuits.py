@@ -469,7 +469,7 @@ class Circuits:
         return self._with_days(days_ps, 2 * END_PS)
 
     def _with_days(self, days_ps: Ints, period_ps: int) -> Circuits:
-        """Return these circuits with other days for those that follow the workload."""
+        """Return these circuits with other days for circuits that follow the workload."""
         assert self.phase_schedule is not None
         follows = self.phase_schedule.slots[:, 0] != NONE
         return replace(

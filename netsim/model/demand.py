@@ -242,7 +242,7 @@ def permanent_matchings(table: Table, switches: int, *, bidirectional: bool) -> 
 def decompose_demand(table: Table, algorithm: str, most: int) -> list[Submatching]:
     """Return one-way matchings for as long as the demand needs them, by `bvn` or `solstice`.
 
-    If there are more than `most`, those with the fewest bytes are omitted. Racks without demand are
+    Beyond `most`, matchings with the fewest bytes are omitted. Racks without demand are
     not joined.
     """
     whole = stuffed(table)

@@ -550,7 +550,7 @@ AT_ONCE = 1 << 20  # pairs of edge switches whose paths are followed together
 
 MAX_PAIRS = 1 << 22
 """Pairs of edge switches of a network whose paths are followed: all in networks of up to 2,048 edge
-switches, else those from some of them at equal distances."""
+switches, else pairs from evenly spaced edge switches."""
 
 
 @frozen(eq=False)
@@ -580,7 +580,7 @@ def settle_sizes(
     queues: OwnQueues = (),
 ) -> tuple[Fabric, PortSizes | None]:
     """Return a settled fabric with sizes in bytes if they are the same everywhere, else all
-    sizes. Raises InputError as `port_sizes`."""
+    sizes. Raises InputError as `port_sizes` does."""
     if not sizes_differ(fabric, network):
         return fabric, None
     sizes = port_sizes(fabric, network, packets, rate_bps, queues)

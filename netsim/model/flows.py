@@ -232,7 +232,7 @@ class FlowTable:
         return self.kind, self.kinds
 
     def named_tables(self) -> tuple[NDArray[np.int16], tuple[str, ...]]:
-        """Return the routing table of each flow and the names of tables; "" for those that name
+        """Return the routing table of each flow and the names of tables; "" for flows that name
         none."""
         if self.table is None:
             return np.zeros(len(self), np.int16), ("",)

@@ -57,9 +57,9 @@ def from_networkx(
             `rate_bps`, `delay` ("1us") or `delay_ps`, and `nic`; nodes `kind` ("host" or "switch"),
             `name`, `tier` and `latency` or `latency_ps`.
         defaults: values of missing attributes.
-        hosts: "auto": nodes of `kind` "host" or, if no node has a kind, those with one cable;
-            "degree": those with one cable; or a pattern of node names, such as "h*".
-        weight: edge attribute that shortest paths minimize, an integer; None: each cable counts 1.
+        hosts: "auto": nodes of `kind` "host" or, if no node has a kind, nodes with one cable;
+        "degree": nodes with one cable; or a pattern of node names, such as "h*". weight: edge
+        attribute that shortest paths minimize, an integer; None: each cable counts 1.
 
     Raises InputError naming the node or edge.
     """

@@ -74,7 +74,7 @@ def ideal_times(
         multipath: packets of a flow may take different paths (spraying, adaptive routing). All
             shortest paths must have the rates and delays of the first. If they are together slower
             than the hosts' links, a hop is as fast as its parallel links.
-        port_pairs: those that each flow uses; default: all that it has.
+        port_pairs: the port pairs that each flow uses; default: all of its pairs.
     """
     port_pairs = port_pairs_of(network, flows) if port_pairs is None else port_pairs
     count = packet_counts(flows.size_bytes, packets)

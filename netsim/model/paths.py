@@ -163,7 +163,7 @@ def _counts(entries: Ints) -> Ints:
 
 
 class Steps(NamedTuple):
-    """The candidate ports of table entries, of which entry i has those from `begin[i]` on.
+    """The candidate ports of table entries; entry i has the ports from `begin[i]` on.
 
     `pairs` are the entries that have any, `ports` their global ports, and `onward` the entries
     toward the same group at the other end. Entries count switch by switch, group by group.

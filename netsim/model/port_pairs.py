@@ -124,8 +124,8 @@ def _wanted_tables(network: Network, policy: RoutingPolicy, flows: FlowTable) ->
 
 
 def _named_tables(names: Sequence[str], flows: FlowTable) -> Ints | None:
-    """Return int64[n_flows], the tables that flows name themselves, -1 for those that name none;
-    None if none does. Raises InputError for unknown names."""
+    """Return int64[n_flows], the tables that flows name, -1 for flows that name none; None if no
+    flow does. Raises InputError for unknown names."""
     if flows.table is None:
         return None
     number = []

@@ -48,7 +48,7 @@ class Wiring:
         weight: int64[n_ports], weight of the cable at each port, of which paths have the smallest
             sum; None: 1.
         dimension: int64[n_ports], dimension of the cable at each port: of several shortest paths,
-            packets take those that cross low dimensions first; None: all.
+        packets take the paths that cross low dimensions first; None: all.
     """
 
     n_hosts: int

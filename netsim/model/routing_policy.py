@@ -231,8 +231,8 @@ class RoutingPolicy:
         small_table: the table of smaller flows; None: the first.
         control_table: the table of all control packets; None: the table of their flow's data.
         fallback: the table of packets without a route in theirs; None: the flow is refused.
-        table_of: returns int64[n], the numbers of the tables of flows' data, -1 for those to which
-            the rules above apply; None: to all. A flow may also name its table itself.
+        table_of: returns int64[n], the numbers of the tables of flows' data, -1 for flows under the
+        rules above; None: all flows. A flow may also name its table itself.
     """
 
     routings: Sequence[NamedRouting]

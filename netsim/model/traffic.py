@@ -152,8 +152,8 @@ def place_jobs(
     rng: np.random.Generator,
     free: Flags | None = None,
 ) -> dict[str, Ints]:
-    """Return the hosts of each job, int64[n], by name: those that a list names, or a number of
-    them among the hosts that are `free` (all) and that no list names.
+    """Return the hosts of each job, int64[n], by name: the hosts that a list names, or a number of
+    `free` hosts (default: all) that no list names.
 
     packed: in order; interleaved: in turn, so that each job is spread over the hosts of all;
     strided: in order of the place in the rack, then of the rack; random. Whole racks are placed if
@@ -229,7 +229,7 @@ class Arrival:
 @frozen(eq=False)
 class Queue:
     """Jobs of a list by name, in order of arrival, their hosts, and the jobs that must end before
-    each starts: those that had its hosts."""
+    each starts, since they had its hosts."""
 
     arrivals: Mapping[str, Arrival]
     hosts: Mapping[str, Ints]
@@ -239,8 +239,8 @@ class Queue:
 def queue_jobs(
     arrivals: Mapping[str, Arrival], network: Network, rng: np.random.Generator
 ) -> Queue:
-    """Plan which hosts jobs get, first come, first served: free hosts, or those that become free
-    first according to the estimates. Raises InputError as `place_jobs`."""
+    """Plan which hosts jobs get, first come, first served: free hosts, or the hosts that become
+    free first according to the estimates. Raises InputError as `place_jobs`."""
     block = 1 if network.relays is None else network.relays.rack
     names = np.array([*arrivals])
     free_ps, last = np.zeros(network.n_hosts, np.int64), np.full(network.n_hosts, -1)

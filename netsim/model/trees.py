@@ -86,7 +86,7 @@ class Tree:
 
     @property
     def cables(self) -> tuple[int, ...]:
-        """Number of cables below each tier; the first are those to hosts."""
+        """Number of cables below each tier, from the cables to hosts up."""
         above = zip(self.switches[:-1], self.uplinks, strict=True)
         return (self.n_hosts, *map(prod, above))
 
@@ -120,8 +120,8 @@ def add_tree(
     """Add the switches and cables of a tree above existing hosts, filling leaf after leaf.
 
     Switches are added tier by tier from the leaves up, each subtree's consecutively; cables
-    from the hosts up, switch by switch, in the order of their upper ends. A switch's ports are thus
-    those to its children, then those to its parents, both in order.
+    from the hosts up, switch by switch, in the order of their upper ends. A switch thus has the
+    ports to its children first, then the ports to its parents, both in order.
 
     Args:
         builder: gets the switches and cables.

@@ -81,7 +81,7 @@ class PluginSpec:
 
     @property
     def parts(self) -> tuple[PluginSpec, ...]:
-        """The plugins that its parameters name, and those that these name."""
+        """The plugins that its parameters name, and the plugins that these name."""
         values = self.params.values()
         jobs = (use for value in values if isinstance(value, dict) for use in value.values())
         own = [value for value in (*values, *jobs) if isinstance(value, PluginSpec)]

@@ -61,7 +61,7 @@ def on_send(env, now, port, queue, pkt):
 
 
 def cost_of(par, port, size):
-    """Return the time in which the bucket gains the tokens for a credit of ``size`` bytes."""
+    """Return how long the bucket takes to gain the tokens for a credit of ``size`` bytes."""
     return min(room_ps(par, port, size), depth_of(par, port))
 
 

@@ -95,8 +95,8 @@ class Told(NamedTuple):
 
 
 def told(points: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[Told]:
-    """Return the jobs of points, each its values on axes and its summary: those that ran together,
-    if others also ran alone."""
+    """Return the jobs of points, each its values on axes and its summary: only jobs that ran
+    together, if others also ran alone."""
     found, alone = [], {}
     for k, (axes, summary) in enumerate(points):
         shared = {axis: str(value) for axis, value in axes.items() if axis != RUN}
@@ -114,7 +114,7 @@ def told(points: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[
 def sweep_sections(
     rows: Sequence[Mapping[str, Any]], summaries: Sequence[Mapping[str, Any]], axes: Sequence[str]
 ) -> Iterator[Wide]:
-    """Yield the jobs of each point; where some ran alone, those that ran together."""
+    """Yield the jobs of each point; where some ran alone, only jobs that ran together."""
     points = [
         ({axis: row.get(axis) for axis in (*axes, "seed")}, one)
         for row, one in zip(rows, summaries, strict=True)

@@ -54,7 +54,7 @@ def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def task_table(engine: Engine, scenario: Scenario) -> Table | None:
-    """Return one row per task, without those that relay messages; None without tasks."""
+    """Return one row per task, without tasks that relay messages; None without tasks."""
     tasks, states, segments = engine.tasks, engine.task_states(), scenario.segments
     if tasks is None or (segments is not None and segments.tasks is None):
         return None

@@ -313,7 +313,7 @@ def _worst_host(hosts: Table) -> dict[str, Any] | None:
 
 
 def _of_links(run: Run, readings: Readings) -> dict[str, Any]:
-    """Return the mean number of hops, the busiest link, and what switches did in the window."""
+    """Return the mean number of hops, the busiest link, and the switches' counts in the window."""
     network = run.scenario.network
     n_traffic_classes = run.scenario.fabric.n_link_classes
     seconds = float(readings.edges_ps[-1] - readings.edges_ps[0]) / 1e12

@@ -50,9 +50,9 @@ class Provenance:
 
     `run_inputs` is everything that decides the result, as JSON: experiment values, and hashes of
     code and files. `fingerprint` is its hash. `plugins` describes plugins as in `experiment.json`:
-    kind, name, file, SHA-256, and the `sources` of those outside netsim, by path relative to their
-    folder. `inputs` are all files read. `git` returns the commits of the code, which do not affect
-    the fingerprint.
+    kind, name, file, SHA-256, and the `sources` of plugins outside netsim, by path relative to
+    their folder. `inputs` are all files read. `git` returns the commits of the code, which do not
+    affect the fingerprint.
     """
 
     fingerprint: str

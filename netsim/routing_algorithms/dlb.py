@@ -3,7 +3,7 @@
 Dynamic load balancing (Broadcom), adaptive routing and switching of SAI. A port's load is an
 average of the bytes that it sends in a period `tick` and of the bytes held at the end of it: the
 past and the future load, both with weight `load_weight`. Bands have equal width up to twice the
-bytes that the link carries in a period. Of equal ports one is taken at random. With `flowlet_gap` =
+bytes that the link carries in a period. Equal ports are chosen at random. With `flowlet_gap` =
 0 every packet chooses, and receivers must reorder; otherwise a flowlet keeps its port. A sender
 that never pauses, as in RDMA at line rate, is a single flowlet: then this is ECMP that avoids
 loaded ports once.

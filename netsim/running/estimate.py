@@ -103,10 +103,9 @@ class Memory:
     """What a simulation needs memory for, in bytes.
 
     Ranks of a run over MPI have `held` and `outlines` each, and divide `state` and `packets`.
-    `outlines` are what a rank has of the other ranks' ports and hosts, `ends` the parts of `state`
-    of which ranks also have the rows at the other ends of their cables, and `flows` those of flows
-    that they set up; `n_flows` may be set up anywhere. Rank 0 gathers `state` when it writes
-    `results`.
+    `outlines` are a rank's records of the other ranks' ports and hosts, `ends` the parts of `state`
+    that ranks also hold for the other ends of their cables, and `flows` the parts for flows that
+    they set up; `n_flows` may be set up anywhere. Rank 0 gathers `state` when it writes `results`.
     """
 
     held: int = 0
@@ -136,11 +135,11 @@ class Memory:
 class Estimate:
     """Prediction for one point.
 
-    `packet_hops` counts all packets, `resent` the transmissions per data packet, `windows` those in
-    which something happens, and `steps` the nodes stepped in all of them. `path_nodes` and
-    `path_ports` are on the flows' paths, in both directions. `offered` is the mean load that open
-    arrivals offer the links between switches that they use, of capacity. `notes` are the traffic's
-    (`Workload`), `pfc` and `far` are the scenario's. `advice` is the traffic's for a budget of time
+    `packet_hops` counts all packets, `resent` the transmissions per data packet, `windows` the
+    windows with events, and `steps` the nodes stepped in all windows. `path_nodes` and `path_ports`
+    are on the flows' paths, in both directions. `offered` is the mean load that open arrivals offer
+    the links between switches that they use, of capacity. `notes` are the traffic's (`Workload`),
+    `pfc` and `far` are the scenario's. `advice` is the traffic's for a budget of time
     (`WorkloadPart.advice`).
     """
 
@@ -629,8 +628,8 @@ def _readings_bytes(scenario: Scenario, point: Point) -> int:
 
 
 def _pool_bytes(scenario: Scenario, point: Point, found: Estimate) -> int:
-    """Return the memory of packets: those that fly over busy links, those that wait, the parts of
-    a link's first and last block that hold none, and the first rings of its queues."""
+    """Return the memory of packets: packets on busy links, waiting packets, the empty parts of a
+    link's first and last block, and the first rings of its queues."""
     from netsim.engine.kernels.links import BLOCK_SLOTS, FIRST_RING
     from netsim.engine.simulation import INGRESS_BYTES, SLOT_BYTES
 

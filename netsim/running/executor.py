@@ -58,7 +58,7 @@ class PointOutcome:
 
 @frozen
 class RunOptions:
-    """How points run, as for `simulate`; with `force`, also those with a complete result.
+    """How points run, as for `simulate`; with `force`, also points with a complete result.
 
     A checkpoint is written every `checkpoint_s` seconds. One that does not match is an error with
     `must_fit`; otherwise its point starts over. `origin` is the experiment's. `ranks` run

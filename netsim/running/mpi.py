@@ -153,7 +153,7 @@ class MpiRanks:
         return np.split(found, np.cumsum(sizes)[:-1])
 
     def swap(self, out: Mapping[int, Array]) -> dict[int, Array]:
-        """Send an array (int64[...]) to some ranks; return those that they send."""
+        """Send an array (int64[...]) to some ranks; return their arrays."""
         sending = [self._world.Isend(one, rank) for rank, one in out.items()]
         found, status = {}, self._mpi.Status()
         for rank in out:

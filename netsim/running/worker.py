@@ -165,7 +165,7 @@ EXTRACTED = "netsim-stored-"  # prefix of the temporary directory for stored plu
 PLUGIN_KEYS = ("kind", *FABRIC_PLUGINS)  # keys that name a plugin, in [fabric] after the first
 
 OPTIONS = ("threads", "checked", "force", "checkpoint_s", "must_fit", "origin")
-"""Of `RunOptions`, those that travel."""
+"""The `RunOptions` that are sent."""
 
 WORKERS = Workers(idle_s=60.0)  # worker processes of this process, for a scheduler
 

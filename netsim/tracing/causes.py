@@ -464,8 +464,8 @@ class Causes:
             self._add(cause, "limited", -1, time_ps)
 
     def _signals(self) -> dict[int, int]:
-        """Return the ports that told the sender to slow down and the times of their first signals,
-        those with the most signals first: marks, trims and drops, or else long waits."""
+        """Return the ports that made the sender slow down and the times of their first signals, the
+        ports with the most signals first: marks, trims and drops, or else long waits."""
         events = self._data_events
         found: Counter[int] = Counter()
         first: dict[int, int] = {}

@@ -58,11 +58,11 @@ class FlowTrace:
     """The events of one flow and its completion time by cause.
 
     `events` is a polars DataFrame, described in `netsim.results.COLUMNS["trace"]`; its ``tx.…`` and
-    ``rx.…`` columns are the state of sender and receiver. `state` names those that the transport
-    lists in TRACE, or else those that change. `segments` (`COLUMNS["segments"]`) splits the
-    completion time and is empty for an incomplete flow. `routing_table` is the table of the flow's
-    data, "" if the network has only one. `fct_ps` and `acked_ps` are None if the trace ends
-    earlier. `stop_reason` is the run's status.
+    ``rx.…`` columns are the state of sender and receiver. `state` names the fields that the
+    transport lists in TRACE, or else the fields that change. `segments` (`COLUMNS["segments"]`)
+    splits the completion time and is empty for an incomplete flow. `routing_table` is the table of
+    the flow's data, "" if the network has only one. `fct_ps` and `acked_ps` are None if the trace
+    ends earlier. `stop_reason` is the run's status.
     """
 
     point: str
@@ -124,8 +124,8 @@ def _nodes(module: ModuleType) -> Iterator[ast.AST]:
 
 
 def shown_state(module: ModuleType, changing: Sequence[str]) -> tuple[str, ...]:
-    """Return the state columns listed in the transport's TRACE, or else those that change. Raises
-    InputError if TRACE names an undeclared field."""
+    """Return the state columns listed in the transport's TRACE, or else the columns that change.
+    Raises InputError if TRACE names an undeclared field."""
     wanted = getattr(module, "TRACE", None)
     if wanted is None:
         return tuple(changing)
@@ -219,7 +219,7 @@ def declared_state(transport: ModuleType, side: str) -> list[str]:
 
 def _columns(side: str, copies: np.ndarray, own: Mapping[str, str]) -> dict[str, np.ndarray]:
     """Return the columns of the engine's state and of the transport's own, one per array element.
-    `own` maps the transport's names to those in the record."""
+    `own` maps the transport's names to names in the record."""
     columns = {}
     for name, field in {**{name: name for name in ENGINE_STATE[side]}, **own}.items():
         values = copies[field]

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 
 PASSES = 6
-"""Most simulations of the same run. The first records all ports that the flows may use, and those
-that PFC led to; another follows only if causes lead elsewhere, such as after a change of routes."""
+"""Most simulations of the same run. The first run records all ports that the flows may use, and
+ports that PFC led to; another follows only if causes lead elsewhere, such as after a change of
+routes."""
 
 NOTABLE = 0.05  # part of the time from which on the text mentions a cause
 PLACE = attrgetter("cause", "place", "root")  # of parts that the text mentions together
@@ -149,7 +150,7 @@ class Explanation:
         return f"{share} went to {rest}."
 
     def whose(self, shares: Mapping[int, int], most: int) -> str:
-        """Return the flows that took time, with their times, those that took most first."""
+        """Return the flows that took time, with their times, longest first."""
         longest, least = longest_first(shares), 0.01 * sum(shares.values())
         notable = {flow: time for flow, time in longest.items() if time >= least} or longest
         named = [

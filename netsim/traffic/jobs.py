@@ -18,12 +18,12 @@ hosts are free, starts:
 - hosts: how many, optional; default: those of the table;
 - placement: optional; default: `placement`.
 
-First come, first served: a job gets hosts that are free when it comes, or those that are free
-first by the estimates; no job is placed before one that came earlier. This plan is made before the
-run. In the run, a job starts when the jobs that had its hosts have ended. Its first host learns
-this by messages of 1000 bytes: from all hosts of a job to its first one, from there to the first
-one of the next job, and from there to the others. The job's `start` then delays its work.
-(`interleaved` is like `packed`, as jobs come one at a time.)
+First come, first served: a job gets hosts that are free when it arrives, or else the hosts that the
+estimates free first; no job is placed before an earlier job. This plan is made before the run. In
+the run, a job starts when the jobs that had its hosts have ended. Its first host learns this by
+messages of 1000 bytes: from all hosts of a job to its first one, from there to the first one of the
+next job, and from there to the others. The job's `start` then delays its work. (`interleaved` is
+like `packed`, as jobs come one at a time.)
 """
 
 from __future__ import annotations

@@ -354,7 +354,7 @@ def uec_outcomes(plans: Path, *files: Path, pattern: str) -> Measured:
 
 
 def _options(text: str) -> dict[str, str]:
-    """Return the options of a plan; those without a value have ""."""
+    """Return the options of a plan, with "" for options without a value."""
     words = text.split()
     following = [*words[1:], "-"]
     values = {a: "" if b.startswith("-") else b for a, b in zip(words, following, strict=True)}

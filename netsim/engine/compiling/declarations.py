@@ -182,7 +182,7 @@ def functions_of(
     module: ModuleType, handlers: Iterable[FunctionType], *, within: bool = False
 ) -> set[Callable[..., Any]]:
     """Return the functions that handlers refer to, at any depth within the plugin's files. With
-    ``within`` also those that the engine's functions refer to."""
+    ``within``, also functions that the engine's functions refer to."""
     bindings = Bindings({}, (module,))
     found: set[Callable[..., Any]] = set()
     under_way: list[Any] = list(handlers)
@@ -461,7 +461,7 @@ class Program:
 
 NO_NUMBERS = ("text", "file", "sizes", "topology", "job", "jobs")
 BROKEN_NUMBERS = ("fraction", "ratio")
-"""Units of parameters that handlers do not see, and of those that are float64."""
+"""Units of parameters that handlers do not see, and of float64 parameters."""
 
 SIZES = ("size_bytes", "n_packets", "last_bytes")
 """Fields of a flow that are fixed at its start if a program sets sizes."""

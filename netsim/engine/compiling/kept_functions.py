@@ -98,7 +98,7 @@ class Archive:
         return self._texts[argument._code]
 
     def loaded(self, codegen: Any, key: str) -> Any:
-        """Return a kept library, with those that it calls."""
+        """Return a kept library, with the libraries that it calls."""
         if key not in self._libraries:
             kept = self.used[key] = self.kept[key]
             made = self._libraries[key] = codegen.create_library(kept.symbol or key)
@@ -111,7 +111,7 @@ class Archive:
         return self._libraries[key]
 
     def keep(self, library: Any, key: str, **more: Any) -> str:
-        """Keep a library and those that it calls; return its key."""
+        """Keep a library and the libraries that it calls; return its key."""
         if library in self._keys:
             return self._keys[library]
         self._keys[library] = key

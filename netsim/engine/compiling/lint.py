@@ -72,7 +72,7 @@ class Rules:
     """What the handlers of a kind of plugin may do.
 
     `engine` has the engine's record of each kind, of which the fields in `settable` may be set.
-    `env` lists the fields of `env`, `sides` those that are arrays of records. `gives` has the kind
+    `env` lists the fields of `env`, `sides` its arrays of records. `gives` has the kind
     of record that functions of the engine return. Own fields are in the declarations `state`.
     """
 
@@ -290,8 +290,8 @@ class _Function:
             yield from self._read(part, base, name)
 
     def _forbidden(self, kind: str) -> set[str]:
-        """Return the fields of a record that must not be set; of an unknown one, those that must
-        not be set in any."""
+        """Return the fields of a record that must not be set; of an unknown record, the fields that
+        must not be set in any record."""
         records = self.rules.engine
         if kind:
             record = records.get(kind.partition(" ")[0])

@@ -434,7 +434,7 @@ def on_drop(env, now, port, cls, size):
 @QUEUE_HANDLERS.row(
     IN_ON_PAUSE,
     SWITCH,
-    "the neighbor pauses `classes`, a bit mask: returns those to pause",
+    "the neighbor pauses `classes`, a bit mask: returns the classes to pause",
     returns="a bit mask of classes",
 )
 def on_pause(env, now, port, classes):

@@ -383,7 +383,7 @@ def append(links: LinkState, port: PortRecord, arrival: Ps) -> None:
 
 
 def renew_link(links: LinkState, port: PortRecord, p: GlobalPort, now: Ps) -> None:
-    """Update the rate and loss probability of port ``p``'s link to those in force at ``now``."""
+    """Update the rate and loss probability of port ``p``'s link to their values at ``now``."""
     fault = links.faults[p]
     after = fault.interval + 1
     while after < fault.last_interval and links.fault_intervals[after].start_ps <= now:

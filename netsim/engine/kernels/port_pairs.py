@@ -102,7 +102,7 @@ def is_up(env: Env, port_choice: PortChoiceRecord, port_pair: int) -> bool:
 
 
 def pairs_in_use(env: Env, port_choice: PortChoiceRecord) -> int:
-    """Return the number of port pairs in use: those that are up, or all if none is."""
+    """Return the number of port pairs in use: all that are up, or all if none is."""
     if not CARRIER:
         return port_choice.n_pairs
     n = 0

@@ -710,7 +710,7 @@ def peek(env: QueueEnv, queue: QueueRecord, index: int) -> Any:
 
 
 def remove(env: QueueEnv, now: Ps, port: PortRecord, queue: QueueRecord, index: int) -> None:
-    """Drop the waiting packet at ``index`` of a class; those behind it close up."""
+    """Drop the waiting packet at ``index`` of a class; later packets move up."""
     if not _is_valid_index(env, queue, index):
         return
     pkt = env.links.pool[ring_slot(queue.off, queue.mask, queue.head + index)]

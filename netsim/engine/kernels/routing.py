@@ -288,7 +288,7 @@ def _switch(env: RoutingEnv, group: int) -> int:
 
 
 def candidate(env: RoutingEnv, first: int, k: int) -> LocalPort:
-    """Return the local port of candidate ``k`` of those from ``first`` on."""
+    """Return the local port of candidate ``k`` from ``first`` on."""
     at = first + k
     if at < 0 or at >= env.net.route_ports.shape[0]:
         broken(env.home, NO_CANDIDATE, k)
@@ -449,7 +449,7 @@ def flow_row(env: RoutingEnv, port: RoutingPortRecord, pkt: PacketRecord) -> Any
 
 
 def _port_of_pair(env: PlaneEnv, side: PortChoiceRecord, k: int) -> GlobalPort:
-    """Return this host's port of port pair ``k`` of those in use."""
+    """Return this host's port of the ``k``-th port pair in use."""
     n = pairs_in_use(env.engine, side)
     if k < 0 or k >= n:
         broken(env.engine.host, NO_CANDIDATE, k)

@@ -231,7 +231,7 @@ SAME, ROTATED, ALTERNATING = RING_ORDERS = ("same", "rotated", "alternating")
 
 @frozen
 class CollectiveOptions:
-    """The options of a collective; each algorithm uses those that apply to it.
+    """The options of a collective; each algorithm uses only some.
 
     Attributes:
         algorithm: a name; "auto", the shortest closed form, on the network if known

@@ -483,7 +483,7 @@ class Summary(NamedTuple):
 
 
 def residuals(fits: Fits, rows: Iterable[Measurement], rates: Rates) -> list[Residual]:
-    """Return the errors of measurements; those without curves are left out."""
+    """Return the errors of measurements, without measurements that have no curves."""
     found = []
     for row in rows:
         curves = fits.get((row.what, row.shape.nodes > 1))
@@ -604,9 +604,9 @@ def _spreads(kind: str, found: Sequence[Residual]) -> Iterator[Spread]:
 
 
 def _nine_in_ten(misses: Sequence[float]) -> float:
-    """Return what one more of these stays within nine times in ten: their quantile (Vovk's
-    conformal prediction); if they are too few to have one, that of an exponential distribution, and
-    at least what repeated measurements differ by."""
+    """Return the bound for nine in ten further values: their quantile (Vovk's conformal
+    prediction); for too few values, an exponential distribution's, and at least the difference of
+    repeated measurements."""
     n = len(misses)
     rank = math.ceil(NINE_IN_TEN * (n + 1))
     if rank <= n:

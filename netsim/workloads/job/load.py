@@ -264,7 +264,7 @@ def job_from(tree: Tree, name: str, directory: Path, *, fits: bool = True) -> Jo
 def read_parts(
     tree: Tree, parts: Mapping[str, type[Any] | Unit], directory: Path
 ) -> dict[str, Any]:
-    """Return the parts of a table by key; those in `WITH_PRESETS` may be or extend a preset. Raises
+    """Return the parts of a table by key; parts in `WITH_PRESETS` may be or extend a preset. Raises
     InputError with all errors."""
     errors = unknown_keys(tree, (*parts, *WORDS))
     errors += [

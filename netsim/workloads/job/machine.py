@@ -194,7 +194,7 @@ class Spread:
 
 class Estimate(NamedTuple):
     """A predicted time and its 90 % interval, from `low_ps` to `high_ps`. There is no interval if
-    no similar measurement was left out of a fit. `spread` has the errors of those that were."""
+    no similar measurement was left out of a fit; else `spread` has the errors."""
 
     time_ps: float
     low_ps: float | None = None

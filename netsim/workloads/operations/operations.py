@@ -608,7 +608,7 @@ def _reduce_ps(size_bytes: Ints, reduce_bps: int) -> Ints:
 
 
 def _waits(steps: Steps) -> tuple[Edges, Edges]:
-    """Return the deliveries that sends wait for, and those that other deliveries wait for.
+    """Return the deliveries that sends wait for, and the deliveries that other deliveries wait for.
 
     A unit sends many messages after the same deliveries. To avoid an edge per pair, the receive of
     the last delivery waits for the others.

@@ -1,10 +1,10 @@
 """Timelines of computation and communication, one row per compute stream and kind of communication.
 
 Traffic without operations has one row per host for all flows. A row has a bar per compute or
-collective. The upper half shows messages that a host sends, until they leave; the lower half those
-that it receives, from the flow's start to delivery. The critical path is a line through the bars:
-level during computation or software latency, and from the sender's row to the receiver's during a
-flow. The report draws the same rows, bars and line.
+collective. The upper half shows messages that a host sends, until they leave; the lower half the
+messages that it receives, from the flow's start to delivery. The critical path is a line through
+the bars: level during computation or software latency, and from the sender's row to the receiver's
+during a flow. The report draws the same rows, bars and line.
 
 A Perfetto trace (open https://ui.perfetto.dev, which processes it locally) has a process for every
 rank, with a track per row. Overlapping slices of a row use several tracks with its name. Arrows

@@ -354,8 +354,8 @@ def add_iterations(
 
 
 def _add_messages(tables: ServingTasks, hosts: Ints, listed: ListedIterations) -> None:
-    """Add the messages of leaders to the other GPUs. Each of those GPUs has first the tasks that
-    receive rows, then those that receive times, then those that wait for both."""
+    """Add the messages of leaders to the other GPUs. Each of those GPUs first has tasks that
+    receive rows, then tasks that receive times, then tasks that wait for both."""
     k, tp = hosts.shape
     most = listed.control_bytes + np.array([ROW_BYTES * listed.max_rows, TICKS])
     shape = (k, listed.n_iterations, tp - 1, MESSAGES)

@@ -355,7 +355,7 @@ def _last(fields: Fields, number: int, n: int) -> NDArray[np.uint64]:
 
 
 def _edges(trace: ChakraTrace, waiting: Ints, awaited: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Return unique dependencies of nodes: those waited for, and those that wait."""
+    """Return unique dependencies of nodes: the earlier nodes, and the nodes that wait."""
     order = np.argsort(trace.id, kind="stable")
     ids = trace.id[order]
     for k in first_of(ids[1:] == ids[:-1]):

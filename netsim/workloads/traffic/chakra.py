@@ -274,7 +274,7 @@ class Nodes:
 
 def nodes_of(traces: Sequence[ChakraTrace], known: Groups) -> Nodes:
     """Return all nodes; `known` are the process groups by name. Raises InputError for unknown
-    groups and those without the rank."""
+    groups and groups without the rank."""
     sizes = [len(trace) for trace in traces]
     begin = np.cumsum([0, *sizes]).tolist()
     orders = [np.argsort(trace.id, kind="stable") for trace in traces]

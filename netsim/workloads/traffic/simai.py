@@ -85,7 +85,7 @@ GROUPS = (NO_GROUP, "_EP", "_DP_EP")  # suffixes: the column's default group, or
 COUNTS = {"model_parallel_NPU_group": "tp", "expert_parallel_npu_group": "ep", "ep": "ep"}
 COUNTS |= {"pp": "pp", "vpp": "vpp", "ga": "ga", "all_gpus": "all_gpus", "pp_comm": "pp_bytes"}
 LISTS = ("checkpoints", "checkpoint_initiates")
-"""Keys of the first line: those with a number, and those with a number of values."""
+"""Keys of the first line: keys with a number, and keys with a number of values."""
 
 WIDTH = 12
 LONGEST_NS = HORIZON_PS // PS_PER_NS

@@ -493,7 +493,7 @@ def _as_elsewhere(
     row: Measurement, like: Sequence[Measurement], runs: Mapping[str, Times]
 ) -> dict[str, float]:
     """Take the time in another run, scaled by the ratios of both runs at the next smaller and
-    larger sizes: the run of which these two ratios are nearest to each other."""
+    larger sizes, from the run with the most similar two ratios."""
     at = bisect([each.size_bytes for each in like], row.size_bytes)
     ends, left = like[at - 1 : at + 1], dict[float, tuple[str, float]]()
     sizes = [math.log(each.size_bytes) for each in ends]
