@@ -171,7 +171,7 @@ class Results(Sequence[Result | FailedPoint]):
             return trace_flow(found, flow_number(found, str(flow)), trust=trust)
 
     def compare(self, other: Results) -> Comparison:
-        """Return the differences from this result or sweep to another one, as `netsim compare`.
+        """Return the differences from this result or sweep to another, as `netsim compare` does.
 
         Raises InputError if their points or flows do not correspond.
         """
@@ -215,10 +215,10 @@ def run(
         out: directory for the results (default: a temporary one).
         threads: number of threads of each point (default: the cores, divided by `jobs`); does not
             change the result.
-        jobs: number of points at a time, each in a process of its own (default: one, in this
-            process; None: as cores, memory and points suggest); does not change the results.
-        force: rerun points that are done.
-        checkpoint_s: seconds between checkpoints (default: none); requires `out`. An interrupted
+        jobs: number of points at a time, each in a separate process (default: one, in this process;
+        None: as cores, memory and points suggest); does not change the results. force: rerun points
+        that are done. checkpoint_s: seconds between checkpoints (default: none); requires `out`. An
+        interrupted
             run resumes from them when it is called again.
         progress: whether to show progress (default: in notebooks and on a terminal).
 

@@ -499,7 +499,7 @@ def _named_ideals(ideals: dict[str, dict[Any, float]]) -> dict[str, dict[Any, fl
 
 
 def _alike(one: dict[Any, float], other: dict[Any, float]) -> bool:
-    """Return whether one line stands for all ideals."""
+    """Return whether one line represents all ideals."""
     both = one.keys() & other.keys()
     return bool(both) and all(abs(one[at] - other[at]) <= ALIKE * one[at] for at in both)
 

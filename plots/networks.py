@@ -321,7 +321,7 @@ class Panel(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A network, the graph that stands for it, and float64[nodes, 2], the places of its nodes."""
+    """A network, its simplified graph, and float64[nodes, 2], the places of its nodes."""
 
     network: Network
     graph: Graph
@@ -342,7 +342,7 @@ class Drawing(NamedTuple):
         return [_line(self.spots[a], self.spots[b], taken) for a, b in self.graph.ends]
 
     def is_circuit(self, node: Ints) -> Flags:
-        """Return whether drawn nodes stand for circuit switches."""
+        """Return whether drawn nodes represent circuit switches."""
         first = np.full(len(self.graph.names), len(self.graph.group))
         np.minimum.at(first, self.graph.group, np.arange(len(self.graph.group)))
         found: Flags = first[node] >= self.network.n_nodes

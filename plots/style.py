@@ -118,7 +118,7 @@ def metric_name(name: str) -> str:
 
 def for_people(labels: Sequence[str]) -> list[str]:
     """Return labels that begin with a transport as titles: "NDP, load 1" for "ndp:800g, load 1".
-    Presets stay if they tell labels apart."""
+    Presets stay if they distinguish labels."""
     titles = []
     for label in labels:
         found = PRESET.match(label)
@@ -310,7 +310,7 @@ def time_unit(times_ps: Iterable[float]) -> tuple[str, float]:
 
 
 def spans_decades(values: Sequence[Any]) -> bool:
-    """Return whether positive samples span so much that their axis should be logarithmic."""
+    """Return whether positive samples span enough for a logarithmic axis."""
     known = [one for one in values if len(one)]
     least = min((float(min(one)) for one in known), default=0.0)
     return least > 0 and max(float(max(one)) for one in known) > DECADES * least

@@ -260,7 +260,7 @@ def _kind(result: Result) -> str:
 
 
 def _are_of_one_sweep(results: Sequence[Result]) -> bool:
-    """Return whether results are points of one sweep, so that axes tell them apart."""
+    """Return whether results are points of one sweep, so that axes distinguish them."""
     folders = {Path(result.path).parent for result in results}
     return len(folders) == 1 and (folders.pop() / SWEEP).is_file()
 

@@ -1,7 +1,7 @@
 """HammingMesh: boards that are meshes of chips, joined by switches along rows and columns.
 
 A board is a mesh of `board` = "4x4" chips (rows x columns), and there are `boards` = "8x8" of them.
-A chip is a host with a switch of its own, s_row_column, that has four cables: to its neighbors, and
+A chip is a host with its own switch, s_row_column, that has four cables: to its neighbors, and
 at the edge of a board to the switch of its row (row0, row1, ...) or column (column0, ...). So a row
 switch has two cables from every board of its row.
 

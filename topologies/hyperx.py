@@ -1,6 +1,6 @@
 """HyperX (flattened butterfly, Hamming graph): a full mesh in every dimension.
 
-`shape = "8x8"`: switches in a grid; each has `bundle` cables to every other one that differs in one
+`shape = "8x8"`: switches in a grid; each has `bundle` cables to every switch that differs in one
 coordinate only. One dimension is a full mesh of all switches. Hosts are numbered switch by switch,
 and the last coordinate changes fastest.
 

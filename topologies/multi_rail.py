@@ -7,7 +7,7 @@ topology of any kind (for planes, a `multi_plane`). Its hosts are those of the r
 which defines the number of racks.
 
 `racks_per_leaf`: rails share spines, as in most H100 clusters. The hosts of a scale-out network are
-then numbered rank by rank in each pod of so many racks, so that a leaf has one rank of a pod's
+then numbered rank by rank in each pod of this many racks, so that a leaf has one rank of a pod's
 racks. With `gpus_per_rail = gpus_per_rack` there is one network with spines for all rails:
 
     gpus_per_rack = 8, gpus_per_rail = 8, racks_per_leaf = 32
@@ -63,14 +63,14 @@ PARAMS = [
 
 
 def build(params: Params) -> Network:
-    """Return the network of `params` (see PARAMS). Raises InputError for numbers that do not
-    divide one another, or as the rail's topology."""
+    """Return the network of `params` (see PARAMS). Raises InputError for numbers that do not divide
+    each other, or as the rail's topology does."""
     return with_rails(params, build_subtopology(params, "rail"))
 
 
 def with_rails(params: Params, rail: Network) -> Network:
     """Return racks of hosts with scale-out networks like `rail`. Raises InputError for numbers that
-    do not divide one another."""
+    do not divide each other."""
     gpus, group = params["gpus_per_rack"], params["gpus_per_rail"]
     rate, planes = params["scale_up_rate"], params["scale_up_planes"]
     if not group or gpus % group:
@@ -115,7 +115,7 @@ def with_rails(params: Params, rail: Network) -> Network:
 
 
 def _rank_by_rank(rail: Network, racks: int, group: int, pod: int) -> NDArray[np.int64]:
-    """Return int64[racks * group], the hosts of a network, rack by rack, in the order of its own:
+    """Return int64[racks * group], the hosts of a network, rack by rack, in the network's order:
     pods of `pod` racks, in each rank by rank. Raises InputError if a leaf has two ranks."""
     if racks % pod:
         message = f"{racks} racks cannot be divided into pods of {pod}"

@@ -14,8 +14,8 @@ with co-packaged optics, and the queues for those in its memory.
   adjacent switches, one joins even racks to the next and one odd racks. "hypercube" gives switch k
   racks 2^k apart, repeating when they are used up. "pairs" joins 0 and 1, 2 and 3, and so on, by
   all switches. With `group_size`, rings and hypercubes span that many adjacent racks, such as the
-  instances of a job. The last `pair_switches` instead join each rack of the first half to the one
-  in the second half, such as prefill to decode.
+  instances of a job. The last `pair_switches` instead join each rack of the first half to its
+  partner in the second half, such as prefill to decode.
 - "rotor": all round-robin matchings (circle method): `racks - 1` rounds in which every rack has a
   partner or, for an odd number, `racks` rounds with one rack left out. Switch r cycles through
   rounds r, r + circuit_switches, ... and stays in each for `slot`. With `stagger`, switch r starts
@@ -38,7 +38,7 @@ with this time, or with a night if that is longer, without circuits. By default 
 are up at time 0.
 
 `reconfigure = "per_phase"`: each level of the traffic (flows with equally long chains of flows
-before them) is a demand of its own, with "greedy" circuits. The switches begin to reconfigure
+before them) is a separate demand, with "greedy" circuits. The switches begin to reconfigure
 `control_delay` after all flows of a level are delivered (default 20 us, in which the last
 acknowledgments pass). Consecutive levels that need the same circuits are one. Packets use the
 circuits of their level.
@@ -197,8 +197,8 @@ PRESETS = {
 
 
 def build(params: Params) -> Network:
-    """Return the network of `params` (see PARAMS), without demand-aware circuits. Raises
-    InputError for an invalid schedule, or parameters of another one."""
+    """Return the network of `params` (see PARAMS), without demand-aware circuits. Raises InputError
+    for an invalid schedule, or parameters of another schedule."""
     _check(params)
     if adapts(params):
         return _network(params, [])

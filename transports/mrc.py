@@ -14,7 +14,7 @@ base round trips, as at the end of a message, the sender asks for such reports, 
 a timeout is the last resort. At most `psn_range` packets are on their way, from the oldest missing
 one.
 
-Control packets and trimmed headers have a class of their own, above data. Ports to hosts do not
+Control packets and trimmed headers have a separate class, above data. Ports to hosts do not
 mark, so a mark means that some paths are busier than others. Acknowledgments and answers return
 with the EV of their packet, by the port that it came in by. With `routing.carrier_delay`, ports
 that are down, here or at the peer, are not used.

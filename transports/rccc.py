@@ -232,7 +232,7 @@ def raise_target(env, now, rx, pkt):
 
 
 def want_pull(env, now, rx):
-    """List the flow for a pull, with whatever credit it wants then."""
+    """List the flow for a pull, with the credit that it wants then."""
     append(env, rx, WANTING)
     set_host_timer(env, now, PULLS, max(now, env.host.next_pull_ps))
 

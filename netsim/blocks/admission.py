@@ -1,7 +1,7 @@
 """Admit a host's flows first come, first served, while the sum of their rates fits.
 
 A flow asks for its rate, waits until the host has room, and releases the rate when it has nothing
-more to send. A waiting flow cannot be overtaken, whatever its rate; only a flow that was admitted
+more to send. A waiting flow of any rate cannot be overtaken; only a flow that was admitted
 before may ask to be next. Each host decides independently.
 
     TX_STATE = (*admission.TX_STATE, *pacing.TX_STATE, ...)    HOST_STATE = admission.HOST_STATE

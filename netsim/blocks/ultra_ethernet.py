@@ -313,7 +313,7 @@ def increase(env, now, tx, scale):
 
 
 def increase_2024(env, now, tx, scale):
-    """Let the pending increase take effect, a part of it, and add eta at times of its own."""
+    """Apply part of the pending increase, and add eta at separate times."""
     due = now - tx.adjusted_ps > REFERENCE_PS
     if due or tx.unadjusted_bytes > ADJUST_2024_BYTES:
         tx.cwnd_bytes += min(tx.increase // tx.cwnd_bytes, ADJUST_2024_BYTES)

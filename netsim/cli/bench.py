@@ -142,7 +142,7 @@ def command(
     are repeatable.
 
     --profile times each step of a run and each part of the time windows. It compiles the transport
-    again on first use, since reading the clock needs code of its own.
+    again on first use, since reading the clock needs separate code.
 
     --against runs a program of htsim on the same input in turns with netsim, by default with 128
     hosts that send 2 MB each, or on the experiment of --experiment. It prints the medians of
@@ -517,7 +517,7 @@ def comparison_json(program: Path, found: Comparison) -> dict[str, Any]:
 
 
 def cost_table(program: Path, found: Comparison) -> Wide:
-    """Return the times and memory of both, and how many times more the other one takes."""
+    """Return the times and memory of both, and their ratios."""
     from netsim.common.terminal import rows_table
 
     rows = []

@@ -118,7 +118,7 @@ class Interruption:
             raise KeyboardInterrupt
 
     def _listen(self) -> None:
-        """Answer signals, whatever the main thread is doing."""
+        """Answer signals while the main thread is busy."""
         assert self._sockets is not None
         listening, heard = self._sockets[0], 0
         with listening:

@@ -151,7 +151,7 @@ def wide_lines(table: Wide, width: int | None) -> Iterator[Table | str]:
 
 
 def plain_table(*headers: str, title: str = "") -> Table:
-    """An empty table in the style of all others; `title` stands above it."""
+    """An empty table in the common style; `title` is printed above it."""
     from rich import box
     from rich.table import Table
 

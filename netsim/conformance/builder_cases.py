@@ -139,8 +139,8 @@ class TopologyTestbed(Testbed):
     def build(self, **changes: Any) -> Network:
         """Return the network, with some parameters changed; values are as the topology gets them.
 
-        Raises RefusedError for an InputError, ConformanceError for too much memory, and whatever
-        else it raises.
+        Raises RefusedError for an InputError, ConformanceError for too much memory, and lets other
+        errors pass.
         """
         params = {**self.params, **changes}
         given = dict(params)
@@ -232,7 +232,7 @@ class TrafficTestbed(Testbed):
         header in a packet; `end_ps` as with [measure].
 
         Raises RefusedError for an error of the pattern that names a file or key, ConformanceError
-        for flows or tasks that are wrong or too much memory, and whatever else the pattern raises.
+        for wrong flows or tasks or too much memory, and lets other errors pass.
         """
         context = _Context(
             Path(), self.seed, network.host_rate_bps, n_traffic_classes=CLASSES, end_ps=end_ps

@@ -1,6 +1,6 @@
 """Cases for transports, queue disciplines and routing algorithms.
 
-A `Play` is flows on a network whose packets must arrive, whatever the network does. Others compare
+A `Play` is flows on a network, with packets that must arrive in spite of faults. Others compare
 runs, measure how fast and how fair a transport is, or look at queues and routes.
 """
 

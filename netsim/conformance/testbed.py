@@ -251,8 +251,8 @@ class Testbed:
         return run
 
     def look_at_end(self, run: Run) -> None:
-        """Check more of a complete run: on one path, and alone, only a loss is a reason to send
-        again. Raises ConformanceError.
+        """Check more of a complete run: a flow alone on one path may retransmit only after a loss.
+        Raises ConformanceError.
         """
         engine = run.engine
         bad = run.lost + run.unroutable + run.total("drops") + run.total("trims")

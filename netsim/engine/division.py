@@ -102,8 +102,8 @@ PAIR = 2 * CACHE_LINE // 8  # int64 in two cache lines
 IDLE = 1 / 20  # weight of a port without traffic, relative to the mean
 
 LONG = 10
-"""A cable is long if it is so many times as long as the shortest one. If all ranks are joined by
-long cables alone, they seldom wait for each other ..."""
+"""A cable is long if it has this many times the length of the shortest cable. If all ranks are
+joined by long cables alone, they seldom wait for each other ..."""
 
 NEAR = 0.4
 """... so they may differ from equal weights, at either end by this share of one rank's weight."""

@@ -1,4 +1,4 @@
-"""One part of a network in a process of its own: which rows of the state it owns.
+"""One part of a network in a separate process: the rows of the state that it owns.
 
 Every part has arrays for the whole network, but writes few rows other than its own (`Share`). A
 complete state, to which all parts have given their rows, equals the state of one process: any
@@ -57,7 +57,8 @@ class Partition:
 
     @cached_property
     def paths(self) -> list[str]:
-        """The arrays that several parts change; the log, whose rows others tell, is the last."""
+        """The arrays that several parts change; the log, with rows from other parts, is the
+        last."""
         groups = {name: getattr(self._state, name) for name in ("links", "hosts", "clock")}
         found = [
             f"{group}.{name}"

@@ -181,7 +181,7 @@ FLOWS_OF_NEWS = ("hosts.tx", "hosts.rx")  # a part that learns of other flows ne
 PIECE_BYTES = 1 << 26
 
 NEXT, FAILED, LATE, LAST_DONE, REACHED, ALIVE, SPENT_NS, FIRST_TOTAL = range(8)
-"""First columns of what ranks tell each other after each exchange; the others are TOTALS. Rank 0 is
+"""First columns of the ranks' messages after each exchange; the others are TOTALS. Rank 0 is
 late when its call has taken its time. A rank is alive up to the time that it has reached, or 0."""
 
 FEW_WINDOWS = 256
@@ -345,7 +345,7 @@ class PartitionedEngine(Engine):
             self._gather_rows(path)
 
     def _gather_rows(self, path: str) -> None:
-        """Set the rows of other ranks on rank 0, so many at a time that messages stay small."""
+        """Set the rows of other ranks on rank 0, in small messages."""
         rows, entries = self._partition.rows(path), snapshot.entries_of(array_at(self._state, path))
         own = rows if self.ranks.rank else rows[:0]
         most = int(self.ranks.all_gather(np.array([own.size], np.int64)).max())

@@ -250,7 +250,7 @@ SAME = {
 
 
 class StateViews:
-    """What an engine tells of its state (`Engine` inherits it)."""
+    """Views of an engine's state (`Engine` inherits it)."""
 
     state: State
     fabric: Fabric
@@ -462,7 +462,7 @@ class Pauses:
 
 
 def pauses(state: State) -> Pauses | None:
-    """Return the pauses, None if the queue discipline does not tell by which port a packet came."""
+    """Return the pauses, None if the queue discipline does not know a packet's ingress port."""
     links = state.links
     if links.origins.shape[0] <= 1:
         return None

@@ -588,7 +588,7 @@ def _final_fabric(
 
 
 def _port_queues(point: Point, network: Network) -> list[tuple[Numbers, int | Bdp]]:
-    """Return the ports with queues of their own, and the sizes of these."""
+    """Return the ports with separate queues, and their sizes."""
     queues = []
     for pattern, size in point.fabric.port_queue_bytes or ():
         try:

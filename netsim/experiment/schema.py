@@ -58,7 +58,7 @@ def _checked(
 
 
 def _time_or(word: str, stands_for: Any) -> Unit:
-    """Return the unit of a time, or a word that stands for a value."""
+    """Return the unit of a time, or a word for a value."""
 
     def read(value: Any) -> Any:
         return stands_for if value == word else parse_time_ps(value)

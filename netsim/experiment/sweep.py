@@ -241,7 +241,7 @@ def _pop_label(section: str, table: Tree) -> str:
 
 def _labels(tables: Sequence[Tree]) -> list[str]:
     """Return a name for each plugin of an axis: its kind and distinguishing parameters. Lists are
-    axes of their own, and are included only if names are otherwise equal."""
+    separate axes, and are included only if names are otherwise equal."""
     known: dict[tuple[str, str], Counter[str]] = {}
     kinds = [repr(table.get("kind")) for table in tables]
     for kind, table in zip(kinds, tables, strict=True):

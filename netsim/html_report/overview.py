@@ -52,7 +52,7 @@ def headlines(report: Report) -> Iterator[str | parts.Part]:
 
 
 def _explained(report: Report) -> list[Point]:
-    """Return the points whose causes the headlines tell: the slowest of the slowest transports."""
+    """Return the points for the headlines' causes: the slowest of the slowest transports."""
     if any(point.result.tasks is not None for point in report.points):
         return []
     slowest = {point.transport: point for point in sorted(report.simulated, key=slowness)}

@@ -505,7 +505,7 @@ def topology_use(key: str, kind: str, given: Mapping[str, Any]) -> PluginSpec:
 
 
 def _inside(error: InputError, name: str) -> InputError:
-    """Return an error of a topology with the key of its table inside another one."""
+    """Return an error of a topology with the key of its table inside another topology."""
     section, dot, rest = (error.key or "topology").partition(".")
     if section != "topology":
         return error
@@ -514,7 +514,7 @@ def _inside(error: InputError, name: str) -> InputError:
 
 
 def placed(part: Network, hosts: NDArray[Any], first: int, *, nic: int, rate: float) -> Plan:
-    """Return the plan of a network within another one.
+    """Return the plan of a network within another.
 
     Its hosts become `hosts`, its switches are numbered from `first`, the NICs of its hosts from
     `nic`, and link rates are multiplied by `rate`. Raises InputError if that is impossible.

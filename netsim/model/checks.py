@@ -39,7 +39,7 @@ def check_links(
     """Refuse links on which a packet's transmission time overflows or is 0.
 
     Args:
-        topology: its parameters; the error names the one with the wrong rate.
+        topology: its parameters; the error names the parameter with the wrong rate.
     """
     largest, smallest = largest_packet(packets, fabric), smallest_packet(packets, fabric)
     slowest, fastest = slowest_rate_bps(largest), fastest_rate_bps(smallest)

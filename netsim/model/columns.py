@@ -109,7 +109,7 @@ def rounds_in_order(
 
 
 def offsets(counts: ArrayLike) -> Ints:
-    """Return int64[n + 1], the first of each item's entries if they follow one another."""
+    """Return int64[n + 1], the first of each item's consecutive entries."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 

@@ -262,7 +262,7 @@ def greedy(table: Table, switches: int, *, bidirectional: bool) -> Ints:
 
     The next circuit goes to the pair with the most bytes per circuit, including the new one, while
     both have a free uplink; two racks may thus have several. With `bidirectional`, circuits join
-    both directions and count by the one with more bytes.
+    both directions, and the direction with more bytes counts.
 
     A rack has one uplink to each circuit switch, so assigning circuits to switches is edge
     coloring: if two racks have no free uplink at the same switch, two switches are swapped along a

@@ -511,7 +511,7 @@ def cut_through_q20(network: Network) -> Ints:
 
 def needed_bytes(network: Network, packets: PacketFormat) -> Ints:
     """Return int64[n_ports], after how many bytes a packet arrives at the end of each link: the
-    header if the switch there cuts through, else the whole packet, for which PACKET_BYTES stands.
+    header if the switch there cuts through, else the whole packet (PACKET_BYTES).
     """
     cuts = byte_quotient(network.port_rate_bps) <= cut_through_q20(network)
     return np.where(cuts, packets.cut_through_bytes or PACKET_BYTES, PACKET_BYTES)
@@ -677,9 +677,9 @@ def base_round_trips(network: Network, packets: PacketFormat) -> Ints:
 
 
 def longest_paths(network: Network, size_bytes: Ints | int) -> Ints:
-    """Return int64[n_networks], the longest time in ps of a single packet between two hosts'
-    ports, with so many bytes (at each port) before it arrives. Only pairs with a route count, in
-    any table."""
+    """Return int64[n_networks], the longest time in ps of a single packet between two hosts' ports,
+    with this many bytes (at each port) before it arrives. Only pairs with a route count, in any
+    table."""
     cross_ps = send_time(size_bytes, byte_quotient(network.port_rate_bps)) + network.port_delay_ps
     host_ports = np.arange(network.n_host_ports)
     group = network.first_group[network.port_network] + network.port_group

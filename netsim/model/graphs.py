@@ -33,7 +33,7 @@ HOST, SWITCH = "host", "switch"
 
 @frozen
 class GraphDefaults:
-    """Values for nodes and cables that have none of their own."""
+    """Values for nodes and cables without their own."""
 
     rate_bps: int
     delay_ps: int

@@ -100,7 +100,7 @@ class Network:
         switch_queue_bytes: int64[n_switches], queue size of switches that differ from [fabric], 0
             for others; None: none differs.
         reduction: reduction units of switches (`with_reduction`); None: none.
-        shape: of the grid in which its hosts stand, for traffic patterns; (): none. Every place has
+        shape: of the grid of its hosts, for traffic patterns; (): none. Every place has
             the same number of hosts, numbered place by place; the last coordinate changes fastest.
         note: the topology's choices, for messages.
         plan: its parts, to add it to another network.

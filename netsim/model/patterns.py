@@ -1,6 +1,6 @@
 """Traffic patterns: which hosts each host sends to, and how much of its traffic each gets.
 
-Some use coordinates: hosts stand in a grid of `shape`, the same number at every place, numbered
+Some use coordinates: hosts form a grid of `shape`, the same number at every place, numbered
 place by place; the last coordinate changes fastest. Coordinates wrap.
 
 Dally and Towles, "Principles and Practices of Interconnection Networks", section 3.2; Kim, Dally,

@@ -90,7 +90,7 @@ class Wiring:
 
     @cached_property
     def route_first(self) -> Ints:
-        """int64[n_switches], start of each switch's row if they follow one another."""
+        """int64[n_switches], start of each switch's row if rows are consecutive."""
         first: Ints = np.cumsum(self.row_lengths) - self.row_lengths
         return first
 
@@ -136,9 +136,9 @@ class RoutingTable:
         route: int64[...], the rows of all switches, with an entry for each group of the switch's
             network: `offset << 16 | count`. Count 0: the switch's own group. NO_ROUTE: unreachable.
         route_ports: int32[...]; the candidates of an entry are `route_ports[offset : offset +
-            count]`, local port numbers, ascending. A port may stand several times: its weight.
-        first: int64[n_switches], start of each switch's row; rows may overlap. None: they follow
-            one another (`Wiring.route_first`).
+            count]`, local port numbers, ascending. A port may be repeated: its weight.
+        first: int64[n_switches], start of each switch's row; rows may overlap. None: they are
+        consecutive (`Wiring.route_first`).
     """
 
     route: NDArray[np.int64]
@@ -373,7 +373,7 @@ class TableWriter:
 
     def table(self, route: Ints, first: Ints | None = None) -> RoutingTable:
         """Return the finished table; `route` has the results of `entry`, row by row, and `first`
-        the start of each switch's row (default: they follow one another)."""
+        the start of each switch's row (default: consecutive)."""
         ports = np.concatenate(self._lists) if self._lists else np.zeros(0, np.int32)
         return RoutingTable(np.ascontiguousarray(route, np.int64).reshape(-1), ports, first)
 

@@ -274,7 +274,7 @@ def blamed(what: str, file: str) -> Iterator[None]:
 
 
 def describe(error: BaseException) -> str:
-    """Return an error on one line; never raises, whatever the error's own text does."""
+    """Return an error on one line; never raises, even if the error's text does."""
     try:
         text = str(error.msg) if isinstance(error, SyntaxError) else str(error)
     except Exception:

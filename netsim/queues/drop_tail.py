@@ -10,7 +10,7 @@ from netsim.queue import DROP, class_of, queue_length
 from netsim.units import format_bytes
 
 QUEUE_PACKETS = Param(
-    "queue_packets", "count", None, "also drop when so many packets wait, of any size",
+    "queue_packets", "count", None, "also drop when this many packets wait, of any size",
     source="Linux's pfifo counts packets", minimum=1,
 )  # fmt: skip
 

@@ -2,8 +2,8 @@
 
 Packets carry their flow's remaining bytes (`remaining`, set by the transport `pfabric`; 0 for
 others). A port finds the packet with the least remaining, and sends the first waiting packet of its
-flow, so flows stay in order. A packet that finds the buffer full replaces the one with the most
-remaining; if none has more, it is dropped.
+flow, so flows stay in order. A packet that arrives at a full buffer replaces the packet with the
+most remaining; if none has more, it is dropped.
 
 Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, section 4.1.
 """

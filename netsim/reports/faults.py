@@ -1,8 +1,7 @@
 """What interrupts flows: faults of links and new routes, recovery from them, PFC without end.
 
 A sampled flow recovers when it receives again after a link went down. In a deadlock, ports wait for
-each other in a cycle. A storm is a class that its neighbor paused for so long that the port's
-watchdog noticed.
+each other in a cycle. A storm is a class that its neighbor paused until the port's watchdog acted.
 """
 
 from __future__ import annotations

@@ -353,7 +353,8 @@ def class_metrics(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]
 # --- fairness -------------------------------------------------------------------------------------
 
 LONG_PACKETS, UNEQUAL = 100, 0.1
-"""Flows of so many packets are compared, and a difference of so much of their bytes is named."""
+"""Flows of this many packets are compared, and a difference of this share of their bytes is
+named."""
 
 
 def jain_index(flows: Table) -> dict[str, float]:
@@ -372,7 +373,7 @@ def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def locked_senders(engine: Engine, keep_pace: NDArray[np.bool_], packet_bytes: int) -> str:
     """Return a note if some long flows to a host lost far more than others at drop-tail queues,
-    else "". Of flows, only those that `keep_pace` (bool[n_flows]) whatever is lost are compared.
+    else "". Only flows that `keep_pace` (bool[n_flows]) in spite of losses are compared.
 
     Simulated clocks do not drift, so such senders stay in step (MODEL.md, "No favorites").
     """

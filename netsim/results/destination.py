@@ -37,7 +37,7 @@ KEYS = {
     files.EXPERIMENT: {"format", "versions", "resolved"},
     files.SHARD: {"format", "number", "count", "sweep", "points"},
 }
-"""JSON file -> keys by which netsim recognizes a file of its own."""
+"""JSON file -> keys by which netsim recognizes its own file."""
 
 
 def real(directory: Path | str) -> Path:

@@ -1,9 +1,9 @@
-"""CONGA: each flowlet takes the path that is least congested, as the leaves tell each other.
+"""CONGA: each flowlet takes the least congested path, from reports between leaves.
 
 For leaves with hosts and spines above them. A packet collects the highest utilization of its path,
 in 8 levels (_utilization.py). The leaf of its destination stores it for the path, and returns
-it in a packet to the leaf it came from. That one sends a new flowlet on the path with the lowest
-maximum of its own uplink's utilization and the reported one, and keeps the old path if none is
+it in a packet to the leaf it came from. The source leaf sends a new flowlet on the path with the
+lowest maximum of its uplink's and the reported utilization, and keeps the old path if none is
 better. A report older than `feedback_age` counts as 0. Other choices are ECMP.
 
 Left out: reports that changed do not go first, and they do not age gradually. Leaves above 64 and
@@ -45,7 +45,7 @@ SWITCH_STATE = (
 
 
 def at_source(env, now, port, pkt):
-    """Name the leaf, and report a path to the other one."""
+    """Name the leaf, and report a path to the other leaf."""
     away = group_of(env, pkt)
     if away == env.switch.group:
         return

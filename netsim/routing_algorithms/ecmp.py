@@ -1,6 +1,6 @@
 """ECMP: the hash of a packet's flow and entropy chooses its port at each switch.
 
-Data and control packets of a flow have hashes of their own. All packets of a flow with the same
+Data and control packets of a flow are hashed separately. All packets of a flow with the same
 entropy take one path.
 """
 

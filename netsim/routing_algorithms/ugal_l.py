@@ -2,8 +2,8 @@
 
 The switch that a packet enters by draws a group other than both ends and compares the bytes held at
 its own ports: the packet goes via the group if those towards its destination are more than
-`ugal_weight` times those towards the group, plus `ugal_threshold` packets. The weight stands for
-the ratio of the lengths of both ways. Of several ports, the least loaded one counts and is taken.
+`ugal_weight` times those towards the group, plus `ugal_threshold` packets. The weight is the ratio
+of the lengths of both paths. Of several ports, the least loaded one counts and is taken.
 
 In a Dragonfly the switch often lacks the link to the other group, and sees nothing of its queue:
 the paper's routers have small buffers that push back; here queues are deep, and PFC pauses hosts

@@ -53,7 +53,7 @@ PORT_SALTS = spray_random.PORT_SALTS
 
 
 def legs(params, demand):
-    """Return what each group sends to each other one, via groups included; `demand` without."""
+    """Return the traffic between groups, including legs via other groups; `demand` has none."""
     n = len(demand)
     away = demand * (1 - np.eye(n))
     first, second = away.sum(axis=1, keepdims=True), away.sum(axis=0, keepdims=True)

@@ -123,7 +123,7 @@ class Memory:
         return self.held + self.state + self.packets + self.results
 
     def of_ranks(self, n: int) -> tuple[int, int]:
-        """Return the bytes of rank 0 and of each other one of ``n`` ranks."""
+        """Return the bytes of rank 0 and of each other rank of ``n``."""
         of_flows = min(self.flows, self.n_flows * SCATTERED_BYTES // n)
         held = self.held + self.outlines
         other = held + (self.state + self.ends + self.packets) // n + of_flows

@@ -1,4 +1,4 @@
-"""A process that runs points for another one, told by JSON messages over a socket.
+"""A process that runs points for another process, by JSON messages over a socket.
 
 It answers each message except a stop with one that ends the work: "estimate", "done", "error" or
 "hang"; before that it sends "progress", "note" and "warning". It ends when the socket closes. It
@@ -104,7 +104,7 @@ class Worker:
             self._has_state = False
 
     def _listen(self) -> None:
-        """Receive messages in a thread of their own: a stop must be heard during a run."""
+        """Receive messages in a separate thread: a stop must be received during a run."""
         while True:
             try:
                 message = json.loads(self._channel.recv_bytes(MAX_BYTES))
@@ -229,7 +229,7 @@ def _point(spec: Mapping[str, Any]) -> Point:
 
 
 def _is_here(path: Path, plugin: Mapping[str, Any]) -> bool:
-    """Return whether a plugin's file is the one that the run has."""
+    """Return whether a plugin's file is the run's."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest() == str(plugin["sha256"])
     except OSError:

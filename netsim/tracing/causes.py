@@ -1,4 +1,4 @@
-"""Why a flow took so long: each part of its completion time, with its cause, place and flows.
+"""Why a flow was slow: each part of its completion time, with its cause, place and flows.
 
 The segments of a trace divide the time (`netsim.tracing.segments`); a log of all packets at the
 ports where the flow waited says whose packets went first.

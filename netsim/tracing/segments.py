@@ -108,7 +108,7 @@ def _sort_ports(entries: np.ndarray) -> np.ndarray:
 
 CREATED, QUEUED, INDIRECT, CAME, LEAVES = range(5)
 """Where a packet may be: in a host's control FIFO, at a switch's port, at a switch that sends it
-indirectly, on the link by which it comes to an event's node, or on that by which it leaves it."""
+indirectly, on the link by which it reaches an event's node, or on the link by which it leaves."""
 
 LINK = CAME
 

@@ -2,7 +2,7 @@
 
 A table [traffic.jobs.NAME] has `kind` and the parameters of a pattern, and `hosts`: how many, or a
 list in the order of the ranks. Lists may share hosts; numbers get free ones. The pattern sees only
-these hosts, the first as host 0. A job begins at its `start`, and its times are told from there.
+these hosts, the first as host 0. A job begins at its `start`, and its times count from there.
 
 `run = ["all", "a", "b"]` runs the jobs together and each alone, on the same hosts and with the same
 random numbers; `netsim run` then prints how much longer each takes with the others. The hash of

@@ -20,8 +20,8 @@ from netsim.validation.laws import PACKET, PAYLOAD, Measured
 def headroom(gbps: int, delay_us: float, quanta: int) -> Measured:
     """Measure the smallest headroom without drops, in steps of a packet from the law's on.
 
-    One host sends to a host with a tenth of its rate, so that it is paused again and again, while
-    another one sends full packets to it: pauses wait for them in all phases.
+    One host sends to a host with a tenth of its rate, so that it is paused repeatedly, while
+    another host sends full packets to it: pauses wait for them in all phases.
     """
     builder = NetworkBuilder()
     sender, other, slow = builder.add_hosts(3)
@@ -91,7 +91,7 @@ def rates(
 
 
 def credit_rate(buffer_packets: int, delay_us: int) -> Measured:
-    """Measure the rate at which a buffer of so many packets lets a link of 400 Gbps send.
+    """Measure the rate at which a buffer of this many packets lets a link of 400 Gbps send.
 
     A packet's units come back after T: its transmission, the delay, its transmission at the next
     switch, and the message's way back.
@@ -127,7 +127,7 @@ def lanes(n: int, own: bool) -> Measured:
 
 
 def weights(discipline: str, class_weights: str, gbps: Sequence[float]) -> Measured:
-    """Measure the rates of endless flows to one host at 100 Gbps, each in a class of its own."""
+    """Measure the rates of endless flows to one host at 100 Gbps, each in a separate class."""
     n = len(gbps)
     fabric = {"queue_discipline": discipline, "class_weights": class_weights}
     flows = [(k, n) for k in range(n)]

@@ -86,8 +86,8 @@ def port_down(carrier: bool) -> Measured:
 
 
 def uplink_down(uplinks: int) -> Measured:
-    """Measure the rate of flows from all hosts of a leaf to those of the other one with one of its
-    uplinks down. Routing is static, so every flow learns from losses which paths are out."""
+    """Measure the rate of flows from all hosts of a leaf to another leaf's, with one uplink down.
+    Routing is static, so every flow learns from losses which paths are out."""
     network = tree(uplinks, 1, uplinks)
     leaf = int(network.port_node[network.port_peer[network.node_first_port[0]]])
     flows = [(i, uplinks + i, LONG, 0) for i in range(uplinks)]

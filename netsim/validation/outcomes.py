@@ -291,7 +291,7 @@ TESTS = CHECKOUT / "tests"
 
 
 def departures(seeds: tuple[int, int], length: int, **named: bool) -> Measured:
-    """Compare random cases of so many transmissions: when each packet leaves each port, flows,
+    """Compare random cases of this many transmissions: when each packet leaves each port, flows,
     tasks and counters. `seeds` are the first, and the one after the last."""
     if str(TESTS) not in sys.path:
         sys.path.insert(0, str(TESTS))

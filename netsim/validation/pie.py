@@ -1,9 +1,9 @@
 """PIE: drops arriving packets at random, so often that the queueing delay becomes a target.
 
-A queue discipline of its own, for the group theory; the netsim that it tests runs it as it runs a
-user's. Every `update` the drop probability rises by alpha times the delay above the target and beta
-times the delay's growth. Pan et al., RFC 8033, sections 4.2, 4.3 and 5; delays are bytes over the
-link's rate, and updates wait for the next arrival.
+A separate queue discipline, for the group theory; netsim runs it like a user's. Every `update` the
+drop probability rises by alpha times the delay above the target and beta times the delay's growth.
+Pan et al., RFC 8033, sections 4.2, 4.3 and 5; delays are bytes over the link's rate, and updates
+wait for the next arrival.
 """
 
 from netsim.params import Param
@@ -30,7 +30,7 @@ CLASS_STATE = (
 ALPHA, BETA = 0.125, 1.25  # per second of delay
 PURPOSE_PIE = 40
 STEPS = ((1e-6, 2048), (1e-5, 512), (1e-4, 128), (1e-3, 32), (1e-2, 8), (1e-1, 2))
-"""Up to these chances changes are divided by so much; RFC 8033, section 4.2."""
+"""Up to these chances, changes are divided by these numbers; RFC 8033, section 4.2."""
 
 check = drop_tail.check
 

@@ -313,7 +313,7 @@ def _path(folder: Path, name: str, kind: str) -> Path:
 
 
 def _parts(content: bytes) -> tuple[MachineCode, Lines]:
-    """Return the code and the source positions in a file. Raises whatever a damaged file causes."""
+    """Return the code and the source positions in a file. A damaged file may raise any error."""
     (length,) = LENGTH.unpack_from(content)
     begin = LENGTH.size
     entry, environments, needed, lines = json.loads(content[begin : begin + length])

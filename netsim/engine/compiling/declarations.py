@@ -238,7 +238,7 @@ class Handled:
 
 TABLES = (HANDLERS, QUEUE_HANDLERS, ROUTING_HANDLERS)
 DEFAULTS = {name: row.default for table in TABLES for name, row in table.items()}
-"""What stands in the place of handlers that a file does not define."""
+"""The defaults for handlers that a file does not define."""
 
 
 # --- transports -----------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def _passes_trial(name: str) -> bool:
 
 
 TRIAL = f"import sys; from {__name__} import try_out; sys.exit(not try_out(sys.argv[1]))"
-"""Program that tries a patch, in a process of its own that may crash."""
+"""Program that tries a patch, in a separate process that may crash."""
 
 
 def try_out(name: str) -> bool:

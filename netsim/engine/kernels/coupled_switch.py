@@ -638,7 +638,7 @@ def send_indirect(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
 
 def await_day(net: Net, links: LinkState, step: Step, number: int, now: Ps) -> None:
     """Schedule a visit of the fiber's next port to open, while packets are offered. No visit if it
-    is busy then, or has packets of its own and waits for something else."""
+    is busy then, or has its own packets and waits for something else."""
     if nothing_offered(net, links, step):
         return
     fiber = links.fibers[number]

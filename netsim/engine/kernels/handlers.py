@@ -1,6 +1,6 @@
 """The handlers of plugins: their arguments, names, and when they are called; rules for them.
 
-To add a handler, write it in its table with a number of its own; its body is the default for
+To add a handler, write it in its table with a unique number; its body is the default for
 plugins without it. Call it in a kernel after ``host.handler = IN_...`` or
 ``switch.handler = IN_...``, so that errors name it. Then describe it: that of a transport in
 `transports/README.md`, of a queue discipline in `netsim/queues/README.md`, of a routing algorithm

@@ -242,8 +242,8 @@ def learn_size(env: Env, rx: RxRecord) -> None:
 def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
     """Run the handler of a timer that is due. Return 1, or 0 for timers of tasks and programs.
 
-    Those are not counted: a task's fires at most twice, and a program's calls have a limit of their
-    own.
+    Those are not counted: a task's timer fires at most twice, and a program's calls have a separate
+    limit.
     """
     host = env.host
     timer = env.hosts.timers[slot]
@@ -445,8 +445,8 @@ def wake(env: Env, tx: TxRecord) -> None:
 
 
 def place(env: Env, host_port: HostPortRecord, p: GlobalPort) -> FlowId:
-    """Return the flow on the list after which another one joins for the next round, first or last
-    in it. Odd rounds reverse the order of the one before."""
+    """Return the flow on the list after which another flow joins for the next round, as its first
+    or last. Odd rounds reverse the order of the one before."""
     if host_port.turn_end == host_port.ready_tail:
         return host_port.ready_tail
     is_first = host_port.n_turns & 1

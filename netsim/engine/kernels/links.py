@@ -131,7 +131,7 @@ def next_slot(links: LinkState, worker: int, port: PortRecord) -> Slot:
 
 
 def leave_block(links: LinkState, worker: int, reader: LinkReaderRecord) -> None:
-    """Go to the next block of a link, and free the one that has been read."""
+    """Go to the next block of a link, and free the block that has been read."""
     block = reader.block
     reader.block = links.next_block[block]
     reader.block_end += BLOCK_SLOTS
@@ -256,8 +256,8 @@ def end_of_transmission(links: LinkState, port: PortRecord, size: Bytes, now: Ps
 
 
 def header_end(links: LinkState, port: PortRecord, size: Bytes, now: Ps, end: Ps) -> Ps:
-    """Return when so much of a packet sent from ``now`` to ``end`` has left that its arrival
-    follows after the delay: its header if the next switch cuts through, else all of it."""
+    """Return when a packet sent from ``now`` to ``end`` has left far enough to arrive one delay
+    later: its header if the next switch cuts through, else all of it."""
     if CUT_THROUGH:
         if port.ps_per_byte_q20 <= links.cut_through_q20[port.number]:
             header = min(size, links.fabric[0].cut_through_bytes)

@@ -558,7 +558,7 @@ def release_followers(hosts: HostState, clock: Clock, rx: RxRecord) -> None:
 
 def all_done(window: ClockRecord, goal: Goal) -> bool:
     """Return whether every flow is delivered and finished, and every task done. With a program,
-    only what has started counts, and no timer of its own may be set."""
+    only started flows and tasks count, and none of its timers may be set."""
     started = 0
     if PROGRAM:
         if window.under_way > 0:

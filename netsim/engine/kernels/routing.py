@@ -241,9 +241,9 @@ def _port(env: RoutingEnv, p: int) -> GlobalPort:
 
 
 KEPT = 4
-"""Values kept of each that is published: the last one of each of so many periods. Readers take one
-of two periods ago or before. A window spans at most two periods, so none that may be read in it is
-overwritten in it."""
+"""Values kept of each published number: the last value of each of this many periods. Readers take
+one of two periods ago or before. A window spans at most two periods, so none that may be read in it
+is overwritten in it."""
 
 
 def _key(env: RoutingEnv, switch: int, key: int) -> int:

@@ -1,7 +1,7 @@
 """Time series of queues, hosts and flows (`HAS_SERIES`).
 
 A queue is sampled before its bytes (`change`) or counters (`close_until`) change, a host before the
-first event of an interval (`look_at_host`), so past intervals need no events of their own. Samples
+first event of an interval (`look_at_host`), so past intervals need no separate events. Samples
 are counters at an interval's end, and the largest queue within it, so that intervals can be merged
 by dropping every second one.
 """

@@ -42,7 +42,7 @@ BLOCKED = INF  # result of ``ready`` when only an event can unblock the flow
 
 
 def check_is_here(env: Env, side: FlowRecord) -> None:
-    """Break a rule if a flow's side is at another host than the one that runs the handler."""
+    """Break a rule if a flow's side is not at the host that runs the handler."""
     if side.host != env.host.host:
         broken(env.host, NOT_HERE, int(side.flow))
 

@@ -66,8 +66,8 @@ CIRCLE = 1 << CIRCLE_BITS  # number of positions on the circle
 
 
 def order_at(reader: LinkReaderRecord, time: Ps) -> int:
-    """Return the rank of a port at a time: where it stands on the circle for the group of four
-    packet times, seen from a place that moves on by a quarter with each packet time."""
+    """Return the rank of a port at a time: its position on the circle for the group of four packet
+    times, seen from a place that moves on by a quarter with each packet time."""
     number = time // reader.packet_ps
     position = mix(reader.order_salt ^ ((number >> 2) & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
     ahead = (position - ((number & 3) << (CIRCLE_BITS - 2))) & (CIRCLE - 1)

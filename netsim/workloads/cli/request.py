@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from netsim.workloads.tracing.request_latency import LatencyBreakdown
 
 WORST = {"worst-ttft": "ttft_ps", "worst-tbt": "tbt_max_ps"}
-"""Names of requests: the one with the largest value in a column of requests.parquet."""
+"""Names of requests: each has the largest value in a column of requests.parquet."""
 
 GAPS = 5  # default of --limit: longest gaps shown
 

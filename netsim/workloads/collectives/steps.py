@@ -157,7 +157,7 @@ def one_after_the_other(n: int, parts: Sequence[Steps], piece_bytes: Ints) -> St
     """Concatenate phases: at each position, one begins when the one before has ended there.
 
     A phase has ended when its last deliveries have arrived and its last send has left. (So the
-    dependent sends of a phase must follow one another.) `piece_bytes` are the pieces of all phases.
+    dependent sends of a phase must be consecutive.) `piece_bytes` are the pieces of all phases.
     """
     sizes = np.cumsum([0, *map(len, parts)]).tolist()
     pairs, follows = [], []

@@ -220,7 +220,7 @@ def extended(given: Tree, what: str, directory: Path, depth: int = 0) -> Tree:
 
 def with_changes(tree: Tree, changes: Tree) -> dict[str, Any]:
     """Return a tree with other values of some keys, also of tables that it only names; a table with
-    a preset of its own replaces the old one."""
+    a preset replaces the old table."""
     found = dict(tree)
     for key, value in changes.items():
         old = found.get(key)

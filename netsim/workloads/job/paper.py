@@ -188,7 +188,7 @@ def exposed_seconds(stages: StageSeconds, network: PaperNetwork = BASE) -> float
 
     Tensor-parallel collectives and pipeline transfers of both passes, and the excess of the
     slowest of S1, S2 and the wide area over the backward pass. Stages are those at 14.4 Tbps and
-    800 Gbps, and scale with these. POST-HOC: the one of eight formulas closest to the paper's
+    800 Gbps, and scale with these. POST-HOC: of eight formulas, the closest to the paper's
     statements on figures 3 and 6.
     """
     up, out = BASE.scale_up_bps / network.scale_up_bps, BASE.scale_out_bps / network.scale_out_bps

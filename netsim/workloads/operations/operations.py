@@ -786,7 +786,7 @@ def _streams(table: OperationTable, order: Ints | None, alone: Flags) -> Edges:
 
 
 def _check_hangs(load: Workload, rows: OperationRows) -> None:
-    """Raise InputError, with their names, if operations wait for one another."""
+    """Raise InputError, with their names, if operations wait for each other."""
     assert load.tasks is not None
     cycle = load.tasks.find_cycle(len(load.flows))
     if not cycle:

@@ -87,7 +87,7 @@ ORDER = 22
 NETWORKS = ("scale-up", "scale-out")
 
 EXPOSED_KINDS = ("tp", "cp", "ep", "pp", "dp", "expert_dp", "embedding", "kv")
-"""Kinds of communication whose exposed time has a metric of its own."""
+"""Kinds of communication with a separate metric of exposed time."""
 
 PARTS = tuple(
     Metric(

@@ -244,7 +244,7 @@ def has_room(env, request):
 
 def tokens_to_prefill(env, request, room):
     """Return how many tokens of a prompt this iteration computes. If prompts are not split, the
-    first prompt of an iteration is computed whatever its length."""
+    first prompt of an iteration is computed at any length."""
     if request.left <= room:
         return request.left
     if env.par.chunked:

@@ -157,7 +157,7 @@ def _unit(arrival: str, prompt: str, given: str | None, *, timed: bool) -> str |
     if timed and not found:
         units = ", ".join(f'"{unit}"' for unit in UNITS_PS)
         hint = f"traffic.trace_time_unit = one of {units}; or a column such as arrival_ms"
-        raise InputError(f"{written(arrival)} does not tell its unit", hint=hint, code="missing")
+        raise InputError(f"{written(arrival)} has no unit", hint=hint, code="missing")
     return found
 
 

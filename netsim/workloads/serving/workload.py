@@ -230,8 +230,8 @@ class ListedIterations:
 
 
 def reduces_merged(group: Group, listed: ListedIterations) -> int:
-    """Return how many of the model's all-reduces each simulated one stands for. Raises InputError
-    unless the number divides evenly."""
+    """Return how many of the model's all-reduces each simulated all-reduce represents. Raises
+    InputError unless the number divides evenly."""
     n = group.cost.all_reduces
     if n % listed.groups:
         message = f"{group.deployment.name} has {n} all-reduces, not a multiple of {listed.groups}"

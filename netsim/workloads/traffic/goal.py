@@ -660,7 +660,7 @@ PARAMS = [
         "bytes",
         "65535B",
         "largest message that does not wait for its receive (S)",
-        "LogGOPSim's default; none: whatever its size",
+        "LogGOPSim's default; none: any size",
         optional=True,
     ),
     Param("control", "bytes", "64B", "size of the message that a receive is posted"),

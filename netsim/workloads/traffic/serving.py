@@ -277,7 +277,7 @@ def _notes(groups: Mapping[int, Group], listed: Mapping[int, ListedIterations]) 
             least, most = (format_time(int(time_ps), 3) for time_ps in (each.min(), each.max()))
             latency = least if least == most else f"{least} to {most}"
             told.append(
-                f"{ROLES[role]} instances: each simulated all-reduce stands for {merged}, with the "
+                f"{ROLES[role]} instances: each simulated all-reduce represents {merged}, with the "
                 f"bytes of all and {latency} for the latency of the others"
             )
     return told

@@ -36,7 +36,7 @@ class Routing:
     seed: int  # seed of the draws
 
     def bytes_of(self, layer: Ints, micro_batch: Ints, groups: int, size_bytes: int) -> Ints:
-        """int64[rows, groups, ranks, ranks]: bytes from each rank of a group to each other one.
+        """int64[rows, groups, ranks, ranks]: bytes from each rank of a group to each other rank.
         Each row is a layer and a micro-batch; `size_bytes` is the total sent by one rank."""
         n_layers, n_sources, n = self.shares.shape
         shares = self.shares[layer % n_layers][:, np.arange(n) % n_sources]

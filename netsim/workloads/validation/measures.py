@@ -714,7 +714,7 @@ def collectives(algorithm: str, n: int = 6, chunk_bytes: int | None = None) -> M
 
 def astra(network: Mapping[str, Sequence[object]], route: Sequence[int] = ()) -> Measured:
     """Measure when a chunk of 1 MiB has passed the NPUs of a route, in ns. Each receives it whole
-    before it sends it on. Without a route, every NPU sends a chunk to every other one.
+    before it sends it on. Without a route, every NPU sends a chunk to every other NPU.
 
     `network` has the keys of ASTRA-sim's analytical back end, a value for each dimension.
     """
