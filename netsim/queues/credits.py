@@ -23,7 +23,7 @@ PARAMS = [
     Param("update_bytes", "buffer", None,
           "released bytes for which the port sends credit; auto: an eighth of the buffer",
           none="auto"),
-    Param("update_period", "time", "4.096us", "after which it sends credit for fewer", minimum="1ns",
+    Param("update_period", "time", "4.096us", "after which it sends for fewer", minimum="1ns",
           source="ib_model, obuf.cc"),
 ]  # fmt: skip
 PRESETS = {"infiniband": {}, "uec": {"unit_bytes": "256B", "update_bytes": "4KiB"}}
