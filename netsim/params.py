@@ -313,7 +313,7 @@ def _value_of(param: Param, given: Mapping[str, Any], packet_bytes: int) -> Any:
 def read_each(
     reads: Mapping[str, Callable[[], Any]], errors: Sequence[InputError] = ()
 ) -> dict[str, Any]:
-    """Return what each function returns, by key. Raises InputError with all errors, also given."""
+    """Return each function's result, by key. Raises InputError with all errors, also given."""
     values, errors = {}, list(errors)
     for name, read in reads.items():
         try:

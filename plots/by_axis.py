@@ -187,7 +187,7 @@ class Loads:
 
 
 def loads(results: Sequence[Result]) -> Loads:
-    """Return the times over the ideal at each load, with those of fair shares on hashed paths.
+    """Return the times over the ideal at each load, with fair shares on hashed paths.
     Raises InputError unless the results have several values of traffic.load."""
     if len({sweeps.resolved(result, LOAD) for result in results} - {None}) < 2:
         raise InputError(
@@ -203,8 +203,7 @@ def loads(results: Sequence[Result]) -> Loads:
 
 
 def fct_vs_load(results: Sequence[Result]) -> sweeps.Picture:
-    """Draw last flow (left) and mean (right) over those of flows alone, against load; see
-    `loads`."""
+    """Draw last flow (left) and mean (right) over flows alone, against load; see `loads`."""
     found = loads(results)
     figure, panels = style.new_figure(columns=2)
     for axes, (key, label) in zip(panels, STATISTICS.items(), strict=True):
@@ -513,7 +512,7 @@ def _last_word(axis: str) -> str:
 
 
 def _columns(result: Result) -> dict[str, float | None]:
-    """Return every number of a result by name: "fct_p99", "drops", "ttft_p99_ps". Those of flow
+    """Return every number of a result by name: "fct_p99", "drops", "ttft_p99_ps". Columns of flow
     classes and jobs have a prefix: "wan.fct_p99"."""
     columns = dict(_numbers(result.summary))
     values = {metric.name: metric.of(result.summary) for metric in metrics()}

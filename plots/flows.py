@@ -289,7 +289,7 @@ def _figures(values: Floats) -> tuple[str, ...]:
 
 def compared(comparison: Comparison, names: tuple[str, str]) -> Figure:
     """Draw the completion times of two results or sweeps: a solid curve (before) and a dashed one
-    (after) for each point, over all seeds; `names` are those of the two.
+    (after) for each point, over all seeds; `names` names the two.
 
     Raises InputError if no flow is finished on both sides.
     """

@@ -564,7 +564,7 @@ def draw_matchings(figure: Figure | SubFigure, place: Any, network: Network) -> 
 
 
 def _circles(network: Network, circuits: Circuits) -> list[Circle]:
-    """Return the first matchings of the first switch, or if static, those of the first switches."""
+    """Return the first matchings of the first switch, or if static, of the first switches."""
     names = circuits.names
     found = matchings(network, 0)
     if len(found) > 1:

@@ -1,4 +1,4 @@
-"""What pictures of sweeps share: curves, which are results that differ only in the seed, with label
+"""Shared by pictures of sweeps: curves, which are results that differ only in the seed, with label
 and style; statistics over seeds, tables, places on x, fair shares."""
 
 from __future__ import annotations
@@ -480,8 +480,8 @@ def fair_shares(
     """Return the last ("max") and mean completion time in ps with max-min fair shares on the paths
     that flows had by hash, over the seeds, and a note.
 
-    They are those of the results' summaries; none, and the note says why, if no result has them, or
-    if results differ in network or traffic except for `apart`.
+    They come from the results' summaries; none, with a note that says why, if no result has them,
+    or if results differ in network or traffic except for `apart`.
     """
     if keys := differing(results, apart):
         return {}, f"no fair shares: the points differ in {', '.join(keys)}"
@@ -531,7 +531,7 @@ def side_by_side(values: Sequence[Any]) -> bool:
 
 
 def positions(values: Sequence[Any]) -> dict[Any, float]:
-    """Return the x positions: those of `places_of`, or 0, 1, ... for values side by side."""
+    """Return the x positions: from `places_of`, or 0, 1, ... for values side by side."""
     places = places_of(values)
     if not side_by_side(values):
         return places

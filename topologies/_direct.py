@@ -54,7 +54,7 @@ def build_direct(
     cables: Sequence[Cables],
     shape: tuple[int, ...] = (),
 ) -> Network:
-    """Return a network of switches, tier by tier (their names), with hosts at those of the first.
+    """Return a network of switches, tier by tier (their names), with hosts at the first tier.
     Hosts are numbered switch by switch, and a switch's ports lead to its hosts first. `shape`: of
     the grid of these switches (`Network.shape`)."""
     n_edges, n = len(switches[0]), sum(map(len, switches))

@@ -75,8 +75,8 @@ def build(params: Params) -> Network:
 
 
 def cables_between(groups: int, a: int, h: int, arrangement: str = ABSOLUTE) -> Ints:
-    """Return int64[n, 2], the switches that cables between groups connect. Raises InputError if
-    those of a group cannot be divided evenly among the others."""
+    """Return int64[n, 2], the switches that cables between groups connect. Raises InputError if a
+    group's cables cannot be divided evenly among the others."""
     if (a * h) % (groups - 1):
         raise InputError(
             f"{a * h} cables of a group cannot be divided evenly among {groups - 1} others",

@@ -24,8 +24,8 @@ of its zone: spine j of a pod connects to cores from j * cores / spines on. Supe
 a switch above reaches a leaf by one path, except for `bundle` parallel cables.
 
 Hosts are numbered leaf by leaf: leaf l has hosts l*hosts_per_leaf and following. Switches are
-leaf0, spine0, core0, supercore0 and so on, those of a pod or zone consecutively. A switch's ports
-are its downlinks, then its uplinks, both in the order of the nodes they lead to.
+leaf0, spine0, core0, supercore0 and so on, consecutive in each pod or zone. A switch's ports are
+its downlinks, then its uplinks, both in the order of the nodes they lead to.
 
 `planes`: that many trees of this shape; every host has a port in each, with its share of
 `host_rate`. `fabric.plane_balancing` distributes packets over them.
@@ -170,7 +170,8 @@ Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def _by_counts(params: Params, rates: tuple[int, ...]) -> Sizes:
-    """Return sizes from the counts of each tier; `rates` are those of the cables below each."""
+    """Return sizes from the counts of each tier; `rates` are the rates of cables below each
+    tier."""
     for name in BELOW[: len(rates)]:
         if params[name] is None:
             hint = f"such as {name} = 16"

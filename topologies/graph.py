@@ -2,7 +2,7 @@
 
 Each edge is a cable in both directions. Hosts are numbered in the order of the file's nodes, ports
 in the order of networkx's edges, node by node; switches keep their names. Hosts are nodes of `kind`
-"host", switches those of kind "switch"; if no node has a kind, nodes with one cable are hosts.
+"host", switches nodes of kind "switch"; if no node has a kind, nodes with one cable are hosts.
 `hosts` may select others. Edges may have `rate` ("100Gbps"), `delay` ("1us") and `nic`, nodes
 `name`, `tier` and `latency`; GraphML and JSON also `rate_bps`, `delay_ps` and `latency_ps`, in
 whole numbers.

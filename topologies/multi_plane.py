@@ -1,7 +1,7 @@
 """Planes: a NIC with one port in each of several separate networks of one kind.
 
 Each plane is a [topology.plane], of any kind. Host i is host i in all of them, and its port p leads
-to plane p. Rates are those of one plane: with 4 planes of `host_rate = "200Gbps"` a host has 800
+to plane p. Rates are per plane: with 4 planes of `host_rate = "200Gbps"` a host has 800
 Gbps. Names of switches begin with the plane's, as in `plane2.leaf0`.
 
 `fabric.plane_balancing` distributes packets over planes: a flow stays on one (`hash`), its packets

@@ -3,8 +3,8 @@
 Host h is in rack h // gpus_per_rack, as its rank h % gpus_per_rack. NIC 0 reaches the other hosts
 of the rack through one switch, or `scale_up_planes` switches that share `scale_up_rate`. NIC 1
 reaches other racks: `gpus_per_rail` neighboring ranks share a scale-out network, [topology.rail], a
-topology of any kind (for planes, a `multi_plane`). Its hosts are those of the rail, rack by rack,
-which defines the number of racks.
+topology of any kind (for planes, a `multi_plane`). Its hosts are the rail's, rack by rack, which
+defines the number of racks.
 
 `racks_per_leaf`: rails share spines, as in most H100 clusters. The hosts of a scale-out network are
 then numbered rank by rank in each pod of this many racks, so that a leaf has one rank of a pod's
@@ -24,8 +24,8 @@ relay_segments.parquet its segments.
 `reduction_delay`: rack switches reduce, like NVLink SHARP. Each rack has a reduction unit at this
 delay from its switches, for the collective algorithm in_network (`netsim/model/builder.py`).
 
-Switches are called rack0.up0, ... and rail0.leaf0, ... with the names of the rail's topology; those
-of rails with shared spines scale_out0.leaf0, ...
+Switches are called rack0.up0, ... and rail0.leaf0, ... with the names of the rail's topology; with
+shared spines, scale_out0.leaf0, ...
 """
 
 from __future__ import annotations

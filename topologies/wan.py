@@ -91,7 +91,8 @@ def build(params: Params) -> Network:
 
 
 def _outside(part: Network) -> np.ndarray:
-    """Return the networks of a datacenter that reach others: those of its hosts' last NICs."""
+    """Return the networks of a datacenter that reach others: the networks of its hosts' last
+    NICs."""
     host = part.port_node[: part.n_host_ports]
     last = np.diff(part.first_nic)[host] - 1
     return np.unique(part.port_network[part.port_nic == last])

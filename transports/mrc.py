@@ -3,8 +3,8 @@
 A packet takes one of the flow's entropy values (EVs), each a path: the least loaded port, and in
 its plane the next EV in a pseudo-random order. An EV of a marked packet, or of one trimmed before
 the last hop, is passed over once; the EV of a lost packet is assumed bad until a probe is answered
-(`netsim/blocks/entropy_values.py`). The window, retransmissions of trimmed packets, and when a
-receiver acknowledges, are those of NSCC (`netsim/blocks/ultra_ethernet.py`).
+(`netsim/blocks/entropy_values.py`). The window, retransmissions of trimmed packets, and the times
+of acknowledgments follow NSCC (`netsim/blocks/ultra_ethernet.py`).
 
 Lost packets: while a packet is missing although others arrived that were sent `reordering`
 bandwidth-delay products later, acknowledgments report on the blocks with such packets, oldest gap

@@ -9,7 +9,7 @@ trip. After a loss, or extreme delay, the window becomes the bytes delivered in 
 (quick adapt). Receivers acknowledge every 16 KiB. They immediately acknowledge a marked packet and
 one that uses up the window or the flow.
 
-Part of the Ultra Ethernet Specification 1.0; rules and numbers are those of its simulator, in the
+Part of the Ultra Ethernet Specification 1.0; rules and numbers are from its simulator, in the
 repositories astra-sim/astra-network-uet-htsim (sim/uec.cpp) and HLC-Lab/uet-htsim (main_uec.cpp).
 Its queues hold one bandwidth-delay product and mark from 20 % to 80 % of it. Presets 100g and 800g
 have the queues of four links of 1 us at these rates, 29 and 197 packets. Gains are for a network of

@@ -15,9 +15,9 @@ With `sender_window`, NSCC's window limits a sender as well; a trim at the last 
 it, since credits prevent more. With `oversubscription` above 1, a host without `sender_window`
 adapts its pull rate to marked and trimmed packets, every one and a half base round trips.
 
-Part of the Ultra Ethernet Specification 1.0; rules and numbers are those of its simulator,
-repository ultraethernet/uet-htsim (sim/uec.cpp, sim/oversubscribed_cc.cpp). netsim/engine/MODEL.md
-defines them to the picosecond. Queues are those of NSCC, but ports to hosts do not mark.
+Part of the Ultra Ethernet Specification 1.0; rules and numbers are from its simulator, repository
+ultraethernet/uet-htsim (sim/uec.cpp, sim/oversubscribed_cc.cpp). netsim/engine/MODEL.md defines
+them to the picosecond. Queues are as for NSCC, but ports to hosts do not mark.
 """
 
 from netsim.blocks import bdp_queues, reports, selective, timeouts, ultra_ethernet
@@ -131,7 +131,7 @@ def allowed(env, tx):
 
 
 def note_sender(env, tx):
-    """Count the flow among those of the host that may send, or no longer."""
+    """Count the flow among the host's flows that may send, or no longer."""
     may_send = 1 if allowed(env, tx) else 0
     env.host.n_senders += may_send - tx.may_send
     tx.may_send = may_send

@@ -11,7 +11,7 @@ timeout it is one packet. Packets take one path, all paths in round-robin order,
 REPS found free.
 
 Bonato et al., "SMaRTT: Sender-based Marked Rapidly-adapting Trimmed & Timed Transport", arXiv
-2404.01630; the rules are those of its simulator, repository spcl/HTSIM, sim/uec.cpp, except that
+2404.01630; the rules are from its simulator, repository spcl/HTSIM, sim/uec.cpp, except that
 timeouts count as feedback and a late end of a period is allowed for.
 
 On hosts with several ports, queues hold fewer packets, and random paths fill them more often: a

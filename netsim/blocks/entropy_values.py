@@ -189,8 +189,8 @@ def next_ev(tx, plane):
 
 
 def next_port(env, tx):
-    """Return what to set as the flow's entropy to choose a port: the least loaded one, or, if some
-    plane in use is denied or has no active EV, the next one in turn of the others."""
+    """Return the entropy that chooses a port: the least loaded, or, if some plane in use is denied
+    or has no active EV, the next of the others in turn."""
     up = port_pairs_in_use(env, tx)
     everywhere = True
     chosen = -1

@@ -1,4 +1,4 @@
-"""What NSCC and RCCC share: Ultra Ethernet's recovery of losses, and NSCC's window.
+"""Shared by NSCC and RCCC: Ultra Ethernet's recovery of losses, and NSCC's window.
 
 Packets take paths by `paths`, receivers acknowledge as in `reports`, and lost packets are sent
 again. A trimmed packet is refused with a NACK, which has its flag ``TRIMMED_AT_LAST_HOP``. The
@@ -74,7 +74,7 @@ PARAMS = [*paths.PARAMS, *WINDOW_PARAMS, ack_report_param("block")]
 
 
 def last_hop_trims(default):
-    """Return the parameter that says what paths learn from trims at the last hop."""
+    """Return the parameter for trims at the last hop."""
     return Param(
         "last_hop_trims",
         "choice",

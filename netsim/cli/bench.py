@@ -107,7 +107,7 @@ against_options = together(
         help="Longest run of either simulator (3600).",
     ),
 )
-"""Those of a comparison: `against`, `experiment`, `overrides`, `repeats` and `time_limit`."""
+"""The options of a comparison: `against`, `experiment`, `overrides`, `repeats` and `time_limit`."""
 
 
 @click.command("bench")

@@ -143,7 +143,7 @@ def _ranks(options: dict[str, Any]) -> Iterator[MpiRanks | None]:
 
 
 def _executor(ranks: MpiRanks | None, options: dict[str, Any], *more: Any) -> Executor:
-    """Return what simulates the points; `more` are further arguments of `executor_of`."""
+    """Return the executor of the points; `more` are further arguments of `executor_of`."""
     from netsim.running.executor import Serial
     from netsim.running.sweep import executor_of
 

@@ -88,7 +88,7 @@ def command(
 
 
 class Progress:
-    """Cases done and time left: each as it took before, scaled by what cases took this time.
+    """Cases done and time left: each case's earlier time, scaled by the speed of this run.
 
     The first cases may have to compile, which says little about the rest: measured times weigh as
     much as the estimates only once a quarter of them is done.

@@ -136,7 +136,7 @@ def show(table: Table | Wide) -> None:
 
 
 def wide_lines(table: Wide, width: int | None) -> Iterator[Table | str]:
-    """What is printed of a table at a width; None is one without bounds."""
+    """The printed part of a table at a width; None: without bounds."""
     if width is None or needed_width(table.table()) <= width:
         yield table.table()
         return

@@ -522,7 +522,7 @@ def failed_link(testbed: RoutingTestbed) -> str:
 
 @ROUTING("changing routes", "a cable fails, routes follow")
 def changing_routes(testbed: RoutingTestbed) -> str:
-    """A cable fails and returns; routes follow. What is sent after that must arrive."""
+    """A cable fails and returns; routes follow. Packets sent after that must arrive."""
     lines = []
     for plain in (networks.tree(), networks.dragonfly()):
         network = testbed.prepared(plain)

@@ -405,7 +405,7 @@ class QueueTestbed(FabricTestbed):
 
     @property
     def discipline(self) -> Discipline:
-        """What the discipline declares and uses."""
+        """The discipline's declarations and features."""
         return read_discipline(self.use.module, self.use.params, self.use.plugin.name)
 
 

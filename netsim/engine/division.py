@@ -4,7 +4,7 @@ Each gets a range of nodes in the order of their cables: a switch comes amid the
 several switches above the same hosts come at even distances among them. So most cables join nodes
 of one worker, and their packets stay in its core's cache; ranks have leaves with their hosts and a
 share of the switches above. The ranges of workers are equal in packets that arrived so far, and
-follow them between calls of the engine. Those of ranks are equal in ports, weighted with the bytes
+follow them between calls of the engine. Ranges of ranks are equal in ports, weighted with the bytes
 of the flows of the hosts there, and end where only long cables are cut if that is near.
 
 "Several processes" in `netsim/engine/README.md` describes the share of a rank.

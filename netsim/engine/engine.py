@@ -402,7 +402,7 @@ class Engine(StateViews):
         return queue_levels(self.state, self.fabric.n_link_classes, self.now_ps)
 
     def pauses(self) -> Pauses | None:
-        """Return what PFC has stopped, and the packets that wait; None without PFC."""
+        """Return the ports that PFC has stopped, and the packets that wait; None without PFC."""
         if not self.discipline.pauses:
             return None
         return pauses(self.state)
@@ -474,7 +474,7 @@ class Engine(StateViews):
         np.asarray(self.state.clock.clock)["w1"] = min(until_ps, idle_ps(self.state))
 
     def _goal(self) -> Goal:
-        """Return what the clock has counted when all is done."""
+        """Return the clock's counts when all is done."""
         if self.has_program:
             return Goal(0, 0, 0)
         return Goal(len(self.flows), len(self.flows), self._n_tasks)

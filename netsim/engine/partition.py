@@ -197,8 +197,8 @@ class Partition:
         return [(i, links) for i, links in ranges if has_news or links.stop > links.start]
 
     def goal(self) -> Goal | None:
-        """Return what the clock has counted when all is done in this part; None if that is
-        unknown, since a program has begun."""
+        """Return the clock's counts when all is done in this part; None if a program makes them
+        unknown."""
         hosts, clock, sent = self._state.hosts, self._state.clock.clock[0], self.rows("hosts.tx")
         if self._simulation.program is not None:
             begun = np.count_nonzero(hosts.send_task[sent] < 0)

@@ -486,7 +486,7 @@ class PartitionedEngine(Engine):
     def _try(
         self, n_windows: int, until_ps: int, workers: int, *, stop_when_done: bool = False
     ) -> str | None:
-        """Simulate windows of this part; return what failed."""
+        """Simulate windows of this part; return the failure."""
         np.asarray(self._state.clock.clock)["returns_ps"] = INF
         try:
             self._step(n_windows, until_ps, workers, stop_when_done=stop_when_done)

@@ -67,7 +67,7 @@ def require_dimensions(fabric: Fabric, network: Network) -> None:
 
 
 UNKNOWN = (AttributeError, TypeError, IndexError, ArithmeticError, UnboundConstantError)
-"""What a handler raises if it uses anything that a level must not depend on."""
+"""Raised if a handler uses anything that a level must not depend on."""
 
 
 class _Levels:

@@ -134,7 +134,7 @@ def build_state(
 
 @frozen
 class Run:
-    """What the specialization constants of a run follow from."""
+    """The values that determine a run's specialization constants."""
 
     protocol: Protocol
     discipline: Discipline

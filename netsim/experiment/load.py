@@ -134,8 +134,8 @@ class Experiment:
 
     @property
     def origin(self) -> dict[str, Any] | None:
-        """What loads it again: the file, the overrides, and the working directory that they refer
-        to; None if it has no file."""
+        """How to load it again: the file, the overrides, and their working directory; None if it
+        has no file."""
         if not Path(self.file).is_file():
             return None
         file, directory = str(Path(self.file).resolve()), str(Path.cwd())

@@ -244,8 +244,8 @@ SEARCHED_PORTS = 10_000  # most ports of a network searched for a routing algori
 
 @frozen
 class Scenario:
-    """What a point simulates. `fabric` has its final headroom; `port_pairs` are the port pairs in
-    use.
+    """All that a point simulates. `fabric` has its final headroom; `port_pairs` are the port pairs
+    in use.
 
     With messages of several flows, `segments` maps them to these and `alone` has their ideal times.
     `sizes` are sizes of the fabric that differ between ports.

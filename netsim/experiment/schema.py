@@ -347,7 +347,7 @@ class OutputsSection(_Section):
     ports: Any = key(
         PORTS,
         256,
-        "ports to sample: patterns or a number, evenly spaced among those of the switches",
+        "ports to sample: patterns or a number, evenly spaced among the switches' ports",
     )
     hosts: Any = key(HOSTS, 64, "hosts to sample: patterns or a number, evenly spaced")
     flows: Any = key(FLOWS, 64, "flows to sample: indices, ranges or a number, evenly spaced")
@@ -529,7 +529,7 @@ class Point:
     """One run, with every value explicit and valid.
 
     `axes` maps the dotted path of each sweep axis to its value as written. `resolved` is the point
-    as an experiment file with all defaults. `file` and `directory` (absolute) are those of the
+    as an experiment file with all defaults. `file` and `directory` (absolute) belong to the
     experiment. Sections are as in `schema.py`.
     """
 

@@ -170,7 +170,7 @@ def _over_time(point: Point) -> Iterator[Section]:
 
 
 class Sampled:
-    """What was sampled of the entities of a kind: float64[entities, intervals] of each column.
+    """Samples of the entities of a kind: float64[entities, intervals] of each column.
 
     Ports with several classes have one row, with the sum. Raises InputError if entities have
     different intervals.

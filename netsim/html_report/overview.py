@@ -73,7 +73,8 @@ def _endings(points: Sequence[Point]) -> parts.Part:
 
 
 def of_point(report: Report, point: Point) -> Iterator[Section]:
-    """Yield what cost this point's flows time, if the headlines do not, and its provenance."""
+    """Yield the causes of delay of this point's flows, if the headlines do not, and its
+    provenance."""
     text = [] if point.is_ideal or point in _explained(report) else list(causes(point))
     if text:
         yield Section("causes", "In short", tuple(text))
@@ -127,7 +128,7 @@ def _ended(point: Point) -> str:
 
 
 def causes(point: Point) -> Iterator[str]:
-    """Yield what cost the flows of a point time."""
+    """Yield the causes of delay of a point's flows."""
     found = [
         text
         for cause in (_faults, _collisions, _lost_time, _pauses, _losses)

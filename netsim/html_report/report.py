@@ -1,4 +1,4 @@
-"""What sections read: the results, their labels and colors, and the paths of flows."""
+"""The sections' data: results, their labels and colors, and the paths of flows."""
 
 from __future__ import annotations
 

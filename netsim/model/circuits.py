@@ -571,7 +571,7 @@ def _both_ways(pairs: Ints, bidirectional: bool) -> tuple[Ints, Ints]:
 
 
 def circuits_of(switches: list[CircuitSwitch], rows: CircuitCables, ends: Ints) -> Circuits:
-    """Return what each port has to do with circuits. `ends` (int64[n_ports]) is 2 * cable + end
+    """Return the role of each port in circuits. `ends` (int64[n_ports]) is 2 * cable + end
     of each port, counted from the first circuit cable; negative for others."""
     here = ends >= 0
 

@@ -45,7 +45,7 @@ NO_CYCLE = Cycle(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @frozen
 class Choices:
-    """What a routing algorithm may do with packets, besides taking any candidate."""
+    """Things that a routing algorithm may do with packets, besides taking any candidate."""
 
     n_levels: int = 1  # number of levels. PFC pauses each level of a class alone.
     via: bool = False  # packets may go via any group; hosts' switches choose it
@@ -90,7 +90,7 @@ def waiting_cycle(
 
 
 def pfc_text(network: Network, cycle: Cycle) -> str:
-    """Return what PFC can do to a network with a `waiting_cycle`."""
+    """Describe the deadlock that PFC can cause in a network with a `waiting_cycle`."""
     if not cycle.ports.size:
         return "deadlock-free"
     names = link_names(network, cycle.ports[:NAMED]).tolist()
@@ -184,8 +184,8 @@ class _Links:
 
 
 class _Search:
-    """What packets may wait for, followed from the hosts on. A packet on link a at level v is in
-    channel a * n_levels + v, and in state 2 * channel + 1 with a via, 2 * channel without.
+    """Ports that packets may wait for, followed from the hosts on. A packet on link a at level v is
+    in channel a * n_levels + v, and in state 2 * channel + 1 with a via, 2 * channel without.
 
     Attributes:
         used: uint8[states, ...], a bit for each target: packets that may be there.

@@ -158,7 +158,7 @@ class LinkRetry:
     max_bytes: int | None = key(
         "buffer",
         None,
-        "bytes in it at which no other packet starts; auto: those of a loop and a packet",
+        "bytes in it at which no other packet starts; auto: a loop's bytes and a packet",
         none="auto",
         minimum="1B",
     )
@@ -188,7 +188,7 @@ def retry_loops(network: Network, packets: PacketFormat) -> tuple[Ints, Ints]:
 
 
 WAIT, DROP = AT_CIRCUIT_END = ("wait", "drop")
-"""What a port does at the end of a circuit: hold packets that do not fit, or lose them."""
+"""A port's behavior at the end of a circuit: hold packets that do not fit, or lose them."""
 
 DIRECT, OPPORTUNISTIC, VLB = INDIRECT = ("none", "opportunistic", "vlb")
 """Whether packets may go through a third switch, and which."""

@@ -31,7 +31,7 @@ FLOW_BYTES = 200  # memory per flow while its table is built: six columns and th
 
 @frozen
 class TrafficContext:
-    """What a traffic pattern may use besides its parameters and the network."""
+    """Data for a traffic pattern besides its parameters and the network."""
 
     directory: Path  # of the experiment file; relative file names start here
     seed: int  # of the run

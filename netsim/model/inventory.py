@@ -225,7 +225,8 @@ class Inventory:
 
     @property
     def oversubscription(self) -> float | None:
-        """What that half can send, into networks that reach the other, divided by the bisection."""
+        """The traffic that the half can send into networks that reach the other, divided by the
+        bisection."""
         sent_bps = sum(row.across_sent_bps for row in self.networks)
         rate_bps = self.bisection.rate_bps
         return sent_bps / rate_bps if rate_bps else None
@@ -365,13 +366,14 @@ def _distances(network: Network, number: int, found: Sequence[PathCounts]) -> tu
 
 
 def _sent_bps(network: Network, number: int, middle: int) -> int:
-    """Return what hosts on either side of `middle` can send into a network, the lesser of both."""
+    """Return the lesser rate that hosts on either side of `middle` can send into a network."""
     return min(int(network.port_rate_bps[half].sum()) for half in halves(network, number, middle))
 
 
 def _across(network: Network, alike: Ints, own: Bisection | None) -> tuple[Bisection, int]:
-    """Return what equal networks carry between the halves of all hosts, and what these can send.
-    `own` is the bisection of each, which applies if the halves are the same."""
+    """Return the rate that equal networks carry between the halves of all hosts, and the rate that
+    the halves can send. `own` is the bisection of each, which applies if the halves are the
+    same."""
     middle = network.n_hosts // 2
     total, sent_bps, how = 0, 0, MAX_FLOW
     for number in alike.tolist():

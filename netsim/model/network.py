@@ -39,7 +39,7 @@ from netsim.model.circuits import CircuitSwitch
 
 @frozen(eq=False)
 class Plan:
-    """What a network was built from, in order.
+    """The parts of a network, in order.
 
     Attributes:
         names, tiers, latency_ps: of the switches.

@@ -489,7 +489,7 @@ def pattern_saturation(
 
 @frozen
 class Failure:
-    """What is affected while links are down, after rerouting."""
+    """Effects of links that are down, after rerouting."""
 
     name: str  # name of what fails, as given
     cables: int  # cables that are down, in at least one direction

@@ -35,7 +35,7 @@ WIRED = (
     *("n_hosts", "n_nodes", "node_first_port", "port_node", "port_peer", "port_rate_bps"),
     *("edge_switch", "first_group", "switch_network", "circuits"),
 )
-"""What a `Wiring` and its `Network` have in common."""
+"""Common fields of a `Wiring` and its `Network`."""
 
 
 @frozen(eq=False)
@@ -387,8 +387,8 @@ class _Tree(NamedTuple):
     """A network that is a tree: its switches and the first and last group below each.
 
     `ports`, int32[..., 3], are its ports to other switches: local number, and the first and last
-    group below the other switch, counted from the first below its own; UP for cables upward. Those
-    of switch k of `switches` begin at `first[k]`.
+    group below the other switch, counted from the first below its own; UP for cables upward.
+    Entries of switch k of `switches` begin at `first[k]`.
     """
 
     switches: Ints

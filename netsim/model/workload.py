@@ -402,7 +402,8 @@ class WorkloadPart:
         return self
 
     def advice(self, budget_s: float, seconds: float) -> str | None:  # noqa: ARG002
-        """Return what `netsim check` says about a run of `seconds` for who has `budget_s`."""
+        """Return the advice of `netsim check` about a run of `seconds` for a budget of
+        `budget_s`."""
         return None
 
     def with_last_tasks(self, last: NDArray[np.int64]) -> Self:  # noqa: ARG002

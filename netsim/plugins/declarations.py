@@ -1,4 +1,4 @@
-"""Check the types of what plugin modules declare, before anything uses it."""
+"""Check the types of plugin modules' declarations, before anything uses them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def read_presets(module: ModuleType, params: Sequence[Param], file: str) -> Pres
 
 
 class Declarations:
-    """What a plugin's ``file`` declares."""
+    """The declarations of a plugin's ``file``."""
 
     def __init__(self, module: ModuleType, file: str) -> None:
         self.module, self.file = module, file

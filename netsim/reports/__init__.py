@@ -1,1 +1,1 @@
-"""What a run reports, a file for each subject: see `netsim/results/columns.py`."""
+"""Reports of a run, a file for each subject: see `netsim/results/columns.py`."""

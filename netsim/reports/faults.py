@@ -1,4 +1,4 @@
-"""What interrupts flows: faults of links and new routes, recovery from them, PFC without end.
+"""Interruptions of flows: faults of links and new routes, recovery from them, PFC without end.
 
 A sampled flow recovers when it receives again after a link went down. In a deadlock, ports wait for
 each other in a cycle. A storm is a class that its neighbor paused until the port's watchdog acted.

@@ -123,7 +123,7 @@ def batch_mean(values: Floats) -> dict[str, Any]:
 
 
 class _Window:
-    """What was offered and accepted in the window, flow by flow."""
+    """Offered and accepted bytes in the window, flow by flow."""
 
     def __init__(self, run: Run, readings: Readings) -> None:
         point, scenario, network = run.point, run.scenario, run.scenario.network

@@ -141,7 +141,7 @@ def reports() -> tuple[ModuleType, ...]:
 
 
 def each(name: str) -> list[Any]:
-    """Return what reports declare under a name, such as "lines"."""
+    """Return the reports' declarations under a name, such as "lines"."""
     return [getattr(report, name) for report in reports() if hasattr(report, name)]
 
 

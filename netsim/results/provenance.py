@@ -62,7 +62,7 @@ class Provenance:
     git: Callable[[], Sequence[Mapping[str, Any]]]
 
     def changed_since(self, earlier: Mapping[str, Any]) -> str:
-        """Return what differs from an `experiment.json` with another fingerprint."""
+        """Return the differences from an `experiment.json` with another fingerprint."""
         before = [_identity(plugin) for plugin in earlier["plugins"]]
         changed = [one for one in self.plugins if _identity(one) not in before]
         if changed:
@@ -82,7 +82,7 @@ def provenances(points: Sequence[Point]) -> list[Provenance]:
 
 
 def run_inputs(point: Point) -> dict[str, Any]:
-    """Return what decides the point's result; the fingerprint is its hash."""
+    """Return all that decides the point's result; the fingerprint is its hash."""
     plugins = [_Sources(use.plugin.path, is_built_in(use.plugin)) for use in point.uses]
     return _run_inputs(point, plugins, data_files(point), _sha256)
 
@@ -173,8 +173,8 @@ def affects_results(name: str) -> bool:
 
 
 class _Sources:
-    """The files of a plugin, itself first, with their SHA-256. Those of netsim's own do not depend
-    on whether its file was also loaded by path."""
+    """The files of a plugin, itself first, with their SHA-256. Paths of netsim's own plugins do not
+    depend on whether their file was also loaded by path."""
 
     def __init__(self, path: Path, built_in: bool) -> None:
         self.folder = path.parent

@@ -1,4 +1,4 @@
-"""What a run returns: its tables, summary and hash."""
+"""The result of a run: its tables, summary and hash."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ RESULT_FLOW_BYTES, HELD_FLOW_BYTES, SET_UP_FLOW_BYTES = 125, 150, 700
 """A flow's rows in results and traffic, and its records on the rank that sets it up."""
 
 HELD_PORT_BYTES, HELD_HOST_BYTES = 80, 140
-"""What every rank of a run over MPI has of each port and each host of the whole network."""
+"""Bytes that every rank of a run over MPI has per port and per host of the whole network."""
 
 SCATTERED_BYTES = 3 * 4096  # pages that hold the records of a flow between other ranks' rows
 
@@ -100,7 +100,7 @@ NO_FEATURES = FeatureSet()
 
 @frozen
 class Memory:
-    """What a simulation needs memory for, in bytes.
+    """The memory that a simulation needs, in bytes.
 
     Ranks of a run over MPI have `held` and `outlines` each, and divide `state` and `packets`.
     `outlines` are a rank's records of the other ranks' ports and hosts, `ends` the parts of `state`
@@ -420,7 +420,7 @@ def _control_packets(point: Point, scenario: Scenario, packets: Ints) -> Floats:
 
 
 def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Floats:
-    """Return what each flow's transport declares under a name."""
+    """Return each flow's declaration of its transport under a name."""
     uses = point.transport_of_class
     declared = np.array([float(getattr(use.module, name, default)) for use in uses])
     of_flow: Floats = declared[scenario.class_of_flow]
@@ -548,7 +548,7 @@ def _assumptions(scenario: Scenario, found: Estimate) -> str:
     if scenario.faults is not None:
         parts.append("no slowdown after losses and failures")
     if scenario.fabric.one_path:
-        parts.append("random paths that differ from those of the run")
+        parts.append("random paths that differ from the run's")
     parts.append("simulated time of the busiest link, last flow or longest chain of tasks")
     return ", ".join(parts)
 
@@ -618,7 +618,7 @@ def _series_bytes(scenario: Scenario, point: Point, found: Estimate) -> int:
 
 
 def _readings_bytes(scenario: Scenario, point: Point) -> int:
-    """Return the memory of what [measure] reads at both ends of its window."""
+    """Return the memory of the counters that [measure] reads at both ends of its window."""
     from netsim.engine.state_views import OF_QUEUES
 
     if point.measure is None:

@@ -77,7 +77,7 @@ class RunOptions:
 
 @frozen
 class Callbacks:
-    """What a run reports, and when it stops.
+    """The reports of a run, and when it stops.
 
     `watch` is called at the start of each point and returns the callback for its progress. `note`
     gets messages about earlier results and lost processes, `predicted` the estimates of the points

@@ -252,7 +252,7 @@ def _with_names(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _require_same(here: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
-    """Raise InputError that says what differs from the inputs of a spec."""
+    """Raise InputError with the differences from the inputs of a spec."""
     there = spec["provenance"]["run_inputs"]
     values, code = differences(there, {**there, **here}, spec["version"])
     if values or code:

@@ -98,7 +98,7 @@ class _Rows:
         return slice(int(self.first[port]), int(self.first[port + 1]))
 
     def keys(self, rows: slice | np.ndarray) -> list[tuple[int, ...]]:
-        """Return what identifies the packets of some rows: flow, kind and number."""
+        """Return the keys of the packets of some rows: flow, kind and number."""
         return list(zip(*(c[rows].tolist() for c in (self.flow, self.kind, self.seq)), strict=True))
 
 
@@ -534,7 +534,7 @@ def beyond(network: Network, port: int) -> set[int]:
 
 
 class Queues:
-    """What a result's table of links, if it has one, says of the queues of ports."""
+    """The queues of ports in a result's table of links, if it has one."""
 
     def __init__(self, scenario: Scenario, links: pl.DataFrame | None) -> None:
         self.network, self.may_pause = scenario.network, scenario.fabric.pauses

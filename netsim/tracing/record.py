@@ -197,7 +197,7 @@ class Replay:
 
     @cached_property
     def changes(self) -> list[str]:
-        """What has changed since the result was written; reads all its tables."""
+        """Changes since the result was written; reads all its tables."""
         return differences(self.result, self.point)
 
     def relay_of(self, message: int) -> int:
@@ -263,7 +263,7 @@ class Replay:
 
 @frozen
 class Recording:
-    """What a run recorded. `engine` is at its end, `stop_reason` is why it ended."""
+    """The records of a run. `engine` is at its end, `stop_reason` is why it ended."""
 
     replay: Replay
     engine: Engine

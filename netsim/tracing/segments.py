@@ -197,7 +197,7 @@ RETRANSMIT_REQUESTS = ("NACK", "RESEND")  # by a receiver whose timer reports mi
 
 
 class _Segment(NamedTuple):
-    """What an interval was spent on; -1 in fields that do not apply.
+    """The use of an interval; -1 in fields that do not apply.
 
     `segment_type` is queue (at a switch), transmission, propagation (with the latency of the next
     switch), retry (until a link sends a packet again), paused (by PFC), nic (busy with other
@@ -428,7 +428,7 @@ class _SegmentSearch:
         return here[position]
 
     def _sender_cause(self, i: int) -> int | None:
-        """Go from a request for data to what delayed it at the NIC."""
+        """Go from a request for data to the cause of its delay at the NIC."""
         if self.what[i] == event.SENT and self.is_retransmit[i]:
             self._add_resend(i)
         position = self.position[i]

@@ -57,7 +57,7 @@ SENTENCES = {
     "pacing": "its own pacing and timers",
     "unexplained": "causes that the trace does not show",
 }
-"""What took time, as the end of a sentence."""
+"""The cause of a delay, as the end of a sentence."""
 
 TIMEOUT = "a timeout: no packet was lost, but the answer that the sender waited for did not come"
 """The same for a timeout without a lost packet, which has no place."""
@@ -219,8 +219,8 @@ def explain_flows(replay: Replay, flows: Iterable[int]) -> dict[int, Explanation
 def explain_windows(
     replay: Replay, windows: Mapping[int, tuple[int, int]]
 ) -> dict[int, Explanation]:
-    """Explain the time of flows, each from its start, or later, to its delivery, or to another end
-    of what waits for it. Raises InputError as `trace_flow`."""
+    """Explain the time of flows, each from its start, or later, to its delivery, or to the end of a
+    wait for it. Raises InputError as `trace_flow`."""
     scenario, result = replay.scenario, replay.result
     crossings = {flow: replay.crossings(flow, *window) for flow, window in windows.items()}
     flows = [one for these in crossings.values() for one, _, _ in these]

@@ -26,8 +26,8 @@ MAX_REPORTED = 20  # most rows reported for one kind of mistake; the rest are co
 
 @frozen
 class Rows:
-    """Columns of cells as read, and a function that returns the error for a row. `lines` are those
-    of a CSV file's header and rows."""
+    """Columns of cells as read, and a function that returns the error for a row. `lines` are line
+    numbers of a CSV file's header and rows."""
 
     path: Path
     columns: Mapping[str, Cells]

@@ -6,12 +6,12 @@ make a step, so 1 kB and 1 MB in equal parts is
 
     [["1KB", 0.5], ["1MB", 0.5], ["1MB", 1.0]]
 
-W1 to W5 are those of Montazeri et al., "Homa", SIGCOMM 2018, figure 1: W1 is Facebook's key-value
+W1 to W5 are from Montazeri et al., "Homa", SIGCOMM 2018, figure 1: W1 is Facebook's key-value
 store (Atikoglu et al., SIGMETRICS 2012), W2 a search application and W3 all applications of a
 Google datacenter, W4 a Hadoop cluster (Roy et al., SIGCOMM 2015), W5 web search (Alizadeh et al.,
 SIGCOMM 2010).
 
-The numbers are those of the paper's own tools (PlatformLab/HomaModule, util/dist.cc, and
+The numbers are from the paper's own tools (PlatformLab/HomaModule, util/dist.cc, and
 PlatformLab/HomaSimulation, sizeDistributions). They tabulate only the measured knots below, and
 interpolate: in W2 and W3 the probability grows linearly with 1/size, in W4 with the logarithm of
 the size. A message has one of the sizes tabulated, as in the paper.

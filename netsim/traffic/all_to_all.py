@@ -22,7 +22,7 @@ PARAMS = [
 
 
 def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
-    """Return all flows of the first step (to i + 1), then those of the second, and so on."""
+    """Return all flows of the first step (to i + 1), then of the second, and so on."""
     n_hosts = network.n_hosts
     group = params["group_size"] or n_hosts
     if n_hosts % group or n_hosts < 2:

@@ -17,8 +17,8 @@ interact only through flows. Leave a cell empty, or a column out, if it does not
 - label: a name, for the results.
 
 A CSV file names its columns in the first line. Empty lines and lines that begin with # are skipped.
-A JSON file is a list of objects with these keys; `after` may be a list of numbers. The flows are
-those of the send tasks, in the order of their rows.
+A JSON file is a list of objects with these keys; `after` may be a list of numbers. The flows belong
+to the send tasks, in the order of their rows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ ALLOWED = {
     "receive": ("duration",),
     "join": (),
 }
-"""Cells that a task of each kind must have (NEEDED) and may have, besides those of all kinds."""
+"""Cells that a task of each kind must have (NEEDED) and may have, besides the cells of all
+kinds."""
 
 OF_ALL = ("kind", "host", "after", "label")
 COLUMNS = (*OF_ALL, "duration", "stream", "to", "size", "class", "done_when", "of")

@@ -55,7 +55,7 @@ another program, when it has its parent's, so the parent must be small."""
 
 @frozen
 class Usage:
-    """What a program used: time from start to end, processor time, peak of resident memory."""
+    """A program's use: time from start to end, processor time, peak of resident memory."""
 
     whole_s: float
     processor_s: float

@@ -29,8 +29,8 @@ Flow = tuple[int, int, int, int]  # source, destination, bytes, start in ps
 
 
 def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int]) -> Network:
-    """Return two groups of hosts joined by a bottleneck. `delays_ps` are those of host links and of
-    the bottleneck."""
+    """Return two groups of hosts joined by a bottleneck. `delays_ps` are the delays of host links
+    and of the bottleneck."""
     host_delay, delay = (f"{delay_ps}ps" for delay_ps in delays_ps)
     rates = {"host_rate": f"{host_bps}bps", "bottleneck_rate": f"{rate_bps}bps"}
     delays = {"host_delay": host_delay, "bottleneck_delay": delay}

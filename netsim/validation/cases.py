@@ -64,7 +64,7 @@ QUESTIONS = {
     "memory": "How much memory does a training job need?",
     "serving": "How long is an iteration of an inference server?",
 }
-"""What a user asks, by the name that rows give as `question`."""
+"""Users' questions, by the name that rows give as `question`."""
 
 ROUNDING = 1e-12  # relative error of a quotient of exact numbers
 
@@ -182,7 +182,7 @@ def find(data: Path | None, name: str) -> Path | None:
 
 @cache
 def cases(group: str) -> dict[str, Case]:
-    """Return the cases of a group by name, those of applications last."""
+    """Return the cases of a group by name, applications last."""
     found: dict[str, Case] = {}
     for package in (import_module(__package__), *applications("validation")):
         file = Path(package.__path__[0]) / f"{group}.toml"

@@ -331,8 +331,8 @@ def pie() -> Measured:
 def shortest_first(transport: str, **params: Any) -> Measured:
     """Measure mean slowdowns of messages of 15 senders to one host, against an SRPT server.
 
-    Arrivals are Poisson, at 70 % load. The first row has all messages, the second those of up to 10
-    packets.
+    Arrivals are Poisson, at 70 % load. The first row has all messages, the second messages of up to
+    10 packets.
     """
     senders, load, n_messages, packet_ps = 15, 0.7, 20_000, PACKET * 80
     rng = np.random.default_rng(1)

@@ -101,7 +101,7 @@ def _nscc(point: Point, scenario: Scenario) -> list[object]:
 
 
 def _fabric(scenario: Scenario) -> Fabric:
-    """Return the fabric with sizes in bytes, those of the last kind of port if they differ."""
+    """Return the fabric with sizes in bytes, for the last kind of port if they differ."""
     return scenario.fabric if scenario.sizes is None else scenario.sizes.fabrics[-1]
 
 
@@ -166,8 +166,8 @@ def find_peer(program: Path) -> Peer:
 
 @frozen
 class PeerInput:
-    """An experiment as htsim's files and options; `flows` counts those of each pair of hosts,
-    which have `total_bytes` together."""
+    """An experiment as htsim's files and options; `flows` counts flows of each pair of hosts, which
+    have `total_bytes` together."""
 
     topo: str
     matrix: str
@@ -261,7 +261,7 @@ def _matrix(scenario: Scenario) -> tuple[str, Counter[tuple[int, int]]]:
 
 
 class PeerOutput:
-    """What htsim prints, line by line.
+    """htsim's output, line by line.
 
     Attributes:
         began_s, ended_s: when the simulation began and its last flow finished, by the clock of the

@@ -98,7 +98,7 @@ def uplink_down(uplinks: int) -> Measured:
 
 def victim(transport: str, planes: int, seeds: int) -> Measured:
     """Measure the rate of a flow beside an incast of seven others from its leaf to its receiver's
-    neighbor, of its rate alone, from 1 to 3 ms: its first window meets those of the others. Leaves
+    neighbor, of its rate alone, from 1 to 3 ms: its first window meets the others' windows. Leaves
     have an uplink per host and plane; mean over seeds."""
     network = tree(8, planes, 8)
     own, others = (0, 8, LONG, 0), [(i, 9, LONG, 0) for i in range(1, 8)]

@@ -187,8 +187,8 @@ def _predictions(file: str) -> dict[str, Any]:
 def predicted(file: str) -> Measured:
     """Yield the prediction of each case of a file in `predictions`, and its outcome.
 
-    What a mended rule changed has a second row. A quantity with `least` has a row for each group of
-    cases: the median ratio of ours to theirs, where theirs is at least that.
+    If a mended rule changed it, it has a second row. A quantity with `least` has a row for each
+    group of cases: the median ratio of ours to theirs, where theirs is at least that.
     """
     tree = _predictions(file)
     ratios = defaultdict(list)
@@ -266,7 +266,7 @@ def repeated(
 
 def slow_link(transport: Params, fabric: Params, seeds: int) -> Measured:
     """Measure the mean and the least rate of 128 flows, a permutation, in Gbps. One link of a core
-    down has a tenth of its rate; rates are those of 30 ms, means over seeds."""
+    down has a tenth of its rate; rates are over 30 ms, means over seeds."""
     rates = []
     for seed in range(1, seeds + 1):
         content = {
@@ -316,7 +316,7 @@ DIAMETERS = {2: (4, 29, 6, 24), 3: (6, 43, 9, 35)}
 """By tiers: links of the longest path, queue and ECN thresholds in packets."""
 
 ONE_CONNECTION = {"1f10m1p": "1f1m10p", "1f10m10p": "1f1m100p"}
-"""Matrices of several messages in a connection, and those of one with as many packets."""
+"""Matrices of several messages in a connection, and of one message with as many packets."""
 
 TREES = {"leaf_spine_1024_oversub.topo": 4.0, "leaf_spine_1024_oversub_8-1.topo": 8.0}
 """Topologies, and the ratio of hosts to uplinks of a leaf."""

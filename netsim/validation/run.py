@@ -304,7 +304,7 @@ def _lines(content: Mapping[str, Any], name: str) -> Iterator[str]:
 
 
 class Expected(NamedTuple):
-    """Errors of the rows that answer a question, sorted, and those of the rows predicted before."""
+    """Errors of the rows that answer a question, sorted, and of the rows predicted before."""
 
     question: str
     errors: list[float]
@@ -339,7 +339,7 @@ def _summary(group: str, rows: Sequence[TableRow]) -> str:
 
 
 def _failures(rows: Sequence[TableRow]) -> Iterator[str]:
-    """Yield the list of what fails."""
+    """Yield the list of failures."""
     failed = [row for row in rows if row["verdict"] == Verdict.FAIL]
     if not failed:
         return

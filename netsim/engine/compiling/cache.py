@@ -94,7 +94,7 @@ def processor() -> str:
 
 
 def code_of_result(result: Any) -> Any:
-    """Return what Numba made of a function: its modules, and the functions that they call."""
+    """Return Numba's output for a function: its modules, and the functions that they call."""
     return result._asdict()["library"]
 
 
@@ -293,7 +293,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def content_of(path: Path) -> bytes:
-    """Return what `write` wrote. Raises OSError, and ValueError if it is damaged."""
+    """Return the content that `write` wrote. Raises OSError, and ValueError if it is damaged."""
     content = path.read_bytes()
     if hashlib.sha256(content[DIGEST_BYTES:]).digest() != content[:DIGEST_BYTES]:
         raise ValueError("damaged")

@@ -160,7 +160,7 @@ def _environment(name: str, constants: list[Any]) -> Any:
 
 
 class _OfFunction:
-    """What Numba takes for the cache of one function."""
+    """Numba's cache of one function."""
 
     cache_path = ""
 

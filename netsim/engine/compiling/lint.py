@@ -69,7 +69,7 @@ CHANGED_BY = {"bits": "use bit_set and bit_clear", "timers": "use set_timer and 
 
 @dataclass(frozen=True)
 class Rules:
-    """What the handlers of a kind of plugin may do.
+    """Rules for the handlers of a kind of plugin.
 
     `engine` has the engine's record of each kind, of which the fields in `settable` may be set.
     `env` lists the fields of `env`, `sides` its arrays of records. `gives` has the kind

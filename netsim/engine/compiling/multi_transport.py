@@ -31,11 +31,11 @@ RECORDS = {
 """Records to which transports add fields, with the engine's own fields."""
 
 PER_FLOW = ("tx_timers", "rx_timers", "tx_bitmaps", "rx_bitmaps")
-"""What each flow has as many of as its transport declares."""
+"""Things of which each flow has as many as its transport declares."""
 
 TAKEN = {*chain(*RECORDS.values()), *fields_of(fields.ParameterRecord), *Env._fields}
 OF_PORTS = {*fields_of(fields.PortRecord), *fields_of(fields.QueueRecord)}
-"""Field names that handlers already use: TAKEN, and with telemetry also those of ports."""
+"""Field names that handlers already use: TAKEN, and with telemetry also fields of ports."""
 
 
 def with_own_names(protocols: Sequence[Protocol], names: Sequence[str]) -> list[Protocol]:

@@ -329,8 +329,8 @@ class Entry:
     _loaded: Sequence[tuple[Loaded, Lines]] = ()
 
     def parts(self, arguments: Sequence[Any]) -> list[Part]:
-        """Return what such a call needs, units first. An argument of a unit is the caller's of that
-        name; others are numbers."""
+        """Return the code that such a call needs, units first. An argument of a unit is the
+        caller's of that name; others are numbers."""
         if self.compiled is None:
             return []
         given = dict(zip(self.compiled.arguments, arguments, strict=True))

@@ -106,7 +106,7 @@ HINT = (
 
 
 def does_not_compile(error: Exception, plugins: Sequence[ModuleType]) -> InputError:
-    """Return the InputError for what Numba raised while compiling handlers of ``plugins``."""
+    """Return the InputError for an error of Numba while compiling handlers of ``plugins``."""
     text = str(error)
     what = f"does not compile: {_what(text)}"
     place = _place(error, text, plugins)

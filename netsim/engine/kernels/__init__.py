@@ -1,1 +1,1 @@
-"""What is compiled: the steps of hosts, switches and windows, and the records that they work on."""
+"""The compiled part: the steps of hosts, switches and windows, and their records."""

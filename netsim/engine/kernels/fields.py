@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         """A block of slots of the pool."""
 
     class TimerSlot(int):
-        """A timer, among those of all hosts."""
+        """A timer's index among all hosts' timers."""
 
         def __add__(self, timers: int, /) -> TimerSlot: ...
         def __sub__(self, timers: int, /) -> TimerSlot: ...
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         """A host, which is a node."""
 
     class NicId(int):
-        """A NIC, among those of all hosts."""
+        """A NIC's index among all hosts' NICs."""
 
     class Ps(int):
         """A time or a duration in picoseconds."""

@@ -1,7 +1,7 @@
 """Link-level retry (`LINK_RETRY`): a port keeps its packets until they are acknowledged, and
 resends packets that its link lost.
 
-What a link brings is known when a packet is sent, and so is when the answer comes. So the sending
+The fate of a packet is known when a packet is sent, and so is when the answer comes. So the sending
 port also decides which packets the other end accepts, and no acknowledgments cross the link. Its
 replay buffer is a ring of packets, with these positions in ascending order:
 

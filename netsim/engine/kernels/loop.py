@@ -102,7 +102,7 @@ at once because neighbors in a list share cache lines."""
 
 SHIFT = 32
 LOW = (1 << SHIFT) - 1
-"""What is left of a list: end << SHIFT | start. Nothing is, if the end is not above the start."""
+"""The rest of a list: end << SHIFT | start. Nothing is, if the end is not above the start."""
 
 SPIN_NS = 20_000  # time that a worker waits on its core before it sleeps
 LONGEST_SLEEP_NS = 1_000_000
@@ -411,7 +411,7 @@ def window_times(parts: Records[int, StageTimesRecord]) -> WindowTimes:
 
 
 class Goal(NamedTuple):
-    """What the clock has counted when all is done. With a program, `delivered` and `finished` are
+    """The clock's counts when all is done. With a program, `delivered` and `finished` are
     relative to the flows that have started."""
 
     delivered: int

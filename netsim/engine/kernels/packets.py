@@ -20,5 +20,5 @@ RETURNED = 8
 CONTROL_BURST = 8  # most control packets that one handler call may send
 
 ACCEPT, DROP, NO_CLASS = 0, -1, -1
-"""What handlers of queue disciplines return: the packet is accepted, the packet is dropped, the
-port sends nothing now."""
+"""Results of queue disciplines' handlers: the packet is accepted, the packet is dropped, the port
+sends nothing now."""

@@ -1,4 +1,4 @@
-"""What happens at a host besides packets: timers, tasks, and programs.
+"""Events of a host besides packets: timers, tasks, and programs.
 
 Timers are a binary heap per host, ordered by (key, slot). Moving a deadline later, as
 retransmission timers do on every acknowledgment, costs one store: the heap entry stays and is

@@ -89,7 +89,7 @@ def show_job(
 @click.argument("job")
 @set_option("machine=h100_80gb")
 @click.option("--gpus", multiple=True, type=click.IntRange(1, 10_000_000),
-              help="Number of GPUs; may be repeated. Default: those of JOB.")  # fmt: skip
+              help="Number of GPUs; may be repeated. Default: as in JOB.")  # fmt: skip
 @click.option(
     "--vary",
     multiple=True,

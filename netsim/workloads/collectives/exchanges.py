@@ -492,7 +492,7 @@ FROM_ONE = ("all_gather", "broadcast")  # move one position's pieces; all others
 def _in_network(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """In-network reduction: a unit in the group's switch adds up data and multicasts it.
 
-    This is NVLink SHARP in a rack's switch, and SHARP in those of a cluster (R. L. Graham et al.,
+    This is NVLink SHARP in a rack's switch, and SHARP in a cluster's (R. L. Graham et al.,
     COMHPC 2016): each position sends and receives the buffer of an all-reduce once, instead of
     almost twice in a ring. The unit is position n, on a link with the capacity of all ports of its
     switch (`with_reduction`). Each position sends the buffer in chunks; the unit forwards a chunk

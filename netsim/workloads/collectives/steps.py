@@ -94,7 +94,7 @@ class Steps:
 
 @dataclass
 class Carried:
-    """What sends carry, each an array or one value for all: see `Steps`."""
+    """Properties of sends, each an array or one value for all: see `Steps`."""
 
     first: ArrayLike
     count: ArrayLike = 1

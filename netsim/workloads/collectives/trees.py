@@ -245,7 +245,7 @@ DOUBLE_BINARY_TREE = Algorithm(("all_reduce",), _two_trees, _two_trees_hops, _tw
 class _Message(NamedTuple):
     """A message of an all-gather that each position sends `away` positions ahead.
 
-    It carries `shards` shards, those of the positions that are `behind`, `behind` + `stride`, ...
+    It carries `shards` shards, of the positions `behind`, `behind` + `stride`, ...
     behind the sender, and starts when the messages `after` have arrived.
     """
 

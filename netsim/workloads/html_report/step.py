@@ -37,7 +37,7 @@ WAITS = {
 
 
 def headlines(report: Report) -> Iterator[str | parts.Part]:
-    """Yield what steps, and the critical path of a single run, consist of."""
+    """Yield the parts of steps, and of the critical path of a single run."""
     yield from _steps_told(report)
     yield from _path_told(report)
 

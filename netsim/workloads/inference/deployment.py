@@ -110,7 +110,7 @@ class LatencyLimits:
     """Request lengths and SLO."""
 
     prompt: int = key("count", 1500, "tokens per prompt", minimum=1)
-    context: int = key("count", 0, "tokens before a decoded one; 0: those of a prompt")
+    context: int = key("count", 0, "tokens before a decoded one; 0: the prompt's")
     ttft: int = key("time", "1s", "longest time to first token: a batch of prompts")
     tbt: int = key("time", "50ms", "longest time between tokens: a decode iteration")
 
@@ -390,8 +390,8 @@ def reduce_share(tp: int) -> float:
 
 @lru_cache(maxsize=1024)
 def iteration_cost(deployment: Deployment) -> IterationCost:
-    """Return what an iteration of a deployment costs. Raises InputError if the machine lacks memory
-    bandwidth, or a peak for the format."""
+    """Return the cost of an iteration of a deployment. Raises InputError if the machine lacks
+    memory bandwidth, or a peak for the format."""
     model, options, overheads = deployment.model, deployment.options, deployment.overheads
     machine, tp = deployment.machine, deployment.tp
     flop = PS_PER_S / machine.matrix.rate(deployment.formats.compute)

@@ -4,9 +4,9 @@ The tests' text has a line of column names and a line per size; launchers may pu
 them. Only times out of place are read.
 
 The times of all shapes and sizes of a collective are fitted together, on log t, by damped
-Gauss-Newton. Values that few measurements determine stay near those of NCCL's tuning model, of
-which `START` has the latencies. Its spreads and `NOISE` were chosen so that published times of
-other node counts and networks are predicted well.
+Gauss-Newton. Values that few measurements determine stay near NCCL's tuning model; `START` has its
+latencies. Its spreads and `NOISE` were chosen so that published times of other node counts and
+networks are predicted well.
 
 The file also computes the errors of the fit, on measurements left out of it too, and writes the
 calibrated machine as TOML.
@@ -313,7 +313,7 @@ OWN = (0.2, 0.2, 0.2, 0.1, 0.1)
 
 COMMON = (("base", 0.4), ("latency", 1.0), ("latency", 1.0), ("inside", 0.4), ("between", 0.4))
 """Standard deviations of log base, step, hop, inside and between around their start: of each curve,
-and of what all have in common, by a name. Latencies per step and hop scale together."""
+and of their common part, by a name. Latencies per step and hop scale together."""
 
 SHARPNESS = (6.0, 60.0)  # exponents of the smooth minimum over curves, one fit after the other
 
@@ -514,8 +514,8 @@ def _band(size_bytes: int) -> int:
 
 
 class LeftOut(NamedTuple):
-    """Errors of measurements that were left out of fits, by collective; those of node counts also
-    by number of nodes."""
+    """Errors of measurements that were left out of fits, by collective; for node counts also by
+    number of nodes."""
 
     sizes: dict[str, list[Residual]]
     node_counts: dict[str, dict[int, list[Residual]]]

@@ -183,7 +183,7 @@ def load(
     directory: Path | None = None,
     overrides: Sequence[str] = (),
 ) -> Loaded:
-    """Return what `read` makes of a table, a name and a directory.
+    """Return the result of `read` for a table, a name and a directory.
 
     `given` is the table, its file or the name of a preset; `what` is "job", "deployment" or "cost".
     Raises InputError with all errors, in the file.

@@ -228,7 +228,7 @@ class CollectiveCurves:
 
     def estimate(self, shape: Shape, size_bytes: float, port_bps: int) -> Estimate:
         """Return the time of a collective and its interval: from the least to the largest of the
-        linear time and those of the lines, widened by the spread of left-out measurements."""
+        linear and the lines' times, widened by the spread of left-out measurements."""
         time_ps, *others = self.times_ps(shape, size_bytes, port_bps)
         is_known = any(one.shape == shape for one in self.factors)
         kind = LEFT_OUT[0] if is_known else LEFT_OUT[1]
@@ -240,8 +240,8 @@ class CollectiveCurves:
         return Estimate(time_ps, low_ps, high_ps, spread)
 
     def times_ps(self, shape: Shape, size_bytes: float, port_bps: int) -> list[float]:
-        """Return the time; if the size is within those with a factor also the linear one and, with
-        `pieces` and at another size, those of the lines through smaller and larger sizes."""
+        """Return the time; within the sizes with a factor also the linear time and, with `pieces`
+        and at another size, the times of the lines through smaller and larger sizes."""
         if not self.factors:
             return [self._fastest(shape, size_bytes, port_bps)]
         near = min(self.factors, key=lambda one: shape.distance(one.shape)).by_size

@@ -10,8 +10,8 @@ Scaling laws give the model size for a compute budget of C FLOP (`optimal_parame
 Kaplan et al. 2020 (arXiv 2001.08361), N_opt(C_min); hoffmann1 to hoffmann3 by approaches 1 to 3 of
 Hoffmann et al. 2022 (arXiv 2203.15556).
 Approach 3 minimizes its loss A / N^a + B / D^b with C = 6 N D; its exponent is b / (a + b). The
-constants of the first three laws, at 5.76e23 FLOP (Gopher's budget), and those of `width` are as
-commonly quoted, not checked against the papers.
+constants of the first three laws, at 5.76e23 FLOP (Gopher's budget), and of `width` are as commonly
+quoted, not checked against the papers.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Infrastructure:
 
 @frozen
 class StageSeconds:
-    """Times of one layer at one GPU, in seconds; `wan_bytes` are those of S3, 0 with one site.
+    """Times of one layer at one GPU, in seconds; `wan_bytes` are S3's bytes, 0 with one site.
     `tp_s` is per pass, `pp_s` per transfer to the next layer; S1 to S5 reduce gradients."""
 
     forward_s: float

@@ -349,7 +349,7 @@ class LayoutRow:
 
 @frozen
 class LayoutSearch:
-    """What a search found."""
+    """The result of a search."""
 
     rows: tuple[LayoutRow, ...]  # layouts that fit, by step time
     # number of other layouts by key and reason, the reason of the first of each key

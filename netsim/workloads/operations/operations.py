@@ -73,8 +73,8 @@ class Operations:
     """The operations of `n_ranks` ranks.
 
     Operations of one stream of a rank (0 and up) run in sequence, in the order in which they were
-    added unless `set_order` changes it; those of stream -1 run when their dependencies are done. A
-    stream may mix operations of all types.
+    added unless `set_order` changes it; operations of stream -1 run when their dependencies are
+    done. A stream may mix operations of all types.
 
     Arguments per operation are arrays of one shape, or single values for all; methods return
     operation indices in that shape. Times are in ps, sizes in bytes. A `label` is one text, or one
@@ -331,7 +331,7 @@ def _flat(values: ArrayLike) -> Any:
 
 
 def _with_unit(ranks: NDArray[Any], of_unit: Any) -> NDArray[Any]:
-    """Append a unit's column to those of a group's ranks."""
+    """Append a unit's column to the columns of a group's ranks."""
     return np.concatenate([ranks, np.full((len(ranks), 1), of_unit, ranks.dtype)], axis=1)
 
 
@@ -439,7 +439,7 @@ def place(ops: Operations, split: Flags, by_order: Ints | None, settled: Settled
 
 
 def _keyed(call: Collective, settled: Settled) -> Iterator[tuple[_Key, slice]]:
-    """Yield what determines the sends of a call's groups, and which groups."""
+    """Yield the key that determines the sends of a call's groups, and these groups."""
     sizes = call.size_bytes
     if sizes.ndim == 1:
         parts = [(size, slice(k, k + 1)) for k, size in enumerate(sizes.tolist())]
@@ -633,8 +633,8 @@ def _labels(table: OperationTable, operation: Ints) -> list[str] | None:
 
 
 def _engine_streams(table: OperationTable, which: Ints) -> Ints:
-    """Return the engine's stream of each compute: those of a host are numbered by rank and
-    stream, followed by computes without a stream."""
+    """Return the engine's stream of each compute: a host's streams are numbered by rank and stream,
+    followed by computes without a stream."""
     host, rank = table.host[which].astype(np.int64), table.rank[which].astype(np.int64)
     stream = table.stream[which].astype(np.int64)
     n_streams = int(stream.max(initial=0)) + 1

@@ -78,7 +78,7 @@ def lite(_: Sequence[Result]) -> paper.PaperFigure:
         axes.set_yticks([])
     scale = figure.colorbar(panels[0].images[0], ax=panels, pad=0.01, aspect=40)
     scale.outline.set_visible(False)
-    about = "tokens per second and SM of Lite-GPUs over those of H100, at the best batch"
+    about = "tokens per second and SM, Lite-GPU over H100, at the best batch"
     figure.suptitle(f"{about[0].upper()}{about[1:]}", fontsize="medium")
     caption = (
         "columns: assumptions for all GPUs; bold: matches or outperforms H100; "

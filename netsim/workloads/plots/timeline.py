@@ -419,7 +419,7 @@ def _ends(segment: Mapping[str, Any], places: Places) -> tuple[float, float]:
 
 
 def _places(rows: pl.DataFrame) -> Places:
-    """Return rows by host; for several ranks of a host, those of the first."""
+    """Return rows by host; for several ranks of a host, the first rank's rows."""
     found: Places = {}, {}
     for row in rows.iter_rows(named=True):
         if row["communicates"]:

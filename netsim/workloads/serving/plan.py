@@ -1,4 +1,4 @@
-"""What is fixed before a serving run: requests, instances, their assignment, iteration costs.
+"""The plan of a serving run: requests, instances, their assignment, iteration costs.
 
 An *instance* is a set of hosts, one GPU each, with one copy of a model; its first host is the
 *leader*. It prefills and decodes (`MIXED`), or does only one of them.

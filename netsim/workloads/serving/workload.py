@@ -531,7 +531,7 @@ def _hosts_of(plan: ServingPlan, role: int) -> Ints:
 
 
 def _add_leaders(tables: ServingTasks, plan: ServingPlan, groups: Mapping[int, Group]) -> None:
-    """Set the fields of leaders' records; those of other hosts are 0."""
+    """Set the fields of leaders' records; other hosts' fields are 0."""
     instances = plan.instances
     leader = instances.leader.astype(np.int64)
     for name in LISTS:

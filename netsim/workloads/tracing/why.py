@@ -85,7 +85,7 @@ CAUSES_OF_STEPS = CAUSES | {
     "start": "start times",
     "network": "other network time",
 }
-"""Causes of steps besides those of flows, with their titles."""
+"""Causes of steps besides causes of flows, with their titles."""
 
 SENTENCES_OF_STEPS = SENTENCES | {
     "straggler": "a straggler: {place} computed for longer than other hosts at the same place of "
@@ -181,7 +181,7 @@ CAUSES_OF_REQUESTS = CAUSES | {
     "kv_behind": "KV cache behind other transfers",
     "kv_slow": "KV cache delayed",
 }
-"""Causes of requests besides those of flows, with their titles."""
+"""Causes of requests besides causes of flows, with their titles."""
 
 SENTENCES_OF_REQUESTS = SENTENCES | {
     "queueing": "waiting for prefill at {place}, which computed {manner} meanwhile",

@@ -54,8 +54,8 @@ def match(sends: PostedMessages, receives: PostedMessages) -> Ints:
 
 
 def _chosen(sends: PostedMessages, receives: PostedMessages) -> tuple[Ints, Ints]:
-    """Return sources and tags of receives: those of wildcards are, in posted order, of the earliest
-    send to their rank that no other receive needs, or remain wildcards."""
+    """Return sources and tags of receives: wildcards take, in posted order, the earliest send to
+    their rank that no other receive needs, or remain wildcards."""
     peer, tag = receives.peer.copy(), receives.tag.copy()
     is_any = (peer == ANY) | (tag == ANY)
     keys = list(zip(*(one.tolist() for one in (sends.rank, sends.peer, sends.tag)), strict=True))

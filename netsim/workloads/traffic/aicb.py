@@ -3,7 +3,7 @@
 Each rank runs the rows in sequence, as AICB does on real GPUs. Ranks follow Megatron's order:
 tensor-parallel groups are neighbors, `ep` of them form an expert-parallel group, all of a stage a
 data-parallel group; then comes the next stage. The file states group sizes; if it does not (AICB's
-micro-benchmarks), all hosts are one group. Bytes are those of the whole buffer.
+micro-benchmarks), all hosts are one group. Bytes count the whole buffer.
 
 A file with a pipeline has the rows of each stage: the k-th `send_next` of a stage matches the k-th
 `recv_prev` of the next one, and groups of several stages run the k-th row of each together. A

@@ -473,7 +473,7 @@ class _Messages:
 
 
 class GoalOperations:
-    """A schedule as `Operations`; `begin` and `end` are those of its operations, int64[n]."""
+    """A schedule as `Operations`; `begin` and `end` are its operations' tasks, int64[n]."""
 
     def __init__(self, schedule: GoalSchedule, costs: GoalCosts) -> None:
         self.schedule, self.costs = schedule, costs

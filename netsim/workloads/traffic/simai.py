@@ -11,10 +11,10 @@ runs upward: input gradient, its collective, weight gradient. The collectives of
 block nothing; they run in order, each followed by its update. A forward collective has at least
 4096 bytes. With policy MICRO all hosts run the last collective of each row.
 
-With `pp` above 1 each stage runs all rows of the file, which are those of one stage, in the order
-of `schedule`. Each rank sends `pp_comm` bytes to its counterpart in the next stage after each
-forward pass, and in the previous stage after each backward pass; SimAI adds a formula instead. With
-`pp` 1 all forward passes precede all backward passes, as in SimAI. Rows after the micro-batches
+With `pp` above 1, the file has the rows of one stage, and each stage runs them in the order of
+`schedule`. Each rank sends `pp_comm` bytes to its counterpart in the next stage after each forward
+pass, and in the previous stage after each backward pass; SimAI adds a formula instead. With `pp` 1
+all forward passes precede all backward passes, as in SimAI. Rows after the micro-batches
 (cross_entropy, optimizer) run between these; in a pipeline, after them.
 
 A file has the rows of one stage:
@@ -124,7 +124,7 @@ class SimaiRow:
 @frozen
 class SimaiWorkload:
     """A workload. `left_out` lists keys missing in the first line, which are 1 or 0 here. `before`
-    and `behind` are rows of the whole step, `micro_batches` those of each."""
+    and `behind` are rows of the whole step, `micro_batches` the rows of each micro-batch."""
 
     path: Path
     policy: str
@@ -233,7 +233,7 @@ def _number(what: str, word: str, least: int = 0, below: int = SIZE_BYTES) -> in
 def _micro_batches(
     rows: Sequence[SimaiRow], n: int
 ) -> tuple[Sequence[SimaiRow], Sequence[Sequence[SimaiRow]], Sequence[SimaiRow]]:
-    """Split rows into those before all micro-batches, those of each, and those after. Micro-batches
+    """Split rows into rows before all micro-batches, rows of each, and rows after. Micro-batches
     have equal lengths and start with the first FIRST_ROW, or else the first row."""
     ends = next((k for k, row in enumerate(rows) if BEHIND.fullmatch(row.name)), len(rows))
     begin = next((k for k, row in enumerate(rows[:ends]) if row.name == FIRST_ROW), 0)

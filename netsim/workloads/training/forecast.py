@@ -1,7 +1,7 @@
 """The step of the whole job from a sampled one: a forecast, and which sample distorts a step least.
 
-`docs/forecast.md` describes the method. What each message took is measured by kind, collective and
-size, from its last rank's start to its last end. The schedules run in `Replay`.
+`docs/forecast.md` describes the method. The time of each message is measured by kind, collective
+and size, from its last rank's start to its last end. The schedules run in `Replay`.
 
 By formula, before a run, a sample's step is the step of a job with its replicas and micro-batches,
 in which each step of a collective also takes the delay of the network's links over the scale, since
@@ -109,7 +109,7 @@ def _one_way(sample: JobSample, message: Message, hosts: Ints, wires: Wires) -> 
 
 
 class Measured:
-    """What messages of a sample took, and what those of the whole job take. `table` is the sample's
+    """Times of messages, of a sample and of the whole job. `table` is the sample's
     table of operations."""
 
     def __init__(self, sample: JobSample, table: Table, wires: Wires) -> None:
@@ -346,7 +346,7 @@ def proposal(
     sentences; None if this one hardly distorts and fits, or for a job of `dp_levels` or a sample
     of some stages.
 
-    `hosts` are those of the sample's ranks; this sample takes `seconds`.
+    `hosts` are the hosts of the sample's ranks; this sample takes `seconds`.
     """
     layout, payload_bytes = sample.job.layout, wires.payload_bytes
     if sample.ranks.pp < layout.pp or layout.dp_levels is not None:

@@ -208,7 +208,7 @@ class JobSample:
         return message.time_ps(self.job)
 
     def queue_of(self, kind: str) -> str:
-        """Return the kind of messages in whose stream those of a kind run: their own."""
+        """Return the kind of messages with the same stream: the kind itself."""
         return kind
 
     def bytes_of(self, message: Message) -> int:

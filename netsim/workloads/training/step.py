@@ -469,7 +469,7 @@ def _await_weights(grid: Grid, segments: Segments, computed: Ints, gathered: Gat
 
 
 def add_events(grid: Grid, segments: Segments, order: Ints) -> tuple[Ints, Ints]:
-    """Add the events; return what starts and what ends each, int64[segments, n], or -1."""
+    """Add the events; return the operations that start and end each, int64[segments, n], or -1."""
     shape = (len(segments), grid.n)
     begin, end = (np.full(shape, -1, np.int64) for _ in range(2))
     back = None if grid.sample.routing is None else _is_return(segments)

@@ -1,6 +1,6 @@
-"""What the cases of this folder measure: jobs, deployments and calibrated curves against what
-machines took, with sizes, node counts and machines that were left out of a calibration; collectives
-on one switch against closed forms."""
+"""Measurements for this folder's cases: jobs, deployments and calibrated curves against times of
+machines, with sizes, node counts and machines that were left out of a calibration; collectives on
+one switch against closed forms."""
 
 from __future__ import annotations
 
