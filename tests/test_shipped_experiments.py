@@ -40,6 +40,7 @@ LEFT_OUT = (
     "scale_out_cost",
     "spraying",
     "step_flaps",
+    "wide_area",
     "locality",
     "planes_and_rails",
 )

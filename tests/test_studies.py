@@ -83,3 +83,35 @@ def test_a_microsecond_of_jitter_decides_no_comparison(tmp_path: Path) -> None:
     moved = (pl.col("mean") - pl.col("mean_later")).abs()
     beyond = both.filter(moved > 1 + pl.max_horizontal("spread", "spread_later"))
     assert beyond.is_empty(), beyond
+
+
+def test_admission_with_parity_beats_tcp_over_a_wide_area(tmp_path: Path) -> None:
+    table = quick("wide_area", tmp_path)
+    rows = table.select("transport", "data_class", pl.col("fct_max_ps") / 1e9).iter_rows()
+    times = {(transport, above): last for transport, above, last in rows}
+    slowdowns = {
+        tuple(table.row(place, named=True)[key] for key in ("transport", "data_class")): (
+            pl.read_parquet(tmp_path / "out" / point / "flows.parquet")
+            .filter(flow_class="inside")["slowdown"]
+            .mean()
+        )
+        for place, point in enumerate(table["point"])
+    }
+    assert times["admission, FEC", 0] < 125
+    assert times["20 % too much, FEC", 0] > 2 * times["admission, FEC", 0]
+    for sender in ("CUBIC", "BBR"):
+        assert times[sender, 0] > 4.5 * times["admission, FEC", 0]
+        # Sprayed messages hardly notice wide-area data above their own.
+        assert slowdowns[sender, 2] < slowdowns[sender, 0] < 1.03 * slowdowns[sender, 2]
+    assert times["CUBIC", 2] > 1.5 * times["CUBIC", 0]
+
+
+def test_small_gpus_need_less_silicon_in_spares(tmp_path: Path) -> None:
+    table = quick("lite_gpus", tmp_path)
+    met = dict(table.select("traffic", "slo_attainment").iter_rows())
+    share = dict(table.select("traffic", "available_gpu_share").iter_rows())
+    assert share["8 x 8 H100, spare"] < 0.93
+    assert share["8 x 32 Lite, spare"] > 0.98
+    assert met["8 x 8 H100, spare"] + 0.1 < met["8 x 32 Lite, spare"]
+    assert min(met["8 x 8 H100, shrink"], met["8 x 32 Lite, shrink"]) > 0.94
+    assert met["32 x 2 H100, stop"] == met["32 x 8 Lite, stop"]
