@@ -53,7 +53,7 @@ class NetworkSummary(NamedTuple):
               help="Show the impact of a failed link or node, named as in [faults]: "
               '"spine0", "plane1.*", "leaf0 - spine*". Repeatable.')  # fmt: skip
 @click.option("--traffic", "patterns", multiple=True, metavar="PATTERN",
-              help="Also show the saturation of a pattern, such as tornado; default: that of the "
+              help="Also show the saturation of a pattern, such as tornado; default: the "
               "experiment's traffic. Repeatable.")  # fmt: skip
 @click.option("--plot", is_flag=True, help="Also draw the network.")
 @click.option(

@@ -188,7 +188,7 @@ def _merge_point(folder: Path, name: str, target: Path) -> Mapping[str, Any]:
         what = f'is the point "{shortened(result.name)}"'
         raise InputError(what, file=str(folder / files.EXPERIMENT), key="point", hint=DAMAGED)
     if result.complete and len(result.flows) != result.summary["flows"]:
-        raise InputError("has other flows than the summary", file=str(folder / files.FLOWS))
+        raise InputError("has different flows than the summary", file=str(folder / files.FLOWS))
     if destination.done_result(target, result.fingerprint, links=False) is None:
         destination.check_folders({target: result.fingerprint}, [])
         with replacing(target, result.fingerprint) as scratch:

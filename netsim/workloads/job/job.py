@@ -411,7 +411,7 @@ class Overlap:
 
     grad_reduce: bool = key("bool", False, "send gradients as soon as they exist, not at the end")
     param_gather: bool = key("bool", False, "start the next step when its first weights are there")
-    tp_comm: bool = key("bool", False, "overlap tp and cp collectives with the compute before")
+    tp_comm: bool = key("bool", False, "overlap tp and cp collectives with the preceding compute")
     p2p_comm: bool = key("bool", False, "compute while a message to another stage is in flight")
     ep_comm: bool = key("bool", False, "overlap expert exchanges with other micro-batches")
     ep_sms: int = key("count", 0, "SMs that kernels leave to overlapped expert exchanges")
