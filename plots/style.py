@@ -435,7 +435,7 @@ def legend(figure: Figure, axes: Axes, loc: str, caption: str = "") -> None:
 def _add_below(
     figure: Figure, handles: list[Any], texts: list[str], caption: str, fontsize: Any = "small"
 ) -> None:
-    """Add a legend in columns below all panels, for which the figure grows."""
+    """Add a legend in columns below all panels; the figure grows."""
     width, height = figure.get_size_inches()
     column_in = LEGEND_LINE_IN + LEGEND_LETTER_IN * max(map(len, texts), default=0)
     columns = max(1, min(len(texts), int(width / column_in)))

@@ -4,7 +4,7 @@ Hosts are numbered rack by rack. A rack's switch connects its hosts and has an u
 circuit switch. Circuit switches have no buffers and inspect no packets: each joins the racks by one
 matching at a time. Packets waiting for a circuit queue at the rack's switch, one queue per
 destination rack. With one host per rack, that switch represents the network interface of a chip
-with co-packaged optics, and the queues for those in its memory.
+with co-packaged optics, and the queues represent queues in its memory.
 
 `schedule` defines the matchings of the circuit switches:
 

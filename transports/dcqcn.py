@@ -57,7 +57,7 @@ HPCC = "repository alibaba-edu/High-Precision-Congestion-Control, run.py and rdm
 CNP_DOC = "minimum time between CNPs of a flow; none: a flag in the ACK of every marked packet"
 ALPHA_DOC = "alpha rises with each CNP, or (timer) in each alpha_interval with a CNP"
 CUT_DOC = "minimum time between cuts; an earlier CNP cuts at the end of it"
-CLAMP_DOC = "R_T = R_C at every cut; false: only if the rate has risen since the last one"
+CLAMP_DOC = "R_T = R_C at every cut; false: only if the rate has risen since the last cut"
 BYTES_DOC = "bytes between increases (default: 2 ms at line rate); 0B: never (and B = T)"
 CNP_CLASS_DOC = "class of CNPs; none: the class of data"
 WINDOW_DOC = "maximum bytes in flight, in bandwidth-delay products at R_C; 0: no limit"

@@ -270,7 +270,7 @@ def link_ready_ps(env, now):
 
 
 def list_flow(env, rx):
-    """Add the flow to the list of those whose credit waits for the link."""
+    """Add the flow to the list of flows with credit that waits for the link."""
     host = env.host
     rx.listed = 1
     rx.next_listed = 0

@@ -339,7 +339,7 @@ def next_missing(env, rx, seq):
 
 
 def grant(env, now):
-    """Keep RTTbytes granted but not received for each active message, the first one first."""
+    """Keep RTTbytes granted but not received for each active message, in order."""
     host = env.host
     lowest = env.par.priorities - 1
     i = 0

@@ -191,7 +191,7 @@ def on_request(env, now, rx, pkt):
 
 
 def acknowledge(env, rx, pkt):
-    """Report on the next block in which a packet is lost, or else on that around ``pkt``."""
+    """Report on the next block with a lost packet, or else on the block around ``pkt``."""
     end = rx.highest - rx.reordering - block_packets(env)
     if first_of_block(env, rx.expected) > end:
         report(env, rx, pkt, ACK, int(pkt.seq))

@@ -165,7 +165,7 @@ def on_trimmed(env, now, rx, pkt):
 
 def owe_pull(env, now, rx):
     """Queue a pull for one more packet of this flow. A pull carries the number of pulls so far, and
-    for how many of them a packet was refused."""
+    the number of pulls for refused packets."""
     if rx.done_ps >= 0:
         rx.owed = 0
         return

@@ -54,7 +54,7 @@ PARAMS = [
           source=GAINS),
     Param("fast_increase", "ratio", 2.0, "packets added per ACK and 100 Gbps without queueing"),
     Param("wait_to_decrease", "fraction", 0.25,
-          "with many paths, fraction of marked packets up to which marks only change the path",
+          "with many paths: up to this fraction of marked packets, marks only change the path",
           source="arXiv 2404.01630, versions of 2024: wait to decrease"),
     Param("ignored_feedback", "ratio", 1.0,
           "feedback ignored after quick adapt, per packet then in flight",

@@ -258,7 +258,7 @@ def set_next_tick(env, now, tx):
 
 
 def on_timer(env, now, tx):
-    """Probe the EVs of this tick. Those that are too many at once wait for the next one."""
+    """Probe the EVs of this tick. Excess probes wait for the next round."""
     tick = tick_at(env, now, tx) % TICKS
     left = MAX_PROBES
     for ev in range(tx.n_rows * tx.n_planes):

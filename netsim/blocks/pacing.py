@@ -38,5 +38,5 @@ def sent(tx, now, n_bytes, rate_bps):
 
 def change_rate(tx, n_bytes, old_bps, new_bps):
     """Update the next send time of a flow that waits after a packet of ``n_bytes``. The next packet
-    may leave when it could have if the last one had been sent at the new rate."""
+    may leave as if the last had been sent at the new rate."""
     tx.next_send_ps += gap_ps(n_bytes, new_bps) - gap_ps(n_bytes, old_bps)

@@ -136,7 +136,7 @@ def _round_robin(env, tx, n):
 
 
 def _without_penalty(env, tx):
-    """Return the next entropy without a penalty, or after a round of them the next one."""
+    """Return the next entropy without a penalty, or, after a round of them, simply the next."""
     n = min(_entropies(env), PENALIZED)
     entropy = _round_robin(env, tx, n)
     if _penalty(tx, entropy) > 0:

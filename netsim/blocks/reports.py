@@ -9,8 +9,8 @@ it sends another ACK when no earlier packet is missing. An ACK names the packet 
 - in the lowest 32 bits, which of the aligned block of 32 packets around ``seq`` have arrived.
 
 A transport with a sender's field ``n_arrived`` may count instead (``counts``, 1 or 0). Then the
-lowest 16 bits report on a block of 16 packets, and those above on how many packets have arrived
-beyond the next expected one.
+lowest 16 bits report on a block of 16 packets, and the higher bits count packets that have arrived
+beyond the next expected packet.
 
 A later ACK reports the rest. The lowest bit of a data packet's ``report`` asks for an ACK. The
 rules are from Ultra Ethernet's simulator (uet-htsim, sim/uec.cpp); its bitmap covers 64 packets,

@@ -312,7 +312,7 @@ def on_timer(env, now, tx, k):
 
 
 def send_probe(env, now, tx):
-    """Send one more packet: a new one, or the last one again."""
+    """Send one more packet: a new packet, or the last again."""
     tx.probe_seq = tx.next_seq
     tx.probe_ps = INF
     if tx.next_seq == tx.n_packets:

@@ -183,7 +183,7 @@ def is_full(env, tx):
 
 
 def build_packet(env, now, tx, pkt):
-    """Build a packet; a transport lets the last one that may be sent ask for an ACK as well."""
+    """Build a packet; the last packet that may be sent also asks for an ACK."""
     take(env, now, tx, pkt)
     pkt.entropy = paths.next_entropy(env, tx)
 

@@ -31,8 +31,8 @@ def step(text: str, done: int = 0, total: int = 0) -> None:
 
 
 class Steps:
-    """A context that shows steps: on a terminal as a line that moves, else as lines, from the
-    first one that lasts for QUIET_S on."""
+    """A context that shows steps: on a terminal as a line that moves, else as lines, from the first
+    step longer than QUIET_S on."""
 
     def __init__(
         self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic

@@ -54,7 +54,7 @@ def dumbbell(pairs: int) -> Network:
     """Return hosts 0 to pairs - 1 on the left, as many on the right, and one cable between.
 
     Delays of host cables differ by some nanoseconds. Otherwise flows would stay in step, and the
-    same one would always reach a full queue first.
+    same flow would always reach a full queue first.
     """
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2 * pairs)

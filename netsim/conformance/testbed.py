@@ -196,7 +196,7 @@ class Testbed:
         """Return an engine at time 0, with bounds checks if compiled.
 
         `beside` are other transports. `options` are the engine's, and of the simulation `tasks`,
-        link `faults` and the `transport_of_flow`, 1 or more for those beside.
+        link `faults` and the `transport_of_flow`, 1 or more for flows of other transports.
         """
         plugin = self.plugin
         if monitor is not None:
@@ -421,7 +421,7 @@ class RoutingTestbed(FabricTestbed):
 
     def fabric(self, changes: Mapping[str, Any], network: Network) -> Fabric:
         """Return the algorithm's fabric, with some keys changed. Raises NotApplicableError for a
-        network in which it cannot be symmetric."""
+        network that allows no symmetric paths."""
         fabric = super().fabric(changes, network)
         if fabric.symmetric:
             try:
@@ -447,7 +447,7 @@ class RoutingTestbed(FabricTestbed):
         return min(2 + ways * longest_way(network), MAX_HOPS)
 
     def deliver(self, flows: FlowTable, network: Network, **options: Any) -> Run:
-        """Run flows of which every packet must arrive, by at most `most_links` links."""
+        """Run flows; every packet must arrive, over at most `most_links` links."""
         most = self.most_links(network)
         limited = replace(self, params={**self.params, "max_hops": most})
         try:

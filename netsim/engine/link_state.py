@@ -368,8 +368,8 @@ def _routers(simulation: Simulation, routing: RoutingAlgorithm) -> Array:
 
 
 def _published(simulation: Simulation, routing: RoutingAlgorithm) -> Array:
-    """Return the switches' published numbers: initially none. Raises InputError if a reader might
-    see it in the window in which it is published."""
+    """Return the switches' published numbers: initially none. Raises InputError if a number might
+    be read in the window in which it is published."""
     n = routing.n_published
     if n:
         least_ps = longest_window_ps(simulation.network, simulation.flows)

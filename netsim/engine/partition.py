@@ -1,8 +1,8 @@
 """One part of a network in a separate process: the rows of the state that it owns.
 
 Every part has arrays for the whole network, but writes few rows other than its own (`Share`). A
-complete state, to which all parts have given their rows, equals the state of one process: any
-number of parts can resume from its snapshot.
+complete state, with the rows of all parts, equals the state of one process: any number of parts can
+resume from its snapshot.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class _Hosts:
     def group_plus_one(self) -> Destinations:
         groups, offset = self._grid()[0], self.given["group_offset"]
         if offset % groups == 0:
-            message = f"an offset of {offset} leads to the same one of {groups} groups"
+            message = f"an offset of {offset} leads back to the same one of {groups} groups"
             raise InputError(message, key="traffic.group_offset", hint="no multiple of them")
         size = self.n // groups
         first = (np.arange(self.n) // size + offset) % groups * size

@@ -2,7 +2,7 @@
 
 The hash starts with the height of the switch, which is the number of links to the nearest host, and
 not with the switch; it is the same for data and control packets. In a tree both directions then
-meet at the same switch. Networks in which they may not are refused.
+meet at the same switch. Other networks are refused.
 """
 
 from netsim.routing import below, mix

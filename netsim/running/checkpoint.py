@@ -129,8 +129,8 @@ def read(path: Path) -> Checkpoint:
 def differences(
     then: Mapping[str, Any], now: Mapping[str, Any], version: str
 ) -> tuple[list[str], list[str]]:
-    """Return how the values and data of a run's inputs differ from those `then`, and how its code
-    does; `version` is netsim's then."""
+    """Return how the values and data of a run's inputs differ from the checkpoint's, and how its
+    code does; `version` is netsim's at that time."""
     old, new = (
         {name: json.dumps(value) for name, value in flat(inputs["experiment"])}
         for inputs in (then, now)

@@ -127,7 +127,7 @@ def _replacement_notes(runs: Sequence[PointRun], directory: Path) -> Iterator[st
 
 
 class _SweepTable:
-    """The table of a sweep, which lists the points that are done, the last ones perhaps not yet."""
+    """The table of a sweep, which lists finished points; the last ones may still be missing."""
 
     def __init__(self, directory: Path, runs: Sequence[PointRun]) -> None:
         self.directory = directory

@@ -4,10 +4,10 @@ It answers each message except a stop with one that ends the work: "estimate", "
 "hang"; before that it sends "progress", "note" and "warning". It ends when the socket closes. It
 ignores signals that reach whole groups of processes, such as Ctrl-C: the other process decides.
 
-Points are sent as JSON. The other process may run other code, or find other files under the same
-names. So it computes the point's inputs again, and refuses a point whose fingerprint it does not
-get. On another machine (`run_remotely`), the process of a scheduler must not end with a point or
-wait while a point compiles. So it asks a worker process, as `netsim run --jobs` does.
+Points are sent as JSON. The other process may run different code, or find different files under the
+same names. So it computes the point's inputs again, and refuses a point whose fingerprint it does
+not get. On another machine (`run_remotely`), the process of a scheduler must not end with a point
+or wait while a point compiles. So it asks a worker process, as `netsim run --jobs` does.
 """
 
 from __future__ import annotations

@@ -140,8 +140,8 @@ class PortLog:
         return found
 
     def paused_ps(self, port: int, traffic_class: int, start_ps: int, end_ps: int) -> int:
-        """Return about how long PFC paused a class of a port between two times: between the last
-        packet before and the first one after."""
+        """Return about how long PFC paused a class of a port between two times: from the last
+        packet before to the first packet after."""
         found = []
         for one in (self.sent, self.arrived):
             rows = one.of_port(port)
@@ -433,15 +433,15 @@ class Causes:
     # The sender and the receiver
 
     def _blocked(self, start: int, end: int) -> None:
-        """Add a time in which the sender waited for an answer that was on its way."""
+        """Add a time when the sender waited for an answer on its way."""
         own = sum(self.log.shares(port, start, end)[self.flow] for port in self.paths.src_ports)
         own = min(own, max(0, end - start))
         self._add("data", "sending", -1, own)
         self._limited("window", end, end - start - own)
 
     def _limited(self, cause: str, end: int, time_ps: int) -> None:
-        """Add time in which the sender's window or rate held it back; signals from the network
-        explain that."""
+        """Add time when the sender's window or rate held it back, explained by signals from the
+        network."""
         port = next((port for port, first_ps in self.signals.items() if first_ps < end), -1)
         if port < 0:
             lost = next((one for one in self.losses[::-1] if one[0] < end), None)

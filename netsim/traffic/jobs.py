@@ -21,9 +21,9 @@ hosts are free, starts:
 First come, first served: a job gets hosts that are free when it arrives, or else the hosts that the
 estimates free first; no job is placed before an earlier job. This plan is made before the run. In
 the run, a job starts when the jobs that had its hosts have ended. Its first host learns this by
-messages of 1000 bytes: from all hosts of a job to its first one, from there to the first one of the
-next job, and from there to the others. The job's `start` then delays its work. (`interleaved` is
-like `packed`, as jobs come one at a time.)
+messages of 1000 bytes: from all hosts of a job to its first host, from there to the next job's
+first host, and from there to its other hosts. The job's `start` then delays its work.
+(`interleaved` is like `packed`, as jobs come one at a time.)
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PARAMS = [
         "placement",
         "choice",
         "packed",
-        "which hosts jobs get: the next ones, every job in turn, one rack after the other, any",
+        "which hosts jobs get: the next hosts, every job in turn, one rack after the other, any",
         choices=PLACEMENTS,
     ),
     Param("run", "text", ALL, 'the jobs that run: "all", or the name of one'),

@@ -83,7 +83,7 @@ class Row:
 
     `spread` is the range of their values where they have several: any value within it deviates by
     0, others by their distance to it. `tolerance` is the largest relative deviation at which the
-    row passes, because of `because`. `why` explains a larger one, which fails nevertheless.
+    row passes, because of `because`. `why` explains a larger deviation, which fails nevertheless.
     `predicted` says that our value was stored before theirs was looked at.
     """
 

@@ -242,7 +242,7 @@ def learn_size(env: Env, rx: RxRecord) -> None:
 def fire(env: Env, slot: TimerSlot, now: Ps) -> int:
     """Run the handler of a timer that is due. Return 1, or 0 for timers of tasks and programs.
 
-    Those are not counted: a task's timer fires at most twice, and a program's calls have a separate
+    These are not counted: a task's timer fires at most twice, and a program's calls have a separate
     limit.
     """
     host = env.host

@@ -4,7 +4,7 @@ Worker 0 runs all windows, and the serial part between them. If a window is long
 list of active nodes to every worker. A worker takes nodes from the end of its own list, and then
 from the start of others' lists; the rest of a list is one number, lowered and read in one
 instruction. A window ends when all its nodes are stepped. So a thread that the system does not run
-delays others by the nodes it has taken only, and no thread waits for one that has taken none.
+delays others only by the nodes that it has taken, and no thread waits for a thread without nodes.
 
 A reconfiguration of phase-driven circuit switches (`PHASE_DRIVEN`) is detected at the end of the
 window with the phase's last delivery. It takes effect `control_delay_ps` later, so nothing in that

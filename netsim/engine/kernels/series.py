@@ -21,7 +21,7 @@ EXACT_BITS = 5
 STEP_BITS = 4
 BINS = 512
 """Levels below 2**EXACT_BITS bytes have a bin each; above, 2**STEP_BITS bins share each power of
-two, and the last one has all that is larger."""
+two, and the last bin has all larger levels."""
 
 BINS_APART = BINS + 8  # bins from one queue to the next; no power of two: no shared cache lines
 NIC, SENDER, RECEIVER = range(3)  # kinds of watched records: a host's NICs, and both sides of flows

@@ -334,7 +334,7 @@ MAX_SHIFTS = 16  # an all-to-all's hops are measured for at most this many dista
 
 
 def shifted(n: int, away: Sequence[int]) -> HopRow:
-    """Sends of every position to those `away` positions further."""
+    """Sends of every position to the position `away` further."""
     src = np.tile(np.arange(n), len(away))
     return HopRow(src, (src + np.repeat(np.array(away, np.int64), n)) % n)
 

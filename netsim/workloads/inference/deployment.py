@@ -143,7 +143,7 @@ class Deployment:
 
     @property
     def causal(self) -> bool:
-        """Whether a prompt token attends only to those before it."""
+        """Whether a prompt token attends only to earlier tokens."""
         return self.options.attention == "causal"
 
     @property

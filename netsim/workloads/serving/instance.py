@@ -1,8 +1,8 @@
 """The iterations of an instance: which requests are in one, its duration, and its effects.
 
 The functions are compiled into the engine: the handlers of `netsim.workloads.traffic.serving` call
-them, mostly at leaders. The time per iteration is proportional to the requests in it, not to those
-waiting.
+them, mostly at leaders. The time per iteration is proportional to its requests, not to waiting
+requests.
 
 The constants say what is in the records (`netsim.program`) of hosts and tasks. Lists of requests
 are linked through `next` and identified by the indices of their first and last task; -1 is none.

@@ -51,7 +51,7 @@ FORMATS = {
     ("timestamp", "request tokens"): "s",
     ("timestamp", "input_length"): "ms",
 }
-"""Columns of arrivals and of prompts by which a format is known, and its unit."""
+"""Columns of arrivals and of prompts that identify a format, and its unit."""
 
 _WHEN = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)?", re.ASCII

@@ -1,9 +1,8 @@
 """Posting order of operations, and matching of messages and receives in it, as in MPI.
 
-Messages of one source, destination and tag are received in the order in which they were sent, by
-receives in the order in which they were posted. Which message a wildcard receive takes depends on
-arrival times; here it is the first one in the given order that no receive of its exact source and
-tag needs.
+Messages of one source, destination and tag are received in the order of sending, by receives in the
+order of posting. Which message a wildcard receive takes depends on arrival times; here it is the
+first one in the given order that no receive of its exact source and tag needs.
 """
 
 from __future__ import annotations

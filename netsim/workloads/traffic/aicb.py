@@ -69,7 +69,7 @@ GROUPS = (
     *("tp_group", "dp_group", "ep_group", "ep_dp_group", "ep_tp_group"),
     *(PP, EMBEDDING, ALL),
 )
-"""Groups of ranks; "all_nodes" is an alias of the last one."""
+"""Groups of ranks; "all_nodes" is an alias of the last."""
 
 NEXT, PREVIOUS = "next", "prev"
 NEEDED = ("comm_type", "comm_group", "msg_size", "additional")

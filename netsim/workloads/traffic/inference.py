@@ -346,7 +346,7 @@ PARAMS = [
     Param("steps", "count", 1, "steps in sequence", minimum=1),
     Param("batch", "count", None, "prompts or sequences; default: 1", minimum=1, each=PHASES),
     Param("prompt", "count", None, "tokens of each prompt; default: 1500", minimum=1),
-    Param("context", "count", None, "tokens before the next one; default: 1500", minimum=1),
+    Param("context", "count", None, "tokens before the next token; default: 1500", minimum=1),
     Param("context_grows", "bool", False, "whether the context grows by one token per iteration"),
     Param("layers", "count", None, "simulated layers; default: all", minimum=1),
     Param("overlap", "choice", NONE, "how all-reduces overlap compute", choices=OVERLAPS),

@@ -190,7 +190,7 @@ def _groups(params: Params, context: TrafficContext) -> dict[int, Group]:
         return {MIXED: Group(MIXED, both, mixed)}
     for name, given in (("prefill_instances", prefill), ("decode_instances", decode)):
         if given is None:
-            raise InputError("missing", key=f"traffic.{name}", hint="required with the other one")
+            raise InputError("missing", key=f"traffic.{name}", hint="required with the other")
     other = both
     if params["decode_deployment"] is not None:
         other = deployment_of(params, "decode_deployment", context)

@@ -1,7 +1,7 @@
 """The simulated sample of a job, and how it represents the whole; routing of tokens to experts.
 
 "Part of a large job" and "Expert routing" in `netsim/workloads/training/README.md` describe both.
-Experts are placed on ranks in blocks, the first ones on the first rank.
+Experts are placed on ranks in blocks, the first block on the first rank.
 """
 
 from __future__ import annotations

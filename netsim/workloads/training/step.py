@@ -618,8 +618,8 @@ class Grid:
         """Add a message for all groups of each row's stage.
 
         Returns the operations that start and end it, each int64[rows, n]. By formula, `times`
-        repetitions are one. `size_bytes` overrides the message's: a number, or int64[rows, g, m,
-        m].
+        repetitions become one operation. `size_bytes` overrides the message's: a number, or
+        int64[rows, g, m, m].
         """
         local = self.sample.groups(message)
         groups = stage[:, None, None].astype(np.int64) * self.n + local

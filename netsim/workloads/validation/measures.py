@@ -324,7 +324,7 @@ def _iteration_reason(row: MeasuredIteration) -> str:
 
 
 def formulas(causes: Sequence[Mapping[str, Any]]) -> Measured:
-    """Predict iterations of which llm-analysis has formulas: 16 bits, full attention."""
+    """Predict iterations that llm-analysis has formulas for: 16 bits, full attention."""
     for table in read_toml(ITERATIONS)["formula"]:
         deployment = {
             "model": table["model"],
