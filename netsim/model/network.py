@@ -206,7 +206,7 @@ class Network:
         return found
 
     def of_hosts(self, hosts: Ints) -> Network:
-        """Return the network for a job on some hosts, int64[k]: they are hosts 0..k-1 in this
+        """Return the network for a job on some hosts, int64[k]: these become hosts 0..k-1 in this
         order, and no other hosts exist. Switches, their ports and routes are the same.
 
         Traffic patterns may use it; it cannot be simulated, as ports of other hosts lead nowhere.

@@ -1,7 +1,7 @@
 """Numba patch: after an edit, compile only the functions that it changes.
 
 Numba spends most of its time on Python code: it infers types and writes LLVM's code, function by
-function. What it wrote for a unit is kept on disk before optimization, each function under a hash
+function. Its output for a unit is kept on disk before optimization, each function under a hash
 of all that it uses and of its arguments. When the unit is compiled again, a function with the same
 hash is loaded, and only the edited function and its callers are compiled. LLVM then optimizes the
 whole, as it would otherwise.
@@ -61,7 +61,7 @@ class Kept:
 
 @dataclass
 class Archive:
-    """Functions of a unit: those ``kept`` when it was last compiled, and those ``used`` now."""
+    """Functions of a unit: ``kept`` when it was last compiled, and ``used`` now."""
 
     bindings: Bindings
     tag: str

@@ -286,7 +286,7 @@ def networks_of_kinds(job: Job) -> dict[str, str]:
 
 
 def members_of_domain(job: Job, kind: str) -> int:
-    """Return how many members of a group share a scale-up domain; of stages and levels, one."""
+    """Return how many members of a group share a scale-up domain; 1 for stages and levels."""
     if kind not in ("tp", "cp", "ep", "dp", "expert_dp"):
         return 1
     return max(1, job.machine.domain_gpus // groups_of(job)[kind].stride)
