@@ -27,7 +27,7 @@ TASKS = TableSpec.of(
     ready_ps?  ps     when the tasks that it waits for were done; null if they are not
     start_ps?  ps     when its stream was free, or its flow delivered; null if it did not start
     end_ps?    ps     end; null if it is not done
-    runs*      runs   number of runs; start_ps is that of the first
+    runs*      runs   number of runs; start_ps is the start of the first
     busy_ps*   ps     duration of all its runs
     label*     -      name of the task in the traffic
     """,
