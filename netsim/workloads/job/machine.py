@@ -448,12 +448,13 @@ class Link:
         """Return the factor on the closed-form bytes of a collective."""
         return dict(self.factors).get(what, 1.0)
 
-    def time_ps(self, what: str, n: int, size_bytes: float) -> float:
+    def time_ps(self, what: str, n: int, size_bytes: float, per_domain: int = 1) -> float:
         """Return the time of a collective among `n` GPUs on an idle network, in ps.
 
         `size_bytes` is the whole buffer (all-to-all: one GPU's input; send: the message). By ring
         or direct exchange, a GPU sends 2 (n - 1) / n of an all-reduce's buffer, (n - 1) / n of
-        other buffers (Thakur, Rabenseifner, Gropp 2005).
+        other buffers (Thakur, Rabenseifner, Gropp 2005). In an all-to-all, the shares of the
+        `per_domain` GPUs of its domain take another network.
         """
         if n < 2 or size_bytes <= 0:
             return 0.0
@@ -462,7 +463,7 @@ class Link:
             "all_reduce": (2 * ring, 2 * (n - 1)),
             "reduce_scatter": (ring, n - 1),
             "all_gather": (ring, n - 1),
-            "all_to_all": (ring, 1),
+            "all_to_all": ((n - per_domain) / n, 1),
             "send": (1.0, 1),
         }[what]
         if what == "all_reduce" and self.in_network_reduction:

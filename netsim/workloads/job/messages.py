@@ -205,12 +205,16 @@ class Message:
         """Return the time of one message on an idle network, in ps.
 
         A ring over several domains uses the ports of all its members in each domain, up to the
-        rate of the scale-up network. Measured collectives take the measured time.
+        rate of the scale-up network. An all-to-all sends only to other domains on the scale-out
+        network. Measured collectives take the measured time.
         """
         link = link_of(job, self.network)
         if curves := link.curves(self.what):
             return curves.time_ps(self._shape(job), self.size_bytes, link.rate)
-        if self.network == "scale_out" and self.what not in ("send", "all_to_all"):
+        if self.network == "scale_out" and self.what == "all_to_all":
+            beside = members_of_domain(job, self.group)
+            return link.time_ps(self.what, self.n, self.size_bytes, beside)
+        if self.network == "scale_out" and self.what != "send":
             together = link.rate * members_of_domain(job, self.group)
             link = replace(link, rate=min(together, max(job.machine.scale_up.rate, link.rate)))
         return link.time_ps(self.what, self.n, self.size_bytes)

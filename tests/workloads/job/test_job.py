@@ -235,6 +235,18 @@ def test_message_time_matches_closed_form():
     assert gather.time_ps(job) == pytest.approx(10e6 + 1e12 * wire)
 
 
+@pytest.mark.parametrize(("tp", "ep", "leaving"), [(1, 16, 8), (4, 16, 14), (8, 16, 15)])
+def test_exchange_over_domains_leaves_out_shares_inside(tp: int, ep: int, leaving: int):
+    tree = read_toml(files_of()["mixtral_8x7b"])
+    layout = tree["layout"] | {"tp": tp, "ep": ep, "dp": 32}
+    model = {"preset": "mixtral_8x7b", "experts": 16}
+    job = load_job({**tree, "model": model, "machine": "a100_80gb", "layout": layout}, fits=False)
+    exchange = next(one for one in messages(job) if one.kind == "ep")
+    out = job.machine.scale_out
+    wire = leaving / ep * exchange.size_bytes * 8 / (out.rate * out.efficiency.at(1e7))
+    assert exchange.time_ps(job) == pytest.approx(out.launch + out.step_latency + 1e12 * wire)
+
+
 def test_token_is_sent_once_per_expert_domain():
     job = load_job("deepseek_v3")
     numbers = 4096 * 4 * 7168  # eight experts in four domains
