@@ -46,8 +46,8 @@ PARAMS = [
 
 
 def build(params: Params) -> Network:
-    """Return the network of `params` (see PARAMS). Raises InputError for datacenters that cannot
-    be connected, or as their topologies."""
+    """Return the network of `params` (see PARAMS). Raises InputError for datacenters that cannot be
+    connected, or as their topologies do."""
     if (params["link_rate"] is None) == (params["capacity_per_host"] is None):
         message = "exactly one of link_rate and capacity_per_host is required"
         raise InputError(message, key="topology.link_rate", hint='such as link_rate = "400Gbps"')

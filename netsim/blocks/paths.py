@@ -220,7 +220,8 @@ def acknowledged(env, now, tx, entropy, marked):
 
 
 def trimmed(env, now, tx, entropy, at_last_hop):
-    """Learn from a trimmed packet. One trimmed on the link to the receiver took a good path."""
+    """Learn from a trimmed packet. A packet trimmed on the link to the receiver took a good
+    path."""
     if at_last_hop:
         acknowledged(env, now, tx, entropy, False)
     elif env.par.paths >= BITMAP:

@@ -50,8 +50,8 @@ def build_pool(
 
 
 def _share_of_addresses() -> list[int]:
-    """Return an eighth of the addresses that this process may use, if they are limited; engines
-    that are no longer used give theirs back."""
+    """Return an eighth of the addresses that this process may use, if they are limited; unused
+    engines give their addresses back."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return []

@@ -175,8 +175,8 @@ def flattened(lists: Sequence[Iterable[int]]) -> tuple[Ints, Ints]:
 
 
 def distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Ints]:
-    """Return distinct columns of a boolean matrix, bool[k, rows], and the index of each
-    column's."""
+    """Return the distinct columns of a boolean matrix, bool[k, rows], and each column's index among
+    them."""
     rows = matrix.shape[0]
     packed = np.ascontiguousarray(np.packbits(matrix, axis=0).T)
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)

@@ -71,7 +71,7 @@ def waiting_cycle(
     """Return a cycle of links whose packets may wait for each other, if any.
 
     Packets may go to every group by every table, and take any candidate port. `routes` (default:
-    the network's own) may change; the cycle is one of the routes of some moment. Packets that had
+    the network's own) may change; the cycle exists with the routes of some moment. Packets that had
     older routes before are not considered. Raises InputError if that does not fit into memory.
     """
     routes = constant_routes(network) if routes is None else routes

@@ -21,9 +21,9 @@ PARAMS = [
     Param("unit_bytes", "bytes", "64B", "of credit", minimum="1B", maximum="2KiB"),
     Param("overhead_bytes", "bytes", "0B", "that a packet takes beyond its size", maximum="127B"),
     Param("update_bytes", "buffer", None,
-          "released bytes for which the port sends credit; auto: an eighth of the buffer",
+          "released bytes that trigger a credit update; auto: an eighth of the buffer",
           none="auto"),
-    Param("update_period", "time", "4.096us", "after which it sends for fewer", minimum="1ns",
+    Param("update_period", "time", "4.096us", "time until a smaller update", minimum="1ns",
           source="ib_model, obuf.cc"),
 ]  # fmt: skip
 PRESETS = {"infiniband": {}, "uec": {"unit_bytes": "256B", "update_bytes": "4KiB"}}

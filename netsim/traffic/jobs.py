@@ -15,7 +15,7 @@ hosts are free, starts:
 - work: NAME of its table;
 - arrival: time with a unit ("4ms");
 - estimate: how long its user expects it to take, which decides who gets which hosts;
-- hosts: how many, optional; default: those of the table;
+- hosts: how many, optional; default: as in the table;
 - placement: optional; default: `placement`.
 
 First come, first served: a job gets hosts that are free when it arrives, or else the hosts that the

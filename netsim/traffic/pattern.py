@@ -23,7 +23,7 @@ PARAMS = [
 
 
 def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -> FlowTable:
-    """Return the flows step by step, in each by part of the pattern and by source."""
+    """Return the flows by step, then by part of the pattern and by source."""
     steps, n = params["steps"], network.n_hosts
     to = destinations(params, network, rng)
     parts = 1 if to.is_drawn else to.size.size

@@ -82,7 +82,8 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
 
 
 def _note(params: Params, sizes: SizeDistribution) -> str:
-    """Return a note of the mean size, as tables of one name and their interpolations differ."""
+    """Return a note on the mean size, since tables with one name and their interpolations
+    differ."""
     given = params["sizes"]
     table = f"the table {written(given)}" if isinstance(given, str) else "the table given"
     read = (

@@ -258,7 +258,7 @@ class ChakraTrace:
         ]
         for bad, text in wrong:
             for node in first_of(bad):
-                hint = f"of the schema {self.version or 'without a version'}; 1.0.0 is read"
+                hint = f"schema {self.version or 'without a version'}; netsim reads 1.0.0"
                 raise self.error(node, text, hint)
         return self
 
