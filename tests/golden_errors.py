@@ -2,7 +2,8 @@
 
 `tests/golden/errors.json` lists cases by what reads them. A case is a change of the base of its
 kind (a null removes a key), or a whole text, with the files beside it and the values of `--set`.
-A file is text, or a table: of bytes in hex, of a Chakra trace's nodes, or of another file in gzip.
+A file is text, or a table: of bytes in hex, of a text and how often it is repeated, of a Chakra
+trace's nodes, or of another file in gzip.
 Its errors are "file: key: code: message (hint)". After changing a message:
 
     PYTHONPATH=tests python tests/golden_errors.py
@@ -178,6 +179,8 @@ def _content(given: Any) -> bytes:
         return gzip.compress(_content(given["gzip"]), mtime=0)[: given.get("end")]
     if "nodes" in given:
         return trace([Node(**node) for node in given["nodes"]], given.get("version", "1.0.0"))
+    if "repeated" in given:
+        return _content(given["repeated"]) * int(given["times"])
     return bytes.fromhex(given["hex"])
 
 
