@@ -111,7 +111,7 @@ def test_small_gpus_need_less_silicon_in_spares(tmp_path: Path) -> None:
     met = dict(table.select("traffic", "slo_attainment").iter_rows())
     share = dict(table.select("traffic", "available_gpu_share").iter_rows())
     assert share["8 x 8 H100, spare"] < 0.93
-    assert share["8 x 32 Lite, spare"] > 0.98
+    assert share["8 x 32 Lite, spare"] > 0.97
     assert met["8 x 8 H100, spare"] + 0.1 < met["8 x 32 Lite, spare"]
     assert min(met["8 x 8 H100, shrink"], met["8 x 32 Lite, shrink"]) > 0.94
     assert met["32 x 2 H100, stop"] == met["32 x 8 Lite, stop"]
