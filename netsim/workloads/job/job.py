@@ -72,6 +72,7 @@ class Model:
     parallel_block: bool = key(
         "bool", False, "attention and MLP in parallel, with one norm, gather and reduction (PaLM)"
     )
+    query_key_norm: bool = key("bool", False, "norms of each head's queries and keys (Qwen3)")
     norm: str = key("choice", "rms", "norm with mean and bias (layer) or not (rms)", choices=NORMS)
     positions: str = key("choice", "rotary", "positions: learned, or rotary", choices=POSITIONS)
     biases: bool = key("bool", False, "whether matrices have biases")
@@ -211,6 +212,8 @@ class Held:
 def layer_parameters(model: Model, experts: bool, tp: int = 1, ep: int = 1) -> Held:
     """Return the parameters of a layer at one of `tp` x `ep` GPUs."""
     copied, shared = float(model.blocks * model.norm_parameters), float(model.attention_parameters)
+    if model.query_key_norm:
+        copied += 2 * model.head_width
     if model.latent:
         narrow = model.hidden * (model.kv_rank + model.rotary_size + model.query_rank)
         copied += narrow + model.kv_rank + model.query_rank

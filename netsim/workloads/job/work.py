@@ -181,8 +181,9 @@ def _elements(name: str, per: tuple[int, int], n: float, moved: float, kept: flo
     return Kernel(name, "vector", Work(per[0] * n, moved), Work(per[1] * n, moved), Work(), kept)
 
 
-def _norm(model: Model, sizes: LayerSizes, name: str) -> Kernel:
-    n = sizes.own_tokens * model.hidden
+def _norm(model: Model, sizes: LayerSizes, name: str, numbers: float = 0.0) -> Kernel:
+    """Return the kernels of a norm of so many numbers; by default of the hidden states."""
+    n = numbers or sizes.own_tokens * model.hidden
     moved = sizes.activation * 2 * n + sizes.weight * 2 * model.hidden
     forward, grad_input, grad_weight = (Work(per * n, moved) for per in NORM)
     return Kernel(name, "vector", forward, grad_input, grad_weight, sizes.activation * n)
@@ -263,6 +264,8 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
     key_numbers = sizes.tokens * keys * model.head_width
     values, output = (sizes.tokens * n * model.value_width for n in (keys, heads))
     found = []
+    if model.query_key_norm:
+        found.append(_norm(model, sizes, "norms of queries and keys", queries + key_numbers))
     if model.positions == "rotary":
         turned = queries + key_numbers
         found.append(_elements("rotary positions", ROTARY, turned, 2 * a * turned))

@@ -142,6 +142,21 @@ def test_parallel_blocks_share_norm_inputs_and_messages():
         assert one
 
 
+def test_norms_of_queries_and_keys_move_their_numbers_twice():
+    """Qwen3 30B: 32 heads of queries and 4 of keys, each of 128; 30.5 billion parameters."""
+    heads = {"heads": 32, "kv_heads": 4, "head_size": 128, "query_key_norm": True}
+    experts = {"experts": 128, "active_experts": 8, "feed_forward": 768}
+    model = {"layers": 48, "hidden": 2048, "vocabulary": 151936, "sequence": 4096, **heads}
+    model |= {"feed_forward_matrices": 3, "fused_attention": True, **experts}
+    layout = {"dp": 8, "ep": 8, "global_batch": 8}
+    job = load_job({"model": model, "machine": "h100_80gb", "layout": layout}, fits=False)
+    norms = next(one for one in layer_kernels(job, True) if one.name.startswith("norms of"))
+    weights = 2 * 2 * job.model.hidden
+    assert norms.forward.bytes - weights == 2 * 2 * 4096 * (32 + 4) * 128
+    assert norms.kept_bytes == 2 * 4096 * (32 + 4) * 128
+    assert parameters(job.model).total == pytest.approx(30.53e9, rel=1e-3)
+
+
 def test_expert_flops_cover_all_routed_tokens():
     job = load_job("mixtral_8x7b")
     shape = job.model
