@@ -16,14 +16,21 @@ pytestmark = pytest.mark.slow
 
 def quick(name: str, folder: Path) -> pl.DataFrame:
     """Run the command marked "# quick" in an experiment; return a row per point, its fields without
-    sections."""
+    sections where that is unique."""
     head = built_in()[name].read_text("utf-8")
     (command,) = re.findall(r"(?m)^# .*netsim (run .*?) +# quick", head)
     arguments = [*shlex.split(command), "--out", str(folder / "out")]
     subprocess.run([sys.executable, "-m", "netsim", *arguments], check=True)
     table = pl.read_parquet(folder / "out" / "sweep.parquet")
     assert (table["status"] == "finished").all()
-    return table.rename(lambda column: column.rpartition(".")[2])
+    last = [column.rpartition(".")[2] for column in table.columns]
+    return table.rename(
+        {
+            column: name
+            for column, name in zip(table.columns, last, strict=True)
+            if last.count(name) == 1
+        }
+    )
 
 
 def test_striping_over_planes_does_not_average_collisions(tmp_path: Path) -> None:
@@ -115,3 +122,31 @@ def test_small_gpus_need_less_silicon_in_spares(tmp_path: Path) -> None:
     assert met["8 x 8 H100, spare"] + 0.1 < met["8 x 32 Lite, spare"]
     assert min(met["8 x 8 H100, shrink"], met["8 x 32 Lite, shrink"]) > 0.94
     assert met["32 x 2 H100, stop"] == met["32 x 8 Lite, stop"]
+
+
+RANKS = "traffic.jobs.training.placement"
+
+
+def test_only_a_dense_model_fits_a_network_of_a_quarter(tmp_path: Path) -> None:
+    table = quick("locality", tmp_path)
+    rows = table.select(
+        "oversubscription", "traffic", "traffic.placement", RANKS, "forecast_ps"
+    ).iter_rows()
+    steps = {(ratio, *placed): step for ratio, *placed, step in rows}
+    longer = {
+        (ratio, *placed): step / steps[1, *placed] for (ratio, *placed), step in steps.items()
+    }
+    for (ratio, job, servers, ranks), multiple in longer.items():
+        if ratio == 2:
+            assert multiple < 1.04
+        elif ratio == 4 and job == "dense":
+            assert multiple < (1.03 if servers == "packed" else 1.07)
+        elif ratio == 4:
+            assert multiple > (1.25 if ranks == "rail_aligned" else 1.09)
+    # Experts in one leaf: the least of the four placements.
+    shortest = min(
+        (step, placed)
+        for (ratio, *placed), step in steps.items()
+        if ratio == 4 and placed[0] == "MoE"
+    )
+    assert shortest[1] == ["MoE", "packed", "consecutive"]
