@@ -50,8 +50,7 @@ def _compared_names(cls: type) -> tuple[str, ...]:
 
 
 def _compared(self: Any) -> tuple[Any, ...]:
-    cls: Any = type(self)
-    return tuple([self.__dict__[name] for name in _compared_names(cls)])
+    return tuple([self.__dict__[name] for name in _compared_names(type(self))])
 
 
 def _equal(self: Any, other: object) -> Any:

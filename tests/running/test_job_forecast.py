@@ -1,6 +1,5 @@
 """Forecasts of whole training steps from samples, against the whole steps."""
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from click.testing import CliRunner
 from raises_input import fails, mentions
 
 from netsim.cli import app
-from netsim.experiment import built_in
 from netsim.results import load_result
 from netsim.workloads.job.load import load_job
 from netsim.workloads.training.forecast import by_formula, distortion_of, shares
@@ -145,8 +143,9 @@ def test_check_proposes_sample_with_least_distortion(run: Any) -> None:
 
 
 def test_distortion_by_formula_is_that_of_simulated_samples() -> None:
-    """Samples of own_cluster: NDP, 400 Gbps, simulated on 2026-11-24."""
-    given = tomllib.loads(built_in()["own_cluster"].read_text())["traffic"]["job"]
+    """Samples of a job on 1,024 GPUs: NDP, 400 Gbps, simulated on 2026-11-24."""
+    layout = {"tp": 8, "sp": True, "pp": 4, "dp": 32, "global_batch": 512}
+    given = {"model": "llama3_70b", "machine": "h100_80gb", "layout": layout}
     delay_ps = 2_500_000
     whole = sample_job(load_job(given), {}, formula=frozenset({"tp"}))
     target = shares(by_formula(whole, whole.ranks.dp, delay_ps))

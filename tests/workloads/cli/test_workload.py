@@ -102,10 +102,10 @@ def test_set_option_changes_job_values(netsim):
 
 
 def test_show_takes_the_changes_of_an_experiment_as_run_does(netsim):
-    show = ("workload", "show", "own_cluster", "--json", "--set")
-    of_run, of_job = (netsim(*show, f"{key}layout.dp=64").stdout for key in ("traffic.job.", ""))
+    show = ("workload", "show", "own_cluster:dense", "--json", "--set")
+    of_run, of_job = (netsim(*show, f"{key}layout.dp=32").stdout for key in ("traffic.job.", ""))
     assert of_run == of_job
-    assert json.loads(of_run)["layout"]["dp"] == 64
+    assert json.loads(of_run)["layout"]["dp"] == 32
 
 
 def test_plan_computes_gpus_and_parameters_of_a_budget(netsim, lines, tmp_path):
