@@ -14,23 +14,20 @@ from netsim.experiment import built_in
 pytestmark = pytest.mark.slow
 
 
-def quick(name: str, folder: Path) -> pl.DataFrame:
-    """Run the command marked "# quick" in an experiment; return a row per point, its fields without
-    sections where that is unique."""
-    head = built_in()[name].read_text("utf-8")
-    (command,) = re.findall(r"(?m)^# .*netsim (run .*?) +# quick", head)
-    arguments = [*shlex.split(command), "--out", str(folder / "out")]
+def swept(arguments: list[str], folder: Path) -> pl.DataFrame:
+    """Return a row per point of `netsim` with these arguments, its fields without sections."""
+    arguments = [*arguments, "--out", str(folder / "out")]
     subprocess.run([sys.executable, "-m", "netsim", *arguments], check=True)
     table = pl.read_parquet(folder / "out" / "sweep.parquet")
     assert (table["status"] == "finished").all()
-    last = [column.rpartition(".")[2] for column in table.columns]
-    return table.rename(
-        {
-            column: name
-            for column, name in zip(table.columns, last, strict=True)
-            if last.count(name) == 1
-        }
-    )
+    return table.rename(lambda column: column.rpartition(".")[2])
+
+
+def quick(name: str, folder: Path) -> pl.DataFrame:
+    """Return a row per point of the command marked "# quick" in an experiment."""
+    head = built_in()[name].read_text("utf-8")
+    (command,) = re.findall(r"(?m)^# .*netsim (run .*?) +# quick", head)
+    return swept(shlex.split(command), folder)
 
 
 def test_striping_over_planes_does_not_average_collisions(tmp_path: Path) -> None:
@@ -150,3 +147,12 @@ def test_only_a_dense_model_fits_a_network_of_a_quarter(tmp_path: Path) -> None:
         if ratio == 4 and placed[0] == "MoE"
     )
     assert shortest[1] == ["MoE", "packed", "consecutive"]
+
+
+def test_a_pipeline_step_has_the_same_order_with_later_starts(tmp_path: Path) -> None:
+    jitter = 'traffic.start_jitter=["0s", "1us", "10us"]'
+    table = swept(["run", "p2p_512", "--set", jitter], tmp_path)
+    times = table.pivot(on="transport", index="start_jitter", values="fct_max_ps")
+    assert len(times) == 3
+    assert (times["ndp:800g"] * 2 < times["dcqcn, 4 queue pairs"]).all()
+    assert (times["dcqcn, 4 queue pairs"] * 1.3 < times["roce:800g"]).all()
