@@ -50,7 +50,8 @@ def _compared_names(cls: type) -> tuple[str, ...]:
 
 
 def _compared(self: Any) -> tuple[Any, ...]:
-    return tuple([self.__dict__[name] for name in _compared_names(type(self))])
+    cls: Any = type(self)
+    return tuple([self.__dict__[name] for name in _compared_names(cls)])
 
 
 def _equal(self: Any, other: object) -> Any:
