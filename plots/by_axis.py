@@ -380,8 +380,9 @@ def against_axis(
     axis, name = sweeps.axis_of(results, x, "--x"), _column(results, y)
     split = None if panels is None else sweeps.axis_of(results, panels, "--panels")
     chosen = sweeps.without_ideal(results) or list(results)
-    # A transport implies its parameters and expected fabric.
-    apart = [axis, "fabric"] if axis == sweeps.TRANSPORT else [axis]
+    # A transport implies its parameters and expected fabric, unless fabrics are compared.
+    implied = not any("fabric" in result.experiment["axes"] for result in results)
+    apart = [axis, "fabric"] if axis == sweeps.TRANSPORT and implied else [axis]
     every = sweeps.curves(chosen, apart)
     lines = {curve.label: _by_x(curve.results, axis, name) for curve in every}
     curves = [curve for curve in every if lines[curve.label]]
