@@ -156,3 +156,23 @@ def test_a_pipeline_step_has_the_same_order_with_later_starts(tmp_path: Path) ->
     assert len(times) == 3
     assert (times["ndp:800g"] * 2 < times["dcqcn, 4 queue pairs"]).all()
     assert (times["dcqcn, 4 queue pairs"] * 1.3 < times["roce:800g"]).all()
+
+
+def test_without_pfc_or_trimming_buffers_are_never_large_enough(tmp_path: Path) -> None:
+    table = quick("buffers", tmp_path)
+    rows = table.select("transport", "fabric", "traffic", pl.col("fct_max_ps") / 1e6).iter_rows()
+    times = {(transport, fabric, traffic): us for transport, fabric, traffic, us in rows}
+    sizes = ("4 BDP", "1 BDP", "0.5 BDP", "0.25 BDP")
+    for traffic, optimum in (("P2P", 85.4), ("incast", 319.0), ("all-to-all", 86.0)):
+        for discipline in ("PFC", "own"):
+            for size in sizes:
+                assert times["ndp", f"{discipline}, {size}", traffic] < 1.06 * optimum
+    for size in sizes:
+        assert times["roce", f"PFC, {size}", "incast"] < 1.1 * 319
+        for transport in ("roce", "ndp"):
+            assert times[transport, f"drop, {size}", "incast"] > 20 * 319  # timeouts
+        assert 1.5 < times["mrc", f"drop, {size}", "incast"] / 319 < 2
+    # MRC takes packets that wait in deep queues for lost.
+    assert times["mrc", "own, 4 BDP", "incast"] > 1.2 * times["mrc", "own, 1 BDP", "incast"]
+    assert times["mrc", "PFC, 4 BDP", "incast"] > 1.2 * times["mrc", "own, 1 BDP", "incast"]
+    assert times["mrc", "own, 0.25 BDP", "P2P"] > 1.08 * times["mrc", "own, 1 BDP", "P2P"]
