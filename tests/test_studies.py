@@ -176,3 +176,16 @@ def test_without_pfc_or_trimming_buffers_are_never_large_enough(tmp_path: Path) 
     assert times["mrc", "own, 4 BDP", "incast"] > 1.2 * times["mrc", "own, 1 BDP", "incast"]
     assert times["mrc", "PFC, 4 BDP", "incast"] > 1.2 * times["mrc", "own, 1 BDP", "incast"]
     assert times["mrc", "own, 0.25 BDP", "P2P"] > 1.08 * times["mrc", "own, 1 BDP", "P2P"]
+
+
+def test_reduction_in_the_network_saves_one_step_of_direct_exchange(tmp_path: Path) -> None:
+    table = quick("scale_up", tmp_path)
+    rows = table.select("traffic", "size", "hosts_per_leaf", pl.col("step_ps") / 1e6).iter_rows()
+    times = {(name, size, gpus): us for name, size, gpus, us in rows}
+    for size in ("4KB", "64KB", "1MB"):
+        for gpus, gain in ((8, 6), (72, 60)):
+            reduced, direct = times["in-network", size, gpus], 2 * times["direct", size, gpus]
+            assert times["ring", size, gpus] > gain * reduced
+            assert 1.4 < direct / reduced < 2
+        assert times["in-network", size, 72] < 1.05 * times["in-network", size, 8]
+        assert times["ring", size, 72] > 9 * times["ring", size, 8]
