@@ -38,7 +38,6 @@ LEFT_OUT = (
     "serving_lite_256",
     "serving_load",
     "scale_out_cost",
-    "spraying",
     "step_flaps",
     "wide_area",
     "locality",
