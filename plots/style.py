@@ -61,6 +61,8 @@ QUANTITIES = {
     "packet_hops_per_s": "speed", "pfc_pauses": "PFC pauses", "ecn_marks": "packets marked by ECN",
     "drops": "packets dropped", "trims": "packets trimmed", "lost": "packets lost",
     "retransmits": "packets sent again", "mfu": "model FLOPs utilization",
+    "slo_attainment": "share of requests that met the SLO",
+    "available_gpu_share": "share of GPUs available",
 }  # fmt: skip
 """Metric, or its first words before a statistic -> its name."""
 
