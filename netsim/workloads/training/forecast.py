@@ -94,7 +94,8 @@ def at_network_rates(
         link = link_of(job, network)
         for message in sample.messages:
             if message.network == network and message.kind not in sample.formula:
-                rate = _one_way(sample, message, hosts, wires).rate_bps
+                # Neighbors may share a server; the ends of a group that spans several do not.
+                rate = _one_way(sample, message, hosts, wires, to=-1).rate_bps
                 if abs(rate / link.rate - 1) > SAME_RATE:
                     changes: dict[str, Any] = {network: replace(link, rate=rate)}
                     job = replace(job, machine=replace(job.machine, **changes))
@@ -102,9 +103,9 @@ def at_network_rates(
     return job
 
 
-def _one_way(sample: JobSample, message: Message, hosts: Ints, wires: Wires) -> Wire:
-    """Return the wire between neighbors of one group, alone."""
-    hops = Hops((HopRow(np.zeros(1, np.int64), np.ones(1, np.int64)),), message.size_bytes)
+def _one_way(sample: JobSample, message: Message, hosts: Ints, wires: Wires, to: int = 1) -> Wire:
+    """Return the wire from the first position of a group to another one, alone."""
+    hops = Hops((HopRow(np.zeros(1, np.int64), np.full(1, to)),), message.size_bytes)
     return wires.wire(hops, hosts[sample.groups(message)[:1]])
 
 

@@ -12,6 +12,8 @@ from topology_of import topology_of
 from traffic_cases import made, pairs
 
 from netsim.model.workload import Workload
+from netsim.workloads.job.job import Job
+from netsim.workloads.training.forecast import at_network_rates
 
 MODEL = {"layers": 4, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 64}
 MOE = MODEL | {"experts": 8, "active_experts": 2, "layers": 2}
@@ -139,3 +141,23 @@ def test_times_by_formula_are_for_the_rate_of_the_simulated_network() -> None:
         assert load.tasks is not None
         lengths.append(load.tasks.duration_ps.tolist())
     assert lengths[0] == lengths[1]
+
+
+def test_neighbors_in_a_server_do_not_give_the_rate_between_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ranks 0 and 1 of dp share a server; its rate between servers is the rails'."""
+    rates = []
+
+    def rated(*sampled: Any) -> Job:
+        found = at_network_rates(*sampled[:3])
+        rates.append(found.machine.scale_out.rate)
+        return found
+
+    monkeypatch.setattr("netsim.workloads.traffic.training.at_network_rates", rated)
+    rail = {"kind": "fat_tree", "hosts_per_leaf": 2, "leaves": 2, "host_rate": "100Gbps"}
+    parts = {"gpus_per_rack": 2, "scale_up_rate": "900Gbps", "rail": rail}
+    machine = MACHINE | {"domain_gpus": 2, "scale_out": {"rate": "400Gbps"}}
+    made("training", 8, job=job(dp=8) | {"machine": machine},
+         network=topology_of({"kind": "multi_rail", **parts}))  # fmt: skip
+    assert rates == [pytest.approx(100e9, rel=1e-3)]
