@@ -45,7 +45,7 @@ DOTS_WIDTH, DOT_GAP, HALF = 0.7, 0.18, 0.42
 """Width of all dots at a place, largest distance between them, and half of a line there."""
 
 MAX_WRITTEN = 12  # maximum number of dots with their values
-NEAR_X, NEAR_Y = 0.3, 0.06  # distances at which two values overlap: of places, of the highest
+NEAR_X, NEAR_Y = 0.085, 0.06  # shares of the axes below which written values overlap
 
 Lines = dict[str, dict[Any, sweeps.Spread]]
 """Curve -> value on x, as in the experiment -> statistics over the seeds."""
@@ -440,7 +440,8 @@ def _draw_panel(axes: Axes, found: AgainstAxis, title: str) -> None:
     points = [point for line in lines.values() for point in line.values()]
     unit, scale = unit_of(found.y, [point.high for point in points])
     beside = sweeps.side_by_side(list(places))
-    highest = max((point.high for point in points), default=0.0) / scale
+    near_x = NEAR_X * len(places)
+    near_y = NEAR_Y * max((point.high for point in points), default=0.0) / scale
     written_at: list[tuple[float, float]] = []
     gap = min(DOT_GAP, DOTS_WIDTH / len(lines)) if beside else 0.0
     for index, (label, line) in enumerate(lines.items()):
@@ -452,10 +453,8 @@ def _draw_panel(axes: Axes, found: AgainstAxis, title: str) -> None:
         shown, curve_style = chosen[label]
         (sweeps.dots if beside else sweeps.line)(axes, placed, curve_style, shown)
         for x, point in placed.items() if beside and len(points) <= MAX_WRITTEN else ():
-            if not any(
-                abs(x - a) < NEAR_X and abs(point.high - b) < NEAR_Y * highest
-                for a, b in written_at
-            ):
+            near = (abs(x - a) < near_x and abs(point.high - b) < near_y for a, b in written_at)
+            if not any(near):
                 style.write_value(axes, (x, point.high), point.mean, (0, 5))
                 written_at.append((x, point.high))
     ideals = {chosen[label][0]: found.ideal.get(label, {}) for label in lines}

@@ -42,6 +42,7 @@ LEFT_OUT = (
     "wide_area",
     "locality",
     "planes_and_rails",
+    "spraying",
 )
 
 LARGER_PACKETS = ("inference_", "serving_fabrics")

@@ -54,6 +54,20 @@ def test_sprayed_packets_stay_near_the_optimum(tmp_path: Path) -> None:
     assert times["mrc", "a slow spine"] < 1.2 < times["ndp", "a slow spine"]
 
 
+def test_switches_that_see_queues_avoid_a_slow_spine(tmp_path: Path) -> None:
+    table = quick("spraying", tmp_path)
+    rows = table.select("paths", "routing", "traffic", "faults", "fct_max_ps").iter_rows()
+    optimum_ps = {"P2P": 85.4e6, "all-to-all": 86e6}
+    times = {tuple(key): fct_ps / optimum_ps[key[2]] for *key, fct_ps in rows}
+    slow = {key[:2]: time for key, time in times.items() if key[2:] == ("P2P", "a slow spine")}
+    assert slow["reps", "least_loaded"] < 1.2 < slow["ecmp", "spray_permutation"] < 1.5
+    assert slow["reps", "ecmp"] > 1.4
+    assert times["ecmp", "spray_permutation", "P2P", "none"] < 1.03
+    assert times["ecmp", "least_loaded", "all-to-all", "a slow spine"] < 1.1
+    assert times["reps", "ecmp", "all-to-all", "a slow spine"] > 2
+    assert min(t for key, t in times.items() if key[2:] == ("all-to-all", "four links")) > 2
+
+
 def test_flaps_delay_steps_on_three_tiers_more_often(tmp_path: Path) -> None:
     table = quick("step_flaps", tmp_path)
     steps = table.pivot(on="faults", index=["topology", "seed"], values="step_ps")
