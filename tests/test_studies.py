@@ -54,6 +54,16 @@ def test_sprayed_packets_stay_near_the_optimum(tmp_path: Path) -> None:
     assert times["mrc", "a slow spine"] < 1.2 < times["ndp", "a slow spine"]
 
 
+def test_rails_are_as_fast_as_a_tree_and_faster_than_planes(tmp_path: Path) -> None:
+    table = quick("planes_and_rails", tmp_path)
+    rows = table.select("topology", "placement", "forecast_ps").iter_rows()
+    steps = {(network, placement): step for network, placement, step in rows}
+    tree = steps["fat tree", "rail_aligned"]
+    assert steps["rails", "rail_aligned"] < 1.02 * tree
+    assert steps["planes", "rail_aligned"] > 1.04 * tree
+    assert steps["rails", "consecutive"] < 0.97 * steps["rails", "rail_aligned"]
+
+
 def test_switches_that_see_queues_avoid_a_slow_spine(tmp_path: Path) -> None:
     table = quick("spraying", tmp_path)
     rows = table.select("paths", "routing", "traffic", "faults", "fct_max_ps").iter_rows()
