@@ -1,4 +1,4 @@
-"""Parts of a sweep that run apart, and the sweep that they make together.
+"""Parts of a sweep that run separately, and how they are merged.
 
 A shard's directory is a sweep of its points and `shard.json`: which part of which sweep it is.
 """

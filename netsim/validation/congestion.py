@@ -300,7 +300,7 @@ def cubic_epoch_s(w_max: float, c: float = 0.4, beta: float = 0.7) -> float:
 
 
 def bbr() -> Measured:
-    """Measure the queue of one flow, which probes, and of two, which their windows limit."""
+    """Measure the queue of one flow, which probes, and of two flows limited by their windows."""
     for n, rate_bps in ((1, GBPS), (2, GBPS // 10)):
         fabric = {"queue_bytes": "40000pkt"}
         seen = _long_path("bbr", n, rate_bps, 300 * MS, (4 * S, 9 * S), fabric=fabric)
