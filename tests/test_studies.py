@@ -15,12 +15,20 @@ pytestmark = pytest.mark.slow
 
 
 def swept(arguments: list[str], folder: Path) -> pl.DataFrame:
-    """Return a row per point of `netsim` with these arguments, its fields without sections."""
+    """Return a row per point of `netsim` with these arguments, its fields without sections unless
+    two would have one name."""
     arguments = [*arguments, "--out", str(folder / "out")]
     subprocess.run([sys.executable, "-m", "netsim", *arguments], check=True)
     table = pl.read_parquet(folder / "out" / "sweep.parquet")
     assert (table["status"] == "finished").all()
-    return table.rename(lambda column: column.rpartition(".")[2])
+    last = [column.rpartition(".")[2] for column in table.columns]
+    return table.rename(
+        {
+            column: word
+            for column, word in zip(table.columns, last, strict=True)
+            if last.count(word) == 1
+        }
+    )
 
 
 def quick(name: str, folder: Path) -> pl.DataFrame:
