@@ -57,7 +57,7 @@ def agree(page, found):
 
 
 def test_cluster_tutorial_decides_by_the_whole_job_and_scale_out():
-    """It says: stay at 400 Gbps; overlap gives an MoE nearly as much as 800 do, and is free."""
+    """Stay at 400 Gbps: overlap saves an MoE nearly as much as 800 Gbps does, and is free."""
     own = locate("own_cluster")
     networks = netsim.topo(own)  # 400 Gbps full and 4:1, 800 Gbps full and 4:1
     dense, moe = (decided(f"{own}:{job}", networks[::2]) for job in ("dense", "MoE"))

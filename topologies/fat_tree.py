@@ -286,7 +286,7 @@ def _by_hosts(params: Params, rates: tuple[int, ...]) -> Sizes:
 
 
 def _ports(radix: int, params: Params, rates: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """Return the down ports of each tier, and the up ports of each but the top one, for `radix`."""
+    """Return the down ports of each tier, and the up ports of each below the top, for `radix`."""
     lower = TIERS[: len(rates) - 1]
     up: list[int] = []
     for name, (below_bps, rate_bps) in zip(lower, pairwise(rates), strict=True):

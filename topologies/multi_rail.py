@@ -63,8 +63,8 @@ PARAMS = [
 
 
 def build(params: Params) -> Network:
-    """Return the network of `params` (see PARAMS). Raises InputError for numbers that do not divide
-    each other, or as the rail's topology does."""
+    """Return the network of `params` (see PARAMS). Raises InputError if counts do not divide
+    evenly, and for errors of the rail's topology."""
     return with_rails(params, build_subtopology(params, "rail"))
 
 

@@ -203,7 +203,7 @@ Routing = Callable[[Wiring], RoutingTable]
 
 
 def wrong_table(table: RoutingTable, wiring: Wiring) -> str:
-    """Return the fault of a routing table, or "": its arrays, its ports, or loops."""
+    """Describe a fault in a routing table's arrays or ports, or a loop; "" if it is valid."""
     if table.route.dtype != np.int64 or table.route.ndim != 1 or table.route_ports.ndim != 1:
         return "arrays of other types"
     first, lengths = table.row_first(wiring), wiring.row_lengths

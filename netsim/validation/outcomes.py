@@ -291,8 +291,8 @@ TESTS = CHECKOUT / "tests"
 
 
 def departures(seeds: tuple[int, int], length: int, **named: bool) -> Measured:
-    """Compare random cases of this many transmissions: when each packet leaves each port, flows,
-    tasks and counters. `seeds` are the first, and the one after the last."""
+    """Compare random cases, with this many transmissions, to the reference: every departure of a
+    packet, flows, tasks and counters. `seeds` is the half-open range of their seeds."""
     if str(TESTS) not in sys.path:
         sys.path.insert(0, str(TESTS))
     check = import_module("agreement").check

@@ -445,8 +445,8 @@ def wake(env: Env, tx: TxRecord) -> None:
 
 
 def place(env: Env, host_port: HostPortRecord, p: GlobalPort) -> FlowId:
-    """Return the flow on the list after which another flow joins for the next round, as its first
-    or last. Odd rounds reverse the order of the one before."""
+    """Return the listed flow after which a flow that joins the next round is inserted: at the start
+    or the end of that round. Odd rounds reverse the order of the previous round."""
     if host_port.turn_end == host_port.ready_tail:
         return host_port.ready_tail
     is_first = host_port.n_turns & 1

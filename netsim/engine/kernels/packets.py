@@ -20,5 +20,4 @@ RETURNED = 8
 CONTROL_BURST = 8  # most control packets that one handler call may send
 
 ACCEPT, DROP, NO_CLASS = 0, -1, -1
-"""Results of queue disciplines' handlers: the packet is accepted, the packet is dropped, the port
-sends nothing now."""
+"""Return values of queue disciplines' handlers: accept the packet, drop it, or send nothing now."""

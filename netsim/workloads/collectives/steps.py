@@ -94,7 +94,7 @@ class Steps:
 
 @dataclass
 class Carried:
-    """Properties of sends, each an array or one value for all: see `Steps`."""
+    """Properties of sends, each an array or a single value: see `Steps`."""
 
     first: ArrayLike
     count: ArrayLike = 1

@@ -98,10 +98,10 @@ NOTABLE = 1.05  # a task that takes this multiple of the median of its peers is 
 
 
 def explain_step(result: Result, step: Step | None, **replaying: Any) -> Explanation:
-    """Explain the time of a step, or of the whole run without one, by its critical path.
+    """Explain the time of a step by its critical path; without a step, the time of the whole run.
 
-    The flows on it that waited longest are explained as by `explain_flow`; errors as there and as
-    for `critical_path`. `replaying` are options of `Replay.of`.
+    `explain_flow` explains the flows on the path that waited longest. Raises the errors of
+    `explain_flow` and `critical_path`. `replaying` are options of `Replay.of`.
     """
     replay = Replay.of(result, **replaying)
     path = critical_path(result, step=step, replay=replay)
@@ -330,7 +330,7 @@ def _crossing(path: Sequence[PathSegment]) -> Iterator[PathSegment]:
 
 
 def _work(one: Row) -> str:
-    """Return the computation in a row of a breakdown."""
+    """Describe the computation in a row of a breakdown."""
     batch = one["decode_batch"] // max(1, one["iterations"])
     work = [f"{batch:,} sequences"] * (batch > 0)
     work += [f"{one['prompt_tokens']:,} prompt tokens"] * (one["prompt_tokens"] > 0)
