@@ -506,7 +506,7 @@ def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:
         header_bytes=point.packets.header_bytes,
         n_traffic_classes=point.fabric.n_traffic_classes,
         end_ps=None if point.measure is None else point.measure.end_ps,
-        has_faults=any(not fault.is_constant for fault in point.faults.values()),
+        has_faults=any(not fault.is_constant(point.routing) for fault in point.faults.values()),
     )
     uses = [(0, "traffic", point.traffic)]
     for number, one in enumerate(point.classes, 1):

@@ -205,11 +205,11 @@ class FaultSection(_Section):
     def takes_down(self) -> bool:
         return self.down is not None or self.mtbf is not None
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether links only have another rate, during the whole run."""
-        loses = self.loss_rate > 0 or self.bit_error_rate > 0
-        return not (loses or self.takes_down) and (self.at, self.until) == (0, None)
+    def is_constant(self, routing: RoutingSection) -> bool:
+        """Whether links only have another rate, or are down and unused, during the whole run."""
+        delays = (routing.peer_carrier_delay, *(delay for _, delay in routing.convergence_delay))
+        used = self.down is not None and any((self.down, self.up, *delays))
+        return not any((self.loss_rate, self.bit_error_rate, self.mtbf, used, self.at, self.until))
 
     def described(self) -> dict[str, Any]:
         unset = {key for key, value in vars(self).items() if value is None or value is False}

@@ -54,8 +54,11 @@ queue_bytes = "1GB"
 
 SCALED = {"traffic.micro_batches": 2, "traffic.message_scale": 0.1}
 LAYOUT = "traffic.job.layout."
+BROKEN = '{node = "spine0", down = "0ns"}'
+UNUSED = '{convergence_delay = "0ns", carrier_delay = "0ns"}'
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "1f1b": ({}, SCALED),
+    "a failed spine": ({"topology.spines": 2, "faults.broken": BROKEN, "routing": UNUSED}, SCALED),
     "interleaved, ZeRO 1, overlap": (
         {
             f"{LAYOUT}schedule": "interleaved",
@@ -125,6 +128,7 @@ def test_faults_in_scaled_sample_need_consent(run: Any) -> None:
         assert run("r", flap | changes).exit_code != 2
     slow = {"faults.slow": '{links = "all", rate = "50Gbps"}', "stop.max_time": "1us"}
     assert run("s", slow | scaled).exit_code != 2
+    assert run("b", {"faults.broken": BROKEN} | scaled).exit_code == 2
 
 
 def test_check_proposes_sample_with_least_distortion(run: Any) -> None:
