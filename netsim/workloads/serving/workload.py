@@ -46,6 +46,7 @@ from netsim.workloads.operations.table import OperationTable
 from netsim.workloads.serving.failures import Transitions
 from netsim.workloads.serving.instance import (
     ANNOUNCED,
+    DOWN,
     KV_SENT,
     POOL_READ,
     POOL_REQUEST,
@@ -416,7 +417,9 @@ def workload_of(
         flow = tables.add_flows(leader[:1], (leader[:1] + 1) % n_hosts, 1, CONTROL)
         tables.add_tasks(SEND, leader[:1], flow=flow, deferred=True)
     load = tables.workload(n_hosts, tuple(params["classes"].values()))
-    return replace(load, parts=(plan,), log_rows=log_rows(plan, transitions, n_hosts))
+    return replace(
+        load, parts=(plan,), log_rows=log_rows(plan, groups, params, transitions, n_hosts)
+    )
 
 
 def _describe(tables: ServingTasks, plan: ServingPlan, tasks: Ints, which: Ints) -> None:
@@ -567,18 +570,41 @@ def _add_transitions(tables: ServingTasks, plan: ServingPlan, transitions: Trans
     tables.set_host("n_transitions", leader[instance], many)
 
 
-def log_rows(plan: ServingPlan, transitions: Transitions, n_hosts: int) -> Ints:
+def log_rows(
+    plan: ServingPlan,
+    groups: Mapping[int, Group],
+    params: Params,
+    transitions: Transitions,
+    n_hosts: int,
+) -> Ints:
     """int64[n_hosts]: largest number of log rows of each host.
 
-    An iteration computes at least one token, and a failed instance computes its tokens again. A
-    request has five rows, and as many again for each failure.
+    An iteration makes at least one token of output, or spends the whole token budget on a prompt.
+    A request has five rows. After a failure, requests in progress have these rows again, and the
+    tokens of the KV cache are computed again.
     """
     requests, k = plan.requests, len(plan.instances)
-    tokens = requests.prompt_tokens + requests.output_tokens
-    rows = np.bincount(plan.prefill_instance, weights=tokens + 5, minlength=k)
     moved = plan.decode_instance >= 0
-    rows += np.bincount(plan.decode_instance[moved], weights=(tokens + 5)[moved], minlength=k)
-    n_transitions = np.bincount(transitions.instance, minlength=k)
+
+    def served(prefilled: Ints, decoded: Ints) -> NDArray[np.float64]:
+        by_prefill = np.bincount(plan.prefill_instance, weights=prefilled, minlength=k)
+        return by_prefill + np.bincount(
+            plan.decode_instance[moved], weights=decoded[moved], minlength=k
+        )
+
+    output, prompt = requests.output_tokens, requests.prompt_tokens
+    ones = np.ones_like(output)
+    budget = params["token_budget"]
+    n, tokens = served(ones, ones), served(prompt + output, prompt + output)
+    rows = (
+        served(np.where(moved, 1, output), output)
+        + 5 * n
+        + served(prompt, np.zeros_like(prompt)) // budget
+    )
+    room = np.array([groups[role].capacity_tokens for role in plan.instances.role.tolist()])
+    again = np.minimum(tokens, room) // budget + 5 * np.minimum(n, params["max_batch"]) + 1
+    failed = transitions.instance[transitions.becomes == DOWN]
+    rows += np.bincount(failed, minlength=k) * again
     found = np.zeros(n_hosts, np.int64)
-    found[plan.instances.leader] = rows.astype(np.int64) * (1 + n_transitions) + n_transitions
+    found[plan.instances.leader] = rows + np.bincount(transitions.instance, minlength=k)
     return found

@@ -140,6 +140,18 @@ def test_generated_tokens_are_not_generated_again_after_failure(tmp_path: Path) 
     all_served_once(run.plan, run)
 
 
+@pytest.mark.parametrize("token_budget", [1, 7, 2048])
+def test_rows_reserved_for_the_log_are_enough_but_not_many(
+    tmp_path: Path, token_budget: int
+) -> None:
+    """The engine ends a run with more rows. A failed instance computes its prompts again."""
+    down = "\n".join(f"0,{at}us,{at + 100}us" for at in range(2000, 40_000, 2000))
+    asked = [(3000 * k, 20 + 3 * k, 1 + 9 * (k % 2)) for k in range(10)]
+    run = failing(tmp_path, down, asked, instances=1, token_budget=token_budget)
+    assert len(run.told("lost")) > 3
+    assert run.load.program.log_rows[0] < 12 * len(run.rows)
+
+
 def test_shrunk_instance_continues_at_reduced_speed(tmp_path: Path) -> None:
     run = failing(tmp_path, "0,50us,150us,500us", [(0, 100, 5)], instances=1)
     slow = 2 * prefill_ps(COST, 100)
