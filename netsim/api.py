@@ -161,7 +161,7 @@ class Results(Sequence[Result | FailedPoint]):
         """Simulate a point again and record a flow (a number, "p99" or "slowest"), as `netsim
         trace` does: `events`, `segments` of its time, and more.
 
-        Raises InputError as `netsim.tracing.trace_flow`, and for a point that failed.
+        Raises the same InputErrors as `netsim.tracing.trace_flow`, and for a point that failed.
         """
         from netsim.cli.options import flow_number
         from netsim.tracing import trace_flow
@@ -420,7 +420,7 @@ PREDICTED = ("seconds", "memory_bytes", "packet_hops")  # fields of an estimate 
 
 def topo(experiment: Described, *, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the counts, capacity, cost and power of each network of an experiment, as in
-    `netsim topo --json`. Raises InputError as `check`."""
+    `netsim topo --json`. Raises the same InputErrors as `check`."""
     from netsim.cli.topo import as_dict, summaries
 
     _, counted = summaries(described(experiment, overrides).points())

@@ -29,8 +29,8 @@ PARAMS = [
 
 
 def build(params: Params) -> Network:
-    """Return the network of `params` (see PARAMS). Raises InputError if no plane is left, or as
-    the planes' topology."""
+    """Return the network of `params` (see PARAMS). Raises InputError if no plane is left,
+    and if the planes' topology does."""
     planes = params["planes"] - (params["last_plane_rate_fraction"] == 0)
     if not planes:
         message = "the only plane is broken"

@@ -38,7 +38,7 @@ PARAMS = [
 
 
 def build(params: Params) -> Network:
-    """Return the network of `params` (see PARAMS). Raises InputError as `multi_rail`."""
+    """Return the network of `params` (see PARAMS). Raises the same InputErrors as `multi_rail`."""
     racks, gpus = params["racks"], params["gpus_per_rack"]
     builder = NetworkBuilder()
     builder.reserve(hosts=racks, switches=1, cables=racks, edges=1, ports=racks)

@@ -24,12 +24,11 @@ changes with each round. The port of a plane without an active EV is not used wh
 It also sets ``tx.period_ps``, the unit of times of transmissions, and calls ``start``, ``skip``,
 ``lost``, ``answered`` and ``on_timer``; the receiver calls ``answer_probe``.
 
-Good, assumed bad, and `min_active` are of MRC's public interface, repository
+Good, assumed bad, and `min_active` come from MRC's public interface, repository
 opencomputeproject/OCP-Multipath-Reliable-Connection, mrc_ctl.h (`mrc_ctl_ev_state`,
-`ev_min_active`); skipped ones and spares are of arXiv 2605.04333. How long an EV is out is not
-published. A controller may deny all EVs of a plane (`denied_plane`, which `run.set` of
-`netsim.steps` changes during a run); that it denies single ones is not modeled. Probes are never
-marked.
+`ev_min_active`); skipped ones and spares come from arXiv 2605.04333. How long an EV is out is
+not published. A controller may deny all EVs of a plane (`denied_plane`, which `run.set` of
+`netsim.steps` changes during a run), but not single EVs. Probes are never marked.
 """
 
 from netsim.params import Param

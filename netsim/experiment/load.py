@@ -76,7 +76,7 @@ class Experiment:
     def from_mapping(cls, content: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:
         """Check an experiment given as a dictionary, with the keys of a file.
 
-        File names are relative to the working directory. Raises InputError as `load`.
+        File names are relative to the working directory. Raises the same InputErrors as `load`.
         """
         with errors_at(file=IN_MEMORY):
             tree = as_tree(content)

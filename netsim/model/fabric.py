@@ -580,7 +580,7 @@ def settle_sizes(
     queues: OwnQueues = (),
 ) -> tuple[Fabric, PortSizes | None]:
     """Return a settled fabric with sizes in bytes if they are the same everywhere, else all
-    sizes. Raises InputError as `port_sizes` does."""
+    sizes. Raises the same InputErrors as `port_sizes`."""
     if not sizes_differ(fabric, network):
         return fabric, None
     sizes = port_sizes(fabric, network, packets, rate_bps, queues)

@@ -240,7 +240,7 @@ def queue_jobs(
     arrivals: Mapping[str, Arrival], network: Network, rng: np.random.Generator
 ) -> Queue:
     """Plan which hosts jobs get, first come, first served: free hosts, or the hosts that become
-    free first according to the estimates. Raises InputError as `place_jobs` does."""
+    free first according to the estimates. Raises the same InputErrors as `place_jobs`."""
     block = 1 if network.relays is None else network.relays.rack
     names = np.array([*arrivals])
     free_ps, last = np.zeros(network.n_hosts, np.int64), np.full(network.n_hosts, -1)

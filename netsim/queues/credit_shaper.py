@@ -2,7 +2,7 @@
 
 Class 0 has credits, class 1 all other packets. A port sends credits no faster than full data
 packets can return for them: 84 / (84 + 1538) = 5.18 % of the link, in bytes, with Ethernet's sizes.
-It allows bursts of `credit_burst`. While no credit may leave, data does. A credit that finds
+It allows bursts of `credit_burst`. Data leaves while credits have to wait. A credit that finds
 `credit_slots` waiting is dropped; its receiver then sends fewer.
 
 Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM

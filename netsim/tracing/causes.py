@@ -556,8 +556,8 @@ class Queues:
         return found
 
     def longest_wait_ps(self, ports: set[int]) -> int:
-        """Return how long before a time packets may have come that still wait at a port then: what
-        PFC pauses depend on."""
+        """Return the longest time that a packet may have waited at one of these ports. PFC pauses
+        depend on such packets."""
         if not self.may_pause:
             return 0
         if self.paused_ps is None:

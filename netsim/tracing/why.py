@@ -196,8 +196,8 @@ def explain_flow(
     trust: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Explanation:
-    """Explain the completion time of a flow. The run is simulated again. Arguments as for
-    `trace_flow`. Raises InputError as `trace_flow`, and for a flow that did not finish."""
+    """Explain the completion time of a flow. The run is simulated again. Arguments and InputErrors
+    are the same as for `trace_flow`; a flow that did not finish is an error too."""
     replay = Replay.of(result, directory, trust=trust, progress=progress)
     return explain_flows(replay, [flow])[flow]
 
@@ -220,7 +220,7 @@ def explain_windows(
     replay: Replay, windows: Mapping[int, tuple[int, int]]
 ) -> dict[int, Explanation]:
     """Explain the time of flows, each from its start, or later, to its delivery, or to the end of a
-    wait for it. Raises InputError as `trace_flow`."""
+    wait for it. Raises the same InputErrors as `trace_flow`."""
     scenario, result = replay.scenario, replay.result
     crossings = {flow: replay.crossings(flow, *window) for flow, window in windows.items()}
     flows = [one for these in crossings.values() for one, _, _ in these]

@@ -1,8 +1,8 @@
 """Flowlets in turn: a flow takes its next port after a pause.
 
 Describe the algorithm here in the terms of its paper, and cite it with the section. `netsim list`
-and `netsim show` print the first line. Flowlets are of Sinha, Kandula and Katabi, "Harnessing TCP's
-burstiness with flowlet switching", HotNets 2004.
+and `netsim show` print the first line. Flowlets come from Sinha, Kandula and Katabi,
+"Harnessing TCP's burstiness with flowlet switching", HotNets 2004.
 """
 
 from netsim.params import Param

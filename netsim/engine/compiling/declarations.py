@@ -537,7 +537,7 @@ def _loaded(function: Any) -> set[str]:
 
 
 def program_of(use: PluginSpec | None) -> Program:
-    """Return the program of a run, or `NO_PROGRAM`. Raises InputError as `read_program` does."""
+    """Return the program of a run, or `NO_PROGRAM`. Raises InputErrors like `read_program`."""
     if use is None:
         return NO_PROGRAM
     return read_program(use.module, program_parameters(use.plugin, use.params), use.plugin.name)

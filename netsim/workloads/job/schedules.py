@@ -100,7 +100,7 @@ def check_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) 
 
 
 def make_schedule(name: str, stages: int, micro_batches: int, chunks: int = 1) -> PipelineSchedule:
-    """Return a schedule in SCHEDULES. Raises InputError as `check_schedule`."""
+    """Return a schedule in SCHEDULES. Raises the same InputErrors as `check_schedule`."""
     check_schedule(name, stages, micro_batches, chunks)
     n_items = micro_batches * chunks
     rounds = [_rounds(name, stages, stage, micro_batches, chunks) for stage in range(stages)]
