@@ -305,8 +305,8 @@ def steps(
             print(run.now_ps, run.counters().queue_bytes[2 * port : 2 * port + 2])
         run.finish().summary["simulated_ps"]
 
-    `run.set` changes parameters of the transport, or its state of flows. Raises InputError as
-    `check`, and if there are several points.
+    `run.set` changes parameters of the transport, or its state of flows. Raises the
+    same InputErrors as `check`, and one if there are several points.
     """
     from netsim.running.point import stepping
 

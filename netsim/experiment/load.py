@@ -125,8 +125,8 @@ class Experiment:
         return experiment
 
     def changed(self, overrides: Sequence[str]) -> Experiment:
-        """Return this experiment with "path=value" overrides applied. Raises InputError as
-        `load`."""
+        """Return this experiment with "path=value" overrides applied. Raises the same
+        InputErrors as `load`."""
         tree, directory = deepcopy(self._source[0]), self._source[1]
         changed = self.from_tree(tree, self.file, directory, apply_overrides(tree, overrides))
         changed.overrides = (*self.overrides, *overrides)

@@ -468,8 +468,8 @@ def with_reduction(network: Network, latency_ps: int) -> Network:
 
 
 def build_subtopology(params: Params, name: str) -> Network:
-    """Return the network of the topology that the parameter `name` of a topology names. Raises
-    InputError as that topology does, with keys of its table."""
+    """Return the network of the topology that the parameter `name` of a topology names. Raises the
+    InputErrors of that topology, with keys of its table."""
     use: PluginSpec = params[name]
     try:
         network = built(use, "build", use.params)
@@ -482,7 +482,7 @@ def build_topology(name: str | Path, **given: object) -> Network:
     """Return the network of a topology, by its name or the path of its file.
 
     `given` are its parameters as in an experiment, such as host_rate="100Gbps", or plane={"kind":
-    "fat_tree", ...}. Raises InputError as an experiment would.
+    "fat_tree", ...}. Raises the same InputErrors as an experiment.
     """
     use = topology_use("topology", str(name), given)
     return built(use, "build", use.params)

@@ -67,7 +67,7 @@ class PortPairs:
 
 def pairs_used(network: Network, flows: FlowTable, planes: str, seed: int) -> PortPairs:
     """Return the port pairs that flows use: all, or with "hash" each flow's random pair. Raises
-    InputError as `port_pairs_of`."""
+    the same InputErrors as `port_pairs_of`."""
     port_pairs = port_pairs_of(network, flows)
     if planes != HASH or not network.has_several_ports:
         return port_pairs

@@ -223,7 +223,7 @@ def estimate_each(
 
     Points of the same network and traffic, which are built once, follow each other. Without
     `every_seed`, points that differ only in the seed have the prediction of the first one. Raises
-    InputError as `estimate`.
+    the same InputErrors as `estimate`.
     """
     places: dict[str, int] = {}
     order = {point.index: places.setdefault(key_of(point), len(places)) for point in points}

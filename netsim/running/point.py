@@ -140,8 +140,8 @@ def simulate(
 
 
 def stepping(point: Point, threads: int | None = None) -> Stepping:
-    """Return a run of a point that has not begun. Raises the same InputErrors as `simulate`, and one
-    for points with [measure] or without an engine."""
+    """Return a run of a point that has not begun. Raises the same InputErrors as `simulate`, and
+    one for points with [measure] or without an engine."""
     if point.measure is not None or is_closed_form(point):
         raise InputError("runs with [measure], and closed forms, have no steps", file=point.file)
     options = replace(NO_OPTIONS, threads=threads or available_cores())

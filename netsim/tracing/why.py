@@ -203,8 +203,8 @@ def explain_flow(
 
 
 def explain_flows(replay: Replay, flows: Iterable[int]) -> dict[int, Explanation]:
-    """Explain the completion times of several flows of a run together. Raises InputError as
-    `explain_flow`."""
+    """Explain the completion times of several flows of a run together. Raises the same
+    InputErrors as `explain_flow`."""
     result, windows = replay.result, {}
     for flow in flows:
         row = recorded_flow(result, flow)
