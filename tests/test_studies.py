@@ -154,6 +154,7 @@ def test_small_gpus_need_less_silicon_in_spares(tmp_path: Path) -> None:
 
 
 RANKS = "traffic.jobs.training.placement"
+TIERS = ("one tier", "two tiers")
 
 
 def test_only_a_dense_model_fits_a_network_of_a_quarter(tmp_path: Path) -> None:
@@ -222,3 +223,24 @@ def test_reduction_in_the_network_saves_one_step_of_direct_exchange(tmp_path: Pa
             assert 1.4 < direct / reduced < 2
         assert times["in-network", size, 72] < 1.05 * times["in-network", size, 8]
         assert times["ring", size, 72] > 9 * times["ring", size, 8]
+
+
+def test_only_an_incast_needs_a_lossless_scale_up_network(tmp_path: Path) -> None:
+    table = quick("scale_up_lossless", tmp_path)
+    rows = table.select(
+        "traffic", "transport", "fabric", "topology", pl.coalesce("step_ps", "fct_max_ps") / 1e6
+    ).iter_rows()
+    times = {tuple(key): us for *key, us in rows}
+    for transport in ("roce", "nscc"):
+        for pattern, growth in (("all-to-all", 1.43), ("tree", 1.37), ("ring", 1.012)):
+            one, two = (times[pattern, transport, "own", tier] for tier in TIERS)
+            assert two / one == pytest.approx(growth, rel=0.01)
+            for tier, lossless in zip(TIERS, (one, two), strict=True):
+                assert times[pattern, transport, "drops", tier] == lossless
+        one, two = (times["incast", transport, "own", tier] for tier in TIERS)
+        assert one < 1.02 * 2.04
+        assert times["incast", transport, "drops", "one tier"] > 10 * one  # timeouts
+        assert times["incast", transport, "drops", "two tiers"] == two
+    lost = table.filter(pl.col("drops") + pl.col("trims") + pl.col("pfc_pauses") > 0)
+    assert set(lost["traffic"]) == {"incast"}
+    assert set(lost["topology"]) == {"one tier"}
